@@ -1,0 +1,73 @@
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autotrain/batch.h"
+
+namespace autotrain {
+
+/// Random numbers for the samples of one request, derived from (seed, epoch, sample index): the same
+/// sample in the same epoch always draws the same, whoever asks and whenever.
+class SampleRandom {
+ public:
+  /// @param epochs one for each index; both must outlive this object.
+  SampleRandom(uint64_t seed, c10::ArrayRef<int64_t> indices, c10::ArrayRef<int64_t> epochs)
+      : seed_(seed), indices_(indices), epochs_(epochs) {}
+
+  /// A 64-bit key for the i-th sample of the request, to seed any generator with.
+  uint64_t key(size_t i) const;
+
+ private:
+  uint64_t seed_;
+  c10::ArrayRef<int64_t> indices_;
+  c10::ArrayRef<int64_t> epochs_;
+};
+
+/// What a model must know about the samples to be built for them. Fields that do not apply are 0 or
+/// empty.
+struct DatasetInfo {
+  enum class Kind { kUnknown, kImages, kVectors, kTokens };
+  Kind kind = Kind::kUnknown;
+  std::vector<int64_t> input_shape;  ///< of one sample: [C, H, W], [features] or [context]
+  int64_t classes = 0;               ///< targets are class indices below it
+  int64_t vocabulary = 0;            ///< tokens are below it
+};
+
+/// Samples by index. `get` is called from a loader thread and must be thread-safe.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  /// Samples in one epoch; does not change.
+  virtual int64_t size() const = 0;
+
+  /// The samples `indices`, each in [0, size()), collated in this order. Equal requests must give
+  /// equal batches: everything random comes from `random`.
+  virtual Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const = 0;
+
+  virtual DatasetInfo info() const { return {}; }
+};
+
+/// Samples held in two tensors.
+class TensorDataset final : public Dataset {
+ public:
+  /// @param inputs  [N, …] on the CPU; becomes [n, …] of the same dtype.
+  /// @param targets [N, …] on the CPU, or undefined.
+  /// @throws Error(kBadData) when their first dimensions differ.
+  explicit TensorDataset(torch::Tensor inputs, torch::Tensor targets = {});
+
+  int64_t size() const override;
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
+  DatasetInfo info() const override;
+
+ private:
+  torch::Tensor inputs_;
+  torch::Tensor targets_;
+};
+
+}  // namespace autotrain

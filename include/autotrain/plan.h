@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+/// What became of a trial.
+enum class ProbeOutcome {
+  kFits,        ///< ran, peak at most the band's upper edge
+  kAboveBand,   ///< ran inside the budget, peak above the band
+  kRefused,     ///< the allocator refused memory
+  kRetried,     ///< ran only after the allocator had emptied its caches: too tight
+  kLibrary,     ///< a library failed in the way it does when memory is short
+  kIndexLimit,  ///< beyond what a kernel can index or launch
+};
+
+/// One measured trial of a micro-batch size.
+struct ProbeRecord {
+  int64_t micro_batch = 0;
+  ProbeOutcome outcome = ProbeOutcome::kFits;
+  int64_t peak_bytes = 0;       ///< reserved plus outside, above the start's baseline; 0 unless it ran
+  int64_t allocated_bytes = 0;  ///< peak that tensors held
+  double fill = 0;              ///< peak_bytes ÷ budget
+  double seconds = 0;           ///< of the whole trial
+  double samples_per_second = 0;  ///< of its last update; 0 unless it ran
+  int64_t samples = 0;          ///< forward and backward passes made for the trial, in samples
+  double weight = 0;            ///< Σ loss weights of its first micro-batch
+  bool confirmed = false;       ///< several updates and an evaluation ran inside the budget
+  bool fits() const { return outcome == ProbeOutcome::kFits; }
+};
+
+/// Why the search ended where it did.
+enum class SearchReason {
+  kInBand,          ///< the peak is in the band
+  kEffectiveBatch,  ///< all of the effective batch fits
+  kDataset,         ///< all of the data set fits
+  kCap,             ///< the user's cap, or the cap of `effective: auto`
+  kIndexLimit,      ///< kernels cannot take more
+  kGranularity,     ///< one step more leaves the band
+  kSearchLimit,     ///< probes or seconds are spent
+  kKnee,            ///< more gains no throughput
+  kFixed,           ///< the user typed the size
+  kDoesNotFit,      ///< not even the smallest fits
+};
+
+/// Where a number of the plan comes from.
+enum class Origin { kAsked, kFound, kDefault };
+
+struct LearningRatePlan {
+  double base = 0;              ///< as in the recipe, at `reference_batch`
+  int64_t reference_batch = 0;  ///< samples
+  std::string rule;
+  double scaled = 0;            ///< what is used: base × rule(effective ÷ reference)
+};
+
+struct SearchResult {
+  std::string strategy;
+  int64_t micro_batch = 0;  ///< the capacity: what fits
+  double fill = 0;
+  int64_t peak_bytes = 0;
+  SearchReason reason = SearchReason::kFixed;
+  bool confirmed = false;
+  bool from_cache = false;
+  std::vector<ProbeRecord> probes;
+  double seconds = 0;
+  int64_t samples = 0;  ///< forward and backward passes spent, in samples
+};
+
+/// The resolved decision how a run executes, with the evidence. A value that does not change after
+/// planning.
+struct BatchPlan {
+  std::string device;      ///< "cpu", "cuda:0"
+  std::string device_name;
+  Precision precision = Precision::kFp32;
+  int64_t world_size = 1;
+  int64_t budget_bytes = 0;
+  std::string budget_source;
+  double target_low = 0, target_high = 0;
+
+  int64_t effective_batch = 0;  ///< samples per update over all ranks
+  int64_t micro_batch = 0;      ///< samples in one forward and backward on one rank, as executed
+  int64_t window = 0;           ///< micro-batches of one update on one rank
+  Cut cut = Cut::kEven;
+  double fill = 0;              ///< of the executed size
+  int64_t peak_bytes = 0;       ///< of the executed size
+  bool confirmed = false;       ///< the executed size ran several updates and an evaluation in budget
+  double samples_per_second = 0;  ///< of the executed size's trial
+  int64_t evaluation_micro_batch = 0;
+  double loss_factor = 1;       ///< power of two that loss sums are multiplied with before backward
+
+  LearningRatePlan lr;
+  SearchResult search;
+  std::map<std::string, Origin> origin;  ///< of device, precision, effective_batch, micro_batch, …
+};
+
+/// Words of enums, as plan.json has them.
+std::string to_string(ProbeOutcome outcome);
+std::string to_string(SearchReason reason);
+std::string to_string(Origin origin);
+std::string to_string(Precision precision);
+std::string to_string(Cut cut);
+
+/// One line: "micro 96 · window 3 · ranks 2 · effective 576 · peak 10.8 of 12.0 GiB".
+std::string summary_line(const BatchPlan& plan);
+
+}  // namespace autotrain

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "autotrain/amounts.h"
+
+namespace autotrain {
+
+/// The value of one key. `std::monostate` is YAML's `null`: unset.
+using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
+                           std::vector<double>, std::vector<std::string>>;
+
+/// A row of a table (a model, a data set, a loss, …) chosen by name, with the keys that this row
+/// declares. Keys that are absent have the row's default.
+struct Choice {
+  std::string name;
+  std::map<std::string, Value> parameters;
+  bool operator==(const Choice&) const = default;
+};
+
+// ---------------------------------------------------------------- what is learned
+
+struct AugmentRecipe {
+  bool flip = false;         ///< mirror images left to right with probability 1/2
+  int64_t crop_padding = 0;  ///< pad images by so many zero pixels and crop back at random
+  bool operator==(const AugmentRecipe&) const = default;
+};
+
+struct DataRecipe {
+  Choice train{"fashion_mnist", {}};
+  std::optional<Choice> validation;
+  bool shuffle = true;
+  AugmentRecipe augment;  ///< of the training data only
+  bool operator==(const DataRecipe&) const = default;
+};
+
+struct OptimizerRecipe {
+  Choice algorithm{"adamw", {}};
+  double lr = 0.001;              ///< at `reference_batch` samples per update
+  int64_t reference_batch = 256;  ///< samples per update that `lr` was tuned for
+  double weight_decay = 0;
+  bool decay_all = false;           ///< also decay biases and normalisation weights
+  std::optional<double> clip_norm;  ///< largest global L2 norm of an update's gradient
+  bool operator==(const OptimizerRecipe&) const = default;
+};
+
+struct ScheduleRecipe {
+  Choice shape{"constant", {}};
+  Span warmup;
+  bool operator==(const ScheduleRecipe&) const = default;
+};
+
+struct BatchRecipe {
+  std::optional<int64_t> effective;      ///< samples per update over all ranks; unset: auto
+  std::optional<int64_t> max_effective;  ///< cap of `auto`; unset: min(8 × reference_batch, N ÷ 20)
+  std::string lr_rule = "linear";
+  bool operator==(const BatchRecipe&) const = default;
+};
+
+/// Of several stops the first that is reached wins. At least one must be set.
+struct StopRecipe {
+  std::optional<double> epochs;
+  std::optional<int64_t> updates;
+  std::optional<int64_t> samples;
+  std::optional<double> minutes;
+  bool keep_last = false;            ///< train on the run's remainder that is smaller than E
+  std::optional<int64_t> patience;   ///< evaluations without improvement
+  double min_delta = 0;              ///< what counts as improvement of the monitored figure
+  int64_t max_skipped = 25;          ///< consecutive skipped updates
+  bool operator==(const StopRecipe&) const = default;
+};
+
+// ---------------------------------------------------------------- how it is executed
+
+struct EvaluationRecipe {
+  Interval every{Interval::Unit::kEpochs, 1};
+  std::string monitor = "loss";          ///< decides the best checkpoint and early stopping
+  std::optional<int64_t> micro_batch;    ///< unset: the one that training executes
+  bool operator==(const EvaluationRecipe&) const = default;
+};
+
+enum class Precision { kAuto, kFp32, kBf16, kFp16 };
+enum class Cut { kEven, kFull };
+enum class Pivot { kInterpolate, kMidpoint };
+
+struct MemoryRecipe {
+  Budget budget;
+  double target_low = 0.80;   ///< the band, as fractions of the budget
+  double target_high = 0.90;
+  bool operator==(const MemoryRecipe&) const = default;
+};
+
+struct SearchRecipe {
+  std::string strategy = "binary";
+  Pivot pivot = Pivot::kInterpolate;
+  int64_t multiple_of = 1;
+  std::optional<int64_t> max_micro_batch;
+  int64_t max_probes = 12;
+  double max_seconds = 120;
+  bool plan_cache = true;
+  bool operator==(const SearchRecipe&) const = default;
+};
+
+struct LoaderRecipe {
+  int64_t prefetch = 2;  ///< micro-batches prepared ahead of the step; 0: none
+  bool operator==(const LoaderRecipe&) const = default;
+};
+
+/// The gradient scaler of fp16, with the semantics of torch.amp.GradScaler.
+struct ScalerRecipe {
+  double initial_scale = 65536;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  int64_t growth_interval = 2000;  ///< consecutive applied updates
+  double min_scale = 1;
+  bool operator==(const ScalerRecipe&) const = default;
+};
+
+struct ExecutionRecipe {
+  std::string device = "auto";
+  Precision precision = Precision::kAuto;
+  std::optional<int64_t> micro_batch;  ///< unset: found by the search
+  Cut cut = Cut::kEven;
+  std::optional<int64_t> threads;      ///< unset: the physical cores this process may use
+  std::optional<bool> deterministic;   ///< unset: yes on a CPU, no on a GPU
+  MemoryRecipe memory;
+  SearchRecipe search;
+  LoaderRecipe loader;
+  ScalerRecipe scaler;
+  bool operator==(const ExecutionRecipe&) const = default;
+};
+
+struct CheckpointRecipe {
+  Interval every{Interval::Unit::kEpochs, 1};
+  int64_t keep = 2;  ///< newest checkpoints kept, besides the best
+  bool operator==(const CheckpointRecipe&) const = default;
+};
+
+/// A whole run. Everything above `evaluation` is *what is learned*; the rest is *how it is executed*
+/// and changing it never changes the meaning of the first half.
+///
+/// A value. Read from YAML by `load_recipe` (autotrain/trainer.h), or built field by field.
+struct Recipe {
+  std::string name = "run";
+  int64_t seed = 1;
+  DataRecipe data;
+  Choice model{"cnn", {}};
+  Choice loss{"cross_entropy", {}};
+  OptimizerRecipe optimizer;
+  ScheduleRecipe schedule;
+  BatchRecipe batch;
+  StopRecipe stop;
+  EvaluationRecipe evaluation;
+  ExecutionRecipe execution;
+  CheckpointRecipe checkpoint;
+
+  /// Where each key that was given stands: dotted path → "file:line:column" or "--set". Tells what
+  /// was asked for from what is a default; does not take part in comparison.
+  std::map<std::string, std::string> origins;
+
+  /// Whether the user gave this key.
+  bool asked(const std::string& path) const { return origins.contains(path); }
+
+  bool operator==(const Recipe& other) const;
+};
+
+}  // namespace autotrain

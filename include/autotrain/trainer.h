@@ -1,0 +1,101 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autotrain/data.h"
+#include "autotrain/plan.h"
+#include "autotrain/recipe.h"
+#include "autotrain/report.h"
+#include "autotrain/task.h"
+
+namespace autotrain {
+
+/// Reads a recipe file with everything it extends.
+/// @param overrides "a.b=value" each, applied in order.
+/// @throws Error with file, line, column and what is allowed.
+Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides = {});
+
+/// Whether training goes on after a callback.
+enum class Flow { kContinue, kStop };
+
+/// Follows a run from outside. Every method is called from the thread that runs `fit`, in the order
+/// of events; none may call back into the trainer.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+
+  /// The search is about to start; everything that is known by now.
+  virtual void on_search_start(const Recipe&) {}
+  virtual void on_probe(const ProbeRecord&, const BatchPlan&) {}
+
+  /// Before the first update. `rows`: every resolved number as {what, value, where it comes from}.
+  virtual void on_start(const BatchPlan&, const std::vector<std::vector<std::string>>& rows) { (void)rows; }
+
+  /// @param total_updates of the whole run; 0 when only time stops it.
+  virtual void on_update(const UpdateRecord&, int64_t total_updates) { (void)total_updates; }
+  virtual void on_evaluation_progress(int64_t samples, int64_t total) { (void)samples, (void)total; }
+  virtual void on_evaluation(const EvaluationRecord&) {}
+  virtual void on_event(const EventRecord&) {}
+
+  /// @param advice what was left on the table and what to try, one sentence each.
+  virtual void on_finish(const Summary&, const BatchPlan&, const std::vector<std::string>& advice) { (void)advice; }
+};
+
+struct TrainerOptions {
+  std::filesystem::path output;  ///< run folder; empty: runs/<name>-<n>, the first free n
+  bool write_files = true;       ///< false: no run folder, no checkpoints, no metrics
+  bool resume = false;           ///< go on from the newest checkpoint in `output`; none there: start
+  bool allow_change = false;     ///< resume although the recipe changes what is learned
+  bool fresh_plan = false;       ///< ignore the plan cache
+  RunObserver* observer = nullptr;  ///< must outlive the trainer
+};
+
+/// A training run: plans, trains, evaluates, checkpoints, resumes.
+///
+/// One trainer is one run; use it from one thread. Runs that overlap in one process share LibTorch's
+/// global settings (CPU allocator, thread count, determinism).
+class Trainer {
+ public:
+  /// A run of the caller's own module, data and loss. The data sets must outlive the trainer. The
+  /// recipe's `data`, `model` and `loss` sections are ignored. The module is moved to the run's device.
+  /// @throws Error(kBadRecipe) when the recipe contradicts itself, Error(kDoesNotFit) when the device
+  /// has no memory.
+  Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options = {});
+  Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, const Dataset& validation,
+          TrainerOptions options = {});
+
+  /// A run of what the recipe names.
+  /// @throws Error as the data sets and the model find their parts.
+  static Trainer from_recipe(Recipe recipe, TrainerOptions options = {});
+
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+
+  /// Called after every applied update; kStop ends the run at this update, with a checkpoint.
+  void on_update(std::function<Flow(const UpdateRecord&)> callback);
+  void on_evaluation(std::function<Flow(const EvaluationRecord&)> callback);
+
+  /// The plan; made by a search at the first call (or taken from the checkpoint when resuming).
+  /// @throws Error(kDoesNotFit) with a post-mortem.
+  const BatchPlan& plan();
+
+  /// Plans if need be, trains to the end, evaluates, checkpoints.
+  /// @throws Error: kDoesNotFit, kDiverged, kInputOutput, kBadData. The run folder then says `failed`
+  /// with the same text. A stop by signal or callback is no error: see Summary::status.
+  Summary fit();
+
+  /// The trained module.
+  torch::nn::Module& module();
+
+ private:
+  class Run;
+  explicit Trainer(std::unique_ptr<Run> run);
+  std::unique_ptr<Run> run_;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+namespace autotrain {
+
+/// Seconds of a clock that never goes back; only differences mean something.
+inline double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Time as pure logic asks for it; tests hand in a fake.
+using Clock = std::function<double()>;
+
+class Stopwatch {
+ public:
+  double seconds() const { return steady_seconds() - start_; }
+  void restart() { start_ = steady_seconds(); }
+
+ private:
+  double start_ = steady_seconds();
+};
+
+}  // namespace autotrain

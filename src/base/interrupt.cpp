@@ -1,0 +1,38 @@
+#include "base/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "autotrain/error.h"
+
+namespace autotrain {
+namespace {
+
+std::atomic<int> requested{0};
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch such");
+
+void on_signal(int) {
+  if (requested.exchange(static_cast<int>(Interrupt::kStop)) != 0) {
+    ::_exit(static_cast<int>(ExitCode::kInterrupted));
+  }
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+Interrupt pending_interrupt() { return static_cast<Interrupt>(requested.load()); }
+
+void clear_interrupt() { requested = 0; }
+
+void request_interrupt(Interrupt request) { requested = static_cast<int>(request); }
+
+}  // namespace autotrain

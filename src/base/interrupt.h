@@ -1,0 +1,19 @@
+#pragma once
+
+namespace autotrain {
+
+/// What the outside asked a running job to do. The handlers only set a flag; every loop polls it.
+enum class Interrupt { kNone, kStop };
+
+/// SIGINT and SIGTERM ask for a stop from now on; a second one ends the process at once.
+void install_signal_handlers();
+
+Interrupt pending_interrupt();
+
+/// Forgets a pending request; for programs that go on after a stopped run.
+void clear_interrupt();
+
+/// As a signal would.
+void request_interrupt(Interrupt request);
+
+}  // namespace autotrain

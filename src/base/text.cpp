@@ -1,0 +1,127 @@
+#include "base/text.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace autotrain {
+namespace {
+
+// Damerau–Levenshtein distance in its optimal string alignment form.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replace = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replace, last[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
+    }
+    before_last = last;
+    last = row;
+  }
+  return last[b.size()];
+}
+
+std::string_view without_plus(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return text;
+}
+
+}  // namespace
+
+std::string fixed(double value, int digits) {
+  std::array<char, 512> buffer;
+  const int n = std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
+  return std::string(buffer.data(), static_cast<size_t>(n));
+}
+
+std::string shortest(double value) {
+  std::array<char, 64> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return std::string(buffer.data(), end.ptr);
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0) text += separator;
+    text += parts[i];
+  }
+  return text;
+}
+
+std::string join_choices(const std::vector<std::string>& words) {
+  if (words.size() < 2) return join(words, "");
+  return join({words.begin(), words.end() - 1}, ", ") + " or " + words.back();
+}
+
+std::string_view trim(std::string_view text) {
+  const char* const blanks = " \t\r\n";
+  const size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  size_t start = 0;
+  for (size_t at; (at = text.find(separator, start)) != std::string_view::npos; start = at + 1) {
+    parts.emplace_back(text.substr(start, at - start));
+  }
+  parts.emplace_back(text.substr(start));
+  return parts;
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kLongest = 64;  // nobody misspells a key of this length; bounds the work
+  if (word.empty() || word.size() > kLongest) return "";
+  const size_t allowed = std::max<size_t>(1, word.size() / 3);
+  std::string best;
+  size_t best_distance = allowed + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) best = candidate, best_distance = distance;
+  }
+  return best;
+}
+
+bool parse_integer(std::string_view text, int64_t& value) {
+  text = without_plus(text);
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  return !text.empty() && end.ec == std::errc() && end.ptr == text.data() + text.size();
+}
+
+bool parse_real(std::string_view text, double& value) {
+  text = without_plus(text);
+  if (text == ".inf" || text == ".nan" || text == "-.inf") {
+    value = text == ".nan"   ? std::numeric_limits<double>::quiet_NaN()
+            : text == ".inf" ? std::numeric_limits<double>::infinity()
+                             : -std::numeric_limits<double>::infinity();
+    return true;
+  }
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  return !text.empty() && end.ec == std::errc() && end.ptr == text.data() + text.size();
+}
+
+std::string quote(std::string_view text) {
+  constexpr size_t kLongest = 80;
+  std::string out = "\"";
+  for (const char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      constexpr char kHex[] = "0123456789abcdef";
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out + (text.size() > kLongest ? "…\"" : "\"");
+}
+
+}  // namespace autotrain

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autotrain {
+
+/// The arguments, printed one after the other.
+template <class... Parts>
+std::string cat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// `value` with `digits` decimals: `fixed(0.8125, 2)` is "0.81".
+std::string fixed(double value, int digits);
+
+/// `value` in the fewest digits that read back as the same number: "0.001", "1e-08", "3".
+std::string shortest(double value);
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+
+/// "a, b or c".
+std::string join_choices(const std::vector<std::string>& words);
+
+std::string_view trim(std::string_view text);
+
+/// The pieces of `text` between separators; "a..b" split at '.' is {"a", "", "b"}.
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// The candidate nearest to `word` in edit distance (insert, delete, replace, swap neighbours),
+/// or "" when none is near enough to be a likely slip.
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+
+/// The whole text as a number, or false. Accepts what a person writes: "1e-3", "+5", "1_000" is
+/// refused.
+bool parse_integer(std::string_view text, int64_t& value);
+bool parse_real(std::string_view text, double& value);
+
+/// Text with control characters made visible and long text cut, to be quoted in a message.
+std::string quote(std::string_view text);
+
+}  // namespace autotrain

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/named_tensor.h"
+
+namespace autotrain {
+
+/// The safetensors format: eight bytes of header length (little endian), a JSON header that gives each
+/// tensor's dtype, shape and byte range, then the bytes. Reading never executes anything.
+/// https://github.com/huggingface/safetensors
+
+/// Writes tensors of any device and layout; equal tensors under equal names give equal bytes.
+/// Precondition: names are distinct. @throws Error(kInputOutput).
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+
+/// Reads the whole file into CPU tensors, in the order of their bytes.
+/// Every length and offset is validated before anything is allocated for it.
+/// @throws Error(kMissingFile, kBadData).
+std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
+
+}  // namespace autotrain

@@ -1,0 +1,136 @@
+#include "cli/console.h"
+
+#include "base/text.h"
+#include "base/units.h"
+#include "report/table.h"
+#include "trainer/start_table.h"
+
+namespace autotrain {
+namespace {
+
+std::string figures_text(const std::map<std::string, double>& figures) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : figures) {
+    if (name != "update") parts.push_back(cat(name, " ", fixed(value, 4)));
+  }
+  return join(parts, " · ");
+}
+
+std::string rule(const std::string& title) { return title + " " + std::string(60 - title.size(), '-') + "\n"; }
+
+std::string probe_table(const BatchPlan& plan) {
+  TextTable table({"micro-batch", "peak", "fill", "samples/s", "seconds", "outcome"});
+  for (const ProbeRecord& probe : plan.search.probes) {
+    const bool ran = probe.peak_bytes > 0;
+    table.add_row({std::to_string(probe.micro_batch), ran ? format_bytes(probe.peak_bytes) : "-",
+                   ran ? format_percent(probe.fill) : "-", ran ? format_rate(probe.samples_per_second) : "-",
+                   fixed(probe.seconds, 2), to_string(probe.outcome) + (probe.confirmed ? ", confirmed" : "")});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string plan_text(const BatchPlan& plan) {
+  TextTable table({});
+  table.add_row({"device", cat(plan.device, " (", plan.device_name, "), ", to_string(plan.precision))});
+  table.add_row({"budget", cat(format_bytes(plan.budget_bytes), " (", plan.budget_source, "), band ",
+                               format_percent(plan.target_low, 0), " to ", format_percent(plan.target_high, 0))});
+  table.add_row({"capacity", cat(plan.search.micro_batch, " samples: ", format_bytes(plan.search.peak_bytes), ", ",
+                                 format_percent(plan.search.fill), " of the budget; ", reason_in_words(plan))});
+  table.add_row({"executed", cat(plan.window, " × ", plan.micro_batch, " samples: ", format_percent(plan.fill),
+                                 " of the budget", plan.confirmed ? ", confirmed" : "")});
+  table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
+  table.add_row({"learning rate", cat(shortest(plan.lr.base), " → ", shortest(plan.lr.scaled), " (", plan.lr.rule,
+                                      " rule, reference ", plan.lr.reference_batch, ")")});
+  table.add_row({"search", cat(plan.search.probes.size(), " trials, ", format_count(plan.search.samples),
+                               " samples, ", format_seconds(plan.search.seconds))});
+  return table.text();
+}
+
+Console::Console(Detail detail, log::Level log_level) : detail_(detail), progress_(stderr) {
+  log::set_sink(
+      [this, terminal = log::terminal_sink()](const log::Record& record) {
+        progress_.clear();
+        terminal(record);
+      },
+      detail == Detail::kAll ? log_level : log::Level::kWarning);
+}
+
+Console::~Console() { log::set_sink(log::terminal_sink(), log::Level::kWarning); }
+
+void Console::print(const std::string& text) {
+  progress_.clear();
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Console::on_search_start(const Recipe& recipe) {
+  if (detail_ == Detail::kAll && !recipe.execution.micro_batch) log::info("plan", "searching the micro-batch");
+}
+
+void Console::on_start(const BatchPlan& plan, const std::vector<std::vector<std::string>>& rows) {
+  if (detail_ != Detail::kAll) return;
+  TextTable table({});
+  for (const auto& row : rows) table.add_row(row);
+  print(rule("trials") + probe_table(plan) + rule("run") + table.text() + rule("training"));
+}
+
+void Console::on_update(const UpdateRecord& r, int64_t total_updates) {
+  if (detail_ != Detail::kAll) return;
+  if (first_update_ == 0) first_update_ = r.update, first_update_seconds_ = steady_seconds();
+  if (!progress_.due()) return;
+  std::string line = cat("update ", r.update);
+  if (total_updates > 0) line += cat("/", total_updates);
+  line += cat(" · epoch ", fixed(r.epoch, 2), " · loss ", fixed(r.loss, 4), " · lr ", shortest(std::round(r.lr * 1e8) / 1e8),
+              " · ", format_rate(r.samples_per_second), " samples/s · ", format_bytes(r.peak_bytes));
+  const int64_t done = r.update - first_update_;
+  if (total_updates > 0 && done > 0) {
+    const double each = (steady_seconds() - first_update_seconds_) / static_cast<double>(done);
+    line += cat(" · ", format_seconds(each * static_cast<double>(total_updates - r.update)), " left");
+  }
+  progress_.show(line);
+}
+
+void Console::on_evaluation_progress(int64_t samples, int64_t total) {
+  if (detail_ != Detail::kAll || !progress_.due()) return;
+  progress_.show(cat("evaluating ", format_count(samples), "/", format_count(total), " samples"));
+}
+
+void Console::on_evaluation(const EvaluationRecord& record) {
+  if (detail_ != Detail::kAll) return;
+  print(cat("evaluation at update ", record.update, ", epoch ", fixed(record.epoch, 2), ": ",
+            figures_text(record.figures), " (", format_seconds(record.seconds), ")\n"));
+}
+
+void Console::on_event(const EventRecord& record) {
+  log::warn("trainer", cat("update ", record.update, ": ", record.event, ": ", record.detail));
+}
+
+void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vector<std::string>& advice) {
+  if (detail_ == Detail::kNothing) return;
+  if (detail_ == Detail::kLastLine) {
+    print(cat(s.status, " after ", s.updates, " updates (", s.stopped_by, "): ", figures_text(s.final), " · ",
+              s.folder, "\n"));
+    return;
+  }
+  TextTable table({});
+  table.add_row({"status", cat(s.status, ", stopped by ", s.stopped_by)});
+  table.add_row({"plan", summary_line(plan)});
+  table.add_row({"trained", cat(format_count(s.updates), " updates, ", fixed(s.epochs, 2), " epochs, ",
+                                format_count(s.samples), " samples in ", format_seconds(s.seconds))});
+  if (!s.final.empty()) table.add_row({"final", figures_text(s.final)});
+  if (!s.best.empty()) table.add_row({"best", cat(figures_text(s.best), " at update ", fixed(s.best.at("update"), 0))});
+  table.add_row({"speed", cat(format_rate(s.samples_per_second), " samples/s, ",
+                              format_percent(s.data_wait_fraction), " waiting for data")});
+  table.add_row({"peak memory", cat(format_bytes(s.peak_bytes), " of ", format_bytes(plan.budget_bytes), " (",
+                                    format_percent(static_cast<double>(s.peak_bytes) / static_cast<double>(plan.budget_bytes)),
+                                    "), reserved plus outside the allocator")});
+  if (s.skipped_updates > 0) table.add_row({"skipped", cat(s.skipped_updates, " updates were not finite")});
+  if (!s.folder.empty()) table.add_row({"folder", s.folder});
+  std::string text = rule("summary") + table.text();
+  for (const std::string& sentence : advice) text += "try: " + sentence + "\n";
+  print(text);
+}
+
+}  // namespace autotrain

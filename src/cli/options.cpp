@@ -1,0 +1,88 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "autotrain/error.h"
+
+namespace autotrain {
+namespace {
+
+constexpr const char* kExamples = R"(
+Examples:
+  autotrain --config recipes/fashion_mnist_cnn.yaml
+      find the micro-batch, train, evaluate, checkpoint; leaves runs/fashion_mnist_cnn-1
+  autotrain --config R.yaml --set optimizer.lr=0.01 --set execution.memory.budget=2GiB
+      the same recipe with two keys changed; null unsets a key
+  autotrain --config R.yaml --output runs/a --resume
+      go on from the newest checkpoint in runs/a; without one, start there
+  autotrain plan --config R.yaml
+      only search: print the plan and its trials, write nothing
+  autotrain config > configs/reference.yaml
+      every key with its default, range and unit
+  autotrain schema > recipe.schema.json
+      a JSON Schema with which editors complete and check recipes
+
+Exit codes: 0 done, 64 usage, 65 bad data, 66 missing file, 70 internal, 71 does not fit,
+74 I/O, 75 interrupted (resumable), 76 diverged, 78 bad recipe.
+)";
+
+void add_recipe_options(CLI::App& app, Options& options) {
+  app.add_option("-c,--config", options.config, "The recipe, a YAML file")->type_name("FILE");
+  app.add_option("--set", options.overrides, "Override a key of the recipe: section.key=value; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_flag("--fresh-plan", options.fresh_plan, "Search anew instead of taking a kept plan");
+}
+
+void add_output_options(CLI::App& app, Options& options) {
+  app.add_flag("-q,--quiet", options.quiet, "Show only warnings, errors and the last line");
+  app.add_flag("-v,--verbose", options.verbose, "Show also what helps to find a fault");
+  app.add_flag("--json", options.json, "Print the result as JSON on standard output, nothing else there");
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  Options options;
+  CLI::App app("Finds the batch size that fills its memory budget, then trains.\n", "autotrain");
+  app.set_version_flag("--version", std::string("autotrain ") + AUTOTRAIN_VERSION);
+  app.footer(kExamples);
+  app.require_subcommand(0, 1);
+  add_recipe_options(app, options);
+  add_output_options(app, options);
+  app.add_option("-o,--output", options.output, "Run folder; default: runs/<name>-<n>, the first free n")->type_name("DIR");
+  app.add_flag("--resume", options.resume, "Go on from the newest checkpoint in --output");
+  app.add_flag("--allow-change", options.allow_change, "Resume although the recipe changes what is learned");
+
+  CLI::App* const plan = app.add_subcommand("plan", "Search only; print the plan and its trials");
+  add_recipe_options(*plan, options);
+  add_output_options(*plan, options);
+  plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
+  CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
+  CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    options.command = Command::kHelp;
+    options.help = app.help();
+    return options;
+  } catch (const CLI::CallForVersion& version) {
+    options.command = Command::kHelp;
+    options.help = std::string(version.what()) + "\n";
+    return options;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitCode::kUsage, "command line", error.what(), "autotrain --help shows examples");
+  }
+  if (plan->parsed()) options.command = Command::kPlan;
+  if (config->parsed()) options.command = Command::kConfig;
+  if (schema->parsed()) options.command = Command::kSchema;
+  const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan;
+  if (needs_recipe && options.config.empty()) {
+    throw Error(ExitCode::kUsage, "command line", "names no recipe", "autotrain --config recipes/fashion_mnist_cnn.yaml");
+  }
+  return options;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace autotrain {
+
+enum class Command { kTrain, kPlan, kConfig, kSchema, kHelp };
+
+/// The command line, read.
+struct Options {
+  Command command = Command::kTrain;
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  std::filesystem::path output;
+  bool resume = false;
+  bool allow_change = false;
+  bool fresh_plan = false;
+  bool alternatives = false;
+  bool quiet = false;
+  bool verbose = false;
+  bool json = false;
+  std::string help;  ///< kHelp: what to print
+};
+
+/// @throws Error(kUsage) with what is wrong and the nearest known word.
+Options parse_options(int argc, const char* const* argv);
+
+}  // namespace autotrain

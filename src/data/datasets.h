@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "autotrain/data.h"
+#include "recipe/keys.h"
+
+namespace autotrain {
+
+/// What a data set is built from.
+struct DatasetRequest {
+  const Parameters& parameters;
+  AugmentRecipe augment;  ///< {} for evaluation
+};
+
+struct DatasetRow {
+  ChoiceSpec spec;
+  std::function<std::unique_ptr<Dataset>(const DatasetRequest&)> make;
+};
+
+/// Every data set a recipe can name. A data set is added by a row here and a file beside it.
+const std::vector<DatasetRow>& dataset_table();
+
+/// @throws Error(kMissingFile, kBadData) as the data set finds its files; Error(kBadRecipe) when it
+/// cannot be augmented as asked.
+std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe& augment);
+
+DatasetRow fashion_mnist_row();
+DatasetRow synthetic_row();
+DatasetRow text_row();
+
+}  // namespace autotrain

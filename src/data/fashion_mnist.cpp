@@ -1,0 +1,78 @@
+#include <filesystem>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "data/datasets.h"
+#include "data/idx.h"
+#include "data/image_dataset.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kDebianFolder = "/usr/share/datasets/fashion-mnist";
+constexpr int64_t kClasses = 10;
+
+// Mean and deviation of the 60,000 training images ÷ 255, computed from the files.
+constexpr double kMean = 0.2860;
+constexpr double kDeviation = 0.3530;
+
+// "train-images-idx3-ubyte", gzipped or not, whichever is there.
+fs::path find_file(const fs::path& root, const std::string& name) {
+  for (const fs::path& candidate : {root / name, root / (name + ".gz")}) {
+    std::error_code error;
+    if (fs::exists(candidate, error)) return candidate;
+  }
+  throw Error(ExitCode::kMissingFile, (root / name).string(), "no such file, nor with .gz",
+              "install Debian's dataset-fashion-mnist, or set root to a folder of MNIST files");
+}
+
+torch::Tensor read_labels(const fs::path& path, int64_t images) {
+  const torch::Tensor labels = read_idx(path, 1);
+  if (labels.size(0) != images) {
+    throw Error(ExitCode::kBadData, cat(path.string(), ": offset 4"),
+                cat(labels.size(0), " labels for ", images, " images"),
+                "take both files from the same place");
+  }
+  const auto* const values = labels.const_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < images; ++i) {
+    if (values[i] < kClasses) continue;
+    throw Error(ExitCode::kBadData, cat(path.string(), ": offset ", 8 + i),
+                cat("the label ", static_cast<int>(values[i]), " of sample ", i, " is not below ", kClasses));
+  }
+  return labels.to(torch::kInt64);
+}
+
+std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  const fs::path root = p.text("root");
+  const std::string prefix = p.text("split") == "train" ? "train" : "t10k";
+  torch::Tensor images = read_idx(find_file(root, prefix + "-images-idx3-ubyte"), 3).unsqueeze(1);
+  torch::Tensor labels = read_labels(find_file(root, prefix + "-labels-idx1-ubyte"), images.size(0));
+  if (const auto limit = p.optional_integer("limit"); limit && *limit < images.size(0)) {
+    images = images.slice(0, 0, *limit).clone();
+    labels = labels.slice(0, 0, *limit).clone();
+  }
+  ImageDataset::Content content{.images = images, .labels = labels, .classes = kClasses};
+  if (p.flag("normalize")) content.mean = {kMean}, content.deviation = {kDeviation};
+  return std::make_unique<ImageDataset>(std::move(content), request.augment);
+}
+
+}  // namespace
+
+DatasetRow fashion_mnist_row() {
+  return {{"fashion_mnist",
+           "28 × 28 grey images in 10 classes from MNIST's IDX files: Fashion-MNIST, or any set in that format.",
+           {{.name = "split", .kind = KeyKind::kWord, .fallback = std::string("train"),
+             .sentence = "60,000 training or 10,000 test images.", .words = {"train", "test"}},
+            {.name = "root", .kind = KeyKind::kText, .fallback = std::string(kDebianFolder),
+             .sentence = "Folder of the four files, gzipped or not."},
+            {.name = "normalize", .kind = KeyKind::kBool, .fallback = true,
+             .sentence = "Shift and scale to mean 0 and deviation 1 over Fashion-MNIST; false: pixels in [0, 1]."},
+            {.name = "limit", .kind = KeyKind::kInteger, .fallback = {},
+             .sentence = "Use only the first so many images; null: all.", .unit = "samples", .least = 1}}},
+          make};
+}
+
+}  // namespace autotrain

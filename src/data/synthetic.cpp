@@ -1,0 +1,168 @@
+#include <cmath>
+#include <numeric>
+
+#include "autotrain/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "data/datasets.h"
+
+namespace autotrain {
+namespace {
+
+// Samples made on demand from (seed, index): nothing is stored but the class prototypes.
+struct Options {
+  uint64_t seed = 0;
+  int64_t samples = 0;
+  int64_t first = 0;
+  std::vector<int64_t> shape;
+  int64_t classes = 0;
+  double noise = 0;
+};
+
+uint64_t key_of(const Options& o, int64_t index) {
+  return derive_key(o.seed, static_cast<uint64_t>(RandomUse::kSynthetic), 1, o.first + index);
+}
+
+int64_t volume(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Each class is a fixed random point; a sample is its class's point plus noise.
+class Clusters final : public Dataset {
+ public:
+  Clusters(Options options, DatasetInfo::Kind kind) : options_(std::move(options)), kind_(kind) {
+    size_ = volume(options_.shape);
+    prototypes_.resize(static_cast<size_t>(size_ * options_.classes));
+    Random random(derive_key(options_.seed, static_cast<uint64_t>(RandomUse::kSynthetic), 0));
+    for (float& value : prototypes_) value = static_cast<float>(random.normal());
+  }
+
+  int64_t size() const override { return options_.samples; }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const override {
+    const auto n = static_cast<int64_t>(indices.size());
+    std::vector<int64_t> shape = {n};
+    shape.insert(shape.end(), options_.shape.begin(), options_.shape.end());
+    Batch batch{torch::empty(shape, torch::kFloat32), torch::empty({n}, torch::kInt64), n};
+    auto* out = batch.inputs.mutable_data_ptr<float>();
+    auto* const labels = batch.targets.mutable_data_ptr<int64_t>();
+    for (size_t i = 0; i < indices.size(); ++i, out += size_) {
+      Random random(key_of(options_, indices[i]));
+      labels[i] = random.below(options_.classes);
+      fill(out, prototypes_.data() + labels[i] * size_, random);
+    }
+    return batch;
+  }
+
+  DatasetInfo info() const override {
+    return {.kind = kind_, .input_shape = options_.shape, .classes = options_.classes};
+  }
+
+ private:
+  void fill(float* out, const float* prototype, Random& random) const {
+    // A sum of four uniform numbers is normal enough for noise, at a fraction of the cost.
+    const double scale = options_.noise * std::sqrt(3.0);
+    for (int64_t j = 0; j < size_; ++j) {
+      const uint64_t bits = random.next();
+      const uint64_t sum = (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+      const double noise = (static_cast<double>(sum) / 65535.0 - 2) * scale;
+      out[j] = prototype[j] + static_cast<float>(noise);
+    }
+  }
+
+  Options options_;
+  DatasetInfo::Kind kind_;
+  int64_t size_ = 0;
+  std::vector<float> prototypes_;
+};
+
+// A random walk over tokens: each has four likely successors, `noise` is the share of jumps.
+class TokenWalk final : public Dataset {
+ public:
+  explicit TokenWalk(Options options) : options_(std::move(options)) {}
+
+  int64_t size() const override { return options_.samples; }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const override {
+    const auto n = static_cast<int64_t>(indices.size());
+    const int64_t context = options_.shape[0];
+    Batch batch{torch::empty({n, context}, torch::kInt64), torch::empty({n, context}, torch::kInt64), n};
+    auto* inputs = batch.inputs.mutable_data_ptr<int64_t>();
+    auto* targets = batch.targets.mutable_data_ptr<int64_t>();
+    for (const int64_t index : indices) {
+      Random random(key_of(options_, index));
+      int64_t token = random.below(options_.classes);
+      for (int64_t t = 0; t < context; ++t) {
+        *inputs++ = token;
+        token = successor(token, random);
+        *targets++ = token;
+      }
+    }
+    return batch;
+  }
+
+  DatasetInfo info() const override {
+    return {.kind = DatasetInfo::Kind::kTokens, .input_shape = options_.shape,
+            .classes = options_.classes, .vocabulary = options_.classes};
+  }
+
+ private:
+  int64_t successor(int64_t token, Random& random) const {
+    if (random.uniform() < options_.noise) return random.below(options_.classes);
+    const uint64_t branch = random.next() & 3;
+    const uint64_t key = derive_key(options_.seed, static_cast<uint64_t>(RandomUse::kSynthetic), 2, token, branch);
+    return Random(key).below(options_.classes);
+  }
+
+  Options options_;
+};
+
+std::vector<int64_t> default_shape(const std::string& kind) {
+  if (kind == "images") return {1, 28, 28};
+  return {kind == "tokens" ? 128 : 64};
+}
+
+std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  const std::string kind = p.text("kind");
+  Options options{.seed = static_cast<uint64_t>(p.integer("seed")), .samples = p.integer("samples"),
+                  .first = p.integer("first"), .shape = p.integers("shape"),
+                  .classes = p.integer("classes"), .noise = p.real("noise")};
+  if (options.shape.empty()) options.shape = default_shape(kind);
+  const size_t dimensions = kind == "images" ? 3 : 1;
+  if (options.shape.size() != dimensions || volume(options.shape) > (int64_t{1} << 32)) {
+    throw Error(ExitCode::kBadRecipe, "data: synthetic shape",
+                cat("has ", options.shape.size(), " dimensions; ", kind, " have ", dimensions),
+                kind == "images" ? "write [channels, height, width]" : "write one number in brackets");
+  }
+  if (kind == "tokens") return std::make_unique<TokenWalk>(std::move(options));
+  const auto info_kind = kind == "images" ? DatasetInfo::Kind::kImages : DatasetInfo::Kind::kVectors;
+  return std::make_unique<Clusters>(std::move(options), info_kind);
+}
+
+}  // namespace
+
+DatasetRow synthetic_row() {
+  return {{"synthetic",
+           "Samples made on demand that a model can learn: classes are points with noise around them, tokens "
+           "are a random walk.",
+           {{.name = "kind", .kind = KeyKind::kWord, .fallback = std::string("images"),
+             .sentence = "What a sample is.", .words = {"images", "vectors", "tokens"}},
+            {.name = "shape", .kind = KeyKind::kIntegerList, .fallback = std::vector<int64_t>{},
+             .sentence = "[channels, height, width], [features] or [context]; empty: [1, 28, 28], [64] or [128].",
+             .least = 1, .most = 1 << 20},
+            {.name = "classes", .kind = KeyKind::kInteger, .fallback = int64_t{10},
+             .sentence = "Classes, or distinct tokens.", .least = 2, .most = 1 << 24},
+            {.name = "samples", .kind = KeyKind::kInteger, .fallback = int64_t{4096},
+             .sentence = "Samples in an epoch.", .unit = "samples", .least = 1, .most = 0x1p53},
+            {.name = "first", .kind = KeyKind::kInteger, .fallback = int64_t{0},
+             .sentence = "Index of the first sample: another range holds other samples of the same classes.",
+             .least = 0, .most = 0x1p53},
+            {.name = "noise", .kind = KeyKind::kReal, .fallback = 0.5,
+             .sentence = "Deviation of the noise, or the share of random tokens.", .least = 0, .most = 100},
+            {.name = "seed", .kind = KeyKind::kInteger, .fallback = int64_t{0},
+             .sentence = "Makes the samples; not the recipe's seed.", .least = 0, .most = 0x1p53}}},
+          make};
+}
+
+}  // namespace autotrain

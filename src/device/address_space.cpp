@@ -1,0 +1,74 @@
+#include "device/address_space.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#ifndef MADV_POPULATE_WRITE  // Linux 5.14; older C libraries do not name it
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace autotrain {
+namespace {
+
+std::byte* align_up(void* address, int64_t alignment) {
+  const auto value = reinterpret_cast<uintptr_t>(address);
+  const auto step = static_cast<uintptr_t>(alignment);
+  return reinterpret_cast<std::byte*>((value + step - 1) / step * step);
+}
+
+// Touching is the fallback for kernels that cannot populate: a fresh page holds zeros already.
+bool touch_pages(std::byte* start, int64_t bytes) {
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  for (int64_t at = 0; at < bytes; at += page) {
+    *reinterpret_cast<volatile char*>(start + at) = 0;
+  }
+  return true;
+}
+
+bool populate(std::byte* start, int64_t bytes) {
+  int result;
+  do {
+    result = ::madvise(start, static_cast<size_t>(bytes), MADV_POPULATE_WRITE);
+  } while (result != 0 && (errno == EINTR || errno == EAGAIN));
+  if (result == 0) return true;
+  return errno == EINVAL || errno == ENOSYS ? touch_pages(start, bytes) : false;
+}
+
+}  // namespace
+
+AddressSpace::AddressSpace(int64_t bytes) {
+  for (; bytes >= kGranule; bytes = bytes / 2 / kGranule * kGranule) {
+    const int64_t with_slack = bytes + kGranule;
+    void* const mapping = ::mmap(nullptr, static_cast<size_t>(with_slack), PROT_NONE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) continue;
+    mapping_ = mapping;
+    mapping_bytes_ = with_slack;
+    base_ = align_up(mapping, kGranule);
+    size_ = bytes;
+    ::madvise(base_, static_cast<size_t>(size_), MADV_HUGEPAGE);  // advice: failing is fine
+    return;
+  }
+}
+
+AddressSpace::~AddressSpace() {
+  if (mapping_ != nullptr) ::munmap(mapping_, static_cast<size_t>(mapping_bytes_));
+}
+
+bool AddressSpace::commit(int64_t offset, int64_t bytes) {
+  std::byte* const start = base_ + offset;
+  if (::mprotect(start, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE) != 0) return false;
+  if (populate(start, bytes)) return true;
+  decommit(offset, bytes);
+  return false;
+}
+
+void AddressSpace::decommit(int64_t offset, int64_t bytes) {
+  std::byte* const start = base_ + offset;
+  ::madvise(start, static_cast<size_t>(bytes), MADV_DONTNEED);
+  ::mprotect(start, static_cast<size_t>(bytes), PROT_NONE);
+}
+
+}  // namespace autotrain

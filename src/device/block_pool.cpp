@@ -1,0 +1,173 @@
+#include "device/block_pool.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/units.h"
+
+namespace autotrain {
+
+BlockPool::BlockPool(int64_t size, int64_t granule, int64_t alignment, Pages pages)
+    : granule_(granule), alignment_(alignment), pages_(std::move(pages)), first_(new Block) {
+  first_->size = size;
+  insert(first_);
+}
+
+BlockPool::~BlockPool() {
+  for (Block* block = first_; block != nullptr;) {
+    Block* const after = block->after;
+    delete block;
+    block = after;
+  }
+}
+
+BlockPool::BlockSet& BlockPool::set_of(const Block& block) {
+  return block.state == State::kFree ? free_ : uncommitted_;
+}
+
+void BlockPool::insert(Block* block) { set_of(*block).insert(block); }
+
+void BlockPool::remove(Block* block) { set_of(*block).erase(block); }
+
+BlockPool::Block* BlockPool::allocate(int64_t bytes) {
+  Block wanted;
+  wanted.size = round_up(bytes, alignment_);
+  wanted.offset = -1;
+  const auto fit = free_.lower_bound(&wanted);
+  if (fit == free_.end()) return nullptr;
+  Block* const block = *fit;
+  remove(block);
+  block->state = State::kUsed;
+  if (Block* const rest = cut(block, wanted.size)) {
+    rest->state = State::kFree;
+    insert(rest);
+  }
+  return block;
+}
+
+void BlockPool::release(Block* block) {
+  block->state = State::kFree;
+  insert(join_neighbours(block));
+}
+
+// Shortens `block`, which is in no set, to `size`; returns the rest, of the same state and in no
+// set, or null when nothing is left over.
+BlockPool::Block* BlockPool::cut(Block* block, int64_t size) {
+  if (block->size == size) return nullptr;
+  auto* const rest = new Block;
+  rest->offset = block->offset + size;
+  rest->size = block->size - size;
+  rest->state = block->state;
+  rest->before = block;
+  rest->after = block->after;
+  if (rest->after != nullptr) rest->after->before = rest;
+  block->after = rest;
+  block->size = size;
+  return rest;
+}
+
+void BlockPool::absorb_after(Block* block) {
+  Block* const gone = block->after;
+  block->size += gone->size;
+  block->after = gone->after;
+  if (block->after != nullptr) block->after->before = block;
+  delete gone;
+}
+
+// Joins `block`, which is in no set, with neighbours of its state; the result is in no set.
+BlockPool::Block* BlockPool::join_neighbours(Block* block) {
+  if (block->after != nullptr && block->after->state == block->state) {
+    remove(block->after);
+    absorb_after(block);
+  }
+  if (block->before != nullptr && block->before->state == block->state) {
+    block = block->before;
+    remove(block);
+    absorb_after(block);
+  }
+  return block;
+}
+
+// Committing the start of an uncommitted block extends the free block before it, if there is one;
+// committing all of it joins the one after it too. The cheapest of these ways.
+BlockPool::Growth BlockPool::best_growth(int64_t bytes) const {
+  bytes = round_up(bytes, alignment_);
+  Growth best;
+  for (Block* const hole : uncommitted_) {
+    const auto free_size = [](const Block* b) {
+      return b != nullptr && b->state == State::kFree ? b->size : 0;
+    };
+    const int64_t missing = std::max<int64_t>(bytes - free_size(hole->before), granule_);
+    int64_t commit = round_up(missing, granule_);
+    if (commit > hole->size) {
+      if (missing > hole->size + free_size(hole->after)) continue;
+      commit = hole->size;
+    }
+    const bool better = best.block == nullptr || commit < best.commit_bytes ||
+                        (commit == best.commit_bytes && hole->offset < best.block->offset);
+    if (better) best = {hole, commit};
+  }
+  return best;
+}
+
+int64_t BlockPool::growth_needed(int64_t bytes) const { return best_growth(bytes).commit_bytes; }
+
+bool BlockPool::grow(int64_t bytes) {
+  const Growth growth = best_growth(bytes);
+  if (growth.block == nullptr) return false;
+  if (!pages_.commit(growth.block->offset, growth.commit_bytes)) return false;
+  committed_bytes_ += growth.commit_bytes;
+  remove(growth.block);
+  if (Block* const rest = cut(growth.block, growth.commit_bytes)) insert(rest);
+  growth.block->state = State::kFree;
+  insert(join_neighbours(growth.block));
+  return true;
+}
+
+int64_t BlockPool::trim(int64_t bytes, int64_t spared_for) {
+  const Block* spared_before = nullptr;
+  const Block* spared_after = nullptr;
+  if (spared_for > 0) {
+    if (const Growth growth = best_growth(spared_for); growth.block != nullptr) {
+      spared_before = growth.block->before;
+      spared_after = growth.block->after;
+    }
+  }
+  std::vector<Block*> candidates(free_.rbegin(), free_.rend());  // largest first: fewest calls
+  int64_t given_back = 0;
+  for (Block* const block : candidates) {
+    if (given_back >= bytes || block->size < granule_) break;
+    if (block == spared_before || block == spared_after) continue;
+    given_back += decommit_inside(block, bytes - given_back);
+  }
+  return given_back;
+}
+
+// Decommits whole granules from the end of a free block, about `at_least` bytes of them.
+int64_t BlockPool::decommit_inside(Block* block, int64_t at_least) {
+  const int64_t first = round_up(block->offset, granule_);
+  const int64_t end = (block->offset + block->size) / granule_ * granule_;
+  if (end <= first) return 0;
+  const int64_t start = std::max(first, end - round_up(at_least, granule_));
+  pages_.decommit(start, end - start);
+  committed_bytes_ -= end - start;
+
+  remove(block);
+  if (start > block->offset) {
+    Block* const head = block;
+    block = cut(head, start - head->offset);
+    insert(head);
+  }
+  if (Block* const tail = cut(block, end - start)) insert(tail);
+  block->state = State::kUncommitted;
+  insert(join_neighbours(block));
+  return end - start;
+}
+
+void BlockPool::visit_used(const std::function<void(const Block&)>& visit) const {
+  for (const Block* block = first_; block != nullptr; block = block->after) {
+    if (block->state == State::kUsed) visit(*block);
+  }
+}
+
+}  // namespace autotrain

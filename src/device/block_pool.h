@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "device/memory_phase.h"
+
+namespace autotrain {
+
+/// Cuts a range of offsets into blocks: best fit, split on allocation, joined on release, memory
+/// committed in granules only when no free block is large enough.
+///
+/// Pure bookkeeping: memory itself is behind `Pages`. Not thread-safe.
+class BlockPool {
+ public:
+  enum class State : uint8_t { kUncommitted, kFree, kUsed };
+
+  struct Block {
+    int64_t offset = 0;
+    int64_t size = 0;
+    State state = State::kUncommitted;
+    MemoryPhase phase = MemoryPhase::kOther;  // who allocated it; meaningful while used
+    Block* before = nullptr;                  // neighbours by address
+    Block* after = nullptr;
+  };
+
+  /// What the pool asks of the memory below it. `commit` returns false to refuse.
+  struct Pages {
+    std::function<bool(int64_t offset, int64_t bytes)> commit;
+    std::function<void(int64_t offset, int64_t bytes)> decommit;
+  };
+
+  /// @param size, granule in bytes; `size` a multiple of `granule`, `granule` of `alignment`.
+  /// @param alignment every block's offset and size is a multiple of it.
+  BlockPool(int64_t size, int64_t granule, int64_t alignment, Pages pages);
+  ~BlockPool();
+  BlockPool(const BlockPool&) = delete;
+  BlockPool& operator=(const BlockPool&) = delete;
+
+  /// A used block of at least `bytes` out of committed memory; null when none is large enough.
+  Block* allocate(int64_t bytes);
+
+  /// Bytes that `grow(bytes)` would commit; -1 when the range has no room for such a block.
+  int64_t growth_needed(int64_t bytes) const;
+
+  /// Commits what is missing for one block of `bytes`. False when the range is full or the memory
+  /// below refused.
+  bool grow(int64_t bytes);
+
+  void release(Block* block);
+
+  /// Gives back at least `bytes` of free committed memory in whole granules, if there is so much.
+  /// Spares the free memory that `grow(spared_for)` would build on. Returns the bytes given back.
+  int64_t trim(int64_t bytes, int64_t spared_for = 0);
+
+  int64_t committed_bytes() const { return committed_bytes_; }
+
+  /// Calls `visit` for every used block, in the order of addresses.
+  void visit_used(const std::function<void(const Block&)>& visit) const;
+
+ private:
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const {
+      return a->size != b->size ? a->size < b->size : a->offset < b->offset;
+    }
+  };
+  using BlockSet = std::set<Block*, BySize>;
+
+  /// Where `grow` would take memory: `commit_bytes` from the start of `block` (uncommitted).
+  struct Growth {
+    Block* block = nullptr;
+    int64_t commit_bytes = -1;
+  };
+
+  Growth best_growth(int64_t bytes) const;
+  BlockSet& set_of(const Block& block);
+  void insert(Block* block);
+  void remove(Block* block);
+  Block* cut(Block* block, int64_t size);
+  Block* join_neighbours(Block* block);
+  void absorb_after(Block* block);
+  int64_t decommit_inside(Block* block, int64_t at_least);
+
+  const int64_t granule_;
+  const int64_t alignment_;
+  const Pages pages_;
+  int64_t committed_bytes_ = 0;
+  Block* first_;
+  BlockSet free_;
+  BlockSet uncommitted_;
+};
+
+}  // namespace autotrain

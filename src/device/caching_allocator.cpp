@@ -1,0 +1,254 @@
+#include "device/caching_allocator.h"
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace autotrain {
+
+// In front of every tensor's memory. Data and context of a DataPtr must be the same pointer (oneDNN
+// allocates through raw_allocate, which asserts it), so the block is found from here.
+struct alignas(64) CachingAllocator::Header {
+  CachingAllocator* owner;
+  BlockPool::Block* block;
+  int64_t requested_bytes;
+  Pool pool;
+};
+
+namespace {
+
+// Blocks below a mebibyte live apart, so that a small tensor that stays does not keep a large hole
+// from being joined or given back.
+constexpr int64_t kLargeFrom = kMiB;
+constexpr int64_t kMediumAlignment = 64;
+constexpr int64_t kLargeAlignment = 4 * kKiB;
+
+// More free memory than this share of the peak is traded for page faults: reserved stays within
+// 1.1 × the peak allocated.
+constexpr double kReserveFactor = 1.08;
+
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+int64_t default_address_bytes() {
+  const int64_t pages = ::sysconf(_SC_PHYS_PAGES);
+  const int64_t physical = pages * ::sysconf(_SC_PAGESIZE);
+  // Addresses are free; room for holes lets fragmented memory be committed elsewhere instead.
+  return round_up(std::max(physical, kGiB) * 4, AddressSpace::kGranule);
+}
+
+}  // namespace
+
+CachingAllocator::CachingAllocator(Options options)
+    : medium_space_(options.address_bytes),
+      large_space_(options.address_bytes),
+      medium_(medium_space_.size(), AddressSpace::kGranule, kMediumAlignment,
+              pages_of(medium_space_)),
+      large_(large_space_.size(), AddressSpace::kGranule, kLargeAlignment, pages_of(large_space_)),
+      limit_bytes_(kUnlimited) {}
+
+CachingAllocator& CachingAllocator::process_wide() {
+  static auto* const allocator = new CachingAllocator({.address_bytes = default_address_bytes()});
+  return *allocator;
+}
+
+BlockPool::Pages CachingAllocator::pages_of(AddressSpace& space) {
+  return {.commit = [&space](int64_t at, int64_t bytes) { return space.commit(at, bytes); },
+          .decommit = [&space](int64_t at, int64_t bytes) { space.decommit(at, bytes); }};
+}
+
+c10::DataPtr CachingAllocator::allocate(size_t bytes) {
+  const c10::Device cpu(c10::DeviceType::CPU);
+  if (bytes == 0) return {nullptr, nullptr, &free_block, cpu};
+  std::lock_guard lock(mutex_);
+  const auto requested = static_cast<int64_t>(bytes);
+  const bool absurd = bytes > static_cast<size_t>(kUnlimited) / 2;
+  const Pool which = requested >= kLargeFrom ? Pool::kLarge : Pool::kMedium;
+  BlockPool::Block* const block =
+      absurd ? nullptr : find_block(which, requested + static_cast<int64_t>(sizeof(Header)));
+  if (block == nullptr) {
+    refusal_ = describe_refusal(absurd ? kUnlimited : requested);
+    C10_THROW_ERROR(OutOfMemoryError,
+                    cat("out of memory: ", format_bytes(refusal_->requested_bytes),
+                        " refused in phase ", refusal_->phase, " with ",
+                        format_bytes(refusal_->allocated_bytes), " allocated, ",
+                        format_bytes(refusal_->reserved_bytes), " reserved, limit ",
+                        format_bytes(refusal_->limit_bytes)));
+  }
+  block->phase = PhaseScope::current();
+  const AddressSpace& space = which == Pool::kLarge ? large_space_ : medium_space_;
+  auto* const header = new (space.base() + block->offset) Header{this, block, requested, which};
+  count(requested);
+  void* const data = header + 1;
+  return {data, data, &free_block, cpu};
+}
+
+c10::DeleterFnPtr CachingAllocator::raw_deleter() const { return &free_block; }
+
+void CachingAllocator::copy_data(void* destination, const void* source, size_t bytes) const {
+  default_copy_data(destination, source, bytes);
+}
+
+void CachingAllocator::free_block(void* data) {
+  if (data == nullptr) return;
+  (static_cast<Header*>(data) - 1)->owner->release(data);
+}
+
+void CachingAllocator::release(void* data) {
+  const Header header = *(static_cast<Header*>(data) - 1);
+  std::lock_guard lock(mutex_);
+  allocated_bytes_ -= header.requested_bytes;
+  pool(header.pool).release(header.block);
+  if (reserved_unlocked() > limit_bytes_) {  // the limit was lowered meanwhile
+    trim_unlocked(reserved_unlocked() - limit_bytes_, header.pool, 0);
+  }
+}
+
+BlockPool::Block* CachingAllocator::find_block(Pool which, int64_t bytes) {
+  BlockPool& pool = this->pool(which);
+  if (BlockPool::Block* const block = pool.allocate(bytes)) return block;
+  const int64_t growth = pool.growth_needed(bytes);
+  if (growth < 0 || !make_room(which, bytes, growth)) return nullptr;
+  if (!pool.grow(bytes)) {
+    // The system refused. Whatever is free here may be just what it lacks.
+    trim_unlocked(kUnlimited, which, bytes);
+    if (!pool.grow(bytes)) return nullptr;
+  }
+  return pool.allocate(bytes);
+}
+
+// Gives free memory back so that `growth` more bytes stay within the limit (else false) and, as far
+// as possible, within a small factor of what was ever needed at once.
+bool CachingAllocator::make_room(Pool which, int64_t bytes, int64_t growth) {
+  const int64_t most = std::max(most_allocated_ever_, allocated_bytes_ + bytes);
+  const auto wanted = static_cast<int64_t>(static_cast<double>(most) * kReserveFactor);
+  const int64_t ceiling = std::min(limit_bytes_, std::max(wanted, 4 * AddressSpace::kGranule));
+  const int64_t excess = reserved_unlocked() + growth - ceiling;
+  if (excess > 0) trim_unlocked(excess, which, bytes);
+  if (reserved_unlocked() + growth <= limit_bytes_) return true;
+  // What `grow` would have built on is free memory too, but may be the last there is.
+  trim_unlocked(reserved_unlocked() + growth - limit_bytes_, which, 0);
+  const int64_t growth_now = pool(which).growth_needed(bytes);
+  return growth_now >= 0 && reserved_unlocked() + growth_now <= limit_bytes_;
+}
+
+int64_t CachingAllocator::trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for) {
+  const Pool other = growing == Pool::kLarge ? Pool::kMedium : Pool::kLarge;
+  const int64_t given_back = pool(growing).trim(bytes, spared_for);
+  return given_back < bytes ? given_back + pool(other).trim(bytes - given_back) : given_back;
+}
+
+int64_t CachingAllocator::reserved_unlocked() const {
+  return medium_.committed_bytes() + large_.committed_bytes();
+}
+
+void CachingAllocator::count(int64_t bytes) {
+  allocated_bytes_ += bytes;
+  most_allocated_ever_ = std::max(most_allocated_ever_, allocated_bytes_);
+  peak_allocated_bytes_ = std::max(peak_allocated_bytes_, allocated_bytes_);
+  peak_reserved_bytes_ = std::max(peak_reserved_bytes_, reserved_unlocked());
+}
+
+void CachingAllocator::set_limit(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_bytes_ = bytes;
+  const int64_t excess = reserved_unlocked() - limit_bytes_;
+  if (excess > 0) trim_unlocked(excess, Pool::kLarge, 0);
+}
+
+int64_t CachingAllocator::limit_bytes() const {
+  std::lock_guard lock(mutex_);
+  return limit_bytes_;
+}
+
+int64_t CachingAllocator::allocated_bytes() const {
+  std::lock_guard lock(mutex_);
+  return allocated_bytes_;
+}
+
+int64_t CachingAllocator::reserved_bytes() const {
+  std::lock_guard lock(mutex_);
+  return reserved_unlocked();
+}
+
+int64_t CachingAllocator::peak_allocated_bytes() const {
+  std::lock_guard lock(mutex_);
+  return peak_allocated_bytes_;
+}
+
+int64_t CachingAllocator::peak_reserved_bytes() const {
+  std::lock_guard lock(mutex_);
+  return peak_reserved_bytes_;
+}
+
+void CachingAllocator::reset_peaks() {
+  std::lock_guard lock(mutex_);
+  peak_allocated_bytes_ = most_allocated_ever_ = allocated_bytes_;
+  peak_reserved_bytes_ = reserved_unlocked();
+}
+
+void CachingAllocator::empty_cache() {
+  std::lock_guard lock(mutex_);
+  trim_unlocked(kUnlimited, Pool::kLarge, 0);
+}
+
+std::optional<Refusal> CachingAllocator::last_refusal() const {
+  std::lock_guard lock(mutex_);
+  return refusal_;
+}
+
+void CachingAllocator::clear_refusal() {
+  std::lock_guard lock(mutex_);
+  refusal_.reset();
+}
+
+std::array<int64_t, kMemoryPhases> CachingAllocator::allocated_by_phase() const {
+  std::lock_guard lock(mutex_);
+  std::array<int64_t, kMemoryPhases> bytes{};
+  const auto add = [&](const BlockPool::Block& block) {
+    bytes[static_cast<size_t>(block.phase)] += block.size;
+  };
+  medium_.visit_used(add);
+  large_.visit_used(add);
+  return bytes;
+}
+
+Refusal CachingAllocator::describe_refusal(int64_t bytes) const {
+  constexpr size_t kRows = 8;
+  Refusal refusal;
+  refusal.requested_bytes = bytes;
+  refusal.allocated_bytes = allocated_bytes_;
+  refusal.reserved_bytes = reserved_unlocked();
+  refusal.limit_bytes = limit_bytes_ == kUnlimited ? -1 : limit_bytes_;
+  refusal.by_system = bytes <= limit_bytes_ - allocated_bytes_;
+  refusal.phase = name_of(PhaseScope::current());
+
+  std::map<std::pair<int64_t, MemoryPhase>, int64_t> counts;  // (size, phase) → blocks
+  std::map<MemoryPhase, LiveBlock> phases;
+  const auto add = [&](const BlockPool::Block& block) {
+    ++counts[{block.size, block.phase}];
+    LiveBlock& row = phases.try_emplace(block.phase, LiveBlock{0, 0, ""}).first->second;
+    row.bytes += block.size;
+    ++row.count;
+  };
+  medium_.visit_used(add);
+  large_.visit_used(add);
+  for (auto it = counts.rbegin(); it != counts.rend() && refusal.largest.size() < kRows; ++it) {
+    refusal.largest.push_back({it->first.first, it->second, std::string(name_of(it->first.second))});
+  }
+  for (auto& [phase, row] : phases) {
+    row.phase = name_of(phase);
+    refusal.by_phase.push_back(row);
+  }
+  std::sort(refusal.by_phase.begin(), refusal.by_phase.end(),
+            [](const LiveBlock& a, const LiveBlock& b) { return a.bytes > b.bytes; });
+  return refusal;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+#include <array>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "autotrain/memory.h"
+#include "device/address_space.h"
+#include "device/block_pool.h"
+#include "device/memory_phase.h"
+
+namespace autotrain {
+
+/// LibTorch's CPU allocator of a run: caching, counting and refusing.
+///
+/// Freed blocks stay committed and are handed out again, so a training step faults no pages after
+/// its first round. Two numbers are kept apart: *allocated* counts the bytes that tensors asked
+/// for, exactly; *reserved* counts the memory committed for them, which is what the machine pays.
+/// Reserved never exceeds the limit: before a refusal, free memory is given back and committed
+/// anew where it is needed. Thread-safe.
+///
+/// Lives until the process ends: tensors may outlive whoever installed it.
+class CachingAllocator final : public c10::Allocator {
+ public:
+  struct Options {
+    int64_t address_bytes = 0;  ///< addresses to reserve for each of the two pools
+  };
+  explicit CachingAllocator(Options options);
+
+  /// The one of this process, made at the first call.
+  static CachingAllocator& process_wide();
+
+  /// @throws c10::OutOfMemoryError when the limit or the system refuses.
+  c10::DataPtr allocate(size_t bytes) override;
+  c10::DeleterFnPtr raw_deleter() const override;
+  void copy_data(void* destination, const void* source, size_t bytes) const override;
+
+  /// No more than this is ever reserved. Lowering it below what is reserved gives free memory
+  /// back and refuses growth until enough is freed.
+  void set_limit(int64_t bytes);
+  int64_t limit_bytes() const;
+
+  int64_t allocated_bytes() const;
+  int64_t reserved_bytes() const;
+  int64_t peak_allocated_bytes() const;
+  int64_t peak_reserved_bytes() const;
+
+  /// Peaks start again from the present values.
+  void reset_peaks();
+
+  /// Returns all free memory, in whole granules, to the system.
+  void empty_cache();
+
+  /// The last refusal since `clear_refusal`.
+  std::optional<Refusal> last_refusal() const;
+  void clear_refusal();
+
+  std::array<int64_t, kMemoryPhases> allocated_by_phase() const;
+
+ private:
+  struct Header;
+  enum class Pool : uint8_t { kMedium, kLarge };
+
+  static void free_block(void* data);
+  void release(void* data);
+
+  BlockPool& pool(Pool which) { return which == Pool::kLarge ? large_ : medium_; }
+  BlockPool::Pages pages_of(AddressSpace& space);
+  BlockPool::Block* find_block(Pool which, int64_t bytes);
+  bool make_room(Pool which, int64_t bytes, int64_t growth);
+  int64_t reserved_unlocked() const;
+  int64_t trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for);
+  Refusal describe_refusal(int64_t bytes) const;
+  void count(int64_t bytes);
+
+  mutable std::mutex mutex_;
+  AddressSpace medium_space_;
+  AddressSpace large_space_;
+  BlockPool medium_;
+  BlockPool large_;
+  int64_t limit_bytes_;
+  int64_t allocated_bytes_ = 0;
+  int64_t peak_allocated_bytes_ = 0;
+  int64_t peak_reserved_bytes_ = 0;
+  int64_t most_allocated_ever_ = 0;
+  std::optional<Refusal> refusal_;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,94 @@
+#include "device/cuda_device.h"
+
+#include <ATen/Context.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/Exceptions.h>
+#include <c10/core/AllocatorConfig.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/version.h>
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "device/cpu_device.h"
+#include "device/cuda_meter.h"
+
+namespace autotrain {
+namespace {
+
+// Other processes, the display and the driver may grow a little while we run.
+constexpr int64_t kReserveBytes = int64_t{256} << 20;
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(c10::DeviceIndex index, std::unique_ptr<CudaMeter> meter, ResolvedBudget budget)
+      : index_(index), meter_(std::move(meter)), budget_(std::move(budget)) {}
+
+  c10::Device torch_device() const override { return {c10::DeviceType::CUDA, index_}; }
+  std::string name() const override { return at::cuda::getDeviceProperties(index_)->name; }
+
+  std::string software() const override {
+    int driver = 0, runtime = 0;
+    C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
+    C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
+    return cat("LibTorch ", TORCH_VERSION, ", CUDA runtime ", runtime, ", driver ", driver,
+               ", cuDNN ", at::detail::getCUDAHooks().versionCuDNN());
+  }
+
+  // Tensor cores multiply bf16 from compute capability 8.0 on.
+  bool has_native_bf16() const override {
+    return at::cuda::getDeviceProperties(index_)->major >= 8;
+  }
+
+  void synchronize() const override {
+    const c10::cuda::CUDAGuard guard(index_);
+    c10::cuda::device_synchronize();
+  }
+
+  MemoryMeter& memory() override { return *meter_; }
+  int64_t budget_bytes() const override { return budget_.bytes; }
+  const std::string& budget_source() const override { return budget_.source; }
+
+  int64_t other_processes_bytes() const override { return -1; }
+
+ private:
+  const c10::DeviceIndex index_;
+  std::unique_ptr<CudaMeter> meter_;
+  ResolvedBudget budget_;
+};
+
+}  // namespace
+
+int64_t cuda_device_count() { return c10::cuda::device_count(); }
+
+std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t index) {
+  const int64_t count = cuda_device_count();
+  if (index < 0 || index >= count) {
+    throw Error(ExitCode::kBadRecipe, "execution.device",
+                cat("cuda:", index, " does not exist; this machine shows ", count, " CUDA device(s)"),
+                count > 0 ? cat("use cuda:0 to cuda:", count - 1)
+                          : "set execution.device to cpu, or check the driver with nvidia-smi");
+  }
+  const auto device_index = static_cast<c10::DeviceIndex>(index);
+  // Segments that grow in place fragment least; must be set before the first allocation.
+  c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
+  c10::cuda::set_device(device_index);
+  // Benchmarking tries algorithms with large workspaces: memory would peak at random.
+  at::globalContext().setBenchmarkCuDNN(false);
+  at::globalContext().setDeterministicCuDNN(options.deterministic);
+  at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, device_index)));
+  auto meter = std::make_unique<CudaMeter>(device_index);
+  const int64_t available =
+      (meter->free_bytes() - kReserveBytes) / std::max<int64_t>(1, options.ranks_here);
+  if (available <= 0) {
+    throw Error(ExitCode::kDoesNotFit, cat("cuda:", index), "has no free memory",
+                "end the other processes that nvidia-smi shows on it");
+  }
+  auto budget = resolve_budget(options.budget, available, cat("the free memory of cuda:", index));
+  return std::make_unique<CudaDevice>(device_index, std::move(meter), std::move(budget));
+}
+
+}  // namespace autotrain

@@ -1,0 +1,37 @@
+#include "device/device.h"
+
+#include <ATen/Context.h>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "device/cpu_device.h"
+#include "device/cuda_device.h"
+
+namespace autotrain {
+namespace {
+
+// LibTorch would also fill every fresh tensor with NaN in deterministic mode, which costs a pass
+// over memory and changes no result of a correct program.
+void ask_for_determinism(bool deterministic) {
+  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/true);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_device(const DeviceOptions& options) {
+  ask_for_determinism(options.deterministic);
+  const std::string& name = options.device;
+  if (name == "cpu" || (name == "auto" && cuda_device_count() == 0)) {
+    return open_cpu_device(options);
+  }
+  if (name == "auto" || name == "cuda") return open_cuda_device(options, 0);
+  int64_t index = 0;
+  if (name.starts_with("cuda:") && parse_integer(std::string_view(name).substr(5), index)) {
+    return open_cuda_device(options, index);
+  }
+  throw Error(ExitCode::kBadRecipe, "execution.device", quote(name) + " is not a device",
+              "use auto, cpu, cuda or cuda:N");
+}
+
+}  // namespace autotrain

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <string>
+
+#include "autotrain/amounts.h"
+#include "autotrain/memory.h"
+
+namespace autotrain {
+
+struct DeviceOptions {
+  std::string device = "auto";  ///< auto | cpu | cuda | cuda:N
+  Budget budget;
+  int64_t threads = 0;          ///< compute threads; 0: the physical cores this process may use
+  bool deterministic = true;    ///< ask LibTorch for deterministic kernels
+  int64_t ranks_here = 1;       ///< processes of this run on this machine
+};
+
+/// Where a run computes: one device, its memory and its budget. While it lives, LibTorch allocates
+/// CPU memory through the run's allocator if the device is the CPU.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual c10::Device torch_device() const = 0;
+
+  /// The model as the maker names it: "AMD EPYC 9R14", "NVIDIA H200".
+  virtual std::string name() const = 0;
+
+  /// Driver, runtime and library versions that numeric results and memory depend on.
+  virtual std::string software() const = 0;
+
+  virtual bool has_native_bf16() const = 0;
+
+  /// Waits until all queued work is done. Nothing to wait for on a CPU.
+  virtual void synchronize() const = 0;
+
+  virtual MemoryMeter& memory() = 0;
+
+  /// Bytes that the run may use above the meter's baseline.
+  virtual int64_t budget_bytes() const = 0;
+
+  /// Where the budget comes from: "asked", "50 % of available memory", …
+  virtual const std::string& budget_source() const = 0;
+
+  /// What other processes hold on this device, if it can tell; in bytes, else -1.
+  virtual int64_t other_processes_bytes() const = 0;
+};
+
+/// Opens the device of a run and fixes its budget.
+/// @throws Error(kBadRecipe) for a device that does not exist here, Error(kDoesNotFit) when there is
+/// no memory for any budget.
+std::unique_ptr<Device> open_device(const DeviceOptions& options);
+
+/// Physical cores that this process may use: its affinity, without second hyper-threads, and no
+/// more than its cgroup's CPU quota.
+int64_t usable_cores();
+
+}  // namespace autotrain

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/enum_names.h"
+
+namespace autotrain {
+
+/// What a run is doing while it allocates; a post-mortem groups live memory by it.
+enum class MemoryPhase : uint8_t {
+  kOther,
+  kData,
+  kModel,
+  kOptimizer,
+  kForward,
+  kBackward,
+  kUpdate,
+  kEvaluation,
+};
+
+constexpr auto enum_names(MemoryPhase) {
+  using P = MemoryPhase;
+  return std::array{
+      EnumName<P>{P::kOther, "other"},         EnumName<P>{P::kData, "data"},
+      EnumName<P>{P::kModel, "model"},         EnumName<P>{P::kOptimizer, "optimizer state"},
+      EnumName<P>{P::kForward, "forward"},     EnumName<P>{P::kBackward, "backward"},
+      EnumName<P>{P::kUpdate, "update"},       EnumName<P>{P::kEvaluation, "evaluation"},
+  };
+}
+
+constexpr size_t kMemoryPhases = 8;
+
+/// The phase of this thread until the scope ends.
+class PhaseScope {
+ public:
+  explicit PhaseScope(MemoryPhase phase);
+  ~PhaseScope();
+  PhaseScope(const PhaseScope&) = delete;
+  PhaseScope& operator=(const PhaseScope&) = delete;
+
+  static MemoryPhase current();
+
+ private:
+  MemoryPhase before_;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace autotrain {
+
+/// One thing that bounds the memory of this process.
+struct MemoryBound {
+  std::string name;      ///< as the user knows it: "RLIMIT_DATA (ulimit -d)", "cgroup /a/b"
+  int64_t limit_bytes;
+  int64_t used_bytes;    ///< what already counts against it
+  int64_t available_bytes() const { return limit_bytes > used_bytes ? limit_bytes - used_bytes : 0; }
+};
+
+/// Resource limits in bytes as getrlimit(2) gives them; -1 is unlimited.
+struct ResourceLimits {
+  int64_t address_space = -1;
+  int64_t data = -1;
+  static ResourceLimits of_this_process();
+};
+
+/// Everything that bounds this process: cgroups (v1 and v2, every ancestor), resource limits,
+/// available memory. `root` is where /proc and /sys are looked for; tests give a folder.
+std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits,
+                                       const std::filesystem::path& root = "/");
+
+/// The bound with the least available.
+MemoryBound tightest(const std::vector<MemoryBound>& bounds);
+
+/// What is kept free below a real limit, so that the many small allocations which nobody counts
+/// (thread stacks, compiled kernels, the C library) never meet it.
+int64_t reserve_below(const MemoryBound& bound);
+
+/// Anonymous resident memory of this process, in bytes.
+int64_t anonymous_resident_bytes();
+
+}  // namespace autotrain

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "autotrain/task.h"
+#include "recipe/keys.h"
+
+namespace autotrain {
+
+/// A module of ours: one tensor in, one tensor of predictions out.
+class Network : public torch::nn::Module {
+ public:
+  virtual torch::Tensor forward(torch::Tensor inputs) = 0;
+};
+
+/// What the samples look like that a model is built for.
+struct SampleShape {
+  std::vector<int64_t> input;  ///< of one sample: [C, H, W], [features] or [context]
+  int64_t classes = 0;
+  int64_t vocabulary = 0;  ///< > 0: inputs are tokens
+};
+
+struct ModelRow {
+  ChoiceSpec spec;
+  std::function<std::shared_ptr<Network>(const Parameters&, const SampleShape&)> make;
+};
+
+/// Every model a recipe can name. A model is added by a row here and a file beside it.
+const std::vector<ModelRow>& model_table();
+
+/// Weights are drawn from LibTorch's CPU generator, which the caller seeds.
+/// @throws Error(kBadRecipe) when the model cannot take such samples.
+std::shared_ptr<Network> make_model(const Choice& choice, const SampleShape& shape);
+
+/// Says that `model` needs images (or tokens) and does not get them.
+[[noreturn]] void fail_model(const std::string& model, const std::string& what, const std::string& hint);
+
+ModelRow mlp_row();
+ModelRow cnn_row();
+ModelRow resnet_row(int64_t layers);  ///< 18, 34 or 50
+ModelRow transformer_row();
+
+}  // namespace autotrain

@@ -1,0 +1,122 @@
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+
+#include "optim/optimizer.h"
+
+namespace autotrain {
+namespace {
+
+// Sutskever et al. 2013, as in torch.optim.SGD with dampening 0: the buffer starts at zero, which
+// equals PyTorch's first step (buffer = gradient).
+class Sgd final : public Optimizer {
+ public:
+  struct Options {
+    Decay decay;
+    double momentum = 0;
+    bool nesterov = false;
+  };
+
+  Sgd(std::vector<NamedTensor> parameters, const Options& options)
+      : Optimizer(std::move(parameters), options.decay), options_(options) {
+    if (options_.momentum > 0) momentum_ = &add_state("momentum");
+  }
+
+ private:
+  void apply_group(const Group& group, const Lists& lists, const Update& update) override {
+    const auto buffers = momentum_ ? select(*momentum_, lists) : std::vector<torch::Tensor>{};
+    at::_fused_sgd_(lists.parameters, lists.gradients, buffers, group.weight_decay, options_.momentum, update.lr,
+                    /*dampening=*/0, options_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
+                    update.grad_scale, update.found_inf);
+  }
+
+  Options options_;
+  std::vector<torch::Tensor>* momentum_ = nullptr;
+};
+
+// Kingma and Ba 2015; decoupled decay: Loshchilov and Hutter 2019.
+class Adam final : public Optimizer {
+ public:
+  struct Options {
+    Decay decay;
+    bool decoupled = true;
+    double beta1 = 0.9, beta2 = 0.999;
+    double epsilon = 1e-8;
+  };
+
+  Adam(std::vector<NamedTensor> parameters, const Options& options)
+      : Optimizer(std::move(parameters), options.decay),
+        options_(options),
+        exp_avg_(add_state("exp_avg")),
+        exp_avg_sq_(add_state("exp_avg_sq")),
+        step_(add_scalar("step")) {}
+
+ private:
+  void before_groups(const Update& update) override { step_.add_(1).sub_(update.found_inf); }
+
+  void apply_group(const Group& group, const Lists& lists, const Update& update) override {
+    const auto exp_avgs = select(exp_avg_, lists);
+    const auto exp_avg_sqs = select(exp_avg_sq_, lists);
+    const std::vector<torch::Tensor> steps(lists.members.size(), step_);  // one clock for all
+    using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                            at::TensorList, double, double, double, double, double, bool, bool,
+                            const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+    const Kernel fused = options_.decoupled ? Kernel{&at::_fused_adamw_} : Kernel{&at::_fused_adam_};
+    fused(lists.parameters, lists.gradients, exp_avgs, exp_avg_sqs, {}, steps, update.lr, options_.beta1,
+          options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false,
+          update.grad_scale, update.found_inf);
+  }
+
+  Options options_;
+  std::vector<torch::Tensor>& exp_avg_;
+  std::vector<torch::Tensor>& exp_avg_sq_;
+  torch::Tensor step_;
+};
+
+KeySpec fraction(std::string name, double fallback, std::string sentence) {
+  return {.name = std::move(name), .kind = KeyKind::kReal, .fallback = fallback, .sentence = std::move(sentence),
+          .least = 0, .most = 0.999999};
+}
+
+std::vector<KeySpec> adam_keys() {
+  return {fraction("beta1", 0.9, "Decay of the running mean of gradients."),
+          fraction("beta2", 0.999, "Decay of the running mean of squared gradients."),
+          {.name = "epsilon", .kind = KeyKind::kReal, .fallback = 1e-8,
+           .sentence = "Added to the denominator.", .least = 0, .most = 1}};
+}
+
+OptimizerRow adam_row(const char* name, const char* sentence, bool decoupled) {
+  return {{name, sentence, adam_keys()}, /*adaptive=*/true,
+          [decoupled](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
+            return std::make_unique<Adam>(std::move(parameters),
+                                          Adam::Options{.decay = {r.weight_decay, r.decay_all},
+                                                        .decoupled = decoupled,
+                                                        .beta1 = p.real("beta1"),
+                                                        .beta2 = p.real("beta2"),
+                                                        .epsilon = p.real("epsilon")});
+          }};
+}
+
+OptimizerRow sgd_row() {
+  return {{"sgd",
+           "Stochastic gradient descent; weight_decay is an L2 penalty.",
+           {fraction("momentum", 0.0, "Decay of the running sum of gradients."),
+            {.name = "nesterov", .kind = KeyKind::kBool, .fallback = false, .sentence = "Look ahead along the momentum."}}},
+          /*adaptive=*/false,
+          [](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
+            return std::make_unique<Sgd>(std::move(parameters), Sgd::Options{.decay = {r.weight_decay, r.decay_all},
+                                                                             .momentum = p.real("momentum"),
+                                                                             .nesterov = p.flag("nesterov")});
+          }};
+}
+
+}  // namespace
+
+const std::vector<OptimizerRow>& optimizer_table() {
+  static const std::vector<OptimizerRow> table = {
+      sgd_row(), adam_row("adam", "Adam; weight_decay is an L2 penalty.", false),
+      adam_row("adamw", "Adam with decoupled weight decay.", true)};
+  return table;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,91 @@
+#include "optim/optimizer.h"
+
+#include <unordered_set>
+
+#include "autotrain/error.h"
+
+namespace autotrain {
+
+std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module) {
+  std::vector<NamedTensor> parameters;
+  std::unordered_set<const void*> seen;  // tied parameters appear under several names
+  for (const auto& item : module.named_parameters()) {
+    const torch::Tensor& tensor = item.value();
+    if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+    parameters.push_back({item.key(), tensor});
+  }
+  return parameters;
+}
+
+Optimizer::Optimizer(std::vector<NamedTensor> parameters, Decay decay) : parameters_(std::move(parameters)) {
+  Group decayed{decay.weight_decay, {}}, plain{0, {}};
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const bool matrix = parameters_[i].tensor.dim() >= 2;
+    (matrix || decay.decay_all ? decayed : plain).members.push_back(i);
+  }
+  groups_ = {std::move(decayed), std::move(plain)};
+}
+
+std::vector<torch::Tensor>& Optimizer::add_state(const std::string& name) {
+  auto tensors = std::make_unique<std::vector<torch::Tensor>>();
+  for (const NamedTensor& parameter : parameters_) {
+    tensors->push_back(torch::zeros_like(parameter.tensor.detach(), torch::MemoryFormat::Preserve));
+  }
+  states_.push_back({name, std::move(tensors)});
+  return *states_.back().tensors;
+}
+
+torch::Tensor Optimizer::add_scalar(const std::string& name) {
+  const auto device = parameters_.empty() ? torch::Device(torch::kCPU) : parameters_[0].tensor.device();
+  scalars_.push_back({name, torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat32).device(device))});
+  return scalars_.back().tensor;
+}
+
+void Optimizer::apply(const Update& update) {
+  const torch::NoGradGuard no_gradients;
+  before_groups(update);
+  for (const Group& group : groups_) {
+    Lists lists;
+    for (const size_t i : group.members) {
+      const torch::Tensor& gradient = parameters_[i].tensor.grad();
+      if (!gradient.defined()) continue;
+      lists.parameters.push_back(parameters_[i].tensor);
+      lists.gradients.push_back(gradient);
+      lists.members.push_back(i);
+    }
+    if (!lists.members.empty()) apply_group(group, lists, update);
+  }
+}
+
+std::vector<torch::Tensor> Optimizer::select(const std::vector<torch::Tensor>& all, const Lists& lists) {
+  std::vector<torch::Tensor> selected;
+  selected.reserve(lists.members.size());
+  for (const size_t i : lists.members) selected.push_back(all[i]);
+  return selected;
+}
+
+std::vector<NamedTensor> Optimizer::state() const {
+  std::vector<NamedTensor> all = scalars_;
+  for (const StateList& list : states_) {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      all.push_back({list.name + "." + parameters_[i].name, (*list.tensors)[i]});
+    }
+  }
+  return all;
+}
+
+int64_t Optimizer::state_bytes() const {
+  int64_t bytes = 0;
+  for (const NamedTensor& state : this->state()) bytes += static_cast<int64_t>(state.tensor.nbytes());
+  return bytes;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe, std::vector<NamedTensor> parameters) {
+  for (const OptimizerRow& row : optimizer_table()) {
+    if (row.spec.name != recipe.algorithm.name) continue;
+    return row.make(Parameters(recipe.algorithm, row.spec), recipe, std::move(parameters));
+  }
+  throw Error(ExitCode::kBadRecipe, "optimizer.name", "there is no optimizer named " + recipe.algorithm.name);
+}
+
+}  // namespace autotrain

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/named_tensor.h"
+#include "recipe/keys.h"
+
+namespace autotrain {
+
+/// The parameters of a module that are trained, in its order, each tensor once.
+std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module);
+
+/// Applies updates with LibTorch's fused kernels, in place and without host synchronisation.
+///
+/// All state is allocated at construction, so that memory is the same at every update. Biases and
+/// normalisation weights (parameters of fewer than two dimensions) are not decayed unless asked.
+class Optimizer {
+ public:
+  struct Update {
+    double lr = 0;
+    torch::Tensor grad_scale;  ///< scalar float32: gradients are divided by it inside the kernel
+    torch::Tensor found_inf;   ///< scalar float32: 1 leaves parameters and state untouched
+  };
+
+  virtual ~Optimizer() = default;
+
+  /// Uses and does not clear the parameters' gradients; parameters without one are left alone.
+  void apply(const Update& update);
+
+  const std::vector<NamedTensor>& parameters() const { return parameters_; }
+
+  /// Everything an exact continuation needs besides the parameters. The live tensors, named
+  /// `exp_avg.conv1.weight`, in a fixed order.
+  std::vector<NamedTensor> state() const;
+
+  int64_t state_bytes() const;
+
+ protected:
+  /// Parameters that share hyper-parameters, with what this update needs of them.
+  struct Group {
+    double weight_decay = 0;
+    std::vector<size_t> members;  ///< indices into `parameters_`
+  };
+
+  /// The lists a fused kernel takes, of the members that have a gradient now.
+  struct Lists {
+    std::vector<torch::Tensor> parameters, gradients;
+    std::vector<size_t> members;
+  };
+
+  struct Decay {
+    double weight_decay = 0;
+    bool decay_all = false;
+  };
+
+  Optimizer(std::vector<NamedTensor> parameters, Decay decay);
+
+  /// One more state tensor for each parameter, of its shape and zero.
+  std::vector<torch::Tensor>& add_state(const std::string& name);
+
+  /// A scalar of the whole optimizer, float32 and zero, on the parameters' device.
+  torch::Tensor add_scalar(const std::string& name);
+
+  virtual void before_groups(const Update&) {}
+  virtual void apply_group(const Group& group, const Lists& lists, const Update& update) = 0;
+
+  /// The elements of a per-parameter state that belong to `lists`.
+  static std::vector<torch::Tensor> select(const std::vector<torch::Tensor>& all, const Lists& lists);
+
+ private:
+  struct StateList {
+    std::string name;
+    std::unique_ptr<std::vector<torch::Tensor>> tensors;
+  };
+
+  std::vector<NamedTensor> parameters_;
+  std::vector<Group> groups_;
+  std::vector<StateList> states_;
+  std::vector<NamedTensor> scalars_;
+};
+
+struct OptimizerRow {
+  ChoiceSpec spec;
+  bool adaptive = false;  ///< divides by a running root mean square, so sqrt scaling is better founded
+  std::function<std::unique_ptr<Optimizer>(const Parameters&, const OptimizerRecipe&, std::vector<NamedTensor>)>
+      make;
+};
+
+/// Every optimizer a recipe can name.
+const std::vector<OptimizerRow>& optimizer_table();
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe, std::vector<NamedTensor> parameters);
+
+}  // namespace autotrain

@@ -1,0 +1,22 @@
+#include "plan/cut.h"
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace autotrain {
+
+int64_t remainder_of(int64_t share, int64_t micro_batch) {
+  const int64_t rest = share % micro_batch;
+  return rest == 0 ? std::min(share, micro_batch) : rest;
+}
+
+int64_t executed_micro_batch(const CutRequest& request) {
+  const int64_t capacity = std::min(request.capacity, request.share);
+  const int64_t pieces = ceil_div(request.share, capacity);
+  int64_t size = request.cut == Cut::kEven ? ceil_div(request.share, pieces) : capacity;
+  while (size > request.minimum && remainder_of(request.share, size) < request.minimum) --size;
+  return size;
+}
+
+}  // namespace autotrain

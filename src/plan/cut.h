@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+struct CutRequest {
+  int64_t share = 0;     ///< samples of an update on one rank
+  int64_t capacity = 0;  ///< largest micro-batch that fits
+  Cut cut = Cut::kEven;
+  int64_t minimum = 1;   ///< 2: a remainder of one sample must not be left (batch normalisation)
+};
+
+/// The micro-batch that is executed: `full` takes the capacity, `even` makes the pieces nearly equal,
+/// so that the remainder is smaller by less than their number.
+int64_t executed_micro_batch(const CutRequest& request);
+
+/// Samples in the last piece when `share` is cut into pieces of `micro_batch`.
+int64_t remainder_of(int64_t share, int64_t micro_batch);
+
+}  // namespace autotrain

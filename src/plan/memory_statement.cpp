@@ -1,0 +1,70 @@
+#include "plan/memory_statement.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace autotrain {
+namespace {
+
+void add_line(std::string& out, const std::string& what, int64_t bytes) {
+  if (bytes <= 0) return;
+  out += cat("\n    ", what, std::string(what.size() < 26 ? 26 - what.size() : 1, ' '), format_bytes(bytes));
+}
+
+std::string describe_refusal(const Refusal& refusal) {
+  std::string out = "\n  refused";
+  if (refusal.requested_bytes > 0) out += " a block of " + format_bytes(refusal.requested_bytes);
+  out += cat(" in phase ", refusal.phase, refusal.by_system ? " by the system" : " by the budget", ", with ",
+             format_bytes(refusal.allocated_bytes), " in use and ",
+             format_bytes(std::max<int64_t>(0, refusal.reserved_bytes - refusal.allocated_bytes)), " fragmented or free");
+  if (!refusal.by_phase.empty()) {
+    out += "\n  in use then, by the phase that allocated it";
+    for (const LiveBlock& row : refusal.by_phase) add_line(out, row.phase, row.bytes);
+  }
+  if (!refusal.largest.empty()) {
+    out += "\n  largest blocks then";
+    for (const LiveBlock& row : refusal.largest) add_line(out, cat(row.count, " × ", row.phase, ", each"), row.bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+MemoryStatement memory_statement(const Workbench& bench, Precision precision) {
+  MemoryStatement s;
+  s.budget = bench.device.budget_bytes();
+  for (const NamedTensor& parameter : bench.optimizer.parameters()) {
+    const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
+    s.parameters += bytes;
+    s.gradients += bytes;
+    // Autocast keeps a two-byte copy of every four-byte weight that is multiplied.
+    if (precision != Precision::kFp32 && parameter.tensor.dim() >= 2) s.autocast_copies += bytes / 2;
+  }
+  for (const auto& buffer : bench.task.module().named_buffers()) {
+    s.buffers += static_cast<int64_t>(buffer.value().nbytes());
+  }
+  s.optimizer_state = bench.optimizer.state_bytes();
+  const int64_t held = bench.device.memory().allocated_bytes();
+  s.data = std::max<int64_t>(0, held - s.parameters - s.optimizer_state - s.buffers);
+  s.other_processes = bench.device.other_processes_bytes();
+  return s;
+}
+
+std::string describe(const MemoryStatement& s, const std::optional<Refusal>& refusal) {
+  std::string out = cat("\n  the budget of ", format_bytes(s.budget), " goes to");
+  add_line(out, "parameters", s.parameters);
+  add_line(out, "gradients", s.gradients);
+  add_line(out, "optimizer state", s.optimizer_state);
+  add_line(out, "buffers", s.buffers);
+  add_line(out, "weights in half precision", s.autocast_copies);
+  add_line(out, "data set and the like", s.data);
+  add_line(out, "left for activations", s.budget - s.floor());
+  add_line(out, "used by other processes", s.other_processes);
+  if (s.floor() > s.budget) out += cat("\n    needed at any size        ", format_bytes(s.floor()), ": more than the budget");
+  if (refusal) out += describe_refusal(*refusal);
+  return out;
+}
+
+}  // namespace autotrain

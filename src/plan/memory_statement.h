@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "autotrain/memory.h"
+#include "autotrain/plan.h"
+#include "plan/workbench.h"
+
+namespace autotrain {
+
+/// Where the memory of a run goes, in bytes.
+struct MemoryStatement {
+  int64_t budget = 0;
+  int64_t parameters = 0;
+  int64_t gradients = 0;
+  int64_t optimizer_state = 0;
+  int64_t buffers = 0;
+  int64_t autocast_copies = 0;  ///< weights cast to the precision, at most
+  int64_t data = 0;             ///< everything else held now: the data set
+  int64_t other_processes = -1;
+
+  /// Needed at any micro-batch size.
+  int64_t floor() const {
+    return parameters + gradients + optimizer_state + buffers + autocast_copies + data;
+  }
+};
+
+MemoryStatement memory_statement(const Workbench& bench, Precision precision);
+
+/// The lines of a post-mortem: what the budget goes to and, if a refusal is known, what was asked for
+/// in which phase and the largest blocks alive then.
+std::string describe(const MemoryStatement& statement, const std::optional<Refusal>& refusal);
+
+}  // namespace autotrain

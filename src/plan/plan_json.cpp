@@ -1,0 +1,136 @@
+#include "plan/plan_json.h"
+
+#include "plan/words.h"
+#include "recipe/words.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Each record lists its fields once; writing and reading both visit that list.
+
+struct Writer {
+  Json& json;
+
+  template <class T>
+  void operator()(const char* name, const T& value) const {
+    if constexpr (std::is_enum_v<T>) {
+      json[name] = name_of(value);
+    } else {
+      json[name] = value;
+    }
+  }
+};
+
+struct Reader {
+  const Json& json;
+
+  template <class T>
+  void operator()(const char* name, T& value) const {
+    if constexpr (std::is_enum_v<T>) {
+      // An unknown word comes from a newer version or a damaged file; both are "not this field".
+      const auto word = parse_enum<T>(json.at(name).template get<std::string>());
+      value = word ? *word : throw Json::out_of_range::create(403, name, &json);
+    } else {
+      json.at(name).get_to(value);
+    }
+  }
+};
+
+template <class Probe, class Visit>
+void visit_probe(Probe& p, const Visit& visit) {
+  visit("micro_batch", p.micro_batch);
+  visit("peak_bytes", p.peak_bytes);
+  visit("allocated_bytes", p.allocated_bytes);
+  visit("fill", p.fill);
+  visit("seconds", p.seconds);
+  visit("samples_per_second", p.samples_per_second);
+  visit("samples", p.samples);
+  visit("weight", p.weight);
+  visit("confirmed", p.confirmed);
+  visit("outcome", p.outcome);
+}
+
+template <class Search, class Visit>
+void visit_search(Search& s, const Visit& visit) {
+  visit("strategy", s.strategy);
+  visit("micro_batch", s.micro_batch);
+  visit("fill", s.fill);
+  visit("peak_bytes", s.peak_bytes);
+  visit("reason", s.reason);
+  visit("confirmed", s.confirmed);
+  visit("from_cache", s.from_cache);
+  visit("seconds", s.seconds);
+  visit("samples", s.samples);
+}
+
+template <class Rate, class Visit>
+void visit_learning_rate(Rate& lr, const Visit& visit) {
+  visit("base", lr.base);
+  visit("reference_batch", lr.reference_batch);
+  visit("rule", lr.rule);
+  visit("scaled", lr.scaled);
+}
+
+template <class Plan, class Visit>
+void visit_plan(Plan& p, const Visit& visit) {
+  visit("device", p.device);
+  visit("device_name", p.device_name);
+  visit("precision", p.precision);
+  visit("world_size", p.world_size);
+  visit("budget_bytes", p.budget_bytes);
+  visit("budget_source", p.budget_source);
+  visit("effective_batch", p.effective_batch);
+  visit("micro_batch", p.micro_batch);
+  visit("window", p.window);
+  visit("cut", p.cut);
+  visit("fill", p.fill);
+  visit("peak_bytes", p.peak_bytes);
+  visit("confirmed", p.confirmed);
+  visit("samples_per_second", p.samples_per_second);
+  visit("evaluation_micro_batch", p.evaluation_micro_batch);
+  visit("loss_factor", p.loss_factor);
+}
+
+}  // namespace
+
+Json plan_to_json(const BatchPlan& plan) {
+  Json json, lr, search;
+  visit_plan(plan, Writer{json});
+  json["target"] = {plan.target_low, plan.target_high};
+  visit_learning_rate(plan.lr, Writer{lr});
+  visit_search(plan.search, Writer{search});
+  search["probes"] = Json::array();
+  for (const ProbeRecord& probe : plan.search.probes) {
+    Json row;
+    visit_probe(probe, Writer{row});
+    row["fits"] = probe.fits();
+    search["probes"].push_back(std::move(row));
+  }
+  json["lr"] = std::move(lr);
+  json["search"] = std::move(search);
+  json["origin"] = Json::object();
+  for (const auto& [key, origin] : plan.origin) json["origin"][key] = to_string(origin);
+  return json;
+}
+
+BatchPlan plan_from_json(const Json& json) {
+  BatchPlan plan;
+  visit_plan(plan, Reader{json});
+  json.at("target").at(0).get_to(plan.target_low);
+  json.at("target").at(1).get_to(plan.target_high);
+  visit_learning_rate(plan.lr, Reader{json.at("lr")});
+  visit_search(plan.search, Reader{json.at("search")});
+  for (const Json& row : json.at("search").at("probes")) {
+    ProbeRecord probe;
+    visit_probe(probe, Reader{row});
+    plan.search.probes.push_back(probe);
+  }
+  for (const auto& [key, word] : json.at("origin").items()) {
+    plan.origin[key] = parse_enum<Origin>(word.get<std::string>()).value_or(Origin::kDefault);
+  }
+  return plan;
+}
+
+}  // namespace autotrain

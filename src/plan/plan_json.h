@@ -1,0 +1,15 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "autotrain/plan.h"
+
+namespace autotrain {
+
+/// `plan.json` of the run folder.
+nlohmann::ordered_json plan_to_json(const BatchPlan& plan);
+
+/// The inverse. @throws nlohmann::json::exception when a field is missing or of the wrong type.
+BatchPlan plan_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace autotrain

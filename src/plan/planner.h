@@ -1,0 +1,74 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "autotrain/plan.h"
+#include "plan/memory_statement.h"
+#include "plan/probe.h"
+#include "plan/search.h"
+
+namespace autotrain {
+
+/// What a plan depends on beside the workbench.
+struct PlanRequest {
+  const Recipe& recipe;
+  Precision precision = Precision::kFp32;  ///< resolved
+  int64_t world_size = 1;
+  bool has_batch_norm = false;
+};
+
+/// Sees every trial as it happens.
+using ProbeListener = std::function<void(const ProbeRecord&)>;
+
+/// Decides the micro-batch, the window and the learning rate of a run, by measuring.
+class Planner {
+ public:
+  Planner(const PlanRequest& request, const Workbench& bench, ProbeListener listener = {});
+
+  /// The plan. Both the capacity and the executed size have been run from clean state, inside the
+  /// budget, over several updates and an evaluation.
+  /// @throws Error(kDoesNotFit) with a post-mortem when the smallest size, or a size that the user
+  /// typed, does not fit; Error(kBadRecipe) when the effective batch is larger than the data set.
+  BatchPlan plan();
+
+ private:
+  struct Capacity {
+    int64_t size = 0;
+    ProbeRecord record;
+    SearchReason reason = SearchReason::kFixed;
+  };
+
+  int64_t share() const;
+  SearchLimits limits() const;
+  int64_t window_samples_for(int64_t micro_batch) const;
+  TrialShape shape_for(int64_t micro_batch) const;
+
+  Capacity search(const SearchLimits& limits);
+  Capacity search_confirmed(const SearchLimits& limits);
+  Capacity take_typed(int64_t size);
+  ProbeRecord confirm(int64_t size);
+  ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
+  void keep(const ProbeRecord& record);
+
+  ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
+  void check_splittable(int64_t window) const;
+  LearningRatePlan learning_rate(int64_t effective) const;
+  MemoryStatement statement() const;
+  [[noreturn]] void fail_smallest(const SearchLimits& limits);
+  [[noreturn]] void fail_typed(int64_t size);
+
+  PlanRequest request_;
+  Workbench bench_;
+  ProbeListener listener_;
+  Probe probe_;
+  const StrategyRow& strategy_;
+  std::vector<ProbeRecord> history_;  ///< one record a size: the latest
+  std::vector<ProbeRecord> all_;      ///< every trial, in order
+  std::optional<Refusal> refusal_;
+};
+
+/// Whether the module holds batch normalisation, whose statistics depend on the micro-batch.
+bool has_batch_norm(const torch::nn::Module& module);
+
+}  // namespace autotrain

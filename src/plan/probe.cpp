@@ -1,0 +1,201 @@
+#include "plan/probe.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "device/failure.h"
+#include "device/memory_phase.h"
+#include "step/generators.h"
+
+namespace autotrain {
+namespace {
+
+// The pieces of the trial's windows, one after the other, from the start of the stream.
+PieceSource repeated(std::vector<int64_t> pieces) {
+  return [pieces = std::move(pieces), i = size_t{0}, position = int64_t{0}]() mutable {
+    const Piece piece{position, pieces[i]};
+    i = (i + 1) % pieces.size();
+    position += piece.samples;
+    return std::optional(piece);
+  };
+}
+
+ProbeOutcome outcome_of(Failure failure) {
+  switch (failure) {
+    case Failure::kOutOfMemory: return ProbeOutcome::kRefused;
+    case Failure::kLibraryMemory: return ProbeOutcome::kLibrary;
+    case Failure::kIndexLimit: return ProbeOutcome::kIndexLimit;
+    case Failure::kOther: break;
+  }
+  throw std::logic_error("an error that is not about memory is no outcome of a trial");
+}
+
+// Puts the scaler's scalars back.
+class ScalerScope {
+ public:
+  explicit ScalerScope(const GradScaler& scaler) : state_(scaler.state()) {
+    for (const NamedTensor& value : state_) copies_.push_back(value.tensor.clone());
+  }
+  ~ScalerScope() {
+    const torch::NoGradGuard no_gradients;
+    for (size_t i = 0; i < state_.size(); ++i) state_[i].tensor.copy_(copies_[i]);
+  }
+  ScalerScope(const ScalerScope&) = delete;
+  ScalerScope& operator=(const ScalerScope&) = delete;
+
+ private:
+  std::vector<NamedTensor> state_;
+  std::vector<torch::Tensor> copies_;
+};
+
+// Drops whatever a window left behind, on every way out.
+class WindowScope {
+ public:
+  explicit WindowScope(UpdateStep& step) : step_(step) { step_.abandon(); }
+  ~WindowScope() { step_.abandon(); }
+  WindowScope(const WindowScope&) = delete;
+  WindowScope& operator=(const WindowScope&) = delete;
+
+ private:
+  UpdateStep& step_;
+};
+
+}  // namespace
+
+// Puts back the buffers that a forward really changes. Which ones these are, the first trial shows.
+class Probe::BufferScope {
+ public:
+  BufferScope(torch::nn::Module& module, std::optional<std::set<std::string>>& changing)
+      : changing_(changing) {
+    for (const auto& item : module.named_buffers()) {
+      if (changing_ && !changing_->contains(item.key())) continue;
+      saved_.push_back({item.key(), item.value(), item.value().detach().clone(), item.value()._version()});
+    }
+  }
+
+  ~BufferScope() {
+    const torch::NoGradGuard no_gradients;
+    std::set<std::string> changed;
+    for (const Saved& saved : saved_) {
+      if (saved.live._version() == saved.version) continue;
+      changed.insert(saved.name);
+      torch::Tensor live = saved.live;
+      live.copy_(saved.copy);
+    }
+    if (!changing_) changing_ = std::move(changed);
+  }
+  BufferScope(const BufferScope&) = delete;
+  BufferScope& operator=(const BufferScope&) = delete;
+
+ private:
+  struct Saved {
+    std::string name;
+    torch::Tensor live;
+    torch::Tensor copy;
+    int64_t version;
+  };
+
+  std::optional<std::set<std::string>>& changing_;
+  std::vector<Saved> saved_;
+};
+
+std::vector<int64_t> trial_pieces(const TrialShape& shape) {
+  const int64_t m = shape.micro_batch;
+  const std::vector<Piece> cut = WindowCut{std::max(shape.window_samples, m), m}.cut(0);
+  std::vector<int64_t> pieces = {m};
+  if (cut.size() >= 2 && cut[1].samples == m) pieces.push_back(m);
+  if (cut.back().samples != m) pieces.push_back(cut.back().samples);
+  return pieces;
+}
+
+Probe::Probe(const Workbench& bench, double target_high) : bench_(bench), target_high_(target_high) {}
+
+ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
+  const Stopwatch watch;
+  const GeneratorScope generators(bench_.device.torch_device());
+  const ScalerScope scaler(bench_.scaler);
+  const WindowScope window(bench_.step);
+  MemoryMeter& memory = bench_.device.memory();
+  ProbeRecord record;
+  record.micro_batch = shape.micro_batch;
+  refusal_.reset();
+  {
+    const BufferScope buffers(bench_.task.module(), changing_buffers_);
+    memory.empty_cache();
+    memory.sample_outside_bytes();
+    memory.reset_peak();
+    try {
+      measure(shape, extend, record);
+    } catch (const std::exception& error) {
+      const Failure failure = classify_failure(error);
+      if (failure == Failure::kOther) throw;
+      record.outcome = outcome_of(failure);
+      record.confirmed = false;
+      record.peak_bytes = record.allocated_bytes = 0;
+      record.fill = record.samples_per_second = 0;
+    }
+  }
+  refusal_ = memory.last_refusal();
+  record.seconds = watch.seconds();
+  return record;
+}
+
+void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
+  const std::vector<int64_t> pieces = trial_pieces(shape);
+  Loader loader(bench_.train, bench_.stream, repeated(pieces), bench_.loader);
+  bench_.task.module().train();
+  update(loader, pieces, 0, record);
+  take_peak(record);
+  if (record.outcome == ProbeOutcome::kRetried || !extend(record)) return;
+  for (int64_t window = 1; window <= 2; ++window) update(loader, pieces, window, record);
+  if (shape.evaluation_micro_batch > 0) evaluate(shape);
+  take_peak(record);
+  record.confirmed = record.outcome != ProbeOutcome::kRetried;
+}
+
+void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record) {
+  const Stopwatch watch;
+  int64_t offset = 0;
+  for (const int64_t samples : pieces) {
+    const std::optional<Batch> batch = loader.next();
+    check_invariant(batch && batch->samples == samples, "a trial gets the pieces it asked for");
+    loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
+    bench_.step.accumulate(batch->to(bench_.device.torch_device()), window, offset);
+    if (window == 0 && offset == 0) record.weight = bench_.step.window_weight();
+    offset += samples;
+    record.samples += samples;
+  }
+  PendingUpdate pending = bench_.step.finish(0, UpdateStep::Apply::kForceSkip);
+  check_invariant(pending.valid(), "a trial's update ran");
+  pending.read();
+  bench_.device.synchronize();
+  record.samples_per_second = static_cast<double>(offset) / watch.seconds();
+  bench_.device.memory().sample_outside_bytes();
+}
+
+void Probe::evaluate(const TrialShape& shape) {
+  const Dataset& data = *bench_.validation;
+  torch::nn::Module& module = bench_.task.module();
+  const int64_t samples = std::min(shape.evaluation_micro_batch, data.size());
+  Loader loader(data, Stream(0, data.size(), false), one_pass(data.size(), samples), bench_.loader);
+  const std::optional<Batch> batch = loader.next();
+  loader.wait_until_full();
+  module.eval();
+  evaluate_batch(bench_.task, batch->to(bench_.device.torch_device()), bench_.step.options().precision);
+  module.train();
+  bench_.device.synchronize();
+  bench_.device.memory().sample_outside_bytes();
+}
+
+void Probe::take_peak(ProbeRecord& record) const {
+  const MemoryPeak peak = bench_.device.memory().peak();
+  const int64_t budget = bench_.device.budget_bytes();
+  record.peak_bytes = peak.total_bytes();
+  record.allocated_bytes = peak.allocated_bytes;
+  record.fill = static_cast<double>(record.peak_bytes) / static_cast<double>(budget);
+  if (record.fill > target_high_) record.outcome = ProbeOutcome::kAboveBand;
+  if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "autotrain/plan.h"
+#include "plan/workbench.h"
+
+namespace autotrain {
+
+/// The size under trial and the window it will have in the run.
+struct TrialShape {
+  int64_t micro_batch = 0;
+  int64_t window_samples = 0;          ///< this rank's share of an update; at least micro_batch
+  int64_t evaluation_micro_batch = 0;  ///< 0: no evaluation in this run
+};
+
+/// The micro-batches of a trial's window: at most two full ones, since the second already has
+/// gradients beside it and a third adds nothing, and the remainder if it has another size.
+std::vector<int64_t> trial_pieces(const TrialShape& shape);
+
+/// Measures one micro-batch size by running the run's own update at it: real samples, real loader,
+/// real optimizer with the skip flag forced, so that parameters and state stay as they are.
+class Probe {
+ public:
+  /// @param target_high the band's upper edge, as a fraction of the budget.
+  Probe(const Workbench& bench, double target_high);
+
+  /// After the first update, decides whether to go on to a confirmation.
+  using Extend = std::function<bool(const ProbeRecord& so_far)>;
+
+  /// One trial from clean state: caches emptied before, one update, and if `extend` says so two more
+  /// updates and one evaluation micro-batch. Leaves no trace: generators, scaler and buffers are put
+  /// back, gradients dropped.
+  /// @throws whatever the task throws that does not mean "does not fit".
+  ProbeRecord run(const TrialShape& shape, const Extend& extend);
+
+  /// What the last refused trial was refused, if the allocator could tell.
+  const std::optional<Refusal>& last_refusal() const { return refusal_; }
+
+ private:
+  class BufferScope;
+
+  void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
+  void update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record);
+  void evaluate(const TrialShape& shape);
+  void take_peak(ProbeRecord& record) const;
+
+  Workbench bench_;
+  double target_high_;
+  std::optional<Refusal> refusal_;
+  std::optional<std::set<std::string>> changing_buffers_;  // learned from the first trial
+};
+
+}  // namespace autotrain

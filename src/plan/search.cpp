@@ -1,0 +1,228 @@
+#include "plan/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "autotrain/error.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kFirstSize = 16;
+constexpr double kLargestGrowth = 16;
+constexpr double kSmallestGrowth = 1.25;
+constexpr double kEdgeShare = 0.05;  // a pivot keeps this share of the bracket on either side
+constexpr double kAim = 0.6;         // where in the band to aim: overshooting costs more
+
+// What the history says: the largest size that fitted and the smallest larger one that did not.
+struct Bracket {
+  const ProbeRecord* largest_fit = nullptr;
+  const ProbeRecord* next_failure = nullptr;  // above largest_fit, or any when nothing fitted
+  int probes_since_bracketed = 0;
+};
+
+const ProbeRecord* largest_fit_of(const std::vector<ProbeRecord>& history) {
+  const ProbeRecord* best = nullptr;
+  for (const ProbeRecord& probe : history) {
+    if (probe.fits() && (best == nullptr || probe.micro_batch > best->micro_batch)) best = &probe;
+  }
+  return best;
+}
+
+Bracket bracket_of(const std::vector<ProbeRecord>& history) {
+  Bracket bracket;
+  bracket.largest_fit = largest_fit_of(history);
+  const int64_t fitted = bracket.largest_fit ? bracket.largest_fit->micro_batch : 0;
+  bool fit_seen = false, failure_seen = false;
+  for (const ProbeRecord& probe : history) {
+    if (fit_seen && failure_seen) ++bracket.probes_since_bracketed;
+    fit_seen |= probe.fits();
+    if (probe.fits() || probe.micro_batch <= fitted) continue;
+    failure_seen = true;
+    const bool nearer = bracket.next_failure == nullptr || probe.micro_batch < bracket.next_failure->micro_batch;
+    if (nearer) bracket.next_failure = &probe;
+  }
+  return bracket;
+}
+
+// A size with its peak, for predictions.
+struct Point {
+  double size = 0;
+  double bytes = 0;
+};
+
+Point point_of(const ProbeRecord& probe) {
+  return {static_cast<double>(probe.micro_batch), static_cast<double>(probe.peak_bytes)};
+}
+
+// The largest measured size below `size`, else what is needed at size 0.
+Point point_below(const std::vector<ProbeRecord>& history, int64_t size, const SearchLimits& limits) {
+  const ProbeRecord* below = nullptr;
+  for (const ProbeRecord& probe : history) {
+    const bool candidate = probe.peak_bytes > 0 && probe.micro_batch < size;
+    if (candidate && (below == nullptr || probe.micro_batch > below->micro_batch)) below = &probe;
+  }
+  return below ? point_of(*below) : Point{0, static_cast<double>(limits.floor_bytes)};
+}
+
+double aim_bytes(const SearchLimits& limits) {
+  const double fill = limits.target_low + kAim * (limits.target_high - limits.target_low);
+  return fill * static_cast<double>(limits.budget_bytes);
+}
+
+// Where the line through two points reaches the aim; nothing when it does not rise.
+std::optional<double> secant(const Point& a, const Point& b, double aim) {
+  if (b.size <= a.size || b.bytes <= a.bytes) return std::nullopt;
+  return b.size + (aim - b.bytes) * (b.size - a.size) / (b.bytes - a.bytes);
+}
+
+// The multiple of `step` nearest to `size` strictly between `low` and `high`; 0 when there is none.
+int64_t multiple_between(double size, int64_t low, int64_t high, int64_t step) {
+  const int64_t first = (low / step + 1) * step;
+  const int64_t last = (high - 1) / step * step;
+  if (first > last) return 0;
+  const double clamped = std::clamp(size, static_cast<double>(first), static_cast<double>(last));
+  return std::clamp(static_cast<int64_t>(std::llround(clamped / static_cast<double>(step))) * step, first, last);
+}
+
+// As a multiple if the gap holds one, else any whole size; 0 when the gap is empty.
+int64_t size_between(double size, int64_t low, int64_t high, const SearchLimits& limits) {
+  const int64_t preferred = multiple_between(size, low, high, limits.multiple_of);
+  return preferred > 0 ? preferred : multiple_between(size, low, high, 1);
+}
+
+bool spent(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
+  double seconds = 0;
+  for (const ProbeRecord& probe : history) seconds += probe.seconds;
+  return static_cast<int64_t>(history.size()) >= limits.max_probes || seconds >= limits.max_seconds;
+}
+
+int64_t first_size(const SearchLimits& limits) {
+  const int64_t size = std::clamp(kFirstSize, limits.minimum, limits.cap);
+  return size == limits.cap ? size : size_between(static_cast<double>(size), limits.minimum - 1, limits.cap + 1, limits);
+}
+
+// Nothing fitted yet: a quarter of the smallest failure, or what its own peak suggests.
+SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& failure, const SearchLimits& limits) {
+  if (failure.micro_batch <= limits.minimum) return {true, 0, SearchReason::kDoesNotFit};
+  double size = static_cast<double>(failure.micro_batch) / 4;
+  if (failure.peak_bytes > 0 && limits.pivot == Pivot::kInterpolate) {
+    const Point floor{0, static_cast<double>(limits.floor_bytes)};
+    size = secant(floor, point_of(failure), aim_bytes(limits)).value_or(size);
+  }
+  const int64_t next = size_between(size, limits.minimum - 1, failure.micro_batch, limits);
+  if (spent(history, limits)) return {true, 0, SearchReason::kSearchLimit};
+  return {false, std::max(next, limits.minimum), {}};
+}
+
+SearchStep grow(const std::vector<ProbeRecord>& history, const ProbeRecord& fit, const SearchLimits& limits) {
+  const auto size = static_cast<double>(fit.micro_batch);
+  double wanted = 2 * size;
+  if (limits.pivot == Pivot::kInterpolate) {
+    const Point below = point_below(history, fit.micro_batch, limits);
+    wanted = secant(below, point_of(fit), aim_bytes(limits)).value_or(kLargestGrowth * size);
+    wanted = std::clamp(wanted, kSmallestGrowth * size, kLargestGrowth * size);
+  }
+  return {false, size_between(std::ceil(wanted), fit.micro_batch, limits.cap + 1, limits), {}};
+}
+
+SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracket, const SearchLimits& limits) {
+  const int64_t low = bracket.largest_fit->micro_batch;
+  const int64_t high = bracket.next_failure->micro_batch;
+  const double width = static_cast<double>(high - low);
+  double pivot = static_cast<double>(low) + width / 2;
+  // Every second pivot is the midpoint, so the width halves at least every two probes.
+  if (limits.pivot == Pivot::kInterpolate && bracket.probes_since_bracketed % 2 == 0) {
+    const Point fit = point_of(*bracket.largest_fit);
+    const bool measured = bracket.next_failure->peak_bytes > 0;
+    const auto predicted = measured ? secant(fit, point_of(*bracket.next_failure), aim_bytes(limits))
+                                    : secant(point_below(history, low, limits), fit, aim_bytes(limits));
+    const double edge = std::max(1.0, kEdgeShare * width);
+    pivot = std::clamp(predicted.value_or(pivot), static_cast<double>(low) + edge, static_cast<double>(high) - edge);
+  }
+  const int64_t next = size_between(pivot, low, high, limits);
+  if (next != 0) return {false, next, {}};
+  const bool index_limit = bracket.next_failure->outcome == ProbeOutcome::kIndexLimit;
+  return {true, low, index_limit ? SearchReason::kIndexLimit : SearchReason::kGranularity};
+}
+
+// ------------------------------------------------------------------ throughput
+
+constexpr double kThroughputShare = 0.95;
+
+double best_rate(const std::vector<ProbeRecord>& history) {
+  double best = 0;
+  for (const ProbeRecord& probe : history) {
+    if (probe.fits()) best = std::max(best, probe.samples_per_second);
+  }
+  return best;
+}
+
+const ProbeRecord* find_size(const std::vector<ProbeRecord>& history, int64_t size) {
+  for (const ProbeRecord& probe : history) {
+    if (probe.micro_batch == size) return &probe;
+  }
+  return nullptr;
+}
+
+const ProbeRecord* smallest_good(const std::vector<ProbeRecord>& history) {
+  const double enough = kThroughputShare * best_rate(history);
+  const ProbeRecord* smallest = nullptr;
+  for (const ProbeRecord& probe : history) {
+    const bool good = probe.fits() && probe.samples_per_second >= enough;
+    if (good && (smallest == nullptr || probe.micro_batch < smallest->micro_batch)) smallest = &probe;
+  }
+  return smallest;
+}
+
+}  // namespace
+
+SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
+  if (history.empty()) return {false, first_size(limits), {}};
+  const Bracket bracket = bracket_of(history);
+  if (bracket.largest_fit == nullptr) return shrink(history, *bracket.next_failure, limits);
+  const ProbeRecord& fit = *bracket.largest_fit;
+  if (fit.fill >= limits.target_low) return {true, fit.micro_batch, SearchReason::kInBand};
+  if (fit.micro_batch >= limits.cap) return {true, fit.micro_batch, limits.cap_reason};
+  if (spent(history, limits)) return {true, fit.micro_batch, SearchReason::kSearchLimit};
+  return bracket.next_failure == nullptr ? grow(history, fit, limits) : narrow(history, bracket, limits);
+}
+
+// Doubles from the first size while samples per second still rise, then halves below the first size
+// while they hardly fall.
+SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
+  if (history.empty()) return {false, first_size(limits), {}};
+  const Bracket bracket = bracket_of(history);
+  if (bracket.largest_fit == nullptr) return shrink(history, *bracket.next_failure, limits);
+  if (spent(history, limits)) return {true, smallest_good(history)->micro_batch, SearchReason::kSearchLimit};
+
+  const ProbeRecord& largest = *bracket.largest_fit;
+  const int64_t doubled = std::min(2 * largest.micro_batch, limits.cap);
+  const ProbeRecord* const half = find_size(history, largest.micro_batch / 2);
+  const bool rising = half == nullptr || largest.samples_per_second * kThroughputShare > half->samples_per_second;
+  if (rising && bracket.next_failure == nullptr && doubled > largest.micro_batch) return {false, doubled, {}};
+
+  const ProbeRecord& good = *smallest_good(history);
+  const int64_t halved = std::max(good.micro_batch / 2, limits.minimum);
+  if (halved < good.micro_batch && find_size(history, halved) == nullptr) return {false, halved, {}};
+  return {true, good.micro_batch, SearchReason::kKnee};
+}
+
+const std::vector<StrategyRow>& strategy_table() {
+  static const std::vector<StrategyRow> table = {
+      {{"binary", "Fill the band: a binary search whose pivots are interpolated from measured peaks."},
+       &next_size_in_band, false},
+      {{"throughput", "The smallest size within 5 % of the best measured samples per second."},
+       &next_size_for_throughput, true}};
+  return table;
+}
+
+const StrategyRow& find_strategy(const std::string& name) {
+  for (const StrategyRow& row : strategy_table()) {
+    if (row.spec.name == name) return row;
+  }
+  throw Error(ExitCode::kBadRecipe, "execution.search.strategy", "there is no strategy named " + name);
+}
+
+}  // namespace autotrain

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "autotrain/plan.h"
+#include "recipe/keys.h"
+
+namespace autotrain {
+
+/// What bounds a search. All sizes are samples per micro-batch on one rank.
+struct SearchLimits {
+  int64_t budget_bytes = 0;
+  double target_low = 0.8, target_high = 0.9;
+  int64_t minimum = 1;      ///< smallest useful size; 2 with batch normalisation
+  int64_t cap = 1;          ///< largest useful size
+  SearchReason cap_reason = SearchReason::kEffectiveBatch;
+  int64_t multiple_of = 1;
+  int64_t floor_bytes = 0;  ///< known to be needed at any size: parameters, state, gradients, data
+  int64_t max_probes = 12;
+  double max_seconds = 120;
+  Pivot pivot = Pivot::kInterpolate;
+};
+
+/// Try `size` next, or stop with it.
+struct SearchStep {
+  bool done = false;
+  int64_t size = 0;  ///< done: the capacity; 0 when nothing fits
+  SearchReason reason = SearchReason::kInBand;
+};
+
+/// The search: a pure function of what was measured so far. Memory need not be monotone in the size,
+/// so nothing is concluded about a size that was not run; a size that is returned has been run.
+///
+/// Feed it only numbers that all ranks agreed on, and ranks stay in lock-step.
+using NextSize = SearchStep (*)(const std::vector<ProbeRecord>& history, const SearchLimits& limits);
+
+/// Fills the band: a binary search that interpolates its pivots.
+SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits);
+
+/// The smallest size within 5 % of the best measured samples per second. Trials must be timed.
+SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, const SearchLimits& limits);
+
+struct StrategyRow {
+  ChoiceSpec spec;
+  NextSize next;
+  bool timed = false;  ///< trials must measure throughput, not only memory
+};
+
+/// Every search strategy a recipe can name.
+const std::vector<StrategyRow>& strategy_table();
+
+/// @throws Error(kBadRecipe) when there is no such strategy.
+const StrategyRow& find_strategy(const std::string& name);
+
+}  // namespace autotrain

@@ -1,0 +1,60 @@
+#include "recipe/compare.h"
+
+#include <map>
+
+#include "base/text.h"
+#include "recipe/sections.h"
+
+namespace autotrain {
+namespace {
+
+bool is_learned(const std::string& path) {
+  for (const char* const executed : {"name", "evaluation", "execution", "checkpoint", "batch.cut"}) {
+    if (path == executed || path.starts_with(std::string(executed) + ".")) return false;
+  }
+  return true;
+}
+
+// Every key with its value as YAML, the chosen rows' keys with their defaults included.
+std::map<std::string, std::string> flatten(Recipe recipe, const Catalog& catalog) {
+  std::map<std::string, std::string> values;
+  for (const Section& section : sections_of(recipe, catalog)) {
+    const std::string prefix = section.path.empty() ? "" : section.path + ".";
+    for (const Field& field : section.fields) values[prefix + field.spec.name] = yaml_text(field.get());
+    if (section.rows == nullptr || section.choice() == nullptr) continue;
+    const Choice& choice = *section.choice();
+    values[prefix + section.choice_key] = choice.name;
+    const ChoiceSpec* const row = find_row(*section.rows, choice.name);
+    if (row == nullptr) continue;
+    for (const KeySpec& key : row->keys) {
+      const auto given = choice.parameters.find(key.name);
+      values[prefix + key.name] = yaml_text(given == choice.parameters.end() ? key.fallback : given->second);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog) {
+  const auto old_values = flatten(before, catalog);
+  const auto new_values = flatten(after, catalog);
+  std::vector<KeyDifference> differences;
+  for (const auto& [path, value] : old_values) {
+    const auto now = new_values.find(path);
+    const std::string after_text = now == new_values.end() ? "absent" : now->second;
+    if (after_text != value) differences.push_back({path, value, after_text, is_learned(path)});
+  }
+  for (const auto& [path, value] : new_values) {
+    if (!old_values.contains(path)) differences.push_back({path, "absent", value, is_learned(path)});
+  }
+  return differences;
+}
+
+std::string describe(const std::vector<KeyDifference>& differences) {
+  std::vector<std::string> lines;
+  for (const KeyDifference& d : differences) lines.push_back(cat(d.path, ": ", d.before, " → ", d.after));
+  return join(lines, "\n  ");
+}
+
+}  // namespace autotrain

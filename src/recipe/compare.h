@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "recipe/keys.h"
+
+namespace autotrain {
+
+/// A key that two recipes give different values.
+struct KeyDifference {
+  std::string path;
+  std::string before;  ///< as YAML
+  std::string after;
+  bool learned = true;  ///< false: it says how the run is executed, not what is learned
+};
+
+std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog);
+
+/// "optimizer.lr: 0.001 → 0.01", one line each.
+std::string describe(const std::vector<KeyDifference>& differences);
+
+}  // namespace autotrain

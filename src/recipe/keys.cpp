@@ -1,0 +1,157 @@
+#include "recipe/keys.h"
+
+#include <cmath>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+
+namespace autotrain {
+namespace {
+
+std::string range_text(const KeySpec& key, const char* noun) {
+  const bool low = std::isfinite(key.least), high = std::isfinite(key.most);
+  const char* const at_least = key.above_least ? " > " : " ≥ ";
+  if (low && high && key.above_least) {
+    return cat(noun, at_least, shortest(key.least), " and ≤ ", shortest(key.most));
+  }
+  if (low && high) return cat(noun, " from ", shortest(key.least), " to ", shortest(key.most));
+  if (low) return cat(noun, at_least, shortest(key.least));
+  if (high) return cat(noun, " ≤ ", shortest(key.most));
+  return noun;
+}
+
+std::string kind_text(const KeySpec& key) {
+  const std::string count = key.length > 0 ? cat(" of ", key.length) : "";
+  switch (key.kind) {
+    case KeyKind::kBool: return "true or false";
+    case KeyKind::kInteger: return range_text(key, "an integer");
+    case KeyKind::kReal: return range_text(key, "a number");
+    case KeyKind::kText: return key.form.empty() ? "text" : key.form;
+    case KeyKind::kWord: return join_choices(key.words);
+    case KeyKind::kIntegerList: return "a list" + count + ", each " + range_text(key, "an integer");
+    case KeyKind::kRealList: return "a list" + count + ", each " + range_text(key, "a number");
+    case KeyKind::kTextList: return "a list of texts";
+  }
+  return "";
+}
+
+// A text that YAML would read as something else, or not read at all, has to be quoted.
+bool needs_quotes(const std::string& text) {
+  static const std::vector<std::string> special = {"",   "~",   "null", "Null", "NULL", "true",
+                                                   "True", "TRUE", "false", "False", "FALSE",
+                                                   "yes", "no",  "on",   "off",  "y",    "n"};
+  for (const std::string& word : special) {
+    if (text == word) return true;
+  }
+  double number = 0;
+  if (parse_real(text, number)) return true;
+  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%- +";
+  return text.find_first_not_of(plain) != std::string::npos || text.front() == '-' ||
+         text.front() == ' ' || text.back() == ' ' || text.front() == '%' || text.front() == '+';
+}
+
+std::string yaml_string(const std::string& text) {
+  if (!needs_quotes(text)) return text;
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (byte < 0x20) {
+      constexpr char kHex[] = "0123456789abcdef";
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string yaml_real(double value) {
+  if (std::isnan(value)) return ".nan";
+  if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
+  // YAML 1.1 readers take "1e-08" for text; they want a point before the exponent.
+  std::string text = shortest(value);
+  const size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text.find('.') == std::string::npos) {
+    text.insert(exponent, ".0");
+  }
+  return text;
+}
+
+struct YamlPrinter {
+  std::string operator()(std::monostate) const { return "null"; }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return yaml_real(value); }
+  std::string operator()(const std::string& value) const { return yaml_string(value); }
+  template <class Item>
+  std::string operator()(const std::vector<Item>& values) const {
+    std::vector<std::string> parts;
+    for (const Item& value : values) parts.push_back((*this)(value));
+    return "[" + join(parts, ", ") + "]";
+  }
+};
+
+template <class T>
+T value_as(const Value& value, const std::string& key) {
+  if (const T* const held = std::get_if<T>(&value)) return *held;
+  throw std::logic_error("the key " + key + " is read as another type than it is declared");
+}
+
+}  // namespace
+
+std::string allowed_text(const KeySpec& key) {
+  std::string text = kind_text(key);
+  if (!key.unit.empty()) text += " (" + key.unit + ")";
+  if (key.kind != KeyKind::kWord && !key.words.empty()) {
+    text = join(key.words, ", ") + " or " + text;
+  }
+  return text;
+}
+
+std::string yaml_text(const Value& value) { return std::visit(YamlPrinter{}, value); }
+
+const Value& Parameters::value(const std::string& key) const {
+  const auto given = choice_.parameters.find(key);
+  if (given != choice_.parameters.end()) return given->second;
+  for (const KeySpec& declared : row_.keys) {
+    if (declared.name == key) return declared.fallback;
+  }
+  throw std::logic_error("the row " + row_.name + " does not declare the key " + key);
+}
+
+int64_t Parameters::integer(const std::string& key) const { return value_as<int64_t>(value(key), key); }
+
+double Parameters::real(const std::string& key) const {
+  const Value& held = value(key);
+  if (const auto* whole = std::get_if<int64_t>(&held)) return static_cast<double>(*whole);
+  return value_as<double>(held, key);
+}
+
+bool Parameters::flag(const std::string& key) const { return value_as<bool>(value(key), key); }
+
+std::string Parameters::text(const std::string& key) const {
+  if (std::holds_alternative<std::monostate>(value(key))) return "";
+  return value_as<std::string>(value(key), key);
+}
+
+std::vector<int64_t> Parameters::integers(const std::string& key) const {
+  return value_as<std::vector<int64_t>>(value(key), key);
+}
+
+std::vector<double> Parameters::reals(const std::string& key) const {
+  return value_as<std::vector<double>>(value(key), key);
+}
+
+std::vector<std::string> Parameters::texts(const std::string& key) const {
+  return value_as<std::vector<std::string>>(value(key), key);
+}
+
+std::optional<int64_t> Parameters::optional_integer(const std::string& key) const {
+  const Value& held = value(key);
+  if (const auto* whole = std::get_if<int64_t>(&held)) return *whole;
+  return std::nullopt;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+enum class KeyKind { kBool, kInteger, kReal, kText, kWord, kIntegerList, kRealList, kTextList };
+
+/// One key of a recipe, declared once: reading, printing, the reference configuration and the JSON
+/// Schema all follow from it.
+struct KeySpec {
+  std::string name = "";
+  KeyKind kind = KeyKind::kText;
+  Value fallback = {};
+  std::string sentence = "";
+  std::string unit = "";  ///< of numbers: "samples", "seconds"
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool above_least = false;  ///< `least` itself is not allowed
+
+  /// kWord: the choices. Numbers: words allowed instead of one, such as "auto".
+  std::vector<std::string> words = {};
+
+  /// kText with a form: what is allowed in words, its regular expression, and whether a text has it.
+  std::string form = "";
+  std::string pattern = "";
+  std::function<bool(const std::string&)> accepts = nullptr;
+
+  /// Lists: the number of items; 0 is any.
+  size_t length = 0;
+};
+
+/// What a key allows, in words: "a number from 0 to 1", "auto or an integer ≥ 1 (samples)".
+std::string allowed_text(const KeySpec& key);
+
+/// A value as YAML writes it on one line.
+std::string yaml_text(const Value& value);
+
+/// One row of a table that a recipe chooses from by name.
+struct ChoiceSpec {
+  std::string name = "";
+  std::string sentence = "";
+  std::vector<KeySpec> keys = {};
+};
+
+/// Every table a recipe chooses from. The recipe room knows their shape only; the rooms above own
+/// the rows.
+struct Catalog {
+  std::vector<ChoiceSpec> datasets;
+  std::vector<ChoiceSpec> models;
+  std::vector<ChoiceSpec> losses;
+  std::vector<ChoiceSpec> optimizers;
+  std::vector<ChoiceSpec> schedules;
+  std::vector<ChoiceSpec> lr_rules;
+  std::vector<ChoiceSpec> strategies;
+};
+
+/// Reads the parameters of a choice with the row's defaults. Asking for a key that the row does not
+/// declare, or as another type, is a bug of the row and throws std::logic_error.
+class Parameters {
+ public:
+  Parameters(const Choice& choice, const ChoiceSpec& row) : choice_(choice), row_(row) {}
+
+  int64_t integer(const std::string& key) const;
+  double real(const std::string& key) const;
+  bool flag(const std::string& key) const;
+  std::string text(const std::string& key) const;
+  std::vector<int64_t> integers(const std::string& key) const;
+  std::vector<double> reals(const std::string& key) const;
+  std::vector<std::string> texts(const std::string& key) const;
+
+  /// Nothing when the key is null or holds a word such as "auto".
+  std::optional<int64_t> optional_integer(const std::string& key) const;
+
+ private:
+  const Value& value(const std::string& key) const;
+
+  const Choice& choice_;
+  const ChoiceSpec& row_;
+};
+
+}  // namespace autotrain

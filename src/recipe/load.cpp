@@ -1,0 +1,173 @@
+#include "recipe/load.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "recipe/checks.h"
+#include "recipe/reader.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Kind = YamlNode::Kind;
+constexpr int64_t kLargestRecipe = 1 << 20;
+
+bool names_other_row(const YamlNode& base, const YamlNode& over, const char* choice_key) {
+  const YamlEntry* const before = base.find(choice_key);
+  const YamlEntry* const after = over.find(choice_key);
+  return before != nullptr && after != nullptr && before->value.scalar != after->value.scalar;
+}
+
+void merge_entries(YamlNode& base, const YamlNode& over);
+
+// `over` wins, key by key; lists and scalars replace.
+void merge(YamlNode& base, const YamlNode& over) {
+  if (base.kind != Kind::kMap || over.kind != Kind::kMap) {
+    base = over;
+    return;
+  }
+  if (names_other_row(base, over, "name") || names_other_row(base, over, "dataset")) {
+    for (YamlEntry& entry : base.entries) entry.of_other_row = true;
+  }
+  merge_entries(base, over);
+}
+
+void merge_entries(YamlNode& base, const YamlNode& over) {
+  for (const YamlEntry& entry : over.entries) {
+    const auto same = std::find_if(base.entries.begin(), base.entries.end(),
+                                   [&](const YamlEntry& e) { return e.key == entry.key; });
+    if (same == base.entries.end()) {
+      base.entries.push_back(entry);
+    } else {
+      same->key_location = entry.key_location;
+      same->of_other_row = entry.of_other_row;
+      merge(same->value, entry.value);
+    }
+  }
+}
+
+// The same for whole recipes, whose `name` chooses no row.
+void merge_recipes(YamlNode& base, const YamlNode& over) {
+  if (base.kind == Kind::kMap && over.kind == Kind::kMap) return merge_entries(base, over);
+  base = over;
+}
+
+std::vector<YamlNode> extended_files(const YamlNode& value) {
+  if (value.kind == Kind::kScalar) return {value};
+  if (value.kind == Kind::kSequence) return value.items;
+  throw Error(ExitCode::kBadRecipe, value.location.text() + ": extends", "is not a file or a list of files");
+}
+
+std::string cycle_text(const std::vector<fs::path>& open, const fs::path& again) {
+  std::vector<std::string> names;
+  const auto start = std::find(open.begin(), open.end(), again);
+  for (auto it = start; it != open.end(); ++it) names.push_back(it->filename().string());
+  names.push_back(again.filename().string());
+  return join(names, " → ");
+}
+
+class Extender {
+ public:
+  explicit Extender(LookUp variables) : variables_(std::move(variables)) {}
+
+  YamlNode load(const fs::path& path, const std::string& shown_name) {
+    open_.push_back(fs::weakly_canonical(path));
+    YamlNode tree = resolve(parse_yaml(read_file(path, kLargestRecipe), shown_name), path.parent_path());
+    open_.pop_back();
+    return tree;
+  }
+
+  // Replaces `extends:` by what it names, overridden by the rest of the tree.
+  YamlNode resolve(YamlNode tree, const fs::path& folder) {
+    expand_variables(tree, variables_);
+    const auto entry = std::find_if(tree.entries.begin(), tree.entries.end(),
+                                    [](const YamlEntry& e) { return e.key == "extends"; });
+    if (entry == tree.entries.end()) return tree;
+    const YamlNode value = entry->value;
+    tree.entries.erase(entry);
+    if (value.kind == Kind::kNull) return tree;
+    YamlNode base;
+    base.kind = Kind::kMap;
+    base.location = tree.location;
+    for (const YamlNode& file : extended_files(value)) merge_recipes(base, load_extended(file, folder));
+    merge_recipes(base, tree);
+    return base;
+  }
+
+ private:
+  YamlNode load_extended(const YamlNode& file, const fs::path& folder) {
+    const std::string where = file.location.text() + ": extends";
+    if (file.kind != Kind::kScalar) throw Error(ExitCode::kBadRecipe, where, "is not a file name");
+    const fs::path path = fs::path(file.scalar).is_absolute() ? fs::path(file.scalar) : folder / file.scalar;
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) {
+      throw Error(ExitCode::kBadRecipe, where, quote(path.string()) + " is not a file",
+                  "the name is relative to the file that extends it");
+    }
+    const fs::path canonical = fs::weakly_canonical(path);
+    if (std::find(open_.begin(), open_.end(), canonical) != open_.end()) {
+      throw Error(ExitCode::kBadRecipe, where, "goes in a circle: " + cycle_text(open_, canonical));
+    }
+    return load(path, path.lexically_normal().string());
+  }
+
+  LookUp variables_;
+  std::vector<fs::path> open_;
+};
+
+[[noreturn]] void fail_usage(const std::string& text, const std::string& what) {
+  throw Error(ExitCode::kUsage, "--set " + quote(text), what, "write --set section.key=value");
+}
+
+// "a.b=v" as the tree {a: {b: v}}, every piece at the location "--set".
+YamlNode override_tree(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) fail_usage(text, "has no \"=\"");
+  const std::vector<std::string> parts = split(trim(text.substr(0, equals)), '.');
+  for (const std::string& part : parts) {
+    if (part.empty()) fail_usage(text, "has an empty key");
+  }
+  const std::string source = "--set " + text;
+  YamlNode node = parse_yaml(text.substr(equals + 1), source);
+  node.location = {source, 0, 0};
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    YamlNode parent;
+    parent.kind = Kind::kMap;
+    parent.location = node.location;
+    const Location at = node.location;
+    parent.entries.push_back({*part, at, std::move(node), false});
+    node = std::move(parent);
+  }
+  return node;
+}
+
+Recipe finish(YamlNode tree, const std::string& name, const Catalog& catalog, const LoadOptions& options) {
+  if (tree.kind == Kind::kNull) tree.location = {name, 0, 0};
+  for (const std::string& text : options.overrides) {
+    YamlNode over = override_tree(text);
+    expand_variables(over, options.variables);
+    merge_recipes(tree, over);
+  }
+  Recipe recipe = read_recipe(tree, catalog);
+  check_recipe(recipe);
+  return recipe;
+}
+
+}  // namespace
+
+Recipe load_recipe_file(const fs::path& path, const Catalog& catalog, const LoadOptions& options) {
+  YamlNode tree = Extender(options.variables).load(path, path.string());
+  return finish(std::move(tree), path.string(), catalog, options);
+}
+
+Recipe load_recipe_text(const std::string& text, const std::string& name, const Catalog& catalog,
+                        const LoadOptions& options) {
+  YamlNode tree = Extender(options.variables).resolve(parse_yaml(text, name), ".");
+  return finish(std::move(tree), name, catalog, options);
+}
+
+}  // namespace autotrain

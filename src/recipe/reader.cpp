@@ -1,0 +1,254 @@
+#include "recipe/reader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "recipe/sections.h"
+
+namespace autotrain {
+namespace {
+
+using Kind = YamlNode::Kind;
+
+[[noreturn]] void fail(const Location& at, const std::string& path, const std::string& what,
+                       std::string hint = "") {
+  throw Error(ExitCode::kBadRecipe, at.text() + ": " + path, what, std::move(hint));
+}
+
+std::string shown(const YamlNode& node) {
+  switch (node.kind) {
+    case Kind::kNull: return "null";
+    case Kind::kScalar: return quote(node.scalar);
+    case Kind::kSequence: return "a list";
+    case Kind::kMap: return "a group of keys";
+  }
+  return "";
+}
+
+[[noreturn]] void fail_value(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  const std::string near = node.kind == Kind::kScalar ? nearest(node.scalar, key.words) : "";
+  fail(node.location, path, shown(node) + " is not " + allowed_text(key),
+       near.empty() ? "" : "did you mean " + quote(near) + "?");
+}
+
+bool in_range(double value, const KeySpec& key) {
+  return value >= key.least && value <= key.most && !(key.above_least && value == key.least);
+}
+
+int64_t read_integer(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  int64_t value = 0;
+  const bool number = node.kind == Kind::kScalar && !node.quoted && parse_integer(node.scalar, value);
+  if (!number || !in_range(static_cast<double>(value), key)) fail_value(node, key, path);
+  return value;
+}
+
+double read_real(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  double value = 0;
+  const bool number = node.kind == Kind::kScalar && !node.quoted && parse_real(node.scalar, value);
+  if (!number || !std::isfinite(value) || !in_range(value, key)) fail_value(node, key, path);
+  return value;
+}
+
+bool read_flag(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  if (node.kind == Kind::kScalar && !node.quoted) {
+    if (node.scalar == "true" || node.scalar == "True") return true;
+    if (node.scalar == "false" || node.scalar == "False") return false;
+  }
+  fail_value(node, key, path);
+}
+
+std::string read_text(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  if (node.kind != Kind::kScalar) fail_value(node, key, path);
+  if (key.accepts && !key.accepts(node.scalar)) fail_value(node, key, path);
+  return node.scalar;
+}
+
+template <class Item, class ReadItem>
+Value read_list(const YamlNode& node, const KeySpec& key, const std::string& path, ReadItem read) {
+  if (node.kind != Kind::kSequence) fail_value(node, key, path);
+  if (key.length > 0 && node.items.size() != key.length) {
+    fail(node.location, path, cat("has ", node.items.size(), " items; allowed is ", allowed_text(key)));
+  }
+  std::vector<Item> items;
+  for (const YamlNode& item : node.items) items.push_back(read(item, key, path));
+  return items;
+}
+
+bool is_word(const YamlNode& node, const KeySpec& key) {
+  return node.kind == Kind::kScalar &&
+         std::find(key.words.begin(), key.words.end(), node.scalar) != key.words.end();
+}
+
+std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+std::string child_path(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
+}
+
+class RecipeReader {
+ public:
+  RecipeReader(Recipe& recipe, const Catalog& catalog)
+      : recipe_(recipe), sections_(sections_of(recipe, catalog)) {}
+
+  // Reads the section at `path` and, recursively, those below it.
+  void read(const YamlNode& node, const std::string& path) {
+    Section& section = *section_at(path);
+    if (node.kind == Kind::kNull) {
+      if (section.set_present) section.set_present(false);
+      return;
+    }
+    if (node.kind != Kind::kMap) {
+      fail(node.location, path.empty() ? "recipe" : path, shown(node) + " is not a group of keys",
+           "write key: value lines below it");
+    }
+    if (section.set_present) section.set_present(true);
+    const ChoiceSpec* const row = section.rows ? read_choice(node, section) : nullptr;
+    for (const YamlEntry& entry : node.entries) read_entry(entry, section, row);
+  }
+
+ private:
+  Section* section_at(const std::string& path) {
+    for (Section& section : sections_) {
+      if (section.path == path) return &section;
+    }
+    return nullptr;
+  }
+
+  // The row must be known before the other keys mean anything.
+  const ChoiceSpec* read_choice(const YamlNode& node, Section& section) {
+    Choice& choice = *section.choice();
+    const YamlEntry* const entry = node.find(section.choice_key);
+    const std::string path = child_path(section.path, section.choice_key);
+    if (entry != nullptr && entry->value.kind != Kind::kNull) {
+      KeySpec key{.name = section.choice_key, .kind = KeyKind::kWord};
+      for (const ChoiceSpec& row : *section.rows) key.words.push_back(row.name);
+      choice.name = std::get<std::string>(read_value(entry->value, key, path));
+      recipe_.origins[path] = entry->value.location.text();
+    }
+    if (choice.name.empty()) {
+      fail(node.location, path, "is missing", "name one of " + join_choices(row_names(section)));
+    }
+    return find_row(*section.rows, choice.name);
+  }
+
+  void read_entry(const YamlEntry& entry, Section& section, const ChoiceSpec* row) {
+    const std::string path = child_path(section.path, entry.key);
+    if (section.rows != nullptr && entry.key == section.choice_key) return;
+    if (section_at(path) != nullptr) return read(entry.value, path);
+    if (entry.value.kind == Kind::kNull) {  // null unsets: the default holds
+      if (!is_known(entry.key, section, row)) fail_unknown(entry, section, row);
+      return;
+    }
+    for (Field& field : section.fields) {
+      if (field.spec.name != entry.key) continue;
+      field.set(read_value(entry.value, field.spec, path));
+      recipe_.origins[path] = entry.value.location.text();
+      return;
+    }
+    if (entry.of_other_row) return;
+    if (row != nullptr) {
+      for (const KeySpec& key : row->keys) {
+        if (key.name != entry.key) continue;
+        section.choice()->parameters[key.name] = read_value(entry.value, key, path);
+        recipe_.origins[path] = entry.value.location.text();
+        return;
+      }
+    }
+    fail_unknown(entry, section, row);
+  }
+
+  std::vector<std::string> row_names(const Section& section) const {
+    std::vector<std::string> names;
+    for (const ChoiceSpec& row : *section.rows) names.push_back(row.name);
+    return names;
+  }
+
+  std::vector<std::string> known_keys(const Section& section, const ChoiceSpec* row) const {
+    std::vector<std::string> keys;
+    for (const Field& field : section.fields) keys.push_back(field.spec.name);
+    if (section.rows != nullptr) keys.push_back(section.choice_key);
+    if (row != nullptr) {
+      for (const KeySpec& key : row->keys) keys.push_back(key.name);
+    }
+    const std::string prefix = section.path.empty() ? "" : section.path + ".";
+    for (const Section& other : sections_) {
+      const bool below = other.path.size() > prefix.size() && other.path.starts_with(prefix);
+      const std::string rest = below ? other.path.substr(prefix.size()) : "";
+      if (below && rest.find('.') == std::string::npos) keys.push_back(rest);
+    }
+    if (section.path.empty()) keys.push_back("extends");
+    return keys;
+  }
+
+  bool is_known(const std::string& key, const Section& section, const ChoiceSpec* row) const {
+    const auto keys = known_keys(section, row);
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  }
+
+  // Where else the key would be right: in another section or for another row.
+  std::string other_place(const std::string& key, const Section& section, const ChoiceSpec* row) const {
+    if (section.rows != nullptr) {
+      for (const ChoiceSpec& other : *section.rows) {
+        for (const KeySpec& spec : other.keys) {
+          if (spec.name == key) return cat("it is a key of ", other.name, ", not of ", row->name);
+        }
+      }
+    }
+    for (const Section& other : sections_) {
+      if (last_part(other.path) == key) return "it belongs at " + other.path;
+      for (const Field& field : other.fields) {
+        if (field.spec.name == key) return "it belongs at " + child_path(other.path, key);
+      }
+    }
+    return "";
+  }
+
+  [[noreturn]] void fail_unknown(const YamlEntry& entry, const Section& section,
+                                 const ChoiceSpec* row) const {
+    const std::vector<std::string> keys = known_keys(section, row);
+    const std::string near = nearest(entry.key, keys);
+    std::string hint = !near.empty() ? "did you mean " + quote(near) + "?"
+                                     : other_place(entry.key, section, row);
+    if (hint.empty()) hint = "known here: " + join(keys, ", ");
+    fail(entry.key_location, child_path(section.path, entry.key), "is not a known key", hint);
+  }
+
+  Recipe& recipe_;
+  std::vector<Section> sections_;
+};
+
+}  // namespace
+
+Value read_value(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  if (is_word(node, key)) return node.scalar;
+  switch (key.kind) {
+    case KeyKind::kBool: return read_flag(node, key, path);
+    case KeyKind::kInteger: return read_integer(node, key, path);
+    case KeyKind::kReal: return read_real(node, key, path);
+    case KeyKind::kText: return read_text(node, key, path);
+    case KeyKind::kWord: fail_value(node, key, path);
+    case KeyKind::kIntegerList: return read_list<int64_t>(node, key, path, read_integer);
+    case KeyKind::kRealList: return read_list<double>(node, key, path, read_real);
+    case KeyKind::kTextList: return read_list<std::string>(node, key, path, read_text);
+  }
+  return {};
+}
+
+Recipe read_recipe(const YamlNode& tree, const Catalog& catalog) {
+  Recipe recipe;
+  if (tree.kind == Kind::kNull) {
+    fail(tree.location, "recipe", "is empty", "start from one of recipes/, or see `autotrain config`");
+  }
+  RecipeReader(recipe, catalog).read(tree, "");
+  return recipe;
+}
+
+void fail_recipe(const Recipe& recipe, const std::string& path, std::string what, std::string hint) {
+  const auto origin = recipe.origins.find(path);
+  const std::string where = origin == recipe.origins.end() ? path : origin->second + ": " + path;
+  throw Error(ExitCode::kBadRecipe, where, std::move(what), std::move(hint));
+}
+
+}  // namespace autotrain

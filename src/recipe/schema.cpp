@@ -1,0 +1,117 @@
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "recipe/sections.h"
+#include "recipe/writer.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct JsonValue {
+  Json operator()(std::monostate) const { return nullptr; }
+  template <class T>
+  Json operator()(const T& value) const { return value; }
+};
+
+Json number_schema(const KeySpec& key, const char* type) {
+  Json schema = {{"type", type}};
+  if (std::isfinite(key.least)) schema[key.above_least ? "exclusiveMinimum" : "minimum"] = key.least;
+  if (std::isfinite(key.most)) schema["maximum"] = key.most;
+  return schema;
+}
+
+Json list_schema(const KeySpec& key, Json items) {
+  Json schema = {{"type", "array"}, {"items", std::move(items)}};
+  if (key.length > 0) schema["minItems"] = schema["maxItems"] = key.length;
+  return schema;
+}
+
+Json kind_schema(const KeySpec& key) {
+  switch (key.kind) {
+    case KeyKind::kBool: return {{"type", "boolean"}};
+    case KeyKind::kInteger: return number_schema(key, "integer");
+    case KeyKind::kReal: return number_schema(key, "number");
+    case KeyKind::kText: {
+      Json schema = {{"type", Json::array({"string", "number"})}};
+      if (!key.pattern.empty()) schema["pattern"] = key.pattern;
+      return schema;
+    }
+    case KeyKind::kWord: return {{"enum", key.words}};
+    case KeyKind::kIntegerList: return list_schema(key, number_schema(key, "integer"));
+    case KeyKind::kRealList: return list_schema(key, number_schema(key, "number"));
+    case KeyKind::kTextList: return list_schema(key, {{"type", "string"}});
+  }
+  return {};
+}
+
+// A value may also be null (unset), one of the key's words, or text with a ${VARIABLE} in it.
+Json key_schema(const KeySpec& key, const Value& fallback) {
+  Json any = Json::array({kind_schema(key), {{"type", "null"}},
+                          {{"type", "string"}, {"pattern", "[$][{]"}}});
+  if (key.kind != KeyKind::kWord && !key.words.empty()) any.push_back({{"enum", key.words}});
+  return {{"description", key.sentence + " Allowed: " + allowed_text(key) + "."},
+          {"default", std::visit(JsonValue{}, fallback)},
+          {"anyOf", std::move(any)}};
+}
+
+// The keys of every row are properties; which of them go with the chosen row is said by a condition.
+void add_rows(Json& schema, const Section& section) {
+  Json names = Json::array();
+  std::vector<std::string> common = {section.choice_key};
+  for (const Field& field : section.fields) common.push_back(field.spec.name);
+  for (const ChoiceSpec& row : *section.rows) {
+    names.push_back({{"const", row.name}, {"description", row.sentence}});
+    std::vector<std::string> allowed = common;
+    for (const KeySpec& key : row.keys) {
+      allowed.push_back(key.name);
+      schema["properties"][key.name] = true;
+    }
+    Json properties = Json::object();
+    for (const KeySpec& key : row.keys) properties[key.name] = key_schema(key, key.fallback);
+    schema["allOf"].push_back(
+        {{"if", {{"properties", {{section.choice_key, {{"const", row.name}}}}}, {"required", {section.choice_key}}}},
+         {"then", {{"properties", std::move(properties)}, {"propertyNames", {{"enum", allowed}}}}}});
+  }
+  schema["properties"][section.choice_key] = {{"description", section.choice_sentence},
+                                              {"oneOf", std::move(names)}};
+}
+
+Json section_schema(const Section& section) {
+  Json schema = {{"type", section.set_present ? Json::array({"object", "null"}) : Json("object")},
+                 {"description", section.sentence},
+                 {"additionalProperties", false},
+                 {"properties", Json::object()}};
+  for (const Field& field : section.fields) {
+    schema["properties"][field.spec.name] = key_schema(field.spec, field.get());
+  }
+  if (section.rows != nullptr) add_rows(schema, section);
+  return schema;
+}
+
+}  // namespace
+
+std::string write_schema(const Catalog& catalog) {
+  Recipe defaults;
+  Json schema;
+  for (const Section& section : sections_of(defaults, catalog)) {
+    if (section.path.empty()) {
+      schema = section_schema(section);
+      schema["properties"]["extends"] = {
+          {"description", "Files this recipe builds on, relative to it."},
+          {"anyOf", {{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}}}};
+      continue;
+    }
+    Json* parent = &schema;
+    const std::vector<std::string> parts = split(section.path, '.');
+    for (size_t i = 0; i + 1 < parts.size(); ++i) parent = &(*parent)["properties"][parts[i]];
+    (*parent)["properties"][parts.back()] = section_schema(section);
+  }
+  Json document = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                   {"title", "autotrain recipe"}};
+  document.update(schema);
+  return document.dump(2) + "\n";
+}
+
+}  // namespace autotrain

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "recipe/keys.h"
+
+namespace autotrain {
+
+/// A key bound to a member of one recipe.
+struct Field {
+  KeySpec spec;
+  std::function<Value()> get;
+  std::function<void(const Value&)> set;
+};
+
+/// A group of keys: `execution.memory`. The root has an empty path.
+struct Section {
+  std::string path;
+  std::string sentence;
+  std::vector<Field> fields = {};
+
+  /// A section that chooses a row from a table holds the row's name under `choice_key` and the row's
+  /// own keys beside it.
+  std::string choice_key = "";
+  std::string choice_sentence = "";
+  const std::vector<ChoiceSpec>* rows = nullptr;
+  std::function<Choice*()> choice = nullptr;           ///< null while an optional section is absent
+  std::function<void(bool present)> set_present = nullptr;  ///< optional sections only
+};
+
+/// The declaration of every key of a recipe, bound to `recipe`: the one place that knows names,
+/// units, ranges, defaults and sentences. `recipe` and `catalog` must outlive the result.
+std::vector<Section> sections_of(Recipe& recipe, const Catalog& catalog);
+
+/// The row of that name, or null.
+const ChoiceSpec* find_row(const std::vector<ChoiceSpec>& rows, const std::string& name);
+
+}  // namespace autotrain

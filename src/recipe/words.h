@@ -1,0 +1,25 @@
+#pragma once
+
+#include <array>
+
+#include "autotrain/recipe.h"
+#include "base/enum_names.h"
+
+namespace autotrain {
+
+constexpr auto enum_names(Precision) {
+  using P = Precision;
+  return std::array{EnumName<P>{P::kAuto, "auto"}, EnumName<P>{P::kFp32, "fp32"},
+                    EnumName<P>{P::kBf16, "bf16"}, EnumName<P>{P::kFp16, "fp16"}};
+}
+
+constexpr auto enum_names(Cut) {
+  return std::array{EnumName<Cut>{Cut::kEven, "even"}, EnumName<Cut>{Cut::kFull, "full"}};
+}
+
+constexpr auto enum_names(Pivot) {
+  return std::array{EnumName<Pivot>{Pivot::kInterpolate, "interpolate"},
+                    EnumName<Pivot>{Pivot::kMidpoint, "midpoint"}};
+}
+
+}  // namespace autotrain

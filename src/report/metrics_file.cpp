@@ -1,0 +1,116 @@
+#include "report/metrics_file.h"
+
+#include <cmath>
+#include <sstream>
+
+#include "base/text.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kFlushSeconds = 0.5;
+
+Json figures_to_json(const std::map<std::string, double>& figures) {
+  Json json = Json::object();
+  for (const auto& [name, value] : figures) json[name] = finite_or_null(value);
+  return json;
+}
+
+void cut_beyond(const fs::path& path, int64_t updates) {
+  std::string kept;
+  for (const Json& row : read_metrics(path)) {
+    if (row.value("update", int64_t{0}) <= updates) kept += row.dump() + "\n";
+  }
+  write_file_atomically(path, kept);
+}
+
+fs::path prepared(const fs::path& path, std::optional<int64_t> keep_updates) {
+  if (keep_updates && fs::exists(path)) cut_beyond(path, *keep_updates);
+  return path;
+}
+
+}  // namespace
+
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+MetricsFile::MetricsFile(const fs::path& path, std::optional<int64_t> keep_updates)
+    : file_(prepared(path, keep_updates), OutputFile::Mode::kAppend) {}
+
+MetricsFile::~MetricsFile() {
+  try {
+    flush();
+  } catch (const std::exception&) {
+    // Reported where it matters: `flush` is called before every checkpoint and at the end.
+  }
+}
+
+void MetricsFile::append(const Json& row) {
+  buffer_ += row.dump() + "\n";
+  if (since_flush_.seconds() >= kFlushSeconds) flush();
+}
+
+void MetricsFile::flush() {
+  if (!buffer_.empty()) file_.write(buffer_);
+  buffer_.clear();
+  since_flush_.restart();
+}
+
+void MetricsFile::write(const UpdateRecord& r) {
+  append({{"kind", "update"},
+          {"update", r.update},
+          {"epoch", r.epoch},
+          {"samples", r.samples},
+          {"loss", finite_or_null(r.loss)},
+          {"lr", r.lr},
+          {"grad_norm", finite_or_null(r.grad_norm)},
+          {"scale", r.scale},
+          {"samples_per_second", finite_or_null(r.samples_per_second)},
+          {"peak_bytes", r.peak_bytes},
+          {"data_wait_fraction", finite_or_null(r.data_wait_fraction)}});
+}
+
+void MetricsFile::write(const EvaluationRecord& r) {
+  Json row = {{"kind", "evaluation"}, {"update", r.update}, {"epoch", r.epoch}, {"split", r.split}};
+  row.update(figures_to_json(r.figures));
+  row["seconds"] = r.seconds;
+  row["samples"] = r.samples;
+  append(row);
+}
+
+void MetricsFile::write(const EventRecord& r) {
+  append({{"kind", "event"}, {"update", r.update}, {"event", r.event}, {"detail", r.detail}});
+}
+
+std::vector<Json> read_metrics(const fs::path& path) {
+  std::vector<Json> rows;
+  std::istringstream in(read_file(path));
+  for (std::string line; std::getline(in, line);) {
+    Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (row.is_object()) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+Json summary_to_json(const Summary& s) {
+  return {{"status", s.status},
+          {"exit_code", s.exit_code},
+          {"error", s.error.empty() ? Json(nullptr) : Json(s.error)},
+          {"stopped_by", s.stopped_by},
+          {"updates", s.updates},
+          {"epochs", s.epochs},
+          {"samples", s.samples},
+          {"seconds", s.seconds},
+          {"samples_per_second", finite_or_null(s.samples_per_second)},
+          {"final", figures_to_json(s.final)},
+          {"best", figures_to_json(s.best)},
+          {"peak_bytes", s.peak_bytes},
+          {"oom_recoveries", s.oom_recoveries},
+          {"skipped_updates", s.skipped_updates},
+          {"data_wait_fraction", finite_or_null(s.data_wait_fraction)}};
+}
+
+}  // namespace autotrain

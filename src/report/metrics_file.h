@@ -1,0 +1,46 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "autotrain/report.h"
+#include "base/clock.h"
+#include "base/files.h"
+
+namespace autotrain {
+
+/// metrics.jsonl: one JSON object a line, appended; the truth that everything else derives from.
+class MetricsFile {
+ public:
+  /// Opens for appending. With `keep_updates`, first cuts every row beyond that update (and a torn
+  /// last line), so that a resumed run continues where its checkpoint stands.
+  /// @throws Error(kInputOutput).
+  MetricsFile(const std::filesystem::path& path, std::optional<int64_t> keep_updates);
+  ~MetricsFile();
+
+  void write(const UpdateRecord& record);
+  void write(const EvaluationRecord& record);
+  void write(const EventRecord& record);
+
+  /// Hands what was written to the system. Happens by itself every half second.
+  void flush();
+
+ private:
+  void append(const nlohmann::ordered_json& row);
+
+  OutputFile file_;
+  std::string buffer_;
+  Stopwatch since_flush_;
+};
+
+/// The rows of a metrics file, a torn last line left out. @throws Error(kMissingFile).
+std::vector<nlohmann::ordered_json> read_metrics(const std::filesystem::path& path);
+
+/// summary.json.
+nlohmann::ordered_json summary_to_json(const Summary& summary);
+
+/// A number as JSON has it: a non-finite one is null.
+nlohmann::ordered_json finite_or_null(double value);
+
+}  // namespace autotrain

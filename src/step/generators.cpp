@@ -1,0 +1,38 @@
+#include "step/generators.h"
+
+#include "base/random.h"
+
+namespace autotrain {
+namespace {
+
+std::vector<at::Generator> generators_of(torch::Device device) {
+  std::vector<at::Generator> generators = {at::globalContext().defaultGenerator(torch::kCPU)};
+  if (!device.is_cpu()) generators.push_back(at::globalContext().defaultGenerator(device));
+  return generators;
+}
+
+}  // namespace
+
+void seed_for_micro_batch(torch::Device device, uint64_t seed, int64_t window, int64_t offset) {
+  const uint64_t key = derive_key(seed, static_cast<uint64_t>(RandomUse::kModel), window, offset);
+  for (at::Generator& generator : generators_of(device)) {
+    std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(key);
+  }
+}
+
+GeneratorScope::GeneratorScope(torch::Device device) {
+  for (at::Generator& generator : generators_of(device)) {
+    std::lock_guard lock(generator.mutex());
+    states_.emplace_back(generator, generator.get_state());
+  }
+}
+
+GeneratorScope::~GeneratorScope() {
+  for (auto& [generator, state] : states_) {
+    std::lock_guard lock(generator.mutex());
+    generator.set_state(state);
+  }
+}
+
+}  // namespace autotrain

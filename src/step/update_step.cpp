@@ -1,0 +1,138 @@
+#include "step/update_step.h"
+
+#include <ATen/ops/_foreach_norm.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "device/memory_phase.h"
+#include "step/autocast.h"
+#include "step/generators.h"
+
+namespace autotrain {
+namespace {
+
+void check_terms(const LossTerms& terms) {
+  const bool scalar = terms.sum.defined() && terms.sum.numel() == 1 && terms.weight.defined() &&
+                      terms.weight.numel() == 1;
+  if (scalar && terms.sum.requires_grad()) return;
+  throw Error(ExitCode::kInternal, "Task::loss",
+              !scalar ? "must return a scalar sum and a scalar weight" : "the sum does not depend on any parameter",
+              "return {losses.sum(), number of losses} of a forward pass through module()");
+}
+
+torch::Tensor as_scalar64(const torch::Tensor& value) { return value.detach().to(torch::kFloat64).reshape({}); }
+
+}  // namespace
+
+PendingUpdate::PendingUpdate(const torch::Tensor& figures)
+    : host_(figures.to(torch::kCPU, /*non_blocking=*/true)), finished_seconds_(steady_seconds()) {
+  if (figures.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl device(figures.device().type());
+  copied_.emplace(figures.device().type());
+  copied_->record(device.getStream(figures.device()));
+}
+
+UpdateOutcome PendingUpdate::read() {
+  check_invariant(valid(), "a pending update is read once");
+  if (copied_) {
+    copied_->synchronize();
+    finished_seconds_ = steady_seconds();
+  }
+  const auto* const figures = host_.const_data_ptr<double>();
+  const UpdateOutcome outcome{.applied = figures[0] != 0, .loss = figures[1], .grad_norm = figures[2],
+                              .scale = figures[3], .weight = figures[4]};
+  host_.reset();
+  return outcome;
+}
+
+UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options)
+    : task_(task), optimizer_(optimizer), scaler_(scaler), options_(options) {
+  abandon();
+}
+
+void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) {
+  seed_for_micro_batch(options_.device, options_.seed, window, offset);
+  LossTerms terms;
+  {
+    const PhaseScope phase(MemoryPhase::kForward);
+    const AutocastScope autocast(options_.device.type(), options_.precision);
+    terms = task_.loss(batch);
+  }
+  check_terms(terms);
+  const PhaseScope phase(MemoryPhase::kBackward);
+  loss_sum_.add_(as_scalar64(terms.sum));
+  weight_sum_.add_(as_scalar64(terms.weight));
+  const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(terms.sum.scalar_type());
+  torch::autograd::backward({terms.sum}, {seed.reshape(terms.sum.sizes())});
+}
+
+// The L2 norm over all gradients as they are, still scaled. It is finite exactly when every gradient
+// is (and their squares do not overflow float32), so one pass over memory gives norm and check.
+torch::Tensor UpdateStep::scaled_norm() const {
+  std::vector<torch::Tensor> gradients;
+  for (const NamedTensor& parameter : optimizer_.parameters()) {
+    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  }
+  if (gradients.empty()) return torch::zeros({}, loss_sum_.options());
+  return at::stack(at::_foreach_norm(gradients)).to(torch::kFloat64).norm();
+}
+
+void UpdateStep::add_penalty(const torch::Tensor& divisor) {
+  const torch::Tensor penalty = task_.penalty();
+  if (!penalty.defined()) return;
+  torch::autograd::backward({penalty}, {divisor.to(penalty.scalar_type()).reshape(penalty.sizes())});
+}
+
+PendingUpdate UpdateStep::finish(double lr, Apply apply) {
+  const PhaseScope phase(MemoryPhase::kUpdate);
+  const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
+  // Gradients are those of scale × factor × Σ sums; the update wants Σ sums ÷ Σ weights.
+  const torch::Tensor divisor = scale * options_.loss_factor * weight_sum_;
+  add_penalty(divisor);
+
+  const torch::NoGradGuard no_gradients;
+  const torch::Tensor norm = scaled_norm() / divisor;
+  const torch::Tensor sound = at::isfinite(norm).logical_and_(weight_sum_ != 0);
+  torch::Tensor grad_scale = divisor;
+  if (options_.clip_norm) grad_scale = divisor * ((norm + 1e-6) / *options_.clip_norm).clamp_min(1);
+  const torch::Tensor found_inf = sound.logical_not().to(torch::kFloat32);
+
+  const torch::Tensor skip = apply == Apply::kForceSkip ? torch::ones_like(found_inf) : found_inf;
+  optimizer_.apply({.lr = lr, .grad_scale = grad_scale.to(torch::kFloat32), .found_inf = skip});
+  scaler_.update(found_inf);
+  PendingUpdate pending(at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
+  abandon();
+  return pending;
+}
+
+void UpdateStep::abandon() {
+  for (const NamedTensor& parameter : optimizer_.parameters()) parameter.tensor.mutable_grad().reset();
+  const auto options = torch::TensorOptions().dtype(torch::kFloat64).device(options_.device);
+  loss_sum_ = torch::zeros({}, options);
+  weight_sum_ = torch::zeros({}, options);
+}
+
+std::string UpdateStep::first_non_finite_gradient() const {
+  for (const NamedTensor& parameter : optimizer_.parameters()) {
+    const torch::Tensor& gradient = parameter.tensor.grad();
+    if (gradient.defined() && !at::isfinite(gradient).all().item<bool>()) return parameter.name;
+  }
+  return "";
+}
+
+double UpdateStep::window_weight() const { return weight_sum_.item<double>(); }
+
+EvaluationTerms evaluate_batch(Task& task, const Batch& batch, Precision precision) {
+  const PhaseScope phase(MemoryPhase::kEvaluation);
+  const torch::NoGradGuard no_gradients;
+  const AutocastScope autocast(batch.inputs.device().type(), precision);
+  return task.evaluate(batch);
+}
+
+double loss_factor_for(double weight) { return weight > 0 ? std::exp2(-std::round(std::log2(weight))) : 1; }
+
+}  // namespace autotrain

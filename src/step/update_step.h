@@ -1,0 +1,112 @@
+#pragma once
+
+#include <c10/core/Event.h>
+
+#include <optional>
+#include <string>
+
+#include "autotrain/batch.h"
+#include "autotrain/task.h"
+#include "optim/optimizer.h"
+#include "optim/scaler.h"
+
+namespace autotrain {
+
+struct StepOptions {
+  torch::Device device = torch::kCPU;
+  Precision precision = Precision::kFp32;  ///< resolved: never kAuto
+  std::optional<double> clip_norm;         ///< of the true gradient of the mean loss
+  uint64_t seed = 0;
+
+  /// A power of two near 1 ÷ (weight of one micro-batch). The gradient of a loss *sum* times the
+  /// loss scale would overflow fp16; a power of two adds no rounding.
+  double loss_factor = 1;
+};
+
+/// What one update came to.
+struct UpdateOutcome {
+  bool applied = false;    ///< false: skipped, nothing moved but the scale
+  double loss = 0;         ///< Σ sums ÷ Σ weights, penalty not included; may be non-finite
+  double grad_norm = 0;    ///< global L2 norm of the true gradient, before clipping
+  double scale = 1;        ///< loss scale that this update used
+  double weight = 0;       ///< Σ weights
+};
+
+/// The figures of an update that was queued but may not have finished on the device.
+class PendingUpdate {
+ public:
+  PendingUpdate() = default;
+
+  /// @param figures [5] float64 on the device, in the order of UpdateOutcome.
+  explicit PendingUpdate(const torch::Tensor& figures);
+
+  bool valid() const { return host_.defined(); }
+
+  /// When the update was done: on a CPU when it was queued, else when its figures were read.
+  double finished_seconds() const { return finished_seconds_; }
+
+  /// Waits for the device if need be. Precondition: valid.
+  UpdateOutcome read();
+
+ private:
+  torch::Tensor host_;
+  std::optional<c10::Event> copied_;
+  double finished_seconds_ = 0;
+};
+
+/// One update from ready-cut micro-batches: autocast, backward of the sum, one division by the whole
+/// weight, check, clip, apply, scale.
+///
+/// The order is fixed: every `accumulate` of a window, then `finish` or `abandon`. No host
+/// synchronisation happens in either. Gradients live only between the first `accumulate` and the end
+/// of the window.
+class UpdateStep {
+ public:
+  /// All must outlive the step.
+  UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options);
+
+  /// Forward and backward of one micro-batch, already on the device.
+  /// @param window number of the window in the run; @param offset of the micro-batch's first sample
+  /// in the window. Both key the model's random numbers.
+  void accumulate(const Batch& batch, int64_t window, int64_t offset);
+
+  /// How the window ends. kForceSkip runs every kernel but leaves parameters and optimizer state
+  /// untouched: what a probe does.
+  enum class Apply { kYes, kForceSkip };
+
+  /// Applies the window's gradient and drops it.
+  PendingUpdate finish(double lr, Apply apply = Apply::kYes);
+
+  /// Drops gradients and sums of an unfinished window.
+  void abandon();
+
+  /// The first parameter, in the model's order, whose gradient is not finite now; "" if none. Waits for
+  /// the device: for a run that is about to end anyway.
+  std::string first_non_finite_gradient() const;
+
+  /// Weight of the micro-batches accumulated so far in this window. Waits for the device.
+  double window_weight() const;
+
+  const StepOptions& options() const { return options_; }
+  void set_loss_factor(double factor) { options_.loss_factor = factor; }
+  Task& task() { return task_; }
+
+ private:
+  torch::Tensor scaled_norm() const;
+  void add_penalty(const torch::Tensor& divisor);
+
+  Task& task_;
+  Optimizer& optimizer_;
+  GradScaler& scaler_;
+  StepOptions options_;
+  torch::Tensor loss_sum_;    // float64 scalars over the window, on the device
+  torch::Tensor weight_sum_;
+};
+
+/// Forward, loss and metrics of one batch: no gradients, evaluation mode, the step's autocast.
+EvaluationTerms evaluate_batch(Task& task, const Batch& batch, Precision precision);
+
+/// A power of two near 1 ÷ weight.
+double loss_factor_for(double weight);
+
+}  // namespace autotrain

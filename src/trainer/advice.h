@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autotrain/plan.h"
+#include "autotrain/report.h"
+#include "trainer/parts.h"
+
+namespace autotrain {
+
+/// What was left on the table and what to try, one sentence each; empty when there is nothing to say.
+std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Parts& parts,
+                                    const Summary& summary);
+
+}  // namespace autotrain

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "data/loader.h"
+#include "plan/workbench.h"
+
+namespace autotrain {
+
+/// The figures of a data set: "loss" and the task's metrics, each Σ sums ÷ Σ weights over all of it.
+using Figures = std::map<std::string, double>;
+
+/// Whether a smaller value of the figure is better.
+bool lower_is_better(const std::string& figure);
+
+/// Evaluates the validation data once, in pieces of `micro_batch`, in evaluation mode.
+/// @param proceed called after every piece with the samples done; false stops the evaluation.
+/// @return nothing when it was stopped.
+std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
+                                const std::function<bool(int64_t samples)>& proceed);
+
+}  // namespace autotrain

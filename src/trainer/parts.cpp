@@ -1,0 +1,83 @@
+#include "trainer/parts.h"
+
+#include "base/random.h"
+#include "data/datasets.h"
+#include "device/memory_phase.h"
+#include "model/losses.h"
+#include "model/models.h"
+
+namespace autotrain {
+namespace {
+
+std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, torch::Device device) {
+  {
+    const PhaseScope phase(MemoryPhase::kModel);
+    task.module().to(device);
+  }
+  const PhaseScope phase(MemoryPhase::kOptimizer);
+  return make_optimizer(recipe.optimizer, trainable_parameters(task.module()));
+}
+
+bool deterministic(const Recipe& recipe) {
+  return recipe.execution.deterministic.value_or(!recipe.execution.device.starts_with("cuda"));
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_run_device(const Recipe& recipe) {
+  const ExecutionRecipe& e = recipe.execution;
+  auto device = open_device({.device = e.device,
+                             .budget = e.memory.budget,
+                             .threads = e.threads.value_or(0),
+                             .deterministic = deterministic(recipe)});
+  device->memory().set_limit(device->budget_bytes());
+  return device;
+}
+
+Precision resolve_precision(const Recipe& recipe, const Device& device) {
+  if (recipe.execution.precision != Precision::kAuto) return recipe.execution.precision;
+  if (device.has_native_bf16()) return Precision::kBf16;
+  return device.torch_device().is_cpu() ? Precision::kFp32 : Precision::kFp16;
+}
+
+RunData load_data(const Recipe& recipe) {
+  const PhaseScope phase(MemoryPhase::kData);
+  RunData data;
+  data.owned_train = make_dataset(recipe.data.train, recipe.data.augment);
+  data.train = data.owned_train.get();
+  if (recipe.data.validation) {
+    data.owned_validation = make_dataset(*recipe.data.validation, {});
+    data.validation = data.owned_validation.get();
+  }
+  return data;
+}
+
+std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
+  const PhaseScope phase(MemoryPhase::kModel);
+  const DatasetInfo info = train.info();
+  torch::manual_seed(derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
+  auto network = make_model(recipe.model, {info.input_shape, info.classes, info.vocabulary});
+  return supervised(std::move(network), make_loss(recipe.loss));
+}
+
+Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data, std::unique_ptr<Task> run_task)
+    : device(std::move(run_device)),
+      data(std::move(run_data)),
+      task(std::move(run_task)),
+      precision(resolve_precision(recipe, *device)),
+      optimizer(make_run_optimizer(recipe, *task, device->torch_device())),
+      scaler(recipe.execution.scaler, precision == Precision::kFp16, device->torch_device()),
+      step(*task, *optimizer, scaler,
+           {.device = device->torch_device(),
+            .precision = precision,
+            .clip_norm = recipe.optimizer.clip_norm,
+            .seed = static_cast<uint64_t>(recipe.seed)}),
+      stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle),
+      loader{.prefetch = recipe.execution.loader.prefetch, .pin = !device->torch_device().is_cpu()} {}
+
+Workbench Parts::workbench() {
+  return {.device = *device, .task = *task, .optimizer = *optimizer, .scaler = scaler, .step = step,
+          .train = *data.train, .validation = data.validation, .stream = stream, .loader = loader};
+}
+
+}  // namespace autotrain

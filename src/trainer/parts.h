@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+
+#include "autotrain/data.h"
+#include "autotrain/recipe.h"
+#include "autotrain/task.h"
+#include "device/device.h"
+#include "optim/optimizer.h"
+#include "optim/scaler.h"
+#include "plan/workbench.h"
+#include "step/update_step.h"
+
+namespace autotrain {
+
+/// The data of a run: owned when they were built from a recipe, else only referred to.
+struct RunData {
+  std::unique_ptr<Dataset> owned_train;
+  std::unique_ptr<Dataset> owned_validation;
+  const Dataset* train = nullptr;
+  const Dataset* validation = nullptr;
+};
+
+/// The device that the recipe asks for, its budget in force from now on.
+std::unique_ptr<Device> open_run_device(const Recipe& recipe);
+
+/// `precision: auto` resolved for a device; an explicit one is kept.
+Precision resolve_precision(const Recipe& recipe, const Device& device);
+
+/// The data sets that the recipe names.
+RunData load_data(const Recipe& recipe);
+
+/// The model and loss that the recipe names, for samples like those of `train`, seeded weights.
+std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train);
+
+/// Everything that computes updates. Members refer to each other: not movable.
+class Parts {
+ public:
+  /// Moves the task's module to the device and allocates optimizer and scaler state.
+  Parts(const Recipe& recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task);
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  Workbench workbench();
+
+  const std::unique_ptr<Device> device;
+  const RunData data;
+  const std::unique_ptr<Task> task;
+  const Precision precision;
+  const std::unique_ptr<Optimizer> optimizer;
+  GradScaler scaler;
+  UpdateStep step;
+  const Stream stream;
+  const Loader::Options loader;
+};
+
+}  // namespace autotrain

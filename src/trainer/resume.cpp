@@ -1,0 +1,46 @@
+#include "trainer/resume.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/text.h"
+#include "recipe/compare.h"
+#include "recipe/load.h"
+#include "trainer/catalog.h"
+
+namespace autotrain {
+namespace {
+
+Recipe stored_recipe(const SavedRun& saved) {
+  // The stored text is resolved: it names no variable that could have changed.
+  return load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
+}
+
+bool changes_execution(const KeyDifference& difference) { return difference.path.starts_with("execution."); }
+
+}  // namespace
+
+std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe, bool allow_change) {
+  auto newest = folder.checkpoints().read_newest();
+  if (!newest) {
+    log::warn("trainer", cat("no checkpoint to resume in ", folder.path().string(), "; starting from the beginning"));
+    return std::nullopt;
+  }
+  ResumePoint point{newest->first, std::move(newest->second), {}, true};
+  point.saved = saved_run(point.content);
+  const auto differences = differing_keys(stored_recipe(point.saved), recipe, catalog());
+  std::vector<KeyDifference> learned;
+  std::copy_if(differences.begin(), differences.end(), std::back_inserter(learned),
+               [](const KeyDifference& d) { return d.learned; });
+  if (!learned.empty() && !allow_change) {
+    throw Error(ExitCode::kBadRecipe, folder.path().string(),
+                "the recipe changes what is learned since the checkpoint\n  " + describe(learned),
+                "resume with the recipe as it was, or give --allow-change");
+  }
+  if (!differences.empty()) log::warn("trainer", "resumed with changed keys: " + describe(differences));
+  point.keep_plan = learned.empty() && std::none_of(differences.begin(), differences.end(), changes_execution);
+  return point;
+}
+
+}  // namespace autotrain

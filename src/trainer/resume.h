@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+
+#include "autotrain/recipe.h"
+#include "trainer/run_folder.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+
+/// A checkpoint that a run goes on from.
+struct ResumePoint {
+  int64_t update = 0;
+  CheckpointContent content;
+  SavedRun saved;
+  bool keep_plan = false;  ///< nothing that execution depends on has changed
+};
+
+/// The newest whole checkpoint of the folder, checked against the recipe; nothing when there is none.
+/// @throws Error(kBadRecipe) when the recipe changes what is learned and `allow_change` is false.
+std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe, bool allow_change);
+
+}  // namespace autotrain

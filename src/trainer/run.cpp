@@ -1,0 +1,182 @@
+#include "trainer/run.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/text.h"
+#include "device/failure.h"
+#include "optim/lr_rules.h"
+#include "plan/memory_statement.h"
+#include "plan/plan_json.h"
+#include "plan/planner.h"
+#include "trainer/advice.h"
+#include "trainer/start_table.h"
+
+namespace autotrain {
+namespace {
+
+RunObserver& observer_or_silence(RunObserver* observer) {
+  static RunObserver silence;
+  return observer != nullptr ? *observer : silence;
+}
+
+// Out of memory during training, as an error that the user can act on.
+Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error) {
+  const std::optional<Refusal> refusal = parts.device->memory().last_refusal();
+  const MemoryStatement statement = memory_statement(parts.workbench(), parts.precision);
+  return Error(ExitCode::kDoesNotFit, refusal ? "training, phase " + refusal->phase : "training",
+               first_line(error) + describe(statement, refusal),
+               cat("set execution.micro_batch below ", plan.micro_batch, ", or raise execution.memory.budget"));
+}
+
+bool adaptive(const std::string& optimizer) {
+  for (const OptimizerRow& row : optimizer_table()) {
+    if (row.spec.name == optimizer) return row.adaptive;
+  }
+  return false;
+}
+
+void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
+  const LearningRatePlan& lr = plan.lr;
+  log::info("optim", cat("learning rate ", shortest(lr.base), " → ", shortest(lr.scaled), " (", lr.rule, " rule, ",
+                         plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
+  const bool scaled = plan.effective_batch != lr.reference_batch;
+  if (scaled && lr.rule == "linear" && adaptive(recipe.optimizer.algorithm.name)) {
+    log::info("optim", cat("for ", recipe.optimizer.algorithm.name, " batch.lr_rule: sqrt is better founded: ",
+                           find_lr_rule("sqrt").spec.sentence));
+  }
+}
+
+void log_batch_norm(const BatchPlan& plan, const Parts& parts) {
+  if (plan.window == 1 || !has_batch_norm(parts.task->module())) return;
+  log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch, " samples at a time, not from ",
+                        plan.effective_batch, ": this is not the big batch. A larger execution.memory.budget, a smaller "
+                        "batch.effective or a model without batch normalisation makes it exact"));
+}
+
+}  // namespace
+
+Trainer::Run::Run(Recipe recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task,
+                  TrainerOptions options)
+    : recipe_(std::move(recipe)),
+      options_(std::move(options)),
+      observer_(observer_or_silence(options_.observer)),
+      parts_(recipe_, std::move(device), std::move(data), std::move(task)) {}
+
+void Trainer::Run::open_folder() {
+  if (folder_ || !options_.write_files) return;
+  folder_ = std::make_unique<RunFolder>(recipe_, options_);
+  if (options_.resume) resume_point_ = find_resume_point(*folder_, recipe_, options_.allow_change);
+}
+
+BatchPlan Trainer::Run::make_plan() {
+  Recipe recipe = recipe_;
+  if (resume_point_) {
+    if (resume_point_->keep_plan) return resume_point_->saved.plan;
+    // Samples per update are what was learned with; only how they are cut is found anew.
+    recipe.batch.effective = resume_point_->saved.plan.effective_batch;
+  }
+  observer_.on_search_start(recipe);
+  BatchPlan known;
+  known.budget_bytes = parts_.device->budget_bytes();
+  known.target_low = recipe.execution.memory.target_low;
+  known.target_high = recipe.execution.memory.target_high;
+  Planner planner({.recipe = recipe, .precision = parts_.precision,
+                   .has_batch_norm = has_batch_norm(parts_.task->module())},
+                  parts_.workbench(), [&](const ProbeRecord& probe) { observer_.on_probe(probe, known); });
+  BatchPlan plan = planner.plan();
+  plan.origin = plan_origins(recipe_);
+  return plan;
+}
+
+const BatchPlan& Trainer::Run::plan() {
+  if (!plan_) {
+    if (options_.resume) open_folder();
+    plan_ = make_plan();
+  }
+  return *plan_;
+}
+
+void Trainer::Run::resume() {
+  if (!resume_point_) return;
+  restore(resume_point_->content, parts_);
+  state_ = resume_point_->saved.state;
+  log::info("trainer", cat("resumed at update ", state_.updates, " from ", folder_->path().string()));
+  resume_point_->content = {};
+}
+
+void Trainer::Run::announce() {
+  log::info("plan", summary_line(*plan_));
+  log_learning_rate(recipe_, *plan_);
+  log_batch_norm(*plan_, parts_);
+  const Horizon horizon = horizon_of(recipe_, parts_.data.train->size(), plan_->effective_batch);
+  observer_.on_start(*plan_, start_table(recipe_, *plan_, parts_, horizon));
+  if (!folder_) return;
+  folder_->save_recipe(recipe_);
+  folder_->write_json("plan.json", plan_to_json(*plan_));
+  folder_->open_metrics(resume_point_ ? std::optional(state_.updates) : std::nullopt);
+}
+
+void Trainer::Run::train(Summary& summary) {
+  parts_.device->memory().reset_peak();
+  TrainingLoop loop({.recipe = recipe_, .plan = *plan_, .parts = parts_, .state = state_, .callbacks = callbacks,
+                     .folder = folder_.get(), .observer = &observer_});
+  try {
+    summary.stopped_by = loop.run();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (classify_failure(error) == Failure::kOther) throw;
+    throw out_of_memory(parts_, *plan_, error);
+  }
+  summary.samples_per_second = loop.samples_per_second();
+  summary.data_wait_fraction = loop.data_wait_fraction();
+}
+
+void Trainer::Run::describe_end(Summary& summary) const {
+  summary.updates = state_.updates;
+  summary.samples = state_.cursor;
+  summary.epochs = static_cast<double>(state_.cursor) / static_cast<double>(parts_.data.train->size());
+  summary.seconds = state_.seconds;
+  summary.final = state_.last_figures;
+  summary.best = state_.best_figures;
+  if (state_.best_update >= 0) summary.best["update"] = static_cast<double>(state_.best_update);
+  summary.peak_bytes = parts_.device->memory().peak().total_bytes();
+  summary.oom_recoveries = state_.recoveries;
+  summary.skipped_updates = state_.skipped;
+  summary.folder = folder_ ? folder_->path().string() : "";
+}
+
+void Trainer::Run::write_summary(Summary& summary, const std::string& status, ExitCode code, const std::string& error) {
+  describe_end(summary);
+  summary.status = status;
+  summary.exit_code = static_cast<int>(code);
+  summary.error = error;
+  if (status == "failed") summary.stopped_by = "error";
+  if (folder_) folder_->write_json("summary.json", summary_to_json(summary));
+}
+
+Summary Trainer::Run::fit() {
+  Summary summary;
+  try {
+    open_folder();
+    plan();
+    resume();
+    announce();
+    train(summary);
+  } catch (const Error& error) {
+    write_summary(summary, "failed", error.code(), error.what());
+    throw;
+  } catch (const std::exception& error) {
+    write_summary(summary, "failed", ExitCode::kInternal, error.what());
+    throw;
+  }
+  const bool interrupted = summary.stopped_by == "signal";
+  write_summary(summary, interrupted ? "interrupted" : "completed",
+                interrupted ? ExitCode::kInterrupted : ExitCode::kDone, "");
+  observer_.on_finish(summary, *plan_, advice_for(recipe_, *plan_, parts_, summary));
+  return summary;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,55 @@
+#include "trainer/run_folder.h"
+
+#include "autotrain/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "recipe/writer.h"
+#include "trainer/catalog.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+bool holds_a_run(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / "recipe.yaml", error) || fs::exists(folder / "metrics.jsonl", error);
+}
+
+fs::path first_free(const std::string& name) {
+  for (int64_t n = 1;; ++n) {
+    const fs::path candidate = fs::path("runs") / cat(name, "-", n);
+    std::error_code error;
+    if (!fs::exists(candidate, error)) return candidate;
+  }
+}
+
+fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
+  if (options.output.empty()) return first_free(recipe.name);
+  if (holds_a_run(options.output) && !options.resume) {
+    throw Error(ExitCode::kUsage, options.output.string(), "holds a run already",
+                "give another --output, or --resume to go on with it");
+  }
+  return options.output;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const Recipe& recipe, const TrainerOptions& options)
+    : path_(choose(recipe, options)), checkpoints_(path_ / "checkpoints") {
+  make_folders(path_ / "checkpoints");
+}
+
+void RunFolder::open_metrics(std::optional<int64_t> keep_updates) {
+  metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_updates);
+}
+
+void RunFolder::save_recipe(const Recipe& recipe) {
+  write_file_atomically(path_ / "recipe.yaml", autotrain::write_recipe(recipe, catalog()));
+}
+
+void RunFolder::write_json(const std::string& name, const nlohmann::ordered_json& json) {
+  write_file_atomically(path_ / name, json.dump(2) + "\n");
+}
+
+}  // namespace autotrain

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "autotrain/recipe.h"
+#include "autotrain/trainer.h"
+#include "checkpoint/checkpoint.h"
+#include "report/metrics_file.h"
+
+namespace autotrain {
+
+/// The folder of one run: recipe, plan, metrics, checkpoints, summary.
+class RunFolder {
+ public:
+  /// Chooses and makes the folder: `options.output`, or the first free runs/<name>-<n>.
+  /// @throws Error(kUsage) when it holds a run and this is no resume, Error(kInputOutput).
+  RunFolder(const Recipe& recipe, const TrainerOptions& options);
+
+  const std::filesystem::path& path() const { return path_; }
+  CheckpointFolder& checkpoints() { return checkpoints_; }
+  const CheckpointFolder& checkpoints() const { return checkpoints_; }
+
+  /// Opens metrics.jsonl; rows beyond `keep_updates` are cut first.
+  void open_metrics(std::optional<int64_t> keep_updates);
+  MetricsFile& metrics() { return *metrics_; }
+
+  void save_recipe(const Recipe& recipe);
+  void write_json(const std::string& name, const nlohmann::ordered_json& json);
+
+ private:
+  std::filesystem::path path_;
+  CheckpointFolder checkpoints_;
+  std::unique_ptr<MetricsFile> metrics_;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "autotrain/amounts.h"
+
+namespace autotrain {
+
+/// Everything about a run that changes while it trains, tensors aside. One value, so that saving it
+/// saves all of it.
+struct RunState {
+  int64_t updates = 0;   ///< applied: the clock of schedules, logging, limits
+  int64_t windows = 0;   ///< attempted: always moves
+  int64_t cursor = 0;    ///< samples of the stream consumed, over all ranks
+  int64_t skipped = 0;
+  int64_t consecutive_skips = 0;
+  double seconds = 0;            ///< spent training and evaluating, over all sessions
+  int64_t recoveries = 0;
+  std::map<std::string, double> last_figures;  ///< of the last evaluation
+  std::map<std::string, double> best_figures;
+  int64_t best_update = -1;
+  int64_t evaluations_since_best = 0;
+
+  nlohmann::ordered_json to_json() const;
+
+  /// @throws Error(kBadData) when a field is missing or of the wrong type.
+  static RunState from_json(const nlohmann::ordered_json& json);
+};
+
+/// How far a run is, on every clock an interval may be counted on.
+struct Progress {
+  int64_t updates = 0;
+  int64_t samples = 0;
+  int64_t dataset_size = 1;
+  double seconds = 0;
+};
+
+/// Tells when an interval has passed: at the first look after each multiple of it.
+class IntervalClock {
+ public:
+  IntervalClock(Interval interval, const Progress& start);
+
+  /// Whether `due` would say yes, without taking note.
+  bool near(const Progress& now) const { return ticks(now) > last_ticks_; }
+
+  /// Whether a multiple was passed since the last time it said so (or since the start).
+  bool due(const Progress& now);
+
+ private:
+  int64_t ticks(const Progress& now) const;
+
+  Interval interval_;
+  int64_t last_ticks_;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,101 @@
+#include "trainer/start_table.h"
+
+#include <numeric>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "optim/lr_rules.h"
+#include "optim/schedule.h"
+
+namespace autotrain {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string origin_of(const Recipe& recipe, const std::string& key) {
+  const auto origin = recipe.origins.find(key);
+  return origin == recipe.origins.end() ? "default" : "asked: " + origin->second;
+}
+
+std::string found_or_asked(const Recipe& recipe, const std::string& key, bool set) {
+  return set ? origin_of(recipe, key) : "found";
+}
+
+int64_t count_elements(const Parts& parts) {
+  int64_t count = 0;
+  for (const NamedTensor& parameter : parts.optimizer->parameters()) count += parameter.tensor.numel();
+  return count;
+}
+
+void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Parts& parts, const Horizon& horizon) {
+  rows.push_back({"seed", std::to_string(r.seed), origin_of(r, "seed")});
+  rows.push_back({"training data", format_count(parts.data.train->size()) + " samples", ""});
+  if (parts.data.validation) {
+    rows.push_back({"validation data", format_count(parts.data.validation->size()) + " samples", ""});
+  }
+  rows.push_back({"parameters", format_count(count_elements(parts)), ""});
+  rows.push_back({"effective batch", cat(plan.effective_batch, " samples per update"),
+                  found_or_asked(r, "batch.effective", r.batch.effective.has_value())});
+  rows.push_back({"learning rate", cat(shortest(plan.lr.base), " → ", shortest(plan.lr.scaled)),
+                  cat(plan.lr.rule, " rule at ", plan.effective_batch, " ÷ ", plan.lr.reference_batch)});
+  const std::string length = horizon.updates ? format_count(*horizon.updates) + " updates" : "until the time is up";
+  const Schedule schedule(r.schedule, horizon.updates, plan.effective_batch);
+  rows.push_back({"schedule", cat(r.schedule.shape.name, ", warm-up ", schedule.warmup_updates(), " updates"),
+                  origin_of(r, "schedule.name")});
+  rows.push_back({"length", length, "stop." + horizon.stopped_by});
+}
+
+void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
+  rows.push_back({"device", cat(plan.device, " (", plan.device_name, ")"),
+                  origin_of(r, "execution.device")});
+  rows.push_back({"precision", to_string(plan.precision),
+                  found_or_asked(r, "execution.precision", r.execution.precision != Precision::kAuto)});
+  rows.push_back({"memory budget", format_bytes(plan.budget_bytes), plan.budget_source});
+  rows.push_back({"capacity", cat(plan.search.micro_batch, " samples, ", format_percent(plan.search.fill), " of the budget"),
+                  reason_in_words(plan)});
+  rows.push_back({"micro-batch", cat(plan.micro_batch, " samples, ", format_percent(plan.fill), " of the budget"),
+                  r.execution.micro_batch ? origin_of(r, "execution.micro_batch") : "found, cut " + to_string(plan.cut)});
+  rows.push_back({"window", cat(plan.window, plan.window == 1 ? " micro-batch" : " micro-batches", " per update"), ""});
+}
+
+}  // namespace
+
+std::string reason_in_words(const BatchPlan& plan) {
+  const std::string unused = format_percent(std::max(0.0, 1 - plan.search.fill), 0);
+  switch (plan.search.reason) {
+    case SearchReason::kInBand: return "in the band";
+    case SearchReason::kEffectiveBatch: return unused + " of memory is unused because the whole effective batch fits";
+    case SearchReason::kDataset: return unused + " of memory is unused because the whole data set fits";
+    case SearchReason::kCap: return unused + " of memory is unused because of the cap on the micro-batch";
+    case SearchReason::kIndexLimit: return unused + " of memory is unused because kernels cannot index more";
+    case SearchReason::kGranularity: return "one step more would leave the band";
+    case SearchReason::kSearchLimit: return "the best when the search's probes or seconds were spent";
+    case SearchReason::kKnee: return "more gains less than 5 % throughput";
+    case SearchReason::kFixed: return "typed";
+    case SearchReason::kDoesNotFit: return "does not fit";
+  }
+  return "";
+}
+
+std::map<std::string, Origin> plan_origins(const Recipe& recipe) {
+  const auto origin = [&](const char* key, Origin otherwise) {
+    return recipe.asked(key) ? Origin::kAsked : otherwise;
+  };
+  const auto found_unless = [](bool typed) { return typed ? Origin::kAsked : Origin::kFound; };
+  return {{"device", origin("execution.device", Origin::kFound)},
+          {"precision", found_unless(recipe.execution.precision != Precision::kAuto)},
+          {"budget_bytes", found_unless(recipe.execution.memory.budget.kind == Budget::Kind::kBytes)},
+          {"target", origin("execution.memory.target", Origin::kDefault)},
+          {"effective_batch", found_unless(recipe.batch.effective.has_value())},
+          {"micro_batch", found_unless(recipe.execution.micro_batch.has_value())},
+          {"lr", origin("optimizer.lr", Origin::kDefault)}};
+}
+
+Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Parts& parts, const Horizon& horizon) {
+  Rows rows;
+  add_learning(rows, recipe, plan, parts, horizon);
+  add_execution(rows, recipe, plan);
+  return rows;
+}
+
+}  // namespace autotrain

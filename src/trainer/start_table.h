@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autotrain/plan.h"
+#include "trainer/horizon.h"
+#include "trainer/parts.h"
+
+namespace autotrain {
+
+/// Every resolved number of a run as {what, value, where it comes from}.
+std::vector<std::vector<std::string>> start_table(const Recipe& recipe, const BatchPlan& plan, const Parts& parts,
+                                                  const Horizon& horizon);
+
+/// Where the plan's numbers come from: asked for in the recipe, found by the search, or a default.
+std::map<std::string, Origin> plan_origins(const Recipe& recipe);
+
+/// Why the capacity is what it is, in words: "13 % of memory is unused because the whole effective
+/// batch fits".
+std::string reason_in_words(const BatchPlan& plan);
+
+}  // namespace autotrain

@@ -1,0 +1,284 @@
+#include "trainer/training_loop.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "recipe/reader.h"
+#include "recipe/writer.h"
+#include "trainer/catalog.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+namespace {
+
+constexpr double kMemorySampleSeconds = 0.1;
+
+Progress progress_of(const RunState& state, int64_t dataset_size) {
+  return {.updates = state.updates, .samples = state.cursor, .dataset_size = dataset_size, .seconds = state.seconds};
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(const LoopContext& context)
+    : c_(context),
+      total_updates_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch).updates.value_or(0)),
+      horizon_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch)),
+      schedule_(c_.recipe.schedule, horizon_.updates, c_.plan.effective_batch),
+      evaluation_clock_(c_.recipe.evaluation.every, progress_of(c_.state, c_.parts.stream.size())),
+      checkpoint_clock_(c_.recipe.checkpoint.every, progress_of(c_.state, c_.parts.stream.size())),
+      session_start_(steady_seconds()),
+      seconds_before_(c_.state.seconds) {
+  c_.parts.step.set_loss_factor(c_.plan.loss_factor);
+  c_.parts.task->module().train();
+  last_finished_ = session_start_;
+}
+
+std::string TrainingLoop::run() {
+  open_loader(c_.plan.effective_batch);
+  if (all_updates_done()) stop(horizon_.stopped_by);  // resumed at its end
+  while (!stopping()) {
+    train_window();
+    if (!stopping()) after_window();
+  }
+  settle();
+  const bool to_its_end = stopped_by_ != "signal";
+  if (to_its_end && evaluated_at_ != c_.state.updates) evaluate_now();
+  if (saved_at_ != c_.state.windows) checkpoint_now();
+  return stopped_by_;
+}
+
+void TrainingLoop::open_loader(int64_t window_samples) {
+  const WindowCut cut{window_samples / c_.plan.world_size, c_.plan.micro_batch};
+  loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream, endless_windows(cut, c_.state.cursor),
+                                     c_.parts.loader);
+  window_wait_ = 0;
+}
+
+int64_t TrainingLoop::next_window_samples() const {
+  const bool last = horizon_.last_window > 0 && c_.state.updates + 1 == total_updates_;
+  return last ? horizon_.last_window : c_.plan.effective_batch;
+}
+
+void TrainingLoop::train_window() {
+  const int64_t samples = next_window_samples();
+  if (samples != c_.plan.effective_batch) open_loader(samples);  // the one shorter window at the end
+  if (!accumulate_window(samples)) return;
+  settle();
+  if (stopping()) {
+    c_.parts.step.abandon();
+    return;
+  }
+  apply_window(samples);
+}
+
+// False when a signal stopped it; the window then has left no trace.
+bool TrainingLoop::accumulate_window(int64_t samples) {
+  const torch::Device device = c_.parts.device->torch_device();
+  for (int64_t offset = 0; offset < samples;) {
+    if (pending_interrupt() == Interrupt::kStop) {
+      c_.parts.step.abandon();
+      stop("signal");
+      return false;
+    }
+    const std::optional<Batch> batch = loader_->next();
+    c_.parts.step.accumulate(batch->to(device), c_.state.windows, offset);
+    offset += batch->samples;
+  }
+  return true;
+}
+
+void TrainingLoop::apply_window(int64_t samples) {
+  if (c_.state.consecutive_skips + 1 >= c_.recipe.stop.max_skipped) {
+    first_non_finite_ = c_.parts.step.first_non_finite_gradient();
+  }
+  const double lr = c_.plan.lr.scaled * schedule_.factor(c_.state.updates);
+  underway_ = {.figures = c_.parts.step.finish(lr), .lr = lr, .samples = samples,
+               .wait_seconds = loader_->wait_seconds() - window_wait_};
+  window_wait_ = loader_->wait_seconds();
+  ++c_.state.windows;
+  c_.state.cursor += samples;
+  // Whether this one was applied decides whether the next window is the last, or there is none.
+  const int64_t left = total_updates_ - (c_.state.updates + 1);
+  if (total_updates_ > 0 && left <= (horizon_.last_window > 0 ? 1 : 0)) settle();
+}
+
+void TrainingLoop::settle() {
+  if (!underway_.figures.valid()) return;
+  const UpdateOutcome outcome = underway_.figures.read();
+  sample_memory();
+  outcome.applied ? record_applied(outcome) : record_skipped(outcome);
+  last_finished_ = underway_.figures.finished_seconds();
+  c_.state.seconds = seconds_now();
+  if (all_updates_done()) stop(horizon_.stopped_by);
+  if (c_.recipe.stop.minutes && c_.state.seconds >= *c_.recipe.stop.minutes * 60) stop("minutes");
+}
+
+void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
+  ++c_.state.updates;
+  c_.state.consecutive_skips = 0;
+  const double seconds = underway_.figures.finished_seconds() - last_finished_;
+  training_seconds_ += seconds;
+  waiting_seconds_ += underway_.wait_seconds;
+  session_samples_ += underway_.samples;
+  const UpdateRecord record{.update = c_.state.updates,
+                            .epoch = epoch(),
+                            .samples = c_.state.cursor,
+                            .loss = outcome.loss,
+                            .lr = underway_.lr,
+                            .grad_norm = outcome.grad_norm,
+                            .scale = outcome.scale,
+                            .samples_per_second = static_cast<double>(underway_.samples) / seconds,
+                            .peak_bytes = c_.parts.device->memory().peak().total_bytes(),
+                            .data_wait_fraction = std::min(1.0, underway_.wait_seconds / seconds)};
+  if (c_.folder) c_.folder->metrics().write(record);
+  c_.observer->on_update(record, total_updates_);
+  for (const auto& callback : c_.callbacks.update) {
+    if (callback(record) == Flow::kStop) stop("callback");
+  }
+}
+
+void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
+  ++c_.state.skipped;
+  ++c_.state.consecutive_skips;
+  training_seconds_ += underway_.figures.finished_seconds() - last_finished_;
+  note("skipped", cat("window ", c_.state.windows, ": loss ", outcome.loss, ", gradient norm ", outcome.grad_norm,
+                      ", scale ", outcome.scale, ", weight ", outcome.weight));
+  if (c_.state.consecutive_skips < c_.recipe.stop.max_skipped) return;
+  const std::string where = first_non_finite_.empty() ? "no gradient" : "the gradient of " + first_non_finite_;
+  throw Error(ExitCode::kDiverged, cat("update ", c_.state.updates + 1),
+              cat(c_.state.consecutive_skips, " updates in a row were not finite; loss ", outcome.loss, ", ", where,
+                  " is the first that is not"),
+              "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use execution.precision: fp32");
+}
+
+void TrainingLoop::after_window() {
+  // The figures are read only when something may be due: whether the update counts is in them.
+  if (!evaluation_clock_.near(progress_with_pending()) && !checkpoint_clock_.near(progress_with_pending())) return;
+  settle();
+  const bool evaluation_due = evaluation_clock_.due(progress());
+  bool checkpoint_due = checkpoint_clock_.due(progress());
+  if (evaluation_due && !stopping()) checkpoint_due |= evaluate_now();
+  if (checkpoint_due && !stopping()) checkpoint_now();
+}
+
+// True when this evaluation is the best so far.
+bool TrainingLoop::evaluate_now() {
+  if (c_.parts.data.validation == nullptr) return false;
+  const Stopwatch watch;
+  int64_t samples = 0;
+  const int64_t total = c_.parts.data.validation->size();
+  const auto figures = evaluate(c_.parts.workbench(), c_.plan.evaluation_micro_batch, [&](int64_t done) {
+    samples = done;
+    c_.observer->on_evaluation_progress(done, total);
+    return pending_interrupt() != Interrupt::kStop;
+  });
+  sample_memory();
+  last_finished_ = steady_seconds();  // the time spent here is not training time
+  c_.state.seconds = seconds_now();
+  if (!figures) {
+    stop("signal");
+    return false;
+  }
+
+  evaluated_at_ = c_.state.updates;
+  const EvaluationRecord record{.update = c_.state.updates, .epoch = epoch(), .split = "validation",
+                                .figures = *figures, .seconds = watch.seconds(), .samples = samples};
+  if (c_.folder) c_.folder->metrics().write(record);
+  const bool improved = note_best(*figures);
+  c_.observer->on_evaluation(record);
+  for (const auto& callback : c_.callbacks.evaluation) {
+    if (callback(record) == Flow::kStop) stop("callback");
+  }
+  if (c_.recipe.stop.patience && c_.state.evaluations_since_best >= *c_.recipe.stop.patience) stop("patience");
+  return improved;
+}
+
+// Compares with the best evaluation so far; true when this one is better.
+bool TrainingLoop::note_best(const Figures& figures) {
+  RunState& state = c_.state;
+  const std::string& monitor = c_.recipe.evaluation.monitor;
+  const auto value = figures.find(monitor);
+  if (value == figures.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, unused] : figures) names.push_back(name);
+    fail_recipe(c_.recipe, "evaluation.monitor", quote(monitor) + " is not measured here", "one of " + join_choices(names));
+  }
+  state.last_figures = figures;
+  const auto best = state.best_figures.find(monitor);
+  const double gain = best == state.best_figures.end() ? 0
+                      : lower_is_better(monitor)       ? best->second - value->second
+                                                       : value->second - best->second;
+  const bool first = best == state.best_figures.end();
+  if (std::isfinite(value->second) && (first || gain > c_.recipe.stop.min_delta)) {
+    state.best_figures = figures;
+    state.best_update = state.updates;
+    state.evaluations_since_best = 0;
+    return true;
+  }
+  ++state.evaluations_since_best;
+  return false;
+}
+
+void TrainingLoop::checkpoint_now() {
+  if (!c_.folder) return;
+  c_.state.seconds = seconds_now();
+  c_.folder->metrics().flush();
+  const SavedRun run{c_.state, c_.plan, write_recipe(c_.recipe, catalog())};
+  c_.folder->checkpoints().write(c_.state.updates, gather(c_.parts, run));
+  c_.folder->checkpoints().prune(c_.recipe.checkpoint.keep, c_.state.best_update);
+  saved_at_ = c_.state.windows;
+  last_finished_ = steady_seconds();
+}
+
+void TrainingLoop::stop(std::string reason) {
+  if (!stopping()) stopped_by_ = std::move(reason);
+}
+
+bool TrainingLoop::all_updates_done() const { return total_updates_ > 0 && c_.state.updates >= total_updates_; }
+
+void TrainingLoop::note(const std::string& event, const std::string& detail) {
+  const EventRecord record{.update = c_.state.updates, .event = event, .detail = detail};
+  if (c_.folder) c_.folder->metrics().write(record);
+  c_.observer->on_event(record);
+}
+
+// Reading the process's memory takes microseconds; updates may take less than a hundred.
+void TrainingLoop::sample_memory() {
+  const double now = steady_seconds();
+  if (now - last_memory_sample_ < kMemorySampleSeconds) return;
+  last_memory_sample_ = now;
+  c_.parts.device->memory().sample_outside_bytes();
+}
+
+Progress TrainingLoop::progress() const {
+  Progress now = progress_of(c_.state, c_.parts.stream.size());
+  now.seconds = seconds_now();
+  return now;
+}
+
+Progress TrainingLoop::progress_with_pending() const {
+  Progress now = progress();
+  if (underway_.figures.valid()) ++now.updates;
+  return now;
+}
+
+double TrainingLoop::epoch() const {
+  return static_cast<double>(c_.state.cursor) / static_cast<double>(c_.parts.stream.size());
+}
+
+double TrainingLoop::seconds_now() const { return seconds_before_ + steady_seconds() - session_start_; }
+
+double TrainingLoop::data_wait_fraction() const {
+  return training_seconds_ > 0 ? std::min(1.0, waiting_seconds_ / training_seconds_) : 0;
+}
+
+double TrainingLoop::samples_per_second() const {
+  return training_seconds_ > 0 ? static_cast<double>(session_samples_) / training_seconds_ : 0;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "autotrain/trainer.h"
+#include "optim/schedule.h"
+#include "trainer/evaluator.h"
+#include "trainer/horizon.h"
+#include "trainer/parts.h"
+#include "trainer/run_folder.h"
+#include "trainer/run_state.h"
+
+namespace autotrain {
+
+/// The caller's functions, in the order they were added.
+struct Callbacks {
+  std::vector<std::function<Flow(const UpdateRecord&)>> update;
+  std::vector<std::function<Flow(const EvaluationRecord&)>> evaluation;
+};
+
+/// What a loop works on. All outlive it.
+struct LoopContext {
+  const Recipe& recipe;
+  const BatchPlan& plan;
+  Parts& parts;
+  RunState& state;
+  const Callbacks& callbacks;
+  RunFolder* folder = nullptr;      ///< null: nothing is written
+  RunObserver* observer = nullptr;  ///< never null
+};
+
+/// The loop of one session: windows, evaluations and checkpoints until a stop is reached.
+class TrainingLoop {
+ public:
+  explicit TrainingLoop(const LoopContext& context);
+
+  /// Runs to the end. @return why it stopped: "epochs", "minutes", "patience", "callback", "signal", …
+  /// @throws Error(kDiverged), and whatever data, devices and disks throw.
+  std::string run();
+
+  /// Share of the session's training time that was spent waiting for data.
+  double data_wait_fraction() const;
+
+  /// Samples trained in this session ÷ seconds spent training them.
+  double samples_per_second() const;
+
+ private:
+  // One window: its samples, forward and backward, then the previous update's figures, then apply.
+  void train_window();
+  bool accumulate_window(int64_t samples);
+  void apply_window(int64_t samples);
+  int64_t next_window_samples() const;
+
+  // Reads the figures of the update that is under way, if there is one.
+  void settle();
+  void record_applied(const UpdateOutcome& outcome);
+  void record_skipped(const UpdateOutcome& outcome);
+
+  void after_window();
+  bool evaluate_now();
+  bool note_best(const Figures& figures);
+  void checkpoint_now();
+  void stop(std::string reason);
+  bool stopping() const { return !stopped_by_.empty(); }
+  bool all_updates_done() const;
+  void note(const std::string& event, const std::string& detail);
+  void sample_memory();
+  void open_loader(int64_t window_samples);
+  Progress progress() const;
+  Progress progress_with_pending() const;
+  double epoch() const;
+  double seconds_now() const;
+
+  LoopContext c_;
+  const int64_t total_updates_;  // 0: unknown
+  const Horizon horizon_;
+  const Schedule schedule_;
+  std::unique_ptr<Loader> loader_;
+  IntervalClock evaluation_clock_;
+  IntervalClock checkpoint_clock_;
+  std::string stopped_by_;
+  std::string first_non_finite_;
+
+  // The update whose figures were not read yet.
+  struct Underway {
+    PendingUpdate figures;
+    double lr = 0;
+    int64_t samples = 0;
+    double wait_seconds = 0;
+  } underway_;
+  double last_finished_ = 0;    // when the previous update was done
+  double window_wait_ = 0;      // loader wait at the window's start
+  double session_start_ = 0;
+  double seconds_before_ = 0;   // of earlier sessions
+  double training_seconds_ = 0;
+  double waiting_seconds_ = 0;
+  int64_t session_samples_ = 0;
+  double last_memory_sample_ = 0;
+  int64_t evaluated_at_ = -1;   // update of the last evaluation
+  int64_t saved_at_ = -1;       // window of the last checkpoint
+};
+
+}  // namespace autotrain
