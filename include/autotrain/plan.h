@@ -23,14 +23,14 @@ enum class ProbeOutcome {
 struct ProbeRecord {
   int64_t micro_batch = 0;
   ProbeOutcome outcome = ProbeOutcome::kFits;
-  int64_t peak_bytes = 0;       ///< reserved plus outside, above the start's baseline; 0 unless it ran
-  int64_t allocated_bytes = 0;  ///< peak that tensors held
-  double fill = 0;              ///< peak_bytes ÷ budget
-  double seconds = 0;           ///< of the whole trial
+  int64_t peak_bytes = 0;         ///< reserved plus outside, above the start's baseline; 0 unless it ran
+  int64_t allocated_bytes = 0;    ///< peak that tensors held
+  double fill = 0;                ///< peak_bytes ÷ budget
+  double seconds = 0;             ///< of the whole trial
   double samples_per_second = 0;  ///< of its last update; 0 unless it ran
-  int64_t samples = 0;          ///< forward and backward passes made for the trial, in samples
-  double weight = 0;            ///< Σ loss weights of its first micro-batch
-  bool confirmed = false;       ///< several updates and an evaluation ran inside the budget
+  int64_t samples = 0;            ///< forward and backward passes made for the trial, in samples
+  double weight = 0;              ///< Σ loss weights of its first micro-batch
+  bool confirmed = false;         ///< several updates and an evaluation ran inside the budget
   bool fits() const { return outcome == ProbeOutcome::kFits; }
 };
 
@@ -55,7 +55,7 @@ struct LearningRatePlan {
   double base = 0;              ///< as in the recipe, at `reference_batch`
   int64_t reference_batch = 0;  ///< samples
   std::string rule;
-  double scaled = 0;            ///< what is used: base × rule(effective ÷ reference)
+  double scaled = 0;  ///< what is used: base × rule(effective ÷ reference)
 };
 
 struct SearchResult {
@@ -74,7 +74,7 @@ struct SearchResult {
 /// The resolved decision how a run executes, with the evidence. A value that does not change after
 /// planning.
 struct BatchPlan {
-  std::string device;      ///< "cpu", "cuda:0"
+  std::string device;  ///< "cpu", "cuda:0"
   std::string device_name;
   Precision precision = Precision::kFp32;
   int64_t world_size = 1;
@@ -86,12 +86,14 @@ struct BatchPlan {
   int64_t micro_batch = 0;      ///< samples in one forward and backward on one rank, as executed
   int64_t window = 0;           ///< micro-batches of one update on one rank
   Cut cut = Cut::kEven;
-  double fill = 0;              ///< of the executed size
-  int64_t peak_bytes = 0;       ///< of the executed size
-  bool confirmed = false;       ///< the executed size ran several updates and an evaluation in budget
+  double fill = 0;                ///< of the executed size
+  int64_t peak_bytes = 0;         ///< of the executed size
+  bool confirmed = false;         ///< the executed size ran several updates and an evaluation in budget
   double samples_per_second = 0;  ///< of the executed size's trial
   int64_t evaluation_micro_batch = 0;
-  double loss_factor = 1;       ///< power of two that loss sums are multiplied with before backward
+  double loss_factor = 1;  ///< power of two that loss sums are multiplied with before backward
+
+  std::string split_check;  ///< what comparing a batch with its halves showed; "" for a window of 1
 
   LearningRatePlan lr;
   SearchResult search;

@@ -68,10 +68,10 @@ struct StopRecipe {
   std::optional<int64_t> updates;
   std::optional<int64_t> samples;
   std::optional<double> minutes;
-  bool keep_last = false;            ///< train on the run's remainder that is smaller than E
-  std::optional<int64_t> patience;   ///< evaluations without improvement
-  double min_delta = 0;              ///< what counts as improvement of the monitored figure
-  int64_t max_skipped = 25;          ///< consecutive skipped updates
+  bool keep_last = false;           ///< train on the run's remainder that is smaller than E
+  std::optional<int64_t> patience;  ///< evaluations without improvement
+  double min_delta = 0;             ///< what counts as improvement of the monitored figure
+  int64_t max_skipped = 25;         ///< consecutive skipped updates
   bool operator==(const StopRecipe&) const = default;
 };
 
@@ -79,8 +79,8 @@ struct StopRecipe {
 
 struct EvaluationRecipe {
   Interval every{Interval::Unit::kEpochs, 1};
-  std::string monitor = "loss";          ///< decides the best checkpoint and early stopping
-  std::optional<int64_t> micro_batch;    ///< unset: the one that training executes
+  std::string monitor = "loss";        ///< decides the best checkpoint and early stopping
+  std::optional<int64_t> micro_batch;  ///< unset: the one that training executes
   bool operator==(const EvaluationRecipe&) const = default;
 };
 
@@ -90,7 +90,7 @@ enum class Pivot { kInterpolate, kMidpoint };
 
 struct MemoryRecipe {
   Budget budget;
-  double target_low = 0.80;   ///< the band, as fractions of the budget
+  double target_low = 0.80;  ///< the band, as fractions of the budget
   double target_high = 0.90;
   bool operator==(const MemoryRecipe&) const = default;
 };
@@ -126,8 +126,8 @@ struct ExecutionRecipe {
   Precision precision = Precision::kAuto;
   std::optional<int64_t> micro_batch;  ///< unset: found by the search
   Cut cut = Cut::kEven;
-  std::optional<int64_t> threads;      ///< unset: the physical cores this process may use
-  std::optional<bool> deterministic;   ///< unset: yes on a CPU, no on a GPU
+  std::optional<int64_t> threads;     ///< unset: the physical cores this process may use
+  std::optional<bool> deterministic;  ///< unset: yes on a CPU, no on a GPU
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;

@@ -9,15 +9,15 @@ namespace autotrain {
 
 /// One applied update, as a row of metrics.jsonl.
 struct UpdateRecord {
-  int64_t update = 0;       ///< applied updates, this one included
-  double epoch = 0;         ///< samples ÷ samples in the data set
-  int64_t samples = 0;      ///< of the stream consumed so far, over all ranks
-  double loss = 0;          ///< Σ loss sums ÷ Σ weights of this update
-  double lr = 0;            ///< used by this update
-  double grad_norm = 0;     ///< global L2 norm before clipping
-  double scale = 1;         ///< loss scale
+  int64_t update = 0;             ///< applied updates, this one included
+  double epoch = 0;               ///< samples ÷ samples in the data set
+  int64_t samples = 0;            ///< of the stream consumed so far, over all ranks
+  double loss = 0;                ///< Σ loss sums ÷ Σ weights of this update
+  double lr = 0;                  ///< used by this update
+  double grad_norm = 0;           ///< global L2 norm before clipping
+  double scale = 1;               ///< loss scale
   double samples_per_second = 0;  ///< over all ranks, since the previous update
-  int64_t peak_bytes = 0;   ///< since training started: reserved plus outside
+  int64_t peak_bytes = 0;         ///< since training started: reserved plus outside
   double data_wait_fraction = 0;  ///< share of the time since the previous update spent waiting for data
 };
 
@@ -47,8 +47,8 @@ struct Summary {
   int64_t updates = 0;
   double epochs = 0;
   int64_t samples = 0;
-  double seconds = 0;             ///< of training and evaluation, over all sessions of the run
-  double samples_per_second = 0;  ///< training samples ÷ seconds spent training, this session
+  double seconds = 0;                   ///< of training and evaluation, over all sessions of the run
+  double samples_per_second = 0;        ///< training samples ÷ seconds spent training, this session
   std::map<std::string, double> final;  ///< figures of the last evaluation; without one, "train_loss"
   std::map<std::string, double> best;   ///< figures of the best evaluation, and "update"
   int64_t peak_bytes = 0;

@@ -42,15 +42,17 @@ class RunObserver {
   virtual void on_event(const EventRecord&) {}
 
   /// @param advice what was left on the table and what to try, one sentence each.
-  virtual void on_finish(const Summary&, const BatchPlan&, const std::vector<std::string>& advice) { (void)advice; }
+  virtual void on_finish(const Summary&, const BatchPlan&, const std::vector<std::string>& advice) {
+    (void)advice;
+  }
 };
 
 struct TrainerOptions {
-  std::filesystem::path output;  ///< run folder; empty: runs/<name>-<n>, the first free n
-  bool write_files = true;       ///< false: no run folder, no checkpoints, no metrics
-  bool resume = false;           ///< go on from the newest checkpoint in `output`; none there: start
-  bool allow_change = false;     ///< resume although the recipe changes what is learned
-  bool fresh_plan = false;       ///< ignore the plan cache
+  std::filesystem::path output;     ///< run folder; empty: runs/<name>-<n>, the first free n
+  bool write_files = true;          ///< false: no run folder, no checkpoints, no metrics
+  bool resume = false;              ///< go on from the newest checkpoint in `output`; none there: start
+  bool allow_change = false;        ///< resume although the recipe changes what is learned
+  bool fresh_plan = false;          ///< ignore the plan cache
   RunObserver* observer = nullptr;  ///< must outlive the trainer
 };
 

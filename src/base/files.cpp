@@ -63,7 +63,9 @@ OutputFile::OutputFile(const fs::path& path, Mode mode) : path_(path) {
   if (descriptor_ < 0) throw_io_error(path_, "opening for writing");
 }
 
-OutputFile::~OutputFile() { ::close(descriptor_); }
+OutputFile::~OutputFile() {
+  ::close(descriptor_);
+}
 
 void OutputFile::write(std::string_view bytes) {
   while (!bytes.empty()) {

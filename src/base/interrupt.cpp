@@ -29,10 +29,16 @@ void install_signal_handlers() {
   ::sigaction(SIGTERM, &action, nullptr);
 }
 
-Interrupt pending_interrupt() { return static_cast<Interrupt>(requested.load()); }
+Interrupt pending_interrupt() {
+  return static_cast<Interrupt>(requested.load());
+}
 
-void clear_interrupt() { requested = 0; }
+void clear_interrupt() {
+  requested = 0;
+}
 
-void request_interrupt(Interrupt request) { requested = static_cast<int>(request); }
+void request_interrupt(Interrupt request) {
+  requested = static_cast<int>(request);
+}
 
 }  // namespace autotrain

@@ -35,7 +35,7 @@ Sink terminal_sink() {
   logger->set_pattern("%^%v%$");
   logger->set_level(spdlog::level::trace);
   return [logger](const Record& record) {
-    const char* prefix = record.level == Level::kWarning  ? "warning: "
+    const char* prefix = record.level == Level::kWarning ? "warning: "
                          : record.level == Level::kError ? "error: "
                                                          : "";
     logger->log(spdlog_level(record.level), "[{}] {}{}", record.room, prefix, record.text);
@@ -72,9 +72,17 @@ void set_sink(Sink sink, Level minimum) {
   s.minimum = minimum;
 }
 
-void debug(std::string_view room, std::string_view text) { write(Level::kDebug, room, text); }
-void info(std::string_view room, std::string_view text) { write(Level::kInfo, room, text); }
-void warn(std::string_view room, std::string_view text) { write(Level::kWarning, room, text); }
-void error(std::string_view room, std::string_view text) { write(Level::kError, room, text); }
+void debug(std::string_view room, std::string_view text) {
+  write(Level::kDebug, room, text);
+}
+void info(std::string_view room, std::string_view text) {
+  write(Level::kInfo, room, text);
+}
+void warn(std::string_view room, std::string_view text) {
+  write(Level::kWarning, room, text);
+}
+void error(std::string_view room, std::string_view text) {
+  write(Level::kError, room, text);
+}
 
 }  // namespace autotrain::log

@@ -43,7 +43,10 @@ std::string fixed(double value, int digits) {
 
 std::string shortest(double value) {
   std::array<char, 64> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  const double size = std::abs(value);
+  const bool plain = size == 0 || (size >= 1e-5 && size < 1e15);
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::general;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, format);
   return std::string(buffer.data(), end.ptr);
 }
 

@@ -14,9 +14,9 @@ struct ByteUnit {
 };
 
 constexpr std::array kByteUnits = {
-    ByteUnit{"", 1},      ByteUnit{"b", 1},     ByteUnit{"k", 0x1p10},  ByteUnit{"kib", 0x1p10},
-    ByteUnit{"kb", 1e3},  ByteUnit{"m", 0x1p20}, ByteUnit{"mib", 0x1p20}, ByteUnit{"mb", 1e6},
-    ByteUnit{"g", 0x1p30}, ByteUnit{"gib", 0x1p30}, ByteUnit{"gb", 1e9},  ByteUnit{"t", 0x1p40},
+    ByteUnit{"", 1},         ByteUnit{"b", 1},        ByteUnit{"k", 0x1p10},   ByteUnit{"kib", 0x1p10},
+    ByteUnit{"kb", 1e3},     ByteUnit{"m", 0x1p20},   ByteUnit{"mib", 0x1p20}, ByteUnit{"mb", 1e6},
+    ByteUnit{"g", 0x1p30},   ByteUnit{"gib", 0x1p30}, ByteUnit{"gb", 1e9},     ByteUnit{"t", 0x1p40},
     ByteUnit{"tib", 0x1p40}, ByteUnit{"tb", 1e12},
 };
 
@@ -33,7 +33,9 @@ std::string three_digits(double value) {
   return fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
 
-std::string two_wide(int64_t value) { return (value < 10 ? "0" : "") + std::to_string(value); }
+std::string two_wide(int64_t value) {
+  return (value < 10 ? "0" : "") + std::to_string(value);
+}
 
 }  // namespace
 
@@ -67,7 +69,9 @@ std::string format_seconds(double seconds) {
   return cat(whole / 86400, " d ", whole % 86400 / 3600, " h");
 }
 
-std::string format_percent(double fraction, int digits) { return fixed(fraction * 100, digits) + " %"; }
+std::string format_percent(double fraction, int digits) {
+  return fixed(fraction * 100, digits) + " %";
+}
 
 std::string format_rate(double per_second) {
   if (!std::isfinite(per_second)) return "?";

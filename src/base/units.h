@@ -34,9 +34,13 @@ std::optional<int64_t> parse_bytes(std::string_view text);
 std::optional<double> parse_percent(std::string_view text);
 
 /// ⌈a ÷ b⌉ for a ≥ 0, b > 0, without overflow.
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 
 /// The multiple of `step` that is at least `value`. Precondition: the result fits.
-constexpr int64_t round_up(int64_t value, int64_t step) { return ceil_div(value, step) * step; }
+constexpr int64_t round_up(int64_t value, int64_t step) {
+  return ceil_div(value, step) * step;
+}
 
 }  // namespace autotrain

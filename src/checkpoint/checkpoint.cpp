@@ -62,7 +62,8 @@ void verify(const fs::path& folder) {
       const Json& entry = manifest.at("files").at(name);
       std::error_code error;
       if (fs::file_size(path, error) != entry.at("bytes").get<uintmax_t>() || error) {
-        throw Error(ExitCode::kBadData, path.string(), "is missing or has another size than the manifest says");
+        throw Error(ExitCode::kBadData, path.string(),
+                    "is missing or has another size than the manifest says");
       }
       if (checksum_of(path) != entry.at("crc32").get<uint32_t>()) {
         throw Error(ExitCode::kBadData, path.string(), "has another checksum than the manifest says");
@@ -77,7 +78,9 @@ void verify(const fs::path& folder) {
 
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {}
 
-fs::path CheckpointFolder::path_of(int64_t update) const { return folder_ / cat(kPrefix, update); }
+fs::path CheckpointFolder::path_of(int64_t update) const {
+  return folder_ / cat(kPrefix, update);
+}
 
 void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   const fs::path target = path_of(update);
@@ -99,7 +102,8 @@ void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
 CheckpointContent CheckpointFolder::read(int64_t update) const {
   const fs::path folder = path_of(update);
   verify(folder);
-  return {read_safetensors(folder / kFiles[0]), read_safetensors(folder / kFiles[1]), read_json(folder / kFiles[2])};
+  return {read_safetensors(folder / kFiles[0]), read_safetensors(folder / kFiles[1]),
+          read_json(folder / kFiles[2])};
 }
 
 std::optional<std::pair<int64_t, CheckpointContent>> CheckpointFolder::read_newest() const {
@@ -108,7 +112,8 @@ std::optional<std::pair<int64_t, CheckpointContent>> CheckpointFolder::read_newe
     try {
       return std::pair(*update, read(*update));
     } catch (const Error& error) {
-      log::warn("checkpoint", cat("update-", *update, " is broken and skipped: ", error.where(), ": ", error.problem()));
+      log::warn("checkpoint",
+                cat("update-", *update, " is broken and skipped: ", error.where(), ": ", error.problem()));
     }
   }
   return std::nullopt;
@@ -120,7 +125,9 @@ std::vector<int64_t> CheckpointFolder::updates() const {
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
     const std::string name = entry.path().filename().string();
     int64_t update = 0;
-    if (!name.starts_with(kPrefix) || !parse_integer(name.substr(std::char_traits<char>::length(kPrefix)), update)) continue;
+    if (!name.starts_with(kPrefix) ||
+        !parse_integer(name.substr(std::char_traits<char>::length(kPrefix)), update))
+      continue;
     if (entry.is_directory(error)) found.push_back(update);
   }
   std::sort(found.begin(), found.end());

@@ -28,9 +28,9 @@ struct DtypeName {
 };
 
 constexpr std::array kDtypes = {
-    DtypeName{torch::kFloat64, "F64"}, DtypeName{torch::kFloat32, "F32"}, DtypeName{torch::kFloat16, "F16"},
-    DtypeName{torch::kBFloat16, "BF16"}, DtypeName{torch::kInt64, "I64"}, DtypeName{torch::kInt32, "I32"},
-    DtypeName{torch::kInt16, "I16"},   DtypeName{torch::kInt8, "I8"},     DtypeName{torch::kUInt8, "U8"},
+    DtypeName{torch::kFloat64, "F64"},   DtypeName{torch::kFloat32, "F32"}, DtypeName{torch::kFloat16, "F16"},
+    DtypeName{torch::kBFloat16, "BF16"}, DtypeName{torch::kInt64, "I64"},   DtypeName{torch::kInt32, "I32"},
+    DtypeName{torch::kInt16, "I16"},     DtypeName{torch::kInt8, "I8"},     DtypeName{torch::kUInt8, "U8"},
     DtypeName{torch::kBool, "BOOL"},
 };
 
@@ -50,9 +50,11 @@ std::string header_text(const std::vector<NamedTensor>& tensors) {
   size_t offset = 0;
   for (const NamedTensor& item : tensors) {
     const size_t end = offset + item.tensor.nbytes();
-    const bool fresh = header.emplace(item.name, Json{{"dtype", dtype_name(item.tensor.scalar_type())},
-                                                      {"shape", item.tensor.sizes().vec()},
-                                                      {"data_offsets", {offset, end}}}).second;
+    const bool fresh = header
+                           .emplace(item.name, Json{{"dtype", dtype_name(item.tensor.scalar_type())},
+                                                    {"shape", item.tensor.sizes().vec()},
+                                                    {"data_offsets", {offset, end}}})
+                           .second;
     check_invariant(fresh, "tensors in one file have distinct names");
     offset = end;
   }
@@ -82,8 +84,10 @@ Entry parse_entry(const fs::path& path, const std::string& name, const Json& jso
   Entry entry{.name = name, .dtype = torch::kFloat32, .shape = {}};
   try {
     const auto wanted = json.at("dtype").get<std::string>();
-    const auto row = std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& d) { return d.name == wanted; });
-    if (row == kDtypes.end()) fail(path, cat("tensor ", quote(name), " has the unknown type ", quote(wanted)));
+    const auto row =
+        std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& d) { return d.name == wanted; });
+    if (row == kDtypes.end())
+      fail(path, cat("tensor ", quote(name), " has the unknown type ", quote(wanted)));
     entry.dtype = row->dtype;
     entry.shape = json.at("shape").get<std::vector<int64_t>>();
     entry.begin = json.at("data_offsets").at(0).get<int64_t>();
@@ -93,11 +97,12 @@ Entry parse_entry(const fs::path& path, const std::string& name, const Json& jso
   }
   int64_t bytes = element_count(entry.shape);
   const auto item_bytes = static_cast<int64_t>(c10::elementSize(entry.dtype));
-  const bool possible = bytes >= 0 && entry.shape.size() <= 64 && !__builtin_mul_overflow(bytes, item_bytes, &bytes);
+  const bool possible =
+      bytes >= 0 && entry.shape.size() <= 64 && !__builtin_mul_overflow(bytes, item_bytes, &bytes);
   const bool inside = entry.begin >= 0 && entry.begin <= entry.end && entry.end <= data_bytes;
   if (!possible || !inside || entry.end - entry.begin != bytes) {
-    fail(path, cat("tensor ", quote(name), " claims bytes ", entry.begin, " to ", entry.end, " of ", data_bytes,
-                   ", which is not its shape and type"));
+    fail(path, cat("tensor ", quote(name), " claims bytes ", entry.begin, " to ", entry.end, " of ",
+                   data_bytes, ", which is not its shape and type"));
   }
   return entry;
 }
@@ -109,7 +114,8 @@ std::vector<Entry> parse_header(const fs::path& path, const std::string& text, i
   for (const auto& [name, json] : header.items()) {
     if (name != "__metadata__") entries.push_back(parse_entry(path, name, json, data_bytes));
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
   int64_t covered = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != covered) fail(path, cat("tensor ", quote(entry.name), " leaves a gap or overlaps"));

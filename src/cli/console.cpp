@@ -16,7 +16,9 @@ std::string figures_text(const std::map<std::string, double>& figures) {
   return join(parts, " · ");
 }
 
-std::string rule(const std::string& title) { return title + " " + std::string(60 - title.size(), '-') + "\n"; }
+std::string rule(const std::string& title) {
+  return title + " " + std::string(60 - title.size(), '-') + "\n";
+}
 
 std::string probe_table(const BatchPlan& plan) {
   TextTable table({"micro-batch", "peak", "fill", "samples/s", "seconds", "outcome"});
@@ -24,7 +26,8 @@ std::string probe_table(const BatchPlan& plan) {
     const bool ran = probe.peak_bytes > 0;
     table.add_row({std::to_string(probe.micro_batch), ran ? format_bytes(probe.peak_bytes) : "-",
                    ran ? format_percent(probe.fill) : "-", ran ? format_rate(probe.samples_per_second) : "-",
-                   fixed(probe.seconds, 2), to_string(probe.outcome) + (probe.confirmed ? ", confirmed" : "")});
+                   fixed(probe.seconds, 2),
+                   to_string(probe.outcome) + (probe.confirmed ? ", confirmed" : "")});
   }
   return table.text();
 }
@@ -34,15 +37,18 @@ std::string probe_table(const BatchPlan& plan) {
 std::string plan_text(const BatchPlan& plan) {
   TextTable table({});
   table.add_row({"device", cat(plan.device, " (", plan.device_name, "), ", to_string(plan.precision))});
-  table.add_row({"budget", cat(format_bytes(plan.budget_bytes), " (", plan.budget_source, "), band ",
-                               format_percent(plan.target_low, 0), " to ", format_percent(plan.target_high, 0))});
-  table.add_row({"capacity", cat(plan.search.micro_batch, " samples: ", format_bytes(plan.search.peak_bytes), ", ",
-                                 format_percent(plan.search.fill), " of the budget; ", reason_in_words(plan))});
-  table.add_row({"executed", cat(plan.window, " × ", plan.micro_batch, " samples: ", format_percent(plan.fill),
-                                 " of the budget", plan.confirmed ? ", confirmed" : "")});
+  table.add_row(
+      {"budget", cat(format_bytes(plan.budget_bytes), " (", plan.budget_source, "), band ",
+                     format_percent(plan.target_low, 0), " to ", format_percent(plan.target_high, 0))});
+  table.add_row(
+      {"capacity", cat(plan.search.micro_batch, " samples: ", format_bytes(plan.search.peak_bytes), ", ",
+                       format_percent(plan.search.fill), " of the budget; ", reason_in_words(plan))});
+  table.add_row(
+      {"executed", cat(plan.window, " × ", plan.micro_batch, " samples: ", format_percent(plan.fill),
+                       " of the budget", plan.confirmed ? ", confirmed" : "")});
   table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
-  table.add_row({"learning rate", cat(shortest(plan.lr.base), " → ", shortest(plan.lr.scaled), " (", plan.lr.rule,
-                                      " rule, reference ", plan.lr.reference_batch, ")")});
+  table.add_row({"learning rate", cat(shortest(plan.lr.base), " → ", shortest(plan.lr.scaled), " (",
+                                      plan.lr.rule, " rule, reference ", plan.lr.reference_batch, ")")});
   table.add_row({"search", cat(plan.search.probes.size(), " trials, ", format_count(plan.search.samples),
                                " samples, ", format_seconds(plan.search.seconds))});
   return table.text();
@@ -57,7 +63,9 @@ Console::Console(Detail detail, log::Level log_level) : detail_(detail), progres
       detail == Detail::kAll ? log_level : log::Level::kWarning);
 }
 
-Console::~Console() { log::set_sink(log::terminal_sink(), log::Level::kWarning); }
+Console::~Console() {
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+}
 
 void Console::print(const std::string& text) {
   progress_.clear();
@@ -66,7 +74,8 @@ void Console::print(const std::string& text) {
 }
 
 void Console::on_search_start(const Recipe& recipe) {
-  if (detail_ == Detail::kAll && !recipe.execution.micro_batch) log::info("plan", "searching the micro-batch");
+  if (detail_ == Detail::kAll && !recipe.execution.micro_batch)
+    log::info("plan", "searching the micro-batch");
 }
 
 void Console::on_start(const BatchPlan& plan, const std::vector<std::vector<std::string>>& rows) {
@@ -82,8 +91,9 @@ void Console::on_update(const UpdateRecord& r, int64_t total_updates) {
   if (!progress_.due()) return;
   std::string line = cat("update ", r.update);
   if (total_updates > 0) line += cat("/", total_updates);
-  line += cat(" · epoch ", fixed(r.epoch, 2), " · loss ", fixed(r.loss, 4), " · lr ", shortest(std::round(r.lr * 1e8) / 1e8),
-              " · ", format_rate(r.samples_per_second), " samples/s · ", format_bytes(r.peak_bytes));
+  line += cat(" · epoch ", fixed(r.epoch, 2), " · loss ", fixed(r.loss, 4), " · lr ",
+              shortest(std::round(r.lr * 1e8) / 1e8), " · ", format_rate(r.samples_per_second),
+              " samples/s · ", format_bytes(r.peak_bytes));
   const int64_t done = r.update - first_update_;
   if (total_updates > 0 && done > 0) {
     const double each = (steady_seconds() - first_update_seconds_) / static_cast<double>(done);
@@ -120,11 +130,13 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
   table.add_row({"trained", cat(format_count(s.updates), " updates, ", fixed(s.epochs, 2), " epochs, ",
                                 format_count(s.samples), " samples in ", format_seconds(s.seconds))});
   if (!s.final.empty()) table.add_row({"final", figures_text(s.final)});
-  if (!s.best.empty()) table.add_row({"best", cat(figures_text(s.best), " at update ", fixed(s.best.at("update"), 0))});
+  if (!s.best.empty())
+    table.add_row({"best", cat(figures_text(s.best), " at update ", fixed(s.best.at("update"), 0))});
   table.add_row({"speed", cat(format_rate(s.samples_per_second), " samples/s, ",
                               format_percent(s.data_wait_fraction), " waiting for data")});
   table.add_row({"peak memory", cat(format_bytes(s.peak_bytes), " of ", format_bytes(plan.budget_bytes), " (",
-                                    format_percent(static_cast<double>(s.peak_bytes) / static_cast<double>(plan.budget_bytes)),
+                                    format_percent(static_cast<double>(s.peak_bytes) /
+                                                   static_cast<double>(plan.budget_bytes)),
                                     "), reserved plus outside the allocator")});
   if (s.skipped_updates > 0) table.add_row({"skipped", cat(s.skipped_updates, " updates were not finite")});
   if (!s.folder.empty()) table.add_row({"folder", s.folder});

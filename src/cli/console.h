@@ -27,7 +27,8 @@ class Console final : public RunObserver {
   void on_evaluation_progress(int64_t samples, int64_t total) override;
   void on_evaluation(const EvaluationRecord& record) override;
   void on_event(const EventRecord& record) override;
-  void on_finish(const Summary& summary, const BatchPlan& plan, const std::vector<std::string>& advice) override;
+  void on_finish(const Summary& summary, const BatchPlan& plan,
+                 const std::vector<std::string>& advice) override;
 
  private:
   void print(const std::string& text);

@@ -22,12 +22,16 @@ Console::Detail detail_of(const Options& options) {
 }
 
 TrainerOptions trainer_options(const Options& options, RunObserver& observer) {
-  return {.output = options.output, .resume = options.resume, .allow_change = options.allow_change,
-          .fresh_plan = options.fresh_plan, .observer = &observer};
+  return {.output = options.output,
+          .resume = options.resume,
+          .allow_change = options.allow_change,
+          .fresh_plan = options.fresh_plan,
+          .observer = &observer};
 }
 
 ExitCode train(const Options& options, Console& console) {
-  Trainer trainer = Trainer::from_recipe(load_recipe(options.config, options.overrides), trainer_options(options, console));
+  Trainer trainer =
+      Trainer::from_recipe(load_recipe(options.config, options.overrides), trainer_options(options, console));
   const Summary summary = trainer.fit();
   if (options.json) std::printf("%s\n", summary_to_json(summary).dump(2).c_str());
   return static_cast<ExitCode>(summary.exit_code);
@@ -44,8 +48,10 @@ ExitCode plan(const Options& options, Console& console) {
 
 ExitCode run(const Options& options) {
   if (options.command == Command::kHelp) return std::fputs(options.help.c_str(), stdout), ExitCode::kDone;
-  if (options.command == Command::kConfig) return std::fputs(write_reference(catalog()).c_str(), stdout), ExitCode::kDone;
-  if (options.command == Command::kSchema) return std::fputs(write_schema(catalog()).c_str(), stdout), ExitCode::kDone;
+  if (options.command == Command::kConfig)
+    return std::fputs(write_reference(catalog()).c_str(), stdout), ExitCode::kDone;
+  if (options.command == Command::kSchema)
+    return std::fputs(write_schema(catalog()).c_str(), stdout), ExitCode::kDone;
   install_signal_handlers();
   Console console(detail_of(options), options.verbose ? log::Level::kDebug : log::Level::kInfo);
   return options.command == Command::kPlan ? plan(options, console) : train(options, console);
@@ -66,6 +72,7 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     return fail(error.code(), error.what());
   } catch (const std::exception& error) {
-    return fail(ExitCode::kInternal, cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"));
+    return fail(ExitCode::kInternal,
+                cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"));
   }
 }

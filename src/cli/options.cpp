@@ -51,7 +51,8 @@ Options parse_options(int argc, const char* const* argv) {
   app.require_subcommand(0, 1);
   add_recipe_options(app, options);
   add_output_options(app, options);
-  app.add_option("-o,--output", options.output, "Run folder; default: runs/<name>-<n>, the first free n")->type_name("DIR");
+  app.add_option("-o,--output", options.output, "Run folder; default: runs/<name>-<n>, the first free n")
+      ->type_name("DIR");
   app.add_flag("--resume", options.resume, "Go on from the newest checkpoint in --output");
   app.add_flag("--allow-change", options.allow_change, "Resume although the recipe changes what is learned");
 
@@ -80,7 +81,8 @@ Options parse_options(int argc, const char* const* argv) {
   if (schema->parsed()) options.command = Command::kSchema;
   const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan;
   if (needs_recipe && options.config.empty()) {
-    throw Error(ExitCode::kUsage, "command line", "names no recipe", "autotrain --config recipes/fashion_mnist_cnn.yaml");
+    throw Error(ExitCode::kUsage, "command line", "names no recipe",
+                "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
   return options;
 }

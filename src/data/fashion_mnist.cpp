@@ -62,17 +62,16 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
 }  // namespace
 
 DatasetRow fashion_mnist_row() {
-  return {{"fashion_mnist",
-           "28 × 28 grey images in 10 classes from MNIST's IDX files: Fashion-MNIST, or any set in that format.",
-           {{.name = "split", .kind = KeyKind::kWord, .fallback = std::string("train"),
-             .sentence = "60,000 training or 10,000 test images.", .words = {"train", "test"}},
-            {.name = "root", .kind = KeyKind::kText, .fallback = std::string(kDebianFolder),
-             .sentence = "Folder of the four files, gzipped or not."},
-            {.name = "normalize", .kind = KeyKind::kBool, .fallback = true,
-             .sentence = "Shift and scale to mean 0 and deviation 1 over Fashion-MNIST; false: pixels in [0, 1]."},
-            {.name = "limit", .kind = KeyKind::kInteger, .fallback = {},
-             .sentence = "Use only the first so many images; null: all.", .unit = "samples", .least = 1}}},
-          make};
+  return {
+      {"fashion_mnist",
+       "28 × 28 grey images in 10 classes from MNIST's IDX files: Fashion-MNIST, or any set in that format.",
+       {word_key("split", "60,000 training or 10,000 test images.", {"train", "test"}, "train"),
+        text_key("root", "Folder of the four files, gzipped or not.", kDebianFolder),
+        bool_key("normalize",
+                 "Shift and scale to mean 0 and deviation 1 over Fashion-MNIST; false: pixels in [0, 1].",
+                 true),
+        integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
+      make};
 }
 
 }  // namespace autotrain

@@ -63,20 +63,24 @@ class ByteReader {
 uint32_t read_word(ByteReader& reader, const fs::path& path, const char* what) {
   std::array<uint8_t, 4> bytes{};
   const int64_t at = reader.offset();
-  if (reader.read(bytes.data(), 4) != 4) fail(path, at, cat("the file ends inside its header, at the ", what));
+  if (reader.read(bytes.data(), 4) != 4)
+    fail(path, at, cat("the file ends inside its header, at the ", what));
   return static_cast<uint32_t>(bytes[0]) << 24 | static_cast<uint32_t>(bytes[1]) << 16 |
          static_cast<uint32_t>(bytes[2]) << 8 | bytes[3];
 }
 
 // "images of 28 × 28": what the header of so many dimensions is about.
-const char* subject(size_t dimensions) { return dimensions == 3 ? "images" : "labels"; }
+const char* subject(size_t dimensions) {
+  return dimensions == 3 ? "images" : "labels";
+}
 
 std::vector<int64_t> read_shape(ByteReader& reader, const fs::path& path, size_t dimensions) {
   const uint32_t magic = read_word(reader, path, "magic number");
   const uint32_t expected = kUnsignedByte << 8 | static_cast<uint32_t>(dimensions);
   if (magic != expected) {
-    fail(path, 0, cat("the magic number is ", magic, "; ", subject(dimensions), " have ", expected,
-                      " (unsigned bytes in ", dimensions, " dimension(s))"));
+    fail(path, 0,
+         cat("the magic number is ", magic, "; ", subject(dimensions), " have ", expected,
+             " (unsigned bytes in ", dimensions, " dimension(s))"));
   }
   std::vector<int64_t> shape;
   for (size_t i = 0; i < dimensions; ++i) {
@@ -107,9 +111,10 @@ void check_room(const ByteReader& reader, const fs::path& path, const std::vecto
   const int64_t most = reader.gzipped() ? file_bytes * kLargestDeflateRatio : file_bytes - reader.offset();
   const int64_t promised = content_bytes(shape);
   if (promised >= 0 && promised <= most) return;
-  fail(path, 4, cat("the header promises ", shape_text(shape), " bytes",
-                    promised < 0 ? "" : cat(" (", format_bytes(promised), ")"),
-                    "; a file of ", format_bytes(file_bytes), " cannot hold that"));
+  fail(path, 4,
+       cat("the header promises ", shape_text(shape), " bytes",
+           promised < 0 ? "" : cat(" (", format_bytes(promised), ")"), "; a file of ",
+           format_bytes(file_bytes), " cannot hold that"));
 }
 
 // The content of a gzipped file is counted before it is stored: its header may promise anything.
@@ -149,13 +154,15 @@ torch::Tensor read_idx(const fs::path& path, size_t dimensions) {
   torch::Tensor content = torch::empty(shape, torch::kUInt8);
   const int64_t got = reader.read(content.mutable_data_ptr(), bytes);
   if (got != bytes) {
-    fail(path, reader.offset(), cat("the file ends after ", got, " of the ", bytes, " bytes of ",
-                                    shape_text(shape), " that its header promises"));
+    fail(path, reader.offset(),
+         cat("the file ends after ", got, " of the ", bytes, " bytes of ", shape_text(shape),
+             " that its header promises"));
   }
   char extra = 0;
   if (reader.read(&extra, 1) != 0) {
-    fail(path, whole, cat("the file goes on after the ", bytes, " bytes of ", shape_text(shape),
-                          " that its header promises"));
+    fail(path, whole,
+         cat("the file goes on after the ", bytes, " bytes of ", shape_text(shape),
+             " that its header promises"));
   }
   return content;
 }

@@ -32,7 +32,9 @@ ImageDataset::ImageDataset(Content content, AugmentRecipe augment)
   }
 }
 
-int64_t ImageDataset::size() const { return content_.images.size(0); }
+int64_t ImageDataset::size() const {
+  return content_.images.size(0);
+}
 
 DatasetInfo ImageDataset::info() const {
   return {.kind = DatasetInfo::Kind::kImages,

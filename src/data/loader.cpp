@@ -52,9 +52,7 @@ void Loader::work() {
   for (bool more = true; more;) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] {
-        return stop_ || static_cast<int64_t>(ready_.size()) < options_.prefetch;
-      });
+      changed_.wait(lock, [&] { return stop_ || static_cast<int64_t>(ready_.size()) < options_.prefetch; });
       if (stop_) return;
     }
     Loaded loaded = load_next();
@@ -90,7 +88,8 @@ std::optional<Batch> Loader::next() {
 void Loader::wait_until_full() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] {
-    return static_cast<int64_t>(ready_.size()) >= options_.prefetch || (!ready_.empty() && !ready_.back().batch);
+    return static_cast<int64_t>(ready_.size()) >= options_.prefetch ||
+           (!ready_.empty() && !ready_.back().batch);
   });
 }
 
@@ -110,8 +109,8 @@ Batch Loader::load(const Piece& piece) const {
   const Stream::Draw drawn = stream_.draw(piece);
   Batch batch = dataset_.get(drawn.indices, SampleRandom(stream_.seed(), drawn.indices, drawn.epochs));
   if (!options_.pin) return batch;
-  return {batch.inputs.pin_memory(),
-          batch.targets.defined() ? batch.targets.pin_memory() : batch.targets, batch.samples};
+  return {batch.inputs.pin_memory(), batch.targets.defined() ? batch.targets.pin_memory() : batch.targets,
+          batch.samples};
 }
 
 }  // namespace autotrain

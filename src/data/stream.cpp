@@ -7,8 +7,7 @@
 
 namespace autotrain {
 
-Stream::Stream(uint64_t seed, int64_t size, bool shuffle)
-    : seed_(seed), size_(size), shuffle_(shuffle) {}
+Stream::Stream(uint64_t seed, int64_t size, bool shuffle) : seed_(seed), size_(size), shuffle_(shuffle) {}
 
 Stream::Draw Stream::draw(const Piece& piece) const {
   Draw drawn;
@@ -18,8 +17,7 @@ Stream::Draw Stream::draw(const Piece& piece) const {
   for (int64_t position = piece.position; position < end;) {
     const int64_t epoch = position / size_;
     const int64_t epoch_end = std::min(end, (epoch + 1) * size_);
-    const Permutation permutation(
-        derive_key(seed_, static_cast<uint64_t>(RandomUse::kOrder), epoch), size_);
+    const Permutation permutation(derive_key(seed_, static_cast<uint64_t>(RandomUse::kOrder), epoch), size_);
     for (; position < epoch_end; ++position) {
       const int64_t at = position - epoch * size_;
       drawn.indices.push_back(shuffle_ ? permutation(at) : at);
@@ -29,7 +27,9 @@ Stream::Draw Stream::draw(const Piece& piece) const {
   return drawn;
 }
 
-int64_t WindowCut::pieces() const { return ceil_div(window_samples, micro_batch); }
+int64_t WindowCut::pieces() const {
+  return ceil_div(window_samples, micro_batch);
+}
 
 std::vector<Piece> WindowCut::cut(int64_t position) const {
   std::vector<Piece> pieces;

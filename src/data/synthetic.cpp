@@ -102,15 +102,18 @@ class TokenWalk final : public Dataset {
   }
 
   DatasetInfo info() const override {
-    return {.kind = DatasetInfo::Kind::kTokens, .input_shape = options_.shape,
-            .classes = options_.classes, .vocabulary = options_.classes};
+    return {.kind = DatasetInfo::Kind::kTokens,
+            .input_shape = options_.shape,
+            .classes = options_.classes,
+            .vocabulary = options_.classes};
   }
 
  private:
   int64_t successor(int64_t token, Random& random) const {
     if (random.uniform() < options_.noise) return random.below(options_.classes);
     const uint64_t branch = random.next() & 3;
-    const uint64_t key = derive_key(options_.seed, static_cast<uint64_t>(RandomUse::kSynthetic), 2, token, branch);
+    const uint64_t key =
+        derive_key(options_.seed, static_cast<uint64_t>(RandomUse::kSynthetic), 2, token, branch);
     return Random(key).below(options_.classes);
   }
 
@@ -125,9 +128,12 @@ std::vector<int64_t> default_shape(const std::string& kind) {
 std::unique_ptr<Dataset> make(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const std::string kind = p.text("kind");
-  Options options{.seed = static_cast<uint64_t>(p.integer("seed")), .samples = p.integer("samples"),
-                  .first = p.integer("first"), .shape = p.integers("shape"),
-                  .classes = p.integer("classes"), .noise = p.real("noise")};
+  Options options{.seed = static_cast<uint64_t>(p.integer("seed")),
+                  .samples = p.integer("samples"),
+                  .first = p.integer("first"),
+                  .shape = p.integers("shape"),
+                  .classes = p.integer("classes"),
+                  .noise = p.real("noise")};
   if (options.shape.empty()) options.shape = default_shape(kind);
   const size_t dimensions = kind == "images" ? 3 : 1;
   if (options.shape.size() != dimensions || volume(options.shape) > (int64_t{1} << 32)) {
@@ -143,26 +149,24 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
 }  // namespace
 
 DatasetRow synthetic_row() {
-  return {{"synthetic",
-           "Samples made on demand that a model can learn: classes are points with noise around them, tokens "
-           "are a random walk.",
-           {{.name = "kind", .kind = KeyKind::kWord, .fallback = std::string("images"),
-             .sentence = "What a sample is.", .words = {"images", "vectors", "tokens"}},
-            {.name = "shape", .kind = KeyKind::kIntegerList, .fallback = std::vector<int64_t>{},
-             .sentence = "[channels, height, width], [features] or [context]; empty: [1, 28, 28], [64] or [128].",
-             .least = 1, .most = 1 << 20},
-            {.name = "classes", .kind = KeyKind::kInteger, .fallback = int64_t{10},
-             .sentence = "Classes, or distinct tokens.", .least = 2, .most = 1 << 24},
-            {.name = "samples", .kind = KeyKind::kInteger, .fallback = int64_t{4096},
-             .sentence = "Samples in an epoch.", .unit = "samples", .least = 1, .most = 0x1p53},
-            {.name = "first", .kind = KeyKind::kInteger, .fallback = int64_t{0},
-             .sentence = "Index of the first sample: another range holds other samples of the same classes.",
-             .least = 0, .most = 0x1p53},
-            {.name = "noise", .kind = KeyKind::kReal, .fallback = 0.5,
-             .sentence = "Deviation of the noise, or the share of random tokens.", .least = 0, .most = 100},
-            {.name = "seed", .kind = KeyKind::kInteger, .fallback = int64_t{0},
-             .sentence = "Makes the samples; not the recipe's seed.", .least = 0, .most = 0x1p53}}},
-          make};
+  return {
+      {"synthetic",
+       "Samples made on demand that a model can learn: classes are points with noise around them, tokens are "
+       "a "
+       "random walk.",
+       {word_key("kind", "What a sample is.", {"images", "vectors", "tokens"}, "images"),
+        list_key(KeyKind::kIntegerList, "shape",
+                 "[channels, height, width], [features] or [context]; empty: [1, 28, 28], [64] or [128].",
+                 std::vector<int64_t>{})
+            .from(1, 1 << 20),
+        integer_key("classes", "Classes, or distinct tokens.", 10).from(2, 1 << 24),
+        integer_key("samples", "Samples in an epoch.", 4096).from(1).in("samples"),
+        integer_key("first",
+                    "Index of the first sample: another range holds other samples of the same classes.", 0)
+            .from(0),
+        real_key("noise", "Deviation of the noise, or the share of random tokens.", 0.5).from(0, 100),
+        integer_key("seed", "Makes the samples; not the recipe's seed.", 0).from(0)}},
+      make};
 }
 
 }  // namespace autotrain

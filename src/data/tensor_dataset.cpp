@@ -17,7 +17,9 @@ TensorDataset::TensorDataset(torch::Tensor inputs, torch::Tensor targets)
               cat(inputs_.size(0), " inputs but ", targets_.size(0), " targets"));
 }
 
-int64_t TensorDataset::size() const { return inputs_.size(0); }
+int64_t TensorDataset::size() const {
+  return inputs_.size(0);
+}
 
 Batch TensorDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const {
   return {gather_rows(inputs_, indices),

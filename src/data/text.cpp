@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t kBytes = 256;  // the vocabulary of a byte-level model
+constexpr int64_t kBytes = 256;     // the vocabulary of a byte-level model
 constexpr size_t kMostFiles = 512;  // each stays open; the usual limit is 1024
 
 std::vector<fs::path> expand_pattern(const std::string& pattern) {
@@ -53,7 +53,8 @@ class Corpus {
   // [offset, offset + count) of the corpus, which may span files.
   void read(int64_t offset, uint8_t* out, int64_t count) const {
     auto file = std::upper_bound(files_.begin(), files_.end(), offset,
-                                 [](int64_t at, const File& f) { return at < f.start; }) - 1;
+                                 [](int64_t at, const File& f) { return at < f.start; }) -
+                1;
     for (; count > 0; ++file) {
       const int64_t take = std::min(count, file->start + file->bytes - offset);
       read_file(*file, offset - file->start, out, take);
@@ -130,8 +131,10 @@ class TextDataset final : public Dataset {
   }
 
   DatasetInfo info() const override {
-    return {.kind = DatasetInfo::Kind::kTokens, .input_shape = {windows_.context},
-            .classes = kBytes, .vocabulary = kBytes};
+    return {.kind = DatasetInfo::Kind::kTokens,
+            .input_shape = {windows_.context},
+            .classes = kBytes,
+            .vocabulary = kBytes};
   }
 
  private:
@@ -163,9 +166,11 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
   for (const std::string& pattern : p.texts("files")) {
     for (fs::path& file : expand_pattern(pattern)) files.push_back(std::move(file));
   }
-  if (files.empty()) throw Error(ExitCode::kBadRecipe, "text: files", "names no file", "list files or patterns");
+  if (files.empty())
+    throw Error(ExitCode::kBadRecipe, "text: files", "names no file", "list files or patterns");
   if (files.size() > kMostFiles) {
-    throw Error(ExitCode::kBadData, "text: files", cat(files.size(), " files; at most ", kMostFiles, " at once"),
+    throw Error(ExitCode::kBadData, "text: files",
+                cat(files.size(), " files; at most ", kMostFiles, " at once"),
                 "join them into fewer files with cat");
   }
   auto corpus = std::make_shared<const Corpus>(files);
@@ -177,20 +182,20 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
 
 DatasetRow text_row() {
   return {{"text",
-           "Byte-level language modelling over files: a sample is a window of bytes, its target the same window "
-           "one byte later.",
-           {{.name = "files", .kind = KeyKind::kTextList, .fallback = std::vector<std::string>{},
-             .sentence = "Files and patterns, read end to end in this order; matches of a pattern are sorted."},
-            {.name = "context", .kind = KeyKind::kInteger, .fallback = int64_t{128},
-             .sentence = "Bytes in a window.", .unit = "bytes", .least = 1, .most = 1 << 20},
-            {.name = "stride", .kind = KeyKind::kInteger, .fallback = {},
-             .sentence = "From one window's start to the next; null: context.", .unit = "bytes", .least = 1,
-             .most = 1 << 30},
-            {.name = "split", .kind = KeyKind::kWord, .fallback = std::string("all"),
-             .sentence = "Which part of the text.", .words = {"all", "train", "validation"}},
-            {.name = "validation_share", .kind = KeyKind::kReal, .fallback = 0.1,
-             .sentence = "The part at the end that split: validation reads and split: train leaves out.",
-             .least = 0, .most = 0.9}}},
+           "Byte-level language modelling over files: a sample is a window of bytes, its target the same "
+           "window one "
+           "byte later.",
+           {list_key(KeyKind::kTextList, "files",
+                     "Files and patterns, read end to end in this order; matches of a pattern are sorted.",
+                     std::vector<std::string>{}),
+            integer_key("context", "Bytes in a window.", 128).from(1, 1 << 20).in("bytes"),
+            integer_key("stride", "From one window's start to the next; null: context.")
+                .from(1, 1 << 30)
+                .in("bytes"),
+            word_key("split", "Which part of the text.", {"all", "train", "validation"}, "all"),
+            real_key("validation_share",
+                     "The part at the end that split: validation reads and split: train leaves out.", 0.1)
+                .from(0, 0.9)}},
           make};
 }
 

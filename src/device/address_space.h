@@ -5,14 +5,14 @@
 
 namespace autotrain {
 
-/// A reserved range of addresses, committed (given memory) granule by granule.
+/// A reserved range of addresses, committed (given memory) piece by piece.
 ///
 /// The range costs no memory until it is committed; committed memory is touched at once, so that
 /// what is counted is what is resident. Not thread-safe.
 class AddressSpace {
  public:
-  /// Memory is committed and given back in whole granules: the size of a transparent huge page.
-  static constexpr int64_t kGranule = int64_t{2} << 20;
+  static constexpr int64_t kGranule = int64_t{2} << 20;  ///< a transparent huge page
+  static constexpr int64_t kPage = 4096;                 ///< smallest piece
 
   /// Reserves `bytes` of addresses, a multiple of the granule. Where a limit on addresses
   /// (`ulimit -v`) refuses, takes the largest halving of it that is granted, possibly none.
@@ -24,7 +24,7 @@ class AddressSpace {
   std::byte* base() const { return base_; }
   int64_t size() const { return size_; }
 
-  /// Gives memory to [offset, offset + bytes), both multiples of the granule. False when the
+  /// Gives memory to [offset, offset + bytes), both multiples of the page. False when the
   /// system refuses; then nothing is committed.
   bool commit(int64_t offset, int64_t bytes);
 

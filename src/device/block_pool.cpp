@@ -7,8 +7,8 @@
 
 namespace autotrain {
 
-BlockPool::BlockPool(int64_t size, int64_t granule, int64_t alignment, Pages pages)
-    : granule_(granule), alignment_(alignment), pages_(std::move(pages)), first_(new Block) {
+BlockPool::BlockPool(int64_t size, Units units, Pages pages)
+    : units_(units), pages_(std::move(pages)), first_(new Block) {
   first_->size = size;
   insert(first_);
 }
@@ -25,13 +25,17 @@ BlockPool::BlockSet& BlockPool::set_of(const Block& block) {
   return block.state == State::kFree ? free_ : uncommitted_;
 }
 
-void BlockPool::insert(Block* block) { set_of(*block).insert(block); }
+void BlockPool::insert(Block* block) {
+  set_of(*block).insert(block);
+}
 
-void BlockPool::remove(Block* block) { set_of(*block).erase(block); }
+void BlockPool::remove(Block* block) {
+  set_of(*block).erase(block);
+}
 
 BlockPool::Block* BlockPool::allocate(int64_t bytes) {
   Block wanted;
-  wanted.size = round_up(bytes, alignment_);
+  wanted.size = round_up(bytes, units_.alignment);
   wanted.offset = -1;
   const auto fit = free_.lower_bound(&wanted);
   if (fit == free_.end()) return nullptr;
@@ -91,14 +95,14 @@ BlockPool::Block* BlockPool::join_neighbours(Block* block) {
 // Committing the start of an uncommitted block extends the free block before it, if there is one;
 // committing all of it joins the one after it too. The cheapest of these ways.
 BlockPool::Growth BlockPool::best_growth(int64_t bytes) const {
-  bytes = round_up(bytes, alignment_);
+  bytes = round_up(bytes, units_.alignment);
   Growth best;
   for (Block* const hole : uncommitted_) {
     const auto free_size = [](const Block* b) {
       return b != nullptr && b->state == State::kFree ? b->size : 0;
     };
-    const int64_t missing = std::max<int64_t>(bytes - free_size(hole->before), granule_);
-    int64_t commit = round_up(missing, granule_);
+    const int64_t missing = std::max<int64_t>(bytes - free_size(hole->before), units_.page);
+    int64_t commit = round_up(missing, units_.page);
     if (commit > hole->size) {
       if (missing > hole->size + free_size(hole->after)) continue;
       commit = hole->size;
@@ -110,15 +114,21 @@ BlockPool::Growth BlockPool::best_growth(int64_t bytes) const {
   return best;
 }
 
-int64_t BlockPool::growth_needed(int64_t bytes) const { return best_growth(bytes).commit_bytes; }
+int64_t BlockPool::growth_needed(int64_t bytes) const {
+  return best_growth(bytes).commit_bytes;
+}
 
-bool BlockPool::grow(int64_t bytes) {
+bool BlockPool::grow(int64_t bytes, int64_t spare_bytes) {
   const Growth growth = best_growth(bytes);
   if (growth.block == nullptr) return false;
-  if (!pages_.commit(growth.block->offset, growth.commit_bytes)) return false;
-  committed_bytes_ += growth.commit_bytes;
+  const int64_t end = growth.block->offset + growth.commit_bytes;
+  const int64_t rest = growth.block->size - growth.commit_bytes;
+  const int64_t to_granule = std::min(round_up(end, units_.granule) - end, rest);
+  const int64_t commit = growth.commit_bytes + (to_granule <= spare_bytes ? to_granule : 0);
+  if (!pages_.commit(growth.block->offset, commit)) return false;
+  committed_bytes_ += commit;
   remove(growth.block);
-  if (Block* const rest = cut(growth.block, growth.commit_bytes)) insert(rest);
+  if (Block* const hole = cut(growth.block, commit)) insert(hole);
   growth.block->state = State::kFree;
   insert(join_neighbours(growth.block));
   return true;
@@ -136,19 +146,20 @@ int64_t BlockPool::trim(int64_t bytes, int64_t spared_for) {
   std::vector<Block*> candidates(free_.rbegin(), free_.rend());  // largest first: fewest calls
   int64_t given_back = 0;
   for (Block* const block : candidates) {
-    if (given_back >= bytes || block->size < granule_) break;
+    if (given_back >= bytes || block->size < units_.page) break;
     if (block == spared_before || block == spared_after) continue;
     given_back += decommit_inside(block, bytes - given_back);
   }
   return given_back;
 }
 
-// Decommits whole granules from the end of a free block, about `at_least` bytes of them.
+// Decommits whole pages from the end of a free block: `at_least` bytes, or all there are.
 int64_t BlockPool::decommit_inside(Block* block, int64_t at_least) {
-  const int64_t first = round_up(block->offset, granule_);
-  const int64_t end = (block->offset + block->size) / granule_ * granule_;
+  const int64_t first = round_up(block->offset, units_.page);
+  const int64_t end = (block->offset + block->size) / units_.page * units_.page;
   if (end <= first) return 0;
-  const int64_t start = std::max(first, end - round_up(at_least, granule_));
+  const int64_t wanted = at_least < end - first ? round_up(at_least, units_.page) : end - first;
+  const int64_t start = end - wanted;
   pages_.decommit(start, end - start);
   committed_bytes_ -= end - start;
 

@@ -11,7 +11,8 @@
 namespace autotrain {
 
 /// Cuts a range of offsets into blocks: best fit, split on allocation, joined on release, memory
-/// committed in granules only when no free block is large enough.
+/// committed only when no free block is large enough. Memory is taken in granules where there is room
+/// (huge pages), and given back page by page.
 ///
 /// Pure bookkeeping: memory itself is behind `Pages`. Not thread-safe.
 class BlockPool {
@@ -33,9 +34,14 @@ class BlockPool {
     std::function<void(int64_t offset, int64_t bytes)> decommit;
   };
 
-  /// @param size, granule in bytes; `size` a multiple of `granule`, `granule` of `alignment`.
-  /// @param alignment every block's offset and size is a multiple of it.
-  BlockPool(int64_t size, int64_t granule, int64_t alignment, Pages pages);
+  struct Units {
+    int64_t granule = 0;    ///< committed at once where possible
+    int64_t page = 0;       ///< smallest piece that is committed or given back; divides the granule
+    int64_t alignment = 0;  ///< of every block's offset and size; divides the page
+  };
+
+  /// @param size in bytes, a multiple of the granule.
+  BlockPool(int64_t size, Units units, Pages pages);
   ~BlockPool();
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
@@ -43,16 +49,16 @@ class BlockPool {
   /// A used block of at least `bytes` out of committed memory; null when none is large enough.
   Block* allocate(int64_t bytes);
 
-  /// Bytes that `grow(bytes)` would commit; -1 when the range has no room for such a block.
+  /// The least that `grow(bytes)` would commit; -1 when the range has no room for such a block.
   int64_t growth_needed(int64_t bytes) const;
 
-  /// Commits what is missing for one block of `bytes`. False when the range is full or the memory
-  /// below refused.
-  bool grow(int64_t bytes);
+  /// Commits what is missing for one block of `bytes`, and up to `spare_bytes` more to complete a
+  /// granule. False when the range is full or the memory below refused.
+  bool grow(int64_t bytes, int64_t spare_bytes);
 
   void release(Block* block);
 
-  /// Gives back at least `bytes` of free committed memory in whole granules, if there is so much.
+  /// Gives back at least `bytes` of free committed memory in whole pages, if there is so much.
   /// Spares the free memory that `grow(spared_for)` would build on. Returns the bytes given back.
   int64_t trim(int64_t bytes, int64_t spared_for = 0);
 
@@ -84,8 +90,7 @@ class BlockPool {
   void absorb_after(Block* block);
   int64_t decommit_inside(Block* block, int64_t at_least);
 
-  const int64_t granule_;
-  const int64_t alignment_;
+  const Units units_;
   const Pages pages_;
   int64_t committed_bytes_ = 0;
   Block* first_;

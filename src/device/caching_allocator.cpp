@@ -34,6 +34,10 @@ constexpr int64_t kLargeAlignment = 4 * kKiB;
 // 1.1 × the peak allocated.
 constexpr double kReserveFactor = 1.08;
 
+BlockPool::Units units(int64_t alignment) {
+  return {.granule = AddressSpace::kGranule, .page = AddressSpace::kPage, .alignment = alignment};
+}
+
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 int64_t default_address_bytes() {
@@ -48,9 +52,8 @@ int64_t default_address_bytes() {
 CachingAllocator::CachingAllocator(Options options)
     : medium_space_(options.address_bytes),
       large_space_(options.address_bytes),
-      medium_(medium_space_.size(), AddressSpace::kGranule, kMediumAlignment,
-              pages_of(medium_space_)),
-      large_(large_space_.size(), AddressSpace::kGranule, kLargeAlignment, pages_of(large_space_)),
+      medium_(medium_space_.size(), units(kMediumAlignment), pages_of(medium_space_)),
+      large_(large_space_.size(), units(kLargeAlignment), pages_of(large_space_)),
       limit_bytes_(kUnlimited) {}
 
 CachingAllocator& CachingAllocator::process_wide() {
@@ -75,9 +78,8 @@ c10::DataPtr CachingAllocator::allocate(size_t bytes) {
   if (block == nullptr) {
     refusal_ = describe_refusal(absurd ? kUnlimited : requested);
     C10_THROW_ERROR(OutOfMemoryError,
-                    cat("out of memory: ", format_bytes(refusal_->requested_bytes),
-                        " refused in phase ", refusal_->phase, " with ",
-                        format_bytes(refusal_->allocated_bytes), " allocated, ",
+                    cat("out of memory: ", format_bytes(refusal_->requested_bytes), " refused in phase ",
+                        refusal_->phase, " with ", format_bytes(refusal_->allocated_bytes), " allocated, ",
                         format_bytes(refusal_->reserved_bytes), " reserved, limit ",
                         format_bytes(refusal_->limit_bytes)));
   }
@@ -89,7 +91,9 @@ c10::DataPtr CachingAllocator::allocate(size_t bytes) {
   return {data, data, &free_block, cpu};
 }
 
-c10::DeleterFnPtr CachingAllocator::raw_deleter() const { return &free_block; }
+c10::DeleterFnPtr CachingAllocator::raw_deleter() const {
+  return &free_block;
+}
 
 void CachingAllocator::copy_data(void* destination, const void* source, size_t bytes) const {
   default_copy_data(destination, source, bytes);
@@ -112,30 +116,35 @@ void CachingAllocator::release(void* data) {
 
 BlockPool::Block* CachingAllocator::find_block(Pool which, int64_t bytes) {
   BlockPool& pool = this->pool(which);
+  refused_by_system_ = false;
   if (BlockPool::Block* const block = pool.allocate(bytes)) return block;
-  const int64_t growth = pool.growth_needed(bytes);
-  if (growth < 0 || !make_room(which, bytes, growth)) return nullptr;
-  if (!pool.grow(bytes)) {
+  const int64_t spare = make_room(which, bytes);
+  if (spare < 0) return nullptr;
+  if (!pool.grow(bytes, spare)) {
     // The system refused. Whatever is free here may be just what it lacks.
     trim_unlocked(kUnlimited, which, bytes);
-    if (!pool.grow(bytes)) return nullptr;
+    refused_by_system_ = !pool.grow(bytes, 0);
+    if (refused_by_system_) return nullptr;
   }
   return pool.allocate(bytes);
 }
 
-// Gives free memory back so that `growth` more bytes stay within the limit (else false) and, as far
-// as possible, within a small factor of what was ever needed at once.
-bool CachingAllocator::make_room(Pool which, int64_t bytes, int64_t growth) {
+// Gives free memory back so that growing by one block of `bytes` stays within the limit and, as far as
+// possible, within a small factor of what was ever needed at once. Returns what could be committed
+// beyond that, or -1 when the limit forbids the block.
+int64_t CachingAllocator::make_room(Pool which, int64_t bytes) {
   const int64_t most = std::max(most_allocated_ever_, allocated_bytes_ + bytes);
   const auto wanted = static_cast<int64_t>(static_cast<double>(most) * kReserveFactor);
   const int64_t ceiling = std::min(limit_bytes_, std::max(wanted, 4 * AddressSpace::kGranule));
-  const int64_t excess = reserved_unlocked() + growth - ceiling;
-  if (excess > 0) trim_unlocked(excess, which, bytes);
-  if (reserved_unlocked() + growth <= limit_bytes_) return true;
-  // What `grow` would have built on is free memory too, but may be the last there is.
-  trim_unlocked(reserved_unlocked() + growth - limit_bytes_, which, 0);
-  const int64_t growth_now = pool(which).growth_needed(bytes);
-  return growth_now >= 0 && reserved_unlocked() + growth_now <= limit_bytes_;
+  const auto after_growth = [&] {
+    const int64_t growth = pool(which).growth_needed(bytes);
+    return growth < 0 ? kUnlimited : reserved_unlocked() + growth;
+  };
+  int64_t needed = after_growth();
+  if (needed > ceiling) trim_unlocked(needed - ceiling, which, bytes), needed = after_growth();
+  // What the growth would have built on is free memory too, but may be the last there is.
+  if (needed > limit_bytes_) trim_unlocked(needed - limit_bytes_, which, 0), needed = after_growth();
+  return needed > limit_bytes_ ? -1 : std::max<int64_t>(0, ceiling - needed);
 }
 
 int64_t CachingAllocator::trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for) {
@@ -189,13 +198,14 @@ int64_t CachingAllocator::peak_reserved_bytes() const {
 
 void CachingAllocator::reset_peaks() {
   std::lock_guard lock(mutex_);
-  peak_allocated_bytes_ = most_allocated_ever_ = allocated_bytes_;
+  peak_allocated_bytes_ = allocated_bytes_;
   peak_reserved_bytes_ = reserved_unlocked();
 }
 
 void CachingAllocator::empty_cache() {
   std::lock_guard lock(mutex_);
   trim_unlocked(kUnlimited, Pool::kLarge, 0);
+  most_allocated_ever_ = allocated_bytes_;
 }
 
 std::optional<Refusal> CachingAllocator::last_refusal() const {
@@ -226,7 +236,7 @@ Refusal CachingAllocator::describe_refusal(int64_t bytes) const {
   refusal.allocated_bytes = allocated_bytes_;
   refusal.reserved_bytes = reserved_unlocked();
   refusal.limit_bytes = limit_bytes_ == kUnlimited ? -1 : limit_bytes_;
-  refusal.by_system = bytes <= limit_bytes_ - allocated_bytes_;
+  refusal.by_system = refused_by_system_;
   refusal.phase = name_of(PhaseScope::current());
 
   std::map<std::pair<int64_t, MemoryPhase>, int64_t> counts;  // (size, phase) → blocks

@@ -51,7 +51,7 @@ class CachingAllocator final : public c10::Allocator {
   /// Peaks start again from the present values.
   void reset_peaks();
 
-  /// Returns all free memory, in whole granules, to the system.
+  /// Returns all free memory, in whole pages, to the system.
   void empty_cache();
 
   /// The last refusal since `clear_refusal`.
@@ -70,7 +70,7 @@ class CachingAllocator final : public c10::Allocator {
   BlockPool& pool(Pool which) { return which == Pool::kLarge ? large_ : medium_; }
   BlockPool::Pages pages_of(AddressSpace& space);
   BlockPool::Block* find_block(Pool which, int64_t bytes);
-  bool make_room(Pool which, int64_t bytes, int64_t growth);
+  int64_t make_room(Pool which, int64_t bytes);
   int64_t reserved_unlocked() const;
   int64_t trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for);
   Refusal describe_refusal(int64_t bytes) const;
@@ -85,7 +85,8 @@ class CachingAllocator final : public c10::Allocator {
   int64_t allocated_bytes_ = 0;
   int64_t peak_allocated_bytes_ = 0;
   int64_t peak_reserved_bytes_ = 0;
-  int64_t most_allocated_ever_ = 0;
+  int64_t most_allocated_ever_ = 0;  ///< since the last `empty_cache`
+  bool refused_by_system_ = false;
   std::optional<Refusal> refusal_;
 };
 

@@ -99,9 +99,9 @@ ResolvedBudget resolve_budget(const Budget& budget, int64_t available_bytes,
     case Budget::Kind::kBytes: break;
   }
   if (budget.bytes <= available_bytes) return {budget.bytes, "asked"};
-  log::warn("device", cat("the budget of ", format_bytes(budget.bytes), " is more than the ",
-                          format_bytes(available_bytes), " that ", available_name,
-                          " leaves; the smaller one holds"));
+  log::warn("device",
+            cat("the budget of ", format_bytes(budget.bytes), " is more than the ",
+                format_bytes(available_bytes), " that ", available_name, " leaves; the smaller one holds"));
   return {available_bytes, "all of " + available_name + ", less than asked"};
 }
 

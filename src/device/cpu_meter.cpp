@@ -54,9 +54,13 @@ CpuMeter::~CpuMeter() {
   allocator_.empty_cache();
 }
 
-int64_t CpuMeter::allocated_bytes() const { return allocator_.allocated_bytes() - allocated_before_; }
+int64_t CpuMeter::allocated_bytes() const {
+  return allocator_.allocated_bytes() - allocated_before_;
+}
 
-int64_t CpuMeter::reserved_bytes() const { return allocator_.reserved_bytes() - reserved_before_; }
+int64_t CpuMeter::reserved_bytes() const {
+  return allocator_.reserved_bytes() - reserved_before_;
+}
 
 int64_t CpuMeter::sample_outside_bytes() {
   // Committed memory is touched when committed, so resident compares with resident.
@@ -98,8 +102,12 @@ void CpuMeter::remove_limit() {
   allocator_.set_limit(std::numeric_limits<int64_t>::max());
 }
 
-void CpuMeter::empty_cache() { allocator_.empty_cache(); }
+void CpuMeter::empty_cache() {
+  allocator_.empty_cache();
+}
 
-std::optional<Refusal> CpuMeter::last_refusal() const { return allocator_.last_refusal(); }
+std::optional<Refusal> CpuMeter::last_refusal() const {
+  return allocator_.last_refusal();
+}
 
 }  // namespace autotrain

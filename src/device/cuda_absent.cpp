@@ -4,7 +4,9 @@
 
 namespace autotrain {
 
-int64_t cuda_device_count() { return 0; }
+int64_t cuda_device_count() {
+  return 0;
+}
 
 std::unique_ptr<Device> open_cuda_device(const DeviceOptions&, int64_t) {
   throw Error(ExitCode::kBadRecipe, "execution.device", "this build has no CUDA",

@@ -34,14 +34,12 @@ class CudaDevice final : public Device {
     int driver = 0, runtime = 0;
     C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
     C10_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
-    return cat("LibTorch ", TORCH_VERSION, ", CUDA runtime ", runtime, ", driver ", driver,
-               ", cuDNN ", at::detail::getCUDAHooks().versionCuDNN());
+    return cat("LibTorch ", TORCH_VERSION, ", CUDA runtime ", runtime, ", driver ", driver, ", cuDNN ",
+               at::detail::getCUDAHooks().versionCuDNN());
   }
 
   // Tensor cores multiply bf16 from compute capability 8.0 on.
-  bool has_native_bf16() const override {
-    return at::cuda::getDeviceProperties(index_)->major >= 8;
-  }
+  bool has_native_bf16() const override { return at::cuda::getDeviceProperties(index_)->major >= 8; }
 
   void synchronize() const override {
     const c10::cuda::CUDAGuard guard(index_);
@@ -62,7 +60,9 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-int64_t cuda_device_count() { return c10::cuda::device_count(); }
+int64_t cuda_device_count() {
+  return c10::cuda::device_count();
+}
 
 std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t index) {
   const int64_t count = cuda_device_count();
@@ -81,8 +81,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
   at::globalContext().setDeterministicCuDNN(options.deterministic);
   at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, device_index)));
   auto meter = std::make_unique<CudaMeter>(device_index);
-  const int64_t available =
-      (meter->free_bytes() - kReserveBytes) / std::max<int64_t>(1, options.ranks_here);
+  const int64_t available = (meter->free_bytes() - kReserveBytes) / std::max<int64_t>(1, options.ranks_here);
   if (available <= 0) {
     throw Error(ExitCode::kDoesNotFit, cat("cuda:", index), "has no free memory",
                 "end the other processes that nvidia-smi shows on it");

@@ -73,7 +73,9 @@ int64_t CudaMeter::used_outside_now() const {
   return memory.total_bytes - memory.free_bytes - stats.reserved_bytes[kAll].current;
 }
 
-int64_t CudaMeter::free_bytes() const { return device_memory(index_).free_bytes; }
+int64_t CudaMeter::free_bytes() const {
+  return device_memory(index_).free_bytes;
+}
 
 int64_t CudaMeter::allocated_bytes() const {
   return allocator::getDeviceStats(index_).allocated_bytes[kAll].current - allocated_before_;
@@ -128,7 +130,9 @@ void CudaMeter::remove_limit() {
   allocator::setMemoryFraction(1.0, index_);
 }
 
-void CudaMeter::empty_cache() { allocator::emptyCache(); }
+void CudaMeter::empty_cache() {
+  allocator::emptyCache();
+}
 
 std::optional<Refusal> CudaMeter::last_refusal() const {
   const auto stats = allocator::getDeviceStats(index_);

@@ -19,11 +19,11 @@ bool contains_any(std::string_view text, const std::array<std::string_view, n>& 
 
 // Text is matched only where a library gives no type.
 constexpr std::array<std::string_view, 6> kMemoryTexts = {
-    "CUBLAS_STATUS_ALLOC_FAILED",     // cuBLAS
-    "CUDNN_STATUS_ALLOC_FAILED",      // cuDNN
-    "CUSOLVER_STATUS_ALLOC_FAILED",   // cuSOLVER
-    "CUFFT_ALLOC_FAILED",             // cuFFT
-    "CUDA error: out of memory",      // the runtime, outside the caching allocator
+    "CUBLAS_STATUS_ALLOC_FAILED",                  // cuBLAS
+    "CUDNN_STATUS_ALLOC_FAILED",                   // cuDNN
+    "CUSOLVER_STATUS_ALLOC_FAILED",                // cuSOLVER
+    "CUFFT_ALLOC_FAILED",                          // cuFFT
+    "CUDA error: out of memory",                   // the runtime, outside the caching allocator
     "DefaultCPUAllocator: can't allocate memory",  // LibTorch's own CPU allocator
 };
 
@@ -35,8 +35,8 @@ constexpr std::array<std::string_view, 4> kLibraryTexts = {
 };
 
 constexpr std::array<std::string_view, 4> kIndexTexts = {
-    "invalid configuration argument",     // a CUDA launch beyond the grid's limits
-    "canUse32BitIndexMath",               // kernels that index with 32 bits
+    "invalid configuration argument",  // a CUDA launch beyond the grid's limits
+    "canUse32BitIndexMath",            // kernels that index with 32 bits
     "numel needs to be smaller than int32_t max",
     "integer out of range",
 };

@@ -7,10 +7,16 @@ thread_local MemoryPhase current_phase = MemoryPhase::kOther;
 
 }  // namespace
 
-PhaseScope::PhaseScope(MemoryPhase phase) : before_(current_phase) { current_phase = phase; }
+PhaseScope::PhaseScope(MemoryPhase phase) : before_(current_phase) {
+  current_phase = phase;
+}
 
-PhaseScope::~PhaseScope() { current_phase = before_; }
+PhaseScope::~PhaseScope() {
+  current_phase = before_;
+}
 
-MemoryPhase PhaseScope::current() { return current_phase; }
+MemoryPhase PhaseScope::current() {
+  return current_phase;
+}
 
 }  // namespace autotrain

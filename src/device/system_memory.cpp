@@ -49,8 +49,7 @@ struct CgroupFiles {
   const char* reclaimable;  // a row of memory.stat: file pages the kernel drops under pressure
 };
 
-constexpr CgroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
-                                   "total_inactive_file"};
+constexpr CgroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr CgroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
 
 void add_cgroup(std::vector<MemoryBound>& bounds, const fs::path& folder, const std::string& name,
@@ -148,8 +147,8 @@ std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const fs::p
 }
 
 MemoryBound tightest(const std::vector<MemoryBound>& bounds) {
-  const auto least = std::min_element(
-      bounds.begin(), bounds.end(), [](const MemoryBound& a, const MemoryBound& b) {
+  const auto least =
+      std::min_element(bounds.begin(), bounds.end(), [](const MemoryBound& a, const MemoryBound& b) {
         return a.available_bytes() - reserve_below(a) < b.available_bytes() - reserve_below(b);
       });
   return least == bounds.end() ? MemoryBound{"unknown", kGiB, 0} : *least;

@@ -9,9 +9,9 @@ namespace autotrain {
 
 /// One thing that bounds the memory of this process.
 struct MemoryBound {
-  std::string name;      ///< as the user knows it: "RLIMIT_DATA (ulimit -d)", "cgroup /a/b"
+  std::string name;  ///< as the user knows it: "RLIMIT_DATA (ulimit -d)", "cgroup /a/b"
   int64_t limit_bytes;
-  int64_t used_bytes;    ///< what already counts against it
+  int64_t used_bytes;  ///< what already counts against it
   int64_t available_bytes() const { return limit_bytes > used_bytes ? limit_bytes - used_bytes : 0; }
 };
 
@@ -24,8 +24,7 @@ struct ResourceLimits {
 
 /// Everything that bounds this process: cgroups (v1 and v2, every ancestor), resource limits,
 /// available memory. `root` is where /proc and /sys are looked for; tests give a folder.
-std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits,
-                                       const std::filesystem::path& root = "/");
+std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const std::filesystem::path& root = "/");
 
 /// The bound with the least available.
 MemoryBound tightest(const std::vector<MemoryBound>& bounds);

@@ -1,4 +1,5 @@
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
 #include "base/text.h"
@@ -24,11 +25,12 @@ torch::nn::Conv2d conv3x3(int64_t in, int64_t out) {
 // normalisation layers, so that accumulating gradients changes nothing but rounding.
 class Cnn final : public Network {
  public:
-  explicit Cnn(const CnnOptions& o) : dropout_(o.dropout) {
+  explicit Cnn(const CnnOptions& o) {
     conv1_ = register_module("conv1", conv3x3(o.channels, o.width));
     conv2_ = register_module("conv2", conv3x3(o.width, 2 * o.width));
     const int64_t features = 2 * o.width * (o.height / 4) * (o.width_pixels / 4);
     hidden_ = register_module("hidden", torch::nn::Linear(features, o.hidden));
+    dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
     output_ = register_module("output", torch::nn::Linear(o.hidden, o.classes));
   }
 
@@ -37,22 +39,27 @@ class Cnn final : public Network {
     x = at::max_pool2d(conv1_->forward(x), 2).relu_();
     x = at::max_pool2d(conv2_->forward(x), 2).relu_();
     x = hidden_->forward(x.flatten(1)).relu_();
-    if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());
+    x = dropout_->forward(x);
     return output_->forward(x);
   }
 
  private:
-  double dropout_;
+  torch::nn::Dropout dropout_{nullptr};
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
   torch::nn::Linear hidden_{nullptr}, output_{nullptr};
 };
 
 std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
-  if (shape.input.size() != 3) fail_model("cnn", "takes images", "use mlp for vectors, transformer for tokens");
-  if (shape.input[1] < 4 || shape.input[2] < 4) fail_model("cnn", "takes images of at least 4 × 4 pixels", "use mlp");
-  return std::make_shared<Cnn>(CnnOptions{.channels = shape.input[0], .height = shape.input[1],
-                                          .width_pixels = shape.input[2], .width = p.integer("width"),
-                                          .hidden = p.integer("hidden"), .classes = shape.classes,
+  if (shape.input.size() != 3)
+    fail_model("cnn", "takes images", "use mlp for vectors, transformer for tokens");
+  if (shape.input[1] < 4 || shape.input[2] < 4)
+    fail_model("cnn", "takes images of at least 4 × 4 pixels", "use mlp");
+  return std::make_shared<Cnn>(CnnOptions{.channels = shape.input[0],
+                                          .height = shape.input[1],
+                                          .width_pixels = shape.input[2],
+                                          .width = p.integer("width"),
+                                          .hidden = p.integer("hidden"),
+                                          .classes = shape.classes,
                                           .dropout = p.real("dropout")});
 }
 
@@ -61,12 +68,10 @@ std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
 ModelRow cnn_row() {
   return {{"cnn",
            "Two 3 × 3 convolutions with maximum pooling and two linear layers; no normalisation layers.",
-           {{.name = "width", .kind = KeyKind::kInteger, .fallback = int64_t{32},
-             .sentence = "Channels of the first convolution; the second has twice as many.", .least = 1, .most = 1 << 14},
-            {.name = "hidden", .kind = KeyKind::kInteger, .fallback = int64_t{128},
-             .sentence = "Units of the hidden linear layer.", .least = 1, .most = 1 << 20},
-            {.name = "dropout", .kind = KeyKind::kReal, .fallback = 0.0,
-             .sentence = "Probability that a hidden unit is dropped.", .least = 0, .most = 0.99}}},
+           {integer_key("width", "Channels of the first convolution; the second has twice as many.", 32)
+                .from(1, 1 << 14),
+            integer_key("hidden", "Units of the hidden linear layer.", 128).from(1, 1 << 20),
+            real_key("dropout", "Probability that a hidden unit is dropped.", 0.0).from(0, 0.99)}},
           make};
 }
 

@@ -11,7 +11,9 @@ torch::Tensor flat_logits(const torch::Tensor& prediction) {
   return prediction.reshape({-1, prediction.size(-1)});
 }
 
-torch::Tensor count(const torch::Tensor& mask) { return mask.sum(torch::kFloat64); }
+torch::Tensor count(const torch::Tensor& mask) {
+  return mask.sum(torch::kFloat64);
+}
 
 torch::Tensor cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& targets,
                                 double label_smoothing, int64_t ignore_index) {
@@ -55,8 +57,9 @@ std::vector<MetricTerms> cross_entropy_metrics(const torch::Tensor& prediction, 
 Loss cross_entropy(CrossEntropyOptions o) {
   return {[o](const torch::Tensor& prediction, const torch::Tensor& target) {
             const torch::Tensor targets = target.reshape({-1});
-            return LossTerms{cross_entropy_sum(flat_logits(prediction), targets, o.label_smoothing, o.ignore_index),
-                             count(targets != o.ignore_index)};
+            return LossTerms{
+                cross_entropy_sum(flat_logits(prediction), targets, o.label_smoothing, o.ignore_index),
+                count(targets != o.ignore_index)};
           },
           [o](const torch::Tensor& prediction, const torch::Tensor& target) {
             return cross_entropy_metrics(prediction, target, o.ignore_index);
@@ -66,7 +69,8 @@ Loss cross_entropy(CrossEntropyOptions o) {
 Loss mean_squared_error() {
   return {[](const torch::Tensor& prediction, const torch::Tensor& target) {
             const torch::Tensor wanted = regression_target(prediction, target);
-            const torch::Tensor sum = at::mse_loss(prediction.to(torch::kFloat32), wanted, at::Reduction::Sum);
+            const torch::Tensor sum =
+                at::mse_loss(prediction.to(torch::kFloat32), wanted, at::Reduction::Sum);
             const auto elements = static_cast<double>(prediction.numel());
             return LossTerms{sum, at::full({}, elements, sum.options().dtype(torch::kFloat64))};
           },
@@ -77,13 +81,13 @@ const std::vector<LossRow>& loss_table() {
   static const std::vector<LossRow> table = {
       {{"cross_entropy",
         "Softmax cross-entropy over classes, summed over targets that are not ignored.",
-        {{.name = "label_smoothing", .kind = KeyKind::kReal, .fallback = 0.0,
-          .sentence = "Share of the target spread evenly over all classes.", .least = 0, .most = 0.999},
-         {.name = "ignore_index", .kind = KeyKind::kInteger, .fallback = int64_t{-100},
-          .sentence = "Targets of this value count for nothing.", .least = -0x1p53, .most = 0x1p53}}},
+        {real_key("label_smoothing", "Share of the target spread evenly over all classes.", 0.0)
+             .from(0, 0.999),
+         integer_key("ignore_index", "Targets of this value count for nothing.", -100)
+             .from(-KeySpec::kLargest)}},
        [](const Parameters& p) {
-         return cross_entropy({.label_smoothing = p.real("label_smoothing"),
-                               .ignore_index = p.integer("ignore_index")});
+         return cross_entropy(
+             {.label_smoothing = p.real("label_smoothing"), .ignore_index = p.integer("ignore_index")});
        }},
       {{"mean_squared_error", "Squared difference of prediction and target, averaged over elements."},
        [](const Parameters&) { return mean_squared_error(); }}};

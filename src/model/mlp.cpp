@@ -1,3 +1,4 @@
+#include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
 #include <numeric>
@@ -18,11 +19,12 @@ struct MlpOptions {
 // inputs flattened → depth × (linear, ReLU, dropout) → linear
 class Mlp final : public Network {
  public:
-  explicit Mlp(const MlpOptions& o) : dropout_(o.dropout) {
+  explicit Mlp(const MlpOptions& o) {
     int64_t inputs = o.inputs;
     for (int64_t i = 0; i < o.depth; ++i, inputs = o.width) {
       hidden_.push_back(register_module("hidden" + std::to_string(i), torch::nn::Linear(inputs, o.width)));
     }
+    dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
     output_ = register_module("output", torch::nn::Linear(inputs, o.classes));
   }
 
@@ -30,13 +32,13 @@ class Mlp final : public Network {
     x = x.flatten(1);
     for (torch::nn::Linear& layer : hidden_) {
       x = layer->forward(x).relu_();  // in place: a linear layer does not need its output
-      if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());
+      x = dropout_->forward(x);
     }
     return output_->forward(x);
   }
 
  private:
-  double dropout_;
+  torch::nn::Dropout dropout_{nullptr};
   std::vector<torch::nn::Linear> hidden_;
   torch::nn::Linear output_{nullptr};
 };
@@ -45,8 +47,10 @@ std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
   if (shape.vocabulary > 0) fail_model("mlp", "takes images or vectors, not tokens", "use transformer");
   const int64_t inputs =
       std::accumulate(shape.input.begin(), shape.input.end(), int64_t{1}, std::multiplies<>());
-  return std::make_shared<Mlp>(MlpOptions{.inputs = inputs, .depth = p.integer("depth"),
-                                          .width = p.integer("width"), .classes = shape.classes,
+  return std::make_shared<Mlp>(MlpOptions{.inputs = inputs,
+                                          .depth = p.integer("depth"),
+                                          .width = p.integer("width"),
+                                          .classes = shape.classes,
                                           .dropout = p.real("dropout")});
 }
 
@@ -55,12 +59,9 @@ std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
 ModelRow mlp_row() {
   return {{"mlp",
            "Fully connected layers with ReLU over flattened inputs.",
-           {{.name = "depth", .kind = KeyKind::kInteger, .fallback = int64_t{2}, .sentence = "Hidden layers.",
-             .least = 1, .most = 1000},
-            {.name = "width", .kind = KeyKind::kInteger, .fallback = int64_t{256},
-             .sentence = "Units of a hidden layer.", .least = 1, .most = 1 << 20},
-            {.name = "dropout", .kind = KeyKind::kReal, .fallback = 0.0,
-             .sentence = "Probability that a hidden unit is dropped.", .least = 0, .most = 0.99}}},
+           {integer_key("depth", "Hidden layers.", 2).from(1, 1000),
+            integer_key("width", "Units of a hidden layer.", 256).from(1, 1 << 20),
+            real_key("dropout", "Probability that a hidden unit is dropped.", 0.0).from(0, 0.99)}},
           make};
 }
 

@@ -26,8 +26,8 @@ class ResidualBlock : public torch::nn::Module {
  protected:
   void add_downsample(int64_t in, int64_t out, int64_t stride) {
     if (stride == 1 && in == out) return;
-    downsample_ = register_module("downsample",
-                                  torch::nn::Sequential(conv(in, out, 1, stride), torch::nn::BatchNorm2d(out)));
+    downsample_ = register_module(
+        "downsample", torch::nn::Sequential(conv(in, out, 1, stride), torch::nn::BatchNorm2d(out)));
   }
 
   torch::Tensor shortcut(const torch::Tensor& x) {
@@ -104,7 +104,8 @@ class ResNet final : public Network {
     int64_t in = 64;
     for (size_t i = 0; i < stages_.size(); ++i) {
       const int64_t width = int64_t{64} << i;
-      stages_[i] = register_module("layer" + std::to_string(i + 1), make_stage(in, width, o.blocks[i], i == 0 ? 1 : 2));
+      stages_[i] = register_module("layer" + std::to_string(i + 1),
+                                   make_stage(in, width, o.blocks[i], i == 0 ? 1 : 2));
       in = width * Block::kExpansion;
     }
     fc_ = register_module("fc", torch::nn::Linear(in, o.classes));
@@ -126,7 +127,8 @@ class ResNet final : public Network {
   static torch::nn::Sequential make_stage(int64_t in, int64_t width, int64_t blocks, int64_t stride) {
     torch::nn::Sequential stage;
     for (int64_t i = 0; i < blocks; ++i) {
-      stage->push_back(std::make_shared<Block>(i == 0 ? in : width * Block::kExpansion, width, i == 0 ? stride : 1));
+      stage->push_back(
+          std::make_shared<Block>(i == 0 ? in : width * Block::kExpansion, width, i == 0 ? stride : 1));
     }
     return stage;
   }
@@ -139,8 +141,11 @@ class ResNet final : public Network {
 };
 
 std::shared_ptr<Network> make(int64_t layers, const Parameters& p, const SampleShape& shape) {
-  if (shape.input.size() != 3) fail_model("resnet", "takes images", "use mlp for vectors, transformer for tokens");
-  ResNetOptions options{.blocks = {3, 4, 6, 3}, .channels = shape.input[0], .classes = shape.classes,
+  if (shape.input.size() != 3)
+    fail_model("resnet", "takes images", "use mlp for vectors, transformer for tokens");
+  ResNetOptions options{.blocks = {3, 4, 6, 3},
+                        .channels = shape.input[0],
+                        .classes = shape.classes,
                         .small_stem = p.text("stem") == "small"};
   if (layers == 18) options.blocks = {2, 2, 2, 2};
   if (layers == 50) return std::make_shared<ResNet<Bottleneck>>(options);
@@ -150,12 +155,12 @@ std::shared_ptr<Network> make(int64_t layers, const Parameters& p, const SampleS
 }  // namespace
 
 ModelRow resnet_row(int64_t layers) {
-  return {{"resnet" + std::to_string(layers),
-           "Residual network with batch normalisation; parameters named and shaped as torchvision's.",
-           {{.name = "stem", .kind = KeyKind::kWord, .fallback = std::string("imagenet"),
-             .sentence = "First layer: 7 × 7 with pooling for large images, or 3 × 3 without for small ones.",
-             .words = {"imagenet", "small"}}}},
-          [layers](const Parameters& p, const SampleShape& shape) { return make(layers, p, shape); }};
+  return {
+      {"resnet" + std::to_string(layers),
+       "Residual network with batch normalisation; parameters named and shaped as torchvision's.",
+       {word_key("stem", "First layer: 7 × 7 with pooling for large images, or 3 × 3 without for small ones.",
+                 {"imagenet", "small"}, "imagenet")}},
+      [layers](const Parameters& p, const SampleShape& shape) { return make(layers, p, shape); }};
 }
 
 }  // namespace autotrain

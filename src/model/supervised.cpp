@@ -10,9 +10,7 @@ class Supervised final : public Task {
 
   torch::nn::Module& module() override { return *module_; }
 
-  LossTerms loss(const Batch& batch) override {
-    return loss_.terms(forward_(batch.inputs), batch.targets);
-  }
+  LossTerms loss(const Batch& batch) override { return loss_.terms(forward_(batch.inputs), batch.targets); }
 
   EvaluationTerms evaluate(const Batch& batch) override {
     const torch::Tensor prediction = forward_(batch.inputs);

@@ -1,4 +1,5 @@
 #include <torch/nn/init.h>
+#include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
@@ -28,7 +29,8 @@ torch::nn::LayerNorm layer_norm(int64_t width) {
 // Pre-normalised block: attention and a fourfold GELU layer, each added to its input.
 class DecoderBlock final : public torch::nn::Module {
  public:
-  explicit DecoderBlock(const TransformerOptions& o) : heads_(o.heads), dropout_(o.dropout) {
+  explicit DecoderBlock(const TransformerOptions& o) : heads_(o.heads) {
+    dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
     ln1_ = register_module("ln1", layer_norm(o.width));
     qkv_ = register_module("qkv", torch::nn::Linear(o.width, 3 * o.width));
     projection_ = register_module("projection", torch::nn::Linear(o.width, o.width));
@@ -38,13 +40,15 @@ class DecoderBlock final : public torch::nn::Module {
     // The residual stream adds 2 × layers terms (Radford et al. 2019).
     const double deviation = 0.02 / std::sqrt(2.0 * static_cast<double>(o.layers));
     for (torch::nn::Linear* layer : {&qkv_, &expand_}) torch::nn::init::normal_((*layer)->weight, 0, 0.02);
-    for (torch::nn::Linear* layer : {&projection_, &contract_}) torch::nn::init::normal_((*layer)->weight, 0, deviation);
-    for (torch::nn::Linear* layer : {&qkv_, &projection_, &expand_, &contract_}) torch::nn::init::zeros_((*layer)->bias);
+    for (torch::nn::Linear* layer : {&projection_, &contract_})
+      torch::nn::init::normal_((*layer)->weight, 0, deviation);
+    for (torch::nn::Linear* layer : {&qkv_, &projection_, &expand_, &contract_})
+      torch::nn::init::zeros_((*layer)->bias);
   }
 
   torch::Tensor forward(torch::Tensor x) {
-    x = x + drop(attend(ln1_->forward(x)));
-    return x + drop(contract_->forward(at::gelu(expand_->forward(ln2_->forward(x)))));
+    x = x + dropout_->forward(attend(ln1_->forward(x)));
+    return x + dropout_->forward(contract_->forward(at::gelu(expand_->forward(ln2_->forward(x)))));
   }
 
  private:
@@ -53,16 +57,13 @@ class DecoderBlock final : public torch::nn::Module {
     const int64_t n = x.size(0), length = x.size(1), width = x.size(2);
     const auto parts = qkv_->forward(x).view({n, length, 3, heads_, width / heads_}).permute({2, 0, 3, 1, 4});
     const torch::Tensor y = at::scaled_dot_product_attention(
-        parts[0], parts[1], parts[2], {}, is_training() ? dropout_ : 0.0, /*is_causal=*/true);
+        parts[0], parts[1], parts[2], {}, dropout_->is_training() ? dropout_->options.p() : 0.0,
+        /*is_causal=*/true);
     return projection_->forward(y.transpose(1, 2).reshape({n, length, width}));
   }
 
-  torch::Tensor drop(const torch::Tensor& x) const {
-    return dropout_ > 0 ? at::dropout(x, dropout_, is_training()) : x;
-  }
-
   int64_t heads_;
-  double dropout_;
+  torch::nn::Dropout dropout_{nullptr};
   torch::nn::LayerNorm ln1_{nullptr}, ln2_{nullptr};
   torch::nn::Linear qkv_{nullptr}, projection_{nullptr}, expand_{nullptr}, contract_{nullptr};
 };
@@ -70,7 +71,7 @@ class DecoderBlock final : public torch::nn::Module {
 // tokens [n, length] int64 → logits [n, length, vocabulary]
 class Transformer final : public Network {
  public:
-  explicit Transformer(const TransformerOptions& o) : dropout_(o.dropout) {
+  explicit Transformer(const TransformerOptions& o) {
     token_ = register_module("token", torch::nn::Embedding(o.vocabulary, o.width));
     position_ = register_module("position", torch::nn::Embedding(o.context, o.width));
     torch::nn::init::normal_(token_->weight, 0, 0.02);
@@ -78,22 +79,24 @@ class Transformer final : public Network {
     for (int64_t i = 0; i < o.layers; ++i) {
       blocks_.push_back(register_module("block" + std::to_string(i), std::make_shared<DecoderBlock>(o)));
     }
+    dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
     ln_ = register_module("ln", layer_norm(o.width));
     if (o.tied) return;
-    head_ = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(o.width, o.vocabulary).bias(false)));
+    head_ = register_module("head",
+                            torch::nn::Linear(torch::nn::LinearOptions(o.width, o.vocabulary).bias(false)));
     torch::nn::init::normal_(head_->weight, 0, 0.02);
   }
 
   torch::Tensor forward(torch::Tensor tokens) override {
     const torch::Tensor positions = position_->weight.slice(0, 0, tokens.size(1));
     torch::Tensor x = token_->forward(tokens) + positions;
-    if (dropout_ > 0) x = at::dropout(x, dropout_, is_training());
+    x = dropout_->forward(x);
     for (const auto& block : blocks_) x = block->forward(x);
     return at::linear(ln_->forward(x), head_.is_empty() ? token_->weight : head_->weight);
   }
 
  private:
-  double dropout_;
+  torch::nn::Dropout dropout_{nullptr};
   torch::nn::Embedding token_{nullptr}, position_{nullptr};
   std::vector<std::shared_ptr<DecoderBlock>> blocks_;
   torch::nn::LayerNorm ln_{nullptr};
@@ -101,12 +104,18 @@ class Transformer final : public Network {
 };
 
 std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
-  if (shape.vocabulary == 0) fail_model("transformer", "takes tokens", "use data.train.dataset: text, or another model");
-  TransformerOptions options{.vocabulary = shape.vocabulary, .context = shape.input[0], .layers = p.integer("layers"),
-                             .width = p.integer("width"), .heads = p.integer("heads"), .dropout = p.real("dropout"),
+  if (shape.vocabulary == 0)
+    fail_model("transformer", "takes tokens", "use data.train.dataset: text, or another model");
+  TransformerOptions options{.vocabulary = shape.vocabulary,
+                             .context = shape.input[0],
+                             .layers = p.integer("layers"),
+                             .width = p.integer("width"),
+                             .heads = p.integer("heads"),
+                             .dropout = p.real("dropout"),
                              .tied = p.flag("tied")};
   if (options.width % options.heads != 0) {
-    fail_model("transformer", cat("width ", options.width, " is not a multiple of its ", options.heads, " heads"),
+    fail_model("transformer",
+               cat("width ", options.width, " is not a multiple of its ", options.heads, " heads"),
                "choose model.width and model.heads so that it is");
   }
   return std::make_shared<Transformer>(options);
@@ -117,16 +126,13 @@ std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
 ModelRow transformer_row() {
   return {{"transformer",
            "Decoder-only transformer over tokens, with learned positions and causal attention.",
-           {{.name = "layers", .kind = KeyKind::kInteger, .fallback = int64_t{4}, .sentence = "Blocks.", .least = 1, .most = 1000},
-            {.name = "width", .kind = KeyKind::kInteger, .fallback = int64_t{256},
-             .sentence = "Size of a token's vector; a multiple of heads.", .least = 1, .most = 1 << 16},
-            {.name = "heads", .kind = KeyKind::kInteger, .fallback = int64_t{4}, .sentence = "Attention heads.",
-             .least = 1, .most = 1024},
-            {.name = "dropout", .kind = KeyKind::kReal, .fallback = 0.0,
-             .sentence = "Probability that an element of a residual branch or attention weight is dropped.",
-             .least = 0, .most = 0.99},
-            {.name = "tied", .kind = KeyKind::kBool, .fallback = true,
-             .sentence = "Use the token embedding as the output layer too."}}},
+           {integer_key("layers", "Blocks.", 4).from(1, 1000),
+            integer_key("width", "Size of a token's vector; a multiple of heads.", 256).from(1, 1 << 16),
+            integer_key("heads", "Attention heads.", 4).from(1, 1024),
+            real_key("dropout",
+                     "Probability that an element of a residual branch or attention weight is dropped.", 0.0)
+                .from(0, 0.99),
+            bool_key("tied", "Use the token embedding as the output layer too.", true)}},
           make};
 }
 

@@ -25,7 +25,8 @@ class Sgd final : public Optimizer {
  private:
   void apply_group(const Group& group, const Lists& lists, const Update& update) override {
     const auto buffers = momentum_ ? select(*momentum_, lists) : std::vector<torch::Tensor>{};
-    at::_fused_sgd_(lists.parameters, lists.gradients, buffers, group.weight_decay, options_.momentum, update.lr,
+    at::_fused_sgd_(lists.parameters, lists.gradients, buffers, group.weight_decay, options_.momentum,
+                    update.lr,
                     /*dampening=*/0, options_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
                     update.grad_scale, update.found_inf);
   }
@@ -73,20 +74,19 @@ class Adam final : public Optimizer {
   torch::Tensor step_;
 };
 
-KeySpec fraction(std::string name, double fallback, std::string sentence) {
-  return {.name = std::move(name), .kind = KeyKind::kReal, .fallback = fallback, .sentence = std::move(sentence),
-          .least = 0, .most = 0.999999};
+KeySpec decay_key(const char* name, const char* sentence, double fallback) {
+  return real_key(name, sentence, fallback).from(0, 0.999999);
 }
 
 std::vector<KeySpec> adam_keys() {
-  return {fraction("beta1", 0.9, "Decay of the running mean of gradients."),
-          fraction("beta2", 0.999, "Decay of the running mean of squared gradients."),
-          {.name = "epsilon", .kind = KeyKind::kReal, .fallback = 1e-8,
-           .sentence = "Added to the denominator.", .least = 0, .most = 1}};
+  return {decay_key("beta1", "Decay of the running mean of gradients.", 0.9),
+          decay_key("beta2", "Decay of the running mean of squared gradients.", 0.999),
+          real_key("epsilon", "Added to the denominator.", 1e-8).from(0, 1)};
 }
 
 OptimizerRow adam_row(const char* name, const char* sentence, bool decoupled) {
-  return {{name, sentence, adam_keys()}, /*adaptive=*/true,
+  return {{name, sentence, adam_keys()},
+          /*adaptive=*/true,
           [decoupled](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
             return std::make_unique<Adam>(std::move(parameters),
                                           Adam::Options{.decay = {r.weight_decay, r.decay_all},
@@ -100,13 +100,14 @@ OptimizerRow adam_row(const char* name, const char* sentence, bool decoupled) {
 OptimizerRow sgd_row() {
   return {{"sgd",
            "Stochastic gradient descent; weight_decay is an L2 penalty.",
-           {fraction("momentum", 0.0, "Decay of the running sum of gradients."),
-            {.name = "nesterov", .kind = KeyKind::kBool, .fallback = false, .sentence = "Look ahead along the momentum."}}},
+           {decay_key("momentum", "Decay of the running sum of gradients.", 0.0),
+            bool_key("nesterov", "Look ahead along the momentum.", false)}},
           /*adaptive=*/false,
           [](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
-            return std::make_unique<Sgd>(std::move(parameters), Sgd::Options{.decay = {r.weight_decay, r.decay_all},
-                                                                             .momentum = p.real("momentum"),
-                                                                             .nesterov = p.flag("nesterov")});
+            return std::make_unique<Sgd>(std::move(parameters),
+                                         Sgd::Options{.decay = {r.weight_decay, r.decay_all},
+                                                      .momentum = p.real("momentum"),
+                                                      .nesterov = p.flag("nesterov")});
           }};
 }
 

@@ -8,7 +8,7 @@
 namespace autotrain {
 
 struct LrRule {
-  ChoiceSpec spec;  ///< the sentence says when the rule fits, with its source
+  ChoiceSpec spec;                             ///< the sentence says when the rule fits, with its source
   std::function<double(double ratio)> factor;  ///< of effective ÷ reference_batch
 };
 

@@ -80,7 +80,8 @@ int64_t Optimizer::state_bytes() const {
   return bytes;
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe, std::vector<NamedTensor> parameters) {
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
+                                          std::vector<NamedTensor> parameters) {
   for (const OptimizerRow& row : optimizer_table()) {
     if (row.spec.name != recipe.algorithm.name) continue;
     return row.make(Parameters(recipe.algorithm, row.spec), recipe, std::move(parameters));

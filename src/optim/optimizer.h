@@ -88,7 +88,8 @@ class Optimizer {
 struct OptimizerRow {
   ChoiceSpec spec;
   bool adaptive = false;  ///< divides by a running root mean square, so sqrt scaling is better founded
-  std::function<std::unique_ptr<Optimizer>(const Parameters&, const OptimizerRecipe&, std::vector<NamedTensor>)>
+  std::function<std::unique_ptr<Optimizer>(const Parameters&, const OptimizerRecipe&,
+                                           std::vector<NamedTensor>)>
       make;
 };
 

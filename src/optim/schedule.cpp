@@ -17,8 +17,7 @@ double progress(int64_t update, int64_t length) {
 }
 
 KeySpec final_factor_key() {
-  return {.name = "final_factor", .kind = KeyKind::kReal, .fallback = 0.0,
-          .sentence = "What is left of the learning rate at the end.", .least = 0, .most = 1};
+  return real_key("final_factor", "What is left of the learning rate at the end.", 0.0).from(0, 1);
 }
 
 int64_t warmup_updates_of(const Span& warmup, std::optional<int64_t> total, int64_t effective) {
@@ -46,26 +45,29 @@ const ScheduleRow& row_named(const std::string& name) {
 
 const std::vector<ScheduleRow>& schedule_table() {
   static const std::vector<ScheduleRow> table = {
-      {{"constant", "The learning rate stays."}, false,
+      {{"constant", "The learning rate stays."},
+       false,
        [](const Parameters&) -> ShapeFunction { return [](int64_t, int64_t) { return 1.0; }; }},
-      {{"linear", "Falls in a straight line to the end of the run.", {final_factor_key()}}, true,
+      {{"linear", "Falls in a straight line to the end of the run.", {final_factor_key()}},
+       true,
        [](const Parameters& p) -> ShapeFunction {
          return [end = p.real("final_factor")](int64_t update, int64_t length) {
            return 1 + (end - 1) * progress(update, length);
          };
        }},
-      {{"cosine", "Falls along half a cosine to the end of the run (Loshchilov and Hutter 2017).", {final_factor_key()}},
+      {{"cosine",
+        "Falls along half a cosine to the end of the run (Loshchilov and Hutter 2017).",
+        {final_factor_key()}},
        true,
        [](const Parameters& p) -> ShapeFunction {
          return [end = p.real("final_factor")](int64_t update, int64_t length) {
            return end + (1 - end) * (1 + std::cos(std::numbers::pi * progress(update, length))) / 2;
          };
        }},
-      {{"step", "Multiplied by a factor at fixed intervals.",
-        {{.name = "every", .kind = KeyKind::kInteger, .fallback = int64_t{1000}, .sentence = "Interval.",
-          .unit = "updates", .least = 1, .most = 0x1p53},
-         {.name = "factor", .kind = KeyKind::kReal, .fallback = 0.1, .sentence = "Multiplies the rate each time.",
-          .least = 0, .most = 1}}},
+      {{"step",
+        "Multiplied by a factor at fixed intervals.",
+        {integer_key("every", "Interval.", 1000).from(1).in("updates"),
+         real_key("factor", "Multiplies the rate each time.", 0.1).from(0, 1)}},
        false,
        [](const Parameters& p) -> ShapeFunction {
          return [every = p.integer("every"), factor = p.real("factor")](int64_t update, int64_t) {

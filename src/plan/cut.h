@@ -10,7 +10,7 @@ struct CutRequest {
   int64_t share = 0;     ///< samples of an update on one rank
   int64_t capacity = 0;  ///< largest micro-batch that fits
   Cut cut = Cut::kEven;
-  int64_t minimum = 1;   ///< 2: a remainder of one sample must not be left (batch normalisation)
+  int64_t minimum = 1;  ///< 2: a remainder of one sample must not be left (batch normalisation)
 };
 
 /// The micro-batch that is executed: `full` takes the capacity, `even` makes the pieces nearly equal,

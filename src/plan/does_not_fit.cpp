@@ -13,7 +13,8 @@ namespace {
 std::string advice(const Workbench& bench, Precision precision, bool states_too_large) {
   std::vector<std::string> ways = {"raise execution.memory.budget"};
   const bool half_possible = precision == Precision::kFp32 && bench.device.has_native_bf16();
-  if (half_possible && !states_too_large) ways.push_back("set execution.precision: bf16 (activations take about half)");
+  if (half_possible && !states_too_large)
+    ways.push_back("set execution.precision: bf16 (activations take about half)");
   if (bench.loader.prefetch > 0) ways.push_back("set execution.loader.prefetch: 0");
   ways.push_back("use a smaller model or smaller samples");
   return join(ways, "; ");
@@ -27,11 +28,12 @@ void Planner::fail_smallest(const SearchLimits& limits) {
       [](const ProbeRecord& a, const ProbeRecord& b) { return a.micro_batch < b.micro_batch; });
   const std::string size = cat(smallest->micro_batch, smallest->micro_batch == 1 ? " sample" : " samples");
   if (smallest->outcome == ProbeOutcome::kAboveBand && smallest->micro_batch <= limits.minimum) {
-    throw Error(ExitCode::kDoesNotFit, "execution.memory.target",
-                cat("the smallest micro-batch, ", size, ", fills ", format_percent(smallest->fill),
-                    " of the budget: above the band, though inside the budget"),
-                cat("widen execution.memory.target, raise execution.memory.budget, or type execution.micro_batch: ",
-                    smallest->micro_batch));
+    throw Error(
+        ExitCode::kDoesNotFit, "execution.memory.target",
+        cat("the smallest micro-batch, ", size, ", fills ", format_percent(smallest->fill),
+            " of the budget: above the band, though inside the budget"),
+        cat("widen execution.memory.target, raise execution.memory.budget, or type execution.micro_batch: ",
+            smallest->micro_batch));
   }
   const MemoryStatement memory = statement();
   throw Error(ExitCode::kDoesNotFit, "plan",

@@ -18,14 +18,16 @@ std::string describe_refusal(const Refusal& refusal) {
   if (refusal.requested_bytes > 0) out += " a block of " + format_bytes(refusal.requested_bytes);
   out += cat(" in phase ", refusal.phase, refusal.by_system ? " by the system" : " by the budget", ", with ",
              format_bytes(refusal.allocated_bytes), " in use and ",
-             format_bytes(std::max<int64_t>(0, refusal.reserved_bytes - refusal.allocated_bytes)), " fragmented or free");
+             format_bytes(std::max<int64_t>(0, refusal.reserved_bytes - refusal.allocated_bytes)),
+             " fragmented or free");
   if (!refusal.by_phase.empty()) {
     out += "\n  in use then, by the phase that allocated it";
     for (const LiveBlock& row : refusal.by_phase) add_line(out, row.phase, row.bytes);
   }
   if (!refusal.largest.empty()) {
     out += "\n  largest blocks then";
-    for (const LiveBlock& row : refusal.largest) add_line(out, cat(row.count, " × ", row.phase, ", each"), row.bytes);
+    for (const LiveBlock& row : refusal.largest)
+      add_line(out, cat(row.count, " × ", row.phase, ", each"), row.bytes);
   }
   return out;
 }
@@ -62,7 +64,8 @@ std::string describe(const MemoryStatement& s, const std::optional<Refusal>& ref
   add_line(out, "data set and the like", s.data);
   add_line(out, "left for activations", s.budget - s.floor());
   add_line(out, "used by other processes", s.other_processes);
-  if (s.floor() > s.budget) out += cat("\n    needed at any size        ", format_bytes(s.floor()), ": more than the budget");
+  if (s.floor() > s.budget)
+    out += cat("\n    needed at any size        ", format_bytes(s.floor()), ": more than the budget");
   if (refusal) out += describe_refusal(*refusal);
   return out;
 }

@@ -8,15 +8,26 @@
 
 namespace autotrain {
 
-std::string to_string(ProbeOutcome outcome) { return std::string(name_of(outcome)); }
-std::string to_string(SearchReason reason) { return std::string(name_of(reason)); }
-std::string to_string(Origin origin) { return std::string(name_of(origin)); }
-std::string to_string(Precision precision) { return std::string(name_of(precision)); }
-std::string to_string(Cut cut) { return std::string(name_of(cut)); }
+std::string to_string(ProbeOutcome outcome) {
+  return std::string(name_of(outcome));
+}
+std::string to_string(SearchReason reason) {
+  return std::string(name_of(reason));
+}
+std::string to_string(Origin origin) {
+  return std::string(name_of(origin));
+}
+std::string to_string(Precision precision) {
+  return std::string(name_of(precision));
+}
+std::string to_string(Cut cut) {
+  return std::string(name_of(cut));
+}
 
 std::string summary_line(const BatchPlan& plan) {
-  return cat("micro ", plan.micro_batch, " · window ", plan.window, " · ranks ", plan.world_size, " · effective ",
-             plan.effective_batch, " · peak ", format_bytes(plan.peak_bytes), " of ", format_bytes(plan.budget_bytes));
+  return cat("micro ", plan.micro_batch, " · window ", plan.window, " · ranks ", plan.world_size,
+             " · effective ", plan.effective_batch, " · peak ", format_bytes(plan.peak_bytes), " of ",
+             format_bytes(plan.budget_bytes));
 }
 
 }  // namespace autotrain

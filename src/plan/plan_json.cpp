@@ -91,6 +91,7 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit("samples_per_second", p.samples_per_second);
   visit("evaluation_micro_batch", p.evaluation_micro_batch);
   visit("loss_factor", p.loss_factor);
+  visit("split_check", p.split_check);
 }
 
 }  // namespace

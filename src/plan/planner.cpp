@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
+#include "plan/split_check.h"
 
 namespace autotrain {
 namespace {
@@ -102,7 +103,9 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
           .evaluation_micro_batch = bench_.validation != nullptr ? evaluation : 0};
 }
 
-MemoryStatement Planner::statement() const { return memory_statement(bench_, request_.precision); }
+MemoryStatement Planner::statement() const {
+  return memory_statement(bench_, request_.precision);
+}
 
 void Planner::keep(const ProbeRecord& record) {
   replace_or_add(history_, record);
@@ -160,85 +163,171 @@ Planner::Capacity Planner::take_typed(int64_t size) {
   const ProbeRecord record = confirm(size);
   if (!record.confirmed) fail_typed(size);
   if (!record.fits()) {
-    log::warn("plan", cat("micro-batch ", size, " fills ", format_percent(record.fill), " of the budget, above the band's ",
-                          format_percent(request_.recipe.execution.memory.target_high, 0), "; it was typed, so it runs"));
+    log::warn(
+        "plan",
+        cat("micro-batch ", size, " fills ", format_percent(record.fill), " of the budget, above the band's ",
+            format_percent(request_.recipe.execution.memory.target_high, 0), "; it was typed, so it runs"));
   }
   return {size, record, SearchReason::kFixed};
 }
 
-ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
+// The record of the size that the run executes; nothing when a kept plan's size no longer fits.
+std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const bool typed = request_.recipe.execution.micro_batch.has_value();
+  const bool measured_here = !all_.empty();
   micro_batch = capacity.size;
-  if (typed || share() == 0) return capacity.record;
-  micro_batch = executed_micro_batch({.share = share(), .capacity = capacity.size,
-                                      .cut = request_.recipe.execution.cut,
-                                      .minimum = request_.has_batch_norm ? 2 : 1});
-  if (micro_batch == capacity.size) return capacity.record;
+  if (!typed && share() > 0) {
+    micro_batch = executed_micro_batch({.share = share(),
+                                        .capacity = capacity.size,
+                                        .cut = request_.recipe.execution.cut,
+                                        .minimum = request_.has_batch_norm ? 2 : 1});
+  }
+  if (measured_here && micro_batch == capacity.size) return capacity.record;
   const ProbeRecord record = confirm(micro_batch);
   if (record.fits()) return record;
+  if (!measured_here) return std::nullopt;
   // Memory is not monotone in the size. The capacity was run with its own remainder, and fits.
   micro_batch = capacity.size;
   return capacity.record;
-}
-
-void Planner::check_splittable(int64_t window) const {
-  if (window == 1 || bench_.task.splittable()) return;
-  throw Error(ExitCode::kDoesNotFit, "batch.effective",
-              cat("the task mixes samples (splittable: false), so its ", share(),
-                  " samples must fit in one micro-batch, and they do not"),
-              "lower batch.effective, or raise execution.memory.budget");
 }
 
 LearningRatePlan Planner::learning_rate(int64_t effective) const {
   const OptimizerRecipe& o = request_.recipe.optimizer;
   const LrRule& rule = find_lr_rule(request_.recipe.batch.lr_rule);
   const double ratio = static_cast<double>(effective) / static_cast<double>(o.reference_batch);
-  return {.base = o.lr, .reference_batch = o.reference_batch, .rule = rule.spec.name,
+  return {.base = o.lr,
+          .reference_batch = o.reference_batch,
+          .rule = rule.spec.name,
           .scaled = o.lr * rule.factor(ratio)};
 }
 
-BatchPlan Planner::plan() {
+// Everything that decides what fits, as text.
+std::string Planner::cache_key(const SearchLimits& limits) const {
   const Recipe& r = request_.recipe;
-  if (r.batch.effective && *r.batch.effective > bench_.train.size()) {
-    throw Error(ExitCode::kBadRecipe, "batch.effective",
-                cat(*r.batch.effective, " is more than the ", bench_.train.size(), " samples of the data set"),
-                "lower it; an update never sees a sample twice");
+  std::string key =
+      cat("format 1\n", bench_.device.name(), "\n", bench_.device.software(), "\nprecision ",
+          to_string(request_.precision), " world ", request_.world_size, " threads ", at::get_num_threads(),
+          "\nbudget ", limits.budget_bytes, " floor ", limits.floor_bytes, " band ", limits.target_low, " ",
+          limits.target_high, " min ", limits.minimum, " cap ", limits.cap, " multiple ", limits.multiple_of,
+          " share ", share(), " cut ", to_string(r.execution.cut), "\nstrategy ", r.execution.search.strategy,
+          " optimizer ", r.optimizer.algorithm.name, " loss ", r.loss.name, " model ", r.model.name,
+          " prefetch ", bench_.loader.prefetch, " evaluation ", r.evaluation.micro_batch.value_or(0), " of ",
+          bench_.validation ? bench_.validation->size() : 0, "\nsample");
+  for (const int64_t size : bench_.train.info().input_shape) key += cat(" ", size);
+  for (const NamedTensor& parameter : bench_.optimizer.parameters()) {
+    key += cat("\n", parameter.name, " ", parameter.tensor.sizes());
   }
-  const Stopwatch watch;
-  const Capacity capacity = r.execution.micro_batch ? take_typed(*r.execution.micro_batch) : search_confirmed(limits());
-  BatchPlan plan;
-  const ProbeRecord executed = execute(capacity, plan.micro_batch);
-  const int64_t share = this->share() > 0 ? this->share() : plan.micro_batch;
-  plan.window = WindowCut{share, plan.micro_batch}.pieces();
-  check_splittable(plan.window);
+  return key;
+}
 
+std::optional<Planner::Capacity> Planner::take_kept(const PlanCache& cache, const std::string& key) const {
+  const std::optional<SearchResult> kept = cache.find(key);
+  if (!kept) return std::nullopt;
+  Capacity capacity{.size = kept->micro_batch, .record = {}, .reason = kept->reason};
+  capacity.record.micro_batch = kept->micro_batch;
+  capacity.record.fill = kept->fill;
+  capacity.record.peak_bytes = kept->peak_bytes;
+  capacity.record.confirmed = kept->confirmed;
+  return capacity;
+}
+
+// The capacity, and in the plan the size that is executed with what was measured of it.
+Planner::Capacity Planner::find_capacity(BatchPlan& plan) {
+  const Recipe& r = request_.recipe;
+  const auto take = [&](const Capacity& capacity) {
+    const std::optional<ProbeRecord> executed = execute(capacity, plan.micro_batch);
+    if (!executed) return false;
+    plan.fill = executed->fill;
+    plan.peak_bytes = executed->peak_bytes;
+    plan.confirmed = executed->confirmed;
+    plan.samples_per_second = executed->samples_per_second;
+    plan.loss_factor = loss_factor_for(executed->weight);
+    return true;
+  };
+  if (r.execution.micro_batch) {
+    const Capacity typed = take_typed(*r.execution.micro_batch);
+    take(typed);
+    return typed;
+  }
+  const SearchLimits limits = this->limits();
+  key_ = cache_key(limits);
+  const auto cache = r.execution.search.plan_cache ? PlanCache::of_user() : std::nullopt;
+  if (cache && !request_.fresh) {
+    const auto kept = take_kept(*cache, key_);
+    plan.search.from_cache = kept && take(*kept);
+    if (plan.search.from_cache) {
+      log::info("plan", cat("capacity ", kept->size,
+                            " from the plan cache, confirmed by one trial; --fresh-plan searches"));
+      return *kept;
+    }
+  }
+  const Capacity found = search_confirmed(limits);
+  take(found);
+  return found;
+}
+
+void Planner::describe_machine(BatchPlan& plan) const {
   plan.device = bench_.device.torch_device().str();
   plan.device_name = bench_.device.name();
   plan.precision = request_.precision;
   plan.world_size = request_.world_size;
   plan.budget_bytes = bench_.device.budget_bytes();
   plan.budget_source = bench_.device.budget_source();
-  plan.target_low = r.execution.memory.target_low;
-  plan.target_high = r.execution.memory.target_high;
-  plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.world_size);
+  plan.target_low = request_.recipe.execution.memory.target_low;
+  plan.target_high = request_.recipe.execution.memory.target_high;
+}
+
+void Planner::check_window(BatchPlan& plan) const {
+  if (plan.window == 1) return;
+  if (!bench_.task.splittable()) {
+    throw Error(ExitCode::kDoesNotFit, "batch.effective",
+                cat("the task mixes samples (splittable: false), so its ", share(),
+                    " samples must fit in one micro-batch, and only ", plan.search.micro_batch, " do"),
+                "lower batch.effective, or raise execution.memory.budget");
+  }
+  const SplitVerdict verdict = check_split(bench_);
+  plan.split_check = verdict.text();
+  const bool sound =
+      verdict.kind == SplitVerdict::Kind::kExact || verdict.kind == SplitVerdict::Kind::kNotChecked;
+  sound ? log::info("plan", plan.split_check) : log::warn("plan", plan.split_check);
+}
+
+BatchPlan Planner::plan() {
+  const Recipe& r = request_.recipe;
+  if (r.batch.effective && *r.batch.effective > bench_.train.size()) {
+    throw Error(
+        ExitCode::kBadRecipe, "batch.effective",
+        cat(*r.batch.effective, " is more than the ", bench_.train.size(), " samples of the data set"),
+        "lower it; an update never sees a sample twice");
+  }
+  const Stopwatch watch;
+  BatchPlan plan;
+  describe_machine(plan);
+  const Capacity capacity = find_capacity(plan);
   plan.cut = r.execution.cut;
-  plan.fill = executed.fill;
-  plan.peak_bytes = executed.peak_bytes;
-  plan.confirmed = executed.confirmed;
-  plan.samples_per_second = executed.samples_per_second;
+  plan.window = WindowCut{std::max(share(), plan.micro_batch), plan.micro_batch}.pieces();
+  plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.world_size);
   plan.evaluation_micro_batch = r.evaluation.micro_batch.value_or(plan.micro_batch);
-  plan.loss_factor = loss_factor_for(executed.weight);
   plan.lr = learning_rate(plan.effective_batch);
-  plan.search = {.strategy = r.execution.micro_batch ? "fixed" : r.execution.search.strategy,
-                 .micro_batch = capacity.size,
-                 .fill = capacity.record.fill,
-                 .peak_bytes = capacity.record.peak_bytes,
-                 .reason = capacity.reason,
-                 .confirmed = capacity.record.confirmed,
-                 .probes = all_,
-                 .seconds = watch.seconds()};
+  plan.search.strategy = r.execution.micro_batch ? "fixed" : r.execution.search.strategy;
+  plan.search.micro_batch = capacity.size;
+  plan.search.fill = capacity.record.fill;
+  plan.search.peak_bytes = capacity.record.peak_bytes;
+  plan.search.reason = capacity.reason;
+  plan.search.confirmed = capacity.record.confirmed;
+  plan.search.probes = all_;
+  plan.search.seconds = watch.seconds();
   for (const ProbeRecord& probe : all_) plan.search.samples += probe.samples;
+  check_window(plan);
+  keep_plan(plan);
   return plan;
+}
+
+// Only what was searched here is worth keeping.
+void Planner::keep_plan(const BatchPlan& plan) const {
+  const SearchRecipe& search = request_.recipe.execution.search;
+  if (request_.recipe.execution.micro_batch || plan.search.from_cache || !search.plan_cache) return;
+  if (const auto cache = PlanCache::of_user()) cache->store(key_, plan);
 }
 
 }  // namespace autotrain

@@ -5,6 +5,7 @@
 
 #include "autotrain/plan.h"
 #include "plan/memory_statement.h"
+#include "plan/plan_cache.h"
 #include "plan/probe.h"
 #include "plan/search.h"
 
@@ -16,6 +17,7 @@ struct PlanRequest {
   Precision precision = Precision::kFp32;  ///< resolved
   int64_t world_size = 1;
   bool has_batch_norm = false;
+  bool fresh = false;  ///< ignore plans that were kept
 };
 
 /// Sees every trial as it happens.
@@ -47,12 +49,17 @@ class Planner {
   Capacity search(const SearchLimits& limits);
   Capacity search_confirmed(const SearchLimits& limits);
   Capacity take_typed(int64_t size);
+  std::optional<Capacity> take_kept(const PlanCache& cache, const std::string& key) const;
+  std::string cache_key(const SearchLimits& limits) const;
+  Capacity find_capacity(BatchPlan& plan);
   ProbeRecord confirm(int64_t size);
   ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
   void keep(const ProbeRecord& record);
 
-  ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
-  void check_splittable(int64_t window) const;
+  std::optional<ProbeRecord> execute(const Capacity& capacity, int64_t& micro_batch);
+  void describe_machine(BatchPlan& plan) const;
+  void check_window(BatchPlan& plan) const;
+  void keep_plan(const BatchPlan& plan) const;
   LearningRatePlan learning_rate(int64_t effective) const;
   MemoryStatement statement() const;
   [[noreturn]] void fail_smallest(const SearchLimits& limits);
@@ -66,6 +73,7 @@ class Planner {
   std::vector<ProbeRecord> history_;  ///< one record a size: the latest
   std::vector<ProbeRecord> all_;      ///< every trial, in order
   std::optional<Refusal> refusal_;
+  std::string key_;  ///< under which the plan is kept
 };
 
 /// Whether the module holds batch normalisation, whose statistics depend on the micro-batch.

@@ -5,7 +5,7 @@
 #include "autotrain/error.h"
 #include "base/clock.h"
 #include "device/failure.h"
-#include "device/memory_phase.h"
+#include "plan/scopes.h"
 #include "step/generators.h"
 
 namespace autotrain {
@@ -31,74 +31,7 @@ ProbeOutcome outcome_of(Failure failure) {
   throw std::logic_error("an error that is not about memory is no outcome of a trial");
 }
 
-// Puts the scaler's scalars back.
-class ScalerScope {
- public:
-  explicit ScalerScope(const GradScaler& scaler) : state_(scaler.state()) {
-    for (const NamedTensor& value : state_) copies_.push_back(value.tensor.clone());
-  }
-  ~ScalerScope() {
-    const torch::NoGradGuard no_gradients;
-    for (size_t i = 0; i < state_.size(); ++i) state_[i].tensor.copy_(copies_[i]);
-  }
-  ScalerScope(const ScalerScope&) = delete;
-  ScalerScope& operator=(const ScalerScope&) = delete;
-
- private:
-  std::vector<NamedTensor> state_;
-  std::vector<torch::Tensor> copies_;
-};
-
-// Drops whatever a window left behind, on every way out.
-class WindowScope {
- public:
-  explicit WindowScope(UpdateStep& step) : step_(step) { step_.abandon(); }
-  ~WindowScope() { step_.abandon(); }
-  WindowScope(const WindowScope&) = delete;
-  WindowScope& operator=(const WindowScope&) = delete;
-
- private:
-  UpdateStep& step_;
-};
-
 }  // namespace
-
-// Puts back the buffers that a forward really changes. Which ones these are, the first trial shows.
-class Probe::BufferScope {
- public:
-  BufferScope(torch::nn::Module& module, std::optional<std::set<std::string>>& changing)
-      : changing_(changing) {
-    for (const auto& item : module.named_buffers()) {
-      if (changing_ && !changing_->contains(item.key())) continue;
-      saved_.push_back({item.key(), item.value(), item.value().detach().clone(), item.value()._version()});
-    }
-  }
-
-  ~BufferScope() {
-    const torch::NoGradGuard no_gradients;
-    std::set<std::string> changed;
-    for (const Saved& saved : saved_) {
-      if (saved.live._version() == saved.version) continue;
-      changed.insert(saved.name);
-      torch::Tensor live = saved.live;
-      live.copy_(saved.copy);
-    }
-    if (!changing_) changing_ = std::move(changed);
-  }
-  BufferScope(const BufferScope&) = delete;
-  BufferScope& operator=(const BufferScope&) = delete;
-
- private:
-  struct Saved {
-    std::string name;
-    torch::Tensor live;
-    torch::Tensor copy;
-    int64_t version;
-  };
-
-  std::optional<std::set<std::string>>& changing_;
-  std::vector<Saved> saved_;
-};
 
 std::vector<int64_t> trial_pieces(const TrialShape& shape) {
   const int64_t m = shape.micro_batch;

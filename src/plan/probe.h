@@ -40,8 +40,6 @@ class Probe {
   const std::optional<Refusal>& last_refusal() const { return refusal_; }
 
  private:
-  class BufferScope;
-
   void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
   void update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);

@@ -40,7 +40,8 @@ Bracket bracket_of(const std::vector<ProbeRecord>& history) {
     fit_seen |= probe.fits();
     if (probe.fits() || probe.micro_batch <= fitted) continue;
     failure_seen = true;
-    const bool nearer = bracket.next_failure == nullptr || probe.micro_batch < bracket.next_failure->micro_batch;
+    const bool nearer =
+        bracket.next_failure == nullptr || probe.micro_batch < bracket.next_failure->micro_batch;
     if (nearer) bracket.next_failure = &probe;
   }
   return bracket;
@@ -83,7 +84,8 @@ int64_t multiple_between(double size, int64_t low, int64_t high, int64_t step) {
   const int64_t last = (high - 1) / step * step;
   if (first > last) return 0;
   const double clamped = std::clamp(size, static_cast<double>(first), static_cast<double>(last));
-  return std::clamp(static_cast<int64_t>(std::llround(clamped / static_cast<double>(step))) * step, first, last);
+  return std::clamp(static_cast<int64_t>(std::llround(clamped / static_cast<double>(step))) * step, first,
+                    last);
 }
 
 // As a multiple if the gap holds one, else any whole size; 0 when the gap is empty.
@@ -100,11 +102,14 @@ bool spent(const std::vector<ProbeRecord>& history, const SearchLimits& limits) 
 
 int64_t first_size(const SearchLimits& limits) {
   const int64_t size = std::clamp(kFirstSize, limits.minimum, limits.cap);
-  return size == limits.cap ? size : size_between(static_cast<double>(size), limits.minimum - 1, limits.cap + 1, limits);
+  return size == limits.cap
+             ? size
+             : size_between(static_cast<double>(size), limits.minimum - 1, limits.cap + 1, limits);
 }
 
 // Nothing fitted yet: a quarter of the smallest failure, or what its own peak suggests.
-SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& failure, const SearchLimits& limits) {
+SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& failure,
+                  const SearchLimits& limits) {
   if (failure.micro_batch <= limits.minimum) return {true, 0, SearchReason::kDoesNotFit};
   double size = static_cast<double>(failure.micro_batch) / 4;
   if (failure.peak_bytes > 0 && limits.pivot == Pivot::kInterpolate) {
@@ -127,7 +132,8 @@ SearchStep grow(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
   return {false, size_between(std::ceil(wanted), fit.micro_batch, limits.cap + 1, limits), {}};
 }
 
-SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracket, const SearchLimits& limits) {
+SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracket,
+                  const SearchLimits& limits) {
   const int64_t low = bracket.largest_fit->micro_batch;
   const int64_t high = bracket.next_failure->micro_batch;
   const double width = static_cast<double>(high - low);
@@ -139,7 +145,8 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
     const auto predicted = measured ? secant(fit, point_of(*bracket.next_failure), aim_bytes(limits))
                                     : secant(point_below(history, low, limits), fit, aim_bytes(limits));
     const double edge = std::max(1.0, kEdgeShare * width);
-    pivot = std::clamp(predicted.value_or(pivot), static_cast<double>(low) + edge, static_cast<double>(high) - edge);
+    pivot = std::clamp(predicted.value_or(pivot), static_cast<double>(low) + edge,
+                       static_cast<double>(high) - edge);
   }
   const int64_t next = size_between(pivot, low, high, limits);
   if (next != 0) return {false, next, {}};
@@ -200,7 +207,8 @@ SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, con
   const ProbeRecord& largest = *bracket.largest_fit;
   const int64_t doubled = std::min(2 * largest.micro_batch, limits.cap);
   const ProbeRecord* const half = find_size(history, largest.micro_batch / 2);
-  const bool rising = half == nullptr || largest.samples_per_second * kThroughputShare > half->samples_per_second;
+  const bool rising =
+      half == nullptr || largest.samples_per_second * kThroughputShare > half->samples_per_second;
   if (rising && bracket.next_failure == nullptr && doubled > largest.micro_batch) return {false, doubled, {}};
 
   const ProbeRecord& good = *smallest_good(history);
@@ -212,9 +220,11 @@ SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, con
 const std::vector<StrategyRow>& strategy_table() {
   static const std::vector<StrategyRow> table = {
       {{"binary", "Fill the band: a binary search whose pivots are interpolated from measured peaks."},
-       &next_size_in_band, false},
+       &next_size_in_band,
+       false},
       {{"throughput", "The smallest size within 5 % of the best measured samples per second."},
-       &next_size_for_throughput, true}};
+       &next_size_for_throughput,
+       true}};
   return table;
 }
 

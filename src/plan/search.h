@@ -12,8 +12,8 @@ namespace autotrain {
 struct SearchLimits {
   int64_t budget_bytes = 0;
   double target_low = 0.8, target_high = 0.9;
-  int64_t minimum = 1;      ///< smallest useful size; 2 with batch normalisation
-  int64_t cap = 1;          ///< largest useful size
+  int64_t minimum = 1;  ///< smallest useful size; 2 with batch normalisation
+  int64_t cap = 1;      ///< largest useful size
   SearchReason cap_reason = SearchReason::kEffectiveBatch;
   int64_t multiple_of = 1;
   int64_t floor_bytes = 0;  ///< known to be needed at any size: parameters, state, gradients, data

@@ -30,10 +30,10 @@ void check_memory(const Recipe& r) {
 void check_batch(const Recipe& r) {
   if (!r.execution.micro_batch || !r.batch.effective) return;
   if (*r.execution.micro_batch <= *r.batch.effective) return;
-  fail_recipe(r, "execution.micro_batch",
-              cat(*r.execution.micro_batch, " is more than all ", *r.batch.effective,
-                  " samples of an update"),
-              cat("set it to at most batch.effective, or raise batch.effective"));
+  fail_recipe(
+      r, "execution.micro_batch",
+      cat(*r.execution.micro_batch, " is more than all ", *r.batch.effective, " samples of an update"),
+      cat("set it to at most batch.effective, or raise batch.effective"));
 }
 
 }  // namespace

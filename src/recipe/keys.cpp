@@ -9,7 +9,8 @@ namespace autotrain {
 namespace {
 
 std::string range_text(const KeySpec& key, const char* noun) {
-  const bool low = std::isfinite(key.least), high = std::isfinite(key.most);
+  // Beyond 2⁵³ it is only that JSON readers lose digits: no bound worth a word.
+  const bool low = key.least > -KeySpec::kLargest, high = key.most < KeySpec::kLargest;
   const char* const at_least = key.above_least ? " > " : " ≥ ";
   if (low && high && key.above_least) {
     return cat(noun, at_least, shortest(key.least), " and ≤ ", shortest(key.most));
@@ -37,17 +38,17 @@ std::string kind_text(const KeySpec& key) {
 
 // A text that YAML would read as something else, or not read at all, has to be quoted.
 bool needs_quotes(const std::string& text) {
-  static const std::vector<std::string> special = {"",   "~",   "null", "Null", "NULL", "true",
-                                                   "True", "TRUE", "false", "False", "FALSE",
-                                                   "yes", "no",  "on",   "off",  "y",    "n"};
+  static const std::vector<std::string> special = {"",     "~",    "null",  "Null",  "NULL",  "true",
+                                                   "True", "TRUE", "false", "False", "FALSE", "yes",
+                                                   "no",   "on",   "off",   "y",     "n"};
   for (const std::string& word : special) {
     if (text == word) return true;
   }
   double number = 0;
   if (parse_real(text, number)) return true;
   const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./%- +";
-  return text.find_first_not_of(plain) != std::string::npos || text.front() == '-' ||
-         text.front() == ' ' || text.back() == ' ' || text.front() == '%' || text.front() == '+';
+  return text.find_first_not_of(plain) != std::string::npos || text.front() == '-' || text.front() == ' ' ||
+         text.back() == ' ' || text.front() == '%' || text.front() == '+';
 }
 
 std::string yaml_string(const std::string& text) {
@@ -101,6 +102,79 @@ T value_as(const Value& value, const std::string& key) {
 
 }  // namespace
 
+KeySpec KeySpec::from(double smallest, double largest) const {
+  KeySpec key = *this;
+  key.least = smallest;
+  key.most = largest;
+  return key;
+}
+
+KeySpec KeySpec::above(double bound, double largest) const {
+  KeySpec key = from(bound, largest);
+  key.above_least = true;
+  return key;
+}
+
+KeySpec KeySpec::in(std::string unit_name) const {
+  KeySpec key = *this;
+  key.unit = std::move(unit_name);
+  return key;
+}
+
+KeySpec KeySpec::or_word(std::string word) const {
+  KeySpec key = *this;
+  key.words.push_back(std::move(word));
+  return key;
+}
+
+KeySpec KeySpec::of_length(size_t items) const {
+  KeySpec key = *this;
+  key.length = items;
+  return key;
+}
+
+KeySpec KeySpec::with_form(std::string in_words, std::string regular_expression,
+                           std::function<bool(const std::string&)> test) const {
+  KeySpec key = *this;
+  key.form = std::move(in_words);
+  key.pattern = std::move(regular_expression);
+  key.accepts = std::move(test);
+  return key;
+}
+
+KeySpec list_key(KeyKind kind, std::string name, std::string sentence, Value fallback) {
+  KeySpec key;
+  key.name = std::move(name);
+  key.kind = kind;
+  key.sentence = std::move(sentence);
+  key.fallback = std::move(fallback);
+  return key;
+}
+
+KeySpec bool_key(std::string name, std::string sentence, Value fallback) {
+  return list_key(KeyKind::kBool, std::move(name), std::move(sentence), std::move(fallback));
+}
+
+KeySpec integer_key(std::string name, std::string sentence, std::optional<int64_t> fallback) {
+  Value value = fallback ? Value(*fallback) : Value();
+  return list_key(KeyKind::kInteger, std::move(name), std::move(sentence), std::move(value));
+}
+
+KeySpec real_key(std::string name, std::string sentence, std::optional<double> fallback) {
+  Value value = fallback ? Value(*fallback) : Value();
+  return list_key(KeyKind::kReal, std::move(name), std::move(sentence), std::move(value));
+}
+
+KeySpec text_key(std::string name, std::string sentence, Value fallback) {
+  return list_key(KeyKind::kText, std::move(name), std::move(sentence), std::move(fallback));
+}
+
+KeySpec word_key(std::string name, std::string sentence, std::vector<std::string> words, Value fallback) {
+  KeySpec key = list_key(KeyKind::kWord, std::move(name), std::move(sentence), std::move(fallback));
+  key.words = std::move(words);
+  return key;
+}
+
 std::string allowed_text(const KeySpec& key) {
   std::string text = kind_text(key);
   if (!key.unit.empty()) text += " (" + key.unit + ")";
@@ -110,7 +184,9 @@ std::string allowed_text(const KeySpec& key) {
   return text;
 }
 
-std::string yaml_text(const Value& value) { return std::visit(YamlPrinter{}, value); }
+std::string yaml_text(const Value& value) {
+  return std::visit(YamlPrinter{}, value);
+}
 
 const Value& Parameters::value(const std::string& key) const {
   const auto given = choice_.parameters.find(key);
@@ -121,7 +197,9 @@ const Value& Parameters::value(const std::string& key) const {
   throw std::logic_error("the row " + row_.name + " does not declare the key " + key);
 }
 
-int64_t Parameters::integer(const std::string& key) const { return value_as<int64_t>(value(key), key); }
+int64_t Parameters::integer(const std::string& key) const {
+  return value_as<int64_t>(value(key), key);
+}
 
 double Parameters::real(const std::string& key) const {
   const Value& held = value(key);
@@ -129,7 +207,9 @@ double Parameters::real(const std::string& key) const {
   return value_as<double>(held, key);
 }
 
-bool Parameters::flag(const std::string& key) const { return value_as<bool>(value(key), key); }
+bool Parameters::flag(const std::string& key) const {
+  return value_as<bool>(value(key), key);
+}
 
 std::string Parameters::text(const std::string& key) const {
   if (std::holds_alternative<std::monostate>(value(key))) return "";

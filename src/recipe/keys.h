@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,17 +14,20 @@ enum class KeyKind { kBool, kInteger, kReal, kText, kWord, kIntegerList, kRealLi
 
 /// One key of a recipe, declared once: reading, printing, the reference configuration and the JSON
 /// Schema all follow from it.
+///
+///     integer_key("depth", "Hidden layers.", 2).from(1, 1000)
+///     real_key("lr", "Learning rate.").above(0)
 struct KeySpec {
-  std::string name = "";
+  std::string name;
   KeyKind kind = KeyKind::kText;
+  std::string sentence;
   Value fallback = {};
-  std::string sentence = "";
   std::string unit = "";  ///< of numbers: "samples", "seconds"
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool above_least = false;  ///< `least` itself is not allowed
 
-  /// kWord: the choices. Numbers: words allowed instead of one, such as "auto".
+  /// kWord: the choices. Otherwise: words allowed instead of a value, such as "auto".
   std::vector<std::string> words = {};
 
   /// kText with a form: what is allowed in words, its regular expression, and whether a text has it.
@@ -33,7 +37,24 @@ struct KeySpec {
 
   /// Lists: the number of items; 0 is any.
   size_t length = 0;
+
+  KeySpec from(double smallest, double largest = kLargest) const;  ///< both included
+  KeySpec above(double bound, double largest = kLargest) const;    ///< `bound` excluded
+  KeySpec in(std::string unit_name) const;
+  KeySpec or_word(std::string word) const;
+  KeySpec of_length(size_t items) const;
+  KeySpec with_form(std::string in_words, std::string regular_expression,
+                    std::function<bool(const std::string&)> test) const;
+
+  static constexpr double kLargest = 0x1p53;  ///< the last integer that JSON readers keep exactly
 };
+
+KeySpec bool_key(std::string name, std::string sentence, Value fallback = {});
+KeySpec integer_key(std::string name, std::string sentence, std::optional<int64_t> fallback = {});
+KeySpec real_key(std::string name, std::string sentence, std::optional<double> fallback = {});
+KeySpec text_key(std::string name, std::string sentence, Value fallback = {});
+KeySpec word_key(std::string name, std::string sentence, std::vector<std::string> words, Value fallback = {});
+KeySpec list_key(KeyKind kind, std::string name, std::string sentence, Value fallback = {});
 
 /// What a key allows, in words: "a number from 0 to 1", "auto or an integer ≥ 1 (samples)".
 std::string allowed_text(const KeySpec& key);

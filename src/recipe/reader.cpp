@@ -81,7 +81,9 @@ bool is_word(const YamlNode& node, const KeySpec& key) {
          std::find(key.words.begin(), key.words.end(), node.scalar) != key.words.end();
 }
 
-std::string last_part(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+std::string last_part(const std::string& path) {
+  return path.substr(path.rfind('.') + 1);
+}
 
 std::string child_path(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
@@ -122,7 +124,7 @@ class RecipeReader {
     const YamlEntry* const entry = node.find(section.choice_key);
     const std::string path = child_path(section.path, section.choice_key);
     if (entry != nullptr && entry->value.kind != Kind::kNull) {
-      KeySpec key{.name = section.choice_key, .kind = KeyKind::kWord};
+      KeySpec key = word_key(section.choice_key, "", {});
       for (const ChoiceSpec& row : *section.rows) key.words.push_back(row.name);
       choice.name = std::get<std::string>(read_value(entry->value, key, path));
       recipe_.origins[path] = entry->value.location.text();
@@ -196,12 +198,14 @@ class RecipeReader {
         }
       }
     }
+    std::vector<std::string> places;
     for (const Section& other : sections_) {
-      if (last_part(other.path) == key) return "it belongs at " + other.path;
+      if (last_part(other.path) == key) places.push_back(other.path);
       for (const Field& field : other.fields) {
-        if (field.spec.name == key) return "it belongs at " + child_path(other.path, key);
+        if (field.spec.name == key) places.push_back(child_path(other.path, key));
       }
     }
+    if (!places.empty()) return "it belongs at " + join_choices(places);
     return "";
   }
 
@@ -209,8 +213,8 @@ class RecipeReader {
                                  const ChoiceSpec* row) const {
     const std::vector<std::string> keys = known_keys(section, row);
     const std::string near = nearest(entry.key, keys);
-    std::string hint = !near.empty() ? "did you mean " + quote(near) + "?"
-                                     : other_place(entry.key, section, row);
+    std::string hint =
+        !near.empty() ? "did you mean " + quote(near) + "?" : other_place(entry.key, section, row);
     if (hint.empty()) hint = "known here: " + join(keys, ", ");
     fail(entry.key_location, child_path(section.path, entry.key), "is not a known key", hint);
   }

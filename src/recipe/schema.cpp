@@ -12,7 +12,9 @@ using Json = nlohmann::ordered_json;
 struct JsonValue {
   Json operator()(std::monostate) const { return nullptr; }
   template <class T>
-  Json operator()(const T& value) const { return value; }
+  Json operator()(const T& value) const {
+    return value;
+  }
 };
 
 Json number_schema(const KeySpec& key, const char* type) {
@@ -48,8 +50,7 @@ Json kind_schema(const KeySpec& key) {
 
 // A value may also be null (unset), one of the key's words, or text with a ${VARIABLE} in it.
 Json key_schema(const KeySpec& key, const Value& fallback) {
-  Json any = Json::array({kind_schema(key), {{"type", "null"}},
-                          {{"type", "string"}, {"pattern", "[$][{]"}}});
+  Json any = Json::array({kind_schema(key), {{"type", "null"}}, {{"type", "string"}, {"pattern", "[$][{]"}}});
   if (key.kind != KeyKind::kWord && !key.words.empty()) any.push_back({{"enum", key.words}});
   return {{"description", key.sentence + " Allowed: " + allowed_text(key) + "."},
           {"default", std::visit(JsonValue{}, fallback)},
@@ -71,7 +72,9 @@ void add_rows(Json& schema, const Section& section) {
     Json properties = Json::object();
     for (const KeySpec& key : row.keys) properties[key.name] = key_schema(key, key.fallback);
     schema["allOf"].push_back(
-        {{"if", {{"properties", {{section.choice_key, {{"const", row.name}}}}}, {"required", {section.choice_key}}}},
+        {{"if",
+          {{"properties", {{section.choice_key, {{"const", row.name}}}}},
+           {"required", {section.choice_key}}}},
          {"then", {{"properties", std::move(properties)}, {"propertyNames", {{"enum", allowed}}}}}});
   }
   schema["properties"][section.choice_key] = {{"description", section.choice_sentence},

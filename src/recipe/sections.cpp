@@ -58,10 +58,9 @@ Field bind(KeySpec spec, std::optional<int64_t>& member) {
 
 Field bind(KeySpec spec, std::optional<double>& member) {
   const Value unset = unset_value(spec);
-  return {std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
-          [&](const Value& value) {
-            member = is_number(value) ? std::optional(as_real(value)) : std::nullopt;
-          }};
+  return {
+      std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
+      [&](const Value& value) { member = is_number(value) ? std::optional(as_real(value)) : std::nullopt; }};
 }
 
 Field bind(KeySpec spec, std::optional<bool>& member) {
@@ -74,60 +73,24 @@ Field bind(KeySpec spec, std::optional<bool>& member) {
 }
 
 template <class E>
-Field bind_enum(KeySpec spec, E& member) {
-  spec.kind = KeyKind::kWord;
-  spec.words = choices_of<E>();
-  return {std::move(spec), [&] { return Value(std::string(name_of(member))); },
+Field bind_enum(const std::string& name, const std::string& sentence, E& member) {
+  return {word_key(name, sentence, choices_of<E>()), [&] { return Value(std::string(name_of(member))); },
           [&](const Value& value) { member = *parse_enum<E>(std::get<std::string>(value)); }};
 }
 
 // Amounts are text with a form: "2GiB", "1 epoch", "5%".
 template <class Amount>
-Field bind_amount(KeySpec spec, Amount& member, std::string form, std::string pattern) {
-  spec.kind = KeyKind::kText;
-  spec.form = std::move(form);
-  spec.pattern = std::move(pattern);
-  spec.accepts = [](const std::string& text) { return Amount::parse(text).has_value(); };
-  return {std::move(spec), [&] { return Value(member.text()); },
-          [&](const Value& value) { member = *Amount::parse(std::get<std::string>(value)); }};
+Field bind_amount(const KeySpec& spec, Amount& member, const char* form, const char* pattern) {
+  return {
+      spec.with_form(form, pattern, [](const std::string& text) { return Amount::parse(text).has_value(); }),
+      [&] { return Value(member.text()); },
+      [&](const Value& value) { member = *Amount::parse(std::get<std::string>(value)); }};
 }
 
-constexpr const char* kIntervalForm = "\"1 epoch\", \"500 updates\", \"10000 samples\", \"10 minutes\" or never";
-constexpr const char* kIntervalPattern =
-    "^(never|[0-9]+([.][0-9]+)? (epochs?|minutes?)|[0-9]+ (updates?|samples?))$";
-
-KeySpec integer(std::string name, std::string sentence, double least = 1, std::string unit = "") {
-  return {.name = std::move(name), .kind = KeyKind::kInteger, .sentence = std::move(sentence),
-          .unit = std::move(unit), .least = least, .most = 0x1p53};
-}
-
-KeySpec auto_integer(std::string name, std::string sentence, std::string unit = "") {
-  KeySpec spec = integer(std::move(name), std::move(sentence), 1, std::move(unit));
-  spec.words = {"auto"};
-  return spec;
-}
-
-KeySpec real(std::string name, std::string sentence, double least, double most, std::string unit = "") {
-  return {.name = std::move(name), .kind = KeyKind::kReal, .sentence = std::move(sentence),
-          .unit = std::move(unit), .least = least, .most = most};
-}
-
-KeySpec positive(KeySpec spec) {
-  spec.above_least = true;
-  return spec;
-}
-
-KeySpec flag(std::string name, std::string sentence) {
-  return {.name = std::move(name), .kind = KeyKind::kBool, .sentence = std::move(sentence)};
-}
-
-KeySpec text(std::string name, std::string sentence) {
-  return {.name = std::move(name), .kind = KeyKind::kText, .sentence = std::move(sentence)};
-}
-
-KeySpec word(std::string name, std::string sentence, std::vector<std::string> words) {
-  return {.name = std::move(name), .kind = KeyKind::kWord, .sentence = std::move(sentence),
-          .words = std::move(words)};
+Field bind_interval(const std::string& sentence, Interval& member) {
+  return bind_amount(text_key("every", sentence), member,
+                     "\"1 epoch\", \"500 updates\", \"10000 samples\", \"10 minutes\" or never",
+                     "^(never|[0-9]+([.][0-9]+)? (epochs?|minutes?)|[0-9]+ (updates?|samples?))$");
 }
 
 std::vector<std::string> names_of(const std::vector<ChoiceSpec>& rows) {
@@ -136,185 +99,264 @@ std::vector<std::string> names_of(const std::vector<ChoiceSpec>& rows) {
   return names;
 }
 
+// A section that chooses a row; `choice` gives null while an optional section is absent.
+Section choosing(std::string path, std::string sentence, const char* choice_key, const char* choice_sentence,
+                 const std::vector<ChoiceSpec>& rows, std::function<Choice*()> choice) {
+  Section section;
+  section.path = std::move(path);
+  section.sentence = std::move(sentence);
+  section.choice_key = choice_key;
+  section.choice_sentence = choice_sentence;
+  section.rows = &rows;
+  section.choice = std::move(choice);
+  return section;
+}
+
+bool is_run_name(const std::string& text) {
+  const char* const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+  return !text.empty() && text.size() <= 100 && text[0] != '.' && text[0] != '-' &&
+         text.find_first_not_of(allowed) == std::string::npos;
+}
+
+bool is_device_name(const std::string& text) {
+  if (text == "auto" || text == "cpu" || text == "cuda") return true;
+  int64_t index = 0;
+  return text.starts_with("cuda:") && parse_integer(text.substr(5), index) && index >= 0 && index < 1000;
+}
+
 Section root(Recipe& r) {
-  KeySpec name = text("name", "Names the run's folder.");
-  name.form = "letters, digits, '_', '-' and '.'";
-  name.pattern = "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$";
-  name.accepts = [](const std::string& value) {
-    const char* const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    return !value.empty() && value.size() <= 100 && value[0] != '.' && value[0] != '-' &&
-           value.find_first_not_of(allowed) == std::string::npos;
-  };
-  return {"", "",
-          {bind(std::move(name), r.name),
-           bind(integer("seed", "Everything random in the run derives from it.", 0), r.seed)}};
+  const KeySpec name =
+      text_key("name", "Names the run's folder.")
+          .with_form("letters, digits, '_', '-' and '.'", "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", is_run_name);
+  return {"",
+          "",
+          {bind(name, r.name),
+           bind(integer_key("seed", "Everything random in the run derives from it.").from(0), r.seed)}};
 }
 
 std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   const char* const which = "The data set, with its own keys beside it.";
-  std::vector<Section> sections;
-  sections.push_back({"data", "What is learned from, and what is measured on.",
-                      {bind(flag("shuffle", "Visit the samples of each epoch in an order derived from "
-                                            "the seed; false keeps the data set's order."),
-                            r.data.shuffle)}});
-  sections.push_back({.path = "data.train", .sentence = "Training samples.", .choice_key = "dataset",
-                      .choice_sentence = which, .rows = &catalog.datasets,
-                      .choice = [&r] { return &r.data.train; }});
-  sections.push_back({.path = "data.validation",
-                      .sentence = "Samples for evaluation; null: the run is not evaluated.",
-                      .choice_key = "dataset", .choice_sentence = which, .rows = &catalog.datasets,
-                      .choice = [&r] { return r.data.validation ? &*r.data.validation : nullptr; },
-                      .set_present = [&r](bool present) {
-                        r.data.validation = present ? std::optional(Choice{"", {}}) : std::nullopt;
-                      }});
-  sections.push_back({"data.augment", "Random changes of training images, keyed by sample and epoch.",
-                      {bind(flag("flip", "Mirror images left to right with probability 1/2."),
-                            r.data.augment.flip),
-                       bind(integer("crop_padding", "Pad images by so much on every side and crop back at random.",
-                                    0, "pixels"), r.data.augment.crop_padding)}});
-  return sections;
+  Section data{"data", "What is learned from, and what is measured on."};
+  data.fields = {
+      bind(bool_key("shuffle",
+                    "Visit the samples of each epoch in an order derived from the seed; false keeps "
+                    "the data set's order."),
+           r.data.shuffle)};
+  Section train = choosing("data.train", "Training samples.", "dataset", which, catalog.datasets,
+                           [&r] { return &r.data.train; });
+  Section validation =
+      choosing("data.validation", "Samples for evaluation; null: the run is not evaluated.", "dataset", which,
+               catalog.datasets, [&r] { return r.data.validation ? &*r.data.validation : nullptr; });
+  validation.set_present = [&r](bool present) {
+    r.data.validation = present ? std::optional(Choice{"", {}}) : std::nullopt;
+  };
+  Section augment{"data.augment", "Random changes of training images, keyed by sample and epoch."};
+  augment.fields = {
+      bind(bool_key("flip", "Mirror images left to right with probability 1/2."), r.data.augment.flip),
+      bind(integer_key("crop_padding", "Pad images by so much on every side and crop back at random.")
+               .from(0, 4096)
+               .in("pixels"),
+           r.data.augment.crop_padding)};
+  return {std::move(data), std::move(train), std::move(validation), std::move(augment)};
 }
 
 Section optimizer_section(Recipe& r, const Catalog& catalog) {
   OptimizerRecipe& o = r.optimizer;
-  KeySpec clip = positive(real("clip_norm", "Largest global L2 norm of an update's gradient; null: no clipping.", 0, 1e30));
-  return {.path = "optimizer", .sentence = "How a gradient becomes a step.",
-          .fields = {bind(positive(real("lr", "Learning rate at reference_batch samples per update.", 0, 1e6)), o.lr),
-                     bind(integer("reference_batch", "Samples per update that lr was tuned for.", 1, "samples"),
-                          o.reference_batch),
-                     bind(real("weight_decay", "L2 penalty (sgd, adam) or decoupled decay (adamw).", 0, 1e6),
-                          o.weight_decay),
-                     bind(flag("decay_all", "Also decay biases and normalisation weights."), o.decay_all),
-                     bind(std::move(clip), o.clip_norm)},
-          .choice_key = "name", .choice_sentence = "The algorithm, with its own keys beside it.",
-          .rows = &catalog.optimizers, .choice = [&r] { return &r.optimizer.algorithm; }};
+  Section section = choosing("optimizer", "How a gradient becomes a step.", "name",
+                             "The algorithm, with its own keys beside it.", catalog.optimizers,
+                             [&o] { return &o.algorithm; });
+  section.fields = {
+      bind(real_key("lr", "Learning rate at reference_batch samples per update.").above(0, 1e6), o.lr),
+      bind(integer_key("reference_batch", "Samples per update that lr was tuned for.").from(1).in("samples"),
+           o.reference_batch),
+      bind(real_key("weight_decay", "L2 penalty (sgd, adam) or decoupled decay (adamw).").from(0, 1e6),
+           o.weight_decay),
+      bind(bool_key("decay_all", "Also decay biases and normalisation weights."), o.decay_all),
+      bind(real_key("clip_norm", "Largest global L2 norm of an update's gradient; null: no clipping.")
+               .above(0, 1e30),
+           o.clip_norm)};
+  return section;
 }
 
 Section schedule_section(Recipe& r, const Catalog& catalog) {
-  return {.path = "schedule", .sentence = "How the learning rate changes over applied updates.",
-          .fields = {bind_amount(text("warmup", "Linear rise from 0 at the start, as a part of the run or a length."),
-                                 r.schedule.warmup, "\"5%\", \"200 updates\", \"100000 samples\" or 0",
-                                 "^(0|[0-9]+([.][0-9]+)? ?%|[0-9]+ (updates?|samples?))$")},
-          .choice_key = "name", .choice_sentence = "The shape after warm-up, with its own keys beside it.",
-          .rows = &catalog.schedules, .choice = [&r] { return &r.schedule.shape; }};
+  ScheduleRecipe& s = r.schedule;
+  Section section = choosing("schedule", "How the learning rate changes over applied updates.", "name",
+                             "The shape after warm-up, with its own keys beside it.", catalog.schedules,
+                             [&s] { return &s.shape; });
+  section.fields = {
+      bind_amount(text_key("warmup", "Linear rise from 0 at the start, as a part of the run or a length."),
+                  s.warmup, "\"5%\", \"200 updates\", \"100000 samples\" or 0",
+                  "^(0|[0-9]+([.][0-9]+)? ?%|[0-9]+ (updates?|samples?))$")};
+  return section;
 }
 
 Section batch_section(Recipe& r, const Catalog& catalog) {
   BatchRecipe& b = r.batch;
-  return {"batch", "How many samples make an update.",
-          {bind(auto_integer("effective", "Samples per update over all ranks, exactly; auto: one micro-batch on every rank.",
-                             "samples"), b.effective),
-           bind(auto_integer("max_effective", "Cap of effective: auto; auto: the smaller of 8 × reference_batch and N ÷ 20.",
-                             "samples"), b.max_effective),
-           bind(word("lr_rule", "How lr follows effective ÷ reference_batch.", names_of(catalog.lr_rules)), b.lr_rule),
-           bind_enum(word("cut", "even: pieces of nearly equal size; full: pieces of the capacity and a remainder.", {}),
-                     r.execution.cut)}};
+  return {
+      "batch",
+      "How many samples make an update.",
+      {bind(integer_key("effective",
+                        "Samples per update over all ranks, exactly; auto: one micro-batch on every rank.")
+                .from(1)
+                .in("samples")
+                .or_word("auto"),
+            b.effective),
+       bind(integer_key("max_effective",
+                        "Cap of effective: auto; auto: the smaller of 8 × reference_batch and N ÷ 20.")
+                .from(1)
+                .in("samples")
+                .or_word("auto"),
+            b.max_effective),
+       bind(word_key("lr_rule", "How lr follows effective ÷ reference_batch.", names_of(catalog.lr_rules)),
+            b.lr_rule),
+       bind_enum("cut", "even: pieces of nearly equal size; full: pieces of the capacity and a remainder.",
+                 r.execution.cut)}};
 }
 
 Section stop_section(Recipe& r) {
   StopRecipe& s = r.stop;
-  KeySpec last = word("last", "What becomes of the run's remainder that is smaller than the effective batch.",
-                      {"drop", "keep"});
-  Field last_field{std::move(last), [&s] { return Value(std::string(s.keep_last ? "keep" : "drop")); },
-                   [&s](const Value& value) { s.keep_last = std::get<std::string>(value) == "keep"; }};
-  return {"stop", "When the run ends; of several limits the first one reached.",
-          {bind(positive(real("epochs", "Passes over the training data; fixes the number of updates.", 0, 1e9)), s.epochs),
-           bind(integer("updates", "Applied updates."), s.updates),
-           bind(integer("samples", "Training samples.", 1, "samples"), s.samples),
-           bind(positive(real("minutes", "Wall-clock time of training, evaluation included.", 0, 1e7, "minutes")), s.minutes),
-           std::move(last_field),
-           bind(integer("patience", "Evaluations in a row without improvement; null: no early stopping."), s.patience),
-           bind(real("min_delta", "What counts as an improvement of the monitored figure.", 0, 1e9), s.min_delta),
-           bind(integer("max_skipped", "Consecutive skipped (non-finite) updates after which the run has diverged."),
-                s.max_skipped)}};
+  Field last{word_key("last", "What becomes of the run's remainder that is smaller than the effective batch.",
+                      {"drop", "keep"}),
+             [&s] { return Value(std::string(s.keep_last ? "keep" : "drop")); },
+             [&s](const Value& value) { s.keep_last = std::get<std::string>(value) == "keep"; }};
+  return {
+      "stop",
+      "When the run ends; of several limits the first one reached.",
+      {bind(real_key("epochs", "Passes over the training data; fixes the number of updates.").above(0, 1e9),
+            s.epochs),
+       bind(integer_key("updates", "Applied updates.").from(1), s.updates),
+       bind(integer_key("samples", "Training samples.").from(1).in("samples"), s.samples),
+       bind(real_key("minutes", "Wall-clock time of training, evaluation included.")
+                .above(0, 1e7)
+                .in("minutes"),
+            s.minutes),
+       std::move(last),
+       bind(integer_key("patience", "Evaluations in a row without improvement; null: no early stopping.")
+                .from(1),
+            s.patience),
+       bind(real_key("min_delta", "What counts as an improvement of the monitored figure.").from(0, 1e9),
+            s.min_delta),
+       bind(integer_key("max_skipped",
+                        "Consecutive skipped (non-finite) updates after which the run has diverged.")
+                .from(1),
+            s.max_skipped)}};
 }
 
 Section evaluation_section(Recipe& r) {
   EvaluationRecipe& e = r.evaluation;
-  return {"evaluation", "When the validation data are measured.",
-          {bind_amount(text("every", "Evaluate at the first update boundary after each."), e.every, kIntervalForm,
-                       kIntervalPattern),
-           bind(text("monitor", "The figure that decides the best checkpoint and early stopping: loss, or a metric."),
-                e.monitor),
-           bind(auto_integer("micro_batch", "Samples per forward pass; auto: as in training.", "samples"), e.micro_batch)}};
+  return {
+      "evaluation",
+      "When the validation data are measured.",
+      {bind_interval("Evaluate at the first update boundary after each.", e.every),
+       bind(text_key("monitor",
+                     "The figure that decides the best checkpoint and early stopping: loss, or a metric."),
+            e.monitor),
+       bind(integer_key("micro_batch", "Samples per forward pass; auto: as in training.")
+                .from(1)
+                .in("samples")
+                .or_word("auto"),
+            e.micro_batch)}};
 }
 
 Section execution_section(Recipe& r) {
   ExecutionRecipe& e = r.execution;
-  KeySpec device = text("device", "Where to compute; auto: the first GPU, else the CPU.");
-  device.form = "auto, cpu, cuda or cuda:N";
-  device.pattern = "^(auto|cpu|cuda(:[0-9]+)?)$";
-  device.accepts = [](const std::string& value) {
-    const std::string digits = value.starts_with("cuda:") ? value.substr(5) : "0";
-    return value == "auto" || value == "cpu" || value == "cuda" ||
-           (value.starts_with("cuda:") && !digits.empty() && digits.size() < 4 &&
-            digits.find_first_not_of("0123456789") == std::string::npos);
-  };
-  KeySpec deterministic = flag("deterministic", "Ask for kernels that repeat bit for bit; auto: on a CPU.");
-  deterministic.words = {"auto"};
-  return {"execution", "How the run fits its machine; changes no meaning above.",
-          {bind(std::move(device), e.device),
-           bind_enum(word("precision", "Arithmetic of forward and backward; parameters stay fp32. auto: bf16 where "
-                                       "native, else fp32 on a CPU and fp16 with the scaler on a GPU.", {}), e.precision),
-           bind(auto_integer("micro_batch", "Samples per forward and backward pass on one rank; auto: searched.", "samples"),
-                e.micro_batch),
-           bind(auto_integer("threads", "Compute threads; auto: the physical cores this process may use."), e.threads),
-           bind(std::move(deterministic), e.deterministic)}};
+  const KeySpec device =
+      text_key("device", "Where to compute; auto: the first GPU, else the CPU.")
+          .with_form("auto, cpu, cuda or cuda:N", "^(auto|cpu|cuda(:[0-9]{1,3})?)$", is_device_name);
+  return {
+      "execution",
+      "How the run fits its machine; changes no meaning above.",
+      {bind(device, e.device),
+       bind_enum(
+           "precision",
+           "Arithmetic of forward and backward; parameters stay fp32. auto: bf16 where native, else fp32 "
+           "on a CPU and fp16 with the scaler on a GPU.",
+           e.precision),
+       bind(integer_key("micro_batch", "Samples per forward and backward pass on one rank; auto: searched.")
+                .from(1)
+                .in("samples")
+                .or_word("auto"),
+            e.micro_batch),
+       bind(integer_key("threads", "Compute threads; auto: the physical cores this process may use.")
+                .from(1, 4096)
+                .or_word("auto"),
+            e.threads),
+       bind(bool_key("deterministic", "Ask for kernels that repeat bit for bit; auto: on a CPU.")
+                .or_word("auto"),
+            e.deterministic)}};
 }
 
 Section memory_section(Recipe& r) {
   MemoryRecipe& m = r.execution.memory;
-  KeySpec target{.name = "target", .kind = KeyKind::kRealList,
-                 .sentence = "The band of the budget to fill at peak, as [low, high] fractions.",
-                 .least = 0.01, .most = 1, .length = 2};
-  Field target_field{std::move(target),
-                     [&m] { return Value(std::vector<double>{m.target_low, m.target_high}); },
-                     [&m](const Value& value) {
-                       const auto& band = std::get<std::vector<double>>(value);
-                       m.target_low = band[0], m.target_high = band[1];
-                     }};
-  return {"execution.memory", "The memory a run may use and how much of it to fill.",
-          {bind_amount(text("budget", "Bytes above what the process used at its start."), m.budget,
+  Field target{list_key(KeyKind::kRealList, "target",
+                        "The band of the budget to fill at peak, as [low, high] fractions.")
+                   .from(0.01, 1)
+                   .of_length(2),
+               [&m] {
+                 return Value(std::vector<double>{m.target_low, m.target_high});
+               },
+               [&m](const Value& value) {
+                 const auto& band = std::get<std::vector<double>>(value);
+                 m.target_low = band[0];
+                 m.target_high = band[1];
+               }};
+  return {"execution.memory",
+          "The memory a run may use and how much of it to fill.",
+          {bind_amount(text_key("budget", "Bytes above what the process used at its start."), m.budget,
                        "auto, bytes such as \"2GiB\", or a share of auto such as \"50%\"",
                        "^(auto|[0-9]+([.][0-9]+)? ?([kKmMgGtT]i?[bB]?|[bB])?|[0-9]+([.][0-9]+)? ?%)$"),
-           std::move(target_field)}};
+           std::move(target)}};
 }
 
 Section search_section(Recipe& r, const Catalog& catalog) {
   SearchRecipe& s = r.execution.search;
-  return {"execution.search", "How the micro-batch is found.",
-          {bind(word("strategy", "What to look for.", names_of(catalog.strategies)), s.strategy),
-           bind_enum(word("pivot", "Where the search tries next: interpolated, or the textbook midpoint.", {}), s.pivot),
-           bind(integer("multiple_of", "Prefer multiples of it.", 1, "samples"), s.multiple_of),
-           bind(integer("max_micro_batch", "Never try more; null: no cap of your own.", 1, "samples"), s.max_micro_batch),
-           bind(integer("max_probes", "Most trials."), s.max_probes),
-           bind(positive(real("max_seconds", "No new trial after so long.", 0, 1e6, "seconds")), s.max_seconds),
-           bind(flag("plan_cache", "Keep plans in the user's cache folder; a kept one is confirmed by one trial."),
-                s.plan_cache)}};
+  return {
+      "execution.search",
+      "How the micro-batch is found.",
+      {bind(word_key("strategy", "What to look for.", names_of(catalog.strategies)), s.strategy),
+       bind_enum("pivot", "Where the search tries next: interpolated, or the textbook midpoint.", s.pivot),
+       bind(integer_key("multiple_of", "Prefer multiples of it.").from(1).in("samples"), s.multiple_of),
+       bind(integer_key("max_micro_batch", "Never try more; null: no cap of your own.").from(1).in("samples"),
+            s.max_micro_batch),
+       bind(integer_key("max_probes", "Most trials.").from(1), s.max_probes),
+       bind(real_key("max_seconds", "No new trial after so long.").above(0, 1e6).in("seconds"),
+            s.max_seconds),
+       bind(bool_key("plan_cache",
+                     "Keep plans in the user's cache folder; a kept one is confirmed by one trial."),
+            s.plan_cache)}};
 }
 
 Section loader_section(Recipe& r) {
-  return {"execution.loader", "How samples reach the step.",
-          {bind(integer("prefetch", "Micro-batches prepared ahead by a thread of its own; 0: none.", 0),
+  return {"execution.loader",
+          "How samples reach the step.",
+          {bind(integer_key("prefetch", "Micro-batches prepared ahead by a thread of its own; 0: none.")
+                    .from(0, 1024),
                 r.execution.loader.prefetch)}};
 }
 
 Section scaler_section(Recipe& r) {
   ScalerRecipe& s = r.execution.scaler;
-  return {"execution.scaler", "The dynamic loss scale of fp16 (bf16 and fp32 need none).",
-          {bind(positive(real("initial_scale", "Scale of the first update; a power of two adds no rounding.", 0, 1e30)),
+  return {"execution.scaler",
+          "The dynamic loss scale of fp16 (bf16 and fp32 need none).",
+          {bind(real_key("initial_scale", "Scale of the first update; a power of two adds no rounding.")
+                    .above(0, 1e30),
                 s.initial_scale),
-           bind(real("growth_factor", "Multiplies the scale after growth_interval applied updates.", 1, 1e6), s.growth_factor),
-           bind(positive(real("backoff_factor", "Multiplies the scale after a skipped update.", 0, 1)), s.backoff_factor),
-           bind(integer("growth_interval", "Applied updates in a row before the scale grows."), s.growth_interval),
-           bind(positive(real("min_scale", "The scale never falls below it.", 0, 1e30)), s.min_scale)}};
+           bind(real_key("growth_factor", "Multiplies the scale after growth_interval applied updates.")
+                    .from(1, 1e6),
+                s.growth_factor),
+           bind(real_key("backoff_factor", "Multiplies the scale after a skipped update.").above(0, 1),
+                s.backoff_factor),
+           bind(integer_key("growth_interval", "Applied updates in a row before the scale grows.").from(1),
+                s.growth_interval),
+           bind(real_key("min_scale", "The scale never falls below it.").above(0, 1e30), s.min_scale)}};
 }
 
 Section checkpoint_section(Recipe& r) {
-  return {"checkpoint", "What is kept of a run on disk; one is always written at the end.",
-          {bind_amount(text("every", "Write at the first update boundary after each."), r.checkpoint.every,
-                       kIntervalForm, kIntervalPattern),
-           bind(integer("keep", "Newest checkpoints kept, besides the best."), r.checkpoint.keep)}};
+  return {
+      "checkpoint",
+      "What is kept of a run on disk; one is always written at the end.",
+      {bind_interval("Write at the first update boundary after each.", r.checkpoint.every),
+       bind(integer_key("keep", "Newest checkpoints kept, besides the best.").from(1), r.checkpoint.keep)}};
 }
 
 }  // namespace
@@ -323,12 +365,10 @@ std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
   std::vector<Section> all;
   all.push_back(root(r));
   for (Section& section : data_sections(r, catalog)) all.push_back(std::move(section));
-  all.push_back({.path = "model", .sentence = "What is trained.", .choice_key = "name",
-                 .choice_sentence = "The model, with its own keys beside it.", .rows = &catalog.models,
-                 .choice = [&r] { return &r.model; }});
-  all.push_back({.path = "loss", .sentence = "What is minimised.", .choice_key = "name",
-                 .choice_sentence = "The loss, with its own keys beside it.", .rows = &catalog.losses,
-                 .choice = [&r] { return &r.loss; }});
+  all.push_back(choosing("model", "What is trained.", "name", "The model, with its own keys beside it.",
+                         catalog.models, [&r] { return &r.model; }));
+  all.push_back(choosing("loss", "What is minimised.", "name", "The loss, with its own keys beside it.",
+                         catalog.losses, [&r] { return &r.loss; }));
   all.push_back(optimizer_section(r, catalog));
   all.push_back(schedule_section(r, catalog));
   all.push_back(batch_section(r, catalog));

@@ -26,7 +26,7 @@ struct Section {
   std::string choice_key = "";
   std::string choice_sentence = "";
   const std::vector<ChoiceSpec>* rows = nullptr;
-  std::function<Choice*()> choice = nullptr;           ///< null while an optional section is absent
+  std::function<Choice*()> choice = nullptr;                ///< null while an optional section is absent
   std::function<void(bool present)> set_present = nullptr;  ///< optional sections only
 };
 

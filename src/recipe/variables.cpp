@@ -35,7 +35,8 @@ std::string resolve(std::string_view reference, const Location& at, const LookUp
   if (colon != std::string_view::npos) {
     return value && !value->empty() ? *value : std::string(reference.substr(colon + 2));
   }
-  if (!value) fail(at, cat("the variable ", name, " is not set"), cat("set it, or write ${", name, ":-default}"));
+  if (!value)
+    fail(at, cat("the variable ", name, " is not set"), cat("set it, or write ${", name, ":-default}"));
   return *value;
 }
 
@@ -47,7 +48,8 @@ std::string expand(const std::string& text, const Location& at, const LookUp& lo
       i += 2;
     } else if (text.compare(i, 2, "${") == 0) {
       const size_t end = text.find('}', i);
-      if (end == std::string::npos) fail(at, "\"${\" without a closing \"}\"", "close it; $$ stands for a dollar sign");
+      if (end == std::string::npos)
+        fail(at, "\"${\" without a closing \"}\"", "close it; $$ stands for a dollar sign");
       out += resolve(std::string_view(text).substr(i + 2, end - i - 2), at, look_up);
       i = end + 1;
     } else {

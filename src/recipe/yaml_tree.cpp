@@ -145,8 +145,8 @@ class TreeBuilder final : public YAML::EventHandler {
       fail(node.location, "merge keys are not supported", "use extends: with a file of shared keys");
     }
     if (const YamlEntry* const first = parent.node.find(node.scalar)) {
-      fail(node.location, cat("the key ", quote(node.scalar), " stands twice; first at ",
-                              first->key_location.text()),
+      fail(node.location,
+           cat("the key ", quote(node.scalar), " stands twice; first at ", first->key_location.text()),
            "keep one of them");
     }
     parent.has_key = true;

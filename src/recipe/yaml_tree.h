@@ -23,8 +23,8 @@ struct YamlNode {
   std::string scalar;
   bool quoted = false;  ///< a quoted scalar is text, whatever it looks like
   Location location;
-  std::vector<YamlNode> items;      ///< of a sequence
-  std::vector<YamlEntry> entries;   ///< of a map, in the order written, keys distinct
+  std::vector<YamlNode> items;     ///< of a sequence
+  std::vector<YamlEntry> entries;  ///< of a map, in the order written, keys distinct
 
   const YamlEntry* find(std::string_view key) const;
 };

@@ -35,7 +35,9 @@ fs::path prepared(const fs::path& path, std::optional<int64_t> keep_updates) {
 
 }  // namespace
 
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json finite_or_null(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
 
 MetricsFile::MetricsFile(const fs::path& path, std::optional<int64_t> keep_updates)
     : file_(prepared(path, keep_updates), OutputFile::Mode::kAppend) {}

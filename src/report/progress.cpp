@@ -21,7 +21,9 @@ std::string cut_to(const std::string& text, size_t width) {
 
 }  // namespace
 
-bool is_terminal(std::FILE* out) { return ::isatty(::fileno(out)) != 0; }
+bool is_terminal(std::FILE* out) {
+  return ::isatty(::fileno(out)) != 0;
+}
 
 size_t terminal_width(std::FILE* out) {
   winsize size{};
@@ -31,7 +33,9 @@ size_t terminal_width(std::FILE* out) {
 
 ProgressLine::ProgressLine(std::FILE* out) : out_(out), terminal_(is_terminal(out)) {}
 
-ProgressLine::~ProgressLine() { clear(); }
+ProgressLine::~ProgressLine() {
+  clear();
+}
 
 bool ProgressLine::due() const {
   return !shown_ || since_shown_.seconds() >= (terminal_ ? kRedrawSeconds : kPlainLineSeconds);

@@ -16,15 +16,18 @@ namespace autotrain {
 namespace {
 
 void check_terms(const LossTerms& terms) {
-  const bool scalar = terms.sum.defined() && terms.sum.numel() == 1 && terms.weight.defined() &&
-                      terms.weight.numel() == 1;
+  const bool scalar =
+      terms.sum.defined() && terms.sum.numel() == 1 && terms.weight.defined() && terms.weight.numel() == 1;
   if (scalar && terms.sum.requires_grad()) return;
-  throw Error(ExitCode::kInternal, "Task::loss",
-              !scalar ? "must return a scalar sum and a scalar weight" : "the sum does not depend on any parameter",
-              "return {losses.sum(), number of losses} of a forward pass through module()");
+  throw Error(
+      ExitCode::kInternal, "Task::loss",
+      !scalar ? "must return a scalar sum and a scalar weight" : "the sum does not depend on any parameter",
+      "return {losses.sum(), number of losses} of a forward pass through module()");
 }
 
-torch::Tensor as_scalar64(const torch::Tensor& value) { return value.detach().to(torch::kFloat64).reshape({}); }
+torch::Tensor as_scalar64(const torch::Tensor& value) {
+  return value.detach().to(torch::kFloat64).reshape({});
+}
 
 }  // namespace
 
@@ -43,8 +46,11 @@ UpdateOutcome PendingUpdate::read() {
     finished_seconds_ = steady_seconds();
   }
   const auto* const figures = host_.const_data_ptr<double>();
-  const UpdateOutcome outcome{.applied = figures[0] != 0, .loss = figures[1], .grad_norm = figures[2],
-                              .scale = figures[3], .weight = figures[4]};
+  const UpdateOutcome outcome{.applied = figures[0] != 0,
+                              .loss = figures[1],
+                              .grad_norm = figures[2],
+                              .scale = figures[3],
+                              .weight = figures[4]};
   host_.reset();
   return outcome;
 }
@@ -104,7 +110,8 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   const torch::Tensor skip = apply == Apply::kForceSkip ? torch::ones_like(found_inf) : found_inf;
   optimizer_.apply({.lr = lr, .grad_scale = grad_scale.to(torch::kFloat32), .found_inf = skip});
   scaler_.update(found_inf);
-  PendingUpdate pending(at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
+  PendingUpdate pending(
+      at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
   abandon();
   return pending;
 }
@@ -124,7 +131,9 @@ std::string UpdateStep::first_non_finite_gradient() const {
   return "";
 }
 
-double UpdateStep::window_weight() const { return weight_sum_.item<double>(); }
+double UpdateStep::window_weight() const {
+  return weight_sum_.item<double>();
+}
 
 EvaluationTerms evaluate_batch(Task& task, const Batch& batch, Precision precision) {
   const PhaseScope phase(MemoryPhase::kEvaluation);
@@ -133,6 +142,8 @@ EvaluationTerms evaluate_batch(Task& task, const Batch& batch, Precision precisi
   return task.evaluate(batch);
 }
 
-double loss_factor_for(double weight) { return weight > 0 ? std::exp2(-std::round(std::log2(weight))) : 1; }
+double loss_factor_for(double weight) {
+  return weight > 0 ? std::exp2(-std::round(std::log2(weight))) : 1;
+}
 
 }  // namespace autotrain

@@ -14,8 +14,8 @@ namespace autotrain {
 
 struct StepOptions {
   torch::Device device = torch::kCPU;
-  Precision precision = Precision::kFp32;  ///< resolved: never kAuto
-  std::optional<double> clip_norm;         ///< of the true gradient of the mean loss
+  Precision precision = Precision::kFp32;          ///< resolved: never kAuto
+  std::optional<double> clip_norm = std::nullopt;  ///< of the true gradient of the mean loss
   uint64_t seed = 0;
 
   /// A power of two near 1 ÷ (weight of one micro-batch). The gradient of a loss *sum* times the
@@ -25,11 +25,11 @@ struct StepOptions {
 
 /// What one update came to.
 struct UpdateOutcome {
-  bool applied = false;    ///< false: skipped, nothing moved but the scale
-  double loss = 0;         ///< Σ sums ÷ Σ weights, penalty not included; may be non-finite
-  double grad_norm = 0;    ///< global L2 norm of the true gradient, before clipping
-  double scale = 1;        ///< loss scale that this update used
-  double weight = 0;       ///< Σ weights
+  bool applied = false;  ///< false: skipped, nothing moved but the scale
+  double loss = 0;       ///< Σ sums ÷ Σ weights, penalty not included; may be non-finite
+  double grad_norm = 0;  ///< global L2 norm of the true gradient, before clipping
+  double scale = 1;      ///< loss scale that this update used
+  double weight = 0;     ///< Σ weights
 };
 
 /// The figures of an update that was queued but may not have finished on the device.
@@ -99,7 +99,7 @@ class UpdateStep {
   Optimizer& optimizer_;
   GradScaler& scaler_;
   StepOptions options_;
-  torch::Tensor loss_sum_;    // float64 scalars over the window, on the device
+  torch::Tensor loss_sum_;  // float64 scalars over the window, on the device
   torch::Tensor weight_sum_;
 };
 

@@ -18,32 +18,39 @@ std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan,
   std::vector<std::string> advice;
   const double unused = 1 - plan.search.fill;
   if (unused > kMuchMemory && plan.search.reason == SearchReason::kEffectiveBatch) {
-    advice.push_back(cat(format_percent(unused, 0), " of the memory budget is free: a larger model or batch.effective fits, "
+    advice.push_back(cat(format_percent(unused, 0),
+                         " of the memory budget is free: a larger model or batch.effective fits, "
                          "or a smaller execution.memory.budget is enough"));
   }
   if (unused > kMuchMemory && plan.search.reason == SearchReason::kCap) {
-    advice.push_back(cat(format_percent(unused, 0), " of the memory budget is free: raise batch.max_effective or "
+    advice.push_back(cat(format_percent(unused, 0),
+                         " of the memory budget is free: raise batch.max_effective or "
                          "execution.search.max_micro_batch to use it"));
   }
   if (plan.search.reason == SearchReason::kSearchLimit) {
-    advice.push_back("the search ran out of probes or time: raise execution.search.max_probes or max_seconds");
+    advice.push_back(
+        "the search ran out of probes or time: raise execution.search.max_probes or max_seconds");
   }
   if (plan.window > 1 && has_batch_norm(parts.task->module())) {
-    advice.push_back(cat("batch normalisation saw ", plan.micro_batch, " samples at a time, not ", plan.effective_batch,
-                         ": raise execution.memory.budget until one micro-batch holds them, or use a model without it"));
+    advice.push_back(
+        cat("batch normalisation saw ", plan.micro_batch, " samples at a time, not ", plan.effective_batch,
+            ": raise execution.memory.budget until one micro-batch holds them, or use a model without it"));
   }
   if (summary.data_wait_fraction > kMuchWaiting) {
-    advice.push_back(cat(format_percent(summary.data_wait_fraction), " of the training time was spent waiting for data: "
+    advice.push_back(cat(format_percent(summary.data_wait_fraction),
+                         " of the training time was spent waiting for data: "
                          "raise execution.loader.prefetch or make samples cheaper to load"));
   }
   const auto updates = static_cast<double>(std::max<int64_t>(1, summary.updates));
   if (static_cast<double>(summary.skipped_updates) > kManySkips * updates) {
-    advice.push_back(cat(summary.skipped_updates, " updates were skipped as not finite: lower optimizer.lr, set "
+    advice.push_back(cat(summary.skipped_updates,
+                         " updates were skipped as not finite: lower optimizer.lr, set "
                          "optimizer.clip_norm, or use execution.precision: bf16"));
   }
   if (plan.precision == Precision::kFp32 && recipe.execution.precision == Precision::kFp32 &&
       parts.device->has_native_bf16()) {
-    advice.push_back("this device multiplies bf16 natively: execution.precision: bf16 takes less time and memory");
+    advice.push_back(
+        "this device multiplies bf16 natively: execution.precision: bf16 takes less time and memory");
   }
   return advice;
 }

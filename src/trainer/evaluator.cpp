@@ -40,7 +40,8 @@ class EvaluationMode {
 }  // namespace
 
 bool lower_is_better(const std::string& figure) {
-  return figure == "loss" || figure == "perplexity" || figure.ends_with("_error") || figure.ends_with("_loss");
+  return figure == "loss" || figure == "perplexity" || figure.ends_with("_error") ||
+         figure.ends_with("_loss");
 }
 
 std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
@@ -48,7 +49,8 @@ std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
   const PhaseScope phase(MemoryPhase::kEvaluation);
   const EvaluationMode mode(bench.task.module());
   const Dataset& data = *bench.validation;
-  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data.size(), micro_batch), bench.loader);
+  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data.size(), micro_batch),
+                bench.loader);
   std::map<std::string, Sums> sums;
   int64_t done = 0;
   while (const std::optional<Batch> batch = loader.next()) {

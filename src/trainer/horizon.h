@@ -11,8 +11,8 @@ namespace autotrain {
 /// How long a run is, in applied updates.
 struct Horizon {
   std::optional<int64_t> updates = std::nullopt;  ///< unset: only time stops the run
-  int64_t last_window = 0;         ///< samples of one last, shorter update (`stop.last: keep`); 0: none
-  std::string stopped_by = "";          ///< the key that bounds it
+  int64_t last_window = 0;      ///< samples of one last, shorter update (`stop.last: keep`); 0: none
+  std::string stopped_by = "";  ///< the key that bounds it
 };
 
 /// @param dataset_size samples in an epoch; @param effective samples per update.

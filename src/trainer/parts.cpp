@@ -55,12 +55,14 @@ RunData load_data(const Recipe& recipe) {
 std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
   const PhaseScope phase(MemoryPhase::kModel);
   const DatasetInfo info = train.info();
-  torch::manual_seed(derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
+  torch::manual_seed(
+      derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
   auto network = make_model(recipe.model, {info.input_shape, info.classes, info.vocabulary});
   return supervised(std::move(network), make_loss(recipe.loss));
 }
 
-Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data, std::unique_ptr<Task> run_task)
+Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data,
+             std::unique_ptr<Task> run_task)
     : device(std::move(run_device)),
       data(std::move(run_data)),
       task(std::move(run_task)),
@@ -76,8 +78,15 @@ Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData r
       loader{.prefetch = recipe.execution.loader.prefetch, .pin = !device->torch_device().is_cpu()} {}
 
 Workbench Parts::workbench() {
-  return {.device = *device, .task = *task, .optimizer = *optimizer, .scaler = scaler, .step = step,
-          .train = *data.train, .validation = data.validation, .stream = stream, .loader = loader};
+  return {.device = *device,
+          .task = *task,
+          .optimizer = *optimizer,
+          .scaler = scaler,
+          .step = step,
+          .train = *data.train,
+          .validation = data.validation,
+          .stream = stream,
+          .loader = loader};
 }
 
 }  // namespace autotrain

@@ -17,14 +17,18 @@ Recipe stored_recipe(const SavedRun& saved) {
   return load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
 }
 
-bool changes_execution(const KeyDifference& difference) { return difference.path.starts_with("execution."); }
+bool changes_execution(const KeyDifference& difference) {
+  return difference.path.starts_with("execution.");
+}
 
 }  // namespace
 
-std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe, bool allow_change) {
+std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe,
+                                             bool allow_change) {
   auto newest = folder.checkpoints().read_newest();
   if (!newest) {
-    log::warn("trainer", cat("no checkpoint to resume in ", folder.path().string(), "; starting from the beginning"));
+    log::warn("trainer",
+              cat("no checkpoint to resume in ", folder.path().string(), "; starting from the beginning"));
     return std::nullopt;
   }
   ResumePoint point{newest->first, std::move(newest->second), {}, true};
@@ -39,7 +43,8 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
                 "resume with the recipe as it was, or give --allow-change");
   }
   if (!differences.empty()) log::warn("trainer", "resumed with changed keys: " + describe(differences));
-  point.keep_plan = learned.empty() && std::none_of(differences.begin(), differences.end(), changes_execution);
+  point.keep_plan =
+      learned.empty() && std::none_of(differences.begin(), differences.end(), changes_execution);
   return point;
 }
 

@@ -18,6 +18,7 @@ struct ResumePoint {
 
 /// The newest whole checkpoint of the folder, checked against the recipe; nothing when there is none.
 /// @throws Error(kBadRecipe) when the recipe changes what is learned and `allow_change` is false.
-std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe, bool allow_change);
+std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe,
+                                             bool allow_change);
 
 }  // namespace autotrain

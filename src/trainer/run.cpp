@@ -25,9 +25,10 @@ RunObserver& observer_or_silence(RunObserver* observer) {
 Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error) {
   const std::optional<Refusal> refusal = parts.device->memory().last_refusal();
   const MemoryStatement statement = memory_statement(parts.workbench(), parts.precision);
-  return Error(ExitCode::kDoesNotFit, refusal ? "training, phase " + refusal->phase : "training",
-               first_line(error) + describe(statement, refusal),
-               cat("set execution.micro_batch below ", plan.micro_batch, ", or raise execution.memory.budget"));
+  return Error(
+      ExitCode::kDoesNotFit, refusal ? "training, phase " + refusal->phase : "training",
+      first_line(error) + describe(statement, refusal),
+      cat("set execution.micro_batch below ", plan.micro_batch, ", or raise execution.memory.budget"));
 }
 
 bool adaptive(const std::string& optimizer) {
@@ -39,19 +40,20 @@ bool adaptive(const std::string& optimizer) {
 
 void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
   const LearningRatePlan& lr = plan.lr;
-  log::info("optim", cat("learning rate ", shortest(lr.base), " → ", shortest(lr.scaled), " (", lr.rule, " rule, ",
-                         plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
+  log::info("optim", cat("learning rate ", shortest(lr.base), " → ", shortest(lr.scaled), " (", lr.rule,
+                         " rule, ", plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
   const bool scaled = plan.effective_batch != lr.reference_batch;
   if (scaled && lr.rule == "linear" && adaptive(recipe.optimizer.algorithm.name)) {
-    log::info("optim", cat("for ", recipe.optimizer.algorithm.name, " batch.lr_rule: sqrt is better founded: ",
-                           find_lr_rule("sqrt").spec.sentence));
+    log::info("optim", cat("for ", recipe.optimizer.algorithm.name,
+                           " batch.lr_rule: sqrt is better founded: ", find_lr_rule("sqrt").spec.sentence));
   }
 }
 
 void log_batch_norm(const BatchPlan& plan, const Parts& parts) {
   if (plan.window == 1 || !has_batch_norm(parts.task->module())) return;
-  log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch, " samples at a time, not from ",
-                        plan.effective_batch, ": this is not the big batch. A larger execution.memory.budget, a smaller "
+  log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch,
+                        " samples at a time, not from ", plan.effective_batch,
+                        ": this is not the big batch. A larger execution.memory.budget, a smaller "
                         "batch.effective or a model without batch normalisation makes it exact"));
 }
 
@@ -82,8 +84,10 @@ BatchPlan Trainer::Run::make_plan() {
   known.budget_bytes = parts_.device->budget_bytes();
   known.target_low = recipe.execution.memory.target_low;
   known.target_high = recipe.execution.memory.target_high;
-  Planner planner({.recipe = recipe, .precision = parts_.precision,
-                   .has_batch_norm = has_batch_norm(parts_.task->module())},
+  Planner planner({.recipe = recipe,
+                   .precision = parts_.precision,
+                   .has_batch_norm = has_batch_norm(parts_.task->module()),
+                   .fresh = options_.fresh_plan},
                   parts_.workbench(), [&](const ProbeRecord& probe) { observer_.on_probe(probe, known); });
   BatchPlan plan = planner.plan();
   plan.origin = plan_origins(recipe_);
@@ -120,8 +124,13 @@ void Trainer::Run::announce() {
 
 void Trainer::Run::train(Summary& summary) {
   parts_.device->memory().reset_peak();
-  TrainingLoop loop({.recipe = recipe_, .plan = *plan_, .parts = parts_, .state = state_, .callbacks = callbacks,
-                     .folder = folder_.get(), .observer = &observer_});
+  TrainingLoop loop({.recipe = recipe_,
+                     .plan = *plan_,
+                     .parts = parts_,
+                     .state = state_,
+                     .callbacks = callbacks,
+                     .folder = folder_.get(),
+                     .observer = &observer_});
   try {
     summary.stopped_by = loop.run();
   } catch (const Error&) {
@@ -148,7 +157,8 @@ void Trainer::Run::describe_end(Summary& summary) const {
   summary.folder = folder_ ? folder_->path().string() : "";
 }
 
-void Trainer::Run::write_summary(Summary& summary, const std::string& status, ExitCode code, const std::string& error) {
+void Trainer::Run::write_summary(Summary& summary, const std::string& status, ExitCode code,
+                                 const std::string& error) {
   describe_end(summary);
   summary.status = status;
   summary.exit_code = static_cast<int>(code);

@@ -16,7 +16,8 @@ namespace autotrain {
 /// What a Trainer does: the parts of one run and the order in which they are used.
 class Trainer::Run {
  public:
-  Run(Recipe recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task, TrainerOptions options);
+  Run(Recipe recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task,
+      TrainerOptions options);
 
   const BatchPlan& plan();
   Summary fit();

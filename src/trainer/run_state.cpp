@@ -52,7 +52,8 @@ int64_t IntervalClock::ticks(const Progress& now) const {
       case Interval::Unit::kNever: return 0.0;
       case Interval::Unit::kUpdates: return static_cast<double>(now.updates);
       case Interval::Unit::kSamples: return static_cast<double>(now.samples);
-      case Interval::Unit::kEpochs: return static_cast<double>(now.samples) / static_cast<double>(now.dataset_size);
+      case Interval::Unit::kEpochs:
+        return static_cast<double>(now.samples) / static_cast<double>(now.dataset_size);
       case Interval::Unit::kMinutes: return now.seconds / 60;
     }
     return 0.0;

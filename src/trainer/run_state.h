@@ -13,12 +13,12 @@ namespace autotrain {
 /// Everything about a run that changes while it trains, tensors aside. One value, so that saving it
 /// saves all of it.
 struct RunState {
-  int64_t updates = 0;   ///< applied: the clock of schedules, logging, limits
-  int64_t windows = 0;   ///< attempted: always moves
-  int64_t cursor = 0;    ///< samples of the stream consumed, over all ranks
+  int64_t updates = 0;  ///< applied: the clock of schedules, logging, limits
+  int64_t windows = 0;  ///< attempted: always moves
+  int64_t cursor = 0;   ///< samples of the stream consumed, over all ranks
   int64_t skipped = 0;
   int64_t consecutive_skips = 0;
-  double seconds = 0;            ///< spent training and evaluating, over all sessions
+  double seconds = 0;  ///< spent training and evaluating, over all sessions
   int64_t recoveries = 0;
   std::map<std::string, double> last_figures;  ///< of the last evaluation
   std::map<std::string, double> best_figures;

@@ -18,7 +18,8 @@ std::vector<NamedTensor> model_tensors(const torch::nn::Module& module) {
 
 std::vector<NamedTensor> optimizer_tensors(const Parts& parts) {
   std::vector<NamedTensor> tensors = parts.optimizer->state();
-  for (const NamedTensor& value : parts.scaler.state()) tensors.push_back({"scaler." + value.name, value.tensor});
+  for (const NamedTensor& value : parts.scaler.state())
+    tensors.push_back({"scaler." + value.name, value.tensor});
   return tensors;
 }
 
@@ -26,10 +27,12 @@ constexpr size_t kMostNamed = 8;
 
 std::string name_list(const std::vector<std::string>& names) {
   if (names.size() <= kMostNamed) return join(names, ", ");
-  return cat(join({names.begin(), names.begin() + kMostNamed}, ", "), " and ", names.size() - kMostNamed, " more");
+  return cat(join({names.begin(), names.begin() + kMostNamed}, ", "), " and ", names.size() - kMostNamed,
+             " more");
 }
 
-void copy_all(const std::string& what, const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& live) {
+void copy_all(const std::string& what, const std::vector<NamedTensor>& saved,
+              const std::vector<NamedTensor>& live) {
   const torch::NoGradGuard no_gradients;
   std::unordered_map<std::string, torch::Tensor> by_name;
   for (const NamedTensor& item : saved) by_name.emplace(item.name, item.tensor);
@@ -51,7 +54,8 @@ void copy_all(const std::string& what, const std::vector<NamedTensor>& saved, co
     if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
     if (!left_over.empty()) text += "\n  only in the checkpoint: " + name_list(left_over);
     if (!reshaped.empty()) text += "\n  of another shape: " + name_list(reshaped);
-    throw Error(ExitCode::kBadData, "checkpoint", text, "resume with the recipe that made it, or start a new run");
+    throw Error(ExitCode::kBadData, "checkpoint", text,
+                "resume with the recipe that made it, or start a new run");
   }
   for (const NamedTensor& item : live) {
     torch::Tensor tensor = item.tensor;
@@ -63,10 +67,8 @@ void copy_all(const std::string& what, const std::vector<NamedTensor>& saved, co
 
 CheckpointContent gather(const Parts& parts, const SavedRun& run) {
   CheckpointContent content{model_tensors(parts.task->module()), optimizer_tensors(parts), {}};
-  content.state = {{"format", 1},
-                   {"run", run.state.to_json()},
-                   {"plan", plan_to_json(run.plan)},
-                   {"recipe", run.recipe}};
+  content.state = {
+      {"format", 1}, {"run", run.state.to_json()}, {"plan", plan_to_json(run.plan)}, {"recipe", run.recipe}};
   return content;
 }
 

@@ -27,7 +27,8 @@ int64_t count_elements(const Parts& parts) {
   return count;
 }
 
-void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Parts& parts, const Horizon& horizon) {
+void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Parts& parts,
+                  const Horizon& horizon) {
   rows.push_back({"seed", std::to_string(r.seed), origin_of(r, "seed")});
   rows.push_back({"training data", format_count(parts.data.train->size()) + " samples", ""});
   if (parts.data.validation) {
@@ -38,7 +39,8 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Part
                   found_or_asked(r, "batch.effective", r.batch.effective.has_value())});
   rows.push_back({"learning rate", cat(shortest(plan.lr.base), " → ", shortest(plan.lr.scaled)),
                   cat(plan.lr.rule, " rule at ", plan.effective_batch, " ÷ ", plan.lr.reference_batch)});
-  const std::string length = horizon.updates ? format_count(*horizon.updates) + " updates" : "until the time is up";
+  const std::string length =
+      horizon.updates ? format_count(*horizon.updates) + " updates" : "until the time is up";
   const Schedule schedule(r.schedule, horizon.updates, plan.effective_batch);
   rows.push_back({"schedule", cat(r.schedule.shape.name, ", warm-up ", schedule.warmup_updates(), " updates"),
                   origin_of(r, "schedule.name")});
@@ -46,16 +48,20 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Part
 }
 
 void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
-  rows.push_back({"device", cat(plan.device, " (", plan.device_name, ")"),
-                  origin_of(r, "execution.device")});
+  rows.push_back({"device", cat(plan.device, " (", plan.device_name, ")"), origin_of(r, "execution.device")});
   rows.push_back({"precision", to_string(plan.precision),
                   found_or_asked(r, "execution.precision", r.execution.precision != Precision::kAuto)});
   rows.push_back({"memory budget", format_bytes(plan.budget_bytes), plan.budget_source});
-  rows.push_back({"capacity", cat(plan.search.micro_batch, " samples, ", format_percent(plan.search.fill), " of the budget"),
-                  reason_in_words(plan)});
-  rows.push_back({"micro-batch", cat(plan.micro_batch, " samples, ", format_percent(plan.fill), " of the budget"),
-                  r.execution.micro_batch ? origin_of(r, "execution.micro_batch") : "found, cut " + to_string(plan.cut)});
-  rows.push_back({"window", cat(plan.window, plan.window == 1 ? " micro-batch" : " micro-batches", " per update"), ""});
+  rows.push_back(
+      {"capacity",
+       cat(plan.search.micro_batch, " samples, ", format_percent(plan.search.fill), " of the budget"),
+       reason_in_words(plan)});
+  rows.push_back({"micro-batch",
+                  cat(plan.micro_batch, " samples, ", format_percent(plan.fill), " of the budget"),
+                  r.execution.micro_batch ? origin_of(r, "execution.micro_batch")
+                                          : "found, cut " + to_string(plan.cut)});
+  rows.push_back(
+      {"window", cat(plan.window, plan.window == 1 ? " micro-batch" : " micro-batches", " per update"), ""});
 }
 
 }  // namespace
@@ -64,7 +70,8 @@ std::string reason_in_words(const BatchPlan& plan) {
   const std::string unused = format_percent(std::max(0.0, 1 - plan.search.fill), 0);
   switch (plan.search.reason) {
     case SearchReason::kInBand: return "in the band";
-    case SearchReason::kEffectiveBatch: return unused + " of memory is unused because the whole effective batch fits";
+    case SearchReason::kEffectiveBatch:
+      return unused + " of memory is unused because the whole effective batch fits";
     case SearchReason::kDataset: return unused + " of memory is unused because the whole data set fits";
     case SearchReason::kCap: return unused + " of memory is unused because of the cap on the micro-batch";
     case SearchReason::kIndexLimit: return unused + " of memory is unused because kernels cannot index more";

@@ -10,8 +10,8 @@
 namespace autotrain {
 
 /// Every resolved number of a run as {what, value, where it comes from}.
-std::vector<std::vector<std::string>> start_table(const Recipe& recipe, const BatchPlan& plan, const Parts& parts,
-                                                  const Horizon& horizon);
+std::vector<std::vector<std::string>> start_table(const Recipe& recipe, const BatchPlan& plan,
+                                                  const Parts& parts, const Horizon& horizon);
 
 /// Where the plan's numbers come from: asked for in the recipe, found by the search, or a default.
 std::map<std::string, Origin> plan_origins(const Recipe& recipe);

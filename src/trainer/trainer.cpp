@@ -20,7 +20,8 @@ RunData borrowed(const Dataset& train, const Dataset* validation) {
 [[noreturn]] void fail_loading(const std::exception& error, const Device& device) {
   if (classify_failure(error) == Failure::kOther) throw;
   throw Error(ExitCode::kDoesNotFit, "execution.memory.budget",
-              cat("the data set and the model alone need more than ", device.budget_bytes(), " bytes: ", first_line(error)),
+              cat("the data set and the model alone need more than ", device.budget_bytes(),
+                  " bytes: ", first_line(error)),
               "raise execution.memory.budget, use less data, or a smaller model");
 }
 
@@ -31,16 +32,16 @@ Trainer::Trainer(std::unique_ptr<Run> run) : run_(std::move(run)) {}
 Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options) {
   check_recipe(recipe);
   auto device = open_run_device(recipe);
-  run_ = std::make_unique<Run>(std::move(recipe), std::move(device), borrowed(train, nullptr), std::move(task),
-                               std::move(options));
+  run_ = std::make_unique<Run>(std::move(recipe), std::move(device), borrowed(train, nullptr),
+                               std::move(task), std::move(options));
 }
 
 Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, const Dataset& validation,
                  TrainerOptions options) {
   check_recipe(recipe);
   auto device = open_run_device(recipe);
-  run_ = std::make_unique<Run>(std::move(recipe), std::move(device), borrowed(train, &validation), std::move(task),
-                               std::move(options));
+  run_ = std::make_unique<Run>(std::move(recipe), std::move(device), borrowed(train, &validation),
+                               std::move(task), std::move(options));
 }
 
 Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
@@ -50,8 +51,8 @@ Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
   try {
     RunData data = load_data(recipe);
     auto task = build_task(recipe, *data.train);
-    return Trainer(std::make_unique<Run>(std::move(recipe), std::move(device), std::move(data), std::move(task),
-                                         std::move(options)));
+    return Trainer(std::make_unique<Run>(std::move(recipe), std::move(device), std::move(data),
+                                         std::move(task), std::move(options)));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -71,10 +72,16 @@ void Trainer::on_evaluation(std::function<Flow(const EvaluationRecord&)> callbac
   run_->callbacks.evaluation.push_back(std::move(callback));
 }
 
-const BatchPlan& Trainer::plan() { return run_->plan(); }
+const BatchPlan& Trainer::plan() {
+  return run_->plan();
+}
 
-Summary Trainer::fit() { return run_->fit(); }
+Summary Trainer::fit() {
+  return run_->fit();
+}
 
-torch::nn::Module& Trainer::module() { return run_->task().module(); }
+torch::nn::Module& Trainer::module() {
+  return run_->task().module();
+}
 
 }  // namespace autotrain

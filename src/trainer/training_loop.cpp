@@ -19,14 +19,18 @@ namespace {
 constexpr double kMemorySampleSeconds = 0.1;
 
 Progress progress_of(const RunState& state, int64_t dataset_size) {
-  return {.updates = state.updates, .samples = state.cursor, .dataset_size = dataset_size, .seconds = state.seconds};
+  return {.updates = state.updates,
+          .samples = state.cursor,
+          .dataset_size = dataset_size,
+          .seconds = state.seconds};
 }
 
 }  // namespace
 
 TrainingLoop::TrainingLoop(const LoopContext& context)
     : c_(context),
-      total_updates_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch).updates.value_or(0)),
+      total_updates_(
+          horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch).updates.value_or(0)),
       horizon_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch)),
       schedule_(c_.recipe.schedule, horizon_.updates, c_.plan.effective_batch),
       evaluation_clock_(c_.recipe.evaluation.every, progress_of(c_.state, c_.parts.stream.size())),
@@ -54,8 +58,8 @@ std::string TrainingLoop::run() {
 
 void TrainingLoop::open_loader(int64_t window_samples) {
   const WindowCut cut{window_samples / c_.plan.world_size, c_.plan.micro_batch};
-  loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream, endless_windows(cut, c_.state.cursor),
-                                     c_.parts.loader);
+  loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream,
+                                     endless_windows(cut, c_.state.cursor), c_.parts.loader);
   window_wait_ = 0;
 }
 
@@ -97,7 +101,9 @@ void TrainingLoop::apply_window(int64_t samples) {
     first_non_finite_ = c_.parts.step.first_non_finite_gradient();
   }
   const double lr = c_.plan.lr.scaled * schedule_.factor(c_.state.updates);
-  underway_ = {.figures = c_.parts.step.finish(lr), .lr = lr, .samples = samples,
+  underway_ = {.figures = c_.parts.step.finish(lr),
+               .lr = lr,
+               .samples = samples,
                .wait_seconds = loader_->wait_seconds() - window_wait_};
   window_wait_ = loader_->wait_seconds();
   ++c_.state.windows;
@@ -146,19 +152,22 @@ void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
   ++c_.state.skipped;
   ++c_.state.consecutive_skips;
   training_seconds_ += underway_.figures.finished_seconds() - last_finished_;
-  note("skipped", cat("window ", c_.state.windows, ": loss ", outcome.loss, ", gradient norm ", outcome.grad_norm,
-                      ", scale ", outcome.scale, ", weight ", outcome.weight));
+  note("skipped", cat("window ", c_.state.windows, ": loss ", outcome.loss, ", gradient norm ",
+                      outcome.grad_norm, ", scale ", outcome.scale, ", weight ", outcome.weight));
   if (c_.state.consecutive_skips < c_.recipe.stop.max_skipped) return;
-  const std::string where = first_non_finite_.empty() ? "no gradient" : "the gradient of " + first_non_finite_;
-  throw Error(ExitCode::kDiverged, cat("update ", c_.state.updates + 1),
-              cat(c_.state.consecutive_skips, " updates in a row were not finite; loss ", outcome.loss, ", ", where,
-                  " is the first that is not"),
-              "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use execution.precision: fp32");
+  const std::string where =
+      first_non_finite_.empty() ? "no gradient" : "the gradient of " + first_non_finite_;
+  throw Error(
+      ExitCode::kDiverged, cat("update ", c_.state.updates + 1),
+      cat(c_.state.consecutive_skips, " updates in a row were not finite; loss ", outcome.loss, ", ", where,
+          " is the first that is not"),
+      "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use execution.precision: fp32");
 }
 
 void TrainingLoop::after_window() {
   // The figures are read only when something may be due: whether the update counts is in them.
-  if (!evaluation_clock_.near(progress_with_pending()) && !checkpoint_clock_.near(progress_with_pending())) return;
+  if (!evaluation_clock_.near(progress_with_pending()) && !checkpoint_clock_.near(progress_with_pending()))
+    return;
   settle();
   const bool evaluation_due = evaluation_clock_.due(progress());
   bool checkpoint_due = checkpoint_clock_.due(progress());
@@ -186,15 +195,20 @@ bool TrainingLoop::evaluate_now() {
   }
 
   evaluated_at_ = c_.state.updates;
-  const EvaluationRecord record{.update = c_.state.updates, .epoch = epoch(), .split = "validation",
-                                .figures = *figures, .seconds = watch.seconds(), .samples = samples};
+  const EvaluationRecord record{.update = c_.state.updates,
+                                .epoch = epoch(),
+                                .split = "validation",
+                                .figures = *figures,
+                                .seconds = watch.seconds(),
+                                .samples = samples};
   if (c_.folder) c_.folder->metrics().write(record);
   const bool improved = note_best(*figures);
   c_.observer->on_evaluation(record);
   for (const auto& callback : c_.callbacks.evaluation) {
     if (callback(record) == Flow::kStop) stop("callback");
   }
-  if (c_.recipe.stop.patience && c_.state.evaluations_since_best >= *c_.recipe.stop.patience) stop("patience");
+  if (c_.recipe.stop.patience && c_.state.evaluations_since_best >= *c_.recipe.stop.patience)
+    stop("patience");
   return improved;
 }
 
@@ -206,7 +220,8 @@ bool TrainingLoop::note_best(const Figures& figures) {
   if (value == figures.end()) {
     std::vector<std::string> names;
     for (const auto& [name, unused] : figures) names.push_back(name);
-    fail_recipe(c_.recipe, "evaluation.monitor", quote(monitor) + " is not measured here", "one of " + join_choices(names));
+    fail_recipe(c_.recipe, "evaluation.monitor", quote(monitor) + " is not measured here",
+                "one of " + join_choices(names));
   }
   state.last_figures = figures;
   const auto best = state.best_figures.find(monitor);
@@ -239,7 +254,9 @@ void TrainingLoop::stop(std::string reason) {
   if (!stopping()) stopped_by_ = std::move(reason);
 }
 
-bool TrainingLoop::all_updates_done() const { return total_updates_ > 0 && c_.state.updates >= total_updates_; }
+bool TrainingLoop::all_updates_done() const {
+  return total_updates_ > 0 && c_.state.updates >= total_updates_;
+}
 
 void TrainingLoop::note(const std::string& event, const std::string& detail) {
   const EventRecord record{.update = c_.state.updates, .event = event, .detail = detail};
@@ -271,7 +288,9 @@ double TrainingLoop::epoch() const {
   return static_cast<double>(c_.state.cursor) / static_cast<double>(c_.parts.stream.size());
 }
 
-double TrainingLoop::seconds_now() const { return seconds_before_ + steady_seconds() - session_start_; }
+double TrainingLoop::seconds_now() const {
+  return seconds_before_ + steady_seconds() - session_start_;
+}
 
 double TrainingLoop::data_wait_fraction() const {
   return training_seconds_ > 0 ? std::min(1.0, waiting_seconds_ / training_seconds_) : 0;

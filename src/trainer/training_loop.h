@@ -90,16 +90,16 @@ class TrainingLoop {
     int64_t samples = 0;
     double wait_seconds = 0;
   } underway_;
-  double last_finished_ = 0;    // when the previous update was done
-  double window_wait_ = 0;      // loader wait at the window's start
+  double last_finished_ = 0;  // when the previous update was done
+  double window_wait_ = 0;    // loader wait at the window's start
   double session_start_ = 0;
-  double seconds_before_ = 0;   // of earlier sessions
+  double seconds_before_ = 0;  // of earlier sessions
   double training_seconds_ = 0;
   double waiting_seconds_ = 0;
   int64_t session_samples_ = 0;
   double last_memory_sample_ = 0;
-  int64_t evaluated_at_ = -1;   // update of the last evaluation
-  int64_t saved_at_ = -1;       // window of the last checkpoint
+  int64_t evaluated_at_ = -1;  // update of the last evaluation
+  int64_t saved_at_ = -1;      // window of the last checkpoint
 };
 
 }  // namespace autotrain

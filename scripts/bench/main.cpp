@@ -1,0 +1,27 @@
+#include <array>
+#include <cstdio>
+#include <string_view>
+
+#include "programs.h"
+
+namespace {
+
+struct Program {
+  std::string_view name;
+  int (*run)(int argc, char** argv);
+};
+
+constexpr std::array kPrograms = {
+    Program{"allocator_step", &autotrain::bench::allocator_step},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const Program& program : kPrograms) {
+    if (argc > 1 && program.name == argv[1]) return program.run(argc - 1, argv + 1);
+  }
+  std::fprintf(stderr, "usage: autotrain_bench PROGRAM [--option value]…, with PROGRAM one of:\n");
+  for (const Program& program : kPrograms) std::fprintf(stderr, "  %s\n", program.name.data());
+  return 64;
+}

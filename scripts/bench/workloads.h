@@ -1,0 +1,26 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "autotrain/data.h"
+#include "autotrain/task.h"
+
+namespace autotrain::bench {
+
+/// The three workloads that every benchmark of ours and of the peers uses: "mlp" (784 – 8 × 1024 – 10),
+/// "resnet" (ResNet-18 with a 3 × 3 stem on 28 × 28 images) and "gpt" (4 layers, width 256, 4 heads, 128
+/// bytes, untied).
+struct Workload {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;
+  std::unique_ptr<Task> task;
+};
+
+/// Fashion-MNIST for images; made-up tokens for "gpt". @throws std::invalid_argument for another name.
+Workload make_workload(const std::string& name);
+
+/// The value after `--name` on a command line, or `fallback`.
+std::string argument(int argc, char** argv, const std::string& name, const std::string& fallback);
+
+}  // namespace autotrain::bench

@@ -1,0 +1,141 @@
+#include "plan/operation_trace.h"
+
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace autotrain {
+namespace {
+
+// LibTorch's modules have no forward hooks in C++; its operations can be observed, and a parameter among
+// an operation's inputs tells which module it belongs to.
+struct Recording {
+  std::unordered_map<const void*, std::string> owner_of_parameter;
+  std::string last_module;
+  int64_t samples = 0;
+  std::vector<OperationTrace::Operation> operations;
+};
+
+thread_local Recording* recording = nullptr;
+
+std::string owner_of(const std::string& parameter) {
+  const size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "the model" : parameter.substr(0, dot);
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  for (const c10::IValue& input : function.inputs()) {
+    if (!input.isTensor() || !input.toTensor().defined()) continue;
+    const auto owner = recording->owner_of_parameter.find(input.toTensor().unsafeGetTensorImpl());
+    if (owner != recording->owner_of_parameter.end()) recording->last_module = owner->second;
+  }
+  return nullptr;
+}
+
+// A weighted sum over everything a sample became; weights vary so that reordered values show.
+std::vector<double> figures(const torch::Tensor& result, int64_t samples) {
+  const bool by_sample = result.defined() && result.is_floating_point() && result.dim() > 0 && samples > 0 &&
+                         result.size(0) > 0 && result.size(0) % samples == 0 && !result.is_sparse();
+  if (!by_sample) return {};
+  const torch::Tensor rows = result.detach().to(torch::kFloat64).reshape({samples, -1});
+  const torch::Tensor weights = at::arange(1, rows.size(1) + 1, rows.options()).sin();
+  const torch::Tensor sums = rows.matmul(weights).to(torch::kCPU).contiguous();
+  return {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + samples};
+}
+
+// What such an operation returns is whatever the memory held before.
+bool leaves_uninitialised(std::string_view operation) {
+  return operation.find("empty") != std::string_view::npos || operation.find("resize") != std::string_view::npos;
+}
+
+void on_end(const at::RecordFunction& function, at::ObserverContext*) {
+  if (leaves_uninitialised(function.name())) return;
+  Recording* const into = recording;
+  recording = nullptr;  // the operations that measure are not measured
+  OperationTrace::Operation operation{function.name(), into->last_module, {}};
+  for (const c10::IValue& output : function.outputs()) {
+    if (output.isTensor()) operation.samples = figures(output.toTensor(), into->samples);
+    if (!operation.samples.empty()) break;
+  }
+  into->operations.push_back(std::move(operation));
+  recording = into;
+}
+
+// Observes this thread's operations until the scope ends.
+class ObservationScope {
+ public:
+  explicit ObservationScope(Recording& into) {
+    recording = &into;
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(
+            [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+              return recording != nullptr ? on_start(f) : nullptr;
+            },
+            [](const at::RecordFunction& f, at::ObserverContext* context) {
+              if (recording != nullptr) on_end(f, context);
+            })
+            .needsInputs(true)
+            .needsOutputs(true)
+            .scopes({at::RecordScope::FUNCTION}));
+  }
+  ~ObservationScope() {
+    at::removeCallback(handle_);
+    recording = nullptr;
+  }
+  ObservationScope(const ObservationScope&) = delete;
+  ObservationScope& operator=(const ObservationScope&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+Recording record(Task& task, const Batch& batch) {
+  const torch::NoGradGuard no_gradients;
+  Recording result;
+  result.samples = batch.samples;
+  for (const auto& parameter : task.module().named_parameters()) {
+    result.owner_of_parameter.emplace(parameter.value().unsafeGetTensorImpl(), owner_of(parameter.key()));
+  }
+  const ObservationScope observing(result);
+  task.loss(batch);
+  return result;
+}
+
+}  // namespace
+
+OperationTrace::OperationTrace(Task& task, const std::vector<Batch>& batches) {
+  for (const Batch& batch : batches) {
+    Recording part = record(task, batch);
+    if (operations_.empty()) {
+      operations_ = std::move(part.operations);
+      continue;
+    }
+    operations_.resize(std::min(operations_.size(), part.operations.size()));
+    for (size_t i = 0; i < operations_.size(); ++i) {
+      std::vector<double>& joined = operations_[i].samples;
+      const std::vector<double>& more = part.operations[i].samples;
+      joined.insert(joined.end(), more.begin(), more.end());
+    }
+  }
+}
+
+Difference first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance) {
+  const size_t count = std::min(a.operations().size(), b.operations().size());
+  for (size_t i = 0; i < count; ++i) {
+    const auto& left = a.operations()[i];
+    const auto& right = b.operations()[i];
+    if (left.name != right.name) return {left.name, left.module};
+    if (left.samples.size() != right.samples.size()) continue;
+    double size = 0, gap = 0;
+    for (size_t j = 0; j < left.samples.size(); ++j) {
+      size = std::max({size, std::abs(left.samples[j]), std::abs(right.samples[j])});
+      gap = std::max(gap, std::abs(left.samples[j] - right.samples[j]));
+    }
+    if (gap > tolerance * size) return {left.name, left.module};
+  }
+  return {};
+}
+
+}  // namespace autotrain

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autotrain/task.h"
+
+namespace autotrain {
+
+/// What each tensor operation of a forward pass made of each sample, in a few numbers: enough to find
+/// where two passes part ways without keeping their activations.
+class OperationTrace {
+ public:
+  struct Operation {
+    std::string name;             ///< "aten::batch_norm"
+    std::string module;           ///< owner of a parameter among its inputs, or the last such before it
+    std::vector<double> samples;  ///< one figure a sample; empty when the result has no sample dimension
+  };
+
+  /// Runs the loss of each batch in turn and joins the samples of corresponding operations.
+  OperationTrace(Task& task, const std::vector<Batch>& batches);
+
+  const std::vector<Operation>& operations() const { return operations_; }
+
+ private:
+  std::vector<Operation> operations_;
+};
+
+struct Difference {
+  std::string operation;
+  std::string module;
+};
+
+/// The first operation whose figures differ by more than `tolerance`, relative to their size. Empty
+/// names when there is none.
+Difference first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance);
+
+}  // namespace autotrain

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "plan/workbench.h"
+
+namespace autotrain {
+
+/// Whether a batch may be cut: what a comparison of one batch with its halves showed.
+struct SplitVerdict {
+  enum class Kind {
+    kExact,       ///< the same gradient but for rounding
+    kBatchNorm,   ///< batch normalisation: statistics are those of the micro-batch
+    kRandom,      ///< the model draws random numbers that depend on the cut
+    kMixes,       ///< samples influence each other
+    kNotChecked,  ///< there was no memory or there were too few samples for the comparison
+  };
+  Kind kind = Kind::kExact;
+  double difference = 0;  ///< ‖g(2n) − g(n + n)‖ ÷ ‖g(2n)‖
+  int64_t samples = 0;    ///< 2n
+  std::string operation;  ///< first operation whose result differs: "aten::batch_norm"
+  std::string module;     ///< the module it belongs to, or the last one with parameters before it
+
+  /// One sentence for the log.
+  std::string text() const;
+};
+
+/// Compares the gradient of a few samples at once with the sum over two halves, in float32, in training
+/// mode with dropout modules off. Leaves no trace.
+SplitVerdict check_split(const Workbench& bench);
+
+}  // namespace autotrain

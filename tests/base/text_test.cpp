@@ -1,0 +1,62 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace autotrain {
+namespace {
+
+TEST(Text, NearestFindsSlipsAndIgnoresStrangers) {
+  const std::vector<std::string> keys = {"micro_batch", "memory", "precision", "device"};
+  EXPECT_EQ(nearest("micro_bacth", keys), "micro_batch");
+  EXPECT_EQ(nearest("memry", keys), "memory");
+  EXPECT_EQ(nearest("devise", keys), "device");
+  EXPECT_EQ(nearest("optimizer", keys), "");
+  EXPECT_EQ(nearest("", keys), "");
+  EXPECT_EQ(nearest(std::string(100000, 'x'), keys), "");
+}
+
+TEST(Text, IntegersAreReadWholeOrNotAtAll) {
+  int64_t value = 0;
+  EXPECT_TRUE(parse_integer("+5", value));
+  EXPECT_EQ(value, 5);
+  EXPECT_TRUE(parse_integer("-9223372036854775808", value));
+  for (const char* bad : {"", "5 ", "5.0", "1e3", "0x10", "+-5", "++5", "9223372036854775808", "five"}) {
+    EXPECT_FALSE(parse_integer(bad, value)) << bad;
+  }
+}
+
+TEST(Text, RealsAreReadAsPeopleWriteThem) {
+  double value = 0;
+  for (const auto& [text, expected] : {std::pair{"1e-3", 0.001}, {"+0.5", 0.5}, {"3", 3.0}, {".25", 0.25}}) {
+    EXPECT_TRUE(parse_real(text, value)) << text;
+    EXPECT_EQ(value, expected);
+  }
+  for (const char* bad : {"", "1,5", "1.5x", "1e", "--1"}) EXPECT_FALSE(parse_real(bad, value)) << bad;
+}
+
+TEST(Text, ShortestReadsBackAsTheSameNumber) {
+  for (const double value : {0.1, 1e-8, 1.0 / 3, 3.0, 6.02e23, -2.5}) {
+    double back = 0;
+    EXPECT_TRUE(parse_real(shortest(value), back));
+    EXPECT_EQ(back, value);
+  }
+}
+
+TEST(Text, QuoteShowsControlCharactersAndCutsLongText) {
+  EXPECT_EQ(quote("a\nb"), "\"a\\x0ab\"");
+  EXPECT_LT(quote(std::string(1000, 'a')).size(), 100u);
+}
+
+TEST(Text, SplitKeepsEmptyPieces) {
+  EXPECT_EQ(split("a..b", '.'), (std::vector<std::string>{"a", "", "b"}));
+  EXPECT_EQ(split("", '.'), (std::vector<std::string>{""}));
+}
+
+TEST(Text, ChoicesReadAsASentence) {
+  EXPECT_EQ(join_choices({"a", "b", "c"}), "a, b or c");
+  EXPECT_EQ(join_choices({"a"}), "a");
+  EXPECT_EQ(join_choices({}), "");
+}
+
+}  // namespace
+}  // namespace autotrain

@@ -1,0 +1,209 @@
+#include "recipe/load.h"
+
+#include <map>
+
+#include "recipe/writer.h"
+#include "support/catalog.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using test::TemporaryFolder;
+
+const Catalog& rows() {
+  static const Catalog catalog = test::small_catalog();
+  return catalog;
+}
+
+Recipe load(const std::string& text, std::vector<std::string> overrides = {},
+            std::map<std::string, std::string> variables = {}) {
+  LoadOptions options{.overrides = std::move(overrides)};
+  options.variables = [variables](const std::string& name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  return load_recipe_text("stop: {epochs: 1}\n" + text, "r.yaml", rows(), options);
+}
+
+Error load_error(const std::string& text, std::vector<std::string> overrides = {},
+                 std::map<std::string, std::string> variables = {}, ExitCode code = ExitCode::kBadRecipe) {
+  return test::expect_error(code, [&] { load(text, overrides, variables); });
+}
+
+struct Misuse {
+  const char* name;
+  const char* yaml;
+  std::vector<const char*> message;
+};
+
+class RecipeMisuse : public testing::TestWithParam<Misuse> {};
+
+TEST_P(RecipeMisuse, SaysWhereWhatAndWhatToTry) {
+  const std::string message = load_error(GetParam().yaml).what();
+  for (const char* part : GetParam().message) EXPECT_TRUE(test::holds(message, part));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, RecipeMisuse,
+    testing::Values(
+        Misuse{"MisspeltKey",
+               "execution: {micro_bacth: 8}",
+               {"r.yaml:2:13", "execution.micro_bacth", "\"micro_batch\""}},
+        Misuse{"MisspeltSection", "exection: {micro_batch: 8}", {"r.yaml:2:1", "\"execution\""}},
+        Misuse{"KeyInTheWrongSection",
+               "batch: {micro_batch: 8}",
+               {"batch.micro_batch", "execution.micro_batch"}},
+        Misuse{"KeyOfAnotherRow", "model: {name: cnn, depth: 8}", {"model.depth", "key of mlp, not of cnn"}},
+        Misuse{"UnknownRow", "model: {name: cn}", {"r.yaml:2:15", "model.name", "cnn or mlp", "\"cnn\""}},
+        Misuse{"WrongType",
+               "optimizer: {lr: fast}",
+               {"r.yaml:2:17", "optimizer.lr", "\"fast\"", "a number > 0"}},
+        Misuse{"QuotedNumber", "optimizer: {lr: \"0.1\"}", {"optimizer.lr", "a number"}},
+        Misuse{"OutOfRange", "model: {name: mlp, dropout: 1.5}", {"model.dropout", "from 0 to 0.99"}},
+        Misuse{"Negative", "seed: -1", {"seed", "≥ 0"}},
+        Misuse{"NotAnInteger", "seed: 1.5", {"seed", "an integer"}},
+        Misuse{"Infinity", "optimizer: {lr: .inf}", {"optimizer.lr", "a number"}},
+        Misuse{"NotAFlag", "data: {shuffle: yes}", {"data.shuffle", "true or false"}},
+        Misuse{"ListForScalar", "seed: [1, 2]", {"seed", "a list is not"}},
+        Misuse{"ScalarForSection", "model: cnn", {"model", "is not a group of keys"}},
+        Misuse{"SectionForScalar", "seed: {a: 1}", {"seed", "a group of keys is not"}},
+        Misuse{"WrongListLength", "execution: {memory: {target: [0.8]}}", {"has 1 items", "a list of 2"}},
+        Misuse{
+            "BandUpsideDown", "execution: {memory: {target: [0.9, 0.8]}}", {"r.yaml:2:30", "is not a band"}},
+        Misuse{"BadBudget", "execution: {memory: {budget: much}}", {"execution.memory.budget", "2GiB"}},
+        Misuse{"BadInterval", "checkpoint: {every: 3 days}", {"checkpoint.every", "1 epoch"}},
+        Misuse{"BadName", "name: ../../etc", {"name", "letters, digits"}},
+        Misuse{"PatienceWithoutValidation",
+               "data: {validation: null}\nstop: {epochs: 1, patience: 2}",
+               {"stands twice"}},
+        Misuse{"MicroBatchAboveEffective",
+               "batch: {effective: 8}\nexecution: {micro_batch: 16}",
+               {"r.yaml:3:26", "execution.micro_batch", "more than all 8"}},
+        Misuse{"MissingDataset", "data: {validation: {root: /x}}", {"data.validation.dataset", "is missing"}},
+        Misuse{"NullKeyOfNowhere", "optimiser: null", {"optimiser", "\"optimizer\""}}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(Load, ReadsEveryKindOfValue) {
+  const Recipe r = load(
+      "name: a\nmodel: {name: mlp, depth: 8, width: 1024}\n"
+      "data: {train: {dataset: synthetic, shape: [3, 4]}, validation: {dataset: fashion_mnist}}\n"
+      "optimizer: {name: sgd, lr: 1e-2, momentum: 0.9, clip_norm: 1}\nschedule: {warmup: 5%}\n"
+      "batch: {effective: 512, lr_rule: sqrt}\n"
+      "execution: {precision: bf16, micro_batch: auto, deterministic: false, memory: {budget: 2GiB}}\n");
+  EXPECT_EQ(std::get<int64_t>(r.model.parameters.at("depth")), 8);
+  EXPECT_EQ(std::get<std::vector<int64_t>>(r.data.train.parameters.at("shape")),
+            (std::vector<int64_t>{3, 4}));
+  EXPECT_EQ(r.data.validation->name, "fashion_mnist");
+  EXPECT_EQ(r.optimizer.lr, 0.01);
+  EXPECT_EQ(r.optimizer.clip_norm, 1.0);
+  EXPECT_EQ(r.schedule.warmup, *Span::parse("5%"));
+  EXPECT_EQ(r.batch.effective, 512);
+  EXPECT_EQ(r.execution.precision, Precision::kBf16);
+  EXPECT_FALSE(r.execution.micro_batch);
+  EXPECT_EQ(r.execution.deterministic, false);
+  EXPECT_EQ(r.execution.memory.budget.bytes, int64_t{2} << 30);
+  EXPECT_TRUE(r.asked("optimizer.lr"));
+  EXPECT_FALSE(r.asked("optimizer.weight_decay"));
+}
+
+TEST(Load, WrittenRecipeReadsBackEqual) {
+  const Recipe r = load(
+      "name: a\nseed: 7\nmodel: {name: mlp, depth: 8}\ndata: {train: {dataset: synthetic}}\n"
+      "optimizer: {name: sgd, lr: 1e-8, clip_norm: 0.5}\nschedule: {warmup: 100 updates}\n"
+      "execution: {memory: {budget: 33%, target: [0.5, 0.75]}, deterministic: true}\n");
+  const std::string text = write_recipe(r, rows());
+  const Recipe again = load_recipe_text(text, "again", rows());
+  EXPECT_EQ(write_recipe(again, rows()), text);
+  EXPECT_EQ(again.optimizer.lr, 1e-8);
+  EXPECT_EQ(again.execution, r.execution);
+}
+
+TEST(Load, ReferenceIsTheDefaultRecipe) {
+  const Recipe reference =
+      load_recipe_text(write_reference(rows()), "reference", rows(), {.overrides = {"stop.epochs=1"}});
+  const Recipe defaults = load("");
+  EXPECT_EQ(write_recipe(reference, rows()), write_recipe(defaults, rows()));
+}
+
+TEST(Load, OverridesWinInOrderAndNullUnsets) {
+  const Recipe r = load("optimizer: {lr: 0.5, clip_norm: 1}", {"optimizer.lr=0.1", "optimizer.lr=0.2",
+                                                               "optimizer.clip_norm=null", "model.name=mlp"});
+  EXPECT_EQ(r.optimizer.lr, 0.2);
+  EXPECT_FALSE(r.optimizer.clip_norm);
+  EXPECT_EQ(r.model.name, "mlp");
+}
+
+TEST(Load, AnotherRowDropsTheKeysOfTheOldOneAndKeepsTheCommonOnes) {
+  const Recipe r =
+      load("optimizer: {name: sgd, momentum: 0.9, lr: 0.5}\nmodel: {name: mlp, depth: 4, width: 64}",
+           {"optimizer.name=adamw", "model.name=cnn"});
+  EXPECT_EQ(r.optimizer.lr, 0.5) << "a key of every optimizer";
+  EXPECT_TRUE(r.optimizer.algorithm.parameters.empty());
+  EXPECT_TRUE(r.model.parameters.empty()) << "a width of an mlp means nothing to a cnn";
+}
+
+TEST(Load, MalformedOverridesAreUsageErrorsAndBadValuesRecipeErrors) {
+  for (const char* bad : {"optimizer.lr", "=1", ".lr=1", "optimizer..lr=1", "optimizer.=1"}) {
+    load_error("", {bad}, {}, ExitCode::kUsage);
+  }
+  EXPECT_TRUE(
+      test::holds(load_error("", {"optimizer.lr=fast"}).what(), "--set optimizer.lr=fast: optimizer.lr"));
+  EXPECT_TRUE(test::holds(load_error("", {"optimizer.lt=1"}).what(), "\"lr\""));
+  load_error("", {"optimizer.lr=[1"});
+}
+
+TEST(Load, VariablesAreReplacedInValues) {
+  const Recipe r = load(
+      "name: ${RUN}-${N:-7}\nseed: ${SEED}\ndata: {train: {dataset: fashion_mnist, root: "
+      "\"$${HOME}/${EMPTY:-x}\"}}",
+      {"model.name=${MODEL}"}, {{"RUN", "a"}, {"SEED", "5"}, {"MODEL", "mlp"}, {"EMPTY", ""}});
+  EXPECT_EQ(r.name, "a-7");
+  EXPECT_EQ(r.seed, 5);
+  EXPECT_EQ(std::get<std::string>(r.data.train.parameters.at("root")), "${HOME}/x");
+  EXPECT_EQ(r.model.name, "mlp");
+  EXPECT_TRUE(test::holds(load_error("name: ${NOWHERE}").what(), "NOWHERE is not set"));
+  EXPECT_TRUE(test::holds(load_error("name: ${NOWHERE").what(), "without a closing"));
+  EXPECT_TRUE(test::holds(load_error("name: ${9x}").what(), "not the name of a variable"));
+}
+
+TEST(Load, EmptyRecipesAreRecipeErrors) {
+  for (const char* text : {"", "# nothing\n", "null\n"}) {
+    test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_text(text, "r", rows()); });
+  }
+  const Error no_stop =
+      test::expect_error(ExitCode::kBadRecipe, [] { load_recipe_text("name: a\n", "r", rows()); });
+  EXPECT_TRUE(test::holds(no_stop.what(), "stop.epochs"));
+}
+
+TEST(Load, ExtendsIsRelativeAndTheExtendingFileWins) {
+  const TemporaryFolder folder;
+  folder.write("shared/base.yaml", "seed: 1\noptimizer: {lr: 0.1, weight_decay: 0.5}\nstop: {epochs: 3}\n");
+  folder.write("shared/fast.yaml", "optimizer: {lr: 0.9}\n");
+  const auto path =
+      folder.write("runs/r.yaml", "extends: [../shared/base.yaml, ../shared/fast.yaml]\nseed: 2\n");
+  const Recipe r = load_recipe_file(path, rows());
+  EXPECT_EQ(r.seed, 2);
+  EXPECT_EQ(r.optimizer.lr, 0.9);
+  EXPECT_EQ(r.optimizer.weight_decay, 0.5);
+  EXPECT_TRUE(test::holds(r.origins.at("optimizer.weight_decay"), "base.yaml:2:36"));
+}
+
+TEST(Load, ExtendsThatGoesInACircleOrNowhereIsARecipeError) {
+  const TemporaryFolder folder;
+  folder.write("a.yaml", "extends: b.yaml\n");
+  folder.write("b.yaml", "extends: a.yaml\n");
+  const auto circle =
+      test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_file(folder / "a.yaml", rows()); });
+  EXPECT_TRUE(test::holds(circle.what(), "a.yaml → b.yaml → a.yaml"));
+  folder.write("c.yaml", "name: c\nextends: missing.yaml\n");
+  const auto missing =
+      test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_file(folder / "c.yaml", rows()); });
+  EXPECT_TRUE(test::holds(missing.what(), "c.yaml:2:10"));
+  folder.write("d.yaml", "extends: {a: 1}\n");
+  test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_file(folder / "d.yaml", rows()); });
+  test::expect_error(ExitCode::kMissingFile, [&] { load_recipe_file(folder / "none.yaml", rows()); });
+}
+
+}  // namespace
+}  // namespace autotrain
