@@ -37,7 +37,10 @@ class ByteReader {
     while (done < bytes) {
       const auto step = static_cast<unsigned>(std::min<int64_t>(bytes - done, 1 << 30));
       const int got = ::gzread(file_.get(), static_cast<char*>(destination) + done, step);
-      if (got < 0) fail(path_, offset_ + done, cat("damaged gzip data: ", reason()));
+      // A stream that is cut inside its checksum reads as ended, with the error beside it.
+      if (got < 0 || (got == 0 && error_code() != Z_OK)) {
+        fail(path_, offset_ + done, "damaged gzip data: " + reason());
+      }
       if (got == 0) break;
       done += got;
     }
@@ -49,8 +52,14 @@ class ByteReader {
   bool gzipped() const { return ::gzdirect(file_.get()) == 0; }
 
  private:
+  int error_code() const {
+    int code = Z_OK;
+    ::gzerror(file_.get(), &code);
+    return code;
+  }
+
   std::string reason() const {
-    int code = 0;
+    int code = Z_OK;
     const char* const text = ::gzerror(file_.get(), &code);
     return text == nullptr ? "unknown" : text;
   }

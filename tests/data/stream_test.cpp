@@ -1,0 +1,51 @@
+#include "data/stream.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/random.h"
+
+namespace autotrain {
+namespace {
+
+TEST(Stream, EveryEpochVisitsEverySampleOnceInAnotherOrder) {
+  const Stream stream(1, 50, true);
+  const Stream::Draw two = stream.draw({0, 100});
+  const std::vector<int64_t> first(two.indices.begin(), two.indices.begin() + 50);
+  const std::vector<int64_t> second(two.indices.begin() + 50, two.indices.end());
+  EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), 50u);
+  EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), 50u);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(two.epochs[49], 0);
+  EXPECT_EQ(two.epochs[50], 1);
+}
+
+TEST(Stream, AnyPieceIsAPartOfTheWhole) {
+  const Stream stream(5, 37, true);
+  const Stream::Draw whole = stream.draw({0, 400});
+  Random random(3);
+  for (int i = 0; i < 200; ++i) {
+    const int64_t position = random.below(380);
+    const int64_t samples = 1 + random.below(400 - position);
+    const Stream::Draw part = stream.draw({position, samples});
+    EXPECT_TRUE(std::equal(part.indices.begin(), part.indices.end(), whole.indices.begin() + position));
+    EXPECT_TRUE(std::equal(part.epochs.begin(), part.epochs.end(), whole.epochs.begin() + position));
+  }
+}
+
+TEST(Stream, WithoutShufflingKeepsTheOrder) {
+  const Stream::Draw drawn = Stream(1, 3, false).draw({2, 4});
+  EXPECT_EQ(drawn.indices, (std::vector<int64_t>{2, 0, 1, 2}));
+}
+
+TEST(WindowCut, PiecesCoverTheWindowWithOneRemainder) {
+  const WindowCut cut{1000, 300};
+  EXPECT_EQ(cut.pieces(), 4);
+  EXPECT_EQ(cut.cut(50), (std::vector<Piece>{{50, 300}, {350, 300}, {650, 300}, {950, 100}}));
+  EXPECT_EQ((WindowCut{256, 256}).cut(0), (std::vector<Piece>{{0, 256}}));
+}
+
+}  // namespace
+}  // namespace autotrain
