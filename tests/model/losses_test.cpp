@@ -1,0 +1,79 @@
+#include "model/losses.h"
+
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+double sum_of(const LossTerms& terms) {
+  return terms.sum.item<double>();
+}
+
+TEST(Losses, CrossEntropyIsASumWithItsWeight) {
+  const torch::Tensor logits = torch::randn({6, 4});
+  const torch::Tensor targets = torch::tensor({0, 1, 2, 3, 0, 1});
+  const LossTerms all = cross_entropy().terms(logits, targets);
+  double parts = 0;
+  for (int64_t i = 0; i < 6; ++i) {
+    parts += sum_of(cross_entropy().terms(logits.slice(0, i, i + 1), targets.slice(0, i, i + 1)));
+  }
+  EXPECT_NEAR(sum_of(all), parts, 1e-5);
+  EXPECT_EQ(all.weight.item<double>(), 6);
+}
+
+TEST(Losses, IgnoredTargetsCountForNothing) {
+  const torch::Tensor logits = torch::randn({4, 3});
+  const torch::Tensor targets = torch::tensor({1, -100, 2, -100});
+  const LossTerms terms = cross_entropy({.label_smoothing = 0.1}).terms(logits, targets);
+  const LossTerms kept = cross_entropy({.label_smoothing = 0.1})
+                             .terms(logits.index_select(0, torch::tensor({0, 2})), torch::tensor({1, 2}));
+  EXPECT_NEAR(sum_of(terms), sum_of(kept), 1e-6);
+  EXPECT_EQ(terms.weight.item<double>(), 2);
+  const auto metrics = cross_entropy().metrics(logits, targets);
+  EXPECT_EQ(metrics[0].weight.item<double>(), 2);
+}
+
+TEST(Losses, SequencesAreFlattenedAndHavePerplexity) {
+  const torch::Tensor logits = torch::zeros({2, 5, 8});
+  const torch::Tensor targets = torch::zeros({2, 5}, torch::kInt64);
+  const LossTerms terms = cross_entropy().terms(logits, targets);
+  EXPECT_NEAR(sum_of(terms), 10 * std::log(8.0), 1e-4);
+  EXPECT_EQ(terms.weight.item<double>(), 10);
+  const auto metrics = cross_entropy().metrics(logits, targets);
+  ASSERT_EQ(metrics.back().name, "perplexity");
+  EXPECT_TRUE(metrics.back().exponential);
+}
+
+TEST(Losses, AccuracyAndTopFiveCountHits) {
+  torch::Tensor logits = torch::zeros({3, 7});
+  logits[0][2] = 5;                                         // hit
+  logits[1] = torch::tensor({6., 5., 4., 3., 2., 1., 0.});  // target 4 is fifth
+  logits[2] = torch::tensor({6., 5., 4., 3., 2., 1., 0.});  // target 6 is last
+  const auto metrics = cross_entropy().metrics(logits, torch::tensor({2, 4, 6}));
+  EXPECT_EQ(metrics[0].name, "accuracy");
+  EXPECT_EQ(metrics[0].sum.item<double>(), 1);
+  EXPECT_EQ(metrics[1].name, "top5");
+  EXPECT_EQ(metrics[1].sum.item<double>(), 2);
+}
+
+TEST(Losses, HalfPrecisionLogitsAreSummedInFloat) {
+  const torch::Tensor logits = torch::randn({4096, 10});
+  const torch::Tensor targets = torch::zeros({4096}, torch::kInt64);
+  const LossTerms half = cross_entropy().terms(logits.to(torch::kBFloat16), targets);
+  EXPECT_EQ(half.sum.scalar_type(), torch::kFloat32);
+  EXPECT_NEAR(sum_of(half) / sum_of(cross_entropy().terms(logits, targets)), 1, 1e-3);
+}
+
+TEST(Losses, MeanSquaredErrorTakesValuesOrClasses) {
+  const torch::Tensor prediction = torch::tensor({{1., 0.}, {0., 3.}});
+  const LossTerms values = mean_squared_error().terms(prediction, torch::zeros({2, 2}));
+  EXPECT_EQ(sum_of(values), 10);
+  EXPECT_EQ(values.weight.item<double>(), 4);
+  EXPECT_EQ(sum_of(mean_squared_error().terms(prediction, torch::tensor({0, 1}))), 4);
+  test::expect_error(ExitCode::kBadData, [&] {
+    mean_squared_error().terms(prediction, torch::zeros({2, 3}));
+  });
+}
+
+}  // namespace
+}  // namespace autotrain

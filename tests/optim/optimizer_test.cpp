@@ -1,0 +1,139 @@
+#include "optim/optimizer.h"
+
+#include <cmath>
+
+#include "support/fixtures.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+torch::Tensor start(at::IntArrayRef shape, double offset) {
+  torch::Tensor values = torch::empty({c10::multiply_integers(shape)});
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    values[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i) + offset));
+  }
+  return values.reshape(shape).requires_grad_();
+}
+
+torch::Tensor gradient(const torch::Tensor& parameter, int64_t step) {
+  torch::Tensor wave = torch::empty({parameter.numel()});
+  for (int64_t i = 0; i < wave.numel(); ++i) {
+    wave[i] = static_cast<float>(std::cos(0.3 * static_cast<double>(step) + 0.9 * static_cast<double>(i)));
+  }
+  return wave.reshape(parameter.sizes()) + 0.5 * parameter.detach();
+}
+
+Value value_of(const nlohmann::json& json) {
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_integer()) return json.get<int64_t>();
+  return json.get<double>();
+}
+
+OptimizerRecipe recipe_of(const nlohmann::json& c) {
+  OptimizerRecipe recipe;
+  recipe.algorithm.name = c.at("name");
+  for (const auto& [key, value] : c.at("keys").items()) recipe.algorithm.parameters[key] = value_of(value);
+  recipe.weight_decay = c.at("weight_decay");
+  return recipe;
+}
+
+torch::Tensor scalar(float value) {
+  return torch::full({}, value);
+}
+
+// The kernel divides by the scale; a scale other than 1 must change nothing.
+class OptimizerScale : public testing::TestWithParam<float> {};
+
+TEST_P(OptimizerScale, FollowsPythonOverAHundredSteps) {
+  for (const auto& c : test::fixture("optimizers.json")) {
+    const torch::Tensor matrix = start({3, 4}, 0), bias = start({4}, 1);
+    const auto optimizer = make_optimizer(recipe_of(c), {{"matrix", matrix}, {"bias", bias}});
+    auto row = c.at("rows").begin();
+    for (int64_t step = 0; step < 100; ++step) {
+      for (const torch::Tensor& p : {matrix, bias}) p.mutable_grad() = gradient(p, step) * GetParam();
+      optimizer->apply({c.at("lr"), scalar(GetParam()), scalar(0)});
+      if (row == c.at("rows").end() || row->at("step") != step + 1) continue;
+      for (const auto& [name, live] : {std::pair{"matrix", matrix}, {"bias", bias}}) {
+        const auto expected = row->at(name).get<std::vector<float>>();
+        const torch::Tensor wanted = torch::tensor(expected).reshape(live.sizes());
+        EXPECT_LE((live - wanted).abs().max().item<float>(), 1e-6) << c.at("name") << " step " << step + 1;
+      }
+      ++row;
+    }
+    EXPECT_EQ(row, c.at("rows").end());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scales, OptimizerScale, testing::Values(1.0f, 1024.0f));
+
+TEST(Optimizer, ASkippedUpdateMovesNothing) {
+  for (const OptimizerRow& row : optimizer_table()) {
+    OptimizerRecipe recipe;
+    recipe.algorithm = {row.spec.name, {}};
+    if (row.spec.name == "sgd") recipe.algorithm.parameters["momentum"] = 0.9;
+    const torch::Tensor parameter = start({3, 4}, 0);
+    const auto optimizer = make_optimizer(recipe, {{"p", parameter}});
+    parameter.mutable_grad() = gradient(parameter, 0);
+    optimizer->apply({0.1, scalar(1), scalar(0)});
+    std::vector<torch::Tensor> before = {parameter.detach().clone()};
+    for (const NamedTensor& state : optimizer->state()) before.push_back(state.tensor.clone());
+    parameter.mutable_grad() = torch::full({3, 4}, INFINITY);
+    optimizer->apply({0.1, scalar(1), scalar(1)});
+    EXPECT_TRUE(parameter.equal(before[0])) << row.spec.name;
+    for (size_t i = 0; i < optimizer->state().size(); ++i) {
+      EXPECT_TRUE(optimizer->state()[i].tensor.equal(before[i + 1])) << optimizer->state()[i].name;
+    }
+  }
+}
+
+TEST(Optimizer, BiasesAndNormsAreDecayedOnlyWhenAsked) {
+  for (const bool all : {false, true}) {
+    OptimizerRecipe recipe;
+    recipe.algorithm = {"sgd", {}};
+    recipe.weight_decay = 0.5;
+    recipe.decay_all = all;
+    const torch::Tensor matrix = torch::ones({2, 2}).requires_grad_(),
+                        bias = torch::ones({2}).requires_grad_();
+    const auto optimizer = make_optimizer(recipe, {{"matrix", matrix}, {"bias", bias}});
+    for (const torch::Tensor& p : {matrix, bias}) p.mutable_grad() = torch::zeros_like(p);
+    optimizer->apply({1.0, scalar(1), scalar(0)});
+    EXPECT_EQ(matrix[0][0].item<float>(), 0.5f);
+    EXPECT_EQ(bias[0].item<float>(), all ? 0.5f : 1.0f);
+  }
+}
+
+TEST(Optimizer, ParametersWithoutGradientsAreLeftAlone) {
+  OptimizerRecipe recipe;
+  recipe.weight_decay = 0.5;
+  const torch::Tensor used = torch::ones({2, 2}).requires_grad_(),
+                      unused = torch::ones({2, 2}).requires_grad_();
+  const auto optimizer = make_optimizer(recipe, {{"used", used}, {"unused", unused}});
+  used.mutable_grad() = torch::ones_like(used);
+  optimizer->apply({0.1, scalar(1), scalar(0)});
+  EXPECT_FALSE(used.equal(torch::ones({2, 2})));
+  EXPECT_TRUE(unused.equal(torch::ones({2, 2})));
+}
+
+TEST(Optimizer, AllStateExistsFromTheStart) {
+  const torch::Tensor parameter = start({3, 4}, 0);
+  const auto optimizer = make_optimizer({}, {{"p", parameter}});
+  EXPECT_EQ(optimizer->state_bytes(), 2 * 12 * 4 + 4);
+  EXPECT_EQ(optimizer->state()[1].name, "exp_avg.p");
+}
+
+TEST(Optimizer, TiedParametersAreTrainedOnce) {
+  struct Tied : torch::nn::Module {
+    Tied() {
+      const torch::Tensor weight = register_parameter("weight", torch::ones({2, 2}));
+      register_parameter("alias", weight);
+      register_parameter("frozen", torch::ones({1}), /*requires_grad=*/false);
+    }
+  };
+  const auto parameters = trainable_parameters(Tied());
+  ASSERT_EQ(parameters.size(), 1u);
+  EXPECT_EQ(parameters[0].name, "weight");
+}
+
+}  // namespace
+}  // namespace autotrain

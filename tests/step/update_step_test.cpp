@@ -1,0 +1,309 @@
+#include "step/update_step.h"
+
+#include <cmath>
+
+#include "base/random.h"
+#include "data/stream.h"
+#include "step/autocast.h"
+#include "support/support.h"
+#include "support/tasks.h"
+
+namespace autotrain {
+namespace {
+
+using test::SmallNet;
+
+// A task whose samples have weights of their own and whose loss can be made non-finite.
+class WeightedTask final : public Task {
+ public:
+  explicit WeightedTask(std::shared_ptr<SmallNet> net) : net_(std::move(net)) {}
+  torch::nn::Module& module() override { return *net_; }
+  LossTerms loss(const Batch& batch) override {
+    const torch::Tensor weights = batch.inputs.select(1, 0).abs();
+    const torch::Tensor losses = at::cross_entropy_loss(net_->forward(batch.inputs).to(torch::kFloat32),
+                                                        batch.targets, {}, at::Reduction::None);
+    torch::Tensor sum = (losses * weights).sum();
+    if (poison) sum = sum * INFINITY;
+    return {sum, zero_weight ? torch::zeros({}) : weights.sum()};
+  }
+  torch::Tensor penalty() override {
+    return with_penalty ? 0.1 * net_->first->weight.square().sum() : torch::Tensor();
+  }
+  bool poison = false, zero_weight = false, with_penalty = false;
+
+ private:
+  std::shared_ptr<SmallNet> net_;
+};
+
+// A step over a fresh net with equal weights each time.
+struct Bench {
+  explicit Bench(StepOptions options = {}, bool dynamic = false, ScalerRecipe scaler_recipe = {},
+                 SmallNet::Middle middle = SmallNet::Middle::kNothing)
+      : net(make_net(middle)),
+        task(net),
+        optimizer(make_optimizer(sgd(), trainable_parameters(*net))),
+        scaler(scaler_recipe, dynamic, torch::kCPU),
+        step(task, *optimizer, scaler, options) {}
+
+  static std::shared_ptr<SmallNet> make_net(SmallNet::Middle middle) {
+    torch::manual_seed(11);
+    return std::make_shared<SmallNet>(middle);
+  }
+  static OptimizerRecipe sgd() {
+    OptimizerRecipe recipe;
+    recipe.algorithm = {"sgd", {{"momentum", 0.9}}};
+    return recipe;
+  }
+
+  UpdateOutcome update(const Batch& all, const std::vector<int64_t>& cut, double lr = 0.1,
+                       UpdateStep::Apply apply = UpdateStep::Apply::kYes) {
+    int64_t offset = 0;
+    for (const int64_t samples : cut) {
+      const auto part = [&](const torch::Tensor& t) { return t.slice(0, offset, offset + samples); };
+      step.accumulate({part(all.inputs), part(all.targets), samples}, window, offset);
+      offset += samples;
+    }
+    ++window;
+    return step.finish(lr, apply).read();
+  }
+
+  torch::Tensor flat() const {
+    std::vector<torch::Tensor> parts;
+    for (const NamedTensor& p : optimizer->parameters()) parts.push_back(p.tensor.detach().flatten());
+    return torch::cat(parts);
+  }
+  std::vector<torch::Tensor> everything() const {
+    std::vector<torch::Tensor> all = {flat().clone()};
+    for (const NamedTensor& state : optimizer->state()) all.push_back(state.tensor.clone());
+    return all;
+  }
+
+  std::shared_ptr<SmallNet> net;
+  WeightedTask task;
+  std::unique_ptr<Optimizer> optimizer;
+  GradScaler scaler;
+  UpdateStep step;
+  int64_t window = 0;
+};
+
+Batch make_batch(int64_t samples, uint64_t seed) {
+  const auto data = test::small_data(samples, seed);
+  std::vector<int64_t> indices(static_cast<size_t>(samples)), epochs(static_cast<size_t>(samples), 0);
+  for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int64_t>(i);
+  return data.get(indices, SampleRandom(0, indices, epochs));
+}
+
+bool equal(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!a[i].equal(b[i])) return false;
+  }
+  return a.size() == b.size();
+}
+
+std::vector<int64_t> random_cut(int64_t samples, Random& random) {
+  std::vector<int64_t> cut;
+  while (samples > 0) {
+    cut.push_back(1 + random.below(samples));
+    samples -= cut.back();
+  }
+  return cut;
+}
+
+// float32 sums in another order: a few units in the last place over a few dozen terms.
+constexpr double kRounding = 2e-5;
+
+class StepCut : public testing::TestWithParam<int> {};
+
+TEST_P(StepCut, AnyCutGivesTheUpdateOfTheWholeBatch) {
+  Random random(static_cast<uint64_t>(GetParam()));
+  const int64_t samples = 2 + random.below(60);
+  const Batch batch = make_batch(samples, static_cast<uint64_t>(GetParam()));
+  StepOptions options;
+  options.loss_factor = loss_factor_for(static_cast<double>(samples));
+  if (GetParam() % 2 == 0) options.clip_norm = 0.05;  // below the norm, so that clipping acts
+  Bench whole(options), cut(options);
+  whole.task.with_penalty = cut.task.with_penalty = GetParam() % 3 == 0;
+  for (int update = 0; update < 3; ++update) {
+    const UpdateOutcome a = whole.update(batch, {samples});
+    const UpdateOutcome b = cut.update(batch, random_cut(samples, random));
+    EXPECT_TRUE(a.applied && b.applied);
+    EXPECT_NEAR(a.loss, b.loss, kRounding * std::abs(a.loss));
+    EXPECT_NEAR(a.grad_norm, b.grad_norm, kRounding * a.grad_norm);
+    EXPECT_NEAR(a.weight, b.weight, kRounding * a.weight);
+    EXPECT_LE((whole.flat() - cut.flat()).abs().max().item<double>(), kRounding);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, StepCut, testing::Range(0, 40));
+
+TEST(UpdateStep, ThePowerOfTwoBeforeBackwardChangesNoBit) {
+  const Batch batch = make_batch(24, 1);
+  Bench plain, scaled({.loss_factor = 1.0 / 32});
+  for (int update = 0; update < 5; ++update) {
+    EXPECT_EQ(plain.update(batch, {10, 10, 4}).loss, scaled.update(batch, {10, 10, 4}).loss);
+  }
+  EXPECT_TRUE(plain.flat().equal(scaled.flat()));
+}
+
+TEST(UpdateStep, TheGradientIsThatOfTheWeightedMean) {
+  const Batch batch = make_batch(16, 2);
+  Bench bench;
+  const torch::Tensor weights = batch.inputs.select(1, 0).abs();
+  const torch::Tensor losses =
+      at::cross_entropy_loss(bench.net->forward(batch.inputs), batch.targets, {}, at::Reduction::None);
+  const torch::Tensor mean = (losses * weights).sum() / weights.sum();
+  mean.backward();
+  double norm = 0;
+  for (const NamedTensor& p : bench.optimizer->parameters())
+    norm += p.tensor.grad().square().sum().item<double>();
+  bench.step.abandon();
+  const UpdateOutcome outcome = bench.update(batch, {7, 9});
+  EXPECT_NEAR(outcome.loss, mean.item<double>(), 1e-6);
+  EXPECT_NEAR(outcome.grad_norm, std::sqrt(norm), 1e-5);
+}
+
+TEST(UpdateStep, ClippingLimitsTheStep) {
+  const Batch batch = make_batch(16, 2);
+  Bench clipped({.clip_norm = 0.01});
+  const torch::Tensor before = clipped.flat().clone();
+  const UpdateOutcome outcome = clipped.update(batch, {16}, /*lr=*/1.0);
+  EXPECT_GT(outcome.grad_norm, 0.01) << "the norm is reported before clipping";
+  EXPECT_NEAR((clipped.flat() - before).norm().item<double>(), 0.01, 1e-5);
+}
+
+TEST(UpdateStep, AWindowWithANonFiniteGradientMovesNothingButTheScale) {
+  const Batch batch = make_batch(12, 3);
+  ScalerRecipe recipe;
+  recipe.initial_scale = 1024;
+  Bench bench({}, /*dynamic=*/true, recipe);
+  bench.update(batch, {6, 6});
+  const auto before = bench.everything();
+  bench.task.poison = true;
+  const UpdateOutcome outcome = bench.update(batch, {6, 6});
+  EXPECT_FALSE(outcome.applied);
+  EXPECT_FALSE(std::isfinite(outcome.loss)) << "the truth is reported";
+  EXPECT_TRUE(equal(bench.everything(), before));
+  EXPECT_EQ(bench.scaler.scale().item<double>(), 512);
+  bench.task.poison = false;
+  EXPECT_TRUE(bench.update(batch, {6, 6}).applied);
+  EXPECT_FALSE(equal(bench.everything(), before));
+}
+
+TEST(UpdateStep, AWindowWithoutWeightIsSkipped) {
+  const Batch batch = make_batch(12, 3);
+  Bench bench;
+  const auto before = bench.everything();
+  bench.task.zero_weight = true;
+  EXPECT_FALSE(bench.update(batch, {12}).applied);
+  EXPECT_TRUE(equal(bench.everything(), before));
+}
+
+TEST(UpdateStep, AForcedSkipRunsEverythingAndMovesNothing) {
+  const Batch batch = make_batch(12, 3);
+  Bench bench;
+  bench.update(batch, {12});
+  const auto before = bench.everything();
+  const UpdateOutcome outcome = bench.update(batch, {5, 7}, 0.1, UpdateStep::Apply::kForceSkip);
+  EXPECT_TRUE(std::isfinite(outcome.loss));
+  EXPECT_TRUE(equal(bench.everything(), before));
+}
+
+TEST(UpdateStep, GradientsLiveOnlyInsideTheWindow) {
+  const Batch batch = make_batch(8, 3);
+  Bench bench;
+  bench.step.accumulate(batch, 0, 0);
+  EXPECT_TRUE(bench.net->first->weight.grad().defined());
+  bench.step.abandon();
+  EXPECT_FALSE(bench.net->first->weight.grad().defined());
+  bench.update(batch, {8});
+  EXPECT_FALSE(bench.net->first->weight.grad().defined());
+}
+
+TEST(UpdateStep, NamesTheFirstParameterThatIsNotFinite) {
+  const Batch batch = make_batch(8, 3);
+  Bench bench;
+  bench.step.accumulate(batch, 0, 0);
+  EXPECT_EQ(bench.step.first_non_finite_gradient(), "");
+  bench.net->second->weight.mutable_grad()[0][0] = NAN;
+  EXPECT_EQ(bench.step.first_non_finite_gradient(), "second.weight");
+}
+
+TEST(UpdateStep, DropoutMasksDependOnWindowAndOffsetOnly) {
+  const Batch batch = make_batch(12, 3);
+  Bench a({.seed = 5}, false, {}, SmallNet::Middle::kDropout),
+      b({.seed = 5}, false, {}, SmallNet::Middle::kDropout),
+      other({.seed = 6}, false, {}, SmallNet::Middle::kDropout);
+  torch::manual_seed(123);
+  const UpdateOutcome first = a.update(batch, {6, 6});
+  torch::manual_seed(456);
+  torch::rand({100});
+  EXPECT_EQ(b.update(batch, {6, 6}).loss, first.loss) << "the global generator does not matter";
+  EXPECT_NE(other.update(batch, {6, 6}).loss, first.loss);
+}
+
+TEST(UpdateStep, ATaskThatReturnsNoScalarIsToldSo) {
+  struct Broken final : Task {
+    torch::nn::Module& module() override { return net; }
+    LossTerms loss(const Batch& batch) override { return {net.forward(batch.inputs), torch::ones({})}; }
+    SmallNet net;
+  } broken;
+  auto optimizer = make_optimizer({}, trainable_parameters(broken.module()));
+  GradScaler scaler({}, false, torch::kCPU);
+  UpdateStep step(broken, *optimizer, scaler, {});
+  const Error error =
+      test::expect_error(ExitCode::kInternal, [&] { step.accumulate(make_batch(4, 1), 0, 0); });
+  EXPECT_TRUE(test::holds(error.what(), "scalar"));
+}
+
+TEST(UpdateStep, Float16WithTheScalerLearnsAndRecoversFromOverflow) {
+  const Batch batch = make_batch(32, 4);
+  ScalerRecipe recipe;
+  recipe.initial_scale = 0x1p40;  // overflows float16 until it has backed off
+  Bench bench({.precision = Precision::kFp16, .loss_factor = 1.0 / 32}, /*dynamic=*/true, recipe);
+  int skipped = 0;
+  double first = 0, last = 0;
+  for (int update = 0; update < 80; ++update) {
+    const UpdateOutcome outcome = bench.update(batch, {16, 16});
+    skipped += outcome.applied ? 0 : 1;
+    if (update == 0) first = outcome.loss;
+    last = outcome.loss;
+  }
+  EXPECT_GT(skipped, 5);
+  EXPECT_LT(skipped, 60);
+  EXPECT_LT(last, first);
+}
+
+// Without clearing the cache the second forward would multiply with weights from before the change.
+TEST(Autocast, WeightsThatChangedAreCastAnew) {
+  const torch::Tensor weight = torch::ones({4, 4}).requires_grad_();
+  const auto forward = [&] {
+    const AutocastScope autocast(torch::kCPU, Precision::kBf16);
+    return at::linear(torch::ones({1, 4}), weight).sum().item<double>();
+  };
+  EXPECT_EQ(forward(), 16);
+  {
+    const torch::NoGradGuard no_gradients;
+    weight.fill_(2);
+  }
+  EXPECT_EQ(forward(), 32);
+}
+
+TEST(Autocast, PutsTheModeBack) {
+  {
+    const AutocastScope outer(torch::kCPU, Precision::kBf16);
+    { const AutocastScope inner(torch::kCPU, Precision::kFp32); }
+    EXPECT_EQ(at::linear(torch::ones({1, 4}), torch::ones({4, 4})).scalar_type(), torch::kBFloat16);
+  }
+  EXPECT_EQ(at::linear(torch::ones({1, 4}), torch::ones({4, 4})).scalar_type(), torch::kFloat32);
+}
+
+TEST(LossFactor, IsAPowerOfTwoNearTheInverseWeight) {
+  EXPECT_EQ(loss_factor_for(1), 1);
+  EXPECT_EQ(loss_factor_for(256), 1.0 / 256);
+  EXPECT_EQ(loss_factor_for(300), 1.0 / 256);
+  EXPECT_EQ(loss_factor_for(0.25), 4);
+  EXPECT_EQ(loss_factor_for(0), 1);
+}
+
+}  // namespace
+}  // namespace autotrain
