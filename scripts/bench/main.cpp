@@ -13,6 +13,7 @@ struct Program {
 
 constexpr std::array kPrograms = {
     Program{"allocator_step", &autotrain::bench::allocator_step},
+    Program{"search_simulation", &autotrain::bench::search_simulation},
 };
 
 }  // namespace

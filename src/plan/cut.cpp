@@ -14,9 +14,11 @@ int64_t remainder_of(int64_t share, int64_t micro_batch) {
 int64_t executed_micro_batch(const CutRequest& request) {
   const int64_t capacity = std::min(request.capacity, request.share);
   const int64_t pieces = ceil_div(request.share, capacity);
-  int64_t size = request.cut == Cut::kEven ? ceil_div(request.share, pieces) : capacity;
-  while (size > request.minimum && remainder_of(request.share, size) < request.minimum) --size;
-  return size;
+  const int64_t wanted = request.cut == Cut::kEven ? ceil_div(request.share, pieces) : capacity;
+  for (int64_t size = wanted; size >= request.minimum; --size) {
+    if (remainder_of(request.share, size) >= request.minimum) return size;
+  }
+  return wanted;  // a share of 1 modulo every size: the remainder of one sample cannot be avoided
 }
 
 }  // namespace autotrain

@@ -15,6 +15,7 @@ struct Recording {
   std::unordered_map<const void*, std::string> owner_of_parameter;
   std::string last_module;
   int64_t samples = 0;
+  int64_t depth = 0;  // operations call operations; only the outermost are what the model's code says
   std::vector<OperationTrace::Operation> operations;
 };
 
@@ -26,6 +27,7 @@ std::string owner_of(const std::string& parameter) {
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  if (recording->depth++ > 0) return nullptr;
   for (const c10::IValue& input : function.inputs()) {
     if (!input.isTensor() || !input.toTensor().defined()) continue;
     const auto owner = recording->owner_of_parameter.find(input.toTensor().unsafeGetTensorImpl());
@@ -51,7 +53,7 @@ bool leaves_uninitialised(std::string_view operation) {
 }
 
 void on_end(const at::RecordFunction& function, at::ObserverContext*) {
-  if (leaves_uninitialised(function.name())) return;
+  if (--recording->depth > 0 || leaves_uninitialised(function.name())) return;
   Recording* const into = recording;
   recording = nullptr;  // the operations that measure are not measured
   OperationTrace::Operation operation{function.name(), into->last_module, {}};

@@ -92,15 +92,14 @@ SearchLimits Planner::limits() const {
   return limits;
 }
 
-int64_t Planner::window_samples_for(int64_t micro_batch) const {
-  return share() > 0 ? std::max(share(), micro_batch) : micro_batch;
-}
-
 TrialShape Planner::shape_for(int64_t micro_batch) const {
-  const int64_t evaluation = request_.recipe.evaluation.micro_batch.value_or(micro_batch);
+  int64_t window_samples = std::max(share(), micro_batch);
+  // Batch normalisation refuses a single sample. Such a remainder is never executed, so never tried.
+  if (request_.has_batch_norm && remainder_of(window_samples, micro_batch) == 1) window_samples -= 1;
   return {.micro_batch = micro_batch,
-          .window_samples = window_samples_for(micro_batch),
-          .evaluation_micro_batch = bench_.validation != nullptr ? evaluation : 0};
+          .window_samples = std::max(window_samples, micro_batch),
+          .evaluation_micro_batch =
+              bench_.validation != nullptr ? request_.recipe.evaluation.micro_batch.value_or(micro_batch) : 0};
 }
 
 MemoryStatement Planner::statement() const {

@@ -43,7 +43,6 @@ class Planner {
 
   int64_t share() const;
   SearchLimits limits() const;
-  int64_t window_samples_for(int64_t micro_batch) const;
   TrialShape shape_for(int64_t micro_batch) const;
 
   Capacity search(const SearchLimits& limits);

@@ -46,28 +46,26 @@ Probe::Probe(const Workbench& bench, double target_high) : bench_(bench), target
 
 ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   const Stopwatch watch;
-  const GeneratorScope generators(bench_.device.torch_device());
-  const ScalerScope scaler(bench_.scaler);
-  const WindowScope window(bench_.step);
   MemoryMeter& memory = bench_.device.memory();
+  memory.empty_cache();
+  memory.sample_outside_bytes();
+  memory.reset_peak();
   ProbeRecord record;
   record.micro_batch = shape.micro_batch;
-  refusal_.reset();
-  {
+  try {
+    const GeneratorScope generators(bench_.device.torch_device());
+    const ScalerScope scaler(bench_.scaler);
+    const WindowScope window(bench_.step);
     const BufferScope buffers(bench_.task.module(), changing_buffers_);
-    memory.empty_cache();
-    memory.sample_outside_bytes();
-    memory.reset_peak();
-    try {
-      measure(shape, extend, record);
-    } catch (const std::exception& error) {
-      const Failure failure = classify_failure(error);
-      if (failure == Failure::kOther) throw;
-      record.outcome = outcome_of(failure);
-      record.confirmed = false;
-      record.peak_bytes = record.allocated_bytes = 0;
-      record.fill = record.samples_per_second = 0;
-    }
+    measure(shape, extend, record);
+  } catch (const std::exception& error) {
+    const Failure failure = classify_failure(error);
+    if (failure == Failure::kOther) throw;
+    const int64_t samples = record.samples;
+    record = ProbeRecord{};
+    record.micro_batch = shape.micro_batch;
+    record.samples = samples;
+    record.outcome = outcome_of(failure);
   }
   refusal_ = memory.last_refusal();
   record.seconds = watch.seconds();

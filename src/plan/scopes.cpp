@@ -16,7 +16,7 @@ BufferScope::BufferScope(torch::nn::Module& module, std::optional<std::set<std::
   for (const auto& item : module.named_buffers()) {
     if (changing_ && !changing_->contains(item.key())) continue;
     const torch::Tensor& live = item.value();
-    saved_.push_back({item.key(), live, live.detach().clone(), live._version()});
+    saved_.push_back({item.key(), live, live.detach().clone()});
   }
 }
 
@@ -24,7 +24,8 @@ BufferScope::~BufferScope() {
   const torch::NoGradGuard no_gradients;
   std::set<std::string> changed;
   for (Saved& saved : saved_) {
-    if (saved.live._version() == saved.version) continue;
+    // By value: batch normalisation writes its statistics without moving their version counter.
+    if (saved.live.equal(saved.copy)) continue;
     changed.insert(saved.name);
     saved.live.copy_(saved.copy);
   }

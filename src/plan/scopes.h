@@ -54,7 +54,6 @@ class BufferScope {
     std::string name;
     torch::Tensor live;
     torch::Tensor copy;
-    int64_t version;
   };
 
   std::optional<std::set<std::string>>& changing_;

@@ -1,0 +1,258 @@
+#include "plan/planner.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "base/units.h"
+#include "plan/plan_json.h"
+#include "support/run_parts.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using test::SmallNet;
+
+// Wide enough that a few megabytes hold some hundred samples: 64 KiB of activations each.
+constexpr int64_t kWide = 1 << 13;
+
+struct Planned {
+  explicit Planned(const Recipe& recipe, SmallNet::Middle middle = SmallNet::Middle::kNothing,
+                   bool fresh = false)
+      : Planned(recipe, test::small_task(middle, kWide), fresh) {}
+  Planned(const Recipe& recipe, std::unique_ptr<Task> task, bool fresh = false)
+      : data(test::small_data(4000)),
+        validation(test::small_data(100, 8)),
+        parts(test::make_parts(recipe, std::move(task), data, &validation)),
+        planner({.recipe = recipe,
+                 .precision = parts->precision,
+                 .has_batch_norm = has_batch_norm(parts->task->module()),
+                 .fresh = fresh},
+                parts->workbench(), [this](const ProbeRecord& r) { seen.push_back(r); }) {}
+
+  BatchPlan plan() { return planner.plan(); }
+
+  TensorDataset data, validation;
+  std::unique_ptr<Parts> parts;
+  std::vector<ProbeRecord> seen;
+  Planner planner;
+};
+
+Recipe tight_recipe() {
+  Recipe r = test::small_recipe();
+  r.batch.effective = 1000;
+  r.execution.memory.budget = *Budget::parse("48MiB");
+  return r;
+}
+
+TEST(Planner, FillsTheBandAndCutsTheEffectiveBatch) {
+  const Recipe recipe = tight_recipe();
+  Planned run(recipe);
+  const BatchPlan plan = run.plan();
+  EXPECT_EQ(plan.search.reason, SearchReason::kInBand);
+  EXPECT_GE(plan.search.fill, 0.8);
+  EXPECT_LE(plan.search.fill, 0.9);
+  EXPECT_TRUE(plan.search.confirmed && plan.confirmed);
+  EXPECT_GT(plan.window, 1);
+  EXPECT_EQ(plan.effective_batch, 1000);
+  EXPECT_EQ(plan.window, ceil_div(1000, plan.search.micro_batch));
+  EXPECT_EQ(plan.micro_batch, ceil_div(1000, plan.window));
+  EXPECT_NEAR(plan.lr.scaled, 0.01 * 1000 / 32, 1e-12);
+  EXPECT_EQ(run.seen.size(), plan.search.probes.size());
+  EXPECT_TRUE(test::holds(plan.split_check, "rounding"));
+}
+
+TEST(Planner, SaysWhenAllOfTheEffectiveBatchFits) {
+  Recipe recipe = tight_recipe();
+  recipe.batch.effective = 40;
+  const BatchPlan plan = Planned(recipe).plan();
+  EXPECT_EQ(plan.search.reason, SearchReason::kEffectiveBatch);
+  EXPECT_EQ(plan.micro_batch, 40);
+  EXPECT_EQ(plan.window, 1);
+  EXPECT_LT(plan.search.fill, 0.8);
+}
+
+TEST(Planner, AutomaticEffectiveBatchIsOneMicroBatchUnderItsCap) {
+  Recipe recipe = tight_recipe();
+  recipe.batch.effective.reset();
+  const BatchPlan capped = Planned(recipe).plan();
+  EXPECT_EQ(capped.search.reason, SearchReason::kCap);
+  EXPECT_EQ(capped.effective_batch, 200) << "N ÷ 20 is less than 8 × 32";
+  EXPECT_EQ(capped.window, 1);
+  recipe.batch.max_effective = 3000;
+  const BatchPlan wide = Planned(recipe).plan();
+  EXPECT_EQ(wide.search.reason, SearchReason::kInBand);
+  EXPECT_EQ(wide.effective_batch, wide.micro_batch);
+}
+
+TEST(Planner, ATypedSizeIsKeptAndConfirmedByOneTrial) {
+  Recipe recipe = tight_recipe();
+  recipe.execution.micro_batch = 37;
+  const BatchPlan plan = Planned(recipe).plan();
+  EXPECT_EQ(plan.micro_batch, 37);
+  EXPECT_EQ(plan.window, 28);
+  EXPECT_EQ(plan.search.reason, SearchReason::kFixed);
+  EXPECT_EQ(plan.search.probes.size(), 1u);
+  EXPECT_TRUE(plan.confirmed);
+}
+
+TEST(Planner, TheSearchedPlanTypedInIsTheSamePlan) {
+  const BatchPlan found = Planned(tight_recipe()).plan();
+  Recipe typed = tight_recipe();
+  typed.execution.micro_batch = found.micro_batch;
+  const BatchPlan plan = Planned(typed).plan();
+  EXPECT_EQ(plan.window, found.window);
+  EXPECT_EQ(plan.loss_factor, found.loss_factor);
+  EXPECT_EQ(plan.lr.scaled, found.lr.scaled);
+}
+
+TEST(Planner, ATypedSizeThatDoesNotFitNamesOneThatDoes) {
+  Recipe recipe = tight_recipe();
+  recipe.execution.micro_batch = 1000;
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { Planned(recipe).plan(); });
+  EXPECT_TRUE(test::holds(error.what(), "execution.micro_batch: 1000 does not fit"));
+  EXPECT_TRUE(test::holds(error.hint(), "fits (measured"));
+  EXPECT_TRUE(test::holds(error.what(), "parameters"));
+  EXPECT_TRUE(test::holds(error.what(), "largest blocks then"));
+}
+
+TEST(Planner, ATypedSizeAboveTheBandRuns) {
+  Recipe recipe = tight_recipe();
+  recipe.execution.memory.target_low = 0.1;
+  recipe.execution.memory.target_high = 0.2;
+  recipe.execution.micro_batch = 250;
+  const BatchPlan plan = Planned(recipe).plan();
+  EXPECT_GT(plan.fill, 0.2);
+  EXPECT_TRUE(plan.confirmed);
+}
+
+TEST(Planner, OneSampleThatDoesNotFitIsExplained) {
+  Recipe recipe = tight_recipe();
+  recipe.execution.memory.budget = *Budget::parse("1MiB");
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { Planned(recipe).plan(); });
+  EXPECT_TRUE(test::holds(error.what(), "not even 1 sample"));
+  EXPECT_TRUE(test::holds(error.what(), "in phase "));
+  EXPECT_TRUE(test::holds(error.what(), "optimizer state"));
+  EXPECT_TRUE(test::holds(error.hint(), "execution.memory.budget"));
+}
+
+TEST(Planner, ASmallestSizeAboveTheBandPointsAtTheTarget) {
+  Recipe recipe = tight_recipe();
+  recipe.execution.memory.target_low = 0.01;
+  recipe.execution.memory.target_high = 0.02;
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { Planned(recipe).plan(); });
+  EXPECT_TRUE(test::holds(error.what(), "execution.memory.target"));
+}
+
+TEST(Planner, AnEffectiveBatchLargerThanTheDataIsARecipeError) {
+  Recipe recipe = tight_recipe();
+  recipe.batch.effective = 4001;
+  test::expect_error(ExitCode::kBadRecipe, [&] { Planned(recipe).plan(); });
+}
+
+class Unsplittable final : public Task {
+ public:
+  torch::nn::Module& module() override { return inner_->module(); }
+  LossTerms loss(const Batch& batch) override { return inner_->loss(batch); }
+  bool splittable() const override { return false; }
+
+ private:
+  std::unique_ptr<Task> inner_ = test::small_task(SmallNet::Middle::kNothing, kWide);
+};
+
+TEST(Planner, ATaskThatMixesSamplesIsNeverAccumulated) {
+  Recipe recipe = tight_recipe();
+  const Error error = test::expect_error(ExitCode::kDoesNotFit,
+                                         [&] { Planned(recipe, std::make_unique<Unsplittable>()).plan(); });
+  EXPECT_TRUE(test::holds(error.what(), "splittable"));
+  recipe.batch.effective = 40;
+  EXPECT_EQ(Planned(recipe, std::make_unique<Unsplittable>()).plan().window, 1);
+}
+
+TEST(Planner, WhatIsNotSplittableIsNamed) {
+  const auto check = [](SmallNet::Middle middle) {
+    return Planned(tight_recipe(), middle).plan().split_check;
+  };
+  EXPECT_TRUE(test::holds(check(SmallNet::Middle::kBatchNorm), "norm (aten::"));
+  EXPECT_TRUE(test::holds(check(SmallNet::Middle::kBatchNorm), "batch normalisation"));
+  EXPECT_TRUE(test::holds(check(SmallNet::Middle::kMeanOfBatch), "mixes samples"));
+  EXPECT_TRUE(test::holds(check(SmallNet::Middle::kMeanOfBatch), "in first (aten::"));
+  EXPECT_TRUE(test::holds(check(SmallNet::Middle::kDropout), "rounding")) << "dropout modules are off";
+}
+
+TEST(Planner, BatchNormalisationNeverGetsOneSample) {
+  Recipe recipe = tight_recipe();
+  recipe.batch.effective = 33;
+  recipe.execution.search.max_micro_batch = 16;
+  const BatchPlan plan = Planned(recipe, SmallNet::Middle::kBatchNorm).plan();
+  EXPECT_NE(33 % plan.micro_batch, 1);
+}
+
+// A cache folder of its own, with CI unset, until the scope ends.
+class CacheScope {
+ public:
+  CacheScope() {
+    ::unsetenv("CI");
+    ::setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
+  }
+  ~CacheScope() {
+    ::setenv("CI", "1", 1);
+    ::unsetenv("XDG_CACHE_HOME");
+  }
+  std::vector<std::filesystem::path> files() const {
+    std::vector<std::filesystem::path> all;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+      if (entry.is_regular_file()) all.push_back(entry.path());
+    }
+    return all;
+  }
+  test::TemporaryFolder folder;
+};
+
+TEST(PlanCache, AKeptPlanIsConfirmedByOneTrialAndInvalidatedByItsKey) {
+  const CacheScope cache;
+  Recipe recipe = tight_recipe();
+  recipe.execution.search.plan_cache = true;
+  const BatchPlan first = Planned(recipe).plan();
+  EXPECT_FALSE(first.search.from_cache);
+  ASSERT_EQ(cache.files().size(), 1u);
+  const BatchPlan second = Planned(recipe).plan();
+  EXPECT_TRUE(second.search.from_cache);
+  EXPECT_EQ(second.search.probes.size(), 1u);
+  EXPECT_EQ(second.micro_batch, first.micro_batch);
+  EXPECT_EQ(second.search.micro_batch, first.search.micro_batch);
+  EXPECT_EQ(second.loss_factor, first.loss_factor);
+  EXPECT_TRUE(second.confirmed);
+  EXPECT_FALSE(Planned(recipe, SmallNet::Middle::kNothing, /*fresh=*/true).plan().search.from_cache);
+  recipe.execution.memory.budget = *Budget::parse("49MiB");
+  EXPECT_FALSE(Planned(recipe).plan().search.from_cache) << "another budget is another plan";
+}
+
+TEST(PlanCache, DamagedEntriesAreIgnored) {
+  const CacheScope cache;
+  Recipe recipe = tight_recipe();
+  recipe.execution.search.plan_cache = true;
+  const BatchPlan first = Planned(recipe).plan();
+  for (const char* damage : {"", "{", "{\"key\": 3}", "[]", "\xff\xfe"}) {
+    std::ofstream(cache.files().at(0)) << damage;
+    const BatchPlan again = Planned(recipe).plan();
+    EXPECT_FALSE(again.search.from_cache) << damage;
+    EXPECT_EQ(again.effective_batch, first.effective_batch);
+  }
+}
+
+TEST(PlanJson, ReadsBackWhatItWrites) {
+  BatchPlan plan = Planned(tight_recipe()).plan();
+  plan.origin = {{"device", Origin::kFound}, {"lr", Origin::kAsked}};
+  const auto json = plan_to_json(plan);
+  EXPECT_EQ(plan_to_json(plan_from_json(json)), json);
+  auto broken = json;
+  broken["search"]["reason"] = "because";
+  EXPECT_THROW(plan_from_json(broken), nlohmann::json::exception);
+  broken = json;
+  broken.erase("window");
+  EXPECT_THROW(plan_from_json(broken), nlohmann::json::exception);
+}
+
+}  // namespace
+}  // namespace autotrain

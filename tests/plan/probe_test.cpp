@@ -1,0 +1,123 @@
+#include "plan/probe.h"
+
+#include "base/units.h"
+#include "support/run_parts.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using test::SmallNet;
+
+const Probe::Extend kConfirm = [](const ProbeRecord&) { return true; };
+const Probe::Extend kOnce = [](const ProbeRecord&) { return false; };
+
+std::vector<torch::Tensor> everything(Parts& parts) {
+  std::vector<torch::Tensor> all;
+  for (const auto& item : parts.task->module().named_parameters())
+    all.push_back(item.value().detach().clone());
+  for (const auto& item : parts.task->module().named_buffers()) all.push_back(item.value().clone());
+  for (const NamedTensor& state : parts.optimizer->state()) all.push_back(state.tensor.clone());
+  for (const NamedTensor& state : parts.scaler.state()) all.push_back(state.tensor.clone());
+  const at::Generator generator = at::globalContext().defaultGenerator(torch::kCPU);
+  all.push_back(generator.get_state());
+  return all;
+}
+
+void expect_equal(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << "tensor " << i;
+}
+
+class ProbeTrace : public testing::TestWithParam<SmallNet::Middle> {};
+
+TEST_P(ProbeTrace, NothingIsLeftOfATrialNotEvenOfARefusedOne) {
+  const auto data = test::small_data(512), validation = test::small_data(64, 9);
+  Recipe recipe = test::small_recipe();
+  recipe.execution.precision = Precision::kFp16;  // with a live scaler
+  recipe.execution.memory.budget = *Budget::parse("24MiB");
+  const auto parts = test::make_parts(recipe, test::small_task(GetParam()), data, &validation);
+  const auto before = everything(*parts);
+  const int64_t allocated = parts->device->memory().allocated_bytes();
+  Probe probe(parts->workbench(), 0.9);
+  EXPECT_TRUE(probe.run({8, 32, 8}, kConfirm).confirmed);
+  expect_equal(everything(*parts), before);
+  for (const int64_t spare : {int64_t{0}, 64 * kKiB}) {  // refused at once, and in the middle
+    parts->device->memory().empty_cache();
+    parts->device->memory().set_limit(parts->device->memory().reserved_bytes() + spare);
+    EXPECT_EQ(probe.run({256, 512, 8}, kOnce).outcome, ProbeOutcome::kRefused);
+  }
+  parts->device->memory().set_limit(parts->device->budget_bytes());
+  expect_equal(everything(*parts), before);
+  EXPECT_EQ(parts->device->memory().allocated_bytes(), allocated) << "freed to the byte";
+  for (const NamedTensor& p : parts->optimizer->parameters()) EXPECT_FALSE(p.tensor.grad().defined());
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, ProbeTrace,
+                         testing::Values(SmallNet::Middle::kNothing, SmallNet::Middle::kBatchNorm,
+                                         SmallNet::Middle::kDropout));
+
+TEST(Probe, RunsTheWindowThatTheRunWillHave) {
+  EXPECT_EQ(trial_pieces({100, 100, 0}), (std::vector<int64_t>{100}));
+  EXPECT_EQ(trial_pieces({100, 150, 0}), (std::vector<int64_t>{100, 50}));
+  EXPECT_EQ(trial_pieces({100, 200, 0}), (std::vector<int64_t>{100, 100}));
+  EXPECT_EQ(trial_pieces({100, 1000, 0}), (std::vector<int64_t>{100, 100}));
+  EXPECT_EQ(trial_pieces({100, 1001, 0}), (std::vector<int64_t>{100, 100, 1}));
+  EXPECT_EQ(trial_pieces({100, 0, 0}), (std::vector<int64_t>{100}));
+}
+
+TEST(Probe, SeesTheMemoryOfGradientsBesideTheSecondMicroBatch) {
+  const auto data = test::small_data(512);
+  const auto parts =
+      test::make_parts(test::small_recipe(), test::small_task(SmallNet::Middle::kNothing, 1 << 18), data);
+  Probe probe(parts->workbench(), 0.9);
+  const ProbeRecord one = probe.run({8, 8, 0}, kOnce), two = probe.run({8, 16, 0}, kOnce);
+  const int64_t gradients = 4 * ((6 + 1) * (1 << 18) + 4 * (1 << 18));
+  // The second backward holds the accumulated gradients beside the ones it makes for the first layer.
+  EXPECT_GT(two.allocated_bytes, one.allocated_bytes + gradients / 4);
+}
+
+TEST(Probe, CountsWhatIsPreparedAhead) {
+  const auto data = test::small_data(8192);
+  Recipe recipe = test::small_recipe();
+  const auto peak = [&](int64_t prefetch) {
+    recipe.execution.loader.prefetch = prefetch;
+    const auto parts = test::make_parts(recipe, test::small_task(), data);
+    return Probe(parts->workbench(), 0.9).run({4096, 4096, 0}, kOnce).allocated_bytes;
+  };
+  const int64_t batch = 4096 * (6 * 4 + 8);
+  EXPECT_EQ(peak(4) - peak(0), 4 * batch);
+}
+
+// Throws what a program error looks like, or what memory trouble looks like, above a size.
+class Failing final : public Task {
+ public:
+  explicit Failing(std::function<void()> failure) : failure_(std::move(failure)) {}
+  torch::nn::Module& module() override { return inner_->module(); }
+  LossTerms loss(const Batch& batch) override {
+    if (batch.samples > 4) failure_();
+    return inner_->loss(batch);
+  }
+
+ private:
+  std::unique_ptr<Task> inner_ = test::small_task();
+  std::function<void()> failure_;
+};
+
+TEST(Probe, ErrorsAreErrorsAndNeverDoesNotFit) {
+  const auto data = test::small_data(512);
+  const auto outcome = [&](std::function<void()> failure) {
+    const auto parts =
+        test::make_parts(test::small_recipe(), std::make_unique<Failing>(std::move(failure)), data);
+    return Probe(parts->workbench(), 0.9).run({8, 32, 0}, kOnce).outcome;
+  };
+  EXPECT_THROW(outcome([] { throw std::runtime_error("shapes cannot be multiplied"); }), std::runtime_error);
+  EXPECT_EQ(outcome([] { throw std::runtime_error("could not create a primitive"); }),
+            ProbeOutcome::kLibrary);
+  EXPECT_EQ(outcome([] { throw std::runtime_error("CUDA error: invalid configuration argument"); }),
+            ProbeOutcome::kIndexLimit);
+  EXPECT_EQ(outcome([] { throw std::bad_alloc(); }), ProbeOutcome::kRefused);
+}
+
+}  // namespace
+}  // namespace autotrain

@@ -1,0 +1,220 @@
+#include "plan/search.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "support/simulated_memory.h"
+
+namespace autotrain {
+namespace {
+
+using test::simulate;
+using test::SimulatedDevice;
+
+SearchLimits limits_for(const SimulatedDevice& device, int64_t cap) {
+  return {.budget_bytes = device.budget_bytes(),
+          .cap = cap,
+          .floor_bytes = device.floor_bytes(),
+          .max_probes = 60};
+}
+
+ProbeRecord fits(int64_t size, double fill) {
+  ProbeRecord r;
+  r.micro_batch = size;
+  r.fill = fill;
+  r.peak_bytes = static_cast<int64_t>(fill * static_cast<double>(kGiB));
+  return r;
+}
+
+ProbeRecord fails(int64_t size, ProbeOutcome outcome, double fill = 0) {
+  ProbeRecord r = fits(size, fill);
+  r.outcome = outcome;
+  return r;
+}
+
+SearchLimits gib_limits(int64_t cap) {
+  return {.budget_bytes = kGiB, .cap = cap};
+}
+
+struct Setting {
+  size_t shape;
+  double capacity;
+};
+
+class SearchShapes : public testing::TestWithParam<Setting> {};
+
+TEST_P(SearchShapes, EndsInTheBandOrSaysWhyNotWithASizeThatWasRun) {
+  const auto& shape = test::memory_shapes()[GetParam().shape];
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    for (const double floor : {0.02, 0.3, 0.6}) {
+      SimulatedDevice device(shape, GetParam().capacity, floor, seed);
+      const SearchLimits limits = limits_for(device, int64_t{1} << 40);
+      const auto result = simulate(&next_size_in_band, device, limits);
+      const std::string what = shape.name + " capacity " + std::to_string(GetParam().capacity);
+      if (result.end.size == 0) {
+        EXPECT_EQ(result.end.reason, SearchReason::kDoesNotFit) << what;
+        continue;
+      }
+      EXPECT_TRUE(result.last.fits() && result.last.confirmed) << what;
+      EXPECT_LE(result.last.fill, 0.9) << what;
+      if (result.end.reason == SearchReason::kInBand) {
+        EXPECT_GE(result.last.fill, 0.8) << what;
+      } else {
+        EXPECT_EQ(result.end.reason, SearchReason::kGranularity) << what;
+      }
+      EXPECT_LE(result.trials, 22) << what;
+    }
+  }
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> all;
+  for (size_t shape = 0; shape < test::memory_shapes().size(); ++shape) {
+    for (const double capacity : {1.0, 3.0, 10.0, 77.0, 1000.0, 33333.0, 1e6})
+      all.push_back({shape, capacity});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SearchShapes, testing::ValuesIn(settings()));
+
+TEST(Search, NeedsHalfTheProbesOfDoublingAndBisecting) {
+  int64_t ours = 0, theirs = 0, our_samples = 0, their_samples = 0;
+  for (const auto& shape : test::memory_shapes()) {
+    for (const double capacity : {30.0, 300.0, 3000.0, 30000.0, 1e6}) {
+      for (uint64_t seed = 0; seed < 10; ++seed) {
+        SimulatedDevice a(shape, capacity, 0.1, seed), b(shape, capacity, 0.1, seed);
+        ours += simulate(&next_size_in_band, a, limits_for(a, int64_t{1} << 40)).trials;
+        theirs += simulate(&test::doubling_and_bisecting, b, limits_for(b, int64_t{1} << 40)).trials;
+        our_samples += a.samples_run();
+        their_samples += b.samples_run();
+      }
+    }
+  }
+  EXPECT_LT(2 * ours, theirs);
+  EXPECT_LT(our_samples, their_samples);
+}
+
+TEST(Search, StopsAtTheCapWithItsReason) {
+  SearchLimits limits = gib_limits(64);
+  limits.cap_reason = SearchReason::kDataset;
+  EXPECT_EQ(next_size_in_band({}, limits).size, 16);
+  const SearchStep end = next_size_in_band({fits(16, 0.1), fits(64, 0.3)}, limits);
+  EXPECT_TRUE(end.done);
+  EXPECT_EQ(end.size, 64);
+  EXPECT_EQ(end.reason, SearchReason::kDataset);
+}
+
+TEST(Search, TriesNoMoreThanTheCapAndNoLessThanTheMinimum) {
+  SearchLimits limits = gib_limits(20);
+  limits.minimum = 2;
+  EXPECT_EQ(next_size_in_band({fits(16, 0.01)}, limits).size, 20);
+  EXPECT_EQ(next_size_in_band({fails(16, ProbeOutcome::kRefused)}, limits).size, 4);
+  EXPECT_EQ(
+      next_size_in_band({fails(16, ProbeOutcome::kRefused), fails(4, ProbeOutcome::kRefused)}, limits).size,
+      2);
+  const SearchStep none = next_size_in_band({fails(2, ProbeOutcome::kRefused)}, limits);
+  EXPECT_TRUE(none.done);
+  EXPECT_EQ(none.size, 0);
+  EXPECT_EQ(none.reason, SearchReason::kDoesNotFit);
+}
+
+TEST(Search, FindsLargestFittingSizeWhenMemoryIsNotMonotone) {
+  // 40 failed although 48 fits: what was run counts, not what a line through it says.
+  const SearchStep end =
+      next_size_in_band({fits(16, 0.3), fails(40, ProbeOutcome::kRefused), fits(48, 0.84)}, gib_limits(1000));
+  EXPECT_TRUE(end.done);
+  EXPECT_EQ(end.size, 48);
+}
+
+TEST(Search, EverySecondPivotIsTheMidpointSoThatTheBracketHalves) {
+  std::vector<ProbeRecord> history = {fits(100, 0.5), fails(200, ProbeOutcome::kRefused)};
+  history.push_back(fits(next_size_in_band(history, gib_limits(10000)).size, 0.55));
+  const int64_t low = history.back().micro_batch;
+  EXPECT_NEAR(static_cast<double>(next_size_in_band(history, gib_limits(10000)).size),
+              static_cast<double>(low + 200) / 2, 1);
+}
+
+TEST(Search, PrefersMultiplesUntilOnlySingleStepsAreLeft) {
+  SearchLimits limits = gib_limits(10000);
+  limits.multiple_of = 8;
+  EXPECT_EQ(next_size_in_band({fits(16, 0.2)}, limits).size % 8, 0);
+  EXPECT_EQ(next_size_in_band({fits(64, 0.7), fails(96, ProbeOutcome::kAboveBand, 0.95)}, limits).size % 8,
+            0);
+  const SearchStep single =
+      next_size_in_band({fits(64, 0.7), fails(72, ProbeOutcome::kAboveBand, 0.95)}, limits);
+  EXPECT_FALSE(single.done);
+  EXPECT_TRUE(single.size > 64 && single.size < 72);
+}
+
+TEST(Search, GranularityAndIndexLimitsAreReasons) {
+  EXPECT_EQ(
+      next_size_in_band({fits(5, 0.7), fails(6, ProbeOutcome::kAboveBand, 0.95)}, gib_limits(99)).reason,
+      SearchReason::kGranularity);
+  EXPECT_EQ(next_size_in_band({fits(5, 0.1), fails(6, ProbeOutcome::kIndexLimit)}, gib_limits(99)).reason,
+            SearchReason::kIndexLimit);
+}
+
+TEST(Search, SpentProbesOrSecondsEndItWithTheBestSoFar) {
+  SearchLimits limits = gib_limits(100000);
+  limits.max_probes = 2;
+  const SearchStep probes = next_size_in_band({fits(16, 0.1), fits(100, 0.5)}, limits);
+  EXPECT_TRUE(probes.done);
+  EXPECT_EQ(probes.size, 100);
+  EXPECT_EQ(probes.reason, SearchReason::kSearchLimit);
+  limits.max_probes = 100;
+  ProbeRecord slow = fits(16, 0.1);
+  slow.seconds = 1e6;
+  EXPECT_EQ(next_size_in_band({slow}, limits).reason, SearchReason::kSearchLimit);
+}
+
+TEST(Search, TheTextbookPivotIsThere) {
+  SearchLimits limits = gib_limits(100000);
+  limits.pivot = Pivot::kMidpoint;
+  EXPECT_EQ(next_size_in_band({fits(16, 0.1)}, limits).size, 32);
+  EXPECT_EQ(next_size_in_band({fits(32, 0.5), fails(64, ProbeOutcome::kAboveBand, 0.95)}, limits).size, 48);
+}
+
+// A device whose rate saturates: rate(n) = n ÷ (n + half).
+SearchStep throughput_search(double half, double capacity, int64_t cap, std::vector<ProbeRecord>& history) {
+  SearchLimits limits = gib_limits(cap);
+  limits.max_probes = 40;
+  for (;;) {
+    const SearchStep step = next_size_for_throughput(history, limits);
+    if (step.done) return step;
+    const auto n = static_cast<double>(step.size);
+    ProbeRecord record = fits(step.size, n / capacity);
+    if (record.fill > 0.9) record = fails(step.size, ProbeOutcome::kAboveBand, record.fill);
+    record.samples_per_second = record.fits() ? n / (n + half) : 0;
+    history.push_back(record);
+  }
+}
+
+TEST(Throughput, TakesTheSmallestSizeWithinFivePercentOfTheBest) {
+  for (const double half : {0.5, 4.0, 32.0, 200.0}) {
+    std::vector<ProbeRecord> history;
+    const SearchStep end = throughput_search(half, 1e6, 4096, history);
+    EXPECT_EQ(end.reason, SearchReason::kKnee);
+    double best = 0, chosen = 0;
+    for (const ProbeRecord& r : history) {
+      best = std::max(best, r.samples_per_second);
+      if (r.micro_batch == end.size) chosen = r.samples_per_second;
+    }
+    EXPECT_GE(chosen, 0.95 * best);
+    for (const ProbeRecord& r : history) {
+      if (r.micro_batch >= end.size) continue;
+      EXPECT_LT(r.samples_per_second, 0.95 * best) << r.micro_batch;
+    }
+  }
+}
+
+TEST(Throughput, StaysInsideMemory) {
+  std::vector<ProbeRecord> history;
+  const SearchStep end = throughput_search(1000, 100, 4096, history);
+  EXPECT_LE(end.size, 90);
+  EXPECT_GT(end.size, 0);
+}
+
+}  // namespace
+}  // namespace autotrain
