@@ -33,9 +33,9 @@ class SampleRandom {
 struct DatasetInfo {
   enum class Kind { kUnknown, kImages, kVectors, kTokens };
   Kind kind = Kind::kUnknown;
-  std::vector<int64_t> input_shape;  ///< of one sample: [C, H, W], [features] or [context]
-  int64_t classes = 0;               ///< targets are class indices below it
-  int64_t vocabulary = 0;            ///< tokens are below it
+  std::vector<int64_t> input_shape = {};  ///< of one sample: [C, H, W], [features] or [context]
+  int64_t classes = 0;                    ///< targets are class indices below it
+  int64_t vocabulary = 0;                 ///< tokens are below it
 };
 
 /// Samples by index. `get` is called from a loader thread and must be thread-safe.

@@ -11,7 +11,7 @@ namespace autotrain {
 struct LiveBlock {
   int64_t bytes = 0;
   int64_t count = 1;
-  std::string phase;  ///< what the run was doing when it allocated: "forward", "data", …
+  std::string phase = {};  ///< what the run was doing when it allocated: "forward", "data", …
 };
 
 /// What was asked for and what stood in the way when an allocation was refused.
@@ -20,10 +20,10 @@ struct Refusal {
   int64_t allocated_bytes = 0;  ///< held by tensors at that moment
   int64_t reserved_bytes = 0;   ///< held by the allocator; the rest of it is fragmentation
   int64_t limit_bytes = 0;
-  bool by_system = false;           ///< the system refused although the limit would have allowed it
-  std::string phase;                ///< what the run was doing
-  std::vector<LiveBlock> by_phase;  ///< all live memory, one row a phase, largest first
-  std::vector<LiveBlock> largest;   ///< the largest live blocks, at most eight rows
+  bool by_system = false;                ///< the system refused although the limit would have allowed it
+  std::string phase = {};                ///< what the run was doing
+  std::vector<LiveBlock> by_phase = {};  ///< all live memory, one row a phase, largest first
+  std::vector<LiveBlock> largest = {};   ///< the largest live blocks, at most eight rows
 };
 
 /// The peaks since the last reset. All in bytes.

@@ -54,19 +54,19 @@ enum class Origin { kAsked, kFound, kDefault };
 struct LearningRatePlan {
   double base = 0;              ///< as in the recipe, at `reference_batch`
   int64_t reference_batch = 0;  ///< samples
-  std::string rule;
+  std::string rule = {};
   double scaled = 0;  ///< what is used: base × rule(effective ÷ reference)
 };
 
 struct SearchResult {
-  std::string strategy;
+  std::string strategy = {};
   int64_t micro_batch = 0;  ///< the capacity: what fits
   double fill = 0;
   int64_t peak_bytes = 0;
   SearchReason reason = SearchReason::kFixed;
   bool confirmed = false;
   bool from_cache = false;
-  std::vector<ProbeRecord> probes;
+  std::vector<ProbeRecord> probes = {};
   double seconds = 0;
   int64_t samples = 0;  ///< forward and backward passes spent, in samples
 };
@@ -74,12 +74,12 @@ struct SearchResult {
 /// The resolved decision how a run executes, with the evidence. A value that does not change after
 /// planning.
 struct BatchPlan {
-  std::string device;  ///< "cpu", "cuda:0"
-  std::string device_name;
+  std::string device = {};  ///< "cpu", "cuda:0"
+  std::string device_name = {};
   Precision precision = Precision::kFp32;
   int64_t world_size = 1;
   int64_t budget_bytes = 0;
-  std::string budget_source;
+  std::string budget_source = {};
   double target_low = 0, target_high = 0;
 
   int64_t effective_batch = 0;  ///< samples per update over all ranks
@@ -93,11 +93,11 @@ struct BatchPlan {
   int64_t evaluation_micro_batch = 0;
   double loss_factor = 1;  ///< power of two that loss sums are multiplied with before backward
 
-  std::string split_check;  ///< what comparing a batch with its halves showed; "" for a window of 1
+  std::string split_check = {};  ///< what comparing a batch with its halves showed; "" for a window of 1
 
   LearningRatePlan lr;
   SearchResult search;
-  std::map<std::string, Origin> origin;  ///< of device, precision, effective_batch, micro_batch, …
+  std::map<std::string, Origin> origin = {};  ///< of device, precision, effective_batch, micro_batch, …
 };
 
 /// Words of enums, as plan.json has them.

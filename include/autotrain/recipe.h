@@ -18,8 +18,8 @@ using Value = std::variant<std::monostate, bool, int64_t, double, std::string, s
 /// A row of a table (a model, a data set, a loss, …) chosen by name, with the keys that this row
 /// declares. Keys that are absent have the row's default.
 struct Choice {
-  std::string name;
-  std::map<std::string, Value> parameters;
+  std::string name = {};
+  std::map<std::string, Value> parameters = {};
   bool operator==(const Choice&) const = default;
 };
 
@@ -33,7 +33,7 @@ struct AugmentRecipe {
 
 struct DataRecipe {
   Choice train{"fashion_mnist", {}};
-  std::optional<Choice> validation;
+  std::optional<Choice> validation = {};
   bool shuffle = true;
   AugmentRecipe augment;  ///< of the training data only
   bool operator==(const DataRecipe&) const = default;
@@ -44,34 +44,34 @@ struct OptimizerRecipe {
   double lr = 0.001;              ///< at `reference_batch` samples per update
   int64_t reference_batch = 256;  ///< samples per update that `lr` was tuned for
   double weight_decay = 0;
-  bool decay_all = false;           ///< also decay biases and normalisation weights
-  std::optional<double> clip_norm;  ///< largest global L2 norm of an update's gradient
+  bool decay_all = false;                ///< also decay biases and normalisation weights
+  std::optional<double> clip_norm = {};  ///< largest global L2 norm of an update's gradient
   bool operator==(const OptimizerRecipe&) const = default;
 };
 
 struct ScheduleRecipe {
   Choice shape{"constant", {}};
-  Span warmup;
+  Span warmup = {};
   bool operator==(const ScheduleRecipe&) const = default;
 };
 
 struct BatchRecipe {
-  std::optional<int64_t> effective;      ///< samples per update over all ranks; unset: auto
-  std::optional<int64_t> max_effective;  ///< cap of `auto`; unset: min(8 × reference_batch, N ÷ 20)
+  std::optional<int64_t> effective = {};      ///< samples per update over all ranks; unset: auto
+  std::optional<int64_t> max_effective = {};  ///< cap of `auto`; unset: min(8 × reference_batch, N ÷ 20)
   std::string lr_rule = "linear";
   bool operator==(const BatchRecipe&) const = default;
 };
 
 /// Of several stops the first that is reached wins. At least one must be set.
 struct StopRecipe {
-  std::optional<double> epochs;
-  std::optional<int64_t> updates;
-  std::optional<int64_t> samples;
-  std::optional<double> minutes;
-  bool keep_last = false;           ///< train on the run's remainder that is smaller than E
-  std::optional<int64_t> patience;  ///< evaluations without improvement
-  double min_delta = 0;             ///< what counts as improvement of the monitored figure
-  int64_t max_skipped = 25;         ///< consecutive skipped updates
+  std::optional<double> epochs = {};
+  std::optional<int64_t> updates = {};
+  std::optional<int64_t> samples = {};
+  std::optional<double> minutes = {};
+  bool keep_last = false;                ///< train on the run's remainder that is smaller than E
+  std::optional<int64_t> patience = {};  ///< evaluations without improvement
+  double min_delta = 0;                  ///< what counts as improvement of the monitored figure
+  int64_t max_skipped = 25;              ///< consecutive skipped updates
   bool operator==(const StopRecipe&) const = default;
 };
 
@@ -79,8 +79,8 @@ struct StopRecipe {
 
 struct EvaluationRecipe {
   Interval every{Interval::Unit::kEpochs, 1};
-  std::string monitor = "loss";        ///< decides the best checkpoint and early stopping
-  std::optional<int64_t> micro_batch;  ///< unset: the one that training executes
+  std::string monitor = "loss";             ///< decides the best checkpoint and early stopping
+  std::optional<int64_t> micro_batch = {};  ///< unset: the one that training executes
   bool operator==(const EvaluationRecipe&) const = default;
 };
 
@@ -89,7 +89,7 @@ enum class Cut { kEven, kFull };
 enum class Pivot { kInterpolate, kMidpoint };
 
 struct MemoryRecipe {
-  Budget budget;
+  Budget budget = {};
   double target_low = 0.80;  ///< the band, as fractions of the budget
   double target_high = 0.90;
   bool operator==(const MemoryRecipe&) const = default;
@@ -99,7 +99,7 @@ struct SearchRecipe {
   std::string strategy = "binary";
   Pivot pivot = Pivot::kInterpolate;
   int64_t multiple_of = 1;
-  std::optional<int64_t> max_micro_batch;
+  std::optional<int64_t> max_micro_batch = {};
   int64_t max_probes = 12;
   double max_seconds = 120;
   bool plan_cache = true;
@@ -124,10 +124,10 @@ struct ScalerRecipe {
 struct ExecutionRecipe {
   std::string device = "auto";
   Precision precision = Precision::kAuto;
-  std::optional<int64_t> micro_batch;  ///< unset: found by the search
+  std::optional<int64_t> micro_batch = {};  ///< unset: found by the search
   Cut cut = Cut::kEven;
-  std::optional<int64_t> threads;     ///< unset: the physical cores this process may use
-  std::optional<bool> deterministic;  ///< unset: yes on a CPU, no on a GPU
+  std::optional<int64_t> threads = {};     ///< unset: the physical cores this process may use
+  std::optional<bool> deterministic = {};  ///< unset: yes on a CPU, no on a GPU
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;
@@ -161,7 +161,7 @@ struct Recipe {
 
   /// Where each key that was given stands: dotted path → "file:line:column" or "--set". Tells what
   /// was asked for from what is a default; does not take part in comparison.
-  std::map<std::string, std::string> origins;
+  std::map<std::string, std::string> origins = {};
 
   /// Whether the user gave this key.
   bool asked(const std::string& path) const { return origins.contains(path); }

@@ -25,8 +25,8 @@ struct UpdateRecord {
 struct EvaluationRecord {
   int64_t update = 0;
   double epoch = 0;
-  std::string split;                      ///< "validation"
-  std::map<std::string, double> figures;  ///< "loss", "accuracy" (a fraction), …
+  std::string split = {};                      ///< "validation"
+  std::map<std::string, double> figures = {};  ///< "loss", "accuracy" (a fraction), …
   double seconds = 0;
   int64_t samples = 0;
 };
@@ -34,28 +34,29 @@ struct EvaluationRecord {
 /// Something that happened to the run: a skipped update, a checkpoint, a resume.
 struct EventRecord {
   int64_t update = 0;
-  std::string event;
-  std::string detail;
+  std::string event = {};
+  std::string detail = {};
 };
 
 /// How a run ended.
 struct Summary {
   std::string status = "completed";  ///< completed | interrupted | failed
   int exit_code = 0;
-  std::string error;       ///< of a failed run
-  std::string stopped_by;  ///< epochs | updates | samples | minutes | patience | callback | signal | error
+  std::string error = {};  ///< of a failed run
+  std::string stopped_by =
+      {};  ///< epochs | updates | samples | minutes | patience | callback | signal | error
   int64_t updates = 0;
   double epochs = 0;
   int64_t samples = 0;
-  double seconds = 0;                   ///< of training and evaluation, over all sessions of the run
-  double samples_per_second = 0;        ///< training samples ÷ seconds spent training, this session
-  std::map<std::string, double> final;  ///< figures of the last evaluation; without one, "train_loss"
-  std::map<std::string, double> best;   ///< figures of the best evaluation, and "update"
+  double seconds = 0;                        ///< of training and evaluation, over all sessions of the run
+  double samples_per_second = 0;             ///< training samples ÷ seconds spent training, this session
+  std::map<std::string, double> final = {};  ///< figures of the last evaluation; without one, "train_loss"
+  std::map<std::string, double> best = {};   ///< figures of the best evaluation, and "update"
   int64_t peak_bytes = 0;
   int64_t oom_recoveries = 0;
   int64_t skipped_updates = 0;
   double data_wait_fraction = 0;
-  std::string folder;  ///< the run folder; empty when none was written
+  std::string folder = {};  ///< the run folder; empty when none was written
 };
 
 }  // namespace autotrain

@@ -17,21 +17,21 @@ namespace autotrain {
 /// What a micro-batch adds to an update's loss: the update minimises Σ sums ÷ Σ weights over all its
 /// micro-batches and ranks, however they were cut.
 struct LossTerms {
-  torch::Tensor sum;     ///< scalar float32 with gradient: the *sum* of the losses
-  torch::Tensor weight;  ///< scalar without gradient: samples, tokens, Σ class weights
+  torch::Tensor sum = {};     ///< scalar float32 with gradient: the *sum* of the losses
+  torch::Tensor weight = {};  ///< scalar without gradient: samples, tokens, Σ class weights
 };
 
 /// What a batch adds to a metric: Σ sums ÷ Σ weights over the data set, then `exponential` or not.
 struct MetricTerms {
-  std::string name;
-  torch::Tensor sum;
-  torch::Tensor weight;
+  std::string name = {};
+  torch::Tensor sum = {};
+  torch::Tensor weight = {};
   bool exponential = false;  ///< report exp of the mean (perplexity)
 };
 
 struct EvaluationTerms {
   LossTerms loss;
-  std::vector<MetricTerms> metrics;
+  std::vector<MetricTerms> metrics = {};
 };
 
 /// A module together with how a batch becomes a loss and metrics. All tensors are on the run's
@@ -61,7 +61,7 @@ class Task {
 
 /// A loss and the metrics that go with it, of a prediction and a target.
 struct Loss {
-  std::function<LossTerms(const torch::Tensor& prediction, const torch::Tensor& target)> terms;
+  std::function<LossTerms(const torch::Tensor& prediction, const torch::Tensor& target)> terms = {};
   std::function<std::vector<MetricTerms>(const torch::Tensor& prediction, const torch::Tensor& target)>
       metrics;
 };

@@ -48,12 +48,12 @@ class RunObserver {
 };
 
 struct TrainerOptions {
-  std::filesystem::path output;     ///< run folder; empty: runs/<name>-<n>, the first free n
-  bool write_files = true;          ///< false: no run folder, no checkpoints, no metrics
-  bool resume = false;              ///< go on from the newest checkpoint in `output`; none there: start
-  bool allow_change = false;        ///< resume although the recipe changes what is learned
-  bool fresh_plan = false;          ///< ignore the plan cache
-  RunObserver* observer = nullptr;  ///< must outlive the trainer
+  std::filesystem::path output = {};  ///< run folder; empty: runs/<name>-<n>, the first free n
+  bool write_files = true;            ///< false: no run folder, no checkpoints, no metrics
+  bool resume = false;                ///< go on from the newest checkpoint in `output`; none there: start
+  bool allow_change = false;          ///< resume although the recipe changes what is learned
+  bool fresh_plan = false;            ///< ignore the plan cache
+  RunObserver* observer = nullptr;    ///< must outlive the trainer
 };
 
 /// A training run: plans, trains, evaluates, checkpoints, resumes.

@@ -7,8 +7,8 @@
 namespace autotrain {
 
 struct NamedTensor {
-  std::string name;
-  torch::Tensor tensor;
+  std::string name = {};
+  torch::Tensor tensor = {};
 };
 
 }  // namespace autotrain

@@ -49,7 +49,8 @@ std::vector<double> figures(const torch::Tensor& result, int64_t samples) {
 
 // What such an operation returns is whatever the memory held before.
 bool leaves_uninitialised(std::string_view operation) {
-  return operation.find("empty") != std::string_view::npos || operation.find("resize") != std::string_view::npos;
+  return operation.find("empty") != std::string_view::npos ||
+         operation.find("resize") != std::string_view::npos;
 }
 
 void on_end(const at::RecordFunction& function, at::ObserverContext*) {

@@ -98,8 +98,9 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
   if (request_.has_batch_norm && remainder_of(window_samples, micro_batch) == 1) window_samples -= 1;
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
-          .evaluation_micro_batch =
-              bench_.validation != nullptr ? request_.recipe.evaluation.micro_batch.value_or(micro_batch) : 0};
+          .evaluation_micro_batch = bench_.validation != nullptr
+                                        ? request_.recipe.evaluation.micro_batch.value_or(micro_batch)
+                                        : 0};
 }
 
 MemoryStatement Planner::statement() const {

@@ -56,7 +56,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
     const GeneratorScope generators(bench_.device.torch_device());
     const ScalerScope scaler(bench_.scaler);
     const WindowScope window(bench_.step);
-    const BufferScope buffers(bench_.task.module(), changing_buffers_);
+    const BufferScope buffers(bench_.task.module());
     measure(shape, extend, record);
   } catch (const std::exception& error) {
     const Failure failure = classify_failure(error);

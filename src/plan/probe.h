@@ -1,8 +1,7 @@
 #pragma once
 
 #include <functional>
-#include <set>
-#include <string>
+#include <optional>
 
 #include "autotrain/plan.h"
 #include "plan/workbench.h"
@@ -48,7 +47,6 @@ class Probe {
   Workbench bench_;
   double target_high_;
   std::optional<Refusal> refusal_;
-  std::optional<std::set<std::string>> changing_buffers_;  // learned from the first trial
 };
 
 }  // namespace autotrain

@@ -1,13 +1,9 @@
 #pragma once
 
-#include <torch/nn/module.h>
-
-#include <optional>
-#include <set>
-#include <string>
 #include <vector>
 
 #include "optim/scaler.h"
+#include "step/changing_buffers.h"
 #include "step/update_step.h"
 
 namespace autotrain {
@@ -39,25 +35,16 @@ class WindowScope {
   UpdateStep& step_;
 };
 
-/// The buffers that a forward really changes, such as running statistics.
+/// The buffers that a forward may change, such as running statistics.
 class BufferScope {
  public:
-  /// @param changing names of the buffers that are known to change; unset: all are saved, and this
-  /// scope finds out which ones did.
-  BufferScope(torch::nn::Module& module, std::optional<std::set<std::string>>& changing);
-  ~BufferScope();
+  explicit BufferScope(const torch::nn::Module& module) : buffers_(module) { buffers_.save(); }
+  ~BufferScope() { buffers_.restore(); }
   BufferScope(const BufferScope&) = delete;
   BufferScope& operator=(const BufferScope&) = delete;
 
  private:
-  struct Saved {
-    std::string name;
-    torch::Tensor live;
-    torch::Tensor copy;
-  };
-
-  std::optional<std::set<std::string>>& changing_;
-  std::vector<Saved> saved_;
+  ChangingBuffers buffers_;
 };
 
 }  // namespace autotrain

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int64_t kFirstSize = 16;
 constexpr double kLargestGrowth = 16;
-constexpr double kSmallestGrowth = 1.25;
-constexpr double kEdgeShare = 0.05;  // a pivot keeps this share of the bracket on either side
-constexpr double kAim = 0.6;         // where in the band to aim: overshooting costs more
+constexpr double kSmallestGrowth = 1.25;  // also: less is not worth another trial once in the band
+constexpr double kEdgeShare = 0.05;       // a pivot keeps this share of the bracket on either side
+constexpr double kAim = 0.6;              // where in the band to aim: overshooting costs more
 
 // What the history says: the largest size that fitted and the smallest larger one that did not.
 struct Bracket {
@@ -121,12 +121,30 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
   return {false, std::max(next, limits.minimum), {}};
 }
 
+// The size that the line through the largest fit and the one below it predicts for the aim.
+std::optional<double> predicted_size(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
+                                     const SearchLimits& limits) {
+  return secant(point_below(history, fit.micro_batch, limits), point_of(fit), aim_bytes(limits));
+}
+
+// Where parameters take most of the budget, a tiny micro-batch is in the band already, and many times
+// more samples cost a few percent more memory.
+bool much_more_fits(const std::vector<ProbeRecord>& history, const Bracket& bracket,
+                    const SearchLimits& limits) {
+  const ProbeRecord& fit = *bracket.largest_fit;
+  const double enough = kSmallestGrowth * static_cast<double>(fit.micro_batch);
+  const int64_t most = bracket.next_failure ? bracket.next_failure->micro_batch : limits.cap;
+  if (limits.pivot == Pivot::kMidpoint || static_cast<double>(most) <= enough) return false;
+  const double aim = aim_bytes(limits);
+  if (static_cast<double>(fit.peak_bytes) >= aim) return false;
+  return predicted_size(history, fit, limits).value_or(enough) > enough;
+}
+
 SearchStep grow(const std::vector<ProbeRecord>& history, const ProbeRecord& fit, const SearchLimits& limits) {
   const auto size = static_cast<double>(fit.micro_batch);
   double wanted = 2 * size;
   if (limits.pivot == Pivot::kInterpolate) {
-    const Point below = point_below(history, fit.micro_batch, limits);
-    wanted = secant(below, point_of(fit), aim_bytes(limits)).value_or(kLargestGrowth * size);
+    wanted = predicted_size(history, fit, limits).value_or(kLargestGrowth * size);
     wanted = std::clamp(wanted, kSmallestGrowth * size, kLargestGrowth * size);
   }
   return {false, size_between(std::ceil(wanted), fit.micro_batch, limits.cap + 1, limits), {}};
@@ -143,13 +161,14 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
     const Point fit = point_of(*bracket.largest_fit);
     const bool measured = bracket.next_failure->peak_bytes > 0;
     const auto predicted = measured ? secant(fit, point_of(*bracket.next_failure), aim_bytes(limits))
-                                    : secant(point_below(history, low, limits), fit, aim_bytes(limits));
+                                    : predicted_size(history, *bracket.largest_fit, limits);
     const double edge = std::max(1.0, kEdgeShare * width);
     pivot = std::clamp(predicted.value_or(pivot), static_cast<double>(low) + edge,
                        static_cast<double>(high) - edge);
   }
   const int64_t next = size_between(pivot, low, high, limits);
   if (next != 0) return {false, next, {}};
+  if (bracket.largest_fit->fill >= limits.target_low) return {true, low, SearchReason::kInBand};
   const bool index_limit = bracket.next_failure->outcome == ProbeOutcome::kIndexLimit;
   return {true, low, index_limit ? SearchReason::kIndexLimit : SearchReason::kGranularity};
 }
@@ -190,7 +209,10 @@ SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const Sear
   const Bracket bracket = bracket_of(history);
   if (bracket.largest_fit == nullptr) return shrink(history, *bracket.next_failure, limits);
   const ProbeRecord& fit = *bracket.largest_fit;
-  if (fit.fill >= limits.target_low) return {true, fit.micro_batch, SearchReason::kInBand};
+  const bool in_band = fit.fill >= limits.target_low;
+  if (in_band && (spent(history, limits) || !much_more_fits(history, bracket, limits))) {
+    return {true, fit.micro_batch, SearchReason::kInBand};
+  }
   if (fit.micro_batch >= limits.cap) return {true, fit.micro_batch, limits.cap_reason};
   if (spent(history, limits)) return {true, fit.micro_batch, SearchReason::kSearchLimit};
   return bracket.next_failure == nullptr ? grow(history, fit, limits) : narrow(history, bracket, limits);

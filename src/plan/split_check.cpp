@@ -122,10 +122,9 @@ SplitVerdict check_split(const Workbench& bench) {
   if (bench.train.size() < 2 * kHalf)
     return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
   const GeneratorScope generators(bench.device.torch_device());
-  std::optional<std::set<std::string>> all;
-  const BufferScope buffers(bench.task.module(), all);
   const NoDropoutScope mode(bench.task.module());
   try {
+    const BufferScope buffers(bench.task.module());
     return run_check(bench);
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;

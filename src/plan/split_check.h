@@ -16,10 +16,10 @@ struct SplitVerdict {
     kNotChecked,  ///< there was no memory or there were too few samples for the comparison
   };
   Kind kind = Kind::kExact;
-  double difference = 0;  ///< ‖g(2n) − g(n + n)‖ ÷ ‖g(2n)‖
-  int64_t samples = 0;    ///< 2n
-  std::string operation;  ///< first operation whose result differs: "aten::batch_norm"
-  std::string module;     ///< the module it belongs to, or the last one with parameters before it
+  double difference = 0;       ///< ‖g(2n) − g(n + n)‖ ÷ ‖g(2n)‖
+  int64_t samples = 0;         ///< 2n
+  std::string operation = {};  ///< first operation whose result differs: "aten::batch_norm"
+  std::string module = {};     ///< the module it belongs to, or the last one with parameters before it
 
   /// One sentence for the log.
   std::string text() const;

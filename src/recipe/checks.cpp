@@ -13,9 +13,6 @@ void check_stop(const Recipe& r) {
     fail_recipe(r, "stop", "says nothing about when the run ends",
                 "set stop.epochs, stop.updates, stop.samples or stop.minutes");
   }
-  if (stop.patience && !r.data.validation) {
-    fail_recipe(r, "stop.patience", "needs an evaluation to wait for", "set data.validation");
-  }
 }
 
 void check_memory(const Recipe& r) {

@@ -56,11 +56,13 @@ UpdateOutcome PendingUpdate::read() {
 }
 
 UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options)
-    : task_(task), optimizer_(optimizer), scaler_(scaler), options_(options) {
-  abandon();
+    : task_(task), optimizer_(optimizer), scaler_(scaler), options_(options), buffers_(task.module()) {
+  close_window();
 }
 
 void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) {
+  if (!window_open_) buffers_.save();
+  window_open_ = true;
   seed_for_micro_batch(options_.device, options_.seed, window, offset);
   LossTerms terms;
   {
@@ -112,11 +114,18 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   scaler_.update(found_inf);
   PendingUpdate pending(
       at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
-  abandon();
+  buffers_.forget_constants();
+  close_window();
   return pending;
 }
 
 void UpdateStep::abandon() {
+  if (window_open_) buffers_.restore();
+  close_window();
+}
+
+void UpdateStep::close_window() {
+  window_open_ = false;
   for (const NamedTensor& parameter : optimizer_.parameters()) parameter.tensor.mutable_grad().reset();
   const auto options = torch::TensorOptions().dtype(torch::kFloat64).device(options_.device);
   loss_sum_ = torch::zeros({}, options);

@@ -9,6 +9,7 @@
 #include "autotrain/task.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
+#include "step/changing_buffers.h"
 
 namespace autotrain {
 
@@ -59,7 +60,7 @@ class PendingUpdate {
 ///
 /// The order is fixed: every `accumulate` of a window, then `finish` or `abandon`. No host
 /// synchronisation happens in either. Gradients live only between the first `accumulate` and the end
-/// of the window.
+/// of the window. A window is a transaction: one that is abandoned leaves no trace, in buffers neither.
 class UpdateStep {
  public:
   /// All must outlive the step.
@@ -77,7 +78,8 @@ class UpdateStep {
   /// Applies the window's gradient and drops it.
   PendingUpdate finish(double lr, Apply apply = Apply::kYes);
 
-  /// Drops gradients and sums of an unfinished window.
+  /// Drops gradients and sums of an unfinished window, and puts back the buffers that its forward passes
+  /// changed.
   void abandon();
 
   /// The first parameter, in the model's order, whose gradient is not finite now; "" if none. Waits for
@@ -92,6 +94,7 @@ class UpdateStep {
   Task& task() { return task_; }
 
  private:
+  void close_window();
   torch::Tensor scaled_norm() const;
   void add_penalty(const torch::Tensor& divisor);
 
@@ -99,6 +102,8 @@ class UpdateStep {
   Optimizer& optimizer_;
   GradScaler& scaler_;
   StepOptions options_;
+  ChangingBuffers buffers_;
+  bool window_open_ = false;
   torch::Tensor loss_sum_;  // float64 scalars over the window, on the device
   torch::Tensor weight_sum_;
 };

@@ -10,6 +10,7 @@
 #include "plan/memory_statement.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
+#include "recipe/reader.h"
 #include "trainer/advice.h"
 #include "trainer/start_table.h"
 
@@ -64,7 +65,11 @@ Trainer::Run::Run(Recipe recipe, std::unique_ptr<Device> device, RunData data, s
     : recipe_(std::move(recipe)),
       options_(std::move(options)),
       observer_(observer_or_silence(options_.observer)),
-      parts_(recipe_, std::move(device), std::move(data), std::move(task)) {}
+      parts_(recipe_, std::move(device), std::move(data), std::move(task)) {
+  if (recipe_.stop.patience && parts_.data.validation == nullptr) {
+    fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
+  }
+}
 
 void Trainer::Run::open_folder() {
   if (folder_ || !options_.write_files) return;

@@ -11,7 +11,7 @@ namespace autotrain {
 struct SavedRun {
   RunState state;
   BatchPlan plan;
-  std::string recipe;  ///< resolved, as YAML
+  std::string recipe = {};  ///< resolved, as YAML
 };
 
 /// The live tensors of a run with its state, ready to be written. Tensors are not copied.

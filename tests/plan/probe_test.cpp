@@ -38,10 +38,10 @@ TEST_P(ProbeTrace, NothingIsLeftOfATrialNotEvenOfARefusedOne) {
   recipe.execution.memory.budget = *Budget::parse("24MiB");
   const auto parts = test::make_parts(recipe, test::small_task(GetParam()), data, &validation);
   const auto before = everything(*parts);
-  const int64_t allocated = parts->device->memory().allocated_bytes();
   Probe probe(parts->workbench(), 0.9);
   EXPECT_TRUE(probe.run({8, 32, 8}, kConfirm).confirmed);
   expect_equal(everything(*parts), before);
+  const int64_t allocated = parts->device->memory().allocated_bytes();
   for (const int64_t spare : {int64_t{0}, 64 * kKiB}) {  // refused at once, and in the middle
     parts->device->memory().empty_cache();
     parts->device->memory().set_limit(parts->device->memory().reserved_bytes() + spare);

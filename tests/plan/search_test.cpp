@@ -128,6 +128,20 @@ TEST(Search, FindsLargestFittingSizeWhenMemoryIsNotMonotone) {
   EXPECT_EQ(end.size, 48);
 }
 
+TEST(Search, GoesOnInsideTheBandWhileManyTimesMoreIsPredictedToFit) {
+  SearchLimits limits = gib_limits(1000);
+  limits.floor_bytes = static_cast<int64_t>(0.81 * static_cast<double>(kGiB));
+  const SearchStep more = next_size_in_band({fits(16, 0.82)}, limits);
+  EXPECT_FALSE(more.done) << "16 samples cost 1 %; 64 cost 4 %";
+  EXPECT_NEAR(static_cast<double>(more.size), 80, 1);
+  EXPECT_TRUE(next_size_in_band({fits(16, 0.82), fits(80, 0.86)}, limits).done);
+  const SearchStep kept = next_size_in_band({fits(16, 0.82), fails(18, ProbeOutcome::kRefused)}, limits);
+  EXPECT_TRUE(kept.done) << "less than a quarter more is not worth a trial";
+  EXPECT_EQ(kept.size, 16);
+  limits.max_probes = 1;
+  EXPECT_EQ(next_size_in_band({fits(16, 0.82)}, limits).reason, SearchReason::kInBand);
+}
+
 TEST(Search, EverySecondPivotIsTheMidpointSoThatTheBracketHalves) {
   std::vector<ProbeRecord> history = {fits(100, 0.5), fails(200, ProbeOutcome::kRefused)};
   history.push_back(fits(next_size_in_band(history, gib_limits(10000)).size, 0.55));

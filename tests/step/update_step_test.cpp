@@ -219,6 +219,21 @@ TEST(UpdateStep, GradientsLiveOnlyInsideTheWindow) {
   EXPECT_FALSE(bench.net->first->weight.grad().defined());
 }
 
+TEST(UpdateStep, AnAbandonedWindowPutsBackTheStatisticsOfBatchNormalisation) {
+  const Batch batch = make_batch(8, 3);
+  Bench bench({}, false, {}, SmallNet::Middle::kBatchNorm);
+  for (int round = 0; round < 2; ++round) {
+    const torch::Tensor before = bench.net->norm->running_mean.clone();
+    bench.step.accumulate(batch, 0, 0);
+    bench.step.accumulate(batch, 0, 8);
+    EXPECT_FALSE(bench.net->norm->running_mean.equal(before));
+    bench.step.abandon();
+    EXPECT_TRUE(bench.net->norm->running_mean.equal(before));
+    bench.update(batch, {8});
+    EXPECT_FALSE(bench.net->norm->running_mean.equal(before)) << "a finished window keeps them";
+  }
+}
+
 TEST(UpdateStep, NamesTheFirstParameterThatIsNotFinite) {
   const Batch batch = make_batch(8, 3);
   Bench bench;

@@ -1,0 +1,85 @@
+#include "checkpoint/safetensors.h"
+
+#include "base/random.h"
+#include "device/cpu_meter.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using test::TemporaryFolder;
+
+std::vector<NamedTensor> samples() {
+  return {{"a.weight", torch::randn({3, 4})},
+          {"half", torch::randn({5}).to(torch::kBFloat16)},
+          {"count", torch::tensor(int64_t{42})},
+          {"empty", torch::empty({0, 7})},
+          {"flags", torch::tensor({true, false, true})},
+          {"transposed", torch::randn({4, 3}).t()}};
+}
+
+std::string with_header(const std::string& header, const std::string& data) {
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
+}
+
+TEST(Safetensors, ReadsBackWhatItWrites) {
+  const TemporaryFolder folder;
+  const auto written = samples();
+  write_safetensors(folder / "x", written);
+  const auto read = read_safetensors(folder / "x");
+  ASSERT_EQ(read.size(), written.size());
+  for (size_t i = 0; i < read.size(); ++i) {
+    EXPECT_EQ(read[i].name, written[i].name);
+    EXPECT_EQ(read[i].tensor.scalar_type(), written[i].tensor.scalar_type());
+    EXPECT_TRUE(read[i].tensor.equal(written[i].tensor)) << read[i].name;
+  }
+}
+
+TEST(Safetensors, EqualTensorsGiveEqualBytes) {
+  const TemporaryFolder folder;
+  const auto tensors = samples();
+  write_safetensors(folder / "x", tensors);
+  write_safetensors(folder / "y", tensors);
+  EXPECT_EQ(test::slurp(folder / "x"), test::slurp(folder / "y"));
+}
+
+class SafetensorsHostile : public testing::TestWithParam<std::string> {};
+
+TEST_P(SafetensorsHostile, IsBadDataAndAllocatesNothing) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("x", GetParam());
+  CpuMeter meter;
+  test::expect_error(ExitCode::kBadData, [&] { read_safetensors(path); });
+  EXPECT_LT(meter.peak().allocated_bytes, 1 << 16);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, SafetensorsHostile,
+    testing::Values(
+        "", "short", std::string(8, '\xff'), with_header("{}", "extra"), with_header("[]", ""),
+        with_header("{\"a\": 1}", ""), with_header("not json", ""),
+        with_header(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,8]}})", "12345678"),
+        with_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "1234"),
+        with_header(R"({"a":{"dtype":"X9","shape":[2],"data_offsets":[0,8]}})", "12345678"),
+        with_header(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", "12345678"),
+        with_header(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""),
+        with_header(R"({"a":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}})", "1"),
+        with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "12345678"),
+        with_header(
+            R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+            "12345678"),
+        with_header(R"({"a":{"dtype":"F32","shape":"x","data_offsets":[0,8]}})", "12345678")));
+
+TEST(Safetensors, EveryCutOfAFileIsRecognised) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "x", samples());
+  const std::string whole = test::slurp(folder / "x");
+  for (size_t length = 0; length < whole.size(); length += 1 + length / 16) {
+    const auto path = folder.write("cut", whole.substr(0, length));
+    test::expect_error(ExitCode::kBadData, [&] { read_safetensors(path); });
+  }
+}
+
+}  // namespace
+}  // namespace autotrain

@@ -1,0 +1,50 @@
+#include "report/metrics_file.h"
+
+#include <cmath>
+#include <fstream>
+
+#include "report/table.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using test::TemporaryFolder;
+
+void write_updates(const std::filesystem::path& path, int64_t from, int64_t to,
+                   std::optional<int64_t> keep = {}) {
+  MetricsFile file(path, keep);
+  for (int64_t update = from; update <= to; ++update) file.write(UpdateRecord{.update = update, .loss = 1.0});
+}
+
+TEST(MetricsFile, AppendsOneObjectALine) {
+  const TemporaryFolder folder;
+  write_updates(folder / "m", 1, 3);
+  MetricsFile(folder / "m", {})
+      .write(EvaluationRecord{.update = 3, .split = "validation", .figures = {{"loss", NAN}}});
+  const auto rows = read_metrics(folder / "m");
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[2].at("update"), 3);
+  EXPECT_TRUE(rows[3].at("loss").is_null()) << "a non-finite number is null, never a made-up one";
+}
+
+TEST(MetricsFile, ATornLastLineIsLeftOutAndRowsBeyondTheCheckpointAreCut) {
+  const TemporaryFolder folder;
+  write_updates(folder / "m", 1, 5);
+  std::ofstream(folder / "m", std::ios::app) << "{\"kind\":\"update\",\"upd";
+  EXPECT_EQ(read_metrics(folder / "m").size(), 5u);
+  write_updates(folder / "m", 4, 6, 3);
+  const auto rows = read_metrics(folder / "m");
+  ASSERT_EQ(rows.size(), 6u);
+  for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].at("update"), i + 1);
+}
+
+TEST(TextTable, AlignsNumbersRightAndWordsLeftByCharacters) {
+  TextTable table({"name", "value"});
+  table.add_row({"größe", "5"});
+  table.add_row({"b", "1000"});
+  EXPECT_EQ(table.text(), "name   value\ngröße      5\nb       1000\n");
+}
+
+}  // namespace
+}  // namespace autotrain

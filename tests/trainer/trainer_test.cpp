@@ -1,0 +1,452 @@
+#include "autotrain/trainer.h"
+
+#include <cmath>
+
+#include "base/interrupt.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "report/metrics_file.h"
+#include "support/run_parts.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::SmallNet;
+using test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+// 96 KiB of activations a sample: a few megabytes hold some hundred.
+constexpr int64_t kWide = 1 << 13;
+
+// One run of SmallNet with dropout or batch normalisation, in a folder.
+struct SmallRun {
+  explicit SmallRun(const Recipe& recipe, TrainerOptions options = {},
+                    SmallNet::Middle middle = SmallNet::Middle::kDropout)
+      : train(test::small_data(1000)),
+        validation(test::small_data(200, 8)),
+        trainer(recipe, test::small_task(middle, kWide), train, validation, std::move(options)) {}
+
+  TensorDataset train, validation;
+  Trainer trainer;
+};
+
+Recipe recipe() {
+  Recipe r = test::small_recipe();
+  r.batch.effective = 100;
+  r.optimizer.lr = 0.0005;
+  r.stop = {};
+  r.stop.epochs = 3;
+  r.execution.memory.budget = *Budget::parse("12MiB");
+  r.execution.memory.target_low = 0.5;
+  r.execution.memory.target_high = 0.8;
+  r.checkpoint.every = *Interval::parse("7 updates");
+  r.checkpoint.keep = 100;
+  return r;
+}
+
+Summary fit(const Recipe& r, const fs::path& folder, bool resume = false,
+            SmallNet::Middle middle = SmallNet::Middle::kDropout) {
+  return SmallRun(r, {.output = folder, .resume = resume}, middle).trainer.fit();
+}
+
+// A digest, so that a failing comparison prints a line and not a model.
+size_t model_digest(const fs::path& run, int64_t update) {
+  const std::string bytes =
+      test::slurp(run / "checkpoints" / ("update-" + std::to_string(update)) / "model.safetensors");
+  EXPECT_FALSE(bytes.empty()) << run << " update " << update;
+  return std::hash<std::string>{}(bytes);
+}
+
+Json read_json(const fs::path& path) {
+  return Json::parse(test::slurp(path));
+}
+
+// The rows without what depends on the clock or on memory.
+std::vector<Json> timeless_rows(const fs::path& run) {
+  std::vector<Json> rows;
+  for (Json row : read_metrics(run / "metrics.jsonl")) {
+    for (const char* key : {"samples_per_second", "data_wait_fraction", "seconds", "peak_bytes"})
+      row.erase(key);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<double> column(const fs::path& run, const char* name) {
+  std::vector<double> values;
+  for (const Json& row : read_metrics(run / "metrics.jsonl")) {
+    if (row.at("kind") == "update") values.push_back(row.at(name));
+  }
+  return values;
+}
+
+class TrainerNets : public testing::TestWithParam<SmallNet::Middle> {};
+
+TEST_P(TrainerNets, ASearchedRunEqualsTheRunWithItsPlanTypedIn) {
+  const TemporaryFolder folder;
+  fit(recipe(), folder / "searched", false, GetParam());
+  const Json plan = read_json(folder / "searched" / "plan.json");
+  EXPECT_EQ(plan.at("search").at("reason"), "in_band");
+  EXPECT_GT(plan.at("window"), 1) << "the budget is meant to need accumulation";
+  Recipe typed = recipe();
+  typed.execution.micro_batch = plan.at("micro_batch").get<int64_t>();
+  fit(typed, folder / "typed", false, GetParam());
+  EXPECT_EQ(model_digest(folder / "searched", 30), model_digest(folder / "typed", 30));
+  EXPECT_EQ(timeless_rows(folder / "searched"), timeless_rows(folder / "typed"));
+}
+
+// The size is typed: two searches may end at different sizes, and then dropout and batch normalisation
+// see another cut.
+Recipe typed_recipe() {
+  Recipe r = recipe();
+  r.execution.micro_batch = 34;
+  r.execution.memory.budget = *Budget::parse("64MiB");
+  return r;
+}
+
+TEST_P(TrainerNets, AStoppedAndResumedRunEqualsTheUninterruptedOne) {
+  const TemporaryFolder folder;
+  fit(typed_recipe(), folder / "straight", false, GetParam());
+  for (const int64_t stop_at : {1, 8, 14, 29}) {
+    const fs::path path = folder / ("stopped-" + std::to_string(stop_at));
+    {
+      SmallRun run(typed_recipe(), {.output = path}, GetParam());
+      run.trainer.on_update(
+          [&](const UpdateRecord& u) { return u.update < stop_at ? Flow::kContinue : Flow::kStop; });
+      const Summary summary = run.trainer.fit();
+      EXPECT_EQ(summary.updates, stop_at) << "not one more";
+      EXPECT_EQ(summary.stopped_by, "callback");
+    }
+    const Summary rest = fit(typed_recipe(), path, true, GetParam());
+    EXPECT_EQ(rest.updates, 30);
+    EXPECT_EQ(model_digest(path, 30), model_digest(folder / "straight", 30)) << "stopped at " << stop_at;
+    EXPECT_EQ(column(path, "loss"), column(folder / "straight", "loss"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, TrainerNets,
+                         testing::Values(SmallNet::Middle::kNothing, SmallNet::Middle::kDropout,
+                                         SmallNet::Middle::kBatchNorm));
+
+TEST(Trainer, AResumedRunWhoseLaterCheckpointIsBrokenGoesBackToTheOneBefore) {
+  const TemporaryFolder folder;
+  fit(typed_recipe(), folder / "straight");
+  Recipe shorter = typed_recipe();
+  fit(shorter, folder / "run");
+  for (const int64_t update : {30, 28}) {
+    const fs::path model =
+        folder / "run" / "checkpoints" / ("update-" + std::to_string(update)) / "model.safetensors";
+    fs::resize_file(model, fs::file_size(model) - 1);
+  }
+  EXPECT_EQ(fit(typed_recipe(), folder / "run", true).updates, 30);
+  EXPECT_EQ(model_digest(folder / "run", 30), model_digest(folder / "straight", 30));
+  EXPECT_EQ(timeless_rows(folder / "run"), timeless_rows(folder / "straight"))
+      << "rows beyond update 21 were cut";
+}
+
+TEST(Trainer, TheCutChangesLossAndGradientByRoundingOnly) {
+  const TemporaryFolder folder;
+  std::vector<std::vector<double>> losses, norms;
+  for (const int64_t micro : {7, 32, 100}) {
+    Recipe r = recipe();
+    r.execution.memory.budget = *Budget::parse("256MiB");
+    r.execution.micro_batch = micro;
+    const fs::path path = folder / std::to_string(micro);
+    fit(r, path, false, SmallNet::Middle::kNothing);
+    losses.push_back(column(path, "loss"));
+    norms.push_back(column(path, "grad_norm"));
+  }
+  for (size_t update = 0; update < 3; ++update) {
+    for (size_t i = 1; i < losses.size(); ++i) {
+      EXPECT_NEAR(losses[i][update] / losses[0][update], 1, 1e-5);
+      EXPECT_NEAR(norms[i][update] / norms[0][update], 1, 1e-5);
+    }
+  }
+}
+
+TEST(Trainer, LearnsAndLeavesTheFolderThatWasPromised) {
+  const TemporaryFolder folder;
+  const Summary summary = fit(recipe(), folder / "run");
+  EXPECT_EQ(summary.status, "completed");
+  EXPECT_EQ(summary.stopped_by, "epochs");
+  EXPECT_EQ(summary.updates, 30);
+  EXPECT_EQ(summary.samples, 3000);
+  const auto losses = column(folder / "run", "loss");
+  EXPECT_LT(losses.back(), losses.front());
+  const Json plan = read_json(folder / "run" / "plan.json");
+  for (const char* key :
+       {"device", "precision", "world_size", "budget_bytes", "target", "effective_batch", "micro_batch",
+        "window", "cut", "fill", "peak_bytes", "confirmed", "lr", "search", "origin"}) {
+    EXPECT_TRUE(plan.contains(key)) << key;
+  }
+  const Json written = read_json(folder / "run" / "summary.json");
+  for (const char* key : {"status", "exit_code", "error", "stopped_by", "updates", "epochs", "samples",
+                          "seconds", "samples_per_second", "final", "best", "peak_bytes", "oom_recoveries",
+                          "skipped_updates", "data_wait_fraction"}) {
+    EXPECT_TRUE(written.contains(key)) << key;
+  }
+  EXPECT_LE(written.at("peak_bytes").get<int64_t>(), plan.at("budget_bytes").get<int64_t>());
+  EXPECT_TRUE(fs::exists(folder / "run" / "recipe.yaml"));
+  EXPECT_EQ(read_safetensors(folder / "run" / "checkpoints" / "update-30" / "model.safetensors").size(), 4u);
+}
+
+TEST(Trainer, AFolderWithARunIsRefusedWithoutResume) {
+  const TemporaryFolder folder;
+  fit(recipe(), folder / "run");
+  const Error error = test::expect_error(ExitCode::kUsage, [&] { fit(recipe(), folder / "run"); });
+  EXPECT_TRUE(test::holds(error.what(), "--resume"));
+}
+
+TEST(Trainer, ResumeWithoutACheckpointStarts) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(fit(recipe(), folder / "run", true).updates, 30);
+}
+
+TEST(Trainer, ResumeRefusesToChangeWhatIsLearnedUnlessAllowed) {
+  const TemporaryFolder folder;
+  Recipe first = recipe();
+  first.stop.epochs = 1;
+  fit(first, folder / "run");
+  Recipe changed = first;
+  changed.optimizer.lr = 0.5;
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { fit(changed, folder / "run", true); });
+  EXPECT_TRUE(test::holds(error.what(), "optimizer.lr: 0.0005 → 0.5"));
+  Recipe longer = first;
+  longer.stop.epochs = 2;
+  EXPECT_EQ(SmallRun(longer, {.output = folder / "run", .resume = true, .allow_change = true})
+                .trainer.fit()
+                .updates,
+            20);
+}
+
+TEST(Trainer, ResumeWithAnotherMicroBatchKeepsTheEffectiveBatch) {
+  const TemporaryFolder folder;
+  Recipe first = recipe();
+  first.batch.effective.reset();
+  first.batch.max_effective = 40;
+  {
+    SmallRun run(first, {.output = folder / "run"}, SmallNet::Middle::kNothing);
+    run.trainer.on_update([](const UpdateRecord& u) { return u.update < 5 ? Flow::kContinue : Flow::kStop; });
+    run.trainer.fit();
+  }
+  const int64_t effective = read_json(folder / "run" / "plan.json").at("effective_batch");
+  Recipe other = first;
+  other.execution.micro_batch = 9;
+  fit(other, folder / "run", true, SmallNet::Middle::kNothing);
+  const Json plan = read_json(folder / "run" / "plan.json");
+  EXPECT_EQ(plan.at("micro_batch"), 9) << "what the user typed wins";
+  EXPECT_EQ(plan.at("effective_batch"), effective) << "what was learned with stays";
+}
+
+TEST(Trainer, ResumeRefusesACheckpointOfAnotherModel) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.stop.epochs = 1;
+  fit(r, folder / "run");
+  const auto train = test::small_data(1000);
+  Recipe longer = r;
+  longer.stop.epochs = 2;
+  Trainer other(longer,
+                supervised(std::make_shared<SmallNet>(SmallNet::Middle::kBatchNorm, 6, 8), cross_entropy()),
+                train, {.output = folder / "run", .resume = true, .allow_change = true});
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { other.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "not in the checkpoint: norm.weight"));
+  EXPECT_TRUE(test::holds(error.what(), "first.weight [8192, 6] → [8, 6]"));
+}
+
+TEST(Trainer, ASignalStopsWithACheckpointAndTheRunGoesOnFromIt) {
+  const TemporaryFolder folder;
+  fit(typed_recipe(), folder / "straight");
+  {
+    SmallRun run(typed_recipe(), {.output = folder / "run"});
+    run.trainer.on_update([](const UpdateRecord& u) {
+      if (u.update == 10) request_interrupt(Interrupt::kStop);
+      return Flow::kContinue;
+    });
+    const Summary summary = run.trainer.fit();
+    clear_interrupt();
+    EXPECT_EQ(summary.status, "interrupted");
+    EXPECT_EQ(summary.exit_code, 75);
+    EXPECT_LE(summary.updates, 11);
+  }
+  EXPECT_EQ(fit(typed_recipe(), folder / "run", true).status, "completed");
+  EXPECT_EQ(model_digest(folder / "run", 30), model_digest(folder / "straight", 30));
+}
+
+TEST(Trainer, StopsByPatience) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.optimizer.lr = 1e-12;  // nothing improves
+  r.stop.epochs = 100;
+  r.stop.patience = 3;
+  r.stop.min_delta = 0.01;
+  r.evaluation.every = *Interval::parse("2 updates");
+  const Summary summary = fit(r, folder / "run");
+  EXPECT_EQ(summary.stopped_by, "patience");
+  EXPECT_EQ(summary.updates, 8) << "the first evaluation is the best, three do not improve on it";
+  EXPECT_EQ(summary.best.at("update"), 2);
+}
+
+TEST(Trainer, StopsByUpdatesSamplesAndTime) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.stop = {};
+  r.stop.updates = 5;
+  EXPECT_EQ(fit(r, folder / "a").updates, 5);
+  r.stop = {};
+  r.stop.samples = 730;
+  EXPECT_EQ(fit(r, folder / "b").updates, 7);
+  r.stop = {};
+  r.stop.minutes = 1e-4;
+  const Summary timed = fit(r, folder / "c");
+  EXPECT_EQ(timed.stopped_by, "minutes");
+  EXPECT_GT(timed.updates, 0);
+}
+
+TEST(Trainer, TheRemainderIsTrainedOnlyWhenKept) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.stop.epochs = 1.25;
+  EXPECT_EQ(fit(r, folder / "drop").samples, 1200);
+  r.stop.keep_last = true;
+  const Summary kept = fit(r, folder / "keep");
+  EXPECT_EQ(kept.samples, 1250);
+  EXPECT_EQ(kept.updates, 13);
+}
+
+TEST(Trainer, AnUnknownMonitorIsARecipeError) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.evaluation.monitor = "acuracy";
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { fit(r, folder / "run"); });
+  EXPECT_TRUE(test::holds(error.what(), "accuracy"));
+  EXPECT_EQ(read_json(folder / "run" / "summary.json").at("status"), "failed");
+}
+
+// SmallNet whose loss misbehaves in some windows.
+class Troubled final : public Task {
+ public:
+  explicit Troubled(std::function<torch::Tensor(torch::Tensor sum, int64_t call)> trouble)
+      : trouble_(std::move(trouble)) {}
+  torch::nn::Module& module() override { return inner_->module(); }
+  LossTerms loss(const Batch& batch) override {
+    LossTerms terms = inner_->loss(batch);
+    terms.sum = trouble_(terms.sum, module().is_training() ? calls_++ : -1);
+    return terms;
+  }
+
+ private:
+  std::unique_ptr<Task> inner_ = test::small_task();
+  std::function<torch::Tensor(torch::Tensor, int64_t)> trouble_;
+  int64_t calls_ = 0;
+};
+
+Summary fit_troubled(const Recipe& r, const fs::path& folder,
+                     std::function<torch::Tensor(torch::Tensor, int64_t)> trouble) {
+  const auto train = test::small_data(1000);
+  return Trainer(r, std::make_unique<Troubled>(std::move(trouble)), train, {.output = folder}).fit();
+}
+
+Recipe one_piece() {
+  Recipe r = recipe();
+  r.execution.micro_batch = 100;
+  r.execution.memory.target_low = 0.001;
+  r.execution.memory.target_high = 0.9;
+  r.stop = {};
+  r.stop.updates = 12;
+  r.stop.max_skipped = 3;
+  return r;
+}
+
+TEST(Trainer, ASkippedWindowMovesTheCursorAndNothingElse) {
+  const TemporaryFolder folder;
+  // The confirming trial makes three calls, so call 3 + w is window w.
+  const Summary summary = fit_troubled(one_piece(), folder / "run", [](torch::Tensor sum, int64_t call) {
+    return call == 3 + 4 ? sum * INFINITY : sum;
+  });
+  EXPECT_EQ(summary.updates, 12);
+  EXPECT_EQ(summary.skipped_updates, 1);
+  EXPECT_EQ(summary.samples, 1300);
+  const auto rows = read_metrics(folder / "run" / "metrics.jsonl");
+  const auto event =
+      std::find_if(rows.begin(), rows.end(), [](const Json& row) { return row.at("kind") == "event"; });
+  ASSERT_NE(event, rows.end());
+  EXPECT_EQ(event->at("event"), "skipped");
+  EXPECT_EQ(event->at("update"), 4) << "updates count only what was applied";
+}
+
+TEST(Trainer, ManySkipsInARowAreDivergenceThatNamesTheParameter) {
+  const TemporaryFolder folder;
+  const Error error = test::expect_error(ExitCode::kDiverged, [&] {
+    fit_troubled(one_piece(), folder / "run",
+                 [](torch::Tensor sum, int64_t call) { return call > 6 ? sum * NAN : sum; });
+  });
+  EXPECT_TRUE(test::holds(error.what(), "3 updates in a row"));
+  EXPECT_TRUE(test::holds(error.what(), "first.weight"));
+  const Json summary = read_json(folder / "run" / "summary.json");
+  EXPECT_EQ(summary.at("status"), "failed");
+  EXPECT_EQ(summary.at("exit_code"), 76);
+}
+
+TEST(Trainer, OutOfMemoryInTrainingIsExplained) {
+  const TemporaryFolder folder;
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] {
+    fit_troubled(one_piece(), folder / "run", [](torch::Tensor sum, int64_t call) {
+      if (call > 6) torch::zeros({1 << 28});
+      return sum;
+    });
+  });
+  EXPECT_TRUE(test::holds(error.what(), "training, phase forward"));
+  EXPECT_TRUE(test::holds(error.what(), "largest blocks then"));
+}
+
+TEST(Trainer, OtherErrorsOfTheTaskArriveAsTheyAre) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(fit_troubled(one_piece(), folder / "run",
+                            [](torch::Tensor sum, int64_t call) {
+                              if (call > 6) throw std::out_of_range("mine");
+                              return sum;
+                            }),
+               std::out_of_range);
+  EXPECT_EQ(read_json(folder / "run" / "summary.json").at("exit_code"), 70);
+}
+
+TEST(Trainer, WithoutFilesNothingIsWritten) {
+  const TemporaryFolder folder;
+  const auto before = fs::current_path();
+  fs::current_path(folder.path());
+  SmallRun run(recipe(), {.write_files = false});
+  EXPECT_EQ(run.trainer.fit().folder, "");
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  fs::current_path(before);
+}
+
+TEST(Trainer, FoldersAreNumberedWhenNoneIsGiven) {
+  const TemporaryFolder folder;
+  const auto before = fs::current_path();
+  fs::current_path(folder.path());
+  EXPECT_EQ(SmallRun(recipe()).trainer.fit().folder, "runs/small-1");
+  EXPECT_EQ(SmallRun(recipe()).trainer.fit().folder, "runs/small-2");
+  fs::current_path(before);
+}
+
+TEST(Trainer, KeepsTheNewestCheckpointsAndTheBest) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.checkpoint.keep = 2;
+  r.checkpoint.every = *Interval::parse("5 updates");
+  r.evaluation.every = *Interval::parse("4 updates");
+  r.optimizer.lr = 3;  // gets worse after the first evaluations
+  fit(r, folder / "run");
+  const auto best =
+      static_cast<int64_t>(read_json(folder / "run" / "summary.json").at("best").at("update").get<double>());
+  const auto kept = CheckpointFolder(folder / "run" / "checkpoints").updates();
+  EXPECT_TRUE(std::find(kept.begin(), kept.end(), best) != kept.end());
+  EXPECT_LE(kept.size(), 3u);
+  EXPECT_EQ(kept.back(), 30);
+}
+
+}  // namespace
+}  // namespace autotrain
