@@ -47,14 +47,16 @@ Bracket bracket_of(const std::vector<ProbeRecord>& history) {
   return bracket;
 }
 
-// A size with its peak, for predictions.
+// A size with what was measured of it, for predictions.
 struct Point {
   double size = 0;
-  double bytes = 0;
+  double allocated = 0;  // what tensors held: affine in the size, and free of the allocator's rounding
+  double peak = 0;       // what decides: reserved and outside use too
 };
 
 Point point_of(const ProbeRecord& probe) {
-  return {static_cast<double>(probe.micro_batch), static_cast<double>(probe.peak_bytes)};
+  return {static_cast<double>(probe.micro_batch), static_cast<double>(probe.allocated_bytes),
+          static_cast<double>(probe.peak_bytes)};
 }
 
 // The largest measured size below `size`, else what is needed at size 0.
@@ -64,7 +66,8 @@ Point point_below(const std::vector<ProbeRecord>& history, int64_t size, const S
     const bool candidate = probe.peak_bytes > 0 && probe.micro_batch < size;
     if (candidate && (below == nullptr || probe.micro_batch > below->micro_batch)) below = &probe;
   }
-  return below ? point_of(*below) : Point{0, static_cast<double>(limits.floor_bytes)};
+  const auto floor = static_cast<double>(limits.floor_bytes);
+  return below ? point_of(*below) : Point{0, floor, floor};
 }
 
 double aim_bytes(const SearchLimits& limits) {
@@ -72,10 +75,14 @@ double aim_bytes(const SearchLimits& limits) {
   return fill * static_cast<double>(limits.budget_bytes);
 }
 
-// Where the line through two points reaches the aim; nothing when it does not rise.
-std::optional<double> secant(const Point& a, const Point& b, double aim) {
-  if (b.size <= a.size || b.bytes <= a.bytes) return std::nullopt;
-  return b.size + (aim - b.bytes) * (b.size - a.size) / (b.bytes - a.bytes);
+// The size whose peak reaches the aim, going from `at` with the slope of allocated bytes between the two
+// points; nothing when it does not rise. What is used beside tensors grows with every size that is tried
+// (libraries keep what they compiled for a shape), so it is expected to grow as it did last.
+std::optional<double> predict(const Point& at, const Point& other, double aim) {
+  const double slope = (at.allocated - other.allocated) / (at.size - other.size);
+  if (!std::isfinite(slope) || slope <= 0) return std::nullopt;
+  const double growth = std::max(0.0, (at.peak - at.allocated) - (other.peak - other.allocated));
+  return at.size + (aim - at.peak - growth) / slope;
 }
 
 // The multiple of `step` nearest to `size` strictly between `low` and `high`; 0 when there is none.
@@ -113,8 +120,8 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
   if (failure.micro_batch <= limits.minimum) return {true, 0, SearchReason::kDoesNotFit};
   double size = static_cast<double>(failure.micro_batch) / 4;
   if (failure.peak_bytes > 0 && limits.pivot == Pivot::kInterpolate) {
-    const Point floor{0, static_cast<double>(limits.floor_bytes)};
-    size = secant(floor, point_of(failure), aim_bytes(limits)).value_or(size);
+    const auto floor = static_cast<double>(limits.floor_bytes);
+    size = predict(point_of(failure), {0, floor, floor}, aim_bytes(limits)).value_or(size);
   }
   const int64_t next = size_between(size, limits.minimum - 1, failure.micro_batch, limits);
   if (spent(history, limits)) return {true, 0, SearchReason::kSearchLimit};
@@ -124,7 +131,7 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
 // The size that the line through the largest fit and the one below it predicts for the aim.
 std::optional<double> predicted_size(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
                                      const SearchLimits& limits) {
-  return secant(point_below(history, fit.micro_batch, limits), point_of(fit), aim_bytes(limits));
+  return predict(point_of(fit), point_below(history, fit.micro_batch, limits), aim_bytes(limits));
 }
 
 // Where parameters take most of the budget, a tiny micro-batch is in the band already, and many times
@@ -160,7 +167,7 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
   if (limits.pivot == Pivot::kInterpolate && bracket.probes_since_bracketed % 2 == 0) {
     const Point fit = point_of(*bracket.largest_fit);
     const bool measured = bracket.next_failure->peak_bytes > 0;
-    const auto predicted = measured ? secant(fit, point_of(*bracket.next_failure), aim_bytes(limits))
+    const auto predicted = measured ? predict(fit, point_of(*bracket.next_failure), aim_bytes(limits))
                                     : predicted_size(history, *bracket.largest_fit, limits);
     const double edge = std::max(1.0, kEdgeShare * width);
     pivot = std::clamp(predicted.value_or(pivot), static_cast<double>(low) + edge,

@@ -23,7 +23,7 @@ ProbeRecord fits(int64_t size, double fill) {
   ProbeRecord r;
   r.micro_batch = size;
   r.fill = fill;
-  r.peak_bytes = static_cast<int64_t>(fill * static_cast<double>(kGiB));
+  r.peak_bytes = r.allocated_bytes = static_cast<int64_t>(fill * static_cast<double>(kGiB));
   return r;
 }
 

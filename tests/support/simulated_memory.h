@@ -62,6 +62,7 @@ class SimulatedDevice {
     const int64_t outside = size > 1 ? 40 * kMiB : 10 * kMiB;
     ProbeRecord record;
     record.micro_batch = size;
+    record.allocated_bytes = floor_ + static_cast<int64_t>(peak);
     record.peak_bytes = floor_ + outside + round_up(static_cast<int64_t>(peak), 20 * kMiB);
     record.fill = static_cast<double>(record.peak_bytes) / static_cast<double>(budget_);
     record.confirmed = confirm;
