@@ -10,7 +10,7 @@ deps="$root/.deps"
 
 build_packages=(g++ cmake ninja-build python3 python3-venv libyaml-cpp-dev libspdlog-dev libcli11-dev
   nlohmann-json3-dev zlib1g-dev dataset-fashion-mnist)
-test_packages=(libgtest-dev)
+test_packages=(libgtest-dev clang-format)
 torch_version=2.11.0
 # A newer nvvm than the compiler's breaks its assembler, hence the pin.
 cuda_requirements=("cuda-toolkit[nvcc,cudart,nvrtc,nvtx,cublas,cufft,curand,cusolver,cusparse,cccl,nvml,profiler,cupti,crt]==13.0.2"

@@ -15,8 +15,8 @@
 #include "device/warm_up.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
-#include "step/update_step.h"
 #include "programs.h"
+#include "step/update_step.h"
 #include "workloads.h"
 
 namespace autotrain::bench {
@@ -65,7 +65,8 @@ int allocator_step(int argc, char** argv) {
                 endless_windows({batch_size, batch_size}, 0), {.prefetch = 0});
   if (budget_mib > 0) limit_data(budget_mib);
 
-  nlohmann::ordered_json result = {{"allocator", allocator}, {"workload", name}, {"batch", batch_size}, {"precision", precision}};
+  nlohmann::ordered_json result = {
+      {"allocator", allocator}, {"workload", name}, {"batch", batch_size}, {"precision", precision}};
   int64_t steps = 0, faults = 0;
   Stopwatch watch;
   try {
@@ -83,7 +84,8 @@ int allocator_step(int argc, char** argv) {
   }
   result["steps"] = steps;
   result["samples_per_second"] = static_cast<double>(steps * batch_size) / watch.seconds();
-  result["minor_faults_per_step"] = static_cast<double>(minor_faults() - faults) / static_cast<double>(std::max<int64_t>(steps, 1));
+  result["minor_faults_per_step"] =
+      static_cast<double>(minor_faults() - faults) / static_cast<double>(std::max<int64_t>(steps, 1));
   result["peak_rss_mib"] = status_kib("VmHWM") / 1024;
   result["peak_allocated_mib"] = static_cast<double>(ours.peak_allocated_bytes()) / 1048576;
   result["peak_reserved_mib"] = static_cast<double>(ours.peak_reserved_bytes()) / 1048576;

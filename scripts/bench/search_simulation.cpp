@@ -37,8 +37,8 @@ Cost cost_of(NextSize next, const test::MemoryShape& shape) {
 
 void print(const char* name, const Cost& cost) {
   std::printf("  %-24s trials: mean %.1f, most %lld; samples ÷ capacity: %.2f\n", name,
-              static_cast<double>(cost.trials) / static_cast<double>(cost.runs), static_cast<long long>(cost.most),
-              cost.relative_samples / static_cast<double>(cost.runs));
+              static_cast<double>(cost.trials) / static_cast<double>(cost.runs),
+              static_cast<long long>(cost.most), cost.relative_samples / static_cast<double>(cost.runs));
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ Choice images(const std::string& split, int64_t limit) {
 }
 
 Choice tokens(int64_t samples, int64_t first) {
-  return {"synthetic", {{"kind", std::string("tokens")}, {"classes", int64_t{256}}, {"samples", samples}, {"first", first}}};
+  return {
+      "synthetic",
+      {{"kind", std::string("tokens")}, {"classes", int64_t{256}}, {"samples", samples}, {"first", first}}};
 }
 
 Choice model_of(const std::string& name) {
@@ -30,10 +32,12 @@ Workload make_workload(const std::string& name) {
   Workload workload;
   const bool text = name == "gpt";
   workload.train = make_dataset(text ? tokens(60000, 0) : images("train", 60000), {});
-  workload.validation = make_dataset(text ? tokens(514, 1 << 20) : images("test", name == "mlp" ? 10000 : 1000), {});
+  workload.validation =
+      make_dataset(text ? tokens(514, 1 << 20) : images("test", name == "mlp" ? 10000 : 1000), {});
   const DatasetInfo info = workload.train->info();
   torch::manual_seed(0);
-  workload.task = supervised(make_model(model_of(name), {info.input_shape, info.classes, info.vocabulary}), cross_entropy());
+  workload.task = supervised(make_model(model_of(name), {info.input_shape, info.classes, info.vocabulary}),
+                             cross_entropy());
   return workload;
 }
 

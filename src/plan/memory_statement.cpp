@@ -13,7 +13,9 @@ void add_line(std::string& out, const std::string& what, int64_t bytes) {
   out += cat("\n    ", what, std::string(what.size() < 26 ? 26 - what.size() : 1, ' '), format_bytes(bytes));
 }
 
-std::string describe_refusal(const Refusal& refusal) {
+}  // namespace
+
+std::string describe(const Refusal& refusal) {
   std::string out = "\n  refused";
   if (refusal.requested_bytes > 0) out += " a block of " + format_bytes(refusal.requested_bytes);
   out += cat(" in phase ", refusal.phase, refusal.by_system ? " by the system" : " by the budget", ", with ",
@@ -31,8 +33,6 @@ std::string describe_refusal(const Refusal& refusal) {
   }
   return out;
 }
-
-}  // namespace
 
 MemoryStatement memory_statement(const Workbench& bench, Precision precision) {
   MemoryStatement s;
@@ -66,7 +66,7 @@ std::string describe(const MemoryStatement& s, const std::optional<Refusal>& ref
   add_line(out, "used by other processes", s.other_processes);
   if (s.floor() > s.budget)
     out += cat("\n    needed at any size        ", format_bytes(s.floor()), ": more than the budget");
-  if (refusal) out += describe_refusal(*refusal);
+  if (refusal) out += describe(*refusal);
   return out;
 }
 

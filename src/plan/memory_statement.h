@@ -32,4 +32,7 @@ MemoryStatement memory_statement(const Workbench& bench, Precision precision);
 /// in which phase and the largest blocks alive then.
 std::string describe(const MemoryStatement& statement, const std::optional<Refusal>& refusal);
 
+/// The lines about a refusal alone.
+std::string describe(const Refusal& refusal);
+
 }  // namespace autotrain

@@ -11,7 +11,6 @@
 #include "base/units.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
-#include "plan/split_check.h"
 
 namespace autotrain {
 namespace {
@@ -277,7 +276,14 @@ void Planner::describe_machine(BatchPlan& plan) const {
   plan.target_high = request_.recipe.execution.memory.target_high;
 }
 
-void Planner::check_window(BatchPlan& plan) const {
+// Whether accumulation may come to pass. Asked before the search, because what the check compiles and
+// keeps belongs to the memory that the search measures.
+bool Planner::may_accumulate() const {
+  const auto& typed = request_.recipe.execution.micro_batch;
+  return share() > 1 && !(typed && *typed >= share());
+}
+
+void Planner::check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const {
   if (plan.window == 1) return;
   if (!bench_.task.splittable()) {
     throw Error(ExitCode::kDoesNotFit, "batch.effective",
@@ -285,10 +291,9 @@ void Planner::check_window(BatchPlan& plan) const {
                     " samples must fit in one micro-batch, and only ", plan.search.micro_batch, " do"),
                 "lower batch.effective, or raise execution.memory.budget");
   }
-  const SplitVerdict verdict = check_split(bench_);
-  plan.split_check = verdict.text();
+  plan.split_check = verdict->text();
   const bool sound =
-      verdict.kind == SplitVerdict::Kind::kExact || verdict.kind == SplitVerdict::Kind::kNotChecked;
+      verdict->kind == SplitVerdict::Kind::kExact || verdict->kind == SplitVerdict::Kind::kNotChecked;
   sound ? log::info("plan", plan.split_check) : log::warn("plan", plan.split_check);
 }
 
@@ -303,6 +308,8 @@ BatchPlan Planner::plan() {
   const Stopwatch watch;
   BatchPlan plan;
   describe_machine(plan);
+  const bool check = may_accumulate() && bench_.task.splittable();
+  const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
   const Capacity capacity = find_capacity(plan);
   plan.cut = r.execution.cut;
   plan.window = WindowCut{std::max(share(), plan.micro_batch), plan.micro_batch}.pieces();
@@ -318,7 +325,7 @@ BatchPlan Planner::plan() {
   plan.search.probes = all_;
   plan.search.seconds = watch.seconds();
   for (const ProbeRecord& probe : all_) plan.search.samples += probe.samples;
-  check_window(plan);
+  check_window(plan, verdict);
   keep_plan(plan);
   return plan;
 }

@@ -8,6 +8,7 @@
 #include "plan/plan_cache.h"
 #include "plan/probe.h"
 #include "plan/search.h"
+#include "plan/split_check.h"
 
 namespace autotrain {
 
@@ -57,7 +58,8 @@ class Planner {
 
   std::optional<ProbeRecord> execute(const Capacity& capacity, int64_t& micro_batch);
   void describe_machine(BatchPlan& plan) const;
-  void check_window(BatchPlan& plan) const;
+  bool may_accumulate() const;
+  void check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const;
   void keep_plan(const BatchPlan& plan) const;
   LearningRatePlan learning_rate(int64_t effective) const;
   MemoryStatement statement() const;

@@ -2,7 +2,9 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/failure.h"
+#include "plan/memory_statement.h"
 #include "recipe/checks.h"
 #include "trainer/run.h"
 
@@ -17,11 +19,13 @@ RunData borrowed(const Dataset& train, const Dataset* validation) {
 }
 
 // Loading data or building the model ran out of the budget: no micro-batch could help.
-[[noreturn]] void fail_loading(const std::exception& error, const Device& device) {
+[[noreturn]] void fail_loading(const std::exception& error, Device& device) {
   if (classify_failure(error) == Failure::kOther) throw;
+  const std::optional<Refusal> refusal = device.memory().last_refusal();
   throw Error(ExitCode::kDoesNotFit, "execution.memory.budget",
-              cat("the data set and the model alone need more than ", device.budget_bytes(),
-                  " bytes: ", first_line(error)),
+              cat("the data set and the model with its optimizer need more than the ",
+                  format_bytes(device.budget_bytes()), " of the budget",
+                  refusal ? describe(*refusal) : ": " + first_line(error)),
               "raise execution.memory.budget, use less data, or a smaller model");
 }
 
@@ -47,7 +51,7 @@ Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train
 Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
   check_recipe(recipe);
   auto device = open_run_device(recipe);
-  const Device& opened = *device;
+  Device& opened = *device;
   try {
     RunData data = load_data(recipe);
     auto task = build_task(recipe, *data.train);

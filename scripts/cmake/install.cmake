@@ -1,0 +1,21 @@
+# An installed package that can be moved: find_package(autotrain), target autotrain::autotrain.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/autotrain)
+# The program finds LibTorch where it was linked; only our own files move.
+get_filename_component(torch_libraries "${TORCH_INSTALL_PREFIX}/lib" REALPATH)
+set_target_properties(autotrain_cli PROPERTIES INSTALL_RPATH ${torch_libraries})
+
+install(TARGETS autotrain autotrain_cli EXPORT autotrain-targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/autotrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT autotrain-targets NAMESPACE autotrain:: DESTINATION ${package_dir})
+
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/scripts/cmake/autotrain-config.cmake.in ${PROJECT_BINARY_DIR}/autotrain-config.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/autotrain-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/autotrain-config.cmake ${PROJECT_BINARY_DIR}/autotrain-config-version.cmake
+  DESTINATION ${package_dir})

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Misuses the command line in every way we could think of: the exit code, the message, no stack trace.
+
+    misuse_test.py path/to/autotrain [--show]      --show prints every command with its message
+"""
+import gzip
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+USAGE, BAD_DATA, MISSING, DOES_NOT_FIT, IO, BAD_RECIPE = 64, 65, 66, 71, 74, 78
+
+SMALL = """name: small
+data: {train: {dataset: synthetic, kind: vectors, samples: 256}}
+model: {name: mlp, depth: 1, width: 8}
+batch: {effective: 32}
+stop: {updates: 2}
+execution: {precision: fp32, memory: {budget: 64MiB}, search: {plan_cache: false}}
+"""
+
+
+def idx(magic, dims, body):
+    return struct.pack(">I", magic) + b"".join(struct.pack(">I", d) for d in dims) + body
+
+
+def mnist(folder, images, labels):
+    folder.mkdir()
+    (folder / "train-images-idx3-ubyte").write_bytes(images)
+    (folder / "train-labels-idx1-ubyte").write_bytes(labels)
+    return "data: {train: {dataset: fashion_mnist, root: %s}}\nstop: {updates: 1}\n" % folder
+
+
+class Misuse:
+    def __init__(self, binary, folder, show):
+        self.binary, self.folder, self.show = binary, folder, show
+        self.failures, self.count = [], 0
+
+    def recipe(self, text, name="r.yaml"):
+        path = self.folder / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return ["--config", str(path)]
+
+    def expect(self, what, code, parts, arguments, environment=None):
+        self.count += 1
+        result = subprocess.run([self.binary, *arguments], capture_output=True, text=True, errors="replace", timeout=60,
+                                cwd=self.folder, env={**os.environ, "CI": "1", **(environment or {})})
+        wrong = []
+        if result.returncode != code:
+            wrong.append(f"exit code {result.returncode}, expected {code}")
+        wrong += [f"the message lacks {part!r}" for part in parts if part not in result.stderr]
+        for trace in ("frame #", "terminate called", "what():", "Segmentation", "Exception raised"):
+            if trace in result.stderr:
+                wrong.append(f"the message holds {trace!r}")
+        if not result.stderr.lstrip().startswith("error: ") and "\nerror: " not in result.stderr:
+            wrong.append("there is no line that starts with 'error: '")
+        if self.show:
+            print(f"{self.count:2}. {what} → {result.returncode}\n   " + result.stderr.strip().replace("\n", "\n   "))
+        for problem in wrong:
+            self.failures.append(f"{what}: {problem}\n    {result.stderr.strip()[:500]}")
+
+
+def command_lines(m):
+    good = m.recipe(SMALL)
+    m.expect("no arguments", USAGE, ["names no recipe", "--config"], [])
+    m.expect("an unknown option", USAGE, ["--confg"], ["--confg", "x.yaml"])
+    m.expect("an unknown command", USAGE, ["trian"], ["trian"])
+    m.expect("plan without a recipe", USAGE, ["names no recipe"], ["plan"])
+    m.expect("--config without a file", USAGE, ["--config"], ["--config"])
+    m.expect("a recipe that is not there", MISSING, ["no such file"], ["--config", "nowhere.yaml"])
+    m.expect("a folder as recipe", MISSING, ["is a folder"], ["--config", "/tmp"])
+    m.expect("--set without =", USAGE, ["has no \"=\""], good + ["--set", "optimizer.lr"])
+    m.expect("--set with an empty key", USAGE, ["empty key"], good + ["--set", "optimizer..lr=1"])
+    m.expect("--set with an unknown key", BAD_RECIPE, ["--set", "\"lr\""], good + ["--set", "optimizer.lrr=1"])
+    m.expect("--set with a bad value", BAD_RECIPE, ["--set optimizer.lr=fast", "a number"], good + ["--set", "optimizer.lr=fast"])
+    m.expect("an output that is a file", IO, ["r.yaml"], good + ["--output", str(m.folder / "r.yaml")])
+    m.expect("an output nobody may write", IO, ["/proc"], good + ["--output", "/proc/autotrain/run"])
+
+
+def recipes(m):
+    cases = [
+        ("an empty recipe", "", ["is empty"]),
+        ("a recipe without an end", "name: a\n", ["stop.epochs"]),
+        ("a misspelt key", SMALL.replace("effective", "efective"), ["r.yaml:4:9", "batch.efective", "\"effective\""]),
+        ("a misspelt section", SMALL.replace("batch:", "bach:"), ["r.yaml:4:1", "\"batch\""]),
+        ("a key of another model", SMALL.replace("depth: 1", "layers: 1"), ["model.layers", "key of transformer, not of mlp"]),
+        ("a wrong type", SMALL.replace("effective: 32", "effective: many"), ["r.yaml:4:20", "an integer"]),
+        ("a value out of range", SMALL.replace("depth: 1", "depth: 0"), ["model.depth", "from 1 to 1000"]),
+        ("an unknown model", SMALL.replace("mlp", "mpl"), ["model.name", "\"mlp\""]),
+        ("an unknown precision", SMALL.replace("fp32", "fp23"), ["execution.precision", "\"fp32\""]),
+        ("bad YAML", "stop: {updates: 1\nmodel: [\n", ["not valid YAML", "r.yaml:2"]),
+        ("a tab in YAML", "stop:\n\tupdates: 1\n", ["r.yaml:2"]),
+        ("a duplicate key", SMALL + "stop: {updates: 3}\n", ["stands twice", "r.yaml:7:1"]),
+        ("two documents", SMALL + "---\n" + SMALL, ["more than one"]),
+        ("an alias to itself", "a: &a [*a]\n", ["refers to itself"]),
+        ("an alias bomb", "".join(f"a{i}: &a{i} [{', '.join([f'*a{i-1}' if i else 'x'] * 9)}]\n" for i in range(12)), ["more than"]),
+        ("nesting without end", "a: " + "[" * 5000, ["r.yaml:1"]),
+        ("bytes that are no text", b"\x00\xff\xfe stop: 1", ["r.yaml"]),
+        ("a variable that is not set", SMALL.replace("name: small", "name: ${NOT_SET_ANYWHERE}"), ["NOT_SET_ANYWHERE is not set"]),
+        ("a file extended that is missing", "extends: none.yaml\n" + SMALL, ["r.yaml:1:10", "none.yaml"]),
+        ("extends in a circle", "extends: r.yaml\n" + SMALL, ["goes in a circle", "r.yaml → r.yaml"]),
+        ("a band upside down", SMALL.replace("budget: 64MiB", "target: [0.9, 0.8]"), ["is not a band"]),
+        ("a budget of nothing", SMALL.replace("64MiB", "0"), ["execution.memory.budget", "2GiB"]),
+        ("a GPU that is not there", SMALL.replace("precision: fp32", "device: 'cuda:99'"), ["execution.device"]),
+        ("a batch larger than the data", SMALL.replace("effective: 32", "effective: 9999"), ["more than the 256 samples"]),
+        ("micro-batch above effective", SMALL.replace("precision: fp32", "micro_batch: 64"), ["more than all 32"]),
+        ("images for a transformer", SMALL.replace("model: {name: mlp, depth: 1, width: 8}", "model: {name: transformer}"), ["takes tokens"]),
+        ("cosine with time alone", SMALL.replace("{updates: 2}", "{minutes: 1}\nschedule: {name: cosine}"), ["schedule.name", "stop.epochs"]),
+        ("patience without validation", SMALL.replace("{updates: 2}", "{updates: 2, patience: 1}"), ["stop.patience"]),
+        ("a run shorter than an update", SMALL.replace("{updates: 2}", "{epochs: 0.01}"), ["less than one update"]),
+    ]
+    for what, text, parts in cases:
+        m.expect(what, BAD_RECIPE, parts, m.recipe(text))
+
+
+def data_files(m):
+    images, labels = idx(0x803, [4, 28, 28], b"\1" * 3136), idx(0x801, [4], b"\0\1\2\3")
+    cases = [
+        ("images cut short", BAD_DATA, ["train-images", "offset"], images[:2000], labels),
+        ("labels for images", BAD_DATA, ["offset 0", "2051"], labels, labels),
+        ("labels out of range", BAD_DATA, ["offset 11", "label 99"], images, idx(0x801, [4], b"\0\1\2\x63")),
+        ("fewer labels than images", BAD_DATA, ["3 labels for 4 images"], images, idx(0x801, [3], b"\0\1\2")),
+        ("four billion images", BAD_DATA, ["offset 4", "cannot hold"], idx(0x803, [0xFFFFFFFF, 28, 28], b"\0" * 99), labels),
+        ("bytes after the end", BAD_DATA, ["3153 bytes"], gzip.compress(images + b"x"), labels),
+        ("an empty file", BAD_DATA, ["inside its header"], b"", labels),
+    ]
+    for number, (what, code, parts, image_bytes, label_bytes) in enumerate(cases):
+        m.expect(what, code, parts, m.recipe(mnist(m.folder / f"data{number}", image_bytes, label_bytes)))
+    missing = "data: {train: {dataset: fashion_mnist, root: /nowhere}}\nstop: {updates: 1}\n"
+    m.expect("a data folder that is not there", MISSING, ["/nowhere", "dataset-fashion-mnist"], m.recipe(missing))
+    text = "data: {train: {dataset: text, files: [/nowhere/*.txt]}}\nmodel: {name: transformer}\nstop: {updates: 1}\n"
+    m.expect("a pattern that matches nothing", MISSING, ["matches no file"], m.recipe(text))
+
+
+def memory(m):
+    m.expect("a model that does not fit", DOES_NOT_FIT, ["the data set and the model", "in use then", "model"],
+             m.recipe(SMALL.replace("width: 8", "width: 4096").replace("depth: 1", "depth: 4").replace("64MiB", "100MiB")))
+    wide = SMALL.replace("kind: vectors", "kind: vectors, shape: [65536]").replace("width: 8", "width: 64")
+    m.expect("one sample that does not fit", DOES_NOT_FIT, ["not even 1 sample", "in phase", "largest blocks", "optimizer state"],
+             m.recipe(wide.replace("64MiB", "60MiB")))
+    m.expect("a typed size that does not fit", DOES_NOT_FIT, ["execution.micro_batch", "fits (measured"],
+             m.recipe(wide.replace("64MiB", "100MiB").replace("precision: fp32", "precision: fp32, micro_batch: 200")
+                      .replace("effective: 32", "effective: 200")))
+
+
+def main():
+    binary = str(Path(sys.argv[1]).resolve())
+    with tempfile.TemporaryDirectory() as folder:
+        m = Misuse(binary, Path(folder), "--show" in sys.argv)
+        for group in (command_lines, recipes, data_files, memory):
+            group(m)
+    print(f"{m.count} misuses, {len(m.failures)} problems")
+    print("\n".join(m.failures))
+    return 1 if m.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

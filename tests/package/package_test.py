@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Installs the package, moves it, builds a user's program against it where it lies now, and runs that.
+
+    package_test.py path/to/build path/to/project path/to/torch
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def run(*command, **options):
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if result.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\n{result.stdout[-6000:]}\n{result.stderr[-6000:]}")
+    return result.stdout
+
+
+def main():
+    build, project, torch = (Path(argument).resolve() for argument in sys.argv[1:4])
+    with tempfile.TemporaryDirectory() as temporary:
+        first, moved, consumer = (Path(temporary, name) for name in ("first", "moved", "consumer"))
+        run("cmake", "--install", build, "--prefix", first)
+        shutil.move(first, moved)
+        for text in moved.rglob("*.cmake"):
+            content = text.read_text()
+            for path in (str(first), str(project), str(build)):
+                if path in content:
+                    sys.exit(f"{text} names {path}")
+        run("cmake", "-S", project / "tests" / "package" / "consumer", "-B", consumer, "-G", "Ninja",
+            "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={moved};{torch}")
+        run("cmake", "--build", consumer)
+        output = run(consumer / "consumer", project / "tests" / "package" / "consumer" / "recipe.yaml", consumer / "run",
+                     env={**os.environ, "CI": "1"})
+        print(output, end="")
+        match = re.fullmatch(r"(\d+) x (\d+), 150 updates, callback, accuracy ([\d.]+)\n", output)
+        if not match or int(match[1]) * int(match[2]) < 64 or float(match[3]) < 0.9:
+            sys.exit(f"unexpected output: {output!r}")
+        if not (consumer / "run" / "checkpoints" / "update-150" / "model.safetensors").exists():
+            sys.exit("no checkpoint was written")
+        print(run(moved / "bin" / "autotrain", "--version"), end="")
+
+
+if __name__ == "__main__":
+    main()
