@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -15,6 +14,7 @@
 #include "device/warm_up.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
+#include "process_memory.h"
 #include "programs.h"
 #include "step/update_step.h"
 #include "workloads.h"
@@ -22,24 +22,10 @@
 namespace autotrain::bench {
 namespace {
 
-int64_t status_kib(const std::string& key) {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(key + ":")) return std::stoll(line.substr(key.size() + 1));
-  }
-  return 0;
-}
-
 int64_t minor_faults() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return usage.ru_minflt;
-}
-
-void limit_data(int64_t budget_mib) {
-  const auto bytes = static_cast<rlim_t>(status_kib("VmData") * 1024 + budget_mib * (int64_t{1} << 20));
-  const rlimit limit{bytes, RLIM_INFINITY};
-  ::setrlimit(RLIMIT_DATA, &limit);
 }
 
 }  // namespace
@@ -63,7 +49,7 @@ int allocator_step(int argc, char** argv) {
                   {.precision = precision == "bf16" ? Precision::kBf16 : Precision::kFp32});
   Loader loader(*workload.train, Stream(1, workload.train->size(), true),
                 endless_windows({batch_size, batch_size}, 0), {.prefetch = 0});
-  if (budget_mib > 0) limit_data(budget_mib);
+  if (budget_mib > 0) limit_data_to(budget_mib);
 
   nlohmann::ordered_json result = {
       {"allocator", allocator}, {"workload", name}, {"batch", batch_size}, {"precision", precision}};

@@ -5,6 +5,15 @@ namespace autotrain::bench {
 /// One timed segment of training steps with one CPU allocator, as a JSON line.
 int allocator_step(int argc, char** argv);
 
+/// Seconds from the start of the process to the first update, for a driver to time.
+int first_update(int argc, char** argv);
+
+/// Our search under RLIMIT_DATA, then 50 updates and an evaluation, as a JSON line.
+int search_step(int argc, char** argv);
+
+/// Timed segments of the harness and of a bare loop, as standard input asks for them.
+int turns(int argc, char** argv);
+
 /// Trials of the search beside doubling and bisecting, over simulated memory shapes, as a table.
 int search_simulation(int argc, char** argv);
 

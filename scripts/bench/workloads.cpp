@@ -41,6 +41,14 @@ Workload make_workload(const std::string& name) {
   return workload;
 }
 
+Recipe plain_recipe() {
+  Recipe recipe;
+  recipe.optimizer.lr = 1e-3;
+  recipe.evaluation.every = {Interval::Unit::kUpdates, 1e12};
+  recipe.checkpoint.every = {Interval::Unit::kUpdates, 1e12};
+  return recipe;
+}
+
 std::string argument(int argc, char** argv, const std::string& name, const std::string& fallback) {
   for (int i = 1; i + 1 < argc; ++i) {
     if ("--" + name == argv[i]) return argv[i + 1];

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autotrain/data.h"
+#include "autotrain/recipe.h"
 #include "autotrain/task.h"
 
 namespace autotrain::bench {
@@ -19,6 +20,9 @@ struct Workload {
 
 /// Fashion-MNIST for images; made-up tokens for "gpt". @throws std::invalid_argument for another name.
 Workload make_workload(const std::string& name);
+
+/// AdamW at a constant rate, no evaluation and no checkpoint before the end.
+Recipe plain_recipe();
 
 /// The value after `--name` on a command line, or `fallback`.
 std::string argument(int argc, char** argv, const std::string& name, const std::string& fallback);

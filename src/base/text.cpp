@@ -50,6 +50,12 @@ std::string shortest(double value) {
   return std::string(buffer.data(), end.ptr);
 }
 
+std::string brief(double value, int digits) {
+  std::array<char, 64> buffer;
+  const int n = std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
+  return std::string(buffer.data(), static_cast<size_t>(n));
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
   for (size_t i = 0; i < parts.size(); ++i) {

@@ -22,6 +22,9 @@ std::string fixed(double value, int digits);
 /// `value` in the fewest digits that read back as the same number: "0.001", "1e-08", "3".
 std::string shortest(double value);
 
+/// `value` for people, in at most `digits` significant digits: `brief(0.00059292, 4)` is "0.0005929".
+std::string brief(double value, int digits = 4);
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
 /// "a, b or c".

@@ -47,11 +47,11 @@ std::string plan_text(const BatchPlan& plan) {
       {"executed", cat(plan.window, " × ", plan.micro_batch, " samples: ", format_percent(plan.fill),
                        " of the budget", plan.confirmed ? ", confirmed" : "")});
   table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
-  table.add_row({"learning rate", cat(shortest(plan.lr.base), " → ", shortest(plan.lr.scaled), " (",
-                                      plan.lr.rule, " rule, reference ", plan.lr.reference_batch, ")")});
+  table.add_row({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled), " (", plan.lr.rule,
+                                      " rule, reference ", plan.lr.reference_batch, ")")});
   table.add_row({"search", cat(plan.search.probes.size(), " trials, ", format_count(plan.search.samples),
                                " samples, ", format_seconds(plan.search.seconds))});
-  return table.text();
+  return probe_table(plan) + "\n" + table.text();
 }
 
 Console::Console(Detail detail, log::Level log_level) : detail_(detail), progress_(stderr) {
@@ -91,9 +91,8 @@ void Console::on_update(const UpdateRecord& r, int64_t total_updates) {
   if (!progress_.due()) return;
   std::string line = cat("update ", r.update);
   if (total_updates > 0) line += cat("/", total_updates);
-  line += cat(" · epoch ", fixed(r.epoch, 2), " · loss ", fixed(r.loss, 4), " · lr ",
-              shortest(std::round(r.lr * 1e8) / 1e8), " · ", format_rate(r.samples_per_second),
-              " samples/s · ", format_bytes(r.peak_bytes));
+  line += cat(" · epoch ", fixed(r.epoch, 2), " · loss ", fixed(r.loss, 4), " · lr ", brief(r.lr), " · ",
+              format_rate(r.samples_per_second), " samples/s · ", format_bytes(r.peak_bytes));
   const int64_t done = r.update - first_update_;
   if (total_updates > 0 && done > 0) {
     const double each = (steady_seconds() - first_update_seconds_) / static_cast<double>(done);

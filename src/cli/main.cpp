@@ -6,6 +6,7 @@
 #include "autotrain/trainer.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "cli/alternatives.h"
 #include "cli/console.h"
 #include "cli/options.h"
 #include "plan/plan_json.h"
@@ -37,12 +38,31 @@ ExitCode train(const Options& options, Console& console) {
   return static_cast<ExitCode>(summary.exit_code);
 }
 
+void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternatives, bool json) {
+  if (!json) {
+    std::printf("%s", plan_text(plan).c_str());
+    if (!alternatives.empty()) std::printf("\n%s", alternatives_text(alternatives).c_str());
+    return;
+  }
+  nlohmann::ordered_json out = plan_to_json(plan);
+  for (const Alternative& row : alternatives) {
+    out["alternatives"].push_back(
+        {{"precision", to_string(row.precision)},
+         {"plan", row.plan ? plan_to_json(*row.plan) : nlohmann::ordered_json(nullptr)},
+         {"why_not", row.why_not}});
+  }
+  std::printf("%s\n", out.dump(2).c_str());
+}
+
 ExitCode plan(const Options& options, Console& console) {
   TrainerOptions with = trainer_options(options, console);
   with.write_files = false;
-  Trainer trainer = Trainer::from_recipe(load_recipe(options.config, options.overrides), with);
-  const BatchPlan& plan = trainer.plan();
-  std::printf("%s", options.json ? (plan_to_json(plan).dump(2) + "\n").c_str() : plan_text(plan).c_str());
+  const Recipe recipe = load_recipe(options.config, options.overrides);
+  // Each trainer gives its memory back before the next one measures.
+  const BatchPlan plan = Trainer::from_recipe(recipe, with).plan();
+  const auto alternatives =
+      options.alternatives ? plan_alternatives(recipe, plan, with) : std::vector<Alternative>{};
+  print_plan(plan, alternatives, options.json);
   return ExitCode::kDone;
 }
 

@@ -62,7 +62,7 @@ class CpuDevice final : public Device {
   MemoryMeter& memory() override { return *meter_; }
   int64_t budget_bytes() const override { return budget_.bytes; }
   const std::string& budget_source() const override { return budget_.source; }
-  int64_t other_processes_bytes() const override { return -1; }
+  int64_t used_by_others_bytes() const override { return memory_of_other_processes_bytes(); }
 
  private:
   std::unique_ptr<CpuMeter> meter_;

@@ -10,6 +10,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -50,7 +51,7 @@ class CudaDevice final : public Device {
   int64_t budget_bytes() const override { return budget_.bytes; }
   const std::string& budget_source() const override { return budget_.source; }
 
-  int64_t other_processes_bytes() const override { return -1; }
+  int64_t used_by_others_bytes() const override { return meter_->outside_at_start_bytes(); }
 
  private:
   const c10::DeviceIndex index_;
@@ -76,6 +77,8 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
   // Segments that grow in place fragment least; must be set before the first allocation.
   c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
   c10::cuda::set_device(device_index);
+  // cuBLAS repeats bit for bit only with a workspace of fixed size; it reads this when it is first used.
+  if (options.deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   // Benchmarking tries algorithms with large workspaces: memory would peak at random.
   at::globalContext().setBenchmarkCuDNN(false);
   at::globalContext().setDeterministicCuDNN(options.deterministic);

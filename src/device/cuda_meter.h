@@ -28,6 +28,9 @@ class CudaMeter final : public MemoryMeter {
   std::optional<Refusal> last_refusal() const override;
 
   int64_t free_bytes() const;
+
+  /// What the device had in use outside the allocator when this meter was made.
+  int64_t outside_at_start_bytes() const { return outside_before_; }
   int64_t total_bytes() const { return total_bytes_; }
 
  private:

@@ -45,8 +45,9 @@ class Device {
   /// Where the budget comes from: "asked", "50 % of available memory", …
   virtual const std::string& budget_source() const = 0;
 
-  /// What other processes hold on this device, if it can tell; in bytes, else -1.
-  virtual int64_t other_processes_bytes() const = 0;
+  /// Memory of the device that was in use before this run: other processes and, on CUDA, this one's
+  /// context. In bytes.
+  virtual int64_t used_by_others_bytes() const = 0;
 };
 
 /// Opens the device of a run and fixes its budget.

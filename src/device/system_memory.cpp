@@ -158,6 +158,12 @@ int64_t reserve_below(const MemoryBound& bound) {
   return std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
 }
 
+int64_t memory_of_other_processes_bytes(const fs::path& root) {
+  auto machine = read_table(root / "proc/meminfo");
+  auto status = read_table(root / "proc/self/status");
+  return std::max<int64_t>(0, machine["MemTotal"] - machine["MemAvailable"] - status["VmRSS"]) * kKiB;
+}
+
 int64_t anonymous_resident_bytes() {
   // Fields: size resident shared …, in pages; shared counts file and shmem pages, so the
   // difference is RssAnon at a tenth of the cost of reading /proc/self/status.

@@ -33,6 +33,9 @@ MemoryBound tightest(const std::vector<MemoryBound>& bounds);
 /// (thread stacks, compiled kernels, the C library) never meet it.
 int64_t reserve_below(const MemoryBound& bound);
 
+/// The machine's memory that is neither available nor resident in this process, in bytes.
+int64_t memory_of_other_processes_bytes(const std::filesystem::path& root = "/");
+
 /// Anonymous resident memory of this process, in bytes.
 int64_t anonymous_resident_bytes();
 

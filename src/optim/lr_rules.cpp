@@ -9,15 +9,13 @@ namespace autotrain {
 const std::vector<LrRule>& lr_rule_table() {
   static const std::vector<LrRule> table = {
       {{"linear",
-        "lr × ratio: keeps the expected path of plain or momentum SGD while gradients change little from "
-        "update to "
-        "update (Goyal et al. 2017, arXiv:1706.02677)."},
+        "lr × ratio: keeps the expected path of plain or momentum SGD while gradients change little "
+        "from update to update (Goyal et al. 2017, arXiv:1706.02677)."},
        [](double ratio) { return ratio; }},
       {{"sqrt",
-        "lr × √ratio: keeps the noise of adaptive optimizers such as Adam, whose step does not grow with the "
-        "gradient "
-        "(Malladi et al. 2022, arXiv:2205.10287), and the variance of SGD's step (Krizhevsky 2014, "
-        "arXiv:1404.5997)."},
+        "lr × √ratio: keeps the noise of adaptive optimizers such as Adam, whose step does not grow with "
+        "the gradient (Malladi et al. 2022, arXiv:2205.10287), and the variance of SGD's step "
+        "(Krizhevsky 2014, arXiv:1404.5997)."},
        [](double ratio) { return std::sqrt(ratio); }},
       {{"none", "lr as it stands: for a rate that was tuned at this very batch."},
        [](double) { return 1.0; }}};

@@ -10,8 +10,11 @@ namespace autotrain {
 namespace {
 
 // What would help, in the order a user would try it.
-std::string advice(const Workbench& bench, Precision precision, bool states_too_large) {
-  std::vector<std::string> ways = {"raise execution.memory.budget"};
+std::string advice(const Workbench& bench, Precision precision, const MemoryStatement& memory) {
+  const bool states_too_large = memory.floor() > memory.budget;
+  std::vector<std::string> ways = {
+      states_too_large ? cat("raise execution.memory.budget well above ", format_bytes(memory.floor()))
+                       : "raise execution.memory.budget"};
   const bool half_possible = precision == Precision::kFp32 && bench.device.has_native_bf16();
   if (half_possible && !states_too_large)
     ways.push_back("set execution.precision: bf16 (activations take about half)");
@@ -39,7 +42,7 @@ void Planner::fail_smallest(const SearchLimits& limits) {
   throw Error(ExitCode::kDoesNotFit, "plan",
               cat("not even ", size, " in one micro-batch fit", smallest->micro_batch == 1 ? "s" : "", " (",
                   to_string(smallest->outcome), ")", describe(memory, refusal_)),
-              advice(bench_, request_.precision, memory.floor() > memory.budget));
+              advice(bench_, request_.precision, memory));
 }
 
 void Planner::fail_typed(int64_t size) {
@@ -55,7 +58,7 @@ void Planner::fail_typed(int64_t size) {
     }
   }
   const MemoryStatement memory = statement();
-  if (hint.empty()) hint = advice(bench_, request_.precision, memory.floor() > memory.budget);
+  if (hint.empty()) hint = advice(bench_, request_.precision, memory);
   throw Error(ExitCode::kDoesNotFit, "execution.micro_batch",
               cat(size, " does not fit", describe(memory, refusal)), hint);
 }

@@ -50,7 +50,7 @@ MemoryStatement memory_statement(const Workbench& bench, Precision precision) {
   s.optimizer_state = bench.optimizer.state_bytes();
   const int64_t held = bench.device.memory().allocated_bytes();
   s.data = std::max<int64_t>(0, held - s.parameters - s.optimizer_state - s.buffers);
-  s.other_processes = bench.device.other_processes_bytes();
+  s.others = bench.device.used_by_others_bytes();
   return s;
 }
 
@@ -63,9 +63,9 @@ std::string describe(const MemoryStatement& s, const std::optional<Refusal>& ref
   add_line(out, "weights in half precision", s.autocast_copies);
   add_line(out, "data set and the like", s.data);
   add_line(out, "left for activations", s.budget - s.floor());
-  add_line(out, "used by other processes", s.other_processes);
   if (s.floor() > s.budget)
     out += cat("\n    needed at any size        ", format_bytes(s.floor()), ": more than the budget");
+  if (s.others > 0) out += cat("\n  used by others on this device: ", format_bytes(s.others));
   if (refusal) out += describe(*refusal);
   return out;
 }

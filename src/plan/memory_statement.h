@@ -18,7 +18,7 @@ struct MemoryStatement {
   int64_t buffers = 0;
   int64_t autocast_copies = 0;  ///< weights cast to the precision, at most
   int64_t data = 0;             ///< everything else held now: the data set
-  int64_t other_processes = -1;
+  int64_t others = 0;           ///< used on the device by others, outside the budget
 
   /// Needed at any micro-batch size.
   int64_t floor() const {

@@ -41,8 +41,8 @@ bool adaptive(const std::string& optimizer) {
 
 void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
   const LearningRatePlan& lr = plan.lr;
-  log::info("optim", cat("learning rate ", shortest(lr.base), " → ", shortest(lr.scaled), " (", lr.rule,
-                         " rule, ", plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
+  log::info("optim", cat("learning rate ", brief(lr.base), " → ", brief(lr.scaled), " (", lr.rule, " rule, ",
+                         plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
   const bool scaled = plan.effective_batch != lr.reference_batch;
   if (scaled && lr.rule == "linear" && adaptive(recipe.optimizer.algorithm.name)) {
     log::info("optim", cat("for ", recipe.optimizer.algorithm.name,

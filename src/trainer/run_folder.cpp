@@ -16,16 +16,22 @@ bool holds_a_run(const fs::path& folder) {
   return fs::exists(folder / "recipe.yaml", error) || fs::exists(folder / "metrics.jsonl", error);
 }
 
-fs::path first_free(const std::string& name) {
+// Creating the folder is what claims it: of two runs that start together each gets its own.
+fs::path claim_first_free(const std::string& name) {
+  make_folders("runs");
   for (int64_t n = 1;; ++n) {
     const fs::path candidate = fs::path("runs") / cat(name, "-", n);
     std::error_code error;
-    if (!fs::exists(candidate, error)) return candidate;
+    if (fs::create_directory(candidate, error)) return candidate;
+    if (error && error != std::errc::file_exists) {
+      errno = error.value();
+      throw_io_error(candidate, "making the folder");
+    }
   }
 }
 
 fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
-  if (options.output.empty()) return first_free(recipe.name);
+  if (options.output.empty()) return claim_first_free(recipe.name);
   if (holds_a_run(options.output) && !options.resume) {
     throw Error(ExitCode::kUsage, options.output.string(), "holds a run already",
                 "give another --output, or --resume to go on with it");

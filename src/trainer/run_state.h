@@ -20,7 +20,7 @@ struct RunState {
   int64_t consecutive_skips = 0;
   double seconds = 0;  ///< spent training and evaluating, over all sessions
   int64_t recoveries = 0;
-  std::map<std::string, double> last_figures = {};  ///< of the last evaluation
+  std::map<std::string, double> last_figures = {};  ///< of the last evaluation; without any: train_loss
   std::map<std::string, double> best_figures = {};
   int64_t best_update = -1;
   int64_t evaluations_since_best = 0;

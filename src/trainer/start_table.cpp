@@ -37,7 +37,7 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Part
   rows.push_back({"parameters", format_count(count_elements(parts)), ""});
   rows.push_back({"effective batch", cat(plan.effective_batch, " samples per update"),
                   found_or_asked(r, "batch.effective", r.batch.effective.has_value())});
-  rows.push_back({"learning rate", cat(shortest(plan.lr.base), " → ", shortest(plan.lr.scaled)),
+  rows.push_back({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled)),
                   cat(plan.lr.rule, " rule at ", plan.effective_batch, " ÷ ", plan.lr.reference_batch)});
   const std::string length =
       horizon.updates ? format_count(*horizon.updates) + " updates" : "until the time is up";

@@ -142,6 +142,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .peak_bytes = c_.parts.device->memory().peak().total_bytes(),
                             .data_wait_fraction = std::min(1.0, underway_.wait_seconds / seconds)};
   if (c_.folder) c_.folder->metrics().write(record);
+  if (c_.parts.data.validation == nullptr) c_.state.last_figures = {{"train_loss", outcome.loss}};
   c_.observer->on_update(record, total_updates_);
   for (const auto& callback : c_.callbacks.update) {
     if (callback(record) == Flow::kStop) stop("callback");

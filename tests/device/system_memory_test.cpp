@@ -89,6 +89,13 @@ TEST(SystemMemory, OutsideMemoryOfThisProcessIsSeen) {
   EXPECT_EQ(block[5], 1);
 }
 
+TEST(SystemMemory, WhatOthersUseLeavesThisProcessOut) {
+  const TemporaryFolder root;
+  root.write("proc/self/status", "VmRSS: 1048576 kB\n");
+  root.write("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n");
+  EXPECT_EQ(memory_of_other_processes_bytes(root.path()), 7 * kGiB);
+}
+
 TEST(Budget, IsResolvedAgainstWhatTheMachineGives) {
   EXPECT_EQ(resolve_budget({}, 10 * kGiB, "memory").bytes, 10 * kGiB);
   EXPECT_EQ(resolve_budget(*Budget::parse("50%"), 10 * kGiB, "memory").bytes, 5 * kGiB);

@@ -1,0 +1,23 @@
+#include "process_memory.h"
+
+#include <sys/resource.h>
+
+#include <fstream>
+
+namespace autotrain::bench {
+
+int64_t status_kib(const std::string& key) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key + ":")) return std::stoll(line.substr(key.size() + 1));
+  }
+  return 0;
+}
+
+void limit_data_to(int64_t budget_mib) {
+  const auto bytes = static_cast<rlim_t>(status_kib("VmData") * 1024 + budget_mib * (int64_t{1} << 20));
+  const rlimit limit{bytes, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_DATA, &limit);
+}
+
+}  // namespace autotrain::bench

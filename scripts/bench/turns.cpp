@@ -1,0 +1,162 @@
+// Timed segments of training in turns with another program: reads lines "harness SECONDS" or
+// "bare SECONDS" from standard input and answers each with one JSON line. Harness is a Trainer that waits
+// between segments inside its callback; bare is a plain LibTorch loop over the same kernels.
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_fused_adamw.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "autotrain/trainer.h"
+#include "base/clock.h"
+#include "optim/optimizer.h"
+#include "programs.h"
+#include "step/autocast.h"
+#include "workloads.h"
+
+namespace autotrain::bench {
+namespace {
+
+struct Segment {
+  std::string side;
+  double seconds = 0;
+};
+
+bool read_segment(Segment& segment) {
+  return static_cast<bool>(std::cin >> segment.side >> segment.seconds);
+}
+
+void answer(const std::string& side, int64_t updates, int64_t samples, double seconds) {
+  const nlohmann::ordered_json line = {
+      {"side", side}, {"updates", updates}, {"samples_per_second", static_cast<double>(samples) / seconds}};
+  std::printf("%s\n", line.dump().c_str());
+  std::fflush(stdout);
+}
+
+// What one would write by hand: a shuffled index, the loss, backward, the norm, the fused update.
+class BareLoop {
+ public:
+  BareLoop(Workload& workload, int64_t batch, Precision precision)
+      : workload_(workload), batch_(batch), precision_(precision) {
+    for (const NamedTensor& parameter : trainable_parameters(workload.task->module())) {
+      parameters_.push_back(parameter.tensor);
+      averages_.push_back(torch::zeros_like(parameter.tensor));
+      squares_.push_back(torch::zeros_like(parameter.tensor));
+      steps_.push_back(torch::zeros({}));
+    }
+  }
+
+  void run(double seconds) {
+    update();  // warms caches that the other side has evicted
+    const Stopwatch watch;
+    int64_t updates = 0;
+    do {
+      update();
+      ++updates;
+    } while (watch.seconds() < seconds);
+    answer("bare", updates, updates * batch_, watch.seconds());
+  }
+
+ private:
+  std::vector<int64_t> next_indices() {
+    if (!order_.defined() || at_ + batch_ > order_.numel()) {
+      order_ = torch::randperm(workload_.train->size());
+      at_ = 0;
+    }
+    const int64_t* const first = order_.const_data_ptr<int64_t>() + at_;
+    at_ += batch_;
+    return {first, first + batch_};
+  }
+
+  void update() {
+    const std::vector<int64_t> indices = next_indices();
+    const std::vector<int64_t> epochs(indices.size(), 0);
+    const Batch batch = workload_.train->get(indices, SampleRandom(1, indices, epochs));
+    torch::Tensor loss;
+    {
+      const AutocastScope autocast(torch::kCPU, precision_);
+      const LossTerms terms = workload_.task->loss(batch);
+      loss = terms.sum / terms.weight;
+    }
+    loss.backward();
+    const torch::NoGradGuard no_gradients;
+    std::vector<torch::Tensor> gradients;
+    for (const torch::Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    norm_ = at::stack(at::_foreach_norm(gradients)).norm().item<double>();
+    at::_foreach_add_(steps_, 1);
+    at::_fused_adamw_(parameters_, gradients, averages_, squares_, {}, steps_, 1e-3, 0.9, 0.999, 0, 1e-8,
+                      /*amsgrad=*/false, /*maximize=*/false);
+    for (const torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    loss_ = loss.item<double>();
+  }
+
+  Workload& workload_;
+  const int64_t batch_;
+  const Precision precision_;
+  std::vector<torch::Tensor> parameters_, averages_, squares_, steps_;
+  torch::Tensor order_;
+  int64_t at_ = 0;
+  double norm_ = 0, loss_ = 0;
+};
+
+// Runs as the trainer's callback: counts the updates of a segment, and between segments waits for the
+// next one.
+class Turns {
+ public:
+  Turns(BareLoop& bare, int64_t batch) : bare_(bare), batch_(batch) {}
+
+  Flow after_update() {
+    if (running_) {
+      ++updates_;
+      if (warming_) warming_ = false, updates_ = 0, watch_.restart();
+      if (updates_ == 0 || watch_.seconds() < segment_.seconds) return Flow::kContinue;
+      answer("harness", updates_, updates_ * batch_, watch_.seconds());
+    }
+    while (read_segment(segment_)) {
+      if (segment_.side == "bare") {
+        bare_.run(segment_.seconds);
+        continue;
+      }
+      running_ = warming_ = true;
+      return Flow::kContinue;
+    }
+    return Flow::kStop;
+  }
+
+ private:
+  BareLoop& bare_;
+  const int64_t batch_;
+  Segment segment_;
+  Stopwatch watch_;
+  bool running_ = false, warming_ = false;
+  int64_t updates_ = 0;
+};
+
+}  // namespace
+
+int turns(int argc, char** argv) {
+  const std::string name = argument(argc, argv, "workload", "mlp");
+  const int64_t batch = std::stoll(argument(argc, argv, "batch", "64"));
+  const Precision precision =
+      argument(argc, argv, "precision", "fp32") == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  const std::filesystem::path folder = argument(argc, argv, "output", "/tmp/autotrain-turns");
+  std::filesystem::remove_all(folder);
+
+  Workload by_hand = make_workload(name);
+  Workload workload = make_workload(name);
+  Recipe recipe = plain_recipe();
+  recipe.batch.effective = recipe.execution.micro_batch = batch;
+  recipe.execution.precision = precision;
+  recipe.stop.updates = int64_t{1} << 40;
+  Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});
+  BareLoop bare(by_hand, batch, precision);
+  Turns turns(bare, batch);
+  trainer.on_update([&](const UpdateRecord&) { return turns.after_update(); });
+  trainer.fit();
+  std::filesystem::remove_all(folder);
+  return 0;
+}
+
+}  // namespace autotrain::bench
