@@ -149,6 +149,7 @@ int turns(int argc, char** argv) {
   Recipe recipe = plain_recipe();
   recipe.batch.effective = recipe.execution.micro_batch = batch;
   recipe.execution.precision = precision;
+  recipe.execution.loader.prefetch = std::stoll(argument(argc, argv, "prefetch", "2"));
   recipe.stop.updates = int64_t{1} << 40;
   Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});
   BareLoop bare(by_hand, batch, precision);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,15 @@ class Optimizer {
  public:
   struct Update {
     double lr = 0;
-    torch::Tensor grad_scale;  ///< scalar float32: gradients are divided by it inside the kernel
-    torch::Tensor found_inf;   ///< scalar float32: 1 leaves parameters and state untouched
+    /// Scalar float32: gradients are divided by it inside the kernel. Nothing: by 1.
+    std::optional<torch::Tensor> grad_scale;
+    torch::Tensor found_inf;  ///< scalar float32: 1 leaves parameters and state untouched
   };
 
   virtual ~Optimizer() = default;
 
   /// Uses and does not clear the parameters' gradients; parameters without one are left alone.
-  void apply(const Update& update);
+  void apply(Update update);
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
 

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""The caching allocator against glibc's: samples/s of training steps in fresh processes in turns, what it reserves
+for what it holds, and the largest micro-batch under RLIMIT_DATA.
+
+    scripts/bench/allocator.py [speed|largest]
+"""
+import json
+import subprocess
+import sys
+
+from measure import BENCH, need_programs, ratio, save, text
+
+WORKLOADS = ("mlp", "resnet", "gpt")
+
+
+def step(*options):
+    out = subprocess.run([str(BENCH), "allocator_step", *map(str, options)], capture_output=True, text=True)
+    try:
+        return json.loads(out.stdout)
+    except json.JSONDecodeError:  # killed by a signal inside a library: it did not fit
+        return {"fits": False, "died": out.returncode}
+
+
+def speed():
+    rows = []
+    print("| cell | ours samples/s | ÷ glibc | reserved ÷ allocated |\n| --- | --- | --- | --- |")
+    for workload in WORKLOADS:
+        for batch in (64, 256, 1024):
+            for precision in ("fp32", "bf16"):
+                rows.append(speed_of(workload, batch, precision))
+                save("allocator_speed", rows)
+
+
+def speed_of(workload, batch, precision):
+    slow = workload != "mlp" and batch == 1024
+    rounds = 3 if slow else 5
+    rates, held = {"ours": [], "glibc": []}, 0
+    for number in range(rounds):
+        for side in ("ours", "glibc") if number % 2 == 0 else ("glibc", "ours"):
+            result = step("--allocator", side, "--workload", workload, "--batch", batch, "--precision", precision,
+                          "--seconds", 3)
+            rates[side].append(result["samples_per_second"])
+            if side == "ours":
+                held = result["peak_reserved_mib"] / result["peak_allocated_mib"]
+    row = {"workload": workload, "batch": batch, "precision": precision, "rates": rates,
+           "ours/glibc": ratio(rates["ours"], rates["glibc"]), "reserved/allocated": round(held, 3)}
+    print(f"| {workload} {batch} {precision} | {sorted(rates['ours'])[rounds // 2]:.0f} | {text(row['ours/glibc'])} "
+          f"| {held:.3f} |", flush=True)
+    return row
+
+
+def largest(allocator, workload, budget):
+    """By bisection to 2 %, a fresh process a size, three steps each."""
+    low, high, size, died = 0, None, 16, 0
+    while high is None or high - low > max(1, low // 50):
+        result = step("--allocator", allocator, "--workload", workload, "--batch", size, "--steps", 4,
+                      "--seconds", 1000, "--data-budget", budget)
+        died += "died" in result
+        if result["fits"]:
+            low = size
+        else:
+            high = size
+        size = size * 2 if high is None else (low + high) // 2
+    return low, died
+
+
+def limits():
+    rows = []
+    print("| workload, budget | ours | glibc | ratio |\n| --- | --- | --- | --- |")
+    for workload, budget in (("mlp", 256), ("resnet", 512), ("gpt", 512)):
+        (ours, ours_died), (glibc, glibc_died) = (largest(side, workload, budget) for side in ("ours", "glibc"))
+        rows.append({"workload": workload, "budget_mib": budget, "ours": ours, "glibc": glibc,
+                     "ours_killed": ours_died, "glibc_killed": glibc_died})
+        print(f"| {workload} {budget} MiB | {ours} | {glibc} | {ours / glibc:.2f} |", flush=True)
+        save("allocator_largest", rows)
+
+
+def main():
+    need_programs()
+    what = sys.argv[1] if len(sys.argv) > 1 else "both"
+    if what in ("both", "largest"):
+        limits()
+    if what in ("both", "speed"):
+        speed()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What the benchmark drivers share: programs that take turns, the load of the rest of the machine, ratios."""
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BENCH = ROOT / "build/release/autotrain_bench"
+PEERS_PYTHON = os.environ.get("PEERS_PYTHON", str(ROOT / ".deps/peers/bin/python"))
+RESULTS = HERE / "results"
+QUIET = 0.08  # a segment in which others took a larger share of the cores is measured again
+
+
+def machine():
+    with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")]
+    return {"cpu": names[0] if names else platform.machine(), "cores": os.cpu_count(),
+            "kernel": platform.release(), "date": time.strftime("%Y-%m-%d")}
+
+
+def busy_seconds():
+    """CPU seconds that the whole machine has spent working."""
+    with open("/proc/stat", encoding="utf-8") as stat:
+        ticks = [int(word) for word in stat.readline().split()[1:]]
+    return (sum(ticks[:8]) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid):
+    """CPU seconds of a process, its children that ended included."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return sum(int(fields[i]) for i in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
+
+
+class Worker:
+    """A program that runs a segment for each line on its standard input and answers with a JSON line."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+
+    def segment(self, side, seconds):
+        """samples/s of one segment, and the share of the machine that others took meanwhile."""
+        busy, own, start = busy_seconds(), cpu_seconds(self.process.pid), time.perf_counter()
+        self.process.stdin.write(f"{side} {seconds}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{side} ended with {self.process.wait()}")
+        wall = time.perf_counter() - start
+        others = busy_seconds() - busy - (cpu_seconds(self.process.pid) - own)
+        return json.loads(line)["samples_per_second"], max(0.0, others) / (wall * os.cpu_count())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def take_turns(sides, rounds, seconds):
+    """sides: name → (worker, what it calls it). name → samples/s of each round; the order is reversed every
+    other round, and what others disturbed is measured again."""
+    figures = {name: [] for name in sides}
+    for worker, word in sides.values():
+        worker.segment(word, 0.1)
+    for number in range(rounds):
+        names = list(sides) if number % 2 == 0 else list(sides)[::-1]
+        for name in names:
+            worker, word = sides[name]
+            for _ in range(3):
+                rate, others = worker.segment(word, seconds)
+                if others <= QUIET:
+                    break
+            figures[name].append(rate)
+    return figures
+
+
+def ratio(over, under):
+    """Median, least and largest of the ratios of paired rounds."""
+    pairs = [a / b for a, b in zip(over, under)]
+    return {"median": round(statistics.median(pairs), 3), "min": round(min(pairs), 3), "max": round(max(pairs), 3)}
+
+
+def text(r):
+    return f"{r['median']:.3f} [{r['min']:.3f}, {r['max']:.3f}]"
+
+
+def save(name, rows):
+    """Keeps the figures beside the scripts, with the machine they were measured on."""
+    RESULTS.mkdir(exist_ok=True)
+    content = {"machine": machine(), "rows": rows}
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print(f"kept in {RESULTS / name}.json", file=sys.stderr)
+
+
+def need_programs():
+    if not BENCH.exists():
+        sys.exit("build first: cmake --preset release -DAUTOTRAIN_BUILD_BENCHMARKS=ON && cmake --build build/release")
