@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Runs under limits that the kernel enforces: RLIMIT_DATA, RLIMIT_AS and, where one can be made, a memory cgroup.
+Whatever the limit, a run ends by itself with exit code 0 or 71: never killed, never hung, never with a trace.
+
+    limits_test.py path/to/autotrain [RUNS [SEED]]
+"""
+import collections
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MIB = 1 << 20
+CGROUP_ROOT = Path("/sys/fs/cgroup/memory")
+DONE, DOES_NOT_FIT = 0, 71
+
+IMAGES = "data: {train: {dataset: synthetic, kind: images, samples: 3000}, " \
+         "validation: {dataset: synthetic, kind: images, samples: 333, first: 100000}}\n"
+TOKENS = "data: {train: {dataset: synthetic, kind: tokens, classes: 256, samples: 3000}, " \
+         "validation: {dataset: synthetic, kind: tokens, classes: 256, samples: 333, first: 100000}}\n"
+RECIPES = {
+    "mlp": IMAGES + "model: {name: mlp, depth: 4, width: 1024}\n",
+    "cnn": IMAGES + "model: {name: cnn}\n",
+    "resnet18": IMAGES + "model: {name: resnet18, stem: small}\n",
+    "transformer": TOKENS + "model: {name: transformer, layers: 2, width: 128}\n",
+}
+COMMON = """batch: {effective: %(effective)s, max_effective: 3000, lr_rule: none}
+stop: {updates: 3}
+execution: {precision: %(precision)s, memory: {budget: %(budget)s}, search: {max_seconds: 20, plan_cache: false}}
+"""
+
+
+class Cgroup:
+    """A memory cgroup of our own, removed at the end."""
+
+    def __init__(self):
+        self.path = CGROUP_ROOT / f"autotrain-test-{os.getpid()}"
+        try:
+            self.path.mkdir()
+        except OSError:
+            self.path = None
+
+    def enter(self, limit_bytes):
+        """For the child, between fork and exec."""
+        (self.path / "memory.limit_in_bytes").write_text(str(limit_bytes))
+        (self.path / "cgroup.procs").write_text(str(os.getpid()))
+
+    def remove(self):
+        if self.path:
+            self.path.rmdir()
+
+
+def least_address_space(binary):
+    """Address space below which the program cannot even be loaded: LibTorch maps gigabytes."""
+    for gib in range(1, 64):
+        limit = gib << 30
+        loaded = subprocess.run([binary, "--version"], capture_output=True,
+                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        if loaded.returncode == 0:
+            return limit
+    sys.exit("the program does not load")
+
+
+def main():
+    binary = str(Path(sys.argv[1]).resolve())
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    chance = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    cgroup, least = Cgroup(), least_address_space(binary)
+    kinds = ["data", "as"] + (["cgroup"] if cgroup.path else [])
+    if not cgroup.path:
+        print("no memory cgroup can be made here: cgroup limits are skipped")
+    ends, failures = collections.Counter(), []
+    for number in range(runs):
+        kind, model = kinds[number % len(kinds)], chance.choice(sorted(RECIPES))
+        room = chance.randrange(150, 1500) * MIB
+        limit = room + (least if kind == "as" else 0)
+        recipe = RECIPES[model] + COMMON % {"effective": chance.choice(["auto", "500"]),
+                                            "precision": chance.choice(["fp32", "bf16"]),
+                                            "budget": chance.choice(["auto", "auto", "70%"])}
+
+        def restrain(kind=kind, limit=limit):
+            if kind == "cgroup":
+                cgroup.enter(limit)
+            else:
+                resource.setrlimit(resource.RLIMIT_DATA if kind == "data" else resource.RLIMIT_AS, (limit, limit))
+
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "r.yaml").write_text(recipe)
+            what = f"{number}: {model} under {kind} {limit >> 20} MiB"
+            try:
+                result = subprocess.run([binary, "--config", "r.yaml", "--output", "run", "--quiet"], cwd=folder,
+                                        capture_output=True, text=True, timeout=120, preexec_fn=restrain,
+                                        env={**os.environ, "CI": "1"})
+            except subprocess.TimeoutExpired:
+                failures.append(f"{what}: hung\n{recipe}")
+                continue
+        ends[(kind, result.returncode)] += 1
+        if result.returncode not in (DONE, DOES_NOT_FIT) or "terminate called" in result.stderr:
+            failures.append(f"{what}: ended with {result.returncode}\n{recipe}{result.stderr[-800:]}")
+    cgroup.remove()
+    for (kind, code), count in sorted(ends.items()):
+        print(f"{kind}: {count} runs ended with {code}")
+    print("\n".join(failures) or f"{runs} runs, none killed, none hung")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
