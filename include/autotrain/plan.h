@@ -25,6 +25,7 @@ struct ProbeRecord {
   ProbeOutcome outcome = ProbeOutcome::kFits;
   int64_t peak_bytes = 0;         ///< reserved plus outside, above the start's baseline; 0 unless it ran
   int64_t allocated_bytes = 0;    ///< peak that tensors held
+  int64_t steady_bytes = 0;       ///< peak of the third update, when kernels are compiled; 0: not run
   double fill = 0;                ///< peak_bytes ÷ budget
   double seconds = 0;             ///< of the whole trial
   double samples_per_second = 0;  ///< of its last update; 0 unless it ran

@@ -30,7 +30,7 @@ class RunObserver {
 
   /// The search is about to start; everything that is known by now.
   virtual void on_search_start(const Recipe&) {}
-  virtual void on_probe(const ProbeRecord&, const BatchPlan&) {}
+  virtual void on_probe(const ProbeRecord&) {}
 
   /// Before the first update. `rows`: every resolved number as {what, value, where it comes from}.
   virtual void on_start(const BatchPlan&, const std::vector<std::vector<std::string>>& rows) { (void)rows; }

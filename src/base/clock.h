@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 
 namespace autotrain {
 
@@ -9,9 +8,6 @@ namespace autotrain {
 inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-/// Time as pure logic asks for it; tests hand in a fake.
-using Clock = std::function<double()>;
 
 class Stopwatch {
  public:

@@ -1,9 +1,12 @@
 #include "checkpoint/checkpoint.h"
 
+#include <fcntl.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <fstream>
 
 #include "autotrain/error.h"
@@ -74,6 +77,17 @@ void verify(const fs::path& folder) {
   }
 }
 
+// A folder cannot be renamed over another one, but the two can change places in one step. File systems
+// that cannot do that get the old one out of the way first.
+void move_into_place(const fs::path& made, const fs::path& target) {
+  if (::rename(made.c_str(), target.c_str()) == 0) return;
+  if (errno != ENOTEMPTY && errno != EEXIST) throw_io_error(target, "renaming into place");
+  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
+  std::error_code ignored;
+  fs::remove_all(target, ignored);
+  if (::rename(made.c_str(), target.c_str()) != 0) throw_io_error(target, "renaming into place");
+}
+
 }  // namespace
 
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {}
@@ -88,29 +102,31 @@ void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   std::error_code ignored;
   fs::remove_all(temporary, ignored);
   make_folders(temporary);
-  write_safetensors(temporary / kFiles[0], content.model);
-  write_safetensors(temporary / kFiles[1], content.optimizer);
+  write_safetensors(temporary / kFiles[0], content.tensors.model);
+  write_safetensors(temporary / kFiles[1], content.tensors.optimizer);
   write_synced(temporary / kFiles[2], content.state.dump(1) + "\n");
   write_synced(temporary / kManifest, manifest_of(temporary).dump(1) + "\n");
   sync_folder(temporary);
-  // A folder cannot be renamed over another one. The old one of this update holds the same state.
-  fs::remove_all(target, ignored);
-  if (::rename(temporary.c_str(), target.c_str()) != 0) throw_io_error(target, "renaming into place");
+  move_into_place(temporary, target);
   sync_folder(folder_);
+  fs::remove_all(temporary, ignored);  // the one that was replaced
 }
 
-CheckpointContent CheckpointFolder::read(int64_t update) const {
-  const fs::path folder = path_of(update);
-  verify(folder);
-  return {read_safetensors(folder / kFiles[0]), read_safetensors(folder / kFiles[1]),
-          read_json(folder / kFiles[2])};
+Json CheckpointFolder::read_state(int64_t update) const {
+  verify(path_of(update));
+  return read_json(path_of(update) / kFiles[2]);
 }
 
-std::optional<std::pair<int64_t, CheckpointContent>> CheckpointFolder::read_newest() const {
+void CheckpointFolder::read_tensors(int64_t update, const TensorLists& live) const {
+  read_safetensors_into(path_of(update) / kFiles[0], live.model);
+  read_safetensors_into(path_of(update) / kFiles[1], live.optimizer);
+}
+
+std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state() const {
   std::vector<int64_t> candidates = updates();
   for (auto update = candidates.rbegin(); update != candidates.rend(); ++update) {
     try {
-      return std::pair(*update, read(*update));
+      return std::pair(*update, read_state(*update));
     } catch (const Error& error) {
       log::warn("checkpoint",
                 cat("update-", *update, " is broken and skipped: ", error.where(), ": ", error.problem()));

@@ -10,11 +10,16 @@
 
 namespace autotrain {
 
-/// What a checkpoint holds.
-struct CheckpointContent {
+/// The live tensors of a run, by name.
+struct TensorLists {
   std::vector<NamedTensor> model;      ///< parameters and buffers
   std::vector<NamedTensor> optimizer;  ///< moments, scaler
-  nlohmann::ordered_json state;        ///< counters, plan, identity
+};
+
+/// What a checkpoint holds.
+struct CheckpointContent {
+  TensorLists tensors;
+  nlohmann::ordered_json state;  ///< counters, plan, recipe
 };
 
 /// The checkpoints of one run: folders `update-N` with `model.safetensors`, `optimizer.safetensors`,
@@ -29,12 +34,18 @@ class CheckpointFolder {
   /// Replaces a checkpoint of the same update. @throws Error(kInputOutput).
   void write(int64_t update, const CheckpointContent& content);
 
-  /// The newest checkpoint that is whole; broken ones are named in a warning and skipped.
-  /// @return its update and content; nothing when there is none.
-  std::optional<std::pair<int64_t, CheckpointContent>> read_newest() const;
+  /// The state of the newest checkpoint that is whole; broken ones are named in a warning and skipped.
+  /// @return its update and state; nothing when there is none.
+  std::optional<std::pair<int64_t, nlohmann::ordered_json>> read_newest_state() const;
 
-  /// One checkpoint. @throws Error(kBadData) naming what is broken.
-  CheckpointContent read(int64_t update) const;
+  /// The state of one checkpoint, after every file's checksum was compared.
+  /// @throws Error(kBadData) naming what is broken.
+  nlohmann::ordered_json read_state(int64_t update) const;
+
+  /// Fills the run's tensors from a checkpoint, one after the other: a second copy of them may not fit.
+  /// @throws Error(kBadData) naming what is missing, left over or of another shape; nothing is changed
+  /// then in the list where that was found.
+  void read_tensors(int64_t update, const TensorLists& live) const;
 
   /// Removes all but the `keep` newest and `best` (if ≥ 0), and left-overs of interrupted writes.
   void prune(int64_t keep, int64_t best) const;

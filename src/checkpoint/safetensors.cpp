@@ -5,7 +5,9 @@
 #include <bit>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "autotrain/error.h"
 #include "base/files.h"
@@ -125,6 +127,71 @@ std::vector<Entry> parse_header(const fs::path& path, const std::string& text, i
   return entries;
 }
 
+// A file whose header was checked, read from its start to its end.
+class TensorFile {
+ public:
+  explicit TensorFile(const fs::path& path) : path_(path), in_(path, std::ios::binary) {
+    if (!in_) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read");
+    const auto file_bytes = static_cast<uint64_t>(fs::file_size(path));
+    uint64_t header_bytes = 0;
+    in_.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
+    if (!in_) fail(path, "is shorter than a header length");
+    if (header_bytes > kLargestHeader || header_bytes > file_bytes - sizeof(header_bytes)) {
+      fail(path, cat("claims a header of ", header_bytes, " bytes in a file of ", file_bytes));
+    }
+    std::string header(header_bytes, '\0');
+    in_.read(header.data(), static_cast<std::streamsize>(header_bytes));
+    entries_ =
+        parse_header(path, header, static_cast<int64_t>(file_bytes - sizeof(header_bytes) - header_bytes));
+  }
+
+  const std::vector<Entry>& entries() const { return entries_; }
+
+  // The bytes of the next entry into a contiguous CPU tensor of its shape and type.
+  void read_next(const Entry& entry, const torch::Tensor& target) {
+    in_.read(static_cast<char*>(target.mutable_data_ptr()), entry.end - entry.begin);
+    if (!in_) fail(path_, cat("ends inside tensor ", quote(entry.name)));
+  }
+
+ private:
+  fs::path path_;
+  std::ifstream in_;
+  std::vector<Entry> entries_;
+};
+
+constexpr size_t kMostNamed = 8;
+
+std::string name_list(const std::vector<std::string>& names) {
+  if (names.size() <= kMostNamed) return join(names, ", ");
+  return cat(join({names.begin(), names.begin() + kMostNamed}, ", "), " and ", names.size() - kMostNamed,
+             " more");
+}
+
+void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
+                        const std::map<std::string, torch::Tensor>& live) {
+  std::vector<std::string> missing, left_over, reshaped;
+  std::set<std::string> held;
+  for (const Entry& entry : entries) {
+    held.insert(entry.name);
+    const auto found = live.find(entry.name);
+    if (found == live.end()) {
+      left_over.push_back(entry.name);
+    } else if (found->second.sizes() != entry.shape || found->second.scalar_type() != entry.dtype) {
+      reshaped.push_back(cat(entry.name, " ", c10::IntArrayRef(entry.shape), " → ", found->second.sizes()));
+    }
+  }
+  for (const auto& [name, tensor] : live) {
+    if (!held.contains(name)) missing.push_back(name);
+  }
+  if (missing.empty() && left_over.empty() && reshaped.empty()) return;
+  std::string text = "does not match this recipe's model or optimizer";
+  if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
+  if (!left_over.empty()) text += "\n  only in the checkpoint: " + name_list(left_over);
+  if (!reshaped.empty()) text += "\n  of another shape: " + name_list(reshaped);
+  throw Error(ExitCode::kBadData, path.string(), text,
+              "resume with the recipe that made it, or start a new run");
+}
+
 }  // namespace
 
 void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
@@ -141,26 +208,28 @@ void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& ten
 }
 
 std::vector<NamedTensor> read_safetensors(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read");
-  const auto file_bytes = static_cast<uint64_t>(fs::file_size(path));
-  uint64_t header_bytes = 0;
-  in.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
-  if (!in) fail(path, "is shorter than a header length");
-  if (header_bytes > kLargestHeader || header_bytes > file_bytes - sizeof(header_bytes)) {
-    fail(path, cat("claims a header of ", header_bytes, " bytes in a file of ", file_bytes));
-  }
-  std::string header(header_bytes, '\0');
-  in.read(header.data(), static_cast<std::streamsize>(header_bytes));
-  const auto data_bytes = static_cast<int64_t>(file_bytes - sizeof(header_bytes) - header_bytes);
+  TensorFile file(path);
   std::vector<NamedTensor> tensors;
-  for (const Entry& entry : parse_header(path, header, data_bytes)) {
-    torch::Tensor tensor = torch::empty(entry.shape, entry.dtype);
-    in.read(static_cast<char*>(tensor.mutable_data_ptr()), entry.end - entry.begin);
-    if (!in) fail(path, cat("ends inside tensor ", quote(entry.name)));
-    tensors.push_back({entry.name, tensor});
+  for (const Entry& entry : file.entries()) {
+    tensors.push_back({entry.name, torch::empty(entry.shape, entry.dtype)});
+    file.read_next(entry, tensors.back().tensor);
   }
   return tensors;
+}
+
+void read_safetensors_into(const fs::path& path, const std::vector<NamedTensor>& live) {
+  const torch::NoGradGuard no_gradients;
+  TensorFile file(path);
+  std::map<std::string, torch::Tensor> by_name;
+  for (const NamedTensor& item : live) by_name.emplace(item.name, item.tensor);
+  check_same_tensors(path, file.entries(), by_name);
+  for (const Entry& entry : file.entries()) {
+    torch::Tensor& target = by_name.at(entry.name);
+    const bool direct = target.is_cpu() && target.is_contiguous();
+    const torch::Tensor staged = direct ? target : torch::empty(entry.shape, entry.dtype);
+    file.read_next(entry, staged);
+    if (!direct) target.copy_(staged);
+  }
 }
 
 }  // namespace autotrain

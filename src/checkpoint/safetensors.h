@@ -23,4 +23,9 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
 /// @throws Error(kMissingFile, kBadData).
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 
+/// Fills `live` from the file, which must hold exactly these names, shapes and types. Allocates for at
+/// most one tensor at a time, and for none on the CPU.
+/// @throws Error(kMissingFile, kBadData) naming the tensors that are missing, left over or of another shape.
+void read_safetensors_into(const std::filesystem::path& path, const std::vector<NamedTensor>& live);
+
 }  // namespace autotrain

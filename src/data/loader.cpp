@@ -91,6 +91,7 @@ void Loader::wait_until_full() {
     return static_cast<int64_t>(ready_.size()) >= options_.prefetch ||
            (!ready_.empty() && !ready_.back().batch);
   });
+  if (!ready_.empty() && ready_.back().error) std::rethrow_exception(ready_.back().error);
 }
 
 Loader::Loaded Loader::load_next() {

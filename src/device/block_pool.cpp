@@ -7,8 +7,20 @@
 
 namespace autotrain {
 
+bool BlockPool::BySize::operator()(const Block* a, const Block* b) const {
+  return a->size != b->size ? a->size < b->size : a->offset < b->offset;
+}
+
+std::unique_ptr<BlockPool::Block> BlockPool::make_block() {
+  auto block = std::make_unique<Block>();
+  BlockSet maker;
+  maker.insert(block.get());
+  block->node = maker.extract(maker.begin());
+  return block;
+}
+
 BlockPool::BlockPool(int64_t size, Units units, Pages pages)
-    : units_(units), pages_(std::move(pages)), first_(new Block) {
+    : units_(units), pages_(std::move(pages)), first_(make_block().release()) {
   first_->size = size;
   insert(first_);
 }
@@ -26,11 +38,12 @@ BlockPool::BlockSet& BlockPool::set_of(const Block& block) {
 }
 
 void BlockPool::insert(Block* block) {
-  set_of(*block).insert(block);
+  block->node.value() = block;
+  set_of(*block).insert(std::move(block->node));
 }
 
 void BlockPool::remove(Block* block) {
-  set_of(*block).erase(block);
+  block->node = set_of(*block).extract(block);
 }
 
 BlockPool::Block* BlockPool::allocate(int64_t bytes) {
@@ -40,9 +53,10 @@ BlockPool::Block* BlockPool::allocate(int64_t bytes) {
   const auto fit = free_.lower_bound(&wanted);
   if (fit == free_.end()) return nullptr;
   Block* const block = *fit;
+  auto spare = block->size > wanted.size ? make_block() : nullptr;  // before anything is changed
   remove(block);
   block->state = State::kUsed;
-  if (Block* const rest = cut(block, wanted.size)) {
+  if (Block* const rest = cut(block, wanted.size, spare)) {
     rest->state = State::kFree;
     insert(rest);
   }
@@ -54,11 +68,11 @@ void BlockPool::release(Block* block) {
   insert(join_neighbours(block));
 }
 
-// Shortens `block`, which is in no set, to `size`; returns the rest, of the same state and in no
-// set, or null when nothing is left over.
-BlockPool::Block* BlockPool::cut(Block* block, int64_t size) {
+// Shortens `block`, which is in no set, to `size`; returns the rest, made of `spare`, of the same state and
+// in no set, or null when nothing is left over.
+BlockPool::Block* BlockPool::cut(Block* block, int64_t size, std::unique_ptr<Block>& spare) {
   if (block->size == size) return nullptr;
-  auto* const rest = new Block;
+  Block* const rest = spare.release();
   rest->offset = block->offset + size;
   rest->size = block->size - size;
   rest->state = block->state;
@@ -125,10 +139,11 @@ bool BlockPool::grow(int64_t bytes, int64_t spare_bytes) {
   const int64_t rest = growth.block->size - growth.commit_bytes;
   const int64_t to_granule = std::min(round_up(end, units_.granule) - end, rest);
   const int64_t commit = growth.commit_bytes + (to_granule <= spare_bytes ? to_granule : 0);
+  auto spare = make_block();
   if (!pages_.commit(growth.block->offset, commit)) return false;
   committed_bytes_ += commit;
   remove(growth.block);
-  if (Block* const hole = cut(growth.block, commit)) insert(hole);
+  if (Block* const hole = cut(growth.block, commit, spare)) insert(hole);
   growth.block->state = State::kFree;
   insert(join_neighbours(growth.block));
   return true;
@@ -160,16 +175,17 @@ int64_t BlockPool::decommit_inside(Block* block, int64_t at_least) {
   if (end <= first) return 0;
   const int64_t wanted = at_least < end - first ? round_up(at_least, units_.page) : end - first;
   const int64_t start = end - wanted;
+  auto spare_head = make_block(), spare_tail = make_block();
   pages_.decommit(start, end - start);
   committed_bytes_ -= end - start;
 
   remove(block);
   if (start > block->offset) {
     Block* const head = block;
-    block = cut(head, start - head->offset);
+    block = cut(head, start - head->offset, spare_head);
     insert(head);
   }
-  if (Block* const tail = cut(block, end - start)) insert(tail);
+  if (Block* const tail = cut(block, end - start, spare_tail)) insert(tail);
   block->state = State::kUncommitted;
   insert(join_neighbours(block));
   return end - start;

@@ -19,6 +19,12 @@ class BlockPool {
  public:
   enum class State : uint8_t { kUncommitted, kFree, kUsed };
 
+  struct Block;
+  struct BySize {
+    bool operator()(const Block* a, const Block* b) const;
+  };
+  using BlockSet = std::set<Block*, BySize>;
+
   struct Block {
     int64_t offset = 0;
     int64_t size = 0;
@@ -26,6 +32,7 @@ class BlockPool {
     MemoryPhase phase = MemoryPhase::kOther;  // who allocated it; meaningful while used
     Block* before = nullptr;                  // neighbours by address
     Block* after = nullptr;
+    BlockSet::node_type node;  // its place in a set, while it is in none: going back needs no memory
   };
 
   /// What the pool asks of the memory below it. `commit` returns false to refuse.
@@ -56,6 +63,7 @@ class BlockPool {
   /// granule. False when the range is full or the memory below refused.
   bool grow(int64_t bytes, int64_t spare_bytes);
 
+  /// Needs no memory: it runs in the destructors of tensors, whatever the state of the system.
   void release(Block* block);
 
   /// Gives back at least `bytes` of free committed memory in whole pages, if there is so much.
@@ -68,13 +76,6 @@ class BlockPool {
   void visit_used(const std::function<void(const Block&)>& visit) const;
 
  private:
-  struct BySize {
-    bool operator()(const Block* a, const Block* b) const {
-      return a->size != b->size ? a->size < b->size : a->offset < b->offset;
-    }
-  };
-  using BlockSet = std::set<Block*, BySize>;
-
   /// Where `grow` would take memory: `commit_bytes` from the start of `block` (uncommitted).
   struct Growth {
     Block* block = nullptr;
@@ -85,7 +86,8 @@ class BlockPool {
   BlockSet& set_of(const Block& block);
   void insert(Block* block);
   void remove(Block* block);
-  Block* cut(Block* block, int64_t size);
+  static std::unique_ptr<Block> make_block();
+  static Block* cut(Block* block, int64_t size, std::unique_ptr<Block>& spare);
   Block* join_neighbours(Block* block);
   void absorb_after(Block* block);
   int64_t decommit_inside(Block* block, int64_t at_least);

@@ -1,7 +1,6 @@
 #include "device/cpu_device.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <ATen/cpu/Utils.h>
 #include <sched.h>
 #include <torch/version.h>
@@ -106,8 +105,6 @@ ResolvedBudget resolve_budget(const Budget& budget, int64_t available_bytes,
 }
 
 std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
-  const auto cores = static_cast<int>(options.threads > 0 ? options.threads : usable_cores());
-  at::set_num_threads(cores);
   warm_up_cpu();
   auto meter = std::make_unique<CpuMeter>();
 

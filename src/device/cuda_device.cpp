@@ -74,14 +74,15 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
                           : "set execution.device to cpu, or check the driver with nvidia-smi");
   }
   const auto device_index = static_cast<c10::DeviceIndex>(index);
+  const bool deterministic = options.deterministic.value_or(false);
   // Segments that grow in place fragment least; must be set before the first allocation.
   c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
   c10::cuda::set_device(device_index);
   // cuBLAS repeats bit for bit only with a workspace of fixed size; it reads this when it is first used.
-  if (options.deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  if (deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   // Benchmarking tries algorithms with large workspaces: memory would peak at random.
   at::globalContext().setBenchmarkCuDNN(false);
-  at::globalContext().setDeterministicCuDNN(options.deterministic);
+  at::globalContext().setDeterministicCuDNN(deterministic);
   at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, device_index)));
   auto meter = std::make_unique<CudaMeter>(device_index);
   const int64_t available = (meter->free_bytes() - kReserveBytes) / std::max<int64_t>(1, options.ranks_here);

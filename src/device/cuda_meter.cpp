@@ -45,6 +45,48 @@ std::vector<LiveBlock> largest_blocks(c10::DeviceIndex index) {
   return rows;
 }
 
+// What the allocator last refused, noted by an observer while everything that was in use still is. The
+// allocator keeps observers for ever, so there is one for the process.
+class RefusalNote {
+ public:
+  static RefusalNote& of_process() {
+    static RefusalNote note;
+    return note;
+  }
+
+  void forget() {
+    std::lock_guard lock(mutex_);
+    last_.reset();
+  }
+
+  std::optional<Refusal> last() const {
+    std::lock_guard lock(mutex_);
+    return last_;
+  }
+
+ private:
+  RefusalNote() {
+    allocator::attachOutOfMemoryObserver(
+        [this](int64_t device, size_t requested, size_t, size_t) { note(device, requested); });
+  }
+
+  void note(int64_t device, size_t requested) {
+    const auto index = static_cast<c10::DeviceIndex>(device);
+    const auto stats = allocator::getDeviceStats(index);
+    Refusal refusal;
+    refusal.requested_bytes = static_cast<int64_t>(requested);
+    refusal.allocated_bytes = stats.allocated_bytes[kAll].current;
+    refusal.reserved_bytes = stats.reserved_bytes[kAll].current;
+    refusal.phase = name_of(PhaseScope::current());
+    refusal.largest = largest_blocks(index);
+    std::lock_guard lock(mutex_);
+    last_ = std::move(refusal);
+  }
+
+  mutable std::mutex mutex_;
+  std::optional<Refusal> last_;
+};
+
 }  // namespace
 
 CudaMeter::CudaMeter(c10::DeviceIndex index) : index_(index) {
@@ -56,7 +98,7 @@ CudaMeter::CudaMeter(c10::DeviceIndex index) : index_(index) {
   reserved_before_ = stats.reserved_bytes[kAll].current;
   outside_before_ = used_outside_now();
   retries_before_ = stats.num_alloc_retries;
-  refusals_before_ = stats.num_ooms;
+  RefusalNote::of_process().forget();
 }
 
 CudaMeter::~CudaMeter() {
@@ -108,7 +150,7 @@ void CudaMeter::reset_peak() {
   allocator::resetPeakStats(index_);
   const auto stats = allocator::getDeviceStats(index_);
   retries_before_ = stats.num_alloc_retries;
-  refusals_before_ = stats.num_ooms;
+  RefusalNote::of_process().forget();
   peak_outside_bytes_ = outside_bytes_;
 }
 
@@ -135,15 +177,12 @@ void CudaMeter::empty_cache() {
 }
 
 std::optional<Refusal> CudaMeter::last_refusal() const {
-  const auto stats = allocator::getDeviceStats(index_);
-  if (stats.num_ooms <= refusals_before_) return std::nullopt;
+  std::optional<Refusal> refusal = RefusalNote::of_process().last();
+  if (!refusal) return std::nullopt;
   std::lock_guard lock(mutex_);
-  Refusal refusal;
-  refusal.allocated_bytes = stats.allocated_bytes[kAll].current - allocated_before_;
-  refusal.reserved_bytes = stats.reserved_bytes[kAll].current - reserved_before_;
-  refusal.limit_bytes = limit_bytes_;
-  refusal.phase = name_of(PhaseScope::current());
-  refusal.largest = largest_blocks(index_);
+  refusal->allocated_bytes -= allocated_before_;
+  refusal->reserved_bytes -= reserved_before_;
+  refusal->limit_bytes = limit_bytes_;
   return refusal;
 }
 

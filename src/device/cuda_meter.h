@@ -47,7 +47,6 @@ class CudaMeter final : public MemoryMeter {
   int64_t peak_outside_bytes_ = 0;
   int64_t limit_bytes_ = -1;
   int64_t retries_before_ = 0;
-  int64_t refusals_before_ = 0;
 };
 
 }  // namespace autotrain

@@ -1,6 +1,7 @@
 #include "device/device.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -20,11 +21,11 @@ void ask_for_determinism(bool deterministic) {
 }  // namespace
 
 std::unique_ptr<Device> open_device(const DeviceOptions& options) {
-  ask_for_determinism(options.deterministic);
   const std::string& name = options.device;
-  if (name == "cpu" || (name == "auto" && cuda_device_count() == 0)) {
-    return open_cpu_device(options);
-  }
+  const bool on_cpu = name == "cpu" || (name == "auto" && cuda_device_count() == 0);
+  ask_for_determinism(options.deterministic.value_or(on_cpu));
+  at::set_num_threads(static_cast<int>(options.threads > 0 ? options.threads : usable_cores()));
+  if (on_cpu) return open_cpu_device(options);
   if (name == "auto" || name == "cuda") return open_cuda_device(options, 0);
   int64_t index = 0;
   if (name.starts_with("cuda:") && parse_integer(std::string_view(name).substr(5), index)) {

@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "autotrain/amounts.h"
@@ -13,9 +14,9 @@ namespace autotrain {
 struct DeviceOptions {
   std::string device = "auto";  ///< auto | cpu | cuda | cuda:N
   Budget budget;
-  int64_t threads = 0;        ///< compute threads; 0: the physical cores this process may use
-  bool deterministic = true;  ///< ask LibTorch for deterministic kernels
-  int64_t ranks_here = 1;     ///< processes of this run on this machine
+  int64_t threads = 0;                       ///< on the CPU; 0: the physical cores this process may use
+  std::optional<bool> deterministic = true;  ///< ask for deterministic kernels; unset: on a CPU only
+  int64_t ranks_here = 1;                    ///< processes of this run on this machine
 };
 
 /// Where a run computes: one device, its memory and its budget. While it lives, LibTorch allocates

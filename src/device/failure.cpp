@@ -27,18 +27,20 @@ constexpr std::array<std::string_view, 6> kMemoryTexts = {
     "DefaultCPUAllocator: can't allocate memory",  // LibTorch's own CPU allocator
 };
 
-constexpr std::array<std::string_view, 4> kLibraryTexts = {
+constexpr std::array<std::string_view, 7> kLibraryTexts = {
     "could not create a primitive",  // oneDNN, under memory pressure
     "could not create a memory",
     "could not execute a primitive",
     "could not initialize a memory",
+    "unable to find an engine to execute this computation",  // cuDNN, when no workspace can be had
+    "CUBLAS_STATUS_NOT_INITIALIZED",                         // a handle that found no memory
+    "CUDNN_STATUS_NOT_INITIALIZED",
 };
 
-constexpr std::array<std::string_view, 4> kIndexTexts = {
+constexpr std::array<std::string_view, 3> kIndexTexts = {
     "invalid configuration argument",  // a CUDA launch beyond the grid's limits
     "canUse32BitIndexMath",            // kernels that index with 32 bits
     "numel needs to be smaller than int32_t max",
-    "integer out of range",
 };
 
 }  // namespace

@@ -37,14 +37,14 @@ std::vector<MetricTerms> cross_entropy_metrics(const torch::Tensor& prediction, 
                                                int64_t ignore_index) {
   const torch::Tensor logits = flat_logits(prediction);
   const torch::Tensor targets = target.reshape({-1});
-  const torch::Tensor weight = count(targets != ignore_index);
+  const torch::Tensor counted = targets != ignore_index;  // which may be a class of its own
+  const torch::Tensor weight = count(counted);
   std::vector<MetricTerms> metrics;
-  // An ignored target equals no class, so it never counts as a hit.
-  metrics.push_back({"accuracy", count(logits.argmax(1) == targets), weight});
+  metrics.push_back({"accuracy", count((logits.argmax(1) == targets).logical_and_(counted)), weight});
   constexpr int64_t kTop = 5;
   if (logits.size(1) > kTop) {
     const torch::Tensor best = std::get<1>(logits.topk(kTop, 1));
-    metrics.push_back({"top5", count((best == targets.unsqueeze(1)).any(1)), weight});
+    metrics.push_back({"top5", count((best == targets.unsqueeze(1)).any(1).logical_and_(counted)), weight});
   }
   if (prediction.dim() == 3) {
     metrics.push_back({"perplexity", cross_entropy_sum(logits, targets, 0, ignore_index), weight, true});

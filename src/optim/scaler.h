@@ -19,8 +19,6 @@ class GradScaler {
  public:
   GradScaler(const ScalerRecipe& recipe, bool dynamic, torch::Device device);
 
-  bool dynamic() const { return dynamic_; }
-
   /// Scalar float32.
   const torch::Tensor& scale() const { return scale_; }
 

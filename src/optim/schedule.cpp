@@ -21,9 +21,10 @@ KeySpec final_factor_key() {
 }
 
 int64_t warmup_updates_of(const Span& warmup, std::optional<int64_t> total, int64_t effective) {
+  const auto count = static_cast<int64_t>(std::min(warmup.count, 0x1p53));
   switch (warmup.unit) {
-    case Span::Unit::kUpdates: return static_cast<int64_t>(warmup.count);
-    case Span::Unit::kSamples: return ceil_div(static_cast<int64_t>(warmup.count), effective);
+    case Span::Unit::kUpdates: return count;
+    case Span::Unit::kSamples: return ceil_div(count, effective);
     case Span::Unit::kFraction: break;
   }
   if (warmup.count == 0) return 0;

@@ -10,20 +10,43 @@ namespace autotrain {
 namespace {
 
 // What would help, in the order a user would try it.
-std::string advice(const Workbench& bench, Precision precision, const MemoryStatement& memory) {
-  const bool states_too_large = memory.floor() > memory.budget;
-  std::vector<std::string> ways = {
-      states_too_large ? cat("raise execution.memory.budget well above ", format_bytes(memory.floor()))
-                       : "raise execution.memory.budget"};
-  const bool half_possible = precision == Precision::kFp32 && bench.device.has_native_bf16();
-  if (half_possible && !states_too_large)
-    ways.push_back("set execution.precision: bf16 (activations take about half)");
+std::string advice(const Workbench& bench, const MemoryStatement& memory, const std::string& half) {
+  std::vector<std::string> ways;
+  if (!half.empty()) ways.push_back(half);
+  ways.push_back(memory.floor() > memory.budget
+                     ? cat("raise execution.memory.budget well above ", format_bytes(memory.floor()))
+                     : "raise execution.memory.budget");
   if (bench.loader.prefetch > 0) ways.push_back("set execution.loader.prefetch: 0");
   ways.push_back("use a smaller model or smaller samples");
   return join(ways, "; ");
 }
 
 }  // namespace
+
+// Whether the size fits in half precision, by a trial; "" when it does not, or is half already.
+std::string Planner::half_that_fits(int64_t size) {
+  const bool worth_trying = request_.precision == Precision::kFp32 && bench_.device.has_native_bf16();
+  if (!worth_trying) return "";
+  StepOptions options = bench_.step.options();
+  options.precision = Precision::kBf16;
+  UpdateStep step(bench_.task, bench_.optimizer, bench_.scaler, options);
+  Workbench bench{.device = bench_.device,
+                  .task = bench_.task,
+                  .optimizer = bench_.optimizer,
+                  .scaler = bench_.scaler,
+                  .step = step,
+                  .train = bench_.train,
+                  .validation = bench_.validation,
+                  .stream = bench_.stream,
+                  .loader = bench_.loader};
+  const ProbeRecord record =
+      Probe(bench, request_.recipe.execution.memory.target_high).run(shape_for(size), [](const ProbeRecord&) {
+        return true;
+      });
+  if (!record.fits()) return "";
+  return cat("set execution.precision: bf16, where ", size, size == 1 ? " sample fits" : " samples fit",
+             " (measured, ", format_percent(record.fill), " of the budget)");
+}
 
 void Planner::fail_smallest(const SearchLimits& limits) {
   const auto smallest = std::min_element(
@@ -39,10 +62,12 @@ void Planner::fail_smallest(const SearchLimits& limits) {
             smallest->micro_batch));
   }
   const MemoryStatement memory = statement();
+  const std::optional<Refusal> refusal = refusal_;
   throw Error(ExitCode::kDoesNotFit, "plan",
               cat("not even ", size, " in one micro-batch fit", smallest->micro_batch == 1 ? "s" : "", " (",
-                  to_string(smallest->outcome), ")", describe(memory, refusal_)),
-              advice(bench_, request_.precision, memory));
+                  to_string(smallest->outcome), library_error_.empty() ? "" : ": " + library_error_, ")",
+                  describe(memory, refusal)),
+              advice(bench_, memory, half_that_fits(smallest->micro_batch)));
 }
 
 void Planner::fail_typed(int64_t size) {
@@ -58,7 +83,7 @@ void Planner::fail_typed(int64_t size) {
     }
   }
   const MemoryStatement memory = statement();
-  if (hint.empty()) hint = advice(bench_, request_.precision, memory);
+  if (hint.empty()) hint = advice(bench_, memory, half_that_fits(size));
   throw Error(ExitCode::kDoesNotFit, "execution.micro_batch",
               cat(size, " does not fit", describe(memory, refusal)), hint);
 }

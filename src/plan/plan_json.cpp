@@ -43,6 +43,7 @@ void visit_probe(Probe& p, const Visit& visit) {
   visit("micro_batch", p.micro_batch);
   visit("peak_bytes", p.peak_bytes);
   visit("allocated_bytes", p.allocated_bytes);
+  visit("steady_bytes", p.steady_bytes);
   visit("fill", p.fill);
   visit("seconds", p.seconds);
   visit("samples_per_second", p.samples_per_second);

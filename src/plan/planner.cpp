@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
+#include "plan/plan_key.h"
 
 namespace autotrain {
 namespace {
@@ -23,6 +24,11 @@ void replace_or_add(std::vector<ProbeRecord>& history, const ProbeRecord& record
     }
   }
   history.push_back(record);
+}
+
+// Batch normalisation has no statistics of a single sample.
+int64_t smallest_piece(const PlanRequest& request) {
+  return request.has_batch_norm ? 2 : 1;
 }
 
 std::string probe_line(size_t number, const ProbeRecord& probe) {
@@ -54,10 +60,8 @@ Planner::Planner(const PlanRequest& request, const Workbench& bench, ProbeListen
       probe_(bench, request.recipe.execution.memory.target_high),
       strategy_(find_strategy(request.recipe.execution.search.strategy)) {}
 
-// Samples of an update on one rank; 0 while `effective: auto` leaves it open.
-int64_t Planner::share() const {
-  const auto& effective = request_.recipe.batch.effective;
-  return effective ? ceil_div(*effective, request_.world_size) : 0;
+int64_t PlanRequest::share() const {
+  return recipe.batch.effective ? ceil_div(*recipe.batch.effective, world_size) : 0;
 }
 
 SearchLimits Planner::limits() const {
@@ -67,7 +71,7 @@ SearchLimits Planner::limits() const {
   SearchLimits limits{.budget_bytes = bench_.device.budget_bytes(),
                       .target_low = r.execution.memory.target_low,
                       .target_high = r.execution.memory.target_high,
-                      .minimum = request_.has_batch_norm ? 2 : 1,
+                      .minimum = smallest_piece(request_),
                       .cap = in_data,
                       .cap_reason = SearchReason::kDataset,
                       .multiple_of = s.multiple_of,
@@ -79,8 +83,8 @@ SearchLimits Planner::limits() const {
     if (size < limits.cap) limits.cap = size, limits.cap_reason = reason;
   };
   if (r.batch.effective) {
-    cap_at(share(), SearchReason::kEffectiveBatch);
-    if (share() == in_data) limits.cap_reason = SearchReason::kEffectiveBatch;
+    cap_at(request_.share(), SearchReason::kEffectiveBatch);
+    if (request_.share() == in_data) limits.cap_reason = SearchReason::kEffectiveBatch;
   } else {
     const int64_t most = r.batch.max_effective.value_or(
         std::min(8 * r.optimizer.reference_batch, std::max<int64_t>(1, bench_.train.size() / 20)));
@@ -92,9 +96,9 @@ SearchLimits Planner::limits() const {
 }
 
 TrialShape Planner::shape_for(int64_t micro_batch) const {
-  int64_t window_samples = std::max(share(), micro_batch);
-  // Batch normalisation refuses a single sample. Such a remainder is never executed, so never tried.
-  if (request_.has_batch_norm && remainder_of(window_samples, micro_batch) == 1) window_samples -= 1;
+  int64_t window_samples = std::max(request_.share(), micro_batch);
+  // A remainder too small for batch normalisation is never executed, so never tried.
+  if (remainder_of(window_samples, micro_batch) < smallest_piece(request_)) window_samples -= 1;
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
           .evaluation_micro_batch = bench_.validation != nullptr
@@ -116,6 +120,7 @@ void Planner::keep(const ProbeRecord& record) {
 ProbeRecord Planner::run_probe(int64_t size, const Probe::Extend& extend) {
   ProbeRecord record = probe_.run(shape_for(size), extend);
   if (probe_.last_refusal()) refusal_ = probe_.last_refusal();
+  if (!record.fits()) library_error_ = probe_.library_error();
   return record;
 }
 
@@ -131,10 +136,8 @@ Planner::Capacity Planner::search(const SearchLimits& limits) {
   for (;;) {
     const SearchStep step = strategy_.next(history_, limits);
     if (step.done) {
-      for (const ProbeRecord& record : history_) {
-        if (record.micro_batch == step.size) return {step.size, record, step.reason};
-      }
-      return {0, {}, step.reason};
+      const ProbeRecord* const record = find_size(history_, step.size);
+      return record ? Capacity{step.size, *record, step.reason} : Capacity{0, {}, step.reason};
     }
     keep(run_probe(step.size, [&](const ProbeRecord& so_far) {
       if (strategy_.timed) return true;  // later updates are the ones worth timing
@@ -159,6 +162,13 @@ Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
 }
 
 Planner::Capacity Planner::take_typed(int64_t size) {
+  const int64_t share = std::max(request_.share(), size);
+  if (remainder_of(share, size) < smallest_piece(request_)) {
+    throw Error(ExitCode::kBadRecipe, "execution.micro_batch",
+                cat(size, " leaves a remainder of one sample in a batch of ", share,
+                    ", which batch normalisation cannot learn from"),
+                cat("type another size, or leave it out: the search avoids such remainders"));
+  }
   const ProbeRecord record = confirm(size);
   if (!record.confirmed) fail_typed(size);
   if (!record.fits()) {
@@ -174,20 +184,21 @@ Planner::Capacity Planner::take_typed(int64_t size) {
 std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const bool typed = request_.recipe.execution.micro_batch.has_value();
   const bool measured_here = !all_.empty();
-  micro_batch = capacity.size;
-  if (!typed && share() > 0) {
-    micro_batch = executed_micro_batch({.share = share(),
-                                        .capacity = capacity.size,
-                                        .cut = request_.recipe.execution.cut,
-                                        .minimum = request_.has_batch_norm ? 2 : 1});
-  }
+  const auto cut = [&](Cut how) {
+    if (typed || request_.share() == 0) return capacity.size;
+    return executed_micro_batch({.share = request_.share(),
+                                 .capacity = capacity.size,
+                                 .cut = how,
+                                 .minimum = smallest_piece(request_)});
+  };
+  micro_batch = cut(request_.recipe.execution.cut);
   if (measured_here && micro_batch == capacity.size) return capacity.record;
   const ProbeRecord record = confirm(micro_batch);
   if (record.fits()) return record;
   if (!measured_here) return std::nullopt;
   // Memory is not monotone in the size. The capacity was run with its own remainder, and fits.
-  micro_batch = capacity.size;
-  return capacity.record;
+  micro_batch = cut(Cut::kFull);
+  return micro_batch == capacity.size ? capacity.record : confirm(micro_batch);
 }
 
 LearningRatePlan Planner::learning_rate(int64_t effective) const {
@@ -200,28 +211,10 @@ LearningRatePlan Planner::learning_rate(int64_t effective) const {
           .scaled = o.lr * rule.factor(ratio)};
 }
 
-// Everything that decides what fits, as text.
-std::string Planner::cache_key(const SearchLimits& limits) const {
-  const Recipe& r = request_.recipe;
-  std::string key =
-      cat("format 1\n", bench_.device.name(), "\n", bench_.device.software(), "\nprecision ",
-          to_string(request_.precision), " world ", request_.world_size, " threads ", at::get_num_threads(),
-          "\nbudget ", limits.budget_bytes, " floor ", limits.floor_bytes, " band ", limits.target_low, " ",
-          limits.target_high, " min ", limits.minimum, " cap ", limits.cap, " multiple ", limits.multiple_of,
-          " share ", share(), " cut ", to_string(r.execution.cut), "\nstrategy ", r.execution.search.strategy,
-          " optimizer ", r.optimizer.algorithm.name, " loss ", r.loss.name, " model ", r.model.name,
-          " prefetch ", bench_.loader.prefetch, " evaluation ", r.evaluation.micro_batch.value_or(0), " of ",
-          bench_.validation ? bench_.validation->size() : 0, "\nsample");
-  for (const int64_t size : bench_.train.info().input_shape) key += cat(" ", size);
-  for (const NamedTensor& parameter : bench_.optimizer.parameters()) {
-    key += cat("\n", parameter.name, " ", parameter.tensor.sizes());
-  }
-  return key;
-}
-
-std::optional<Planner::Capacity> Planner::take_kept(const PlanCache& cache, const std::string& key) const {
-  const std::optional<SearchResult> kept = cache.find(key);
-  if (!kept) return std::nullopt;
+std::optional<Planner::Capacity> Planner::take_kept(const PlanCache& cache,
+                                                    const SearchLimits& limits) const {
+  const std::optional<SearchResult> kept = cache.find(key_);
+  if (!kept || kept->micro_batch < limits.minimum || kept->micro_batch > limits.cap) return std::nullopt;
   Capacity capacity{.size = kept->micro_batch, .record = {}, .reason = kept->reason};
   capacity.record.micro_batch = kept->micro_batch;
   capacity.record.fill = kept->fill;
@@ -249,10 +242,10 @@ Planner::Capacity Planner::find_capacity(BatchPlan& plan) {
     return typed;
   }
   const SearchLimits limits = this->limits();
-  key_ = cache_key(limits);
+  key_ = plan_key(request_, bench_, limits);
   const auto cache = r.execution.search.plan_cache ? PlanCache::of_user() : std::nullopt;
   if (cache && !request_.fresh) {
-    const auto kept = take_kept(*cache, key_);
+    const auto kept = take_kept(*cache, limits);
     plan.search.from_cache = kept && take(*kept);
     if (plan.search.from_cache) {
       log::info("plan", cat("capacity ", kept->size,
@@ -280,14 +273,14 @@ void Planner::describe_machine(BatchPlan& plan) const {
 // keeps belongs to the memory that the search measures.
 bool Planner::may_accumulate() const {
   const auto& typed = request_.recipe.execution.micro_batch;
-  return share() > 1 && !(typed && *typed >= share());
+  return request_.share() > 1 && !(typed && *typed >= request_.share());
 }
 
 void Planner::check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const {
   if (plan.window == 1) return;
   if (!bench_.task.splittable()) {
     throw Error(ExitCode::kDoesNotFit, "batch.effective",
-                cat("the task mixes samples (splittable: false), so its ", share(),
+                cat("the task mixes samples (splittable: false), so its ", request_.share(),
                     " samples must fit in one micro-batch, and only ", plan.search.micro_batch, " do"),
                 "lower batch.effective, or raise execution.memory.budget");
   }
@@ -297,14 +290,17 @@ void Planner::check_window(BatchPlan& plan, const std::optional<SplitVerdict>& v
   sound ? log::info("plan", plan.split_check) : log::warn("plan", plan.split_check);
 }
 
+void Planner::check_effective(int64_t effective) const {
+  if (effective <= bench_.train.size()) return;
+  const bool typed = request_.recipe.batch.effective.has_value();
+  throw Error(ExitCode::kBadRecipe, typed ? "batch.effective" : "execution.micro_batch",
+              cat(effective, " is more than the ", bench_.train.size(), " samples of the data set"),
+              "lower it; an update never sees a sample twice");
+}
+
 BatchPlan Planner::plan() {
   const Recipe& r = request_.recipe;
-  if (r.batch.effective && *r.batch.effective > bench_.train.size()) {
-    throw Error(
-        ExitCode::kBadRecipe, "batch.effective",
-        cat(*r.batch.effective, " is more than the ", bench_.train.size(), " samples of the data set"),
-        "lower it; an update never sees a sample twice");
-  }
+  check_effective(r.batch.effective.value_or(r.execution.micro_batch.value_or(1) * request_.world_size));
   const Stopwatch watch;
   BatchPlan plan;
   describe_machine(plan);
@@ -312,7 +308,7 @@ BatchPlan Planner::plan() {
   const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
   const Capacity capacity = find_capacity(plan);
   plan.cut = r.execution.cut;
-  plan.window = WindowCut{std::max(share(), plan.micro_batch), plan.micro_batch}.pieces();
+  plan.window = WindowCut{std::max(request_.share(), plan.micro_batch), plan.micro_batch}.pieces();
   plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.world_size);
   plan.evaluation_micro_batch = r.evaluation.micro_batch.value_or(plan.micro_batch);
   plan.lr = learning_rate(plan.effective_batch);

@@ -19,6 +19,9 @@ struct PlanRequest {
   int64_t world_size = 1;
   bool has_batch_norm = false;
   bool fresh = false;  ///< ignore plans that were kept
+
+  /// Samples of an update on one rank; 0 while `effective: auto` leaves it open.
+  int64_t share() const;
 };
 
 /// Sees every trial as it happens.
@@ -42,15 +45,13 @@ class Planner {
     SearchReason reason = SearchReason::kFixed;
   };
 
-  int64_t share() const;
   SearchLimits limits() const;
   TrialShape shape_for(int64_t micro_batch) const;
 
   Capacity search(const SearchLimits& limits);
   Capacity search_confirmed(const SearchLimits& limits);
   Capacity take_typed(int64_t size);
-  std::optional<Capacity> take_kept(const PlanCache& cache, const std::string& key) const;
-  std::string cache_key(const SearchLimits& limits) const;
+  std::optional<Capacity> take_kept(const PlanCache& cache, const SearchLimits& limits) const;
   Capacity find_capacity(BatchPlan& plan);
   ProbeRecord confirm(int64_t size);
   ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
@@ -59,10 +60,12 @@ class Planner {
   std::optional<ProbeRecord> execute(const Capacity& capacity, int64_t& micro_batch);
   void describe_machine(BatchPlan& plan) const;
   bool may_accumulate() const;
+  void check_effective(int64_t effective) const;
   void check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const;
   void keep_plan(const BatchPlan& plan) const;
   LearningRatePlan learning_rate(int64_t effective) const;
   MemoryStatement statement() const;
+  std::string half_that_fits(int64_t size);
   [[noreturn]] void fail_smallest(const SearchLimits& limits);
   [[noreturn]] void fail_typed(int64_t size);
 
@@ -74,7 +77,8 @@ class Planner {
   std::vector<ProbeRecord> history_;  ///< one record a size: the latest
   std::vector<ProbeRecord> all_;      ///< every trial, in order
   std::optional<Refusal> refusal_;
-  std::string key_;  ///< under which the plan is kept
+  std::string library_error_;  ///< of the last size that did not fit, if a library said it in words
+  std::string key_;            ///< under which the plan is kept
 };
 
 /// Whether the module holds batch normalisation, whose statistics depend on the micro-batch.

@@ -4,6 +4,7 @@
 
 #include "autotrain/error.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "device/failure.h"
 #include "plan/scopes.h"
 #include "step/generators.h"
@@ -31,6 +32,12 @@ ProbeOutcome outcome_of(Failure failure) {
   throw std::logic_error("an error that is not about memory is no outcome of a trial");
 }
 
+void stop_if_interrupted() {
+  if (pending_interrupt() != Interrupt::kStop) return;
+  throw Error(ExitCode::kInterrupted, "plan", "a signal stopped the search; nothing was trained yet",
+              "run the same command again");
+}
+
 }  // namespace
 
 std::vector<int64_t> trial_pieces(const TrialShape& shape) {
@@ -50,6 +57,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   memory.empty_cache();
   memory.sample_outside_bytes();
   memory.reset_peak();
+  library_error_.clear();
   ProbeRecord record;
   record.micro_batch = shape.micro_batch;
   try {
@@ -66,6 +74,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
     record.micro_batch = shape.micro_batch;
     record.samples = samples;
     record.outcome = outcome_of(failure);
+    if (failure != Failure::kOutOfMemory) library_error_ = first_line(error);
   }
   refusal_ = memory.last_refusal();
   record.seconds = watch.seconds();
@@ -79,7 +88,11 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
   update(loader, pieces, 0, record);
   take_peak(record);
   if (record.outcome == ProbeOutcome::kRetried || !extend(record)) return;
-  for (int64_t window = 1; window <= 2; ++window) update(loader, pieces, window, record);
+  update(loader, pieces, 1, record);
+  take_peak(record);
+  bench_.device.memory().reset_peak();
+  update(loader, pieces, 2, record);
+  record.steady_bytes = bench_.device.memory().peak().total_bytes();
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
@@ -89,6 +102,7 @@ void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t w
   const Stopwatch watch;
   int64_t offset = 0;
   for (const int64_t samples : pieces) {
+    stop_if_interrupted();
     const std::optional<Batch> batch = loader.next();
     check_invariant(batch && batch->samples == samples, "a trial gets the pieces it asked for");
     loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
@@ -122,8 +136,8 @@ void Probe::evaluate(const TrialShape& shape) {
 void Probe::take_peak(ProbeRecord& record) const {
   const MemoryPeak peak = bench_.device.memory().peak();
   const int64_t budget = bench_.device.budget_bytes();
-  record.peak_bytes = peak.total_bytes();
-  record.allocated_bytes = peak.allocated_bytes;
+  record.peak_bytes = std::max(record.peak_bytes, peak.total_bytes());
+  record.allocated_bytes = std::max(record.allocated_bytes, peak.allocated_bytes);
   record.fill = static_cast<double>(record.peak_bytes) / static_cast<double>(budget);
   if (record.fill > target_high_) record.outcome = ProbeOutcome::kAboveBand;
   if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;

@@ -38,15 +38,19 @@ class Probe {
   /// What the last refused trial was refused, if the allocator could tell.
   const std::optional<Refusal>& last_refusal() const { return refusal_; }
 
+  /// What a library said when the last trial ended with kLibrary or kIndexLimit, else "".
+  const std::string& library_error() const { return library_error_; }
+
  private:
   void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
   void update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);
-  void take_peak(ProbeRecord& record) const;
+  void take_peak(ProbeRecord& record) const;  ///< the highest so far
 
   Workbench bench_;
   double target_high_;
   std::optional<Refusal> refusal_;
+  std::string library_error_;
 };
 
 }  // namespace autotrain

@@ -1,14 +1,26 @@
 #pragma once
 
+#include <exception>
 #include <vector>
 
+#include "autotrain/log.h"
 #include "optim/scaler.h"
 #include "step/changing_buffers.h"
 #include "step/update_step.h"
 
 namespace autotrain {
 
-// What a trial borrows from the run, each put back when its scope ends, on every way out.
+// What a trial borrows from the run, each put back when its scope ends, on every way out. Putting back
+// needs no memory; it fails only with the device itself, and the error under way then says why.
+
+template <class Action>
+void put_back(Action action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    log::error("plan", error.what());
+  }
+}
 
 /// The scaler's scalars.
 class ScalerScope {
@@ -27,7 +39,9 @@ class ScalerScope {
 class WindowScope {
  public:
   explicit WindowScope(UpdateStep& step) : step_(step) { step_.abandon(); }
-  ~WindowScope() { step_.abandon(); }
+  ~WindowScope() {
+    put_back([&] { step_.abandon(); });
+  }
   WindowScope(const WindowScope&) = delete;
   WindowScope& operator=(const WindowScope&) = delete;
 
@@ -39,7 +53,9 @@ class WindowScope {
 class BufferScope {
  public:
   explicit BufferScope(const torch::nn::Module& module) : buffers_(module) { buffers_.save(); }
-  ~BufferScope() { buffers_.restore(); }
+  ~BufferScope() {
+    put_back([&] { buffers_.restore(); });
+  }
   BufferScope(const BufferScope&) = delete;
   BufferScope& operator=(const BufferScope&) = delete;
 

@@ -123,8 +123,9 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
     const auto floor = static_cast<double>(limits.floor_bytes);
     size = predict(point_of(failure), {0, floor, floor}, aim_bytes(limits)).value_or(size);
   }
+  // With everything spent, the smallest size is still tried: "does not fit" must have been seen.
+  if (spent(history, limits)) return {false, limits.minimum, {}};
   const int64_t next = size_between(size, limits.minimum - 1, failure.micro_batch, limits);
-  if (spent(history, limits)) return {true, 0, SearchReason::kSearchLimit};
   return {false, std::max(next, limits.minimum), {}};
 }
 
@@ -192,11 +193,14 @@ double best_rate(const std::vector<ProbeRecord>& history) {
   return best;
 }
 
-const ProbeRecord* find_size(const std::vector<ProbeRecord>& history, int64_t size) {
+// The largest size below `size` that fitted.
+const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size) {
+  const ProbeRecord* below = nullptr;
   for (const ProbeRecord& probe : history) {
-    if (probe.micro_batch == size) return &probe;
+    const bool candidate = probe.fits() && probe.micro_batch < size;
+    if (candidate && (below == nullptr || probe.micro_batch > below->micro_batch)) below = &probe;
   }
-  return nullptr;
+  return below;
 }
 
 const ProbeRecord* smallest_good(const std::vector<ProbeRecord>& history) {
@@ -225,6 +229,13 @@ SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const Sear
   return bracket.next_failure == nullptr ? grow(history, fit, limits) : narrow(history, bracket, limits);
 }
 
+const ProbeRecord* find_size(const std::vector<ProbeRecord>& history, int64_t size) {
+  for (const ProbeRecord& probe : history) {
+    if (probe.micro_batch == size) return &probe;
+  }
+  return nullptr;
+}
+
 // Doubles from the first size while samples per second still rise, then halves below the first size
 // while they hardly fall.
 SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
@@ -234,15 +245,17 @@ SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, con
   if (spent(history, limits)) return {true, smallest_good(history)->micro_batch, SearchReason::kSearchLimit};
 
   const ProbeRecord& largest = *bracket.largest_fit;
-  const int64_t doubled = std::min(2 * largest.micro_batch, limits.cap);
-  const ProbeRecord* const half = find_size(history, largest.micro_batch / 2);
+  const auto size = static_cast<double>(largest.micro_batch);
+  const int64_t doubled = size_between(2 * size, largest.micro_batch, limits.cap + 1, limits);
+  const ProbeRecord* const before = fit_below(history, largest.micro_batch);
   const bool rising =
-      half == nullptr || largest.samples_per_second * kThroughputShare > half->samples_per_second;
-  if (rising && bracket.next_failure == nullptr && doubled > largest.micro_batch) return {false, doubled, {}};
+      before == nullptr || largest.samples_per_second * kThroughputShare > before->samples_per_second;
+  if (rising && bracket.next_failure == nullptr && doubled > 0) return {false, doubled, {}};
 
   const ProbeRecord& good = *smallest_good(history);
-  const int64_t halved = std::max(good.micro_batch / 2, limits.minimum);
-  if (halved < good.micro_batch && find_size(history, halved) == nullptr) return {false, halved, {}};
+  const int64_t halved =
+      size_between(static_cast<double>(good.micro_batch) / 2, limits.minimum - 1, good.micro_batch, limits);
+  if (halved > 0 && fit_below(history, good.micro_batch) == nullptr) return {false, halved, {}};
   return {true, good.micro_batch, SearchReason::kKnee};
 }
 

@@ -27,8 +27,7 @@ std::map<std::string, std::string> flatten(Recipe recipe, const Catalog& catalog
     const ChoiceSpec* const row = find_row(*section.rows, choice.name);
     if (row == nullptr) continue;
     for (const KeySpec& key : row->keys) {
-      const auto given = choice.parameters.find(key.name);
-      values[prefix + key.name] = yaml_text(given == choice.parameters.end() ? key.fallback : given->second);
+      values[prefix + key.name] = yaml_text(parameter_or_default(choice, key));
     }
   }
   return values;

@@ -188,11 +188,18 @@ std::string yaml_text(const Value& value) {
   return std::visit(YamlPrinter{}, value);
 }
 
+const Value& parameter_or_default(const Choice& choice, const KeySpec& key) {
+  const auto given = choice.parameters.find(key.name);
+  return given == choice.parameters.end() ? key.fallback : given->second;
+}
+
+std::string last_part(const std::string& path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
 const Value& Parameters::value(const std::string& key) const {
-  const auto given = choice_.parameters.find(key);
-  if (given != choice_.parameters.end()) return given->second;
   for (const KeySpec& declared : row_.keys) {
-    if (declared.name == key) return declared.fallback;
+    if (declared.name == key) return parameter_or_default(choice_, declared);
   }
   throw std::logic_error("the row " + row_.name + " does not declare the key " + key);
 }
@@ -218,10 +225,6 @@ std::string Parameters::text(const std::string& key) const {
 
 std::vector<int64_t> Parameters::integers(const std::string& key) const {
   return value_as<std::vector<int64_t>>(value(key), key);
-}
-
-std::vector<double> Parameters::reals(const std::string& key) const {
-  return value_as<std::vector<double>>(value(key), key);
 }
 
 std::vector<std::string> Parameters::texts(const std::string& key) const {

@@ -81,6 +81,12 @@ struct Catalog {
   std::vector<ChoiceSpec> strategies;
 };
 
+/// What `choice` gives for a key that its row declares, else the key's default.
+const Value& parameter_or_default(const Choice& choice, const KeySpec& key);
+
+/// "lr" of "optimizer.lr".
+std::string last_part(const std::string& path);
+
 /// Reads the parameters of a choice with the row's defaults. Asking for a key that the row does not
 /// declare, or as another type, is a bug of the row and throws std::logic_error.
 class Parameters {
@@ -92,7 +98,6 @@ class Parameters {
   bool flag(const std::string& key) const;
   std::string text(const std::string& key) const;
   std::vector<int64_t> integers(const std::string& key) const;
-  std::vector<double> reals(const std::string& key) const;
   std::vector<std::string> texts(const std::string& key) const;
 
   /// Nothing when the key is null or holds a word such as "auto".

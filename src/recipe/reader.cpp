@@ -81,10 +81,6 @@ bool is_word(const YamlNode& node, const KeySpec& key) {
          std::find(key.words.begin(), key.words.end(), node.scalar) != key.words.end();
 }
 
-std::string last_part(const std::string& path) {
-  return path.substr(path.rfind('.') + 1);
-}
-
 std::string child_path(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }

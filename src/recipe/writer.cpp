@@ -13,17 +13,8 @@ size_t depth_of(const std::string& path) {
   return path.empty() ? 0 : static_cast<size_t>(std::count(path.begin(), path.end(), '.')) + 1;
 }
 
-std::string last_part(const std::string& path) {
-  return path.substr(path.rfind('.') + 1);
-}
-
 std::string indent(size_t depth) {
   return std::string(2 * depth, ' ');
-}
-
-Value parameter_or_default(const Choice& choice, const KeySpec& key) {
-  const auto given = choice.parameters.find(key.name);
-  return given == choice.parameters.end() ? key.fallback : given->second;
 }
 
 void write_section(std::string& out, const Section& section) {

@@ -20,16 +20,15 @@ Json figures_to_json(const std::map<std::string, double>& figures) {
   return json;
 }
 
-void cut_beyond(const fs::path& path, int64_t updates) {
-  std::string kept;
-  for (const Json& row : read_metrics(path)) {
-    if (row.value("update", int64_t{0}) <= updates) kept += row.dump() + "\n";
-  }
+// The file's first `keep_bytes`, without a torn last line.
+void cut_to(const fs::path& path, int64_t keep_bytes) {
+  std::string kept = read_file(path).substr(0, static_cast<size_t>(keep_bytes));
+  kept.erase(kept.rfind('\n') + 1);
   write_file_atomically(path, kept);
 }
 
-fs::path prepared(const fs::path& path, std::optional<int64_t> keep_updates) {
-  if (keep_updates && fs::exists(path)) cut_beyond(path, *keep_updates);
+fs::path prepared(const fs::path& path, std::optional<int64_t> keep_bytes) {
+  if (keep_bytes && fs::exists(path)) cut_to(path, *keep_bytes);
   return path;
 }
 
@@ -39,8 +38,9 @@ Json finite_or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-MetricsFile::MetricsFile(const fs::path& path, std::optional<int64_t> keep_updates)
-    : file_(prepared(path, keep_updates), OutputFile::Mode::kAppend) {}
+MetricsFile::MetricsFile(const fs::path& path, std::optional<int64_t> keep_bytes)
+    : file_(prepared(path, keep_bytes), OutputFile::Mode::kAppend),
+      bytes_(static_cast<int64_t>(fs::file_size(path))) {}
 
 MetricsFile::~MetricsFile() {
   try {
@@ -51,7 +51,9 @@ MetricsFile::~MetricsFile() {
 }
 
 void MetricsFile::append(const Json& row) {
-  buffer_ += row.dump() + "\n";
+  const std::string line = row.dump() + "\n";
+  buffer_ += line;
+  bytes_ += static_cast<int64_t>(line.size());
   if (since_flush_.seconds() >= kFlushSeconds) flush();
 }
 

@@ -13,11 +13,14 @@ namespace autotrain {
 /// metrics.jsonl: one JSON object a line, appended; the truth that everything else derives from.
 class MetricsFile {
  public:
-  /// Opens for appending. With `keep_updates`, first cuts every row beyond that update (and a torn
-  /// last line), so that a resumed run continues where its checkpoint stands.
+  /// Opens for appending. With `keep_bytes`, first cuts what stands beyond them (and a torn last line),
+  /// so that a resumed run continues where its checkpoint stands.
   /// @throws Error(kInputOutput).
-  MetricsFile(const std::filesystem::path& path, std::optional<int64_t> keep_updates);
+  MetricsFile(const std::filesystem::path& path, std::optional<int64_t> keep_bytes);
   ~MetricsFile();
+
+  /// Length of the file with all that was written so far.
+  int64_t bytes() const { return bytes_; }
 
   void write(const UpdateRecord& record);
   void write(const EvaluationRecord& record);
@@ -30,6 +33,7 @@ class MetricsFile {
   void append(const nlohmann::ordered_json& row);
 
   OutputFile file_;
+  int64_t bytes_;
   std::string buffer_;
   Stopwatch since_flush_;
 };

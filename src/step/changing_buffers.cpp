@@ -3,11 +3,6 @@
 #include <ATen/ops/_foreach_copy.h>
 
 namespace autotrain {
-namespace {
-
-constexpr size_t kSmallBytes = 64 << 10;
-
-}  // namespace
 
 void ChangingBuffers::save() {
   const torch::NoGradGuard no_gradients;
@@ -26,18 +21,14 @@ void ChangingBuffers::restore() {
   if (!live_.empty()) at::_foreach_copy_(live_, copies_);
 }
 
-void ChangingBuffers::forget_constants() {
-  if (constants_forgotten_ || !saved_) return;
-  constants_forgotten_ = true;
-  std::vector<torch::Tensor> live, copies;
-  for (size_t i = 0; i < live_.size(); ++i) {
-    // By value: batch normalisation writes its statistics without moving their version counter.
-    if (live_[i].nbytes() > kSmallBytes && live_[i].equal(copies_[i])) continue;
-    live.push_back(live_[i]);
-    copies.push_back(copies_[i]);
+void ChangingBuffers::restore_unless(const torch::Tensor& keep) {
+  if (live_.empty()) return;
+  if (keep.is_cpu()) {
+    if (!keep.item<bool>()) restore();
+    return;
   }
-  live_ = std::move(live);
-  copies_ = std::move(copies);
+  const torch::NoGradGuard no_gradients;
+  for (size_t i = 0; i < live_.size(); ++i) live_[i].copy_(at::where(keep, live_[i], copies_[i]));
 }
 
 }  // namespace autotrain

@@ -4,12 +4,11 @@
 
 #include <vector>
 
-#include "base/named_tensor.h"
-
 namespace autotrain {
 
-/// A copy of the buffers that a module's forward may change, such as running statistics, to put back
-/// when what the forward was for did not happen.
+/// A copy of a module's buffers, which its forward may change (running statistics, queues), to put back
+/// when what the forward was for did not happen. All of them: which ones change cannot be told, since
+/// batch normalisation writes its statistics without moving their version counter.
 class ChangingBuffers {
  public:
   /// `module` must outlive this object.
@@ -21,16 +20,15 @@ class ChangingBuffers {
   /// Puts the buffers back to the last `save`. Without one, nothing.
   void restore();
 
-  /// After a forward in training mode: stops copying large buffers that it left as they were (masks,
-  /// tables). Small ones are always copied.
-  void forget_constants();
+  /// The same where `keep` is false, without waiting for the device.
+  /// @param keep scalar bool on the buffers' device.
+  void restore_unless(const torch::Tensor& keep);
 
  private:
   const torch::nn::Module& module_;
   std::vector<torch::Tensor> live_;
   std::vector<torch::Tensor> copies_;
   bool saved_ = false;
-  bool constants_forgotten_ = false;
 };
 
 }  // namespace autotrain

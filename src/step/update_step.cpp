@@ -56,7 +56,13 @@ UpdateOutcome PendingUpdate::read() {
 }
 
 UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options)
-    : task_(task), optimizer_(optimizer), scaler_(scaler), options_(options), buffers_(task.module()) {
+    : task_(task),
+      optimizer_(optimizer),
+      scaler_(scaler),
+      options_(options),
+      buffers_(task.module()),
+      loss_sum_(torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device))),
+      weight_sum_(torch::zeros_like(loss_sum_)) {
   close_window();
 }
 
@@ -85,7 +91,7 @@ torch::Tensor UpdateStep::scaled_norm() const {
   for (const NamedTensor& parameter : optimizer_.parameters()) {
     if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
   }
-  if (gradients.empty()) return torch::zeros({}, loss_sum_.options());
+  if (gradients.empty()) return torch::zeros_like(loss_sum_);
   return at::stack(at::_foreach_norm(gradients)).to(torch::kFloat64).norm();
 }
 
@@ -114,7 +120,7 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   scaler_.update(found_inf);
   PendingUpdate pending(
       at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
-  buffers_.forget_constants();
+  buffers_.restore_unless(sound);
   close_window();
   return pending;
 }
@@ -127,9 +133,9 @@ void UpdateStep::abandon() {
 void UpdateStep::close_window() {
   window_open_ = false;
   for (const NamedTensor& parameter : optimizer_.parameters()) parameter.tensor.mutable_grad().reset();
-  const auto options = torch::TensorOptions().dtype(torch::kFloat64).device(options_.device);
-  loss_sum_ = torch::zeros({}, options);
-  weight_sum_ = torch::zeros({}, options);
+  // In place: this also runs while memory is short, and must not need any.
+  loss_sum_.zero_();
+  weight_sum_.zero_();
 }
 
 std::string UpdateStep::first_non_finite_gradient() const {

@@ -60,7 +60,8 @@ class PendingUpdate {
 ///
 /// The order is fixed: every `accumulate` of a window, then `finish` or `abandon`. No host
 /// synchronisation happens in either. Gradients live only between the first `accumulate` and the end
-/// of the window. A window is a transaction: one that is abandoned leaves no trace, in buffers neither.
+/// of the window. A window is a transaction: one that is abandoned or skipped leaves no trace, in buffers
+/// neither (a skipped one lowers the loss scale).
 class UpdateStep {
  public:
   /// All must outlive the step.

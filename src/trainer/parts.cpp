@@ -1,35 +1,48 @@
 #include "trainer/parts.h"
 
+#include "autotrain/error.h"
 #include "base/random.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "data/datasets.h"
+#include "device/failure.h"
 #include "device/memory_phase.h"
 #include "model/losses.h"
 #include "model/models.h"
+#include "plan/memory_statement.h"
 
 namespace autotrain {
 namespace {
 
-std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, torch::Device device) {
-  {
-    const PhaseScope phase(MemoryPhase::kModel);
-    task.module().to(device);
-  }
-  const PhaseScope phase(MemoryPhase::kOptimizer);
-  return make_optimizer(recipe.optimizer, trainable_parameters(task.module()));
-}
-
-bool deterministic(const Recipe& recipe) {
-  return recipe.execution.deterministic.value_or(!recipe.execution.device.starts_with("cuda"));
+std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, Device& device) {
+  return within_budget(device, [&] {
+    {
+      const PhaseScope phase(MemoryPhase::kModel);
+      task.module().to(device.torch_device());
+    }
+    const PhaseScope phase(MemoryPhase::kOptimizer);
+    return make_optimizer(recipe.optimizer, trainable_parameters(task.module()));
+  });
 }
 
 }  // namespace
+
+void fail_loading(const std::exception& error, Device& device) {
+  if (classify_failure(error) == Failure::kOther) throw;
+  const std::optional<Refusal> refusal = device.memory().last_refusal();
+  throw Error(ExitCode::kDoesNotFit, "execution.memory.budget",
+              cat("the data set and the model with its optimizer need more than the ",
+                  format_bytes(device.budget_bytes()), " of the budget",
+                  refusal ? describe(*refusal) : ": " + first_line(error)),
+              "raise execution.memory.budget, use less data, or a smaller model");
+}
 
 std::unique_ptr<Device> open_run_device(const Recipe& recipe) {
   const ExecutionRecipe& e = recipe.execution;
   auto device = open_device({.device = e.device,
                              .budget = e.memory.budget,
                              .threads = e.threads.value_or(0),
-                             .deterministic = deterministic(recipe)});
+                             .deterministic = e.deterministic});
   device->memory().set_limit(device->budget_bytes());
   return device;
 }
@@ -67,7 +80,7 @@ Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData r
       data(std::move(run_data)),
       task(std::move(run_task)),
       precision(resolve_precision(recipe, *device)),
-      optimizer(make_run_optimizer(recipe, *task, device->torch_device())),
+      optimizer(make_run_optimizer(recipe, *task, *device)),
       scaler(recipe.execution.scaler, precision == Precision::kFp16, device->torch_device()),
       step(*task, *optimizer, scaler,
            {.device = device->torch_device(),

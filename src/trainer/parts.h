@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "autotrain/data.h"
+#include "autotrain/error.h"
 #include "autotrain/recipe.h"
 #include "autotrain/task.h"
 #include "device/device.h"
@@ -26,6 +27,21 @@ std::unique_ptr<Device> open_run_device(const Recipe& recipe);
 
 /// `precision: auto` resolved for a device; an explicit one is kept.
 Precision resolve_precision(const Recipe& recipe, const Device& device);
+
+/// Rethrows the error under way; one about memory as Error(kDoesNotFit), since no micro-batch could help.
+[[noreturn]] void fail_loading(const std::exception& error, Device& device);
+
+/// What `load` returns. @throws Error(kDoesNotFit) when it runs out of the device's budget.
+template <class Load>
+auto within_budget(Device& device, Load load) {
+  try {
+    return load();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail_loading(error, device);
+  }
+}
 
 /// The data sets that the recipe names.
 RunData load_data(const Recipe& recipe);

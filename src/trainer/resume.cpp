@@ -1,6 +1,7 @@
 #include "trainer/resume.h"
 
 #include <algorithm>
+#include <array>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -17,22 +18,24 @@ Recipe stored_recipe(const SavedRun& saved) {
   return load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
 }
 
-bool changes_execution(const KeyDifference& difference) {
-  return difference.path.starts_with("execution.");
+// When a run ends, is evaluated and is saved does not touch its plan; everything else may.
+bool leaves_the_plan(const KeyDifference& difference) {
+  constexpr std::array kHarmless = {"name", "stop.", "checkpoint.", "evaluation.every", "evaluation.monitor"};
+  return std::any_of(kHarmless.begin(), kHarmless.end(),
+                     [&](const char* start) { return difference.path.starts_with(start); });
 }
 
 }  // namespace
 
 std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe,
                                              bool allow_change) {
-  auto newest = folder.checkpoints().read_newest();
+  const auto newest = folder.checkpoints().read_newest_state();
   if (!newest) {
     log::warn("trainer",
               cat("no checkpoint to resume in ", folder.path().string(), "; starting from the beginning"));
     return std::nullopt;
   }
-  ResumePoint point{newest->first, std::move(newest->second), {}, true};
-  point.saved = saved_run(point.content);
+  ResumePoint point{newest->first, saved_run(newest->second)};
   const auto differences = differing_keys(stored_recipe(point.saved), recipe, catalog());
   std::vector<KeyDifference> learned;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(learned),
@@ -43,8 +46,7 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
                 "resume with the recipe as it was, or give --allow-change");
   }
   if (!differences.empty()) log::warn("trainer", "resumed with changed keys: " + describe(differences));
-  point.keep_plan =
-      learned.empty() && std::none_of(differences.begin(), differences.end(), changes_execution);
+  point.keep_plan = std::all_of(differences.begin(), differences.end(), leaves_the_plan);
   return point;
 }
 

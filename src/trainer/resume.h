@@ -11,9 +11,8 @@ namespace autotrain {
 /// A checkpoint that a run goes on from.
 struct ResumePoint {
   int64_t update = 0;
-  CheckpointContent content;
   SavedRun saved;
-  bool keep_plan = false;  ///< nothing that execution depends on has changed
+  bool keep_plan = false;  ///< no key that the plan depends on has changed
 };
 
 /// The newest whole checkpoint of the folder, checked against the recipe; nothing when there is none.

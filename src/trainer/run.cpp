@@ -5,8 +5,10 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/failure.h"
 #include "optim/lr_rules.h"
+#include "plan/cut.h"
 #include "plan/memory_statement.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
@@ -77,23 +79,37 @@ void Trainer::Run::open_folder() {
   if (options_.resume) resume_point_ = find_resume_point(*folder_, recipe_, options_.allow_change);
 }
 
+// Whether the checkpoint's plan can be executed here as it was there.
+bool Trainer::Run::stored_plan_holds() const {
+  if (!resume_point_->keep_plan) return false;
+  const BatchPlan& stored = resume_point_->saved.plan;
+  const double fill =
+      static_cast<double>(stored.peak_bytes) / static_cast<double>(parts_.device->budget_bytes());
+  std::string changed;
+  if (stored.device_name != parts_.device->name()) changed = "the device is " + parts_.device->name();
+  if (stored.precision != parts_.precision) changed = "the precision is " + to_string(parts_.precision);
+  if (fill > std::max(stored.fill, recipe_.execution.memory.target_high))
+    changed = "the budget is only " + format_bytes(parts_.device->budget_bytes());
+  if (changed.empty()) return true;
+  log::warn("trainer", cat(changed,
+                           ", unlike where the checkpoint was written: planning anew. The run goes on "
+                           "with the same effective batch, equal up to rounding"));
+  return false;
+}
+
 BatchPlan Trainer::Run::make_plan() {
   Recipe recipe = recipe_;
   if (resume_point_) {
-    if (resume_point_->keep_plan) return resume_point_->saved.plan;
+    if (stored_plan_holds()) return resume_point_->saved.plan;
     // Samples per update are what was learned with; only how they are cut is found anew.
-    recipe.batch.effective = resume_point_->saved.plan.effective_batch;
+    if (!recipe.batch.effective) recipe.batch.effective = resume_point_->saved.plan.effective_batch;
   }
   observer_.on_search_start(recipe);
-  BatchPlan known;
-  known.budget_bytes = parts_.device->budget_bytes();
-  known.target_low = recipe.execution.memory.target_low;
-  known.target_high = recipe.execution.memory.target_high;
   Planner planner({.recipe = recipe,
                    .precision = parts_.precision,
                    .has_batch_norm = has_batch_norm(parts_.task->module()),
                    .fresh = options_.fresh_plan},
-                  parts_.workbench(), [&](const ProbeRecord& probe) { observer_.on_probe(probe, known); });
+                  parts_.workbench(), [&](const ProbeRecord& probe) { observer_.on_probe(probe); });
   BatchPlan plan = planner.plan();
   plan.origin = plan_origins(recipe_);
   return plan;
@@ -103,16 +119,27 @@ const BatchPlan& Trainer::Run::plan() {
   if (!plan_) {
     if (options_.resume) open_folder();
     plan_ = make_plan();
+    check_last_window();
   }
   return *plan_;
 }
 
+void Trainer::Run::check_last_window() const {
+  const int64_t samples = horizon_of(recipe_, parts_.data.train->size(), plan_->effective_batch).last_window;
+  if (samples == 0 || !has_batch_norm(parts_.task->module())) return;
+  if (remainder_of(samples / plan_->world_size, plan_->micro_batch) > 1) return;
+  fail_recipe(recipe_, "stop.last",
+              cat("the run ends with an update of ", samples,
+                  " samples, whose last micro-batch has one sample; "
+                  "batch normalisation cannot learn from it"),
+              "set stop.last: drop, or change execution.micro_batch");
+}
+
 void Trainer::Run::resume() {
   if (!resume_point_) return;
-  restore(resume_point_->content, parts_);
+  folder_->checkpoints().read_tensors(resume_point_->update, live_tensors(parts_));
   state_ = resume_point_->saved.state;
   log::info("trainer", cat("resumed at update ", state_.updates, " from ", folder_->path().string()));
-  resume_point_->content = {};
 }
 
 void Trainer::Run::announce() {
@@ -124,7 +151,8 @@ void Trainer::Run::announce() {
   if (!folder_) return;
   folder_->save_recipe(recipe_);
   folder_->write_json("plan.json", plan_to_json(*plan_));
-  folder_->open_metrics(resume_point_ ? std::optional(state_.updates) : std::nullopt);
+  // Rows of a run that was killed before its first checkpoint belong to nothing.
+  folder_->open_metrics(options_.resume ? std::optional(state_.metrics_bytes) : std::nullopt);
 }
 
 void Trainer::Run::train(Summary& summary) {
@@ -135,6 +163,7 @@ void Trainer::Run::train(Summary& summary) {
                      .state = state_,
                      .callbacks = callbacks,
                      .folder = folder_.get(),
+                     .saved = resume_point_.has_value(),
                      .observer = &observer_});
   try {
     summary.stopped_by = loop.run();
@@ -168,7 +197,7 @@ void Trainer::Run::write_summary(Summary& summary, const std::string& status, Ex
   summary.status = status;
   summary.exit_code = static_cast<int>(code);
   summary.error = error;
-  if (status == "failed") summary.stopped_by = "error";
+  if (!error.empty()) summary.stopped_by = status == "failed" ? "error" : "signal";
   if (folder_) folder_->write_json("summary.json", summary_to_json(summary));
 }
 
@@ -181,7 +210,8 @@ Summary Trainer::Run::fit() {
     announce();
     train(summary);
   } catch (const Error& error) {
-    write_summary(summary, "failed", error.code(), error.what());
+    const bool interrupted = error.code() == ExitCode::kInterrupted;
+    write_summary(summary, interrupted ? "interrupted" : "failed", error.code(), error.what());
     throw;
   } catch (const std::exception& error) {
     write_summary(summary, "failed", ExitCode::kInternal, error.what());

@@ -29,6 +29,8 @@ class Trainer::Run {
   void open_folder();
   void resume();
   BatchPlan make_plan();
+  bool stored_plan_holds() const;
+  void check_last_window() const;
   void announce();
   void train(Summary& summary);
   void describe_end(Summary& summary) const;

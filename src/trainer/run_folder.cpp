@@ -46,8 +46,8 @@ RunFolder::RunFolder(const Recipe& recipe, const TrainerOptions& options)
   make_folders(path_ / "checkpoints");
 }
 
-void RunFolder::open_metrics(std::optional<int64_t> keep_updates) {
-  metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_updates);
+void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {
+  metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_bytes);
 }
 
 void RunFolder::save_recipe(const Recipe& recipe) {

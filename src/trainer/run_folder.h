@@ -22,8 +22,8 @@ class RunFolder {
   CheckpointFolder& checkpoints() { return checkpoints_; }
   const CheckpointFolder& checkpoints() const { return checkpoints_; }
 
-  /// Opens metrics.jsonl; rows beyond `keep_updates` are cut first.
-  void open_metrics(std::optional<int64_t> keep_updates);
+  /// Opens metrics.jsonl; what stands beyond `keep_bytes` is cut first.
+  void open_metrics(std::optional<int64_t> keep_bytes);
   MetricsFile& metrics() { return *metrics_; }
 
   void save_recipe(const Recipe& recipe);

@@ -1,6 +1,8 @@
 #include "trainer/run_state.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "autotrain/error.h"
 
@@ -8,6 +10,18 @@ namespace autotrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// JSON has no number that is not finite: such a figure is written as null, and null is NaN.
+void read_field(const Json& json, std::map<std::string, double>& figures) {
+  for (const auto& [name, value] : json.items()) {
+    figures[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  }
+}
+
+template <class Value>
+void read_field(const Json& json, Value& value) {
+  json.get_to(value);
+}
 
 // Every field once, for both directions.
 template <class State, class Visit>
@@ -23,6 +37,9 @@ void visit_fields(State& s, Visit visit) {
   visit("best_figures", s.best_figures);
   visit("best_update", s.best_update);
   visit("evaluations_since_best", s.evaluations_since_best);
+  visit("evaluated_update", s.evaluated_update);
+  visit("evaluation_owed", s.evaluation_owed);
+  visit("metrics_bytes", s.metrics_bytes);
 }
 
 }  // namespace
@@ -36,7 +53,7 @@ Json RunState::to_json() const {
 RunState RunState::from_json(const Json& json) {
   RunState state;
   try {
-    visit_fields(state, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+    visit_fields(state, [&](const char* name, auto& value) { read_field(json.at(name), value); });
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
   }
@@ -58,7 +75,8 @@ int64_t IntervalClock::ticks(const Progress& now) const {
     }
     return 0.0;
   }();
-  return interval_.count > 0 ? static_cast<int64_t>(std::floor(passed / interval_.count)) : 0;
+  return interval_.count > 0 ? static_cast<int64_t>(std::min(std::floor(passed / interval_.count), 0x1p62))
+                             : 0;
 }
 
 bool IntervalClock::due(const Progress& now) {

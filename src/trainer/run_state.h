@@ -24,6 +24,9 @@ struct RunState {
   std::map<std::string, double> best_figures = {};
   int64_t best_update = -1;
   int64_t evaluations_since_best = 0;
+  int64_t evaluated_update = -1;  ///< when the last whole evaluation was made
+  int64_t metrics_bytes = 0;      ///< length of metrics.jsonl at the checkpoint
+  bool evaluation_owed = false;   ///< one was due and was interrupted: it comes first on resume
 
   nlohmann::ordered_json to_json() const;
 

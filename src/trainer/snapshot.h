@@ -17,11 +17,10 @@ struct SavedRun {
 /// The live tensors of a run with its state, ready to be written. Tensors are not copied.
 CheckpointContent gather(const Parts& parts, const SavedRun& run);
 
-/// Copies a checkpoint's tensors into the run's.
-/// @throws Error(kBadData) naming the tensors that are missing, left over or of another shape.
-void restore(const CheckpointContent& content, Parts& parts);
+/// The live tensors alone, to be filled from a checkpoint.
+TensorLists live_tensors(const Parts& parts);
 
-/// @throws Error(kBadData) when a part is missing.
-SavedRun saved_run(const CheckpointContent& content);
+/// What a checkpoint's state says. @throws Error(kBadData) when a part is missing.
+SavedRun saved_run(const nlohmann::ordered_json& state);
 
 }  // namespace autotrain

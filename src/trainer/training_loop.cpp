@@ -40,23 +40,26 @@ TrainingLoop::TrainingLoop(const LoopContext& context)
   c_.parts.step.set_loss_factor(c_.plan.loss_factor);
   c_.parts.task->module().train();
   last_finished_ = session_start_;
+  saved_ = c_.saved;
 }
 
 std::string TrainingLoop::run() {
   open_loader(c_.plan.effective_batch);
-  if (all_updates_done()) stop(horizon_.stopped_by);  // resumed at its end
+  if (c_.state.evaluation_owed) evaluate_now();
+  stop_when_over();  // resumed at its end
   while (!stopping()) {
     train_window();
     if (!stopping()) after_window();
   }
   settle();
   const bool to_its_end = stopped_by_ != "signal";
-  if (to_its_end && evaluated_at_ != c_.state.updates) evaluate_now();
-  if (saved_at_ != c_.state.windows) checkpoint_now();
+  if (to_its_end && c_.state.evaluated_update != c_.state.updates) evaluate_now();
+  if (!saved_) checkpoint_now();
   return stopped_by_;
 }
 
 void TrainingLoop::open_loader(int64_t window_samples) {
+  loader_.reset();  // its batches must be gone before the next one prepares its own
   const WindowCut cut{window_samples / c_.plan.world_size, c_.plan.micro_batch};
   loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream,
                                      endless_windows(cut, c_.state.cursor), c_.parts.loader);
@@ -108,6 +111,7 @@ void TrainingLoop::apply_window(int64_t samples) {
   window_wait_ = loader_->wait_seconds();
   ++c_.state.windows;
   c_.state.cursor += samples;
+  saved_ = false;
   // Whether this one was applied decides whether the next window is the last, or there is none.
   const int64_t left = total_updates_ - (c_.state.updates + 1);
   if (total_updates_ > 0 && left <= (horizon_.last_window > 0 ? 1 : 0)) settle();
@@ -120,8 +124,14 @@ void TrainingLoop::settle() {
   outcome.applied ? record_applied(outcome) : record_skipped(outcome);
   last_finished_ = underway_.figures.finished_seconds();
   c_.state.seconds = seconds_now();
+  stop_when_over();
+}
+
+void TrainingLoop::stop_when_over() {
+  const StopRecipe& limits = c_.recipe.stop;
   if (all_updates_done()) stop(horizon_.stopped_by);
-  if (c_.recipe.stop.minutes && c_.state.seconds >= *c_.recipe.stop.minutes * 60) stop("minutes");
+  if (limits.minutes && c_.state.seconds >= *limits.minutes * 60) stop("minutes");
+  if (limits.patience && c_.state.evaluations_since_best >= *limits.patience) stop("patience");
 }
 
 void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
@@ -190,12 +200,14 @@ bool TrainingLoop::evaluate_now() {
   sample_memory();
   last_finished_ = steady_seconds();  // the time spent here is not training time
   c_.state.seconds = seconds_now();
+  saved_ = false;
+  c_.state.evaluation_owed = !figures.has_value();
   if (!figures) {
     stop("signal");
     return false;
   }
 
-  evaluated_at_ = c_.state.updates;
+  c_.state.evaluated_update = c_.state.updates;
   const EvaluationRecord record{.update = c_.state.updates,
                                 .epoch = epoch(),
                                 .split = "validation",
@@ -208,8 +220,7 @@ bool TrainingLoop::evaluate_now() {
   for (const auto& callback : c_.callbacks.evaluation) {
     if (callback(record) == Flow::kStop) stop("callback");
   }
-  if (c_.recipe.stop.patience && c_.state.evaluations_since_best >= *c_.recipe.stop.patience)
-    stop("patience");
+  stop_when_over();
   return improved;
 }
 
@@ -244,15 +255,17 @@ void TrainingLoop::checkpoint_now() {
   if (!c_.folder) return;
   c_.state.seconds = seconds_now();
   c_.folder->metrics().flush();
+  c_.state.metrics_bytes = c_.folder->metrics().bytes();
   const SavedRun run{c_.state, c_.plan, write_recipe(c_.recipe, catalog())};
   c_.folder->checkpoints().write(c_.state.updates, gather(c_.parts, run));
   c_.folder->checkpoints().prune(c_.recipe.checkpoint.keep, c_.state.best_update);
-  saved_at_ = c_.state.windows;
+  saved_ = true;
   last_finished_ = steady_seconds();
 }
 
+// The first reason stands, but for a signal: what was still to do is left for the next session.
 void TrainingLoop::stop(std::string reason) {
-  if (!stopping()) stopped_by_ = std::move(reason);
+  if (!stopping() || reason == "signal") stopped_by_ = std::move(reason);
 }
 
 bool TrainingLoop::all_updates_done() const {

@@ -28,6 +28,7 @@ struct LoopContext {
   RunState& state;
   const Callbacks& callbacks;
   RunFolder* folder = nullptr;      ///< null: nothing is written
+  bool saved = false;               ///< the state stands in a checkpoint: it was resumed from it
   RunObserver* observer = nullptr;  ///< never null
 };
 
@@ -63,6 +64,7 @@ class TrainingLoop {
   bool note_best(const Figures& figures);
   void checkpoint_now();
   void stop(std::string reason);
+  void stop_when_over();
   bool stopping() const { return !stopped_by_.empty(); }
   bool all_updates_done() const;
   void note(const std::string& event, const std::string& detail);
@@ -98,8 +100,7 @@ class TrainingLoop {
   double waiting_seconds_ = 0;
   int64_t session_samples_ = 0;
   double last_memory_sample_ = 0;
-  int64_t evaluated_at_ = -1;  // update of the last evaluation
-  int64_t saved_at_ = -1;      // window of the last checkpoint
+  bool saved_ = false;  // the newest checkpoint holds the state as it is
 };
 
 }  // namespace autotrain

@@ -10,19 +10,26 @@ namespace {
 using test::TemporaryFolder;
 
 CheckpointContent content(double value) {
-  return {{{"w", torch::full({100}, value)}}, {{"m", torch::zeros({10})}}, {{"run", value}}};
+  return {{{{"w", torch::full({100}, value)}}, {{"m", torch::zeros({10})}}}, {{"run", value}}};
+}
+
+// The first weight of a checkpoint, read into tensors of the run.
+double weight_of(const CheckpointFolder& checkpoints, int64_t update) {
+  const CheckpointContent live = content(-1);
+  checkpoints.read_tensors(update, live.tensors);
+  return live.tensors.model[0].tensor[0].item<double>();
 }
 
 TEST(Checkpoint, TheNewestWholeOneIsRead) {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder / "c");
-  EXPECT_FALSE(checkpoints.read_newest());
+  EXPECT_FALSE(checkpoints.read_newest_state());
   for (const int64_t update : {1, 2, 10}) checkpoints.write(update, content(static_cast<double>(update)));
-  const auto newest = checkpoints.read_newest();
+  const auto newest = checkpoints.read_newest_state();
   ASSERT_TRUE(newest);
   EXPECT_EQ(newest->first, 10);
-  EXPECT_EQ(newest->second.model[0].tensor[0].item<double>(), 10);
-  EXPECT_EQ(newest->second.state.at("run"), 10);
+  EXPECT_EQ(weight_of(checkpoints, newest->first), 10);
+  EXPECT_EQ(newest->second.at("run"), 10);
 }
 
 TEST(Checkpoint, EveryKindOfDamageIsRecognisedAndTheOneBeforeIsTaken) {
@@ -39,7 +46,7 @@ TEST(Checkpoint, EveryKindOfDamageIsRecognisedAndTheOneBeforeIsTaken) {
       if (damage == 2) bytes[bytes.size() - 3] = static_cast<char>(bytes[bytes.size() - 3] ^ 1);
       if (damage == 3) bytes.clear();
       if (damage >= 2) std::ofstream(path, std::ios::binary) << bytes;
-      const auto newest = checkpoints.read_newest();
+      const auto newest = checkpoints.read_newest_state();
       ASSERT_TRUE(newest) << file << " damage " << damage;
       EXPECT_EQ(newest->first, std::string(file) == "manifest.json" && damage == 2 ? newest->first : 1)
           << file;
@@ -56,7 +63,7 @@ TEST(Checkpoint, AWriteThatFailsLeavesTheOneBefore) {
   std::filesystem::permissions(folder / "c/.update-2.tmp", std::filesystem::perms::none);
   CheckpointFolder broken("/proc/autotrain-cannot");
   test::expect_error(ExitCode::kInputOutput, [&] { broken.write(1, content(1)); });
-  EXPECT_EQ(checkpoints.read_newest()->first, 1);
+  EXPECT_EQ(checkpoints.read_newest_state()->first, 1);
 }
 
 TEST(Checkpoint, PruningKeepsTheNewestAndTheBest) {
@@ -69,12 +76,33 @@ TEST(Checkpoint, PruningKeepsTheNewestAndTheBest) {
   EXPECT_FALSE(std::filesystem::exists(folder / "c/.update-9.tmp"));
 }
 
+TEST(Checkpoint, TensorsMustMatchByNameShapeAndType) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  checkpoints.write(1, content(1));
+  const auto refused = [&](TensorLists live) {
+    return std::string(
+        test::expect_error(ExitCode::kBadData, [&] { checkpoints.read_tensors(1, live); }).what());
+  };
+  const std::vector<NamedTensor> good = {{"m", torch::zeros({10})}};
+  EXPECT_TRUE(test::holds(refused({{{"w", torch::zeros({99})}}, good}), "w [100] → [99]"));
+  EXPECT_TRUE(
+      test::holds(refused({{{"w", torch::zeros({100}, torch::kFloat64)}}, good}), "of another shape"));
+  EXPECT_TRUE(test::holds(refused({{{"v", torch::zeros({100})}}, good}), "not in the checkpoint: v"));
+  EXPECT_TRUE(test::holds(refused({{}, good}), "only in the checkpoint: w"));
+  const torch::Tensor strided = torch::zeros({100, 2}).select(1, 0);
+  checkpoints.read_tensors(1, {{{"w", strided}}, good});
+  EXPECT_EQ(strided.sum().item<double>(), 100) << "also into tensors that are not contiguous";
+}
+
 TEST(Checkpoint, WritingTheSameUpdateAgainReplacesIt) {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder / "c");
   checkpoints.write(1, content(1));
   checkpoints.write(1, content(7));
-  EXPECT_EQ(checkpoints.read(1).model[0].tensor[0].item<double>(), 7);
+  EXPECT_EQ(weight_of(checkpoints, 1), 7);
+  EXPECT_EQ(checkpoints.read_state(1).at("run"), 7);
+  EXPECT_FALSE(std::filesystem::exists(folder / "c/.update-1.tmp")) << "the replaced one is gone";
 }
 
 }  // namespace

@@ -33,6 +33,15 @@ TEST(Losses, IgnoredTargetsCountForNothing) {
   EXPECT_EQ(metrics[0].weight.item<double>(), 2);
 }
 
+TEST(Losses, AnIgnoredTargetMayBeAClassAndIsStillNoHit) {
+  const torch::Tensor logits = torch::zeros({4, 6});
+  logits.select(1, 0).fill_(1);  // predicts class 0 everywhere
+  const auto metrics = cross_entropy({.ignore_index = 0}).metrics(logits, torch::tensor({0, 0, 1, 2}));
+  EXPECT_EQ(metrics[0].sum.item<double>(), 0) << "accuracy";
+  EXPECT_EQ(metrics[0].weight.item<double>(), 2);
+  EXPECT_LE(metrics[1].sum.item<double>(), 2) << "top5";
+}
+
 TEST(Losses, SequencesAreFlattenedAndHavePerplexity) {
   const torch::Tensor logits = torch::zeros({2, 5, 8});
   const torch::Tensor targets = torch::zeros({2, 5}, torch::kInt64);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/interrupt.h"
 #include "base/units.h"
 #include "plan/plan_json.h"
 #include "support/run_parts.h"
@@ -184,8 +185,40 @@ TEST(Planner, BatchNormalisationNeverGetsOneSample) {
   Recipe recipe = tight_recipe();
   recipe.batch.effective = 33;
   recipe.execution.search.max_micro_batch = 16;
+  recipe.execution.cut = Cut::kFull;  // 16 + 16 + 1, were it not for the rule
   const BatchPlan plan = Planned(recipe, SmallNet::Middle::kBatchNorm).plan();
   EXPECT_NE(33 % plan.micro_batch, 1);
+  EXPECT_EQ(Planned(recipe).plan().micro_batch, 16) << "without batch normalisation the capacity is taken";
+  recipe.execution.micro_batch = 16;
+  const Error error =
+      test::expect_error(ExitCode::kBadRecipe, [&] { Planned(recipe, SmallNet::Middle::kBatchNorm).plan(); });
+  EXPECT_TRUE(test::holds(error.what(), "remainder of one sample"));
+}
+
+TEST(Planner, ATypedSizeBeyondTheDataSetIsRefusedLikeATypedBatch) {
+  Recipe recipe = tight_recipe();
+  recipe.batch.effective.reset();
+  recipe.execution.micro_batch = 4001;
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { Planned(recipe).plan(); });
+  EXPECT_TRUE(test::holds(error.what(), "execution.micro_batch: 4001 is more than the 4000 samples"));
+}
+
+TEST(Planner, SpentProbesAreNoReasonToSayThatNothingFits) {
+  Recipe recipe = tight_recipe();
+  recipe.execution.memory.budget = *Budget::parse("5MiB");  // three samples, not sixteen
+  recipe.execution.search.max_probes = 1;
+  const BatchPlan plan = Planned(recipe).plan();
+  EXPECT_EQ(plan.search.micro_batch, 1);
+  EXPECT_EQ(plan.search.reason, SearchReason::kSearchLimit);
+}
+
+TEST(Planner, ASignalStopsTheSearch) {
+  const Recipe recipe = tight_recipe();
+  Planned run(recipe);
+  request_interrupt(Interrupt::kStop);
+  test::expect_error(ExitCode::kInterrupted, [&] { run.plan(); });
+  clear_interrupt();
+  EXPECT_NO_THROW(run.plan()) << "and leaves it as it was";
 }
 
 // A cache folder of its own, with CI unset, until the scope ends.
@@ -238,6 +271,21 @@ TEST(PlanCache, DamagedEntriesAreIgnored) {
     const BatchPlan again = Planned(recipe).plan();
     EXPECT_FALSE(again.search.from_cache) << damage;
     EXPECT_EQ(again.effective_batch, first.effective_batch);
+  }
+}
+
+TEST(PlanCache, AnEntryThatSaysNonsenseIsNotTaken) {
+  const CacheScope cache;
+  Recipe recipe = tight_recipe();
+  recipe.execution.search.plan_cache = true;
+  const BatchPlan first = Planned(recipe).plan();
+  for (const int64_t size : {int64_t{0}, int64_t{-3}, int64_t{1} << 60}) {
+    auto entry = nlohmann::ordered_json::parse(test::slurp(cache.files().at(0)));
+    entry["plan"]["search"]["micro_batch"] = size;
+    std::ofstream(cache.files().at(0)) << entry.dump();
+    const BatchPlan again = Planned(recipe).plan();
+    EXPECT_FALSE(again.search.from_cache) << size;
+    EXPECT_EQ(again.search.micro_batch, first.search.micro_batch);
   }
 }
 

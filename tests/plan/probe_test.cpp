@@ -119,5 +119,26 @@ TEST(Probe, ErrorsAreErrorsAndNeverDoesNotFit) {
   EXPECT_EQ(outcome([] { throw std::bad_alloc(); }), ProbeOutcome::kRefused);
 }
 
+TEST(Probe, AnEvaluationBatchThatIsPreparedAheadAndDoesNotFitIsSeen) {
+  const auto data = test::small_data(64), validation = test::small_data(40000, 9);
+  Recipe recipe = test::small_recipe();
+  recipe.execution.memory.budget = *Budget::parse("1MiB");  // one batch of 0.6 MiB, not two
+  const auto parts =
+      test::make_parts(recipe, test::small_task(SmallNet::Middle::kNothing, 1), data, &validation);
+  const ProbeRecord record = Probe(parts->workbench(), 1).run({4, 4, 20000}, kConfirm);
+  EXPECT_EQ(record.outcome, ProbeOutcome::kRefused);
+  EXPECT_FALSE(record.confirmed);
+}
+
+TEST(Probe, TellsTheSteadyPeakFromTheFirst) {
+  const auto data = test::small_data(512);
+  const auto parts = test::make_parts(test::small_recipe(), test::small_task(), data);
+  Probe probe(parts->workbench(), 0.9);
+  const ProbeRecord record = probe.run({64, 64, 0}, kConfirm);
+  EXPECT_GT(record.steady_bytes, 0);
+  EXPECT_LE(record.steady_bytes, record.peak_bytes);
+  EXPECT_EQ(probe.run({64, 64, 0}, kOnce).steady_bytes, 0);
+}
+
 }  // namespace
 }  // namespace autotrain

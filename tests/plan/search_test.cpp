@@ -54,6 +54,7 @@ TEST_P(SearchShapes, EndsInTheBandOrSaysWhyNotWithASizeThatWasRun) {
       const std::string what = shape.name + " capacity " + std::to_string(GetParam().capacity);
       if (result.end.size == 0) {
         EXPECT_EQ(result.end.reason, SearchReason::kDoesNotFit) << what;
+        EXPECT_LE(GetParam().capacity, 3) << what << ": gave up although sizes fit";
         continue;
       }
       EXPECT_TRUE(result.last.fits() && result.last.confirmed) << what;
@@ -183,6 +184,17 @@ TEST(Search, SpentProbesOrSecondsEndItWithTheBestSoFar) {
   EXPECT_EQ(next_size_in_band({slow}, limits).reason, SearchReason::kSearchLimit);
 }
 
+TEST(Search, WithEverythingSpentTheSmallestSizeIsStillTried) {
+  SearchLimits limits = gib_limits(100000);
+  limits.max_probes = 1;
+  const SearchStep last = next_size_in_band({fails(16, ProbeOutcome::kRefused)}, limits);
+  EXPECT_FALSE(last.done) << "that 16 do not fit says nothing about 1";
+  EXPECT_EQ(last.size, 1);
+  const SearchStep end = next_size_in_band({fails(16, ProbeOutcome::kRefused), fits(1, 0.2)}, limits);
+  EXPECT_EQ(end.size, 1);
+  EXPECT_EQ(end.reason, SearchReason::kSearchLimit);
+}
+
 TEST(Search, TheTextbookPivotIsThere) {
   SearchLimits limits = gib_limits(100000);
   limits.pivot = Pivot::kMidpoint;
@@ -221,6 +233,19 @@ TEST(Throughput, TakesTheSmallestSizeWithinFivePercentOfTheBest) {
       EXPECT_LT(r.samples_per_second, 0.95 * best) << r.micro_batch;
     }
   }
+}
+
+TEST(Throughput, PrefersMultiples) {
+  SearchLimits limits = gib_limits(4096);
+  limits.multiple_of = 24;
+  std::vector<ProbeRecord> history;
+  for (SearchStep step; !(step = next_size_for_throughput(history, limits)).done;) {
+    ProbeRecord record = fits(step.size, 0.001);
+    record.samples_per_second = static_cast<double>(step.size);
+    history.push_back(record);
+  }
+  EXPECT_GT(history.size(), 4u);
+  for (const ProbeRecord& r : history) EXPECT_EQ(r.micro_batch % 24, 0) << r.micro_batch;
 }
 
 TEST(Throughput, StaysInsideMemory) {

@@ -30,13 +30,35 @@ TEST(MetricsFile, AppendsOneObjectALine) {
 
 TEST(MetricsFile, ATornLastLineIsLeftOutAndRowsBeyondTheCheckpointAreCut) {
   const TemporaryFolder folder;
-  write_updates(folder / "m", 1, 5);
+  write_updates(folder / "m", 1, 3);
+  const auto bytes = static_cast<int64_t>(std::filesystem::file_size(folder / "m"));
+  write_updates(folder / "m", 4, 5);
   std::ofstream(folder / "m", std::ios::app) << "{\"kind\":\"update\",\"upd";
   EXPECT_EQ(read_metrics(folder / "m").size(), 5u);
-  write_updates(folder / "m", 4, 6, 3);
+  write_updates(folder / "m", 4, 6, bytes);
   const auto rows = read_metrics(folder / "m");
   ASSERT_EQ(rows.size(), 6u);
   for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].at("update"), i + 1);
+}
+
+TEST(MetricsFile, ATornLineIsRepairedWhenTheFileIsShorterThanTheCheckpointSays) {
+  const TemporaryFolder folder;
+  write_updates(folder / "m", 1, 2);
+  const auto whole = std::filesystem::file_size(folder / "m");
+  std::filesystem::resize_file(folder / "m", whole - 4);  // as a power cut may leave it
+  write_updates(folder / "m", 2, 2, static_cast<int64_t>(whole));
+  EXPECT_EQ(std::filesystem::file_size(folder / "m"), whole);
+  EXPECT_EQ(read_metrics(folder / "m").size(), 2u);
+}
+
+TEST(MetricsFile, KnowsItsLength) {
+  const TemporaryFolder folder;
+  write_updates(folder / "m", 1, 2);
+  MetricsFile file(folder / "m", {});
+  file.write(UpdateRecord{.update = 3});
+  const int64_t told = file.bytes();
+  file.flush();
+  EXPECT_EQ(static_cast<int64_t>(std::filesystem::file_size(folder / "m")), told);
 }
 
 TEST(TextTable, AlignsNumbersRightAndWordsLeftByCharacters) {

@@ -320,5 +320,19 @@ TEST(LossFactor, IsAPowerOfTwoNearTheInverseWeight) {
   EXPECT_EQ(loss_factor_for(0), 1);
 }
 
+TEST(UpdateStep, ASkippedWindowLeavesBuffersAsTheyWere) {
+  Bench bench({}, false, {}, SmallNet::Middle::kBatchNorm);
+  bench.update(make_batch(8, 1), {4, 4});
+  const torch::Tensor mean = bench.net->norm->running_mean.clone();
+  const int64_t seen = bench.net->norm->num_batches_tracked.item<int64_t>();
+  Batch bad = make_batch(8, 2);
+  bad.inputs[5][0] = INFINITY;
+  EXPECT_FALSE(bench.update(bad, {4, 4}).applied);
+  EXPECT_TRUE(bench.net->norm->running_mean.equal(mean)) << "one bad sample would spoil every evaluation";
+  EXPECT_EQ(bench.net->norm->num_batches_tracked.item<int64_t>(), seen);
+  EXPECT_TRUE(bench.update(make_batch(8, 3), {8}).applied);
+  EXPECT_FALSE(bench.net->norm->running_mean.equal(mean)) << "and the next window moves them again";
+}
+
 }  // namespace
 }  // namespace autotrain

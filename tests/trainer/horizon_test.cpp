@@ -1,5 +1,7 @@
 #include "trainer/horizon.h"
 
+#include <cmath>
+
 #include "support/support.h"
 #include "trainer/run_state.h"
 
@@ -66,6 +68,21 @@ TEST(RunState, ReadsBackWhatItWrites) {
   broken = state.to_json();
   broken["updates"] = "three";
   test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(broken); });
+}
+
+TEST(IntervalClock, AnIntervalTooSmallToCountIsDueAtEveryLook) {
+  IntervalClock clock(*Interval::parse("1e-300 epochs"), {});
+  EXPECT_TRUE(clock.due({.samples = 10, .dataset_size = 100}));
+}
+
+TEST(RunState, FiguresThatAreNotFiniteSurviveJson) {
+  RunState state;
+  state.updates = 7;
+  state.last_figures = {{"loss", std::nan("")}, {"accuracy", 0.25}};
+  const RunState read = RunState::from_json(nlohmann::ordered_json::parse(state.to_json().dump()));
+  EXPECT_TRUE(std::isnan(read.last_figures.at("loss")));
+  EXPECT_EQ(read.last_figures.at("accuracy"), 0.25);
+  EXPECT_EQ(read.updates, 7);
 }
 
 }  // namespace

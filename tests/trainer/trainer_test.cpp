@@ -199,9 +199,115 @@ TEST(Trainer, AFolderWithARunIsRefusedWithoutResume) {
   EXPECT_TRUE(test::holds(error.what(), "--resume"));
 }
 
-TEST(Trainer, ResumeWithoutACheckpointStarts) {
+TEST(Trainer, ResumeWithoutACheckpointStartsAnew) {
   const TemporaryFolder folder;
+  folder.write("run/recipe.yaml", "");
+  folder.write("run/metrics.jsonl", "{\"kind\":\"update\",\"update\":1}\n{\"kind\":\"upd");
   EXPECT_EQ(fit(recipe(), folder / "run", true).updates, 30);
+  EXPECT_EQ(column(folder / "run", "update").size(), 30u) << "rows of a run without checkpoint are gone";
+}
+
+TEST(Trainer, ResumingAFinishedRunChangesNothing) {
+  const TemporaryFolder folder;
+  for (const char* stop : {"epochs", "patience"}) {
+    Recipe r = typed_recipe();
+    if (std::string(stop) == "patience") {
+      r.stop.patience = 2;
+      r.stop.min_delta = 100;
+      r.evaluation.every = *Interval::parse("3 updates");
+    }
+    const fs::path path = folder / stop;
+    const Summary first = fit(r, path);
+    EXPECT_EQ(first.stopped_by, stop);
+    const std::string metrics = test::slurp(path / "metrics.jsonl");
+    const fs::path state = path / "checkpoints" / ("update-" + std::to_string(first.updates)) / "state.json";
+    const auto written = fs::last_write_time(state);
+    const Summary again = fit(r, path, true);
+    EXPECT_EQ(again.updates, first.updates);
+    EXPECT_EQ(again.stopped_by, stop);
+    EXPECT_EQ(again.final, first.final);
+    EXPECT_EQ(test::slurp(path / "metrics.jsonl"), metrics);
+    EXPECT_EQ(fs::last_write_time(state), written);
+  }
+}
+
+// Asks for a stop in the middle of the evaluation that follows an update.
+class StopInEvaluation final : public RunObserver {
+ public:
+  explicit StopInEvaluation(int64_t update) : update_(update) {}
+  void on_update(const UpdateRecord& u, int64_t) override { armed_ = u.update == update_; }
+  void on_evaluation_progress(int64_t, int64_t) override {
+    if (armed_) request_interrupt(Interrupt::kStop);
+  }
+
+ private:
+  int64_t update_;
+  bool armed_ = false;
+};
+
+TEST(Trainer, AnEvaluationThatASignalStoppedComesFirstOnResume) {
+  const TemporaryFolder folder;
+  Recipe r = typed_recipe();
+  r.evaluation.every = *Interval::parse("6 updates");
+  r.evaluation.micro_batch = 30;
+  fit(r, folder / "straight");
+  for (const int64_t update : {12, 30}) {  // one on schedule, and the last one
+    const fs::path path = folder / std::to_string(update);
+    StopInEvaluation observer(update);
+    const Summary stopped = SmallRun(r, {.output = path, .observer = &observer}).trainer.fit();
+    clear_interrupt();
+    EXPECT_EQ(stopped.status, "interrupted") << update;
+    EXPECT_EQ(stopped.updates, update);
+    EXPECT_EQ(fit(r, path, true).status, "completed");
+    EXPECT_EQ(timeless_rows(path), timeless_rows(folder / "straight")) << update;
+    EXPECT_EQ(model_digest(path, 30), model_digest(folder / "straight", 30));
+    EXPECT_EQ(read_json(path / "summary.json").at("best"),
+              read_json(folder / "straight" / "summary.json").at("best"));
+  }
+}
+
+TEST(Trainer, AResumeMayTypeAnotherEffectiveBatch) {
+  const TemporaryFolder folder;
+  Recipe first = recipe();
+  first.stop.epochs = 1;
+  fit(first, folder / "run");
+  Recipe changed = first;
+  changed.batch.effective = 50;
+  changed.stop.epochs = 2;
+  SmallRun(changed, {.output = folder / "run", .resume = true, .allow_change = true}).trainer.fit();
+  const Json plan = read_json(folder / "run" / "plan.json");
+  EXPECT_EQ(plan.at("effective_batch"), 50);
+  EXPECT_NEAR(plan.at("lr").at("scaled").get<double>(), first.optimizer.lr * 50 / 32, 1e-12);
+}
+
+TEST(Trainer, StatesThatTakeMostOfTheBudgetCanBeResumed) {
+  const TemporaryFolder folder;
+  Recipe r = typed_recipe();
+  // Parameters, moments and gradients of 90,000 weights: 1.4 MiB, and as much again would not fit.
+  r.execution.memory.budget = *Budget::parse("12MiB");
+  r.execution.memory.target_low = 0.01;
+  r.execution.memory.target_high = 0.99;
+  r.execution.micro_batch = 50;
+  fit(r, folder / "straight");
+  {
+    SmallRun run(r, {.output = folder / "run"});
+    run.trainer.on_update([](const UpdateRecord& u) { return u.update < 9 ? Flow::kContinue : Flow::kStop; });
+    run.trainer.fit();
+  }
+  EXPECT_EQ(fit(r, folder / "run", true).updates, 30);
+  EXPECT_EQ(model_digest(folder / "run", 30), model_digest(folder / "straight", 30));
+}
+
+TEST(Trainer, ParametersOrStateThatDoNotFitAreExplained) {
+  for (const char* budget : {"256KiB", "1200KiB"}) {  // not the weights; the weights, but not the moments
+    Recipe r = recipe();
+    r.execution.memory.budget = *Budget::parse(budget);
+    const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] {
+      const auto train = test::small_data(100);
+      Trainer(r, test::small_task(SmallNet::Middle::kNothing, 1 << 14), train, {.write_files = false}).fit();
+    });
+    EXPECT_TRUE(test::holds(error.what(), "execution.memory.budget")) << budget;
+  }
 }
 
 TEST(Trainer, ResumeRefusesToChangeWhatIsLearnedUnlessAllowed) {

@@ -1,0 +1,28 @@
+#include "plan/plan_key.h"
+
+#include <ATen/Parallel.h>
+
+#include "base/text.h"
+
+namespace autotrain {
+
+std::string plan_key(const PlanRequest& request, const Workbench& bench, const SearchLimits& limits) {
+  const Recipe& r = request.recipe;
+  std::string key =
+      cat("format 1\n", bench.device.name(), "\n", bench.device.software(), "\nprecision ",
+          to_string(request.precision), " world ", request.world_size, " threads ", at::get_num_threads(),
+          "\nbudget ", limits.budget_bytes, " floor ", limits.floor_bytes, " band ", limits.target_low, " ",
+          limits.target_high, " min ", limits.minimum, " cap ", limits.cap, " multiple ", limits.multiple_of,
+          " share ", request.share(), " cut ", to_string(r.execution.cut), "\nstrategy ",
+          r.execution.search.strategy, " optimizer ", r.optimizer.algorithm.name, " loss ", r.loss.name,
+          " model ", r.model.name, " prefetch ", bench.loader.prefetch, " evaluation ",
+          r.evaluation.micro_batch.value_or(0), " of ", bench.validation ? bench.validation->size() : 0,
+          "\nsample");
+  for (const int64_t size : bench.train.info().input_shape) key += cat(" ", size);
+  for (const NamedTensor& parameter : bench.optimizer.parameters()) {
+    key += cat("\n", parameter.name, " ", parameter.tensor.sizes());
+  }
+  return key;
+}
+
+}  // namespace autotrain
