@@ -10,6 +10,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "device/system_memory.h"
 
 namespace autotrain {
 
@@ -40,24 +41,32 @@ BlockPool::Units units(int64_t alignment) {
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
-int64_t default_address_bytes() {
+CachingAllocator::Options options_for_this_process() {
+  for (const MemoryBound& bound : memory_bounds(ResourceLimits::of_this_process())) {
+    if (bound.name != kAddressSpaceBound) continue;
+    // Addresses are scarce. A few are kept for small blocks, which may also use the others.
+    const int64_t usable = std::max<int64_t>(0, bound.available_bytes() - reserve_below(bound));
+    const int64_t small = usable / 16 / AddressSpace::kGranule * AddressSpace::kGranule;
+    return {small, (usable - small) / AddressSpace::kGranule * AddressSpace::kGranule};
+  }
   const int64_t pages = ::sysconf(_SC_PHYS_PAGES);
   const int64_t physical = pages * ::sysconf(_SC_PAGESIZE);
   // Addresses are free; room for holes lets fragmented memory be committed elsewhere instead.
-  return round_up(std::max(physical, kGiB) * 4, AddressSpace::kGranule);
+  const int64_t plenty = round_up(std::max(physical, kGiB) * 4, AddressSpace::kGranule);
+  return {plenty, plenty};
 }
 
 }  // namespace
 
 CachingAllocator::CachingAllocator(Options options)
-    : medium_space_(options.address_bytes),
-      large_space_(options.address_bytes),
+    : medium_space_(options.small_address_bytes),
+      large_space_(options.large_address_bytes),
       medium_(medium_space_.size(), units(kMediumAlignment), pages_of(medium_space_)),
       large_(large_space_.size(), units(kLargeAlignment), pages_of(large_space_)),
       limit_bytes_(kUnlimited) {}
 
 CachingAllocator& CachingAllocator::process_wide() {
-  static auto* const allocator = new CachingAllocator({.address_bytes = default_address_bytes()});
+  static auto* const allocator = new CachingAllocator(options_for_this_process());
   return *allocator;
 }
 
@@ -72,9 +81,12 @@ c10::DataPtr CachingAllocator::allocate(size_t bytes) {
   std::lock_guard lock(mutex_);
   const auto requested = static_cast<int64_t>(bytes);
   const bool absurd = bytes > static_cast<size_t>(kUnlimited) / 2;
-  const Pool which = requested >= kLargeFrom ? Pool::kLarge : Pool::kMedium;
-  BlockPool::Block* const block =
-      absurd ? nullptr : find_block(which, requested + static_cast<int64_t>(sizeof(Header)));
+  const int64_t with_header = requested + static_cast<int64_t>(sizeof(Header));
+  Pool which = requested >= kLargeFrom ? Pool::kLarge : Pool::kMedium;
+  BlockPool::Block* block = absurd ? nullptr : find_block(which, with_header);
+  if (block == nullptr && !absurd && which == Pool::kMedium) {
+    block = find_block(which = Pool::kLarge, with_header);
+  }
   if (block == nullptr) {
     refusal_ = describe_refusal(absurd ? kUnlimited : requested);
     C10_THROW_ERROR(OutOfMemoryError,
@@ -189,6 +201,11 @@ int64_t CachingAllocator::reserved_bytes() const {
 int64_t CachingAllocator::peak_allocated_bytes() const {
   std::lock_guard lock(mutex_);
   return peak_allocated_bytes_;
+}
+
+int64_t CachingAllocator::idle_address_bytes() const {
+  std::lock_guard lock(mutex_);
+  return medium_space_.size() + large_space_.size() - reserved_unlocked();
 }
 
 int64_t CachingAllocator::peak_reserved_bytes() const {

@@ -26,7 +26,8 @@ namespace autotrain {
 class CachingAllocator final : public c10::Allocator {
  public:
   struct Options {
-    int64_t address_bytes = 0;  ///< addresses to reserve for each of the two pools
+    int64_t small_address_bytes = 0;  ///< addresses to reserve for blocks below a mebibyte
+    int64_t large_address_bytes = 0;  ///< and for all others
   };
   explicit CachingAllocator(Options options);
 
@@ -45,6 +46,10 @@ class CachingAllocator final : public c10::Allocator {
 
   int64_t allocated_bytes() const;
   int64_t reserved_bytes() const;
+
+  /// Addresses that were reserved at the start and hold no memory now: they count against RLIMIT_AS.
+  int64_t idle_address_bytes() const;
+
   int64_t peak_allocated_bytes() const;
   int64_t peak_reserved_bytes() const;
 

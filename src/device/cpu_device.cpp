@@ -48,6 +48,16 @@ int64_t quota_cores() {
   return std::max<int64_t>(1, static_cast<int64_t>(allowed / period));
 }
 
+// Addresses that the allocator holds without memory are its own to use: they bound nothing.
+std::vector<MemoryBound> bounds_of_this_process() {
+  std::vector<MemoryBound> bounds = memory_bounds(ResourceLimits::of_this_process());
+  for (MemoryBound& bound : bounds) {
+    if (bound.name == kAddressSpaceBound)
+      bound.used_bytes -= CachingAllocator::process_wide().idle_address_bytes();
+  }
+  return bounds;
+}
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(std::unique_ptr<CpuMeter> meter, ResolvedBudget budget)
@@ -108,7 +118,7 @@ std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
   warm_up_cpu();
   auto meter = std::make_unique<CpuMeter>();
 
-  const MemoryBound bound = tightest(memory_bounds(ResourceLimits::of_this_process()));
+  const MemoryBound bound = tightest(bounds_of_this_process());
   const int64_t available =
       (bound.available_bytes() - reserve_below(bound)) / std::max<int64_t>(1, options.ranks_here);
   if (available <= 0) {

@@ -136,7 +136,7 @@ std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const fs::p
     bounds.push_back({"available memory", total, total - machine["MemAvailable"] * kKiB});
   }
   if (limits.address_space >= 0) {
-    bounds.push_back({"RLIMIT_AS (ulimit -v)", limits.address_space, status["VmSize"] * kKiB});
+    bounds.push_back({kAddressSpaceBound, limits.address_space, status["VmSize"] * kKiB});
   }
   if (limits.data >= 0) {
     bounds.push_back({"RLIMIT_DATA (ulimit -d)", limits.data, status["VmData"] * kKiB});

@@ -22,6 +22,8 @@ struct ResourceLimits {
   static ResourceLimits of_this_process();
 };
 
+constexpr const char* kAddressSpaceBound = "RLIMIT_AS (ulimit -v)";
+
 /// Everything that bounds this process: cgroups (v1 and v2, every ancestor), resource limits,
 /// available memory. `root` is where /proc and /sys are looked for; tests give a folder.
 std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const std::filesystem::path& root = "/");

@@ -246,15 +246,15 @@ SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, con
 
   const ProbeRecord& largest = *bracket.largest_fit;
   const auto size = static_cast<double>(largest.micro_batch);
-  const int64_t doubled = size_between(2 * size, largest.micro_batch, limits.cap + 1, limits);
+  const int64_t doubled = multiple_between(2 * size, largest.micro_batch, limits.cap + 1, limits.multiple_of);
   const ProbeRecord* const before = fit_below(history, largest.micro_batch);
   const bool rising =
       before == nullptr || largest.samples_per_second * kThroughputShare > before->samples_per_second;
   if (rising && bracket.next_failure == nullptr && doubled > 0) return {false, doubled, {}};
 
   const ProbeRecord& good = *smallest_good(history);
-  const int64_t halved =
-      size_between(static_cast<double>(good.micro_batch) / 2, limits.minimum - 1, good.micro_batch, limits);
+  const int64_t halved = multiple_between(static_cast<double>(good.micro_batch) / 2, limits.minimum - 1,
+                                          good.micro_batch, limits.multiple_of);
   if (halved > 0 && fit_below(history, good.micro_batch) == nullptr) return {false, halved, {}};
   return {true, good.micro_batch, SearchReason::kKnee};
 }

@@ -14,7 +14,7 @@ namespace {
 
 // Small address ranges, so that tests also meet the end of them.
 CachingAllocator make_allocator() {
-  return CachingAllocator({.address_bytes = 512 * kMiB});
+  return CachingAllocator({.small_address_bytes = 512 * kMiB, .large_address_bytes = 512 * kMiB});
 }
 
 TEST(CachingAllocator, CountsEveryByteExactly) {
@@ -136,6 +136,18 @@ TEST(CachingAllocator, ThreadsNeverShareABlock) {
   for (uint64_t seed = 0; seed < 4; ++seed) threads.emplace_back(work, seed);
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(allocator.allocated_bytes(), 0);
+}
+
+TEST(CachingAllocator, SmallBlocksUseTheOtherAddressesWhenTheirOwnAreFull) {
+  CachingAllocator allocator({.small_address_bytes = 2 * kMiB, .large_address_bytes = 64 * kMiB});
+  EXPECT_EQ(allocator.idle_address_bytes(), 66 * kMiB);
+  std::vector<c10::DataPtr> blocks;
+  for (int i = 0; i < 20; ++i) blocks.push_back(allocator.allocate(512 * kKiB));
+  EXPECT_EQ(allocator.allocated_bytes(), 20 * 512 * kKiB);
+  EXPECT_EQ(allocator.idle_address_bytes(), 66 * kMiB - allocator.reserved_bytes());
+  blocks.clear();
+  allocator.empty_cache();
+  EXPECT_EQ(allocator.reserved_bytes(), 0);
 }
 
 }  // namespace

@@ -53,22 +53,25 @@ class Cgroup:
             self.path.rmdir()
 
 
-def least_address_space(binary):
-    """Address space below which the program cannot even be loaded: LibTorch maps gigabytes."""
-    for gib in range(1, 64):
-        limit = gib << 30
-        loaded = subprocess.run([binary, "--version"], capture_output=True,
-                                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+def least_to_load(binary, kind):
+    """The limit below which the program cannot even be loaded: LibTorch maps gigabytes."""
+    for step in range(1, 1000):
+        limit = step * 64 * MIB
+        loaded = subprocess.run([binary, "--version"], capture_output=True, preexec_fn=lambda: set_limit(kind, limit))
         if loaded.returncode == 0:
             return limit
     sys.exit("the program does not load")
+
+
+def set_limit(kind, limit):
+    resource.setrlimit(resource.RLIMIT_DATA if kind == "data" else resource.RLIMIT_AS, (limit, limit))
 
 
 def main():
     binary = str(Path(sys.argv[1]).resolve())
     runs = int(sys.argv[2]) if len(sys.argv) > 2 else 12
     chance = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
-    cgroup, least = Cgroup(), least_address_space(binary)
+    cgroup, least = Cgroup(), {kind: least_to_load(binary, kind) for kind in ("data", "as")}
     kinds = ["data", "as"] + (["cgroup"] if cgroup.path else [])
     if not cgroup.path:
         print("no memory cgroup can be made here: cgroup limits are skipped")
@@ -76,7 +79,7 @@ def main():
     for number in range(runs):
         kind, model = kinds[number % len(kinds)], chance.choice(sorted(RECIPES))
         room = chance.randrange(150, 1500) * MIB
-        limit = room + (least if kind == "as" else 0)
+        limit = room + least.get(kind, 150 * MIB)
         recipe = RECIPES[model] + COMMON % {"effective": chance.choice(["auto", "500"]),
                                             "precision": chance.choice(["fp32", "bf16"]),
                                             "budget": chance.choice(["auto", "auto", "70%"])}
@@ -85,7 +88,7 @@ def main():
             if kind == "cgroup":
                 cgroup.enter(limit)
             else:
-                resource.setrlimit(resource.RLIMIT_DATA if kind == "data" else resource.RLIMIT_AS, (limit, limit))
+                set_limit(kind, limit)
 
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "r.yaml").write_text(recipe)
@@ -98,6 +101,7 @@ def main():
                 failures.append(f"{what}: hung\n{recipe}")
                 continue
         ends[(kind, result.returncode)] += 1
+        print(what, "→", result.returncode, result.stderr.splitlines()[0][:150] if result.stderr else "", flush=True)
         if result.returncode not in (DONE, DOES_NOT_FIT) or "terminate called" in result.stderr:
             failures.append(f"{what}: ended with {result.returncode}\n{recipe}{result.stderr[-800:]}")
     cgroup.remove()

@@ -205,9 +205,10 @@ TEST(Planner, ATypedSizeBeyondTheDataSetIsRefusedLikeATypedBatch) {
 
 TEST(Planner, SpentProbesAreNoReasonToSayThatNothingFits) {
   Recipe recipe = tight_recipe();
-  recipe.execution.memory.budget = *Budget::parse("5MiB");  // three samples, not sixteen
+  recipe.execution.memory.budget = *Budget::parse("40MiB");  // states take 23 MiB, a sample some 1.5 MiB
   recipe.execution.search.max_probes = 1;
-  const BatchPlan plan = Planned(recipe).plan();
+  const BatchPlan plan = Planned(recipe, test::small_task(SmallNet::Middle::kNothing, 1 << 17)).plan();
+  ASSERT_FALSE(plan.search.probes.front().fits()) << plan.search.probes.front().fill;
   EXPECT_EQ(plan.search.micro_batch, 1);
   EXPECT_EQ(plan.search.reason, SearchReason::kSearchLimit);
 }

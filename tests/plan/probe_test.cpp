@@ -32,7 +32,7 @@ void expect_equal(const std::vector<torch::Tensor>& a, const std::vector<torch::
 class ProbeTrace : public testing::TestWithParam<SmallNet::Middle> {};
 
 TEST_P(ProbeTrace, NothingIsLeftOfATrialNotEvenOfARefusedOne) {
-  const auto data = test::small_data(512), validation = test::small_data(64, 9);
+  const auto data = test::small_data(8192), validation = test::small_data(64, 9);
   Recipe recipe = test::small_recipe();
   recipe.execution.precision = Precision::kFp16;  // with a live scaler
   recipe.execution.memory.budget = *Budget::parse("24MiB");
@@ -45,7 +45,7 @@ TEST_P(ProbeTrace, NothingIsLeftOfATrialNotEvenOfARefusedOne) {
   for (const int64_t spare : {int64_t{0}, 64 * kKiB}) {  // refused at once, and in the middle
     parts->device->memory().empty_cache();
     parts->device->memory().set_limit(parts->device->memory().reserved_bytes() + spare);
-    EXPECT_EQ(probe.run({256, 512, 8}, kOnce).outcome, ProbeOutcome::kRefused);
+    EXPECT_EQ(probe.run({4096, 8192, 8}, kOnce).outcome, ProbeOutcome::kRefused);
   }
   parts->device->memory().set_limit(parts->device->budget_bytes());
   expect_equal(everything(*parts), before);
