@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/cpu/Utils.h>
+#include <malloc.h>
 #include <sched.h>
 #include <torch/version.h>
 
@@ -46,6 +47,16 @@ int64_t quota_cores() {
   std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   if (!(quota_file >> allowed && period_file >> period) || allowed <= 0) return 0;
   return std::max<int64_t>(1, static_cast<int64_t>(allowed / period));
+}
+
+// Tensors no longer come from the C library's heap, but the scratch memory of libraries does. By default
+// glibc raises its threshold for separate mappings each time one is freed, and then keeps up to 64 MiB: each
+// trial of a search made the next one look some 20 MiB larger. Setting the threshold stops that. It also
+// takes 64 MiB of addresses for every thread that allocates, which counts where addresses are limited.
+void keep_heap_small() {
+  constexpr int kSeparateFrom = 128 << 10;  // glibc's own first value
+  ::mallopt(M_MMAP_THRESHOLD, kSeparateFrom);
+  if (ResourceLimits::of_this_process().address_space >= 0) ::mallopt(M_ARENA_MAX, 1);
 }
 
 // Addresses that the allocator holds without memory are its own to use: they bound nothing.
@@ -115,6 +126,7 @@ ResolvedBudget resolve_budget(const Budget& budget, int64_t available_bytes,
 }
 
 std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
+  keep_heap_small();
   warm_up_cpu();
   auto meter = std::make_unique<CpuMeter>();
 

@@ -24,19 +24,10 @@ Installation& installation() {
   return *shared;
 }
 
-// Tensors no longer come from the C library's heap, but the scratch memory of libraries does. By default
-// glibc raises its threshold for separate mappings each time one is freed, and then keeps up to 64 MiB: each
-// trial of a search made the next one look some 20 MiB larger. Setting the threshold stops that.
-void keep_heap_small() {
-  constexpr int kSeparateFrom = 128 << 10;  // glibc's own first value
-  ::mallopt(M_MMAP_THRESHOLD, kSeparateFrom);
-}
-
 void install(CachingAllocator& allocator) {
   Installation& shared = installation();
   std::lock_guard lock(shared.mutex);
   if (shared.users++ > 0) return;
-  keep_heap_small();
   shared.before = c10::GetCPUAllocator();
   c10::SetCPUAllocator(&allocator);
 }

@@ -47,16 +47,14 @@ Bracket bracket_of(const std::vector<ProbeRecord>& history) {
   return bracket;
 }
 
-// A size with what was measured of it, for predictions.
+// A size with what tensors held for it: affine in the size, and free of the allocator's rounding.
 struct Point {
   double size = 0;
-  double allocated = 0;  // what tensors held: affine in the size, and free of the allocator's rounding
-  double peak = 0;       // what decides: reserved and outside use too
+  double allocated = 0;
 };
 
 Point point_of(const ProbeRecord& probe) {
-  return {static_cast<double>(probe.micro_batch), static_cast<double>(probe.allocated_bytes),
-          static_cast<double>(probe.peak_bytes)};
+  return {static_cast<double>(probe.micro_batch), static_cast<double>(probe.allocated_bytes)};
 }
 
 // The largest measured size below `size`, else what is needed at size 0.
@@ -66,8 +64,20 @@ Point point_below(const std::vector<ProbeRecord>& history, int64_t size, const S
     const bool candidate = probe.peak_bytes > 0 && probe.micro_batch < size;
     if (candidate && (below == nullptr || probe.micro_batch > below->micro_batch)) below = &probe;
   }
-  const auto floor = static_cast<double>(limits.floor_bytes);
-  return below ? point_of(*below) : Point{0, floor, floor};
+  return below ? point_of(*below) : Point{0, static_cast<double>(limits.floor_bytes)};
+}
+
+// What the next trial will need beside its tensors. It grows with every size that is tried, larger or
+// smaller, since libraries keep what they compiled for a shape: so it is expected to grow once more as it did
+// last.
+double expected_beside(const std::vector<ProbeRecord>& history) {
+  double last = 0, before = 0;
+  for (const ProbeRecord& probe : history) {
+    if (probe.peak_bytes == 0) continue;
+    before = last;
+    last = static_cast<double>(probe.peak_bytes - probe.allocated_bytes);
+  }
+  return last + std::max(0.0, last - before);
 }
 
 double aim_bytes(const SearchLimits& limits) {
@@ -75,14 +85,17 @@ double aim_bytes(const SearchLimits& limits) {
   return fill * static_cast<double>(limits.budget_bytes);
 }
 
-// The size whose peak reaches the aim, going from `at` with the slope of allocated bytes between the two
-// points; nothing when it does not rise. What is used beside tensors grows with every size that is tried
-// (libraries keep what they compiled for a shape), so it is expected to grow as it did last.
-std::optional<double> predict(const Point& at, const Point& other, double aim) {
+// The size whose tensors hold `allocated` bytes, on the line through two points; nothing when it does not
+// rise.
+std::optional<double> predict(const Point& at, const Point& other, double allocated) {
   const double slope = (at.allocated - other.allocated) / (at.size - other.size);
   if (!std::isfinite(slope) || slope <= 0) return std::nullopt;
-  const double growth = std::max(0.0, (at.peak - at.allocated) - (other.peak - other.allocated));
-  return at.size + (aim - at.peak - growth) / slope;
+  return at.size + (allocated - at.allocated) / slope;
+}
+
+// What tensors may hold in the next trial for its peak to reach the aim.
+double aim_for_tensors(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
+  return aim_bytes(limits) - expected_beside(history);
 }
 
 // The multiple of `step` nearest to `size` strictly between `low` and `high`; 0 when there is none.
@@ -120,8 +133,8 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
   if (failure.micro_batch <= limits.minimum) return {true, 0, SearchReason::kDoesNotFit};
   double size = static_cast<double>(failure.micro_batch) / 4;
   if (failure.peak_bytes > 0 && limits.pivot == Pivot::kInterpolate) {
-    const auto floor = static_cast<double>(limits.floor_bytes);
-    size = predict(point_of(failure), {0, floor, floor}, aim_bytes(limits)).value_or(size);
+    const Point empty{0, static_cast<double>(limits.floor_bytes)};
+    size = predict(point_of(failure), empty, aim_for_tensors(history, limits)).value_or(size);
   }
   // With everything spent, the smallest size is still tried: "does not fit" must have been seen.
   if (spent(history, limits)) return {false, limits.minimum, {}};
@@ -132,7 +145,8 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
 // The size that the line through the largest fit and the one below it predicts for the aim.
 std::optional<double> predicted_size(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
                                      const SearchLimits& limits) {
-  return predict(point_of(fit), point_below(history, fit.micro_batch, limits), aim_bytes(limits));
+  return predict(point_of(fit), point_below(history, fit.micro_batch, limits),
+                 aim_for_tensors(history, limits));
 }
 
 // Where parameters take most of the budget, a tiny micro-batch is in the band already, and many times
@@ -168,8 +182,9 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
   if (limits.pivot == Pivot::kInterpolate && bracket.probes_since_bracketed % 2 == 0) {
     const Point fit = point_of(*bracket.largest_fit);
     const bool measured = bracket.next_failure->peak_bytes > 0;
-    const auto predicted = measured ? predict(fit, point_of(*bracket.next_failure), aim_bytes(limits))
-                                    : predicted_size(history, *bracket.largest_fit, limits);
+    const auto predicted =
+        measured ? predict(fit, point_of(*bracket.next_failure), aim_for_tensors(history, limits))
+                 : predicted_size(history, *bracket.largest_fit, limits);
     const double edge = std::max(1.0, kEdgeShare * width);
     pivot = std::clamp(predicted.value_or(pivot), static_cast<double>(low) + edge,
                        static_cast<double>(high) - edge);
