@@ -18,4 +18,5 @@ configure_package_config_file(
   INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/autotrain-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/autotrain-config.cmake ${PROJECT_BINARY_DIR}/autotrain-config-version.cmake
+  ${PROJECT_SOURCE_DIR}/scripts/cmake/before_torch.cmake
   DESTINATION ${package_dir})

@@ -3,10 +3,7 @@
 if(NOT CMAKE_PREFIX_PATH AND EXISTS "${PROJECT_SOURCE_DIR}/.deps/torch/share/cmake/Torch")
   list(APPEND CMAKE_PREFIX_PATH "${PROJECT_SOURCE_DIR}/.deps/torch")
 endif()
-if(NOT DEFINED TORCH_CUDA_ARCH_LIST AND NOT DEFINED ENV{TORCH_CUDA_ARCH_LIST})
-  # LibTorch's own default names architectures that CUDA 13's compiler rejects.
-  set(TORCH_CUDA_ARCH_LIST "8.0;9.0+PTX")
-endif()
+include(${CMAKE_CURRENT_LIST_DIR}/before_torch.cmake)
 find_package(Torch 2.11 REQUIRED)
 
 if(TARGET torch_cuda)
