@@ -65,6 +65,14 @@ bool AddressSpace::commit(int64_t offset, int64_t bytes) {
   return false;
 }
 
+void AddressSpace::drop_end(int64_t bytes) {
+  std::byte* const start = base_ + size_ - bytes;
+  std::byte* const end = static_cast<std::byte*>(mapping_) + mapping_bytes_;
+  ::munmap(start, static_cast<size_t>(end - start));
+  mapping_bytes_ = start - static_cast<std::byte*>(mapping_);
+  size_ -= bytes;
+}
+
 void AddressSpace::decommit(int64_t offset, int64_t bytes) {
   std::byte* const start = base_ + offset;
   ::madvise(start, static_cast<size_t>(bytes), MADV_DONTNEED);

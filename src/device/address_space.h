@@ -28,6 +28,9 @@ class AddressSpace {
   /// system refuses; then nothing is committed.
   bool commit(int64_t offset, int64_t bytes);
 
+  /// Gives up the last `bytes` of the range, a multiple of the granule, none of it committed.
+  void drop_end(int64_t bytes);
+
   /// Returns the memory of [offset, offset + bytes) to the system. Its content is lost.
   void decommit(int64_t offset, int64_t bytes);
 

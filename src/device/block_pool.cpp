@@ -191,6 +191,19 @@ int64_t BlockPool::decommit_inside(Block* block, int64_t at_least) {
   return end - start;
 }
 
+int64_t BlockPool::drop_end(int64_t bytes) {
+  Block* last = first_;
+  while (last->after != nullptr) last = last->after;
+  if (last->state != State::kUncommitted) return 0;
+  const int64_t spare = last->size - units_.granule;  // a block that stays keeps the chain simple
+  const int64_t dropped = std::max<int64_t>(0, std::min(bytes, spare)) / units_.granule * units_.granule;
+  if (dropped == 0) return 0;
+  remove(last);
+  last->size -= dropped;
+  insert(last);
+  return dropped;
+}
+
 void BlockPool::visit_used(const std::function<void(const Block&)>& visit) const {
   for (const Block* block = first_; block != nullptr; block = block->after) {
     if (block->state == State::kUsed) visit(*block);

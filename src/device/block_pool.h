@@ -70,6 +70,10 @@ class BlockPool {
   /// Spares the free memory that `grow(spared_for)` would build on. Returns the bytes given back.
   int64_t trim(int64_t bytes, int64_t spared_for = 0);
 
+  /// Gives up addresses at the end of the range for ever: granules, at most `bytes`, as many as are not
+  /// committed. Returns the bytes given up.
+  int64_t drop_end(int64_t bytes);
+
   int64_t committed_bytes() const { return committed_bytes_; }
 
   /// Calls `visit` for every used block, in the order of addresses.

@@ -208,6 +208,12 @@ int64_t CachingAllocator::idle_address_bytes() const {
   return medium_space_.size() + large_space_.size() - reserved_unlocked();
 }
 
+void CachingAllocator::keep_addresses(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const int64_t excess = medium_space_.size() + large_space_.size() - bytes;
+  if (excess > 0) large_space_.drop_end(large_.drop_end(excess));
+}
+
 int64_t CachingAllocator::peak_reserved_bytes() const {
   std::lock_guard lock(mutex_);
   return peak_reserved_bytes_;

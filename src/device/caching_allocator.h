@@ -50,6 +50,10 @@ class CachingAllocator final : public c10::Allocator {
   /// Addresses that were reserved at the start and hold no memory now: they count against RLIMIT_AS.
   int64_t idle_address_bytes() const;
 
+  /// Gives idle addresses back for ever, until about `bytes` are left: where addresses are limited, others
+  /// need those that the limit no longer lets this allocator fill.
+  void keep_addresses(int64_t bytes);
+
   int64_t peak_allocated_bytes() const;
   int64_t peak_reserved_bytes() const;
 

@@ -47,7 +47,7 @@ CpuMeter::CpuMeter() : allocator_(CachingAllocator::process_wide()) {
   allocator_.clear_refusal();
   allocated_before_ = allocator_.allocated_bytes();
   reserved_before_ = allocator_.reserved_bytes();
-  outside_before_ = anonymous_resident_bytes() - reserved_before_;
+  outside_before_ = outside_now();
 }
 
 CpuMeter::~CpuMeter() {
@@ -64,11 +64,24 @@ int64_t CpuMeter::reserved_bytes() const {
   return allocator_.reserved_bytes() - reserved_before_;
 }
 
+// What the process has beside the allocator. Committed memory is touched when committed, so resident
+// compares with resident.
+ProcessMemory CpuMeter::outside_now() const {
+  const ProcessMemory all = ProcessMemory::now();
+  const int64_t reserved = allocator_.reserved_bytes();
+  return {all.anonymous_bytes - reserved, all.data_bytes - reserved,
+          all.address_bytes - reserved - allocator_.idle_address_bytes()};
+}
+
 int64_t CpuMeter::sample_outside_bytes() {
-  // Committed memory is touched when committed, so resident compares with resident.
-  const int64_t outside = anonymous_resident_bytes() - allocator_.reserved_bytes();
+  const ProcessMemory now = outside_now();
+  int64_t growth = now.anonymous_bytes - outside_before_.anonymous_bytes;
+  // Where the kernel limits mappings, these are used up whether they are touched or not.
+  if (limits_.data >= 0) growth = std::max(growth, now.data_bytes - outside_before_.data_bytes);
+  if (limits_.address_space >= 0)
+    growth = std::max(growth, now.address_bytes - outside_before_.address_bytes);
   std::lock_guard lock(mutex_);
-  outside_bytes_ = std::max<int64_t>(0, outside - outside_before_);
+  outside_bytes_ = std::max<int64_t>(0, growth);
   peak_outside_bytes_ = std::max(peak_outside_bytes_, outside_bytes_);
   if (limit_bytes_ >= 0) apply_limit();
   return outside_bytes_;
@@ -95,7 +108,9 @@ void CpuMeter::set_limit(int64_t bytes) {
 }
 
 void CpuMeter::apply_limit() {
-  allocator_.set_limit(reserved_before_ + std::max<int64_t>(0, limit_bytes_ - outside_bytes_));
+  const int64_t limit = reserved_before_ + std::max<int64_t>(0, limit_bytes_ - outside_bytes_);
+  allocator_.set_limit(limit);
+  if (limits_.address_space >= 0) allocator_.keep_addresses(limit);
 }
 
 void CpuMeter::remove_limit() {

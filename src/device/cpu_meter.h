@@ -4,6 +4,7 @@
 
 #include "autotrain/memory.h"
 #include "device/caching_allocator.h"
+#include "device/system_memory.h"
 
 namespace autotrain {
 
@@ -27,12 +28,14 @@ class CpuMeter final : public MemoryMeter {
   std::optional<Refusal> last_refusal() const override;
 
  private:
+  ProcessMemory outside_now() const;
   void apply_limit();
 
   CachingAllocator& allocator_;
+  const ResourceLimits limits_ = ResourceLimits::of_this_process();
   int64_t allocated_before_ = 0;
   int64_t reserved_before_ = 0;
-  int64_t outside_before_ = 0;
+  ProcessMemory outside_before_;
   mutable std::mutex mutex_;
   int64_t outside_bytes_ = 0;
   int64_t peak_outside_bytes_ = 0;

@@ -155,7 +155,10 @@ MemoryBound tightest(const std::vector<MemoryBound>& bounds) {
 }
 
 int64_t reserve_below(const MemoryBound& bound) {
-  return std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
+  // oneDNN takes 256 KiB of addresses for each kernel that it compiles, hundreds for a new shape, and crashes
+  // when it gets none. Resource limits count them whether they are used or not.
+  const int64_t least = bound.name.starts_with("RLIMIT") ? 96 * kMiB : 64 * kMiB;
+  return std::clamp(bound.limit_bytes / 20, least, kGiB);
 }
 
 int64_t memory_of_other_processes_bytes(const fs::path& root) {
@@ -164,13 +167,14 @@ int64_t memory_of_other_processes_bytes(const fs::path& root) {
   return std::max<int64_t>(0, machine["MemTotal"] - machine["MemAvailable"] - status["VmRSS"]) * kKiB;
 }
 
-int64_t anonymous_resident_bytes() {
-  // Fields: size resident shared …, in pages; shared counts file and shmem pages, so the
-  // difference is RssAnon at a tenth of the cost of reading /proc/self/status.
+ProcessMemory ProcessMemory::now() {
+  // In pages: size resident shared text lib data. Shared counts file and shmem pages, so resident less
+  // shared is RssAnon, at a tenth of the cost of reading /proc/self/status.
   std::ifstream in("/proc/self/statm");
-  int64_t size = 0, resident = 0, shared = 0;
-  in >> size >> resident >> shared;
-  return (resident - shared) * ::sysconf(_SC_PAGESIZE);
+  int64_t size = 0, resident = 0, shared = 0, text = 0, library = 0, data = 0;
+  in >> size >> resident >> shared >> text >> library >> data;
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  return {(resident - shared) * page, data * page, size * page};
 }
 
 }  // namespace autotrain

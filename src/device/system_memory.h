@@ -38,7 +38,12 @@ int64_t reserve_below(const MemoryBound& bound);
 /// The machine's memory that is neither available nor resident in this process, in bytes.
 int64_t memory_of_other_processes_bytes(const std::filesystem::path& root = "/");
 
-/// Anonymous resident memory of this process, in bytes.
-int64_t anonymous_resident_bytes();
+/// What this process has now, in bytes, in the terms of the limits that count it.
+struct ProcessMemory {
+  int64_t anonymous_bytes = 0;  ///< resident and not of a file: what a cgroup and the machine count
+  int64_t data_bytes = 0;       ///< writable private mappings, resident or not: RLIMIT_DATA
+  int64_t address_bytes = 0;    ///< all mappings: RLIMIT_AS
+  static ProcessMemory now();
+};
 
 }  // namespace autotrain

@@ -107,6 +107,7 @@ void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t w
     check_invariant(batch && batch->samples == samples, "a trial gets the pieces it asked for");
     loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
     bench_.step.accumulate(batch->to(bench_.device.torch_device()), window, offset);
+    bench_.device.memory().sample_outside_bytes();
     if (window == 0 && offset == 0) record.weight = bench_.step.window_weight();
     offset += samples;
     record.samples += samples;

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/units.h"
+#include "device/system_memory.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -148,6 +149,19 @@ TEST(CachingAllocator, SmallBlocksUseTheOtherAddressesWhenTheirOwnAreFull) {
   blocks.clear();
   allocator.empty_cache();
   EXPECT_EQ(allocator.reserved_bytes(), 0);
+}
+
+TEST(CachingAllocator, GivesUpIdleAddressesButNoneThatHoldMemory) {
+  CachingAllocator allocator({.small_address_bytes = 4 * kMiB, .large_address_bytes = 64 * kMiB});
+  std::vector<c10::DataPtr> blocks;
+  for (int i = 0; i < 10; ++i) blocks.push_back(allocator.allocate(2 * kMiB));
+  const int64_t before = ProcessMemory::now().address_bytes;
+  allocator.keep_addresses(0);
+  EXPECT_NEAR(static_cast<double>(before - ProcessMemory::now().address_bytes), 42.0 * kMiB, 6.0 * kMiB);
+  for (auto& block : blocks) std::memset(block.get(), 7, 2 * kMiB);
+  blocks.clear();
+  for (int i = 0; i < 10; ++i) blocks.push_back(allocator.allocate(2 * kMiB));
+  EXPECT_THROW(allocator.allocate(40 * kMiB), c10::OutOfMemoryError) << "those addresses are gone";
 }
 
 }  // namespace

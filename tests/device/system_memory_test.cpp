@@ -83,9 +83,9 @@ TEST(SystemMemory, GarbledFilesAreNoBounds) {
 }
 
 TEST(SystemMemory, OutsideMemoryOfThisProcessIsSeen) {
-  const int64_t before = anonymous_resident_bytes();
+  const int64_t before = ProcessMemory::now().anonymous_bytes;
   std::vector<char> block(64 * kMiB, 1);
-  EXPECT_NEAR(static_cast<double>(anonymous_resident_bytes() - before), 64.0 * kMiB, 4.0 * kMiB);
+  EXPECT_NEAR(static_cast<double>(ProcessMemory::now().anonymous_bytes - before), 64.0 * kMiB, 4.0 * kMiB);
   EXPECT_EQ(block[5], 1);
 }
 
