@@ -49,7 +49,7 @@ struct Summary {
   double epochs = 0;
   int64_t samples = 0;
   double seconds = 0;                        ///< of training and evaluation, over all sessions of the run
-  double samples_per_second = 0;             ///< training samples ÷ seconds spent training, this session
+  double samples_per_second = 0;             ///< training samples ÷ seconds spent on updates, all sessions
   std::map<std::string, double> final = {};  ///< figures of the last evaluation; without one, "train_loss"
   std::map<std::string, double> best = {};   ///< figures of the best evaluation, and "update"
   int64_t peak_bytes = 0;

@@ -95,10 +95,14 @@ void sync_folder(const fs::path& folder) {
 
 void write_file_atomically(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
-  {
+  try {
     OutputFile file(temporary, OutputFile::Mode::kTruncate);
     file.write(content);
     file.sync();
+  } catch (const Error&) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) throw_io_error(path, "renaming into place");
   sync_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));

@@ -36,6 +36,7 @@ std::string_view without_plus(std::string_view text) {
 }  // namespace
 
 std::string fixed(double value, int digits) {
+  if (std::isnan(value)) return "nan";  // whose sign says nothing
   std::array<char, 512> buffer;
   const int n = std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
   return std::string(buffer.data(), static_cast<size_t>(n));

@@ -77,6 +77,15 @@ void verify(const fs::path& folder) {
   }
 }
 
+void write_files(const fs::path& folder, const CheckpointContent& content) {
+  make_folders(folder);
+  write_safetensors(folder / kFiles[0], content.tensors.model);
+  write_safetensors(folder / kFiles[1], content.tensors.optimizer);
+  write_synced(folder / kFiles[2], content.state.dump(1) + "\n");
+  write_synced(folder / kManifest, manifest_of(folder).dump(1) + "\n");
+  sync_folder(folder);
+}
+
 // A folder cannot be renamed over another one, but the two can change places in one step. File systems
 // that cannot do that get the old one out of the way first.
 void move_into_place(const fs::path& made, const fs::path& target) {
@@ -101,12 +110,12 @@ void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   const fs::path temporary = folder_ / cat(".", kPrefix, update, ".tmp");
   std::error_code ignored;
   fs::remove_all(temporary, ignored);
-  make_folders(temporary);
-  write_safetensors(temporary / kFiles[0], content.tensors.model);
-  write_safetensors(temporary / kFiles[1], content.tensors.optimizer);
-  write_synced(temporary / kFiles[2], content.state.dump(1) + "\n");
-  write_synced(temporary / kManifest, manifest_of(temporary).dump(1) + "\n");
-  sync_folder(temporary);
+  try {
+    write_files(temporary, content);
+  } catch (const Error&) {
+    fs::remove_all(temporary, ignored);  // the disk may be full: leave it room to say so
+    throw;
+  }
   move_into_place(temporary, target);
   sync_folder(folder_);
   fs::remove_all(temporary, ignored);  // the one that was replaced
@@ -132,7 +141,9 @@ std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state() co
                 cat("update-", *update, " is broken and skipped: ", error.where(), ": ", error.problem()));
     }
   }
-  return std::nullopt;
+  if (candidates.empty()) return std::nullopt;
+  throw Error(ExitCode::kBadData, folder_.string(), "none of its checkpoints is whole",
+              "start a new run in another folder");
 }
 
 std::vector<int64_t> CheckpointFolder::updates() const {

@@ -35,7 +35,8 @@ class CheckpointFolder {
   void write(int64_t update, const CheckpointContent& content);
 
   /// The state of the newest checkpoint that is whole; broken ones are named in a warning and skipped.
-  /// @return its update and state; nothing when there is none.
+  /// @return its update and state; nothing when there is no checkpoint.
+  /// @throws Error(kBadData) when there are some and none is whole: starting anew would overwrite them.
   std::optional<std::pair<int64_t, nlohmann::ordered_json>> read_newest_state() const;
 
   /// The state of one checkpoint, after every file's checksum was compared.

@@ -140,7 +140,9 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
   if (s.skipped_updates > 0) table.add_row({"skipped", cat(s.skipped_updates, " updates were not finite")});
   if (!s.folder.empty()) table.add_row({"folder", s.folder});
   std::string text = rule("summary") + table.text();
-  for (const std::string& sentence : advice) text += "try: " + sentence + "\n";
+  if (s.status == "completed") {
+    for (const std::string& sentence : advice) text += "try: " + sentence + "\n";
+  }
   print(text);
 }
 

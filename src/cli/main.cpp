@@ -35,6 +35,11 @@ ExitCode train(const Options& options, Console& console) {
       Trainer::from_recipe(load_recipe(options.config, options.overrides), trainer_options(options, console));
   const Summary summary = trainer.fit();
   if (options.json) std::printf("%s\n", summary_to_json(summary).dump(2).c_str());
+  const bool resumable = summary.status == "interrupted" && !options.json;
+  if (resumable) {
+    std::printf("go on with: autotrain --config %s --output %s --resume\n", options.config.c_str(),
+                summary.folder.c_str());
+  }
   return static_cast<ExitCode>(summary.exit_code);
 }
 
@@ -62,7 +67,11 @@ ExitCode plan(const Options& options, Console& console) {
   const BatchPlan plan = Trainer::from_recipe(recipe, with).plan();
   const auto alternatives =
       options.alternatives ? plan_alternatives(recipe, plan, with) : std::vector<Alternative>{};
-  print_plan(plan, alternatives, options.json);
+  if (options.quiet && !options.json) {
+    std::printf("%s\n", summary_line(plan).c_str());
+  } else {
+    print_plan(plan, alternatives, options.json);
+  }
   return ExitCode::kDone;
 }
 
@@ -88,7 +97,11 @@ int fail(ExitCode code, const std::string& text) {
 int main(int argc, char** argv) {
   using namespace autotrain;
   try {
-    return static_cast<int>(run(parse_options(argc, argv)));
+    const ExitCode code = run(parse_options(argc, argv));
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      return fail(ExitCode::kInputOutput, "standard output: writing failed\n  try: is the disk full?");
+    }
+    return static_cast<int>(code);
   } catch (const Error& error) {
     return fail(error.code(), error.what());
   } catch (const std::exception& error) {

@@ -84,6 +84,13 @@ Options parse_options(int argc, const char* const* argv) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
+  if (app.count("--output") > 0 && options.output.empty()) {
+    throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
+  }
+  if (options.resume && options.output.empty()) {
+    throw Error(ExitCode::kUsage, "--resume", "does not say which run to go on with",
+                "add --output with the run's folder");
+  }
   return options;
 }
 

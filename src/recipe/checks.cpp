@@ -13,6 +13,10 @@ void check_stop(const Recipe& r) {
     fail_recipe(r, "stop", "says nothing about when the run ends",
                 "set stop.epochs, stop.updates, stop.samples or stop.minutes");
   }
+  if (stop.patience && r.evaluation.every.unit == Interval::Unit::kNever) {
+    fail_recipe(r, "stop.patience", "waits for evaluations, and evaluation.every is never",
+                "set evaluation.every, or leave patience out");
+  }
 }
 
 void check_memory(const Recipe& r) {

@@ -44,6 +44,19 @@ bool lower_is_better(const std::string& figure) {
          figure.ends_with("_loss");
 }
 
+std::vector<std::string> evaluation_names(const Workbench& bench) {
+  const EvaluationMode mode(bench.task.module());
+  Loader loader(*bench.validation, Stream(0, bench.validation->size(), /*shuffle=*/false), one_pass(1, 1),
+                {.prefetch = 0});
+  const Batch batch = loader.next()->to(bench.device.torch_device());
+  std::vector<std::string> names = {"loss"};
+  for (const MetricTerms& metric :
+       evaluate_batch(bench.task, batch, bench.step.options().precision).metrics) {
+    names.push_back(metric.name);
+  }
+  return names;
+}
+
 std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
                                 const std::function<bool(int64_t)>& proceed) {
   const PhaseScope phase(MemoryPhase::kEvaluation);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/loader.h"
 #include "plan/workbench.h"
@@ -15,6 +16,9 @@ using Figures = std::map<std::string, double>;
 
 /// Whether a smaller value of the figure is better.
 bool lower_is_better(const std::string& figure);
+
+/// The names of the figures that an evaluation gives, from one sample.
+std::vector<std::string> evaluation_names(const Workbench& bench);
 
 /// Evaluates the validation data once, in pieces of `micro_batch`, in evaluation mode.
 /// @param proceed called after every piece with the samples done; false stops the evaluation.

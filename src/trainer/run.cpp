@@ -14,6 +14,7 @@
 #include "plan/planner.h"
 #include "recipe/reader.h"
 #include "trainer/advice.h"
+#include "trainer/evaluator.h"
 #include "trainer/start_table.h"
 
 namespace autotrain {
@@ -118,10 +119,21 @@ BatchPlan Trainer::Run::make_plan() {
 const BatchPlan& Trainer::Run::plan() {
   if (!plan_) {
     if (options_.resume) open_folder();
+    check_monitor();
     plan_ = make_plan();
     check_last_window();
   }
   return *plan_;
+}
+
+// One small evaluation tells which figures there are, before hours are spent.
+void Trainer::Run::check_monitor() {
+  const std::string& monitor = recipe_.evaluation.monitor;
+  if (monitor == "loss" || parts_.data.validation == nullptr) return;
+  const std::vector<std::string> names = evaluation_names(parts_.workbench());
+  if (std::find(names.begin(), names.end(), monitor) != names.end()) return;
+  fail_recipe(recipe_, "evaluation.monitor", quote(monitor) + " is not measured here",
+              "one of " + join_choices(names));
 }
 
 void Trainer::Run::check_last_window() const {
@@ -173,8 +185,6 @@ void Trainer::Run::train(Summary& summary) {
     if (classify_failure(error) == Failure::kOther) throw;
     throw out_of_memory(parts_, *plan_, error);
   }
-  summary.samples_per_second = loop.samples_per_second();
-  summary.data_wait_fraction = loop.data_wait_fraction();
 }
 
 void Trainer::Run::describe_end(Summary& summary) const {
@@ -185,7 +195,11 @@ void Trainer::Run::describe_end(Summary& summary) const {
   summary.final = state_.last_figures;
   summary.best = state_.best_figures;
   if (state_.best_update >= 0) summary.best["update"] = static_cast<double>(state_.best_update);
-  summary.peak_bytes = parts_.device->memory().peak().total_bytes();
+  summary.peak_bytes = state_.peak_bytes;
+  if (state_.training_seconds > 0) {
+    summary.samples_per_second = static_cast<double>(state_.cursor) / state_.training_seconds;
+    summary.data_wait_fraction = std::min(1.0, state_.waiting_seconds / state_.training_seconds);
+  }
   summary.oom_recoveries = state_.recoveries;
   summary.skipped_updates = state_.skipped;
   summary.folder = folder_ ? folder_->path().string() : "";
@@ -198,7 +212,13 @@ void Trainer::Run::write_summary(Summary& summary, const std::string& status, Ex
   summary.exit_code = static_cast<int>(code);
   summary.error = error;
   if (!error.empty()) summary.stopped_by = status == "failed" ? "error" : "signal";
-  if (folder_) folder_->write_json("summary.json", summary_to_json(summary));
+  if (!folder_) return;
+  try {
+    folder_->write_json("summary.json", summary_to_json(summary));
+  } catch (const Error& problem) {
+    if (error.empty()) throw;
+    log::warn("trainer", problem.what());  // why the run failed is what its user must see
+  }
 }
 
 Summary Trainer::Run::fit() {

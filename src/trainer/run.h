@@ -30,6 +30,7 @@ class Trainer::Run {
   void resume();
   BatchPlan make_plan();
   bool stored_plan_holds() const;
+  void check_monitor();
   void check_last_window() const;
   void announce();
   void train(Summary& summary);

@@ -32,11 +32,15 @@ void visit_fields(State& s, Visit visit) {
   visit("skipped", s.skipped);
   visit("consecutive_skips", s.consecutive_skips);
   visit("seconds", s.seconds);
+  visit("training_seconds", s.training_seconds);
+  visit("waiting_seconds", s.waiting_seconds);
+  visit("peak_bytes", s.peak_bytes);
   visit("recoveries", s.recoveries);
   visit("last_figures", s.last_figures);
   visit("best_figures", s.best_figures);
   visit("best_update", s.best_update);
   visit("evaluations_since_best", s.evaluations_since_best);
+  visit("best_for_patience", s.best_for_patience);
   visit("evaluated_update", s.evaluated_update);
   visit("evaluation_owed", s.evaluation_owed);
   visit("metrics_bytes", s.metrics_bytes);

@@ -18,15 +18,19 @@ struct RunState {
   int64_t cursor = 0;   ///< samples of the stream consumed, over all ranks
   int64_t skipped = 0;
   int64_t consecutive_skips = 0;
-  double seconds = 0;  ///< spent training and evaluating, over all sessions
+  double seconds = 0;           ///< spent training and evaluating, over all sessions
+  double training_seconds = 0;  ///< of them spent on updates
+  double waiting_seconds = 0;   ///< of those spent waiting for data
+  int64_t peak_bytes = 0;       ///< reserved plus outside, over all sessions
   int64_t recoveries = 0;
   std::map<std::string, double> last_figures = {};  ///< of the last evaluation; without any: train_loss
   std::map<std::string, double> best_figures = {};
   int64_t best_update = -1;
-  int64_t evaluations_since_best = 0;
-  int64_t evaluated_update = -1;  ///< when the last whole evaluation was made
-  int64_t metrics_bytes = 0;      ///< length of metrics.jsonl at the checkpoint
-  bool evaluation_owed = false;   ///< one was due and was interrupted: it comes first on resume
+  int64_t evaluations_since_best = 0;  ///< since one that improved by more than stop.min_delta
+  double best_for_patience = 0;        ///< the monitored figure of that one
+  int64_t evaluated_update = -1;       ///< when the last whole evaluation was made
+  int64_t metrics_bytes = 0;           ///< length of metrics.jsonl at the checkpoint
+  bool evaluation_owed = false;        ///< one was due and was interrupted: it comes first on resume
 
   nlohmann::ordered_json to_json() const;
 

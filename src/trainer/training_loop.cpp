@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "recipe/reader.h"
 #include "recipe/writer.h"
 #include "trainer/catalog.h"
 #include "trainer/snapshot.h"
@@ -54,6 +53,8 @@ std::string TrainingLoop::run() {
   settle();
   const bool to_its_end = stopped_by_ != "signal";
   if (to_its_end && c_.state.evaluated_update != c_.state.updates) evaluate_now();
+  last_memory_sample_ = 0;
+  sample_memory();
   if (!saved_) checkpoint_now();
   return stopped_by_;
 }
@@ -138,9 +139,8 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
   ++c_.state.updates;
   c_.state.consecutive_skips = 0;
   const double seconds = underway_.figures.finished_seconds() - last_finished_;
-  training_seconds_ += seconds;
-  waiting_seconds_ += underway_.wait_seconds;
-  session_samples_ += underway_.samples;
+  c_.state.training_seconds += seconds;
+  c_.state.waiting_seconds += underway_.wait_seconds;
   const UpdateRecord record{.update = c_.state.updates,
                             .epoch = epoch(),
                             .samples = c_.state.cursor,
@@ -149,7 +149,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .grad_norm = outcome.grad_norm,
                             .scale = outcome.scale,
                             .samples_per_second = static_cast<double>(underway_.samples) / seconds,
-                            .peak_bytes = c_.parts.device->memory().peak().total_bytes(),
+                            .peak_bytes = c_.state.peak_bytes,
                             .data_wait_fraction = std::min(1.0, underway_.wait_seconds / seconds)};
   if (c_.folder) c_.folder->metrics().write(record);
   if (c_.parts.data.validation == nullptr) c_.state.last_figures = {{"train_loss", outcome.loss}};
@@ -162,7 +162,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
 void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
   ++c_.state.skipped;
   ++c_.state.consecutive_skips;
-  training_seconds_ += underway_.figures.finished_seconds() - last_finished_;
+  c_.state.training_seconds += underway_.figures.finished_seconds() - last_finished_;
   note("skipped", cat("window ", c_.state.windows, ": loss ", outcome.loss, ", gradient norm ",
                       outcome.grad_norm, ", scale ", outcome.scale, ", weight ", outcome.weight));
   if (c_.state.consecutive_skips < c_.recipe.stop.max_skipped) return;
@@ -229,26 +229,22 @@ bool TrainingLoop::note_best(const Figures& figures) {
   RunState& state = c_.state;
   const std::string& monitor = c_.recipe.evaluation.monitor;
   const auto value = figures.find(monitor);
-  if (value == figures.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, unused] : figures) names.push_back(name);
-    fail_recipe(c_.recipe, "evaluation.monitor", quote(monitor) + " is not measured here",
-                "one of " + join_choices(names));
-  }
+  check_invariant(value != figures.end(), "the monitored figure was checked before training");
   state.last_figures = figures;
-  const auto best = state.best_figures.find(monitor);
-  const double gain = best == state.best_figures.end() ? 0
-                      : lower_is_better(monitor)       ? best->second - value->second
-                                                       : value->second - best->second;
-  const bool first = best == state.best_figures.end();
-  if (std::isfinite(value->second) && (first || gain > c_.recipe.stop.min_delta)) {
-    state.best_figures = figures;
-    state.best_update = state.updates;
-    state.evaluations_since_best = 0;
-    return true;
-  }
+  const auto gain_over = [&](double former) {
+    return lower_is_better(monitor) ? former - value->second : value->second - former;
+  };
+  const bool first = state.best_figures.empty();
   ++state.evaluations_since_best;
-  return false;
+  if (!std::isfinite(value->second)) return false;
+  if (first || gain_over(state.best_for_patience) > c_.recipe.stop.min_delta) {
+    state.best_for_patience = value->second;
+    state.evaluations_since_best = 0;
+  }
+  if (!first && gain_over(state.best_figures.at(monitor)) <= 0) return false;
+  state.best_figures = figures;
+  state.best_update = state.updates;
+  return true;
 }
 
 void TrainingLoop::checkpoint_now() {
@@ -283,7 +279,9 @@ void TrainingLoop::sample_memory() {
   const double now = steady_seconds();
   if (now - last_memory_sample_ < kMemorySampleSeconds) return;
   last_memory_sample_ = now;
-  c_.parts.device->memory().sample_outside_bytes();
+  MemoryMeter& memory = c_.parts.device->memory();
+  memory.sample_outside_bytes();
+  c_.state.peak_bytes = std::max(c_.state.peak_bytes, memory.peak().total_bytes());
 }
 
 Progress TrainingLoop::progress() const {
@@ -304,14 +302,6 @@ double TrainingLoop::epoch() const {
 
 double TrainingLoop::seconds_now() const {
   return seconds_before_ + steady_seconds() - session_start_;
-}
-
-double TrainingLoop::data_wait_fraction() const {
-  return training_seconds_ > 0 ? std::min(1.0, waiting_seconds_ / training_seconds_) : 0;
-}
-
-double TrainingLoop::samples_per_second() const {
-  return training_seconds_ > 0 ? static_cast<double>(session_samples_) / training_seconds_ : 0;
 }
 
 }  // namespace autotrain

@@ -41,12 +41,6 @@ class TrainingLoop {
   /// @throws Error(kDiverged), and whatever data, devices and disks throw.
   std::string run();
 
-  /// Share of the session's training time that was spent waiting for data.
-  double data_wait_fraction() const;
-
-  /// Samples trained in this session ÷ seconds spent training them.
-  double samples_per_second() const;
-
  private:
   // One window: its samples, forward and backward, then the previous update's figures, then apply.
   void train_window();
@@ -96,9 +90,6 @@ class TrainingLoop {
   double window_wait_ = 0;    // loader wait at the window's start
   double session_start_ = 0;
   double seconds_before_ = 0;  // of earlier sessions
-  double training_seconds_ = 0;
-  double waiting_seconds_ = 0;
-  int64_t session_samples_ = 0;
   double last_memory_sample_ = 0;
   bool saved_ = false;  // the newest checkpoint holds the state as it is
 };

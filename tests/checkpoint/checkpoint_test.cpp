@@ -105,5 +105,13 @@ TEST(Checkpoint, WritingTheSameUpdateAgainReplacesIt) {
   EXPECT_FALSE(std::filesystem::exists(folder / "c/.update-1.tmp")) << "the replaced one is gone";
 }
 
+TEST(Checkpoint, WhenNoneIsWholeThatIsAnErrorAndNotANewStart) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  checkpoints.write(1, content(1));
+  std::filesystem::resize_file(checkpoints.path_of(1) / "model.safetensors", 10);
+  test::expect_error(ExitCode::kBadData, [&] { checkpoints.read_newest_state(); });
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -75,6 +75,10 @@ def command_lines(m):
     m.expect("--set with an empty key", USAGE, ["empty key"], good + ["--set", "optimizer..lr=1"])
     m.expect("--set with an unknown key", BAD_RECIPE, ["--set", "\"lr\""], good + ["--set", "optimizer.lrr=1"])
     m.expect("--set with a bad value", BAD_RECIPE, ["--set optimizer.lr=fast", "a number"], good + ["--set", "optimizer.lr=fast"])
+    m.expect("--resume without a run", USAGE, ["--output"], good + ["--resume"])
+    m.expect("an empty output", USAGE, ["is empty"], good + ["--output", ""])
+    m.expect("patience without evaluations", BAD_RECIPE, ["stop.patience"],
+             good + ["--set", "stop.patience=2", "--set", "evaluation.every=never"])
     m.expect("an output that is a file", IO, ["r.yaml"], good + ["--output", str(m.folder / "r.yaml")])
     m.expect("an output nobody may write", IO, ["/proc"], good + ["--output", "/proc/autotrain/run"])
 

@@ -395,6 +395,16 @@ TEST(Trainer, StopsByPatience) {
   EXPECT_EQ(summary.best.at("update"), 2);
 }
 
+TEST(Trainer, TheBestIsTheBestByHoweverLittle) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.stop.patience = 100;
+  r.stop.min_delta = 50;  // for patience, nothing ever improves again
+  const Summary summary = fit(r, folder / "run");
+  EXPECT_EQ(summary.best.at("loss"), summary.final.at("loss")) << "the loss falls from epoch to epoch";
+  EXPECT_EQ(summary.best.at("update"), 30);
+}
+
 TEST(Trainer, StopsByUpdatesSamplesAndTime) {
   const TemporaryFolder folder;
   Recipe r = recipe();
@@ -428,6 +438,7 @@ TEST(Trainer, AnUnknownMonitorIsARecipeError) {
   r.evaluation.monitor = "acuracy";
   const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { fit(r, folder / "run"); });
   EXPECT_TRUE(test::holds(error.what(), "accuracy"));
+  EXPECT_FALSE(fs::exists(folder / "run" / "metrics.jsonl")) << "known before anything is trained";
   EXPECT_EQ(read_json(folder / "run" / "summary.json").at("status"), "failed");
 }
 
