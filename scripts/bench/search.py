@@ -3,7 +3,7 @@
 fresh process under RLIMIT_DATA = what it has when idle + the budget; then 50 updates and an evaluation at the size
 found. In turns, so that a slow minute hits all. Needs .deps/peers (see README.md).
 
-    scripts/bench/search.py [REPEATS]
+    scripts/bench/search.py [REPEATS [mlp:256 gpt:512 …]]
 """
 import json
 import statistics
@@ -68,10 +68,11 @@ def show(row):
 def main():
     need_programs()
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    cells = [(cell.split(":")[0], int(cell.split(":")[1])) for cell in sys.argv[2:]] or CELLS
     rows = []
     print("| workload, budget | search | sizes | trials | samples | seconds | survived | trace |\n"
           "| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for workload, budget in CELLS:
+    for workload, budget in cells:
         results = {side: [] for side in SIDES}
         for number in range(repeats):
             for side in list(SIDES) if number % 2 == 0 else list(SIDES)[::-1]:

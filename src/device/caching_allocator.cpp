@@ -147,7 +147,8 @@ BlockPool::Block* CachingAllocator::find_block(Pool which, int64_t bytes) {
 int64_t CachingAllocator::make_room(Pool which, int64_t bytes) {
   const int64_t most = std::max(most_allocated_ever_, allocated_bytes_ + bytes);
   const auto wanted = static_cast<int64_t>(static_cast<double>(most) * kReserveFactor);
-  const int64_t ceiling = std::min(limit_bytes_, std::max(wanted, 4 * AddressSpace::kGranule));
+  const int64_t limit = limit_now();
+  const int64_t ceiling = std::min(limit, std::max(wanted, 4 * AddressSpace::kGranule));
   const auto after_growth = [&] {
     const int64_t growth = pool(which).growth_needed(bytes);
     return growth < 0 ? kUnlimited : reserved_unlocked() + growth;
@@ -155,8 +156,15 @@ int64_t CachingAllocator::make_room(Pool which, int64_t bytes) {
   int64_t needed = after_growth();
   if (needed > ceiling) trim_unlocked(needed - ceiling, which, bytes), needed = after_growth();
   // What the growth would have built on is free memory too, but may be the last there is.
-  if (needed > limit_bytes_) trim_unlocked(needed - limit_bytes_, which, 0), needed = after_growth();
-  return needed > limit_bytes_ ? -1 : std::max<int64_t>(0, ceiling - needed);
+  if (needed > limit) trim_unlocked(needed - limit, which, 0), needed = after_growth();
+  refused_by_system_ = needed > limit && needed <= limit_bytes_;
+  return needed > limit ? -1 : std::max<int64_t>(0, ceiling - needed);
+}
+
+// Giving memory back raises the headroom by as much as it lowers what is reserved: the sum stays.
+int64_t CachingAllocator::limit_now() const {
+  if (!headroom_) return limit_bytes_;
+  return std::min(limit_bytes_, reserved_unlocked() + headroom_());
 }
 
 int64_t CachingAllocator::trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for) {
@@ -181,6 +189,11 @@ void CachingAllocator::set_limit(int64_t bytes) {
   limit_bytes_ = bytes;
   const int64_t excess = reserved_unlocked() - limit_bytes_;
   if (excess > 0) trim_unlocked(excess, Pool::kLarge, 0);
+}
+
+void CachingAllocator::set_headroom(std::function<int64_t()> headroom) {
+  std::lock_guard lock(mutex_);
+  headroom_ = std::move(headroom);
 }
 
 int64_t CachingAllocator::limit_bytes() const {
@@ -208,10 +221,9 @@ int64_t CachingAllocator::idle_address_bytes() const {
   return medium_space_.size() + large_space_.size() - reserved_unlocked();
 }
 
-void CachingAllocator::keep_addresses(int64_t bytes) {
+void CachingAllocator::give_up_addresses(int64_t bytes) {
   std::lock_guard lock(mutex_);
-  const int64_t excess = medium_space_.size() + large_space_.size() - bytes;
-  if (excess > 0) large_space_.drop_end(large_.drop_end(excess));
+  large_space_.drop_end(large_.drop_end(round_up(bytes, AddressSpace::kGranule)));
 }
 
 int64_t CachingAllocator::peak_reserved_bytes() const {

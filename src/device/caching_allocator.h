@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 
 #include <array>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -44,15 +45,18 @@ class CachingAllocator final : public c10::Allocator {
   void set_limit(int64_t bytes);
   int64_t limit_bytes() const;
 
+  /// What the system can still give beside a safe reserve, asked before memory is committed. Unset: it is
+  /// not asked.
+  void set_headroom(std::function<int64_t()> headroom);
+
   int64_t allocated_bytes() const;
   int64_t reserved_bytes() const;
 
   /// Addresses that were reserved at the start and hold no memory now: they count against RLIMIT_AS.
   int64_t idle_address_bytes() const;
 
-  /// Gives idle addresses back for ever, until about `bytes` are left: where addresses are limited, others
-  /// need those that the limit no longer lets this allocator fill.
-  void keep_addresses(int64_t bytes);
+  /// Gives at least `bytes` of idle addresses back for ever, if there are so many.
+  void give_up_addresses(int64_t bytes);
 
   int64_t peak_allocated_bytes() const;
   int64_t peak_reserved_bytes() const;
@@ -80,6 +84,7 @@ class CachingAllocator final : public c10::Allocator {
   BlockPool::Pages pages_of(AddressSpace& space);
   BlockPool::Block* find_block(Pool which, int64_t bytes);
   int64_t make_room(Pool which, int64_t bytes);
+  int64_t limit_now() const;
   int64_t reserved_unlocked() const;
   int64_t trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for);
   Refusal describe_refusal(int64_t bytes) const;
@@ -91,6 +96,7 @@ class CachingAllocator final : public c10::Allocator {
   BlockPool medium_;
   BlockPool large_;
   int64_t limit_bytes_;
+  std::function<int64_t()> headroom_;
   int64_t allocated_bytes_ = 0;
   int64_t peak_allocated_bytes_ = 0;
   int64_t peak_reserved_bytes_ = 0;

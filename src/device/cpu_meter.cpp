@@ -48,10 +48,12 @@ CpuMeter::CpuMeter() : allocator_(CachingAllocator::process_wide()) {
   allocated_before_ = allocator_.allocated_bytes();
   reserved_before_ = allocator_.reserved_bytes();
   outside_before_ = outside_now();
+  watch_resource_limits();
 }
 
 CpuMeter::~CpuMeter() {
   remove_limit();
+  allocator_.set_headroom({});
   uninstall();
   allocator_.empty_cache();
 }
@@ -64,27 +66,36 @@ int64_t CpuMeter::reserved_bytes() const {
   return allocator_.reserved_bytes() - reserved_before_;
 }
 
-// What the process has beside the allocator. Committed memory is touched when committed, so resident
-// compares with resident.
-ProcessMemory CpuMeter::outside_now() const {
-  const ProcessMemory all = ProcessMemory::now();
-  const int64_t reserved = allocator_.reserved_bytes();
-  return {all.anonymous_bytes - reserved, all.data_bytes - reserved,
-          all.address_bytes - reserved - allocator_.idle_address_bytes()};
+// Resident memory beside the allocator's. Committed memory is touched when committed, so resident compares
+// with resident.
+int64_t CpuMeter::outside_now() const {
+  return ProcessMemory::now().anonymous_bytes - allocator_.reserved_bytes();
 }
 
 int64_t CpuMeter::sample_outside_bytes() {
-  const ProcessMemory now = outside_now();
-  int64_t growth = now.anonymous_bytes - outside_before_.anonymous_bytes;
-  // Where the kernel limits mappings, these are used up whether they are touched or not.
-  if (limits_.data >= 0) growth = std::max(growth, now.data_bytes - outside_before_.data_bytes);
-  if (limits_.address_space >= 0)
-    growth = std::max(growth, now.address_bytes - outside_before_.address_bytes);
+  const int64_t outside = outside_now() - outside_before_;
   std::lock_guard lock(mutex_);
-  outside_bytes_ = std::max<int64_t>(0, growth);
+  outside_bytes_ = std::max<int64_t>(0, outside);
   peak_outside_bytes_ = std::max(peak_outside_bytes_, outside_bytes_);
   if (limit_bytes_ >= 0) apply_limit();
+  give_up_addresses();
   return outside_bytes_;
+}
+
+// Resource limits count mappings, touched or not, and what libraries map cannot be refused: so tensors stop
+// short of the limit.
+void CpuMeter::watch_resource_limits() {
+  if (limits_.data < 0) return;
+  const int64_t most = limits_.data - reserve_below({kDataBound, limits_.data, 0});
+  allocator_.set_headroom([most] { return most - ProcessMemory::now().data_bytes; });
+}
+
+// Where addresses are limited, libraries need those that this allocator holds and has no memory for.
+void CpuMeter::give_up_addresses() {
+  if (limits_.address_space < 0) return;
+  const int64_t kept_free = reserve_below({kAddressSpaceBound, limits_.address_space, 0});
+  const int64_t missing = ProcessMemory::now().address_bytes + kept_free - limits_.address_space;
+  if (missing > 0) allocator_.give_up_addresses(missing);
 }
 
 MemoryPeak CpuMeter::peak() const {
@@ -110,7 +121,6 @@ void CpuMeter::set_limit(int64_t bytes) {
 void CpuMeter::apply_limit() {
   const int64_t limit = reserved_before_ + std::max<int64_t>(0, limit_bytes_ - outside_bytes_);
   allocator_.set_limit(limit);
-  if (limits_.address_space >= 0) allocator_.keep_addresses(limit);
 }
 
 void CpuMeter::remove_limit() {

@@ -28,14 +28,16 @@ class CpuMeter final : public MemoryMeter {
   std::optional<Refusal> last_refusal() const override;
 
  private:
-  ProcessMemory outside_now() const;
+  int64_t outside_now() const;
   void apply_limit();
+  void watch_resource_limits();
+  void give_up_addresses();
 
   CachingAllocator& allocator_;
   const ResourceLimits limits_ = ResourceLimits::of_this_process();
   int64_t allocated_before_ = 0;
   int64_t reserved_before_ = 0;
-  ProcessMemory outside_before_;
+  int64_t outside_before_ = 0;
   mutable std::mutex mutex_;
   int64_t outside_bytes_ = 0;
   int64_t peak_outside_bytes_ = 0;

@@ -139,7 +139,7 @@ std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const fs::p
     bounds.push_back({kAddressSpaceBound, limits.address_space, status["VmSize"] * kKiB});
   }
   if (limits.data >= 0) {
-    bounds.push_back({"RLIMIT_DATA (ulimit -d)", limits.data, status["VmData"] * kKiB});
+    bounds.push_back({kDataBound, limits.data, status["VmData"] * kKiB});
   }
   add_cgroups(bounds, root, false);
   add_cgroups(bounds, root, true);
@@ -155,10 +155,9 @@ MemoryBound tightest(const std::vector<MemoryBound>& bounds) {
 }
 
 int64_t reserve_below(const MemoryBound& bound) {
-  // oneDNN takes 256 KiB of addresses for each kernel that it compiles, hundreds for a new shape, and crashes
-  // when it gets none. Resource limits count them whether they are used or not.
-  const int64_t least = bound.name.starts_with("RLIMIT") ? 96 * kMiB : 64 * kMiB;
-  return std::clamp(bound.limit_bytes / 20, least, kGiB);
+  // Among what nobody counts: oneDNN maps 256 KiB for each kernel that it compiles, a hundred for a new
+  // shape, and crashes when it gets none.
+  return std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
 }
 
 int64_t memory_of_other_processes_bytes(const fs::path& root) {

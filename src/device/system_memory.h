@@ -23,6 +23,7 @@ struct ResourceLimits {
 };
 
 constexpr const char* kAddressSpaceBound = "RLIMIT_AS (ulimit -v)";
+constexpr const char* kDataBound = "RLIMIT_DATA (ulimit -d)";
 
 /// Everything that bounds this process: cgroups (v1 and v2, every ancestor), resource limits,
 /// available memory. `root` is where /proc and /sys are looked for; tests give a folder.

@@ -156,12 +156,24 @@ TEST(CachingAllocator, GivesUpIdleAddressesButNoneThatHoldMemory) {
   std::vector<c10::DataPtr> blocks;
   for (int i = 0; i < 10; ++i) blocks.push_back(allocator.allocate(2 * kMiB));
   const int64_t before = ProcessMemory::now().address_bytes;
-  allocator.keep_addresses(0);
+  allocator.give_up_addresses(64 * kMiB);
   EXPECT_NEAR(static_cast<double>(before - ProcessMemory::now().address_bytes), 42.0 * kMiB, 6.0 * kMiB);
   for (auto& block : blocks) std::memset(block.get(), 7, 2 * kMiB);
   blocks.clear();
   for (int i = 0; i < 10; ++i) blocks.push_back(allocator.allocate(2 * kMiB));
   EXPECT_THROW(allocator.allocate(40 * kMiB), c10::OutOfMemoryError) << "those addresses are gone";
+}
+
+TEST(CachingAllocator, RefusesWhenTheSystemHasNoHeadroomLeft) {
+  CachingAllocator allocator({.small_address_bytes = 4 * kMiB, .large_address_bytes = 256 * kMiB});
+  int64_t headroom = 20 * kMiB;
+  allocator.set_headroom([&] { return headroom; });
+  const c10::DataPtr fits = allocator.allocate(16 * kMiB);
+  headroom = 4 * kMiB;  // others took some
+  EXPECT_THROW(allocator.allocate(8 * kMiB), c10::OutOfMemoryError);
+  EXPECT_TRUE(allocator.last_refusal()->by_system);
+  headroom = 10 * kMiB;
+  EXPECT_NO_THROW(allocator.allocate(8 * kMiB));
 }
 
 }  // namespace
