@@ -93,7 +93,7 @@ void CpuMeter::watch_resource_limits() {
 // Where addresses are limited, libraries need those that this allocator holds and has no memory for.
 void CpuMeter::give_up_addresses() {
   if (limits_.address_space < 0) return;
-  const int64_t kept_free = reserve_below({kAddressSpaceBound, limits_.address_space, 0});
+  const int64_t kept_free = reserve_below({kAddressSpaceBound, limits_.address_space, 0}) / 2;
   const int64_t missing = ProcessMemory::now().address_bytes + kept_free - limits_.address_space;
   if (missing > 0) allocator_.give_up_addresses(missing);
 }
