@@ -5,7 +5,12 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/autotrain)
 # The program finds LibTorch where it was linked; only our own files move.
 get_filename_component(torch_libraries "${TORCH_INSTALL_PREFIX}/lib" REALPATH)
-set_target_properties(autotrain_cli PROPERTIES INSTALL_RPATH ${torch_libraries})
+set(library_folders ${torch_libraries})
+if(CUDA_TOOLKIT_ROOT_DIR)
+  get_filename_component(cuda_libraries "${CUDA_TOOLKIT_ROOT_DIR}/lib64" REALPATH)
+  list(APPEND library_folders ${cuda_libraries})
+endif()
+set_target_properties(autotrain_cli PROPERTIES INSTALL_RPATH "${library_folders}")
 
 install(TARGETS autotrain autotrain_cli EXPORT autotrain-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
