@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Installs the package, moves it, builds a user's program against it where it lies now, and runs that.
 
-    package_test.py path/to/build path/to/project path/to/torch
+    package_test.py path/to/build path/to/project path/to/torch [path/to/cuda/toolkit]
 """
 import os
 import re
@@ -21,7 +21,7 @@ def run(*command, **options):
 
 def main():
     build, project, torch = (Path(argument).resolve() for argument in sys.argv[1:4])
-    toolkit = [f"-DCUDA_TOOLKIT_ROOT_DIR={path}" for path in sys.argv[4:]]
+    compiler = {"CUDACXX": f"{path}/bin/nvcc" for path in sys.argv[4:]}
     with tempfile.TemporaryDirectory() as temporary:
         first, moved, consumer = (Path(temporary, name) for name in ("first", "moved", "consumer"))
         run("cmake", "--install", build, "--prefix", first)
@@ -32,7 +32,7 @@ def main():
                 if path in content:
                     sys.exit(f"{text} names {path}")
         run("cmake", "-S", project / "tests" / "package" / "consumer", "-B", consumer, "-G", "Ninja",
-            "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={moved};{torch}", *toolkit)
+            "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={moved};{torch}", env={**os.environ, **compiler})
         run("cmake", "--build", consumer)
         output = run(consumer / "consumer", project / "tests" / "package" / "consumer" / "recipe.yaml", consumer / "run",
                      env={**os.environ, "CI": "1"})
