@@ -180,7 +180,7 @@ Planner::Capacity Planner::take_typed(int64_t size) {
   return {size, record, SearchReason::kFixed};
 }
 
-// The record of the size that the run executes; nothing when neither that size nor the capacity fits now.
+// The record of the size that the run executes; nothing when a kept plan's size no longer fits.
 std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const bool typed = request_.recipe.execution.micro_batch.has_value();
   const bool measured_here = !all_.empty();
@@ -194,12 +194,11 @@ std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& m
   micro_batch = cut(request_.recipe.execution.cut);
   if (measured_here && micro_batch == capacity.size) return capacity.record;
   const ProbeRecord record = confirm(micro_batch);
-  if (record.fits() || !measured_here) return record.fits() ? std::optional(record) : std::nullopt;
-  // Memory is not monotone in the size, so the capacity may still fit. Or it fits no longer: what libraries
-  // keep of every trial adds up.
+  if (record.fits()) return record;
+  if (!measured_here) return std::nullopt;
+  // Memory is not monotone in the size. The capacity was run with its own remainder, and fits.
   micro_batch = cut(Cut::kFull);
-  const ProbeRecord again = confirm(micro_batch);
-  return again.fits() ? std::optional(again) : std::nullopt;
+  return micro_batch == capacity.size ? capacity.record : confirm(micro_batch);
 }
 
 LearningRatePlan Planner::learning_rate(int64_t effective) const {
@@ -254,10 +253,9 @@ Planner::Capacity Planner::find_capacity(BatchPlan& plan) {
       return *kept;
     }
   }
-  for (;;) {
-    const Capacity found = search_confirmed(limits);
-    if (take(found)) return found;
-  }
+  const Capacity found = search_confirmed(limits);
+  take(found);
+  return found;
 }
 
 void Planner::describe_machine(BatchPlan& plan) const {
