@@ -93,12 +93,16 @@ void sync_folder(const fs::path& folder) {
   }
 }
 
+void write_file(const fs::path& path, std::string_view content) {
+  OutputFile file(path, OutputFile::Mode::kTruncate);
+  file.write(content);
+  file.sync();
+}
+
 void write_file_atomically(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
   try {
-    OutputFile file(temporary, OutputFile::Mode::kTruncate);
-    file.write(content);
-    file.sync();
+    write_file(temporary, content);
   } catch (const Error&) {
     std::error_code ignored;
     fs::remove(temporary, ignored);

@@ -10,6 +10,9 @@ namespace autotrain {
 /// @param largest_bytes refuses larger files, so that a wrong path cannot fill memory.
 std::string read_file(const std::filesystem::path& path, int64_t largest_bytes = int64_t{1} << 30);
 
+/// Writes the file and syncs it. Throws Error(kInputOutput); what was written so far then stays.
+void write_file(const std::filesystem::path& path, std::string_view content);
+
 /// Replaces `path` so that a reader sees the old or the new content, never a part, even after a
 /// power cut: written beside it, synced, renamed, and the folder synced.
 /// Throws Error(kInputOutput).

@@ -37,12 +37,6 @@ uint32_t checksum_of(const fs::path& path) {
   return static_cast<uint32_t>(sum);
 }
 
-void write_synced(const fs::path& path, const std::string& content) {
-  OutputFile file(path, OutputFile::Mode::kTruncate);
-  file.write(content);
-  file.sync();
-}
-
 Json manifest_of(const fs::path& folder) {
   Json files = Json::object();
   for (const char* const name : kFiles) {
@@ -81,8 +75,8 @@ void write_files(const fs::path& folder, const CheckpointContent& content) {
   make_folders(folder);
   write_safetensors(folder / kFiles[0], content.tensors.model);
   write_safetensors(folder / kFiles[1], content.tensors.optimizer);
-  write_synced(folder / kFiles[2], content.state.dump(1) + "\n");
-  write_synced(folder / kManifest, manifest_of(folder).dump(1) + "\n");
+  write_file(folder / kFiles[2], content.state.dump(1) + "\n");
+  write_file(folder / kManifest, manifest_of(folder).dump(1) + "\n");
   sync_folder(folder);
 }
 

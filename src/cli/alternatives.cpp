@@ -4,6 +4,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "device/failure.h"
 #include "report/table.h"
 
 namespace autotrain {
@@ -22,7 +23,7 @@ Alternative plan_in(Recipe recipe, Precision precision, const TrainerOptions& op
     return {precision, trainer.plan(), ""};
   } catch (const Error& error) {
     if (error.code() != ExitCode::kDoesNotFit) throw;
-    return {precision, std::nullopt, split(error.what(), '\n').front()};
+    return {precision, std::nullopt, first_line(error)};
   }
 }
 

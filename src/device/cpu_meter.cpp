@@ -119,8 +119,7 @@ void CpuMeter::set_limit(int64_t bytes) {
 }
 
 void CpuMeter::apply_limit() {
-  const int64_t limit = reserved_before_ + std::max<int64_t>(0, limit_bytes_ - outside_bytes_);
-  allocator_.set_limit(limit);
+  allocator_.set_limit(reserved_before_ + std::max<int64_t>(0, limit_bytes_ - outside_bytes_));
 }
 
 void CpuMeter::remove_limit() {

@@ -62,11 +62,10 @@ void Planner::fail_smallest(const SearchLimits& limits) {
             smallest->micro_batch));
   }
   const MemoryStatement memory = statement();
-  const std::optional<Refusal> refusal = refusal_;
   throw Error(ExitCode::kDoesNotFit, "plan",
               cat("not even ", size, " in one micro-batch fit", smallest->micro_batch == 1 ? "s" : "", " (",
                   to_string(smallest->outcome), library_error_.empty() ? "" : ": " + library_error_, ")",
-                  describe(memory, refusal)),
+                  describe(memory, refusal_)),
               advice(bench_, memory, half_that_fits(smallest->micro_batch)));
 }
 

@@ -7,8 +7,10 @@ ScalerScope::ScalerScope(const GradScaler& scaler) : state_(scaler.state()) {
 }
 
 ScalerScope::~ScalerScope() {
-  const torch::NoGradGuard no_gradients;
-  for (size_t i = 0; i < state_.size(); ++i) state_[i].tensor.copy_(copies_[i]);
+  put_back([&] {
+    const torch::NoGradGuard no_gradients;
+    for (size_t i = 0; i < state_.size(); ++i) state_[i].tensor.copy_(copies_[i]);
+  });
 }
 
 }  // namespace autotrain

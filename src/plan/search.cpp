@@ -22,17 +22,19 @@ struct Bracket {
   int probes_since_bracketed = 0;
 };
 
-const ProbeRecord* largest_fit_of(const std::vector<ProbeRecord>& history) {
-  const ProbeRecord* best = nullptr;
+// The trial of the largest size among those that `wanted` accepts; null when there is none.
+template <class Wanted>
+const ProbeRecord* largest_where(const std::vector<ProbeRecord>& history, Wanted wanted) {
+  const ProbeRecord* largest = nullptr;
   for (const ProbeRecord& probe : history) {
-    if (probe.fits() && (best == nullptr || probe.micro_batch > best->micro_batch)) best = &probe;
+    if (wanted(probe) && (largest == nullptr || probe.micro_batch > largest->micro_batch)) largest = &probe;
   }
-  return best;
+  return largest;
 }
 
 Bracket bracket_of(const std::vector<ProbeRecord>& history) {
   Bracket bracket;
-  bracket.largest_fit = largest_fit_of(history);
+  bracket.largest_fit = largest_where(history, [](const ProbeRecord& probe) { return probe.fits(); });
   const int64_t fitted = bracket.largest_fit ? bracket.largest_fit->micro_batch : 0;
   bool fit_seen = false, failure_seen = false;
   for (const ProbeRecord& probe : history) {
@@ -59,11 +61,8 @@ Point point_of(const ProbeRecord& probe) {
 
 // The largest measured size below `size`, else what is needed at size 0.
 Point point_below(const std::vector<ProbeRecord>& history, int64_t size, const SearchLimits& limits) {
-  const ProbeRecord* below = nullptr;
-  for (const ProbeRecord& probe : history) {
-    const bool candidate = probe.peak_bytes > 0 && probe.micro_batch < size;
-    if (candidate && (below == nullptr || probe.micro_batch > below->micro_batch)) below = &probe;
-  }
+  const ProbeRecord* const below = largest_where(
+      history, [&](const ProbeRecord& probe) { return probe.peak_bytes > 0 && probe.micro_batch < size; });
   return below ? point_of(*below) : Point{0, static_cast<double>(limits.floor_bytes)};
 }
 
@@ -210,12 +209,8 @@ double best_rate(const std::vector<ProbeRecord>& history) {
 
 // The largest size below `size` that fitted.
 const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size) {
-  const ProbeRecord* below = nullptr;
-  for (const ProbeRecord& probe : history) {
-    const bool candidate = probe.fits() && probe.micro_batch < size;
-    if (candidate && (below == nullptr || probe.micro_batch > below->micro_batch)) below = &probe;
-  }
-  return below;
+  return largest_where(history,
+                       [&](const ProbeRecord& probe) { return probe.fits() && probe.micro_batch < size; });
 }
 
 const ProbeRecord* smallest_good(const std::vector<ProbeRecord>& history) {

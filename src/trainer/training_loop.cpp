@@ -28,9 +28,8 @@ Progress progress_of(const RunState& state, int64_t dataset_size) {
 
 TrainingLoop::TrainingLoop(const LoopContext& context)
     : c_(context),
-      total_updates_(
-          horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch).updates.value_or(0)),
       horizon_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch)),
+      total_updates_(horizon_.updates.value_or(0)),
       schedule_(c_.recipe.schedule, horizon_.updates, c_.plan.effective_batch),
       evaluation_clock_(c_.recipe.evaluation.every, progress_of(c_.state, c_.parts.stream.size())),
       checkpoint_clock_(c_.recipe.checkpoint.every, progress_of(c_.state, c_.parts.stream.size())),
@@ -53,7 +52,6 @@ std::string TrainingLoop::run() {
   settle();
   const bool to_its_end = stopped_by_ != "signal";
   if (to_its_end && c_.state.evaluated_update != c_.state.updates) evaluate_now();
-  last_memory_sample_ = 0;
   sample_memory();
   if (!saved_) checkpoint_now();
   return stopped_by_;
@@ -121,7 +119,7 @@ void TrainingLoop::apply_window(int64_t samples) {
 void TrainingLoop::settle() {
   if (!underway_.figures.valid()) return;
   const UpdateOutcome outcome = underway_.figures.read();
-  sample_memory();
+  sample_memory_sometimes();
   outcome.applied ? record_applied(outcome) : record_skipped(outcome);
   last_finished_ = underway_.figures.finished_seconds();
   c_.state.seconds = seconds_now();
@@ -275,10 +273,12 @@ void TrainingLoop::note(const std::string& event, const std::string& detail) {
 }
 
 // Reading the process's memory takes microseconds; updates may take less than a hundred.
+void TrainingLoop::sample_memory_sometimes() {
+  if (steady_seconds() - last_memory_sample_ >= kMemorySampleSeconds) sample_memory();
+}
+
 void TrainingLoop::sample_memory() {
-  const double now = steady_seconds();
-  if (now - last_memory_sample_ < kMemorySampleSeconds) return;
-  last_memory_sample_ = now;
+  last_memory_sample_ = steady_seconds();
   MemoryMeter& memory = c_.parts.device->memory();
   memory.sample_outside_bytes();
   c_.state.peak_bytes = std::max(c_.state.peak_bytes, memory.peak().total_bytes());

@@ -63,6 +63,7 @@ class TrainingLoop {
   bool all_updates_done() const;
   void note(const std::string& event, const std::string& detail);
   void sample_memory();
+  void sample_memory_sometimes();
   void open_loader(int64_t window_samples);
   Progress progress() const;
   Progress progress_with_pending() const;
@@ -70,8 +71,8 @@ class TrainingLoop {
   double seconds_now() const;
 
   LoopContext c_;
-  const int64_t total_updates_;  // 0: unknown
   const Horizon horizon_;
+  const int64_t total_updates_;  // 0: unknown
   const Schedule schedule_;
   std::unique_ptr<Loader> loader_;
   IntervalClock evaluation_clock_;

@@ -1,15 +1,12 @@
 #include "data/datasets.h"
+#include "support/idx.h"
 #include "support/support.h"
 
 namespace autotrain {
 namespace {
 
 using test::TemporaryFolder;
-
-std::string word(uint32_t value) {
-  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
-          static_cast<char>(value)};
-}
+using test::word;
 
 std::string image_file(uint32_t count) {
   return word(0x803) + word(count) + word(28) + word(28) + std::string(count * 784, '\x10');

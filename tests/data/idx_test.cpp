@@ -4,17 +4,14 @@
 
 #include "base/units.h"
 #include "device/cpu_meter.h"
+#include "support/idx.h"
 #include "support/support.h"
 
 namespace autotrain {
 namespace {
 
 using test::TemporaryFolder;
-
-std::string word(uint32_t value) {
-  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
-          static_cast<char>(value)};
-}
+using test::word;
 
 std::string images(uint32_t count, uint32_t height, uint32_t width, size_t bytes) {
   return word(0x803) + word(count) + word(height) + word(width) + std::string(bytes, '\x07');

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "plan/probe.h"
 #include "support/run_parts.h"
+#include "support/snapshot.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -58,16 +59,10 @@ TEST(CudaProbe, LeavesNoTraceInEveryPrecision) {
     Recipe r = cuda_recipe();
     r.execution.precision = precision;
     const auto parts = test::make_parts(r, test::small_task(SmallNet::Middle::kBatchNorm), data, &validation);
-    std::vector<torch::Tensor> before;
-    for (const auto& item : parts->task->module().named_buffers()) before.push_back(item.value().clone());
-    for (const auto& parameter : parts->optimizer->parameters()) before.push_back(parameter.tensor.clone());
+    const auto before = test::everything(*parts);
     EXPECT_TRUE(
         Probe(parts->workbench(), 0.9).run({8, 20, 8}, [](const ProbeRecord&) { return true; }).confirmed);
-    size_t i = 0;
-    for (const auto& item : parts->task->module().named_buffers())
-      EXPECT_TRUE(item.value().equal(before[i++]));
-    for (const auto& parameter : parts->optimizer->parameters())
-      EXPECT_TRUE(parameter.tensor.equal(before[i++]));
+    test::expect_equal(test::everything(*parts), before);
   }
 }
 
@@ -77,13 +72,11 @@ TEST(CudaStep, ASkippedWindowLeavesBuffersAsTheyWere) {
   const std::vector<int64_t> indices = {0, 1, 2, 3}, epochs(4, 0);
   Batch batch = data.get(indices, SampleRandom(0, indices, epochs));
   batch.inputs[0][0] = INFINITY;
-  std::vector<torch::Tensor> before;
-  for (const auto& item : parts->task->module().named_buffers()) before.push_back(item.value().clone());
+  const auto before = test::buffers_of(*parts);
   parts->task->module().train();
   parts->step.accumulate(batch.to(parts->device->torch_device()), 0, 0);
   EXPECT_FALSE(parts->step.finish(0.1).read().applied);
-  size_t i = 0;
-  for (const auto& item : parts->task->module().named_buffers()) EXPECT_TRUE(item.value().equal(before[i++]));
+  test::expect_equal(test::buffers_of(*parts), before);
 }
 
 TEST(CudaTrainer, FillsTheBandAndTrains) {

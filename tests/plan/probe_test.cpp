@@ -2,32 +2,18 @@
 
 #include "base/units.h"
 #include "support/run_parts.h"
+#include "support/snapshot.h"
 #include "support/support.h"
 
 namespace autotrain {
 namespace {
 
+using test::everything;
+using test::expect_equal;
 using test::SmallNet;
 
 const Probe::Extend kConfirm = [](const ProbeRecord&) { return true; };
 const Probe::Extend kOnce = [](const ProbeRecord&) { return false; };
-
-std::vector<torch::Tensor> everything(Parts& parts) {
-  std::vector<torch::Tensor> all;
-  for (const auto& item : parts.task->module().named_parameters())
-    all.push_back(item.value().detach().clone());
-  for (const auto& item : parts.task->module().named_buffers()) all.push_back(item.value().clone());
-  for (const NamedTensor& state : parts.optimizer->state()) all.push_back(state.tensor.clone());
-  for (const NamedTensor& state : parts.scaler.state()) all.push_back(state.tensor.clone());
-  const at::Generator generator = at::globalContext().defaultGenerator(torch::kCPU);
-  all.push_back(generator.get_state());
-  return all;
-}
-
-void expect_equal(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << "tensor " << i;
-}
 
 class ProbeTrace : public testing::TestWithParam<SmallNet::Middle> {};
 
