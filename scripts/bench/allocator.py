@@ -28,7 +28,7 @@ def speed():
         for batch in (64, 256, 1024):
             for precision in ("fp32", "bf16"):
                 rows.append(speed_of(workload, batch, precision))
-                save("allocator_speed", rows)
+                save("allocator_speed", rows, ("workload", "batch", "precision"))
 
 
 def speed_of(workload, batch, precision):
@@ -71,7 +71,7 @@ def limits():
         rows.append({"workload": workload, "budget_mib": budget, "ours": ours, "glibc": glibc,
                      "ours_killed": ours_died, "glibc_killed": glibc_died})
         print(f"| {workload} {budget} MiB | {ours} | {glibc} | {ours / glibc:.2f} |", flush=True)
-        save("allocator_largest", rows)
+        save("allocator_largest", rows, ("workload", "budget_mib"))
 
 
 def main():

@@ -57,7 +57,7 @@ def main():
             else:
                 print(f"| {model} | {budget} | {row['micro_batch']} | {row['fill']:.3f} | {row['probes']} | "
                       f"{row['seconds']:.1f} | {row['reason']} | {row['run_peak']:.3f} |", flush=True)
-            save("budgets", rows)
+            save("budgets", rows, ("model", "budget"))
     return 0 if all(row["exit_code"] in (0, 71) for row in rows) else 1
 
 

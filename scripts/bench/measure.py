@@ -88,12 +88,17 @@ def text(r):
     return f"{r['median']:.3f} [{r['min']:.3f}, {r['max']:.3f}]"
 
 
-def save(name, rows):
-    """Keeps the figures beside the scripts, with the machine they were measured on."""
+def save(name, rows, key):
+    """Keeps the figures beside the scripts, with the machine they were measured on. Rows that an earlier run on this
+    kind of processor kept stay, unless a new one has the same values under the fields `key`."""
     RESULTS.mkdir(exist_ok=True)
-    content = {"machine": machine(), "rows": rows}
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print(f"kept in {RESULTS / name}.json", file=sys.stderr)
+    path, here = RESULTS / f"{name}.json", machine()
+    former = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": {}, "rows": []}
+    new = {tuple(row[field] for field in key) for row in rows}
+    same_kind = former["machine"].get("cpu") == here["cpu"]
+    stay = [row for row in former["rows"] if same_kind and tuple(row[field] for field in key) not in new]
+    path.write_text(json.dumps({"machine": here, "rows": stay + rows}, indent=1) + "\n", encoding="utf-8")
+    print(f"kept in {path}", file=sys.stderr)
 
 
 def need_programs():

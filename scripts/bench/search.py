@@ -80,7 +80,7 @@ def main():
         for side in SIDES:
             rows.append(row_of(side, workload, budget, results[side]))
             show(rows[-1])
-            save("search", rows)
+            save("search", rows, ("side", "workload", "budget_mib"))
 
 
 if __name__ == "__main__":

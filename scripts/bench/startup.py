@@ -50,7 +50,7 @@ def main():
         gain = ratio(times["PyTorch loop"], seconds)
         rows.append({"side": side, "seconds": seconds, "python/it": gain})
         print(f"| {side} | {statistics.median(seconds):.2f} [{min(seconds):.2f}, {max(seconds):.2f}] | {text(gain)} |")
-    save("startup", rows)
+    save("startup", rows, ("side",))
 
 
 if __name__ == "__main__":

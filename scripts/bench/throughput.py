@@ -45,7 +45,7 @@ def main():
         rates = sorted(row["rates"]["harness"])
         print(f"| {cell} | {rates[len(rates) // 2]:.0f} | {text(row['harness/bare'])} | {text(row['harness/python'])} |",
               flush=True)
-        save("throughput", rows)
+        save("throughput", rows, ("workload", "batch", "precision"))
 
 
 if __name__ == "__main__":
