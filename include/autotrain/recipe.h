@@ -49,6 +49,26 @@ struct OptimizerRecipe {
   bool operator==(const OptimizerRecipe&) const = default;
 };
 
+/// Averaging of weights over updates: evaluations and the best checkpoint are then of the averages.
+struct AverageRecipe {
+  std::optional<int64_t> half_life = {};  ///< samples after which a weight's share has halved; unset: none
+  bool operator==(const AverageRecipe&) const = default;
+};
+
+/// What follows when updates are not finite.
+enum class DivergencePolicy {
+  kSkip,      ///< skip them; stop after `stop.max_skipped` in a row
+  kStop,      ///< stop at the first that the loss scaler did not cause
+  kRollback,  ///< after `stop.max_skipped` in a row, back to the last checkpoint with a smaller learning rate
+};
+
+struct DivergenceRecipe {
+  DivergencePolicy policy = DivergencePolicy::kSkip;
+  double lr_factor = 0.5;     ///< multiplies the learning rate at every rollback
+  int64_t max_rollbacks = 3;  ///< one more ends the run
+  bool operator==(const DivergenceRecipe&) const = default;
+};
+
 struct ScheduleRecipe {
   Choice shape{"constant", {}};
   Span warmup = {};
@@ -87,6 +107,7 @@ struct EvaluationRecipe {
 enum class Precision { kAuto, kFp32, kBf16, kFp16 };
 enum class Cut { kEven, kFull };
 enum class Pivot { kInterpolate, kMidpoint };
+enum class Recovery { kShrink, kStop };
 
 struct MemoryRecipe {
   Budget budget = {};
@@ -128,6 +149,7 @@ struct ExecutionRecipe {
   Cut cut = Cut::kEven;
   std::optional<int64_t> threads = {};     ///< unset: the physical cores this process may use
   std::optional<bool> deterministic = {};  ///< unset: yes on a CPU, no on a GPU
+  Recovery recovery = Recovery::kShrink;   ///< when memory runs out in mid-run
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;
@@ -137,7 +159,10 @@ struct ExecutionRecipe {
 
 struct CheckpointRecipe {
   Interval every{Interval::Unit::kEpochs, 1};
-  int64_t keep = 2;  ///< newest checkpoints kept, besides the best
+  int64_t keep = 2;        ///< newest checkpoints kept, besides the best
+  bool background = true;  ///< write while training goes on, where a copy of the state fits
+  std::optional<std::string> fallback =
+      {};  ///< folder to save the state in when the run folder cannot be written
   bool operator==(const CheckpointRecipe&) const = default;
 };
 
@@ -150,11 +175,15 @@ struct Recipe {
   int64_t seed = 1;
   DataRecipe data;
   Choice model{"cnn", {}};
+  std::optional<std::string> weights =
+      {};  ///< safetensors file with the initial weights; unset: drawn from the seed
   Choice loss{"cross_entropy", {}};
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;
+  AverageRecipe average;
   BatchRecipe batch;
   StopRecipe stop;
+  DivergenceRecipe divergence;
   EvaluationRecipe evaluation;
   ExecutionRecipe execution;
   CheckpointRecipe checkpoint;

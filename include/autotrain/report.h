@@ -55,6 +55,8 @@ struct Summary {
   int64_t peak_bytes = 0;
   int64_t oom_recoveries = 0;
   int64_t skipped_updates = 0;
+  int64_t rollbacks = 0;
+  double checkpoint_stall_seconds = 0;  ///< that training waited for checkpoints, over all sessions
   double data_wait_fraction = 0;
   std::string folder = {};  ///< the run folder; empty when none was written
 };

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "autotrain/error.h"
+#include "base/file_layer.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -59,7 +60,7 @@ std::string read_file(const fs::path& path, int64_t largest_bytes) {
 
 OutputFile::OutputFile(const fs::path& path, Mode mode) : path_(path) {
   const int how = mode == Mode::kAppend ? O_APPEND : O_TRUNC;
-  descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how, 0666);
+  descriptor_ = file_layer().open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how);
   if (descriptor_ < 0) throw_io_error(path_, "opening for writing");
 }
 
@@ -69,7 +70,7 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t written = file_layer().write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw_io_error(path_, "writing");
     bytes.remove_prefix(static_cast<size_t>(written));
@@ -77,13 +78,13 @@ void OutputFile::write(std::string_view bytes) {
 }
 
 void OutputFile::sync() {
-  if (::fsync(descriptor_) != 0) throw_io_error(path_, "syncing");
+  if (file_layer().sync(descriptor_) != 0) throw_io_error(path_, "syncing");
 }
 
 void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int descriptor = file_layer().open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) throw_io_error(folder, "opening");
-  const int result = ::fsync(descriptor);
+  const int result = file_layer().sync(descriptor);
   const int error = errno;
   ::close(descriptor);
   // Some file systems cannot sync a folder and say so; nothing more can be done there.
@@ -103,12 +104,13 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
   try {
     write_file(temporary, content);
+    if (file_layer().rename(temporary.c_str(), path.c_str()) != 0)
+      throw_io_error(path, "renaming into place");
   } catch (const Error&) {
     std::error_code ignored;
     fs::remove(temporary, ignored);
     throw;
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) throw_io_error(path, "renaming into place");
   sync_folder(path.has_parent_path() ? path.parent_path() : fs::path("."));
 }
 

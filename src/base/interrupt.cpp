@@ -11,12 +11,17 @@ namespace autotrain {
 namespace {
 
 std::atomic<int> requested{0};
+std::atomic<int> checkpoint{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch such");
 
 void on_signal(int) {
   if (requested.exchange(static_cast<int>(Interrupt::kStop)) != 0) {
     ::_exit(static_cast<int>(ExitCode::kInterrupted));
   }
+}
+
+void on_checkpoint_signal(int) {
+  checkpoint = 1;
 }
 
 }  // namespace
@@ -27,6 +32,8 @@ void install_signal_handlers() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  action.sa_handler = on_checkpoint_signal;
+  ::sigaction(SIGUSR1, &action, nullptr);
 }
 
 Interrupt pending_interrupt() {
@@ -35,6 +42,19 @@ Interrupt pending_interrupt() {
 
 void clear_interrupt() {
   requested = 0;
+  checkpoint = 0;
+}
+
+bool take_checkpoint_request() {
+  return checkpoint.exchange(0) != 0;
+}
+
+bool checkpoint_requested() {
+  return checkpoint != 0;
+}
+
+void request_checkpoint() {
+  checkpoint = 1;
 }
 
 void request_interrupt(Interrupt request) {

@@ -5,8 +5,18 @@ namespace autotrain {
 /// What the outside asked a running job to do. The handlers only set a flag; every loop polls it.
 enum class Interrupt { kNone, kStop };
 
-/// SIGINT and SIGTERM ask for a stop from now on; a second one ends the process at once.
+/// SIGINT and SIGTERM ask for a stop from now on; a second one ends the process at once. SIGUSR1 asks for a
+/// checkpoint.
 void install_signal_handlers();
+
+/// Whether a checkpoint was asked for since the last call that said so.
+bool take_checkpoint_request();
+
+/// Whether one was asked for, without taking note.
+bool checkpoint_requested();
+
+/// As SIGUSR1 would.
+void request_checkpoint();
 
 Interrupt pending_interrupt();
 

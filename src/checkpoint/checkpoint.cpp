@@ -1,6 +1,5 @@
 #include "checkpoint/checkpoint.h"
 
-#include <fcntl.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -8,9 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <unordered_map>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/file_layer.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
@@ -23,8 +24,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kPrefix = "update-";
+constexpr const char* kTemporary = ".tmp";
+constexpr const char* kAside = ".aside.tmp";
 constexpr const char* kManifest = "manifest.json";
-constexpr std::array<const char*, 3> kFiles = {"model.safetensors", "optimizer.safetensors", "state.json"};
+constexpr const char* kModel = "model.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kAveraged = "averaged.safetensors";
+constexpr const char* kState = "state.json";
+constexpr std::array kRequired = {kModel, kOptimizer, kState};
+constexpr const char* kOtherRun = "resume with the recipe that made it, or start a new run";
 
 uint32_t checksum_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -39,7 +47,8 @@ uint32_t checksum_of(const fs::path& path) {
 
 Json manifest_of(const fs::path& folder) {
   Json files = Json::object();
-  for (const char* const name : kFiles) {
+  for (const char* const name : {kModel, kOptimizer, kAveraged, kState}) {
+    if (!fs::exists(folder / name)) continue;
     files[name] = {{"bytes", fs::file_size(folder / name)}, {"crc32", checksum_of(folder / name)}};
   }
   return {{"format", 1}, {"files", std::move(files)}};
@@ -51,47 +60,88 @@ Json read_json(const fs::path& path) {
   return json;
 }
 
+void verify_file(const fs::path& path, const Json& entry) {
+  std::error_code error;
+  if (fs::file_size(path, error) != entry.at("bytes").get<uintmax_t>() || error) {
+    throw Error(ExitCode::kBadData, path.string(), "is missing or has another size than the manifest says");
+  }
+  if (checksum_of(path) != entry.at("crc32").get<uint32_t>()) {
+    throw Error(ExitCode::kBadData, path.string(), "has another checksum than the manifest says");
+  }
+}
+
 void verify(const fs::path& folder) {
   const Json manifest = read_json(folder / kManifest);
-  for (const char* const name : kFiles) {
-    const fs::path path = folder / name;
-    try {
-      const Json& entry = manifest.at("files").at(name);
-      std::error_code error;
-      if (fs::file_size(path, error) != entry.at("bytes").get<uintmax_t>() || error) {
-        throw Error(ExitCode::kBadData, path.string(),
-                    "is missing or has another size than the manifest says");
-      }
-      if (checksum_of(path) != entry.at("crc32").get<uint32_t>()) {
-        throw Error(ExitCode::kBadData, path.string(), "has another checksum than the manifest says");
-      }
-    } catch (const nlohmann::json::exception&) {
-      throw Error(ExitCode::kBadData, (folder / kManifest).string(), cat("says nothing useful about ", name));
+  try {
+    for (const char* const name : kRequired) verify_file(folder / name, manifest.at("files").at(name));
+    // Every file that was there once must be whole; one that the manifest does not know is not read.
+    if (manifest.at("files").contains(kAveraged)) {
+      verify_file(folder / kAveraged, manifest.at("files").at(kAveraged));
     }
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ExitCode::kBadData, (folder / kManifest).string(), "does not say what the files must be");
   }
 }
 
 void write_files(const fs::path& folder, const CheckpointContent& content) {
   make_folders(folder);
-  write_safetensors(folder / kFiles[0], content.tensors.model);
-  write_safetensors(folder / kFiles[1], content.tensors.optimizer);
-  write_file(folder / kFiles[2], content.state.dump(1) + "\n");
+  write_safetensors(folder / kModel, content.tensors.model);
+  write_safetensors(folder / kOptimizer, content.tensors.optimizer);
+  if (!content.tensors.averaged.empty()) write_safetensors(folder / kAveraged, content.tensors.averaged);
+  write_file(folder / kState, content.state.dump(1) + "\n");
   write_file(folder / kManifest, manifest_of(folder).dump(1) + "\n");
   sync_folder(folder);
 }
 
-// A folder cannot be renamed over another one, but the two can change places in one step. File systems
-// that cannot do that get the old one out of the way first.
+// A folder cannot be renamed over another one, but the two can change places in one step. On file systems
+// that cannot do that the old one steps aside, and comes back when the new one cannot take its place.
 void move_into_place(const fs::path& made, const fs::path& target) {
-  if (::rename(made.c_str(), target.c_str()) == 0) return;
+  FileLayer& files = file_layer();
+  if (files.rename(made.c_str(), target.c_str()) == 0) return;
   if (errno != ENOTEMPTY && errno != EEXIST) throw_io_error(target, "renaming into place");
-  if (::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
+  if (files.exchange(made.c_str(), target.c_str()) == 0) return;
+  const fs::path aside = made.string() + kAside;
+  if (errno != EINVAL && errno != ENOSYS) throw_io_error(target, "renaming into place");
+  if (files.rename(target.c_str(), aside.c_str()) != 0) throw_io_error(target, "renaming aside");
+  if (files.rename(made.c_str(), target.c_str()) != 0) {
+    const int error = errno;
+    files.rename(aside.c_str(), target.c_str());
+    errno = error;
+    throw_io_error(target, "renaming into place");
+  }
   std::error_code ignored;
-  fs::remove_all(target, ignored);
-  if (::rename(made.c_str(), target.c_str()) != 0) throw_io_error(target, "renaming into place");
+  fs::remove_all(aside, ignored);
 }
 
 }  // namespace
+
+int64_t TensorLists::bytes() const {
+  int64_t sum = 0;
+  for (const auto* list : {&model, &optimizer, &averaged}) {
+    for (const NamedTensor& item : *list) sum += static_cast<int64_t>(item.tensor.nbytes());
+  }
+  return sum;
+}
+
+TensorLists copy_of(const TensorLists& live) {
+  const torch::NoGradGuard no_gradients;
+  TensorLists copies;
+  std::unordered_map<const void*, torch::Tensor> made;
+  const auto copy_list = [&](const std::vector<NamedTensor>& from, std::vector<NamedTensor>& to) {
+    for (const NamedTensor& item : from) {
+      torch::Tensor& copy = made[item.tensor.unsafeGetTensorImpl()];
+      if (!copy.defined()) {
+        copy = torch::empty_like(item.tensor, torch::TensorOptions().device(torch::kCPU));
+        copy.copy_(item.tensor.detach());
+      }
+      to.push_back({item.name, copy});
+    }
+  };
+  copy_list(live.model, copies.model);
+  copy_list(live.optimizer, copies.optimizer);
+  copy_list(live.averaged, copies.averaged);
+  return copies;
+}
 
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {}
 
@@ -101,28 +151,29 @@ fs::path CheckpointFolder::path_of(int64_t update) const {
 
 void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   const fs::path target = path_of(update);
-  const fs::path temporary = folder_ / cat(".", kPrefix, update, ".tmp");
+  const fs::path temporary = folder_ / cat(".", kPrefix, update, kTemporary);
   std::error_code ignored;
   fs::remove_all(temporary, ignored);
   try {
     write_files(temporary, content);
+    move_into_place(temporary, target);
   } catch (const Error&) {
     fs::remove_all(temporary, ignored);  // the disk may be full: leave it room to say so
     throw;
   }
-  move_into_place(temporary, target);
   sync_folder(folder_);
   fs::remove_all(temporary, ignored);  // the one that was replaced
 }
 
 Json CheckpointFolder::read_state(int64_t update) const {
   verify(path_of(update));
-  return read_json(path_of(update) / kFiles[2]);
+  return read_json(path_of(update) / kState);
 }
 
 void CheckpointFolder::read_tensors(int64_t update, const TensorLists& live) const {
-  read_safetensors_into(path_of(update) / kFiles[0], live.model);
-  read_safetensors_into(path_of(update) / kFiles[1], live.optimizer);
+  read_safetensors_into(path_of(update) / kModel, live.model, kOtherRun);
+  read_safetensors_into(path_of(update) / kOptimizer, live.optimizer, kOtherRun);
+  if (!live.averaged.empty()) read_safetensors_into(path_of(update) / kAveraged, live.averaged, kOtherRun);
 }
 
 std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state() const {
@@ -158,7 +209,7 @@ std::vector<int64_t> CheckpointFolder::updates() const {
 void CheckpointFolder::prune(int64_t keep, int64_t best) const {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
-    if (entry.path().extension() == ".tmp") fs::remove_all(entry.path(), ignored);
+    if (entry.path().extension() == kTemporary) fs::remove_all(entry.path(), ignored);
   }
   const std::vector<int64_t> all = updates();
   const auto surplus = static_cast<int64_t>(all.size()) - keep;

@@ -12,9 +12,15 @@ namespace autotrain {
 
 /// The live tensors of a run, by name.
 struct TensorLists {
-  std::vector<NamedTensor> model;      ///< parameters and buffers
-  std::vector<NamedTensor> optimizer;  ///< moments, scaler
+  std::vector<NamedTensor> model = {};      ///< parameters and buffers
+  std::vector<NamedTensor> optimizer = {};  ///< moments, scaler
+  std::vector<NamedTensor> averaged = {};   ///< the model with averaged weights; empty: none
+
+  int64_t bytes() const;
 };
+
+/// Copies on the CPU, of no live tensor's memory; tensors that were one stay one.
+TensorLists copy_of(const TensorLists& live);
 
 /// What a checkpoint holds.
 struct CheckpointContent {
@@ -23,7 +29,8 @@ struct CheckpointContent {
 };
 
 /// The checkpoints of one run: folders `update-N` with `model.safetensors`, `optimizer.safetensors`,
-/// `state.json` and a manifest of their sizes and checksums.
+/// `averaged.safetensors` where weights are averaged, `state.json` and a manifest of their sizes and
+/// checksums.
 ///
 /// A checkpoint appears whole or not at all: it is written under a temporary name, synced, and
 /// renamed.

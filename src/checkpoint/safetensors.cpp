@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unordered_map>
 
 #include "autotrain/error.h"
 #include "base/files.h"
@@ -23,6 +24,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own bound
+
+constexpr const char* kMetadata = "__metadata__";
 
 struct DtypeName {
   torch::ScalarType dtype;
@@ -47,10 +50,31 @@ std::string_view dtype_name(torch::ScalarType dtype) {
   throw Error(ExitCode::kBadData, path.string(), what, "the file is damaged; use another checkpoint");
 }
 
-std::string header_text(const std::vector<NamedTensor>& tensors) {
-  Json header = Json::object();
-  size_t offset = 0;
+// Each tensor once, under the first of its names.
+struct Distinct {
+  std::vector<NamedTensor> tensors;
+  Json other_names = Json::object();  // name → the name that is written
+};
+
+Distinct distinct(const std::vector<NamedTensor>& tensors) {
+  Distinct result;
+  std::unordered_map<const void*, std::string> first_names;
   for (const NamedTensor& item : tensors) {
+    const auto [first, fresh] = first_names.emplace(item.tensor.unsafeGetTensorImpl(), item.name);
+    if (fresh) {
+      result.tensors.push_back(item);
+    } else {
+      result.other_names[item.name] = first->second;
+    }
+  }
+  return result;
+}
+
+std::string header_text(const Distinct& content) {
+  Json header = Json::object();
+  if (!content.other_names.empty()) header[kMetadata] = content.other_names;
+  size_t offset = 0;
+  for (const NamedTensor& item : content.tensors) {
     const size_t end = offset + item.tensor.nbytes();
     const bool fresh = header
                            .emplace(item.name, Json{{"dtype", dtype_name(item.tensor.scalar_type())},
@@ -114,7 +138,7 @@ std::vector<Entry> parse_header(const fs::path& path, const std::string& text, i
   if (!header.is_object()) fail(path, "the header is not a JSON object");
   std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
-    if (name != "__metadata__") entries.push_back(parse_entry(path, name, json, data_bytes));
+    if (name != kMetadata) entries.push_back(parse_entry(path, name, json, data_bytes));
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
@@ -168,12 +192,12 @@ std::string name_list(const std::vector<std::string>& names) {
 }
 
 void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
-                        const std::map<std::string, torch::Tensor>& live) {
+                        const std::map<std::string, torch::Tensor>& live, const std::string& hint) {
   std::vector<std::string> missing, left_over, reshaped;
-  std::set<std::string> held;
+  std::set<const void*> held;
   for (const Entry& entry : entries) {
-    held.insert(entry.name);
     const auto found = live.find(entry.name);
+    if (found != live.end()) held.insert(found->second.unsafeGetTensorImpl());
     if (found == live.end()) {
       left_over.push_back(entry.name);
     } else if (found->second.sizes() != entry.shape || found->second.scalar_type() != entry.dtype) {
@@ -181,26 +205,26 @@ void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
     }
   }
   for (const auto& [name, tensor] : live) {
-    if (!held.contains(name)) missing.push_back(name);
+    if (!held.contains(tensor.unsafeGetTensorImpl())) missing.push_back(name);
   }
   if (missing.empty() && left_over.empty() && reshaped.empty()) return;
-  std::string text = "does not match this recipe's model or optimizer";
-  if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
-  if (!left_over.empty()) text += "\n  only in the checkpoint: " + name_list(left_over);
+  std::string text = "does not hold the tensors that this recipe's model and optimizer have";
+  if (!missing.empty()) text += "\n  not in the file: " + name_list(missing);
+  if (!left_over.empty()) text += "\n  only in the file: " + name_list(left_over);
   if (!reshaped.empty()) text += "\n  of another shape: " + name_list(reshaped);
-  throw Error(ExitCode::kBadData, path.string(), text,
-              "resume with the recipe that made it, or start a new run");
+  throw Error(ExitCode::kBadData, path.string(), text, hint);
 }
 
 }  // namespace
 
 void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
-  const std::string header = header_text(tensors);
+  const Distinct content = distinct(tensors);
+  const std::string header = header_text(content);
   OutputFile file(path, OutputFile::Mode::kTruncate);
   const uint64_t length = header.size();
   file.write({reinterpret_cast<const char*>(&length), sizeof(length)});
   file.write(header);
-  for (const NamedTensor& item : tensors) {
+  for (const NamedTensor& item : content.tensors) {
     const torch::Tensor bytes = item.tensor.detach().to(torch::kCPU).contiguous();
     file.write({static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()});
   }
@@ -217,12 +241,13 @@ std::vector<NamedTensor> read_safetensors(const fs::path& path) {
   return tensors;
 }
 
-void read_safetensors_into(const fs::path& path, const std::vector<NamedTensor>& live) {
+void read_safetensors_into(const fs::path& path, const std::vector<NamedTensor>& live,
+                           const std::string& hint) {
   const torch::NoGradGuard no_gradients;
   TensorFile file(path);
   std::map<std::string, torch::Tensor> by_name;
   for (const NamedTensor& item : live) by_name.emplace(item.name, item.tensor);
-  check_same_tensors(path, file.entries(), by_name);
+  check_same_tensors(path, file.entries(), by_name, hint);
   for (const Entry& entry : file.entries()) {
     torch::Tensor& target = by_name.at(entry.name);
     const bool direct = target.is_cpu() && target.is_contiguous();

@@ -14,8 +14,10 @@ namespace autotrain {
 /// tensor's dtype, shape and byte range, then the bytes. Reading never executes anything.
 /// https://github.com/huggingface/safetensors
 
-/// Writes tensors of any device and layout; equal tensors under equal names give equal bytes.
-/// Precondition: names are distinct. @throws Error(kInputOutput).
+/// Writes tensors of any device and layout; equal tensors under equal names give equal bytes. A tensor that
+/// is there under several names (tied weights) is written once, under the first; the header's metadata maps
+/// the other names to it, as Python's safetensors.torch.save_model does. Precondition: names are distinct.
+/// @throws Error(kInputOutput).
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
 
 /// Reads the whole file into CPU tensors, in the order of their bytes.
@@ -23,9 +25,12 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
 /// @throws Error(kMissingFile, kBadData).
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 
-/// Fills `live` from the file, which must hold exactly these names, shapes and types. Allocates for at
-/// most one tensor at a time, and for none on the CPU.
+/// Fills `live` from the file, which must hold exactly these names, shapes and types; of a tensor that is
+/// there under several names, one name is enough. Allocates for at most one tensor at a time, and for none on
+/// the CPU.
+/// @param hint what to try when the tensors do not match.
 /// @throws Error(kMissingFile, kBadData) naming the tensors that are missing, left over or of another shape.
-void read_safetensors_into(const std::filesystem::path& path, const std::vector<NamedTensor>& live);
+void read_safetensors_into(const std::filesystem::path& path, const std::vector<NamedTensor>& live,
+                           const std::string& hint);
 
 }  // namespace autotrain

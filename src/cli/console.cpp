@@ -137,6 +137,13 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
                                     format_percent(static_cast<double>(s.peak_bytes) /
                                                    static_cast<double>(plan.budget_bytes)),
                                     "), reserved plus outside the allocator")});
+  if (s.oom_recoveries > 0)
+    table.add_row({"recovered", cat(s.oom_recoveries, " times from memory that ran out")});
+  if (s.rollbacks > 0) table.add_row({"rolled back", cat(s.rollbacks, " times to a checkpoint")});
+  if (s.checkpoint_stall_seconds > 0.01 * s.seconds) {
+    table.add_row(
+        {"checkpoints", cat("training waited ", format_seconds(s.checkpoint_stall_seconds), " for them")});
+  }
   if (s.skipped_updates > 0) table.add_row({"skipped", cat(s.skipped_updates, " updates were not finite")});
   if (!s.folder.empty()) table.add_row({"folder", s.folder});
   std::string text = rule("summary") + table.text();

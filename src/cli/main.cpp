@@ -9,6 +9,7 @@
 #include "cli/alternatives.h"
 #include "cli/console.h"
 #include "cli/options.h"
+#include "cli/verify.h"
 #include "plan/plan_json.h"
 #include "recipe/writer.h"
 #include "report/metrics_file.h"
@@ -81,6 +82,7 @@ ExitCode run(const Options& options) {
     return std::fputs(write_reference(catalog()).c_str(), stdout), ExitCode::kDone;
   if (options.command == Command::kSchema)
     return std::fputs(write_schema(catalog()).c_str(), stdout), ExitCode::kDone;
+  if (options.command == Command::kVerify) return verify_command(options);
   install_signal_handlers();
   Console console(detail_of(options), options.verbose ? log::Level::kDebug : log::Level::kInfo);
   return options.command == Command::kPlan ? plan(options, console) : train(options, console);

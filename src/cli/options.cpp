@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "autotrain/error.h"
+#include "base/version.h"
 
 namespace autotrain {
 namespace {
@@ -17,6 +18,8 @@ Examples:
       go on from the newest checkpoint in runs/a; without one, start there
   autotrain plan --config R.yaml
       only search: print the plan and its trials, write nothing
+  autotrain verify --config R.yaml
+      prove on the recipe that kills, stops, short memory and full disks change no bit
   autotrain config > configs/reference.yaml
       every key with its default, range and unit
   autotrain schema > recipe.schema.json
@@ -41,18 +44,21 @@ void add_output_options(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "Print the result as JSON on standard output, nothing else there");
 }
 
+void add_output_folder(CLI::App& app, Options& options, const char* sentence) {
+  app.add_option("-o,--output", options.output, sentence)->type_name("DIR");
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
   Options options;
   CLI::App app("Finds the batch size that fills its memory budget, then trains.\n", "autotrain");
-  app.set_version_flag("--version", std::string("autotrain ") + AUTOTRAIN_VERSION);
+  app.set_version_flag("--version", std::string("autotrain ") + version());
   app.footer(kExamples);
   app.require_subcommand(0, 1);
   add_recipe_options(app, options);
   add_output_options(app, options);
-  app.add_option("-o,--output", options.output, "Run folder; default: runs/<name>-<n>, the first free n")
-      ->type_name("DIR");
+  add_output_folder(app, options, "Run folder; default: runs/<name>-<n>, the first free n");
   app.add_flag("--resume", options.resume, "Go on from the newest checkpoint in --output");
   app.add_flag("--allow-change", options.allow_change, "Resume although the recipe changes what is learned");
 
@@ -60,6 +66,17 @@ Options parse_options(int argc, const char* const* argv) {
   add_recipe_options(*plan, options);
   add_output_options(*plan, options);
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
+  CLI::App* const verify = app.add_subcommand(
+      "verify", "Prove on the recipe that nothing that happens to a run changes what it computes");
+  add_recipe_options(*verify, options);
+  add_output_options(*verify, options);
+  add_output_folder(*verify, options, "Folder to keep the runs in; default: a temporary one");
+  verify->add_option("--updates", options.verify_updates, "Updates of each run")
+      ->check(CLI::Range(3, 1000000))
+      ->capture_default_str();
+  verify->add_option("--kills", options.verify_kills, "Kills −9 of the run that is killed")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
 
@@ -77,14 +94,15 @@ Options parse_options(int argc, const char* const* argv) {
     throw Error(ExitCode::kUsage, "command line", error.what(), "autotrain --help shows examples");
   }
   if (plan->parsed()) options.command = Command::kPlan;
+  if (verify->parsed()) options.command = Command::kVerify;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;
-  const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan;
+  const bool needs_recipe = options.command != Command::kConfig && options.command != Command::kSchema;
   if (needs_recipe && options.config.empty()) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
-  if (app.count("--output") > 0 && options.output.empty()) {
+  if (app.count("--output") + verify->count("--output") > 0 && options.output.empty()) {
     throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
   }
   if (options.resume && options.output.empty()) {

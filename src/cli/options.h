@@ -1,12 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 namespace autotrain {
 
-enum class Command { kTrain, kPlan, kConfig, kSchema, kHelp };
+enum class Command { kTrain, kPlan, kVerify, kConfig, kSchema, kHelp };
 
 /// The command line, read.
 struct Options {
@@ -18,6 +19,8 @@ struct Options {
   bool allow_change = false;
   bool fresh_plan = false;
   bool alternatives = false;
+  int64_t verify_updates = 12;
+  int64_t verify_kills = 4;
   bool quiet = false;
   bool verbose = false;
   bool json = false;

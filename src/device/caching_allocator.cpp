@@ -83,8 +83,9 @@ c10::DataPtr CachingAllocator::allocate(size_t bytes) {
   const bool absurd = bytes > static_cast<size_t>(kUnlimited) / 2;
   const int64_t with_header = requested + static_cast<int64_t>(sizeof(Header));
   Pool which = requested >= kLargeFrom ? Pool::kLarge : Pool::kMedium;
-  BlockPool::Block* block = absurd ? nullptr : find_block(which, with_header);
-  if (block == nullptr && !absurd && which == Pool::kMedium) {
+  const bool refused = absurd || injected_fault(requested);
+  BlockPool::Block* block = refused ? nullptr : find_block(which, with_header);
+  if (block == nullptr && !refused && which == Pool::kMedium) {
     block = find_block(which = Pool::kLarge, with_header);
   }
   if (block == nullptr) {
@@ -124,6 +125,12 @@ void CachingAllocator::release(void* data) {
   if (reserved_unlocked() > limit_bytes_) {  // the limit was lowered meanwhile
     trim_unlocked(reserved_unlocked() - limit_bytes_, header.pool, 0);
   }
+}
+
+bool CachingAllocator::injected_fault(int64_t bytes) {
+  if (!fault_ || !fault_(bytes, PhaseScope::current())) return false;
+  refused_by_system_ = true;
+  return true;
 }
 
 BlockPool::Block* CachingAllocator::find_block(Pool which, int64_t bytes) {
@@ -194,6 +201,11 @@ void CachingAllocator::set_limit(int64_t bytes) {
 void CachingAllocator::set_headroom(std::function<int64_t()> headroom) {
   std::lock_guard lock(mutex_);
   headroom_ = std::move(headroom);
+}
+
+void CachingAllocator::set_fault(Fault fault) {
+  std::lock_guard lock(mutex_);
+  fault_ = std::move(fault);
 }
 
 int64_t CachingAllocator::limit_bytes() const {

@@ -49,6 +49,11 @@ class CachingAllocator final : public c10::Allocator {
   /// not asked.
   void set_headroom(std::function<int64_t()> headroom);
 
+  /// Asked before every allocation; where it says yes, that one is refused as if the system had. Called with
+  /// the allocator locked: it must not allocate tensors. Unset: nothing is injected.
+  using Fault = std::function<bool(int64_t bytes, MemoryPhase phase)>;
+  void set_fault(Fault fault);
+
   int64_t allocated_bytes() const;
   int64_t reserved_bytes() const;
 
@@ -82,6 +87,7 @@ class CachingAllocator final : public c10::Allocator {
 
   BlockPool& pool(Pool which) { return which == Pool::kLarge ? large_ : medium_; }
   BlockPool::Pages pages_of(AddressSpace& space);
+  bool injected_fault(int64_t bytes);
   BlockPool::Block* find_block(Pool which, int64_t bytes);
   int64_t make_room(Pool which, int64_t bytes);
   int64_t limit_now() const;
@@ -97,6 +103,7 @@ class CachingAllocator final : public c10::Allocator {
   BlockPool large_;
   int64_t limit_bytes_;
   std::function<int64_t()> headroom_;
+  Fault fault_;
   int64_t allocated_bytes_ = 0;
   int64_t peak_allocated_bytes_ = 0;
   int64_t peak_reserved_bytes_ = 0;

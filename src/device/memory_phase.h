@@ -17,19 +17,21 @@ enum class MemoryPhase : uint8_t {
   kBackward,
   kUpdate,
   kEvaluation,
+  kCheckpoint,
 };
 
 constexpr auto enum_names(MemoryPhase) {
   using P = MemoryPhase;
   return std::array{
-      EnumName<P>{P::kOther, "other"},     EnumName<P>{P::kData, "data"},
-      EnumName<P>{P::kModel, "model"},     EnumName<P>{P::kOptimizer, "optimizer state"},
-      EnumName<P>{P::kForward, "forward"}, EnumName<P>{P::kBackward, "backward"},
-      EnumName<P>{P::kUpdate, "update"},   EnumName<P>{P::kEvaluation, "evaluation"},
+      EnumName<P>{P::kOther, "other"},           EnumName<P>{P::kData, "data"},
+      EnumName<P>{P::kModel, "model"},           EnumName<P>{P::kOptimizer, "optimizer state"},
+      EnumName<P>{P::kForward, "forward"},       EnumName<P>{P::kBackward, "backward"},
+      EnumName<P>{P::kUpdate, "update"},         EnumName<P>{P::kEvaluation, "evaluation"},
+      EnumName<P>{P::kCheckpoint, "checkpoint"},
   };
 }
 
-constexpr size_t kMemoryPhases = 8;
+constexpr size_t kMemoryPhases = 9;
 
 /// The phase of this thread until the scope ends.
 class PhaseScope {

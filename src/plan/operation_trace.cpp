@@ -15,6 +15,7 @@ struct Recording {
   std::unordered_map<const void*, std::string> owner_of_parameter;
   std::string last_module;
   int64_t samples = 0;
+  std::string last_operation;
   int64_t depth = 0;  // operations call operations; only the outermost are what the model's code says
   std::vector<OperationTrace::Operation> operations;
 };
@@ -28,6 +29,7 @@ std::string owner_of(const std::string& parameter) {
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
   if (recording->depth++ > 0) return nullptr;
+  recording->last_operation = function.name();
   for (const c10::IValue& input : function.inputs()) {
     if (!input.isTensor() || !input.toTensor().defined()) continue;
     const auto owner = recording->owner_of_parameter.find(input.toTensor().unsafeGetTensorImpl());
@@ -94,23 +96,22 @@ class ObservationScope {
   at::CallbackHandle handle_;
 };
 
-Recording record(Task& task, const Batch& batch) {
+void record(Task& task, const Batch& batch, Recording& into) {
   const torch::NoGradGuard no_gradients;
-  Recording result;
-  result.samples = batch.samples;
+  into.samples = batch.samples;
   for (const auto& parameter : task.module().named_parameters()) {
-    result.owner_of_parameter.emplace(parameter.value().unsafeGetTensorImpl(), owner_of(parameter.key()));
+    into.owner_of_parameter.emplace(parameter.value().unsafeGetTensorImpl(), owner_of(parameter.key()));
   }
-  const ObservationScope observing(result);
+  const ObservationScope observing(into);
   task.loss(batch);
-  return result;
 }
 
 }  // namespace
 
 OperationTrace::OperationTrace(Task& task, const std::vector<Batch>& batches) {
   for (const Batch& batch : batches) {
-    Recording part = record(task, batch);
+    Recording part;
+    record(task, batch, part);
     if (operations_.empty()) {
       operations_ = std::move(part.operations);
       continue;
@@ -124,7 +125,7 @@ OperationTrace::OperationTrace(Task& task, const std::vector<Batch>& batches) {
   }
 }
 
-Difference first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance) {
+Place first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance) {
   const size_t count = std::min(a.operations().size(), b.operations().size());
   for (size_t i = 0; i < count; ++i) {
     const auto& left = a.operations()[i];
@@ -137,6 +138,26 @@ Difference first_difference(const OperationTrace& a, const OperationTrace& b, do
       gap = std::max(gap, std::abs(left.samples[j] - right.samples[j]));
     }
     if (gap > tolerance * size) return {left.name, left.module};
+  }
+  return {};
+}
+
+Place first_non_finite(Task& task, const Batch& batch) {
+  const OperationTrace trace(task, {batch});
+  for (const OperationTrace::Operation& operation : trace.operations()) {
+    const bool finite = std::all_of(operation.samples.begin(), operation.samples.end(),
+                                    [](double figure) { return std::isfinite(figure); });
+    if (!finite) return {operation.name, operation.module};
+  }
+  return {};
+}
+
+Place where_forward_throws(Task& task, const Batch& batch) {
+  Recording recording;
+  try {
+    record(task, batch, recording);
+  } catch (const std::exception&) {
+    return {recording.last_operation, recording.last_module};
   }
   return {};
 }

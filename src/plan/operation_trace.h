@@ -26,13 +26,20 @@ class OperationTrace {
   std::vector<Operation> operations_;
 };
 
-struct Difference {
-  std::string operation;
-  std::string module;
+/// A place in a model's forward pass; empty names: none.
+struct Place {
+  std::string operation = {};
+  std::string module = {};
 };
 
 /// The first operation whose figures differ by more than `tolerance`, relative to their size. Empty
 /// names when there is none.
-Difference first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance);
+Place first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance);
+
+/// The first operation of the batch's forward pass whose result is not finite.
+Place first_non_finite(Task& task, const Batch& batch);
+
+/// Where the batch's forward pass throws.
+Place where_forward_throws(Task& task, const Batch& batch);
 
 }  // namespace autotrain

@@ -48,6 +48,11 @@ Field bind(KeySpec spec, std::string& member) {
           [&](const Value& value) { member = std::get<std::string>(value); }};
 }
 
+Field bind(KeySpec spec, std::optional<std::string>& member) {
+  return {std::move(spec), [&] { return member ? Value(*member) : Value(std::monostate{}); },
+          [&](const Value& value) { member = std::get<std::string>(value); }};
+}
+
 Field bind(KeySpec spec, std::optional<int64_t>& member) {
   const Value unset = unset_value(spec);
   return {std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
@@ -118,6 +123,10 @@ bool is_run_name(const std::string& text) {
          text.find_first_not_of(allowed) == std::string::npos;
 }
 
+bool is_not_empty(const std::string& text) {
+  return !text.empty();
+}
+
 bool is_device_name(const std::string& text) {
   if (text == "auto" || text == "cpu" || text == "cuda") return true;
   int64_t index = 0;
@@ -160,6 +169,17 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   return {std::move(data), std::move(train), std::move(validation), std::move(augment)};
 }
 
+Section model_section(Recipe& r, const Catalog& catalog) {
+  Section section = choosing("model", "What is trained.", "name", "The model, with its own keys beside it.",
+                             catalog.models, [&r] { return &r.model; });
+  section.fields = {bind(text_key("weights",
+                                  "Initial weights, a safetensors file that names tensors as the model does; "
+                                  "null: drawn from the seed.")
+                             .with_form("a path", "^.+$", is_not_empty),
+                         r.weights)};
+  return section;
+}
+
 Section optimizer_section(Recipe& r, const Catalog& catalog) {
   OptimizerRecipe& o = r.optimizer;
   Section section = choosing("optimizer", "How a gradient becomes a step.", "name",
@@ -188,6 +208,32 @@ Section schedule_section(Recipe& r, const Catalog& catalog) {
                   s.warmup, "\"5%\", \"200 updates\", \"100000 samples\" or 0",
                   "^(0|[0-9]+([.][0-9]+)? ?%|[0-9]+ (updates?|samples?))$")};
   return section;
+}
+
+Section average_section(Recipe& r) {
+  return {"average",
+          "Averaging of weights over updates; evaluations and the best checkpoint are then of the averages.",
+          {bind(integer_key("half_life",
+                            "Samples after which a weight's share in the average has halved, whatever the "
+                            "effective batch; null: no averaging.")
+                    .from(1)
+                    .in("samples"),
+                r.average.half_life)}};
+}
+
+Section divergence_section(Recipe& r) {
+  DivergenceRecipe& d = r.divergence;
+  return {"divergence",
+          "What follows when loss or gradients are not finite; such an update is never applied.",
+          {bind_enum(
+               "policy",
+               "skip: go on until stop.max_skipped in a row; stop: at the first that the loss scaler did not "
+               "cause; rollback: then back to the last checkpoint with a smaller learning rate.",
+               d.policy),
+           bind(real_key("lr_factor", "Multiplies the learning rate at every rollback.").above(0, 1),
+                d.lr_factor),
+           bind(integer_key("max_rollbacks", "Rollbacks of a run; one more ends it.").from(1, 1000),
+                d.max_rollbacks)}};
 }
 
 Section batch_section(Recipe& r, const Catalog& catalog) {
@@ -283,7 +329,12 @@ Section execution_section(Recipe& r) {
             e.threads),
        bind(bool_key("deterministic", "Ask for kernels that repeat bit for bit; auto: on a CPU.")
                 .or_word("auto"),
-            e.deterministic)}};
+            e.deterministic),
+       bind_enum(
+           "recovery",
+           "When memory runs out in mid-run: shrink repeats the update's samples in smaller micro-batches, "
+           "with the same effective batch; stop ends the run with a checkpoint.",
+           e.recovery)}};
 }
 
 Section memory_section(Recipe& r) {
@@ -356,7 +407,14 @@ Section checkpoint_section(Recipe& r) {
       "checkpoint",
       "What is kept of a run on disk; one is always written at the end.",
       {bind_interval("Write at the first update boundary after each.", r.checkpoint.every),
-       bind(integer_key("keep", "Newest checkpoints kept, besides the best.").from(1), r.checkpoint.keep)}};
+       bind(integer_key("keep", "Newest checkpoints kept, besides the best.").from(1), r.checkpoint.keep),
+       bind(bool_key("background",
+                     "Write while training goes on, where a copy of the state fits beside it in memory."),
+            r.checkpoint.background),
+       bind(text_key("fallback",
+                     "Folder in which the state is saved when the run folder cannot be written; null: none.")
+                .with_form("a path", "^.+$", is_not_empty),
+            r.checkpoint.fallback)}};
 }
 
 }  // namespace
@@ -365,14 +423,15 @@ std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
   std::vector<Section> all;
   all.push_back(root(r));
   for (Section& section : data_sections(r, catalog)) all.push_back(std::move(section));
-  all.push_back(choosing("model", "What is trained.", "name", "The model, with its own keys beside it.",
-                         catalog.models, [&r] { return &r.model; }));
+  all.push_back(model_section(r, catalog));
   all.push_back(choosing("loss", "What is minimised.", "name", "The loss, with its own keys beside it.",
                          catalog.losses, [&r] { return &r.loss; }));
   all.push_back(optimizer_section(r, catalog));
   all.push_back(schedule_section(r, catalog));
+  all.push_back(average_section(r));
   all.push_back(batch_section(r, catalog));
   all.push_back(stop_section(r));
+  all.push_back(divergence_section(r));
   all.push_back(evaluation_section(r));
   all.push_back(execution_section(r));
   all.push_back(memory_section(r));

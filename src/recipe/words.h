@@ -22,4 +22,15 @@ constexpr auto enum_names(Pivot) {
                     EnumName<Pivot>{Pivot::kMidpoint, "midpoint"}};
 }
 
+constexpr auto enum_names(Recovery) {
+  return std::array{EnumName<Recovery>{Recovery::kShrink, "shrink"},
+                    EnumName<Recovery>{Recovery::kStop, "stop"}};
+}
+
+constexpr auto enum_names(DivergencePolicy) {
+  using P = DivergencePolicy;
+  return std::array{EnumName<P>{P::kSkip, "skip"}, EnumName<P>{P::kStop, "stop"},
+                    EnumName<P>{P::kRollback, "rollback"}};
+}
+
 }  // namespace autotrain

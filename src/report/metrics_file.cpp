@@ -114,6 +114,8 @@ Json summary_to_json(const Summary& s) {
           {"peak_bytes", s.peak_bytes},
           {"oom_recoveries", s.oom_recoveries},
           {"skipped_updates", s.skipped_updates},
+          {"rollbacks", s.rollbacks},
+          {"checkpoint_stall_seconds", s.checkpoint_stall_seconds},
           {"data_wait_fraction", finite_or_null(s.data_wait_fraction)}};
 }
 

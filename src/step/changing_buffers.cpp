@@ -28,7 +28,10 @@ void ChangingBuffers::restore_unless(const torch::Tensor& keep) {
     return;
   }
   const torch::NoGradGuard no_gradients;
-  for (size_t i = 0; i < live_.size(); ++i) live_[i].copy_(at::where(keep, live_[i], copies_[i]));
+  for (size_t i = 0; i < live_.size(); ++i) {
+    at::where_out(copies_[i], keep, live_[i], copies_[i]);  // in place: nothing is allocated
+    live_[i].copy_(copies_[i]);
+  }
 }
 
 }  // namespace autotrain

@@ -55,11 +55,13 @@ UpdateOutcome PendingUpdate::read() {
   return outcome;
 }
 
-UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options)
+UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options,
+                       WeightAverage* average)
     : task_(task),
       optimizer_(optimizer),
       scaler_(scaler),
       options_(options),
+      average_(average),
       buffers_(task.module()),
       loss_sum_(torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device))),
       weight_sum_(torch::zeros_like(loss_sum_)) {
@@ -116,12 +118,19 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   const torch::Tensor found_inf = sound.logical_not().to(torch::kFloat32);
 
   const torch::Tensor skip = apply == Apply::kForceSkip ? torch::ones_like(found_inf) : found_inf;
-  optimizer_.apply({.lr = lr, .grad_scale = grad_scale.to(torch::kFloat32), .found_inf = skip});
-  scaler_.update(found_inf);
+  const torch::Tensor kernel_scale = grad_scale.to(torch::kFloat32);
+  const torch::Tensor average_step = average_ ? average_->step_for(skip) : torch::Tensor();
   PendingUpdate pending(
       at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
+
+  // Nothing below allocates on the device.
+  committing_ = true;
+  optimizer_.apply({.lr = lr, .grad_scale = kernel_scale, .found_inf = skip});
+  if (average_) average_->update(average_step);
+  scaler_.update(found_inf);
   buffers_.restore_unless(sound);
   close_window();
+  committing_ = false;
   return pending;
 }
 

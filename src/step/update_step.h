@@ -9,6 +9,7 @@
 #include "autotrain/task.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
+#include "optim/weight_average.h"
 #include "step/changing_buffers.h"
 
 namespace autotrain {
@@ -64,8 +65,9 @@ class PendingUpdate {
 /// neither (a skipped one lowers the loss scale).
 class UpdateStep {
  public:
-  /// All must outlive the step.
-  UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options);
+  /// All must outlive the step. @param average null: weights are not averaged.
+  UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options,
+             WeightAverage* average = nullptr);
 
   /// Forward and backward of one micro-batch, already on the device.
   /// @param window number of the window in the run; @param offset of the micro-batch's first sample
@@ -76,8 +78,12 @@ class UpdateStep {
   /// untouched: what a probe does.
   enum class Apply { kYes, kForceSkip };
 
-  /// Applies the window's gradient and drops it.
+  /// Applies the window's gradient and drops it. All memory that this needs is had before the first
+  /// parameter moves: when it throws for lack of memory, the window can be abandoned and run again.
   PendingUpdate finish(double lr, Apply apply = Apply::kYes);
+
+  /// Whether the window under way, if any, has left parameters and optimizer state as they were.
+  bool replayable() const { return !committing_; }
 
   /// Drops gradients and sums of an unfinished window, and puts back the buffers that its forward passes
   /// changed.
@@ -103,9 +109,11 @@ class UpdateStep {
   Optimizer& optimizer_;
   GradScaler& scaler_;
   StepOptions options_;
+  WeightAverage* average_;
   ChangingBuffers buffers_;
   bool window_open_ = false;
-  torch::Tensor loss_sum_;  // float64 scalars over the window, on the device
+  bool committing_ = false;  ///< true for good when applying an update failed half way
+  torch::Tensor loss_sum_;   // float64 scalars over the window, on the device
   torch::Tensor weight_sum_;
 };
 

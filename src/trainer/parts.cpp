@@ -4,12 +4,14 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/safetensors.h"
 #include "data/datasets.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "model/losses.h"
 #include "model/models.h"
 #include "plan/memory_statement.h"
+#include "trainer/snapshot.h"
 
 namespace autotrain {
 namespace {
@@ -22,6 +24,14 @@ std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, 
     }
     const PhaseScope phase(MemoryPhase::kOptimizer);
     return make_optimizer(recipe.optimizer, trainable_parameters(task.module()));
+  });
+}
+
+WeightAverage make_average(const Recipe& recipe, Task& task, Device& device) {
+  if (!recipe.average.half_life) return {};
+  return within_budget(device, [&] {
+    const PhaseScope phase(MemoryPhase::kOptimizer);
+    return WeightAverage(trainable_parameters(task.module()), static_cast<double>(*recipe.average.half_life));
   });
 }
 
@@ -71,7 +81,12 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
   torch::manual_seed(
       derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
   auto network = make_model(recipe.model, {info.input_shape, info.classes, info.vocabulary});
-  return supervised(std::move(network), make_loss(recipe.loss));
+  auto task = supervised(std::move(network), make_loss(recipe.loss));
+  if (recipe.weights) {
+    read_safetensors_into(*recipe.weights, model_tensors(task->module()),
+                          "give model.weights a file of the same model, for as many classes");
+  }
+  return task;
 }
 
 Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data,
@@ -82,11 +97,13 @@ Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData r
       precision(resolve_precision(recipe, *device)),
       optimizer(make_run_optimizer(recipe, *task, *device)),
       scaler(recipe.execution.scaler, precision == Precision::kFp16, device->torch_device()),
+      average(make_average(recipe, *task, *device)),
       step(*task, *optimizer, scaler,
            {.device = device->torch_device(),
             .precision = precision,
             .clip_norm = recipe.optimizer.clip_norm,
-            .seed = static_cast<uint64_t>(recipe.seed)}),
+            .seed = static_cast<uint64_t>(recipe.seed)},
+           &average),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle),
       loader{.prefetch = recipe.execution.loader.prefetch, .pin = !device->torch_device().is_cpu()} {}
 

@@ -9,6 +9,7 @@
 #include "device/device.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
+#include "optim/weight_average.h"
 #include "plan/workbench.h"
 #include "step/update_step.h"
 
@@ -65,6 +66,7 @@ class Parts {
   const Precision precision;
   const std::unique_ptr<Optimizer> optimizer;
   GradScaler scaler;
+  WeightAverage average;
   UpdateStep step;
   const Stream stream;
   const Loader::Options loader;

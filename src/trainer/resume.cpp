@@ -20,7 +20,8 @@ Recipe stored_recipe(const SavedRun& saved) {
 
 // When a run ends, is evaluated and is saved does not touch its plan; everything else may.
 bool leaves_the_plan(const KeyDifference& difference) {
-  constexpr std::array kHarmless = {"name", "stop.", "checkpoint.", "evaluation.every", "evaluation.monitor"};
+  constexpr std::array kHarmless = {
+      "name", "stop.", "checkpoint.", "divergence.", "evaluation.every", "evaluation.monitor"};
   return std::any_of(kHarmless.begin(), kHarmless.end(),
                      [&](const char* start) { return difference.path.starts_with(start); });
 }
@@ -46,6 +47,7 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
                 "resume with the recipe as it was, or give --allow-change");
   }
   if (!differences.empty()) log::warn("trainer", "resumed with changed keys: " + describe(differences));
+  point.same_recipe = learned.empty();
   point.keep_plan = std::all_of(differences.begin(), differences.end(), leaves_the_plan);
   return point;
 }

@@ -12,7 +12,8 @@ namespace autotrain {
 struct ResumePoint {
   int64_t update = 0;
   SavedRun saved;
-  bool keep_plan = false;  ///< no key that the plan depends on has changed
+  bool same_recipe = false;  ///< no key that changes what is learned has changed
+  bool keep_plan = false;    ///< no key that the plan depends on has changed
 };
 
 /// The newest whole checkpoint of the folder, checked against the recipe; nothing when there is none.

@@ -9,12 +9,13 @@
 #include "device/failure.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
-#include "plan/memory_statement.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "recipe/reader.h"
 #include "trainer/advice.h"
 #include "trainer/evaluator.h"
+#include "trainer/identity.h"
+#include "trainer/out_of_memory.h"
 #include "trainer/start_table.h"
 
 namespace autotrain {
@@ -25,15 +26,13 @@ RunObserver& observer_or_silence(RunObserver* observer) {
   return observer != nullptr ? *observer : silence;
 }
 
-// Out of memory during training, as an error that the user can act on.
-Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error) {
-  const std::optional<Refusal> refusal = parts.device->memory().last_refusal();
-  const MemoryStatement statement = memory_statement(parts.workbench(), parts.precision);
-  return Error(
-      ExitCode::kDoesNotFit, refusal ? "training, phase " + refusal->phase : "training",
-      first_line(error) + describe(statement, refusal),
-      cat("set execution.micro_batch below ", plan.micro_batch, ", or raise execution.memory.budget"));
-}
+// The folder is another run's to go on with as soon as this one has ended, however it ended.
+struct UnlockAtEnd {
+  const std::unique_ptr<RunFolder>& folder;
+  ~UnlockAtEnd() {
+    if (folder) folder->unlock();
+  }
+};
 
 bool adaptive(const std::string& optimizer) {
   for (const OptimizerRow& row : optimizer_table()) {
@@ -151,7 +150,11 @@ void Trainer::Run::resume() {
   if (!resume_point_) return;
   folder_->checkpoints().read_tensors(resume_point_->update, live_tensors(parts_));
   state_ = resume_point_->saved.state;
-  log::info("trainer", cat("resumed at update ", state_.updates, " from ", folder_->path().string()));
+  const Identity now = identity_of(*parts_.device, *plan_);
+  const std::string how = resume_point_->same_recipe ? exactness(resume_point_->saved.identity, now)
+                                                     : "with another recipe than it was begun with";
+  log::info("trainer", cat("resumed at update ", state_.updates, " from ", folder_->path().string(),
+                           "; the continuation is ", how));
 }
 
 void Trainer::Run::announce() {
@@ -183,7 +186,7 @@ void Trainer::Run::train(Summary& summary) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
-    throw out_of_memory(parts_, *plan_, error);
+    throw out_of_memory(parts_, *plan_, error, "training", plan_->micro_batch, "");
   }
 }
 
@@ -202,6 +205,8 @@ void Trainer::Run::describe_end(Summary& summary) const {
   }
   summary.oom_recoveries = state_.recoveries;
   summary.skipped_updates = state_.skipped;
+  summary.rollbacks = state_.rollbacks;
+  summary.checkpoint_stall_seconds = state_.checkpoint_stall_seconds;
   summary.folder = folder_ ? folder_->path().string() : "";
 }
 
@@ -223,6 +228,7 @@ void Trainer::Run::write_summary(Summary& summary, const std::string& status, Ex
 
 Summary Trainer::Run::fit() {
   Summary summary;
+  const UnlockAtEnd unlock{folder_};
   try {
     open_folder();
     plan();

@@ -44,6 +44,7 @@ fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
 RunFolder::RunFolder(const Recipe& recipe, const TrainerOptions& options)
     : path_(choose(recipe, options)), checkpoints_(path_ / "checkpoints") {
   make_folders(path_ / "checkpoints");
+  lock_ = std::make_unique<FolderLock>(path_);
 }
 
 void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {

@@ -6,6 +6,7 @@
 
 #include "autotrain/recipe.h"
 #include "autotrain/trainer.h"
+#include "base/folder_lock.h"
 #include "checkpoint/checkpoint.h"
 #include "report/metrics_file.h"
 
@@ -15,7 +16,8 @@ namespace autotrain {
 class RunFolder {
  public:
   /// Chooses and makes the folder: `options.output`, or the first free runs/<name>-<n>.
-  /// @throws Error(kUsage) when it holds a run and this is no resume, Error(kInputOutput).
+  /// @throws Error(kUsage) when it holds a run and this is no resume, or another process is writing in it;
+  /// Error(kInputOutput).
   RunFolder(const Recipe& recipe, const TrainerOptions& options);
 
   const std::filesystem::path& path() const { return path_; }
@@ -26,11 +28,15 @@ class RunFolder {
   void open_metrics(std::optional<int64_t> keep_bytes);
   MetricsFile& metrics() { return *metrics_; }
 
+  /// Lets other runs write there again. Nothing may be written afterwards.
+  void unlock() { lock_.reset(); }
+
   void save_recipe(const Recipe& recipe);
   void write_json(const std::string& name, const nlohmann::ordered_json& json);
 
  private:
   std::filesystem::path path_;
+  std::unique_ptr<FolderLock> lock_;
   CheckpointFolder checkpoints_;
   std::unique_ptr<MetricsFile> metrics_;
 };

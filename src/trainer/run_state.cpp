@@ -36,6 +36,10 @@ void visit_fields(State& s, Visit visit) {
   visit("waiting_seconds", s.waiting_seconds);
   visit("peak_bytes", s.peak_bytes);
   visit("recoveries", s.recoveries);
+  visit("shrunk_windows", s.shrunk_windows);
+  visit("rollbacks", s.rollbacks);
+  visit("lr_factor", s.lr_factor);
+  visit("checkpoint_stall_seconds", s.checkpoint_stall_seconds);
   visit("last_figures", s.last_figures);
   visit("best_figures", s.best_figures);
   visit("best_update", s.best_update);

@@ -4,7 +4,6 @@
 #include "plan/plan_json.h"
 
 namespace autotrain {
-namespace {
 
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& module) {
   std::vector<NamedTensor> tensors;
@@ -13,6 +12,8 @@ std::vector<NamedTensor> model_tensors(const torch::nn::Module& module) {
   return tensors;
 }
 
+namespace {
+
 std::vector<NamedTensor> optimizer_tensors(const Parts& parts) {
   std::vector<NamedTensor> tensors = parts.optimizer->state();
   for (const NamedTensor& value : parts.scaler.state())
@@ -20,23 +21,43 @@ std::vector<NamedTensor> optimizer_tensors(const Parts& parts) {
   return tensors;
 }
 
+// The model with averages in the place of what is trained, so that it can be loaded as the model is.
+std::vector<NamedTensor> averaged_tensors(const Parts& parts) {
+  if (!parts.average.active()) return {};
+  std::vector<NamedTensor> tensors = model_tensors(parts.task->module());
+  const std::vector<NamedTensor> averages = parts.average.state();
+  const std::vector<NamedTensor>& trained = parts.optimizer->parameters();
+  for (NamedTensor& item : tensors) {
+    for (size_t i = 0; i < trained.size(); ++i) {
+      if (item.tensor.is_same(trained[i].tensor)) {
+        item.tensor = averages[i].tensor;
+        break;
+      }
+    }
+  }
+  return tensors;
+}
+
 }  // namespace
 
 TensorLists live_tensors(const Parts& parts) {
-  return {model_tensors(parts.task->module()), optimizer_tensors(parts)};
+  return {model_tensors(parts.task->module()), optimizer_tensors(parts), averaged_tensors(parts)};
 }
 
 CheckpointContent gather(const Parts& parts, const SavedRun& run) {
   CheckpointContent content{live_tensors(parts), {}};
-  content.state = {
-      {"format", 1}, {"run", run.state.to_json()}, {"plan", plan_to_json(run.plan)}, {"recipe", run.recipe}};
+  content.state = {{"format", 1},
+                   {"run", run.state.to_json()},
+                   {"plan", plan_to_json(run.plan)},
+                   {"identity", run.identity},
+                   {"recipe", run.recipe}};
   return content;
 }
 
 SavedRun saved_run(const nlohmann::ordered_json& state) {
   try {
     return {RunState::from_json(state.at("run")), plan_from_json(state.at("plan")),
-            state.at("recipe").get<std::string>()};
+            state.at("recipe").get<std::string>(), state.at("identity").get<Identity>()};
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
   }

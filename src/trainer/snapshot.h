@@ -2,6 +2,7 @@
 
 #include "autotrain/plan.h"
 #include "checkpoint/checkpoint.h"
+#include "trainer/identity.h"
 #include "trainer/parts.h"
 #include "trainer/run_state.h"
 
@@ -12,7 +13,11 @@ struct SavedRun {
   RunState state;
   BatchPlan plan;
   std::string recipe = {};  ///< resolved, as YAML
+  Identity identity = {};
 };
+
+/// The parameters and buffers of a module, under their names; tied ones several times.
+std::vector<NamedTensor> model_tensors(const torch::nn::Module& module);
 
 /// The live tensors of a run with its state, ready to be written. Tensors are not copied.
 CheckpointContent gather(const Parts& parts, const SavedRun& run);

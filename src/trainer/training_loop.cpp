@@ -8,6 +8,9 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "device/failure.h"
+#include "device/memory_phase.h"
+#include "device/system_memory.h"
 #include "recipe/writer.h"
 #include "trainer/catalog.h"
 #include "trainer/snapshot.h"
@@ -16,6 +19,7 @@ namespace autotrain {
 namespace {
 
 constexpr double kMemorySampleSeconds = 0.1;
+constexpr double kUsableForCopies = 0.98;  // of the budget, less what training needs at its peak
 
 Progress progress_of(const RunState& state, int64_t dataset_size) {
   return {.updates = state.updates,
@@ -31,6 +35,8 @@ TrainingLoop::TrainingLoop(const LoopContext& context)
       horizon_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch)),
       total_updates_(horizon_.updates.value_or(0)),
       schedule_(c_.recipe.schedule, horizon_.updates, c_.plan.effective_batch),
+      writer_(c_.folder ? std::make_unique<CheckpointWriter>(c_.folder->checkpoints()) : nullptr),
+      micro_batch_(c_.plan.micro_batch),
       evaluation_clock_(c_.recipe.evaluation.every, progress_of(c_.state, c_.parts.stream.size())),
       checkpoint_clock_(c_.recipe.checkpoint.every, progress_of(c_.state, c_.parts.stream.size())),
       session_start_(steady_seconds()),
@@ -42,10 +48,23 @@ TrainingLoop::TrainingLoop(const LoopContext& context)
 }
 
 std::string TrainingLoop::run() {
+  try {
+    run_to_the_end();
+  } catch (const Error& error) {
+    throw with_rescue(error);
+  } catch (const std::exception&) {
+    rescue(/*folder_is_writable=*/true);
+    throw;
+  }
+  return stopped_by_;
+}
+
+void TrainingLoop::run_to_the_end() {
   open_loader(c_.plan.effective_batch);
   if (c_.state.evaluation_owed) evaluate_now();
   stop_when_over();  // resumed at its end
   while (!stopping()) {
+    if (roll_back_for_) roll_back();
     train_window();
     if (!stopping()) after_window();
   }
@@ -53,13 +72,13 @@ std::string TrainingLoop::run() {
   const bool to_its_end = stopped_by_ != "signal";
   if (to_its_end && c_.state.evaluated_update != c_.state.updates) evaluate_now();
   sample_memory();
-  if (!saved_) checkpoint_now();
-  return stopped_by_;
+  if (!saved_) checkpoint_now(/*may_go_on=*/false);
+  if (writer_) writer_->wait();
 }
 
 void TrainingLoop::open_loader(int64_t window_samples) {
   loader_.reset();  // its batches must be gone before the next one prepares its own
-  const WindowCut cut{window_samples / c_.plan.world_size, c_.plan.micro_batch};
+  const WindowCut cut{window_samples / c_.plan.world_size, micro_batch_};
   loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream,
                                      endless_windows(cut, c_.state.cursor), c_.parts.loader);
   window_wait_ = 0;
@@ -73,13 +92,18 @@ int64_t TrainingLoop::next_window_samples() const {
 void TrainingLoop::train_window() {
   const int64_t samples = next_window_samples();
   if (samples != c_.plan.effective_batch) open_loader(samples);  // the one shorter window at the end
-  if (!accumulate_window(samples)) return;
-  settle();
-  if (stopping()) {
-    c_.parts.step.abandon();
-    return;
+  for (bool applied = false; !applied;) {
+    const Attempt accumulated = attempt(samples, [&] { return accumulate_window(samples); });
+    if (accumulated == Attempt::kStopped) return;
+    if (accumulated == Attempt::kAgain) continue;
+    settle();
+    if (stopping() || roll_back_for_) return c_.parts.step.abandon();
+    applied = attempt(samples, [&] { return apply_window(samples), true; }) == Attempt::kDone;
   }
-  apply_window(samples);
+  after_attempts();
+  // Whether this one was applied decides whether the next window is the last, or there is none.
+  const int64_t left = total_updates_ - (c_.state.updates + 1);
+  if (total_updates_ > 0 && left <= (horizon_.last_window > 0 ? 1 : 0)) settle();
 }
 
 // False when a signal stopped it; the window then has left no trace.
@@ -102,18 +126,16 @@ void TrainingLoop::apply_window(int64_t samples) {
   if (c_.state.consecutive_skips + 1 >= c_.recipe.stop.max_skipped) {
     first_non_finite_ = c_.parts.step.first_non_finite_gradient();
   }
-  const double lr = c_.plan.lr.scaled * schedule_.factor(c_.state.updates);
+  c_.parts.average.set_update_samples(samples);
+  const double lr = c_.plan.lr.scaled * c_.state.lr_factor * schedule_.factor(c_.state.updates);
   underway_ = {.figures = c_.parts.step.finish(lr),
                .lr = lr,
-               .samples = samples,
+               .samples = {c_.state.cursor, samples},
                .wait_seconds = loader_->wait_seconds() - window_wait_};
   window_wait_ = loader_->wait_seconds();
   ++c_.state.windows;
   c_.state.cursor += samples;
   saved_ = false;
-  // Whether this one was applied decides whether the next window is the last, or there is none.
-  const int64_t left = total_updates_ - (c_.state.updates + 1);
-  if (total_updates_ > 0 && left <= (horizon_.last_window > 0 ? 1 : 0)) settle();
 }
 
 void TrainingLoop::settle() {
@@ -146,7 +168,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .lr = underway_.lr,
                             .grad_norm = outcome.grad_norm,
                             .scale = outcome.scale,
-                            .samples_per_second = static_cast<double>(underway_.samples) / seconds,
+                            .samples_per_second = static_cast<double>(underway_.samples.samples) / seconds,
                             .peak_bytes = c_.state.peak_bytes,
                             .data_wait_fraction = std::min(1.0, underway_.wait_seconds / seconds)};
   if (c_.folder) c_.folder->metrics().write(record);
@@ -163,23 +185,18 @@ void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
   c_.state.training_seconds += underway_.figures.finished_seconds() - last_finished_;
   note("skipped", cat("window ", c_.state.windows, ": loss ", outcome.loss, ", gradient norm ",
                       outcome.grad_norm, ", scale ", outcome.scale, ", weight ", outcome.weight));
-  if (c_.state.consecutive_skips < c_.recipe.stop.max_skipped) return;
-  const std::string where =
-      first_non_finite_.empty() ? "no gradient" : "the gradient of " + first_non_finite_;
-  throw Error(
-      ExitCode::kDiverged, cat("update ", c_.state.updates + 1),
-      cat(c_.state.consecutive_skips, " updates in a row were not finite; loss ", outcome.loss, ", ", where,
-          " is the first that is not"),
-      "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use execution.precision: fp32");
+  consider_divergence(outcome);
 }
 
 void TrainingLoop::after_window() {
   // The figures are read only when something may be due: whether the update counts is in them.
-  if (!evaluation_clock_.near(progress_with_pending()) && !checkpoint_clock_.near(progress_with_pending()))
-    return;
+  const Progress ahead = progress_with_pending();
+  if (!evaluation_clock_.near(ahead) && !checkpoint_clock_.near(ahead) && !checkpoint_requested()) return;
   settle();
+  if (roll_back_for_) return;
   const bool evaluation_due = evaluation_clock_.due(progress());
   bool checkpoint_due = checkpoint_clock_.due(progress());
+  checkpoint_due |= take_checkpoint_request();
   if (evaluation_due && !stopping()) checkpoint_due |= evaluate_now();
   if (checkpoint_due && !stopping()) checkpoint_now();
 }
@@ -190,7 +207,7 @@ bool TrainingLoop::evaluate_now() {
   const Stopwatch watch;
   int64_t samples = 0;
   const int64_t total = c_.parts.data.validation->size();
-  const auto figures = evaluate(c_.parts.workbench(), c_.plan.evaluation_micro_batch, [&](int64_t done) {
+  const auto figures = evaluate_with_recovery([&](int64_t done) {
     samples = done;
     c_.observer->on_evaluation_progress(done, total);
     return pending_interrupt() != Interrupt::kStop;
@@ -245,16 +262,50 @@ bool TrainingLoop::note_best(const Figures& figures) {
   return true;
 }
 
-void TrainingLoop::checkpoint_now() {
+// Written while training goes on where a copy of the state has room; else training waits.
+void TrainingLoop::checkpoint_now(bool may_go_on) {
   if (!c_.folder) return;
-  c_.state.seconds = seconds_now();
+  const Stopwatch stall;
+  const PhaseScope phase(MemoryPhase::kCheckpoint);
+  const Retention retention{c_.recipe.checkpoint.keep, c_.state.best_update};
+  writer_->wait();  // before anything is copied: two copies may not fit
   c_.folder->metrics().flush();
-  c_.state.metrics_bytes = c_.folder->metrics().bytes();
-  const SavedRun run{c_.state, c_.plan, write_recipe(c_.recipe, catalog())};
-  c_.folder->checkpoints().write(c_.state.updates, gather(c_.parts, run));
-  c_.folder->checkpoints().prune(c_.recipe.checkpoint.keep, c_.state.best_update);
+  CheckpointContent saved = content();
+  auto copies = may_go_on ? background_copy(saved.tensors) : std::nullopt;
+  if (copies) {
+    saved.tensors = std::move(*copies);
+    writer_->start(c_.state.updates, std::move(saved), retention);
+  } else {
+    writer_->write(c_.state.updates, saved, retention);
+  }
   saved_ = true;
+  c_.state.checkpoint_stall_seconds += stall.seconds();
   last_finished_ = steady_seconds();
+}
+
+CheckpointContent TrainingLoop::content() {
+  c_.state.seconds = seconds_now();
+  c_.state.metrics_bytes = c_.folder->metrics().bytes();
+  return gather(c_.parts, {c_.state, c_.plan, write_recipe(c_.recipe, catalog()),
+                           identity_of(*c_.parts.device, c_.plan)});
+}
+
+// Nothing when it would not fit beside training, or when it was not asked for.
+std::optional<TensorLists> TrainingLoop::background_copy(const TensorLists& live) const {
+  if (!c_.recipe.checkpoint.background) return std::nullopt;
+  const int64_t bytes = live.bytes();
+  const bool on_cpu = c_.parts.device->torch_device().is_cpu();
+  const auto usable = static_cast<int64_t>(kUsableForCopies * static_cast<double>(c_.plan.budget_bytes));
+  const bool fits =
+      on_cpu ? c_.plan.peak_bytes + bytes <= usable
+             : bytes <= tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 2;
+  if (!fits) return std::nullopt;
+  try {
+    return copy_of(live);
+  } catch (const std::exception& error) {
+    if (classify_failure(error) == Failure::kOther) throw;
+    return std::nullopt;
+  }
 }
 
 // The first reason stands, but for a signal: what was still to do is left for the next session.

@@ -4,7 +4,9 @@
 #include <memory>
 #include <vector>
 
+#include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "checkpoint/writer.h"
 #include "optim/schedule.h"
 #include "trainer/evaluator.h"
 #include "trainer/horizon.h"
@@ -23,7 +25,7 @@ struct Callbacks {
 /// What a loop works on. All outlive it.
 struct LoopContext {
   const Recipe& recipe;
-  const BatchPlan& plan;
+  BatchPlan& plan;  ///< changes only when recoveries made a smaller micro-batch part of it
   Parts& parts;
   RunState& state;
   const Callbacks& callbacks;
@@ -38,15 +40,39 @@ class TrainingLoop {
   explicit TrainingLoop(const LoopContext& context);
 
   /// Runs to the end. @return why it stopped: "epochs", "minutes", "patience", "callback", "signal", …
-  /// @throws Error(kDiverged), and whatever data, devices and disks throw.
+  /// @throws Error(kDiverged), Error(kDoesNotFit), and whatever data, devices and disks throw. Unless the run
+  /// diverged, what it had learned up to its last whole update is saved first.
   std::string run();
 
  private:
+  void run_to_the_end();
+
   // One window: its samples, forward and backward, then the previous update's figures, then apply.
   void train_window();
   bool accumulate_window(int64_t samples);
   void apply_window(int64_t samples);
   int64_t next_window_samples() const;
+
+  // What may befall a window (mishaps.cpp). A window is a transaction: when memory runs out it is dropped and
+  // its samples are run again.
+  enum class Attempt { kDone, kStopped, kAgain };
+  Attempt attempt(int64_t samples, const std::function<bool()>& part);
+  void prepare_another_attempt(const std::exception& error, int64_t samples);
+  void after_attempts();
+  void adopt_micro_batch(int64_t micro_batch);
+  int64_t smaller_micro_batch(const std::exception& error, int64_t samples);
+  std::string layer_out_of_memory();
+
+  std::optional<Figures> evaluate_with_recovery(const std::function<bool(int64_t)>& proceed);
+  void prepare_another_evaluation(const std::exception& error, int attempts);
+
+  void consider_divergence(const UpdateOutcome& outcome);
+  Error diverged(const UpdateOutcome& outcome) const;
+  std::string first_non_finite() const;
+  void roll_back();
+
+  Error with_rescue(const Error& error);
+  std::string rescue(bool folder_is_writable);
 
   // Reads the figures of the update that is under way, if there is one.
   void settle();
@@ -56,7 +82,10 @@ class TrainingLoop {
   void after_window();
   bool evaluate_now();
   bool note_best(const Figures& figures);
-  void checkpoint_now();
+  void checkpoint_now(bool may_go_on = true);
+  CheckpointContent content();
+  std::optional<TensorLists> background_copy(const TensorLists& live) const;
+  std::string save_elsewhere();
   void stop(std::string reason);
   void stop_when_over();
   bool stopping() const { return !stopped_by_.empty(); }
@@ -75,16 +104,20 @@ class TrainingLoop {
   const int64_t total_updates_;  // 0: unknown
   const Schedule schedule_;
   std::unique_ptr<Loader> loader_;
+  std::unique_ptr<CheckpointWriter> writer_;  // null: nothing is written
+  int64_t micro_batch_;                       // of the window under way
+  int attempts_ = 0;                          // that failed in the window under way
+  std::optional<UpdateOutcome> roll_back_for_;
   IntervalClock evaluation_clock_;
   IntervalClock checkpoint_clock_;
   std::string stopped_by_;
-  std::string first_non_finite_;
+  std::string first_non_finite_;  // parameter, when the last update allowed to be skipped was queued
 
   // The update whose figures were not read yet.
   struct Underway {
     PendingUpdate figures;
     double lr = 0;
-    int64_t samples = 0;
+    Piece samples = {};
     double wait_seconds = 0;
   } underway_;
   double last_finished_ = 0;  // when the previous update was done

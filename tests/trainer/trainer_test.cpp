@@ -6,81 +6,24 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "report/metrics_file.h"
-#include "support/run_parts.h"
-#include "support/support.h"
+#include "support/small_run.h"
 
 namespace autotrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using test::column;
+using test::fit;
+using test::kWide;
+using test::model_digest;
+using test::read_json;
+using test::recipe;
 using test::SmallNet;
+using test::SmallRun;
 using test::TemporaryFolder;
+using test::timeless_rows;
+using test::typed_recipe;
 namespace fs = std::filesystem;
-
-// 96 KiB of activations a sample: a few megabytes hold some hundred.
-constexpr int64_t kWide = 1 << 13;
-
-// One run of SmallNet with dropout or batch normalisation, in a folder.
-struct SmallRun {
-  explicit SmallRun(const Recipe& recipe, TrainerOptions options = {},
-                    SmallNet::Middle middle = SmallNet::Middle::kDropout)
-      : train(test::small_data(1000)),
-        validation(test::small_data(200, 8)),
-        trainer(recipe, test::small_task(middle, kWide), train, validation, std::move(options)) {}
-
-  TensorDataset train, validation;
-  Trainer trainer;
-};
-
-Recipe recipe() {
-  Recipe r = test::small_recipe();
-  r.batch.effective = 100;
-  r.optimizer.lr = 0.0005;
-  r.stop = {};
-  r.stop.epochs = 3;
-  r.execution.memory.budget = *Budget::parse("12MiB");
-  r.execution.memory.target_low = 0.5;
-  r.execution.memory.target_high = 0.8;
-  r.checkpoint.every = *Interval::parse("7 updates");
-  r.checkpoint.keep = 100;
-  return r;
-}
-
-Summary fit(const Recipe& r, const fs::path& folder, bool resume = false,
-            SmallNet::Middle middle = SmallNet::Middle::kDropout) {
-  return SmallRun(r, {.output = folder, .resume = resume}, middle).trainer.fit();
-}
-
-// A digest, so that a failing comparison prints a line and not a model.
-size_t model_digest(const fs::path& run, int64_t update) {
-  const std::string bytes =
-      test::slurp(run / "checkpoints" / ("update-" + std::to_string(update)) / "model.safetensors");
-  EXPECT_FALSE(bytes.empty()) << run << " update " << update;
-  return std::hash<std::string>{}(bytes);
-}
-
-Json read_json(const fs::path& path) {
-  return Json::parse(test::slurp(path));
-}
-
-// The rows without what depends on the clock or on memory.
-std::vector<Json> timeless_rows(const fs::path& run) {
-  std::vector<Json> rows;
-  for (Json row : read_metrics(run / "metrics.jsonl")) {
-    for (const char* key : {"samples_per_second", "data_wait_fraction", "seconds", "peak_bytes"})
-      row.erase(key);
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-std::vector<double> column(const fs::path& run, const char* name) {
-  std::vector<double> values;
-  for (const Json& row : read_metrics(run / "metrics.jsonl")) {
-    if (row.at("kind") == "update") values.push_back(row.at(name));
-  }
-  return values;
-}
 
 class TrainerNets : public testing::TestWithParam<SmallNet::Middle> {};
 
@@ -95,15 +38,6 @@ TEST_P(TrainerNets, ASearchedRunEqualsTheRunWithItsPlanTypedIn) {
   fit(typed, folder / "typed", false, GetParam());
   EXPECT_EQ(model_digest(folder / "searched", 30), model_digest(folder / "typed", 30));
   EXPECT_EQ(timeless_rows(folder / "searched"), timeless_rows(folder / "typed"));
-}
-
-// The size is typed: two searches may end at different sizes, and then dropout and batch normalisation
-// see another cut.
-Recipe typed_recipe() {
-  Recipe r = recipe();
-  r.execution.micro_batch = 34;
-  r.execution.memory.budget = *Budget::parse("64MiB");
-  return r;
 }
 
 TEST_P(TrainerNets, AStoppedAndResumedRunEqualsTheUninterruptedOne) {
@@ -358,7 +292,7 @@ TEST(Trainer, ResumeRefusesACheckpointOfAnotherModel) {
                 supervised(std::make_shared<SmallNet>(SmallNet::Middle::kBatchNorm, 6, 8), cross_entropy()),
                 train, {.output = folder / "run", .resume = true, .allow_change = true});
   const Error error = test::expect_error(ExitCode::kBadData, [&] { other.fit(); });
-  EXPECT_TRUE(test::holds(error.what(), "not in the checkpoint: norm.bias"));
+  EXPECT_TRUE(test::holds(error.what(), "not in the file: norm.bias"));
   EXPECT_TRUE(test::holds(error.what(), "first.weight [8192, 6] → [8, 6]"));
 }
 

@@ -1,0 +1,54 @@
+#include "base/file_layer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+
+namespace autotrain {
+namespace {
+
+constexpr mode_t kMode = 0666;  // less the user's umask
+
+FileLayer& system_layer() {
+  static FileLayer layer;
+  return layer;
+}
+
+std::atomic<FileLayer*> in_use{nullptr};
+
+}  // namespace
+
+int FileLayer::open(const char* path, int flags) {
+  return ::open(path, flags, kMode);
+}
+
+ssize_t FileLayer::write(int descriptor, const void* bytes, size_t count) {
+  return ::write(descriptor, bytes, count);
+}
+
+int FileLayer::sync(int descriptor) {
+  return ::fsync(descriptor);
+}
+
+int FileLayer::rename(const char* from, const char* to) {
+  return ::rename(from, to);
+}
+
+int FileLayer::exchange(const char* from, const char* to) {
+  return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE);
+}
+
+FileLayer& file_layer() {
+  FileLayer* const layer = in_use.load();
+  return layer != nullptr ? *layer : system_layer();
+}
+
+FileLayerScope::FileLayerScope(FileLayer& layer) : before_(in_use.exchange(&layer)) {}
+
+FileLayerScope::~FileLayerScope() {
+  in_use = before_;
+}
+
+}  // namespace autotrain

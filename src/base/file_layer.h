@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+namespace autotrain {
+
+/// The system calls through which this program writes files: a place to inject the faults of disks. Each
+/// has the result and `errno` of its namesake in section 2 of the manual. Called from several threads.
+class FileLayer {
+ public:
+  virtual ~FileLayer() = default;
+  virtual int open(const char* path, int flags);
+  virtual ssize_t write(int descriptor, const void* bytes, size_t count);
+  virtual int sync(int descriptor);
+  virtual int rename(const char* from, const char* to);
+
+  /// The two change names in one step (renameat2 with RENAME_EXCHANGE).
+  virtual int exchange(const char* from, const char* to);
+};
+
+/// The layer in use: the system's own unless a scope put another in its place.
+FileLayer& file_layer();
+
+/// Another layer until the scope ends. Scopes nest; no file of the program may be open across an end.
+class FileLayerScope {
+ public:
+  explicit FileLayerScope(FileLayer& layer);
+  ~FileLayerScope();
+  FileLayerScope(const FileLayerScope&) = delete;
+  FileLayerScope& operator=(const FileLayerScope&) = delete;
+
+ private:
+  FileLayer* before_;
+};
+
+}  // namespace autotrain

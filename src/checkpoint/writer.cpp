@@ -1,0 +1,27 @@
+#include "checkpoint/writer.h"
+
+namespace autotrain {
+
+CheckpointWriter::~CheckpointWriter() {
+  if (under_way_.valid()) under_way_.wait();
+}
+
+void CheckpointWriter::wait() {
+  if (under_way_.valid()) under_way_.get();
+}
+
+void CheckpointWriter::write(int64_t update, const CheckpointContent& content, Retention retention) {
+  wait();
+  folder_.write(update, content);
+  folder_.prune(retention.keep, retention.best);
+}
+
+void CheckpointWriter::start(int64_t update, CheckpointContent content, Retention retention) {
+  wait();
+  under_way_ = std::async(std::launch::async, [this, update, retention, content = std::move(content)] {
+    folder_.write(update, content);
+    folder_.prune(retention.keep, retention.best);
+  });
+}
+
+}  // namespace autotrain

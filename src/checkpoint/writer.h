@@ -1,0 +1,40 @@
+#pragma once
+
+#include <future>
+
+#include "checkpoint/checkpoint.h"
+
+namespace autotrain {
+
+/// Which checkpoints stay when another one was written.
+struct Retention {
+  int64_t keep = 1;   ///< newest ones
+  int64_t best = -1;  ///< update of one that stays whatever its age; -1: none
+};
+
+/// Writes the checkpoints of one run, one at a time, in the calling thread or in one of its own.
+class CheckpointWriter {
+ public:
+  explicit CheckpointWriter(CheckpointFolder& folder) : folder_(folder) {}
+
+  /// Waits until what is under way is on disk; errors of it are lost: call `wait` before.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  /// Waits for the one under way, then writes this one. @throws Error(kInputOutput), of either.
+  void write(int64_t update, const CheckpointContent& content, Retention retention);
+
+  /// Waits for the one under way, then starts writing this one and returns. `content` must share no memory
+  /// with tensors that change. @throws Error(kInputOutput) of the one before.
+  void start(int64_t update, CheckpointContent content, Retention retention);
+
+  /// Until nothing is under way. @throws Error(kInputOutput) of the one that was.
+  void wait();
+
+ private:
+  CheckpointFolder& folder_;
+  std::future<void> under_way_;
+};
+
+}  // namespace autotrain

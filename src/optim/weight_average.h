@@ -1,0 +1,62 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/named_tensor.h"
+
+namespace autotrain {
+
+/// The exponential moving average of parameters (Polyak and Juditsky 1992, in its exponential form):
+/// after each applied update, average ← average + (1 − d)·(parameter − average), with d = 2^(−E ÷ h) for E
+/// samples per update and a half-life of h samples, so that it means the same at any E.
+///
+/// Starts as the initial parameters. All state is allocated at construction.
+class WeightAverage {
+ public:
+  /// None: every operation does nothing.
+  WeightAverage() = default;
+
+  /// @param half_life_samples > 0.
+  WeightAverage(std::vector<NamedTensor> parameters, double half_life_samples);
+
+  bool active() const { return !parameters_.empty(); }
+
+  /// Samples that an applied update stands for from now on.
+  void set_update_samples(int64_t samples);
+
+  /// What `update` takes: 1 − d, or 0 where `skipped` (scalar float32, 1 or 0) says so. Scalar float32 on the
+  /// parameters' device; undefined when not active.
+  torch::Tensor step_for(const torch::Tensor& skipped) const;
+
+  /// Moves the average by `step`. Allocates nothing and does not wait for the device.
+  void update(const torch::Tensor& step);
+
+  /// Parameters and averages change places: twice is as before. Copies nothing.
+  void swap();
+
+  /// The live averages under their parameters' names. Precondition: not swapped.
+  std::vector<NamedTensor> state() const;
+
+ private:
+  std::vector<NamedTensor> parameters_;
+  std::vector<torch::Tensor> averages_;
+  double half_life_samples_ = 0;
+  double keep_ = 1;  // d
+};
+
+/// Parameters are their averages until the scope ends.
+class AveragedWeights {
+ public:
+  explicit AveragedWeights(WeightAverage& average) : average_(average) { average_.swap(); }
+  ~AveragedWeights() { average_.swap(); }
+  AveragedWeights(const AveragedWeights&) = delete;
+  AveragedWeights& operator=(const AveragedWeights&) = delete;
+
+ private:
+  WeightAverage& average_;
+};
+
+}  // namespace autotrain

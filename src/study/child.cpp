@@ -1,0 +1,93 @@
+#include "study/child.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <thread>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/clock.h"
+#include "base/files.h"
+
+namespace autotrain {
+namespace {
+
+int exit_code_of(const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    log::error("run", error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    log::error("run", std::string("internal: ") + error.what());
+    return static_cast<int>(ExitCode::kInternal);
+  }
+}
+
+[[noreturn]] void become(const std::function<int()>& work, int log) {
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  const int code = exit_code_of(work);
+  std::fflush(nullptr);
+  ::_exit(code);  // what the parent has open, it will close itself
+}
+
+int meaning(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+}  // namespace
+
+Child::Child(const std::function<int()>& work, const std::filesystem::path& log) {
+  const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) throw_io_error(log, "opening for writing");
+  std::fflush(nullptr);
+  pid_ = ::fork();
+  if (pid_ == 0) become(work, descriptor);
+  ::close(descriptor);
+  if (pid_ < 0) throw_io_error(log, "starting a process");
+}
+
+Child::~Child() {
+  if (ended_) return;
+  send(SIGKILL);
+  wait();
+}
+
+int Child::wait() {
+  int status = 0;
+  while (!ended_) {
+    const pid_t done = ::waitpid(pid_, &status, 0);
+    if (done < 0 && errno == EINTR) continue;
+    ended_ = true;
+    result_ = done == pid_ ? meaning(status) : -1;
+  }
+  return result_;
+}
+
+bool Child::ended_within(double seconds) {
+  const Stopwatch watch;
+  while (!ended_) {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+      ended_ = true;
+      result_ = meaning(status);
+    } else if (watch.seconds() >= seconds) {
+      return false;
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  return true;
+}
+
+void Child::send(int signal) const {
+  if (!ended_) ::kill(pid_, signal);
+}
+
+}  // namespace autotrain

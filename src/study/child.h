@@ -1,0 +1,39 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+
+namespace autotrain {
+
+/// Work in a process of its own, so that it can be killed, and so that its crash is a result.
+///
+/// The process is a copy of this one (fork): this one must not have computed with LibTorch before, whose
+/// threads a copy does not have.
+class Child {
+ public:
+  /// @param work its result is the exit code; an Error's code when it throws one.
+  /// @param log  takes what the process prints.
+  Child(const std::function<int()>& work, const std::filesystem::path& log);
+
+  /// Kills and reaps it if it still runs.
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  /// How it ended: its exit code, or minus the signal that killed it.
+  int wait();
+
+  /// Whether it ended within so long.
+  bool ended_within(double seconds);
+
+  void send(int signal) const;
+
+ private:
+  pid_t pid_;
+  bool ended_ = false;
+  int result_ = 0;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+struct VerifyOptions {
+  std::filesystem::path folder = {};  ///< where the runs are kept; must not exist
+  int64_t updates = 12;               ///< of each run
+  int64_t kills = 4;                  ///< kills −9 in the run that is killed and resumed
+};
+
+/// What one comparison with the undisturbed run came to.
+struct Verdict {
+  enum class Result { kSame, kRounding, kDifferent, kFailed, kNotTried };
+  std::string disturbance = {};
+  Result result = Result::kNotTried;
+  std::string detail = {};
+
+  bool passed() const { return result != Result::kDifferent && result != Result::kFailed; }
+};
+
+std::string to_string(Verdict::Result result);
+
+/// Proves on a user's own recipe that nothing that happens to a run changes what it computes: a short run,
+/// and the same run typed in, killed, stopped, short of memory, short of disk; final tensors are compared
+/// bit for bit. Every run is a process of its own.
+///
+/// @param on_verdict called after each comparison.
+/// @throws Error when not even the undisturbed run works.
+std::vector<Verdict> verify(const Recipe& recipe, const VerifyOptions& options,
+                            const std::function<void(const Verdict&)>& on_verdict);
+
+}  // namespace autotrain

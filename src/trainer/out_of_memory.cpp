@@ -1,0 +1,54 @@
+#include "trainer/out_of_memory.h"
+
+#include "base/text.h"
+#include "base/units.h"
+#include "device/failure.h"
+#include "plan/memory_statement.h"
+
+namespace autotrain {
+namespace {
+
+// The largest smaller size that a trial of the plan ran; null when there is none.
+const ProbeRecord* measured_below(const BatchPlan& plan, int64_t micro_batch) {
+  const ProbeRecord* largest = nullptr;
+  for (const ProbeRecord& probe : plan.search.probes) {
+    if (!probe.fits() || probe.micro_batch >= micro_batch) continue;
+    if (largest == nullptr || probe.micro_batch > largest->micro_batch) largest = &probe;
+  }
+  return largest;
+}
+
+std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std::string& key,
+                            int64_t micro_batch) {
+  std::vector<std::string> ways;
+  if (const ProbeRecord* const smaller = measured_below(plan, micro_batch)) {
+    ways.push_back(cat("set ", key, ": ", smaller->micro_batch, ", which took ",
+                       format_percent(smaller->fill), " of the budget in the plan's trial"));
+  } else if (micro_batch > 1) {
+    ways.push_back(cat("set ", key, " below ", micro_batch));
+  }
+  ways.push_back("raise execution.memory.budget, or use less memory elsewhere on the device");
+  if (plan.precision == Precision::kFp32 && parts.device->has_native_bf16()) {
+    ways.push_back("try execution.precision: bf16 (autotrain plan --alternatives measures it)");
+  }
+  return join(ways, "; ");
+}
+
+}  // namespace
+
+Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error,
+                    const std::string& activity, int64_t micro_batch, const std::string& layer) {
+  const std::optional<Refusal> refusal = parts.device->memory().last_refusal();
+  const MemoryStatement statement = memory_statement(parts.workbench(), parts.precision);
+  const bool evaluating = activity == "evaluation";
+  std::string where = activity;
+  if (refusal && refusal->phase != activity) where += ", phase " + refusal->phase;
+  if (!layer.empty()) where += ", layer " + layer;
+  const std::string size = cat(micro_batch, micro_batch == 1 ? " sample" : " samples", " in a micro-batch");
+  return Error(ExitCode::kDoesNotFit, where,
+               cat("out of memory with ", size, ": ", first_line(error), describe(statement, refusal)),
+               what_would_help(parts, plan, evaluating ? "evaluation.micro_batch" : "execution.micro_batch",
+                               micro_batch));
+}
+
+}  // namespace autotrain

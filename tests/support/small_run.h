@@ -1,0 +1,89 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autotrain/trainer.h"
+#include "report/metrics_file.h"
+#include "support/run_parts.h"
+#include "support/support.h"
+
+// Whole runs of SmallNet in a folder, and what they left there.
+namespace autotrain::test {
+
+// 96 KiB of activations a sample: a few megabytes hold some hundred.
+constexpr int64_t kWide = 1 << 13;
+
+// One run of SmallNet with dropout or batch normalisation, in a folder.
+struct SmallRun {
+  explicit SmallRun(const Recipe& recipe, TrainerOptions options = {},
+                    SmallNet::Middle middle = SmallNet::Middle::kDropout)
+      : train(small_data(1000)),
+        validation(small_data(200, 8)),
+        trainer(recipe, small_task(middle, kWide), train, validation, std::move(options)) {}
+
+  TensorDataset train, validation;
+  Trainer trainer;
+};
+
+inline Recipe recipe() {
+  Recipe r = small_recipe();
+  r.batch.effective = 100;
+  r.optimizer.lr = 0.0005;
+  r.stop = {};
+  r.stop.epochs = 3;
+  r.execution.memory.budget = *Budget::parse("12MiB");
+  r.execution.memory.target_low = 0.5;
+  r.execution.memory.target_high = 0.8;
+  r.checkpoint.every = *Interval::parse("7 updates");
+  r.checkpoint.keep = 100;
+  return r;
+}
+
+inline Summary fit(const Recipe& r, const std::filesystem::path& folder, bool resume = false,
+                   SmallNet::Middle middle = SmallNet::Middle::kDropout) {
+  return SmallRun(r, {.output = folder, .resume = resume}, middle).trainer.fit();
+}
+
+// A digest, so that a failing comparison prints a line and not a model.
+inline size_t model_digest(const std::filesystem::path& run, int64_t update) {
+  const std::string bytes =
+      slurp(run / "checkpoints" / ("update-" + std::to_string(update)) / "model.safetensors");
+  EXPECT_FALSE(bytes.empty()) << run << " update " << update;
+  return std::hash<std::string>{}(bytes);
+}
+
+inline nlohmann::ordered_json read_json(const std::filesystem::path& path) {
+  return nlohmann::ordered_json::parse(slurp(path));
+}
+
+// The rows without what depends on the clock or on memory.
+inline std::vector<nlohmann::ordered_json> timeless_rows(const std::filesystem::path& run) {
+  std::vector<nlohmann::ordered_json> rows;
+  for (nlohmann::ordered_json row : read_metrics(run / "metrics.jsonl")) {
+    for (const char* key : {"samples_per_second", "data_wait_fraction", "seconds", "peak_bytes"})
+      row.erase(key);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+inline std::vector<double> column(const std::filesystem::path& run, const char* name) {
+  std::vector<double> values;
+  for (const nlohmann::ordered_json& row : read_metrics(run / "metrics.jsonl")) {
+    if (row.at("kind") == "update") values.push_back(row.at(name));
+  }
+  return values;
+}
+
+// The size is typed: two searches may end at different sizes, and then dropout and batch normalisation
+// see another cut.
+inline Recipe typed_recipe() {
+  Recipe r = recipe();
+  r.execution.micro_batch = 34;
+  r.execution.memory.budget = *Budget::parse("64MiB");
+  return r;
+}
+
+}  // namespace autotrain::test

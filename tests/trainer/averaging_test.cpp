@@ -1,0 +1,104 @@
+#include "checkpoint/safetensors.h"
+#include "optim/weight_average.h"
+#include "support/small_run.h"
+
+namespace autotrain {
+namespace {
+
+using test::fit;
+using test::SmallNet;
+using test::SmallRun;
+using test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+TEST(WeightAverage, FollowsTheFormulaAndDoesNotMoveWhenSkipped) {
+  const NamedTensor weight{"w", torch::ones({3})};
+  WeightAverage average({weight}, 1000);
+  average.set_update_samples(250);
+  const torch::Tensor applied = torch::zeros({}), skipped = torch::ones({});
+  double expected = 1;
+  const double keep = std::exp2(-0.25);
+  for (int update = 0; update < 10; ++update) {
+    weight.tensor.fill_(update);
+    average.update(average.step_for(applied));
+    expected = keep * expected + (1 - keep) * update;
+    EXPECT_NEAR(average.state()[0].tensor[0].item<double>(), expected, 1e-5);
+    const torch::Tensor before = average.state()[0].tensor.clone();
+    average.update(average.step_for(skipped));
+    EXPECT_TRUE(average.state()[0].tensor.equal(before));
+  }
+}
+
+// Four updates of 250 samples weigh as one of 1000 when the weights stand still.
+TEST(WeightAverage, MeansTheSameAtAnyEffectiveBatch) {
+  const NamedTensor weight{"w", torch::zeros({1})};
+  WeightAverage small({weight}, 3000), large({weight}, 3000);
+  weight.tensor.fill_(1);
+  small.set_update_samples(250);
+  large.set_update_samples(1000);
+  for (int i = 0; i < 4; ++i) small.update(small.step_for(torch::zeros({})));
+  large.update(large.step_for(torch::zeros({})));
+  EXPECT_NEAR(small.state()[0].tensor.item<double>(), large.state()[0].tensor.item<double>(), 1e-6);
+}
+
+TEST(WeightAverage, SwapsWithoutCopyingAndBack) {
+  NamedTensor weight{"w", torch::zeros({2}, torch::requires_grad())};
+  WeightAverage average({weight}, 10);
+  weight.tensor.detach().fill_(5);
+  const void* const live = weight.tensor.data_ptr();
+  {
+    const AveragedWeights scope(average);
+    EXPECT_EQ(weight.tensor[0].item<double>(), 0);
+  }
+  EXPECT_EQ(weight.tensor[0].item<double>(), 5);
+  EXPECT_EQ(weight.tensor.data_ptr(), live);
+}
+
+Recipe averaging_recipe() {
+  Recipe r = test::typed_recipe();
+  r.average.half_life = 500;
+  return r;
+}
+
+TEST(Averaging, ChangesEvaluationsAndNotWhatIsTrained) {
+  const TemporaryFolder folder;
+  const Summary plain = fit(test::typed_recipe(), folder / "plain");
+  const Summary averaged = fit(averaging_recipe(), folder / "averaged");
+  EXPECT_EQ(test::model_digest(folder / "plain", 30), test::model_digest(folder / "averaged", 30));
+  EXPECT_NE(plain.final.at("loss"), averaged.final.at("loss"));
+  const fs::path checkpoint = folder / "averaged" / "checkpoints" / "update-30";
+  const auto model = read_safetensors(checkpoint / "model.safetensors");
+  const auto averages = read_safetensors(checkpoint / "averaged.safetensors");
+  ASSERT_EQ(model.size(), averages.size());
+  for (size_t i = 0; i < model.size(); ++i) {
+    EXPECT_EQ(model[i].name, averages[i].name);
+    EXPECT_FALSE(model[i].tensor.equal(averages[i].tensor));
+  }
+}
+
+TEST(Averaging, IsResumedExactlyAndLeavesNoTraceOfASearch) {
+  const TemporaryFolder folder;
+  fit(averaging_recipe(), folder / "straight");
+  {
+    SmallRun run(averaging_recipe(), {.output = folder / "run"});
+    run.trainer.on_update(
+        [](const UpdateRecord& u) { return u.update < 11 ? Flow::kContinue : Flow::kStop; });
+    run.trainer.fit();
+  }
+  fit(averaging_recipe(), folder / "run", true);
+  Recipe searched = averaging_recipe();
+  searched.execution.micro_batch.reset();
+  searched.execution.search.max_micro_batch = 34;
+  searched.execution.memory.budget = *Budget::parse("64MiB");
+  fit(searched, folder / "searched");
+  for (const char* name : {"run", "searched"}) {
+    for (const char* file : {"model.safetensors", "averaged.safetensors", "optimizer.safetensors"}) {
+      EXPECT_EQ(test::slurp(folder.path() / name / "checkpoints" / "update-30" / file),
+                test::slurp(folder / "straight" / "checkpoints" / "update-30" / file))
+          << name << " " << file;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace autotrain

@@ -1,0 +1,296 @@
+// What may befall a run, injected: it computes what the undisturbed one computes.
+#include <cmath>
+#include <numeric>
+
+#include "base/interrupt.h"
+#include "checkpoint/checkpoint.h"
+#include "device/caching_allocator.h"
+#include "support/small_run.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using test::column;
+using test::fit;
+using test::model_digest;
+using test::read_json;
+using test::SmallNet;
+using test::SmallRun;
+using test::TemporaryFolder;
+using test::timeless_rows;
+namespace fs = std::filesystem;
+
+// Two pieces and a remainder an update, an evaluation and a checkpoint in the middle.
+Recipe short_recipe() {
+  Recipe r = test::typed_recipe();
+  r.stop = {};
+  r.stop.updates = 5;
+  r.checkpoint.every = *Interval::parse("2 updates");
+  r.evaluation.every = *Interval::parse("2 updates");
+  return r;
+}
+
+// Removes the fault, whatever happens.
+struct FaultScope {
+  explicit FaultScope(CachingAllocator::Fault fault) {
+    CachingAllocator::process_wide().set_fault(std::move(fault));
+  }
+  ~FaultScope() { CachingAllocator::process_wide().set_fault({}); }
+};
+
+// A run whose allocations after the first update meet `fault`.
+Summary fit_with_fault(const Recipe& r, const fs::path& folder, SmallNet::Middle middle,
+                       CachingAllocator::Fault fault) {
+  const FaultScope none({});
+  SmallRun run(r, {.output = folder}, middle);
+  run.trainer.on_update([&, armed = false](const UpdateRecord&) mutable {
+    if (!armed) CachingAllocator::process_wide().set_fault(fault);
+    armed = true;
+    return Flow::kContinue;
+  });
+  return run.trainer.fit();
+}
+
+std::vector<Json> events(const fs::path& run, const std::string& event) {
+  std::vector<Json> found;
+  for (Json& row : read_metrics(run / "metrics.jsonl")) {
+    if (row.at("kind") == "event" && row.at("event") == event) found.push_back(std::move(row));
+  }
+  return found;
+}
+
+class OutOfMemory : public testing::TestWithParam<SmallNet::Middle> {};
+
+TEST_P(OutOfMemory, AtAnyAllocationOfTheRunChangesNoBit) {
+  const TemporaryFolder folder;
+  fit(short_recipe(), folder / "straight", false, GetParam());
+  int64_t count = 0;
+  fit_with_fault(short_recipe(), folder / "counted", GetParam(), [&](int64_t, MemoryPhase) {
+    ++count;
+    return false;
+  });
+  ASSERT_GT(count, 300);
+  int64_t recovered = 0;
+  for (int64_t k = 1; k <= count; k += count / 150 + 1) {
+    const fs::path path = folder / std::to_string(k);
+    int64_t seen = 0;
+    const Summary summary =
+        fit_with_fault(short_recipe(), path, GetParam(), [&](int64_t, MemoryPhase) { return ++seen == k; });
+    recovered += summary.oom_recoveries;
+    ASSERT_EQ(summary.updates, 5) << "allocation " << k;
+    ASSERT_EQ(model_digest(path, 5), model_digest(folder / "straight", 5)) << "allocation " << k;
+    ASSERT_EQ(column(path, "loss"), column(folder / "straight", "loss")) << "allocation " << k;
+    ASSERT_EQ(column(path, "samples"), column(folder / "straight", "samples")) << "allocation " << k;
+    ASSERT_EQ(summary.final, fit(short_recipe(), path, true, GetParam()).final);
+    fs::remove_all(path);
+  }
+  EXPECT_GT(recovered, 100) << "nearly every refusal must have been met and got over";
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, OutOfMemory,
+                         testing::Values(SmallNet::Middle::kNothing, SmallNet::Middle::kBatchNorm,
+                                         SmallNet::Middle::kDropout));
+
+// Refuses what only a micro-batch larger than `samples` of SmallNet's wide layer asks for.
+CachingAllocator::Fault larger_than(int64_t samples, MemoryPhase phase) {
+  return [=](int64_t bytes, MemoryPhase now) {
+    return now == phase && bytes > samples * test::kWide * static_cast<int64_t>(sizeof(float));
+  };
+}
+
+TEST(OutOfMemory, RunsTheSameSamplesInSmallerMicroBatchesAndThenMakesThemThePlan) {
+  const TemporaryFolder folder;
+  fit(short_recipe(), folder / "straight", false, SmallNet::Middle::kNothing);
+  const fs::path path = folder / "run";
+  const Summary summary = fit_with_fault(short_recipe(), path, SmallNet::Middle::kNothing,
+                                         larger_than(20, MemoryPhase::kForward));
+  EXPECT_EQ(summary.status, "completed");
+  EXPECT_EQ(column(path, "samples"), column(folder / "straight", "samples"));
+  const auto losses = column(path, "loss"), straight = column(folder / "straight", "loss");
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / straight[i], 1, 1e-4);
+  // Three windows fail twice each; then 17 samples at a time are the plan, and nothing fails any more.
+  EXPECT_EQ(summary.oom_recoveries, 6);
+  EXPECT_EQ(events(path, "out_of_memory").size(), 6u);
+  ASSERT_EQ(events(path, "plan").size(), 1u);
+  const Json plan = read_json(path / "plan.json");
+  EXPECT_EQ(plan.at("micro_batch"), 17);
+  EXPECT_EQ(plan.at("window"), 6);
+  EXPECT_EQ(plan.at("effective_batch"), 100);
+  const Json state = read_json(path / "checkpoints" / "update-5" / "state.json");
+  EXPECT_EQ(state.at("plan").at("micro_batch"), 17);
+  EXPECT_EQ(state.at("run").at("recoveries"), 6);
+}
+
+TEST(OutOfMemory, StopsAtTheFirstWhenTheRecipeSaysSoAndGoesOnFromThere) {
+  const TemporaryFolder folder;
+  fit(short_recipe(), folder / "straight");
+  Recipe r = short_recipe();
+  r.execution.recovery = Recovery::kStop;
+  r.checkpoint.every = {};
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] {
+    fit_with_fault(r, folder / "run", SmallNet::Middle::kDropout, larger_than(20, MemoryPhase::kBackward));
+  });
+  EXPECT_TRUE(test::holds(error.what(), "phase backward"));
+  EXPECT_TRUE(test::holds(error.what(), "is saved in"));
+  EXPECT_TRUE(test::holds(error.what(), "optimizer state"));
+  EXPECT_EQ(read_json(folder / "run" / "summary.json").at("exit_code"), 71);
+  EXPECT_EQ(fit(short_recipe(), folder / "run", true).updates, 5);
+  EXPECT_EQ(model_digest(folder / "run", 5), model_digest(folder / "straight", 5));
+}
+
+TEST(OutOfMemory, AtOneSampleEndsWithAReportThatNamesTheLayer) {
+  const TemporaryFolder folder;
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] {
+    fit_with_fault(short_recipe(), folder / "run", SmallNet::Middle::kNothing,
+                   larger_than(0, MemoryPhase::kForward));
+  });
+  EXPECT_TRUE(test::holds(error.what(), "with 1 sample in a micro-batch"));
+  EXPECT_TRUE(test::holds(error.what(), "training, phase forward"));
+  EXPECT_TRUE(test::holds(error.what(), "raise execution.memory.budget"));
+  EXPECT_TRUE(test::holds(error.what(), "is saved in"));
+}
+
+TEST(OutOfMemory, InAnEvaluationShrinksOnlyEvaluations) {
+  const TemporaryFolder folder;
+  const Summary straight = fit(short_recipe(), folder / "straight");
+  const Summary summary = fit_with_fault(short_recipe(), folder / "run", SmallNet::Middle::kDropout,
+                                         larger_than(20, MemoryPhase::kEvaluation));
+  EXPECT_EQ(summary.oom_recoveries, 2) << "once at the same size, once to half of it, which stays";
+  EXPECT_EQ(model_digest(folder / "run", 5), model_digest(folder / "straight", 5));
+  EXPECT_NEAR(summary.final.at("loss"), straight.final.at("loss"), 1e-6);
+  EXPECT_EQ(read_json(folder / "run" / "checkpoints" / "update-5" / "state.json")
+                .at("plan")
+                .at("evaluation_micro_batch"),
+            17);
+}
+
+// ------------------------------------------------------------------ divergence
+
+// SmallNet whose loss is not finite in some windows.
+class Diverging final : public Task {
+ public:
+  explicit Diverging(std::function<bool(int64_t call)> diverges) : diverges_(std::move(diverges)) {}
+  torch::nn::Module& module() override { return inner_->module(); }
+  LossTerms loss(const Batch& batch) override {
+    LossTerms terms = inner_->loss(batch);
+    if (module().is_training() && diverges_(calls_++)) terms.sum = terms.sum * NAN;
+    return terms;
+  }
+
+ private:
+  std::unique_ptr<Task> inner_ = test::small_task();
+  std::function<bool(int64_t)> diverges_;
+  int64_t calls_ = 0;
+};
+
+Recipe one_piece() {
+  Recipe r = short_recipe();
+  r.execution.micro_batch = 100;
+  r.stop.updates = 12;
+  r.stop.max_skipped = 2;
+  r.evaluation.every = {};
+  return r;
+}
+
+Summary fit_diverging(const Recipe& r, const fs::path& folder, std::function<bool(int64_t)> diverges) {
+  const auto train = test::small_data(1000);
+  return Trainer(r, std::make_unique<Diverging>(std::move(diverges)), train, {.output = folder}).fit();
+}
+
+// The confirming trial makes three calls: call 3 + w is window w.
+TEST(Divergence, RollbackGoesOnFromTheLastCheckpointWithASmallerLearningRate) {
+  const TemporaryFolder folder;
+  Recipe r = one_piece();
+  r.divergence.policy = DivergencePolicy::kRollback;
+  const Summary summary =
+      fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 7 && call < 3 + 9; });
+  EXPECT_EQ(summary.status, "completed");
+  EXPECT_EQ(summary.updates, 12);
+  EXPECT_EQ(summary.rollbacks, 1);
+  EXPECT_EQ(summary.skipped_updates, 2);
+  EXPECT_EQ(summary.samples, 1200) << "the samples after the checkpoint are taken again";
+  EXPECT_EQ(events(folder / "run", "rollback").size(), 1u);
+  const auto updates = column(folder / "run", "update"), rates = column(folder / "run", "lr");
+  ASSERT_EQ(updates.size(), 13u) << "the truth: update 7 was made twice";
+  EXPECT_EQ(updates[6], 7);
+  EXPECT_EQ(updates[7], 7);
+  EXPECT_DOUBLE_EQ(rates[7], rates[6] / 2);
+  EXPECT_EQ(read_json(folder / "run" / "checkpoints" / "update-12" / "state.json").at("run").at("lr_factor"),
+            0.5);
+}
+
+TEST(Divergence, RollbacksAreBounded) {
+  const TemporaryFolder folder;
+  Recipe r = one_piece();
+  r.divergence.policy = DivergencePolicy::kRollback;
+  r.divergence.max_rollbacks = 2;
+  const Error error = test::expect_error(ExitCode::kDiverged, [&] {
+    fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 7; });
+  });
+  EXPECT_TRUE(test::holds(error.what(), "after 2 rollbacks"));
+}
+
+TEST(Divergence, StopEndsTheRunAtTheFirst) {
+  const TemporaryFolder folder;
+  Recipe r = one_piece();
+  r.divergence.policy = DivergencePolicy::kStop;
+  const Error error = test::expect_error(ExitCode::kDiverged, [&] {
+    fit_diverging(r, folder / "run", [](int64_t call) { return call == 3 + 7; });
+  });
+  EXPECT_TRUE(test::holds(error.what(), "1 update was not finite"));
+  EXPECT_EQ(read_json(folder / "run" / "summary.json").at("updates"), 7);
+}
+
+// A net whose second layer gives infinity once its first weight was made huge.
+TEST(Divergence, TheFirstLayerWhoseOutputIsNotFiniteIsNamed) {
+  const TemporaryFolder folder;
+  Recipe r = one_piece();
+  const auto train = test::small_data(1000);
+  auto net = std::make_shared<SmallNet>(SmallNet::Middle::kNothing, 6, 16);
+  Trainer trainer(r, supervised(net, cross_entropy()), train, {.output = folder / "run"});
+  trainer.on_update([&](const UpdateRecord& u) {
+    const torch::NoGradGuard no_gradients;
+    if (u.update == 6) net->second->weight.fill_(3e38);
+    return Flow::kContinue;
+  });
+  const Error error = test::expect_error(ExitCode::kDiverged, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "first layer whose output is not finite: second (aten::linear)"));
+}
+
+// ------------------------------------------------------------------ signals and the folder
+
+TEST(Signals, ACheckpointCanBeAskedForAndTheRunGoesOn) {
+  const TemporaryFolder folder;
+  Recipe r = short_recipe();
+  r.checkpoint.every = {};
+  r.checkpoint.keep = 10;
+  SmallRun run(r, {.output = folder / "run"});
+  run.trainer.on_update([](const UpdateRecord& u) {
+    if (u.update == 2) request_checkpoint();
+    return Flow::kContinue;
+  });
+  EXPECT_EQ(run.trainer.fit().status, "completed");
+  const auto updates = CheckpointFolder(folder / "run" / "checkpoints").updates();
+  ASSERT_EQ(updates.size(), 2u);
+  EXPECT_LE(updates[0], 3);
+  EXPECT_EQ(updates[1], 5);
+}
+
+TEST(RunFolder, HasOneWriter) {
+  const TemporaryFolder folder;
+  SmallRun run(short_recipe(), {.output = folder / "run"});
+  run.trainer.on_update([&](const UpdateRecord& u) {
+    if (u.update != 2) return Flow::kContinue;
+    const Error error =
+        test::expect_error(ExitCode::kUsage, [&] { fit(short_recipe(), folder / "run", true); });
+    EXPECT_TRUE(
+        test::holds(error.what(), "process " + std::to_string(::getpid()) + " is writing a run there"));
+    return Flow::kContinue;
+  });
+  EXPECT_EQ(run.trainer.fit().status, "completed");
+  EXPECT_EQ(fit(short_recipe(), folder / "run", true).status, "completed") << "free again";
+}
+
+}  // namespace
+}  // namespace autotrain
