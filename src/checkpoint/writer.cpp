@@ -18,8 +18,9 @@ void CheckpointWriter::write(int64_t update, const CheckpointContent& content, R
 
 void CheckpointWriter::start(int64_t update, CheckpointContent content, Retention retention) {
   wait();
-  under_way_ = std::async(std::launch::async, [this, update, retention, content = std::move(content)] {
-    folder_.write(update, content);
+  under_way_ = std::async(std::launch::async, [this, update, retention, copy = std::move(content)]() mutable {
+    const CheckpointContent held = std::move(copy);  // gone when it is written, not when someone waits for it
+    folder_.write(update, held);
     folder_.prune(retention.keep, retention.best);
   });
 }

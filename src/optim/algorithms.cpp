@@ -50,10 +50,14 @@ class Adam final : public Optimizer {
         options_(options),
         exp_avg_(add_state("exp_avg")),
         exp_avg_sq_(add_state("exp_avg_sq")),
-        step_(add_scalar("step")) {}
+        step_(add_scalar("step")),
+        one_(torch::ones_like(step_)) {}
 
  private:
-  void before_groups(const Update& update) override { step_.add_(1).sub_(update.found_inf); }
+  void before_groups(const Update& update) override {
+    step_.add_(one_).sub_(
+        update.found_inf);  // a number in the place of the tensor would be allocated each time
+  }
 
   void apply_group(const Group& group, const Lists& lists, const Update& update) override {
     const auto exp_avgs = select(exp_avg_, lists);
@@ -72,6 +76,7 @@ class Adam final : public Optimizer {
   std::vector<torch::Tensor>& exp_avg_;
   std::vector<torch::Tensor>& exp_avg_sq_;
   torch::Tensor step_;
+  torch::Tensor one_;
 };
 
 KeySpec decay_key(const char* name, const char* sentence, double fallback) {

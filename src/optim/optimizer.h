@@ -32,7 +32,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  /// Uses and does not clear the parameters' gradients; parameters without one are left alone.
+  /// Uses and does not clear the parameters' gradients; parameters without one are left alone. Allocates no
+  /// tensor, so that it cannot fail half way for lack of memory.
   void apply(Update update);
 
   const std::vector<NamedTensor>& parameters() const { return parameters_; }

@@ -49,14 +49,17 @@ TrainingLoop::Attempt TrainingLoop::attempt(int64_t samples, const std::function
 // The first time at the same size, from emptied caches: what was lacking may be there again, and the same cut
 // gives the same bits. From then on with half as many samples at a time.
 void TrainingLoop::prepare_another_attempt(const std::exception& error, int64_t samples) {
+  const std::optional<Refusal> refusal = c_.parts.device->memory().last_refusal();
   c_.parts.step.abandon();
   loader_.reset();
   c_.parts.device->memory().empty_cache();
-  const int64_t failed = micro_batch_;
-  if (c_.recipe.execution.recovery == Recovery::kStop) {
-    throw out_of_memory(c_.parts, c_.plan, error, "training", failed, "");
+  const bool stop = c_.recipe.execution.recovery == Recovery::kStop;
+  const int64_t smaller = attempts_ > 0 ? smaller_micro_batch(samples) : micro_batch_;
+  if (stop || smaller == 0) {
+    const std::string layer = smaller == 0 ? layer_out_of_memory() : "";
+    throw out_of_memory(c_.parts, c_.plan, error, refusal, "training", micro_batch_, layer);
   }
-  if (attempts_ > 0) micro_batch_ = smaller_micro_batch(error, samples);
+  micro_batch_ = smaller;
   ++attempts_;
   ++c_.state.recoveries;
   note("out_of_memory", cat("window ", c_.state.windows, ": ", first_line(error), "; its ", samples,
@@ -64,11 +67,10 @@ void TrainingLoop::prepare_another_attempt(const std::exception& error, int64_t 
   open_loader(samples);
 }
 
-int64_t TrainingLoop::smaller_micro_batch(const std::exception& error, int64_t samples) {
+// 0 when there is none.
+int64_t TrainingLoop::smaller_micro_batch(int64_t samples) const {
   const int64_t minimum = has_batch_norm(c_.parts.task->module()) ? 2 : 1;
-  if (micro_batch_ <= minimum || !c_.parts.task->splittable()) {
-    throw out_of_memory(c_.parts, c_.plan, error, "training", micro_batch_, layer_out_of_memory());
-  }
+  if (micro_batch_ <= minimum || !c_.parts.task->splittable()) return 0;
   return executed_micro_batch({.share = samples / c_.plan.world_size,
                                .capacity = std::max(minimum, micro_batch_ / 2),
                                .cut = c_.plan.cut,
@@ -132,11 +134,12 @@ std::optional<Figures> TrainingLoop::evaluate_with_recovery(const std::function<
 
 // As for windows, but a size that was needed once is kept: evaluations are few, and long.
 void TrainingLoop::prepare_another_evaluation(const std::exception& error, int attempts) {
+  const std::optional<Refusal> refusal = c_.parts.device->memory().last_refusal();
   c_.parts.device->memory().empty_cache();
   int64_t& size = c_.plan.evaluation_micro_batch;
   const bool stop = c_.recipe.execution.recovery == Recovery::kStop;
   if (stop || (attempts > 0 && size <= 1))
-    throw out_of_memory(c_.parts, c_.plan, error, "evaluation", size, "");
+    throw out_of_memory(c_.parts, c_.plan, error, refusal, "evaluation", size, "");
   if (attempts > 0) size = std::max<int64_t>(1, size / 2);
   ++c_.state.recoveries;
   note("out_of_memory",
@@ -235,8 +238,8 @@ Error TrainingLoop::with_rescue(const Error& error) {
                cat(error.problem(), "\n  update ", c_.state.updates, " is saved in ", saved), error.hint());
 }
 
-// Saves what the run had learned up to its last whole update. @return where; "" when it was not possible, or
-// stands in a checkpoint already.
+// Saves what the run had learned up to its last whole update. @return where it stands; "" when it was not
+// possible.
 std::string TrainingLoop::rescue(bool folder_is_writable) {
   if (!c_.folder || !c_.parts.step.replayable()) return "";
   try {
@@ -248,8 +251,8 @@ std::string TrainingLoop::rescue(bool folder_is_writable) {
   }
   try {
     if (!folder_is_writable) return save_elsewhere();
-    if (saved_) return writer_->wait(), "";
-    checkpoint_now(/*may_go_on=*/false);
+    if (saved_) writer_->wait();
+    if (!saved_) checkpoint_now(/*may_go_on=*/false);
     return c_.folder->checkpoints().path_of(c_.state.updates).string();
   } catch (const std::exception& error) {
     log::error("trainer", cat("saving the state failed too: ", first_line(error)));

@@ -37,8 +37,8 @@ std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std
 }  // namespace
 
 Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error,
-                    const std::string& activity, int64_t micro_batch, const std::string& layer) {
-  const std::optional<Refusal> refusal = parts.device->memory().last_refusal();
+                    const std::optional<Refusal>& refusal, const std::string& activity, int64_t micro_batch,
+                    const std::string& layer) {
   const MemoryStatement statement = memory_statement(parts.workbench(), parts.precision);
   const bool evaluating = activity == "evaluation";
   std::string where = activity;

@@ -186,7 +186,8 @@ void Trainer::Run::train(Summary& summary) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
-    throw out_of_memory(parts_, *plan_, error, "training", plan_->micro_batch, "");
+    throw out_of_memory(parts_, *plan_, error, parts_.device->memory().last_refusal(), "training",
+                        plan_->micro_batch, "");
   }
 }
 

@@ -60,7 +60,7 @@ class TrainingLoop {
   void prepare_another_attempt(const std::exception& error, int64_t samples);
   void after_attempts();
   void adopt_micro_batch(int64_t micro_batch);
-  int64_t smaller_micro_batch(const std::exception& error, int64_t samples);
+  int64_t smaller_micro_batch(int64_t samples) const;
   std::string layer_out_of_memory();
 
   std::optional<Figures> evaluate_with_recovery(const std::function<bool(int64_t)>& proceed);

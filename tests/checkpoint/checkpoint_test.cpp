@@ -88,8 +88,8 @@ TEST(Checkpoint, TensorsMustMatchByNameShapeAndType) {
   EXPECT_TRUE(test::holds(refused({{{"w", torch::zeros({99})}}, good}), "w [100] → [99]"));
   EXPECT_TRUE(
       test::holds(refused({{{"w", torch::zeros({100}, torch::kFloat64)}}, good}), "of another shape"));
-  EXPECT_TRUE(test::holds(refused({{{"v", torch::zeros({100})}}, good}), "not in the checkpoint: v"));
-  EXPECT_TRUE(test::holds(refused({{}, good}), "only in the checkpoint: w"));
+  EXPECT_TRUE(test::holds(refused({{{"v", torch::zeros({100})}}, good}), "not in the file: v"));
+  EXPECT_TRUE(test::holds(refused({{}, good}), "only in the file: w"));
   const torch::Tensor strided = torch::zeros({100, 2}).select(1, 0);
   checkpoints.read_tensors(1, {{{"w", strided}}, good});
   EXPECT_EQ(strided.sum().item<double>(), 100) << "also into tensors that are not contiguous";

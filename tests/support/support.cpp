@@ -49,4 +49,9 @@ std::string slurp(const fs::path& path) {
   return out.str();
 }
 
+bool soaking() {
+  const char* const asked = std::getenv("AUTOTRAIN_SOAK");
+  return asked != nullptr && std::string(asked) == "1";
+}
+
 }  // namespace autotrain::test

@@ -34,6 +34,9 @@ Error expect_error(ExitCode code, const std::function<void()>& action);
 /// Whether `text` holds `part`, with both in the message when not.
 testing::AssertionResult holds(const std::string& text, const std::string& part);
 
+/// Whether every case is asked for (AUTOTRAIN_SOAK=1), not only a part that takes seconds.
+bool soaking();
+
 /// The content of a file.
 std::string slurp(const std::filesystem::path& path);
 

@@ -72,7 +72,8 @@ TEST_P(OutOfMemory, AtAnyAllocationOfTheRunChangesNoBit) {
   });
   ASSERT_GT(count, 300);
   int64_t recovered = 0;
-  for (int64_t k = 1; k <= count; k += count / 150 + 1) {
+  const int64_t stride = test::soaking() ? 1 : count / 40 + 1;
+  for (int64_t k = 1; k <= count; k += stride) {
     const fs::path path = folder / std::to_string(k);
     int64_t seen = 0;
     const Summary summary =
@@ -85,7 +86,7 @@ TEST_P(OutOfMemory, AtAnyAllocationOfTheRunChangesNoBit) {
     ASSERT_EQ(summary.final, fit(short_recipe(), path, true, GetParam()).final);
     fs::remove_all(path);
   }
-  EXPECT_GT(recovered, 100) << "nearly every refusal must have been met and got over";
+  EXPECT_GT(recovered, count / stride * 2 / 3) << "nearly every refusal must have been met and got over";
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, OutOfMemory,
@@ -255,7 +256,7 @@ TEST(Divergence, TheFirstLayerWhoseOutputIsNotFiniteIsNamed) {
     return Flow::kContinue;
   });
   const Error error = test::expect_error(ExitCode::kDiverged, [&] { trainer.fit(); });
-  EXPECT_TRUE(test::holds(error.what(), "first layer whose output is not finite: second (aten::linear)"));
+  EXPECT_TRUE(test::holds(error.what(), "first layer whose output is not finite: second (aten::addmm)"));
 }
 
 // ------------------------------------------------------------------ signals and the folder
@@ -264,7 +265,7 @@ TEST(Signals, ACheckpointCanBeAskedForAndTheRunGoesOn) {
   const TemporaryFolder folder;
   Recipe r = short_recipe();
   r.checkpoint.every = {};
-  r.checkpoint.keep = 10;
+  r.evaluation.every = {};  // a best evaluation is a checkpoint
   SmallRun run(r, {.output = folder / "run"});
   run.trainer.on_update([](const UpdateRecord& u) {
     if (u.update == 2) request_checkpoint();
