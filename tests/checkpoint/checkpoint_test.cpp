@@ -1,7 +1,10 @@
 #include "checkpoint/checkpoint.h"
 
+#include <cerrno>
 #include <fstream>
 
+#include "base/file_layer.h"
+#include "checkpoint/writer.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -64,6 +67,112 @@ TEST(Checkpoint, AWriteThatFailsLeavesTheOneBefore) {
   CheckpointFolder broken("/proc/autotrain-cannot");
   test::expect_error(ExitCode::kInputOutput, [&] { broken.write(1, content(1)); });
   EXPECT_EQ(checkpoints.read_newest_state()->first, 1);
+}
+
+// Fails the n-th call of one kind.
+class FaultyFiles final : public FileLayer {
+ public:
+  enum class Call { kOpen, kWrite, kShortWrite, kSync, kRename };
+  FaultyFiles(Call call, int64_t which, int error) : call_(call), left_(which), error_(error) {}
+  bool met() const { return left_ < 0; }
+
+  int open(const char* path, int flags) override {
+    return fails(Call::kOpen) ? -1 : FileLayer::open(path, flags);
+  }
+  ssize_t write(int descriptor, const void* bytes, size_t count) override {
+    if (fails(Call::kWrite)) return -1;
+    if (!fails(Call::kShortWrite)) return FileLayer::write(descriptor, bytes, count);
+    FileLayer::write(descriptor, bytes, count / 2);  // half arrives, and then the disk is full
+    errno = ENOSPC;
+    return -1;
+  }
+  int sync(int descriptor) override { return fails(Call::kSync) ? -1 : FileLayer::sync(descriptor); }
+  int rename(const char* from, const char* to) override {
+    return fails(Call::kRename) ? -1 : FileLayer::rename(from, to);
+  }
+  int exchange(const char* from, const char* to) override {
+    return fails(Call::kRename) ? -1 : FileLayer::exchange(from, to);
+  }
+
+ private:
+  bool fails(Call call) {
+    if (call != call_ || left_ < 0) return false;
+    if (left_-- > 0) return false;
+    errno = error_;
+    return true;
+  }
+
+  Call call_;
+  int64_t left_;
+  int error_;
+};
+
+// Whatever call fails, and however: the newest checkpoint that is whole is the one before, or the new one.
+TEST(Checkpoint, AnyFailingCallLeavesACheckpointThatCanBeRead) {
+  using Call = FaultyFiles::Call;
+  for (const bool replacing : {false, true}) {
+    for (const Call call : {Call::kOpen, Call::kWrite, Call::kShortWrite, Call::kSync, Call::kRename}) {
+      for (const int error : {ENOSPC, EIO, EINVAL}) {
+        bool met = true;
+        for (int64_t which = 0; met; ++which) {
+          ASSERT_LT(which, 100);
+          const TemporaryFolder folder;
+          CheckpointFolder checkpoints(folder / "c");
+          checkpoints.write(1, content(1));
+          if (replacing) checkpoints.write(2, content(7));
+          FaultyFiles faults(call, which, error);
+          bool failed = false;
+          {
+            const FileLayerScope scope(faults);
+            try {
+              checkpoints.write(2, content(2));
+            } catch (const Error& refused) {
+              failed = true;
+              EXPECT_EQ(refused.code(), ExitCode::kInputOutput);
+            }
+          }
+          met = faults.met();
+          const auto newest = checkpoints.read_newest_state();
+          ASSERT_TRUE(newest);
+          EXPECT_EQ(weight_of(checkpoints, newest->first), newest->second.at("run"));
+          EXPECT_GE(newest->first, replacing ? 2 : 1);
+          if (!failed) {
+            EXPECT_EQ(weight_of(checkpoints, newest->first), 2);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Checkpoint, ATiedCopyStaysTied) {
+  const torch::Tensor shared = torch::ones({4});
+  const TensorLists copies = copy_of({.model = {{"in", shared}, {"out", shared}}});
+  EXPECT_TRUE(copies.model[0].tensor.is_same(copies.model[1].tensor));
+  shared.zero_();
+  EXPECT_EQ(copies.model[0].tensor.sum().item<double>(), 4);
+}
+
+TEST(CheckpointWriter, WritesInTheBackgroundOneAfterTheOtherAndLosesNothing) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  {
+    CheckpointWriter writer(checkpoints);
+    for (int64_t update = 1; update <= 5; ++update) {
+      CheckpointContent now = content(static_cast<double>(update));
+      now.tensors = copy_of(now.tensors);
+      writer.start(update, std::move(now), {.keep = 2});
+    }
+  }
+  EXPECT_EQ(checkpoints.updates(), (std::vector<int64_t>{4, 5}));
+  EXPECT_EQ(weight_of(checkpoints, 5), 5);
+}
+
+TEST(CheckpointWriter, SaysWhatFailedWhenItIsWaitedFor) {
+  CheckpointFolder broken("/proc/autotrain-cannot");
+  CheckpointWriter writer(broken);
+  writer.start(1, content(1), {});
+  test::expect_error(ExitCode::kInputOutput, [&] { writer.wait(); });
 }
 
 TEST(Checkpoint, PruningKeepsTheNewestAndTheBest) {

@@ -44,6 +44,27 @@ TEST(Safetensors, EqualTensorsGiveEqualBytes) {
   EXPECT_EQ(test::slurp(folder / "x"), test::slurp(folder / "y"));
 }
 
+// Weights that two layers share stand once in the file, as Python's save_model writes them, and are shared
+// again.
+TEST(Safetensors, TiedTensorsAreWrittenOnceAndReadIntoAllTheirNames) {
+  const TemporaryFolder folder;
+  const torch::Tensor shared = torch::randn({1000});
+  write_safetensors(folder / "x", {{"in", shared}, {"bias", torch::zeros({2})}, {"out", shared}});
+  EXPECT_LT(std::filesystem::file_size(folder / "x"), 2 * shared.nbytes());
+  EXPECT_TRUE(test::holds(test::slurp(folder / "x"), R"("__metadata__":{"out":"in"})"));
+  const torch::Tensor live = torch::zeros({1000}), bias = torch::ones({2});
+  read_safetensors_into(folder / "x", {{"in", live}, {"bias", bias}, {"out", live}}, "");
+  EXPECT_TRUE(live.equal(shared));
+  const Error error = test::expect_error(ExitCode::kBadData, [&] {
+    read_safetensors_into(folder / "x", {{"in", live}, {"bias", bias}, {"out", torch::zeros({1000})}}, "");
+  });
+  EXPECT_TRUE(test::holds(error.what(), "not in the file: out")) << "two tensors where the file has one";
+  live.zero_();
+  write_safetensors(folder / "y", {{"bias", bias}, {"out", shared}});
+  read_safetensors_into(folder / "y", {{"in", live}, {"bias", bias}, {"out", live}}, "");
+  EXPECT_TRUE(live.equal(shared)) << "one of its names is enough";
+}
+
 class SafetensorsHostile : public testing::TestWithParam<std::string> {};
 
 TEST_P(SafetensorsHostile, IsBadDataAndAllocatesNothing) {

@@ -1,7 +1,12 @@
 // What may befall a run, injected: it computes what the undisturbed one computes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cmath>
 #include <numeric>
 
+#include "base/file_layer.h"
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
 #include "device/caching_allocator.h"
@@ -291,6 +296,45 @@ TEST(RunFolder, HasOneWriter) {
   });
   EXPECT_EQ(run.trainer.fit().status, "completed");
   EXPECT_EQ(fit(short_recipe(), folder / "run", true).status, "completed") << "free again";
+}
+
+// The disk is full for everything below a folder, from the moment it is switched on.
+class FullDisk final : public FileLayer {
+ public:
+  explicit FullDisk(fs::path folder) : folder_(std::move(folder)) {}
+  int open(const char* path, int flags) override {
+    const bool hit = full && std::string(path).starts_with(folder_.string()) && (flags & O_CREAT) != 0;
+    if (!hit) return FileLayer::open(path, flags);
+    errno = ENOSPC;
+    return -1;
+  }
+  bool full = false;
+
+ private:
+  fs::path folder_;
+};
+
+TEST(RunFolder, WhenTheDiskIsFullTheStateIsSavedElsewhereAndTheRunGoesOnFromThere) {
+  const TemporaryFolder folder;
+  fit(short_recipe(), folder / "straight");
+  Recipe r = short_recipe();
+  r.checkpoint.fallback = (folder / "elsewhere").string();
+  r.checkpoint.background = false;
+  FullDisk disk(folder / "run");
+  const Error error = test::expect_error(ExitCode::kInputOutput, [&] {
+    const FileLayerScope scope(disk);
+    SmallRun run(r, {.output = folder / "run"});
+    run.trainer.on_update([&](const UpdateRecord& u) {
+      disk.full |= u.update == 3;
+      return Flow::kContinue;
+    });
+    run.trainer.fit();
+  });
+  EXPECT_TRUE(test::holds(error.what(), "No space left"));
+  EXPECT_TRUE(test::holds(error.what(), "update 4 is saved in " + (folder / "elsewhere" / "run").string()));
+  EXPECT_EQ(CheckpointFolder(folder / "run" / "checkpoints").read_newest_state()->first, 2) << "intact";
+  EXPECT_EQ(fit(short_recipe(), folder / "elsewhere" / "run", true).updates, 5);
+  EXPECT_EQ(model_digest(folder / "elsewhere" / "run", 5), model_digest(folder / "straight", 5));
 }
 
 }  // namespace
