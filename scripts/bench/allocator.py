@@ -2,7 +2,7 @@
 """The caching allocator against glibc's: samples/s of training steps in fresh processes in turns, what it reserves
 for what it holds, and the largest micro-batch under RLIMIT_DATA.
 
-    scripts/bench/allocator.py [speed|largest]
+    scripts/bench/allocator.py [speed|largest] [mlp:64:fp32 …]
 """
 import json
 import subprocess
@@ -10,7 +10,8 @@ import sys
 
 from measure import BENCH, need_programs, ratio, save, text
 
-WORKLOADS = ("mlp", "resnet", "gpt")
+CELLS = [f"{workload}:{batch}:{precision}" for workload in ("mlp", "resnet", "gpt") for batch in (64, 256, 1024)
+         for precision in ("fp32", "bf16")]
 
 
 def step(*options):
@@ -21,14 +22,13 @@ def step(*options):
         return {"fits": False, "died": out.returncode}
 
 
-def speed():
+def speed(cells):
     rows = []
     print("| cell | ours samples/s | ÷ glibc | reserved ÷ allocated |\n| --- | --- | --- | --- |")
-    for workload in WORKLOADS:
-        for batch in (64, 256, 1024):
-            for precision in ("fp32", "bf16"):
-                rows.append(speed_of(workload, batch, precision))
-                save("allocator_speed", rows, ("workload", "batch", "precision"))
+    for cell in cells:
+        workload, batch, precision = cell.split(":")
+        rows.append(speed_of(workload, int(batch), precision))
+        save("allocator_speed", rows, ("workload", "batch", "precision"))
 
 
 def speed_of(workload, batch, precision):
@@ -80,7 +80,7 @@ def main():
     if what in ("both", "largest"):
         limits()
     if what in ("both", "speed"):
-        speed()
+        speed(sys.argv[2:] or CELLS)
 
 
 if __name__ == "__main__":

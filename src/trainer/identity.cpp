@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 
 #include <vector>
 
@@ -19,6 +20,7 @@ Identity identity_of(const Device& device, const BatchPlan& plan) {
   return {{"autotrain", version()},
           {"device", device.name()},
           {"software", device.software()},
+          {"instructions", at::get_cpu_capability()},
           {"threads", std::to_string(at::get_num_threads())},
           {kDeterministic, at::globalContext().deterministicAlgorithms() ? "yes" : "no"},
           {"precision", to_string(plan.precision)},
