@@ -173,7 +173,12 @@ Json CheckpointFolder::read_state(int64_t update) const {
 void CheckpointFolder::read_tensors(int64_t update, const TensorLists& live) const {
   read_safetensors_into(path_of(update) / kModel, live.model, kOtherRun);
   read_safetensors_into(path_of(update) / kOptimizer, live.optimizer, kOtherRun);
-  if (!live.averaged.empty()) read_safetensors_into(path_of(update) / kAveraged, live.averaged, kOtherRun);
+  if (live.averaged.empty() || !holds_averages(update)) return;
+  read_safetensors_into(path_of(update) / kAveraged, live.averaged, kOtherRun);
+}
+
+bool CheckpointFolder::holds_averages(int64_t update) const {
+  return fs::exists(path_of(update) / kAveraged);
 }
 
 std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state() const {

@@ -52,8 +52,11 @@ class CheckpointFolder {
 
   /// Fills the run's tensors from a checkpoint, one after the other: a second copy of them may not fit.
   /// @throws Error(kBadData) naming what is missing, left over or of another shape; nothing is changed
-  /// then in the list where that was found.
+  /// then in the list where that was found. Averages are left alone when the checkpoint has none.
   void read_tensors(int64_t update, const TensorLists& live) const;
+
+  /// Whether weights were averaged when it was written.
+  bool holds_averages(int64_t update) const;
 
   /// Removes all but the `keep` newest and `best` (if ≥ 0), and left-overs of interrupted writes.
   void prune(int64_t keep, int64_t best) const;

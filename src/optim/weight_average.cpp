@@ -22,6 +22,11 @@ void WeightAverage::update(const torch::Tensor& step) {
   for (size_t i = 0; i < averages_.size(); ++i) averages_[i].lerp_(parameters_[i].tensor, step);
 }
 
+void WeightAverage::restart() {
+  const torch::NoGradGuard no_gradients;
+  for (size_t i = 0; i < averages_.size(); ++i) averages_[i].copy_(parameters_[i].tensor);
+}
+
 void WeightAverage::swap() {
   for (size_t i = 0; i < averages_.size(); ++i) {
     const torch::Tensor live = parameters_[i].tensor.detach();

@@ -34,6 +34,9 @@ class WeightAverage {
   /// Moves the average by `step`. Allocates nothing and does not wait for the device.
   void update(const torch::Tensor& step);
 
+  /// The averages are the parameters as they are now.
+  void restart();
+
   /// Parameters and averages change places: twice is as before. Copies nothing.
   void swap();
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "autotrain/log.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/failure.h"
@@ -12,8 +11,6 @@
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "plan/scopes.h"
-#include "recipe/writer.h"
-#include "trainer/catalog.h"
 #include "trainer/out_of_memory.h"
 #include "trainer/snapshot.h"
 #include "trainer/training_loop.h"
@@ -226,50 +223,6 @@ void TrainingLoop::roll_back() {
                        brief(c_.state.lr_factor)));
   open_loader(c_.plan.effective_batch);
   checkpoint_now();  // in the place of the one it came from: a resume goes on from here
-}
-
-// ------------------------------------------------------------------ the end by an error
-
-Error TrainingLoop::with_rescue(const Error& error) {
-  if (error.code() == ExitCode::kDiverged) return error;  // the checkpoints before are better
-  const std::string saved = rescue(error.code() != ExitCode::kInputOutput);
-  if (saved.empty()) return error;
-  return Error(error.code(), error.where(),
-               cat(error.problem(), "\n  update ", c_.state.updates, " is saved in ", saved), error.hint());
-}
-
-// Saves what the run had learned up to its last whole update. @return where it stands; "" when it was not
-// possible.
-std::string TrainingLoop::rescue(bool folder_is_writable) {
-  if (!c_.folder || !c_.parts.step.replayable()) return "";
-  try {
-    c_.parts.step.abandon();
-    loader_.reset();
-    settle();
-  } catch (const std::exception& error) {
-    if (underway_.figures.valid()) return "";  // whether the last update counts is not known
-  }
-  try {
-    if (!folder_is_writable) return save_elsewhere();
-    if (saved_) writer_->wait();
-    if (!saved_) checkpoint_now(/*may_go_on=*/false);
-    return c_.folder->checkpoints().path_of(c_.state.updates).string();
-  } catch (const std::exception& error) {
-    log::error("trainer", cat("saving the state failed too: ", first_line(error)));
-    return "";
-  }
-}
-
-// In the folder that the recipe names for it; "" when it names none.
-std::string TrainingLoop::save_elsewhere() {
-  if (!c_.recipe.checkpoint.fallback) return "";
-  const std::filesystem::path run =
-      std::filesystem::path(*c_.recipe.checkpoint.fallback) / c_.folder->path().filename();
-  CheckpointFolder checkpoints(run / "checkpoints");
-  make_folders(run / "checkpoints");
-  write_file_atomically(run / "recipe.yaml", write_recipe(c_.recipe, catalog()));
-  checkpoints.write(c_.state.updates, content());
-  return cat(run.string(), "; go on from there with --output ", run.string(), " --resume");
 }
 
 }  // namespace autotrain

@@ -149,6 +149,7 @@ void Trainer::Run::check_last_window() const {
 void Trainer::Run::resume() {
   if (!resume_point_) return;
   folder_->checkpoints().read_tensors(resume_point_->update, live_tensors(parts_));
+  if (!folder_->checkpoints().holds_averages(resume_point_->update)) parts_.average.restart();
   state_ = resume_point_->saved.state;
   const Identity now = identity_of(*parts_.device, *plan_);
   const std::string how = resume_point_->same_recipe ? exactness(resume_point_->saved.identity, now)

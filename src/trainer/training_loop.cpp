@@ -8,18 +8,11 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "device/failure.h"
-#include "device/memory_phase.h"
-#include "device/system_memory.h"
-#include "recipe/writer.h"
-#include "trainer/catalog.h"
-#include "trainer/snapshot.h"
 
 namespace autotrain {
 namespace {
 
 constexpr double kMemorySampleSeconds = 0.1;
-constexpr double kUsableForCopies = 0.98;  // of the budget, less what training needs at its peak
 
 Progress progress_of(const RunState& state, int64_t dataset_size) {
   return {.updates = state.updates,
@@ -260,52 +253,6 @@ bool TrainingLoop::note_best(const Figures& figures) {
   state.best_figures = figures;
   state.best_update = state.updates;
   return true;
-}
-
-// Written while training goes on where a copy of the state has room; else training waits.
-void TrainingLoop::checkpoint_now(bool may_go_on) {
-  if (!c_.folder) return;
-  const Stopwatch stall;
-  const PhaseScope phase(MemoryPhase::kCheckpoint);
-  const Retention retention{c_.recipe.checkpoint.keep, c_.state.best_update};
-  writer_->wait();  // before anything is copied: two copies may not fit
-  c_.folder->metrics().flush();
-  CheckpointContent saved = content();
-  auto copies = may_go_on ? background_copy(saved.tensors) : std::nullopt;
-  if (copies) {
-    saved.tensors = std::move(*copies);
-    writer_->start(c_.state.updates, std::move(saved), retention);
-  } else {
-    writer_->write(c_.state.updates, saved, retention);
-  }
-  saved_ = true;
-  c_.state.checkpoint_stall_seconds += stall.seconds();
-  last_finished_ = steady_seconds();
-}
-
-CheckpointContent TrainingLoop::content() {
-  c_.state.seconds = seconds_now();
-  c_.state.metrics_bytes = c_.folder->metrics().bytes();
-  return gather(c_.parts, {c_.state, c_.plan, write_recipe(c_.recipe, catalog()),
-                           identity_of(*c_.parts.device, c_.plan)});
-}
-
-// Nothing when it would not fit beside training, or when it was not asked for.
-std::optional<TensorLists> TrainingLoop::background_copy(const TensorLists& live) const {
-  if (!c_.recipe.checkpoint.background) return std::nullopt;
-  const int64_t bytes = live.bytes();
-  const bool on_cpu = c_.parts.device->torch_device().is_cpu();
-  const auto usable = static_cast<int64_t>(kUsableForCopies * static_cast<double>(c_.plan.budget_bytes));
-  const bool fits =
-      on_cpu ? c_.plan.peak_bytes + bytes <= usable
-             : bytes <= tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 2;
-  if (!fits) return std::nullopt;
-  try {
-    return copy_of(live);
-  } catch (const std::exception& error) {
-    if (classify_failure(error) == Failure::kOther) throw;
-    return std::nullopt;
-  }
 }
 
 // The first reason stands, but for a signal: what was still to do is left for the next session.

@@ -71,8 +71,13 @@ class TrainingLoop {
   std::string first_non_finite() const;
   void roll_back();
 
+  // How it is saved (saving.cpp).
+  void checkpoint_now(bool may_go_on = true);
+  CheckpointContent content();
+  std::optional<TensorLists> background_copy(const TensorLists& live) const;
   Error with_rescue(const Error& error);
   std::string rescue(bool folder_is_writable);
+  std::string save_elsewhere();
 
   // Reads the figures of the update that is under way, if there is one.
   void settle();
@@ -82,10 +87,6 @@ class TrainingLoop {
   void after_window();
   bool evaluate_now();
   bool note_best(const Figures& figures);
-  void checkpoint_now(bool may_go_on = true);
-  CheckpointContent content();
-  std::optional<TensorLists> background_copy(const TensorLists& live) const;
-  std::string save_elsewhere();
   void stop(std::string reason);
   void stop_when_over();
   bool stopping() const { return !stopped_by_.empty(); }

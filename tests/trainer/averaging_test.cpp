@@ -76,6 +76,25 @@ TEST(Averaging, ChangesEvaluationsAndNotWhatIsTrained) {
   }
 }
 
+TEST(Averaging, CanBeginAtAResume) {
+  const TemporaryFolder folder;
+  Recipe first = test::typed_recipe();
+  first.stop.epochs = 1;
+  fit(first, folder / "run");
+  Recipe averaged = averaging_recipe();
+  averaged.stop.updates = 11;
+  averaged.stop.epochs.reset();
+  averaged.average.half_life = 1 << 30;  // after one update still nearly where it began
+  SmallRun run(averaged, {.output = folder / "run", .resume = true, .allow_change = true});
+  EXPECT_EQ(run.trainer.fit().updates, 11);
+  const fs::path checkpoints = folder / "run" / "checkpoints";
+  const auto began = read_safetensors(checkpoints / "update-10" / "model.safetensors");
+  const auto averages = read_safetensors(checkpoints / "update-11" / "averaged.safetensors");
+  for (size_t i = 0; i < began.size(); ++i) {
+    EXPECT_TRUE(averages[i].tensor.allclose(began[i].tensor, 0, 1e-6)) << began[i].name;
+  }
+}
+
 TEST(Averaging, IsResumedExactlyAndLeavesNoTraceOfASearch) {
   const TemporaryFolder folder;
   fit(averaging_recipe(), folder / "straight");
