@@ -1,5 +1,6 @@
 #include "checkpoint/checkpoint.h"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kPrefix = "update-";
 constexpr const char* kTemporary = ".tmp";
-constexpr const char* kAside = ".aside.tmp";
+constexpr const char* kAside = ".aside";
 constexpr const char* kManifest = "manifest.json";
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
@@ -74,7 +75,6 @@ void verify(const fs::path& folder) {
   const Json manifest = read_json(folder / kManifest);
   try {
     for (const char* const name : kRequired) verify_file(folder / name, manifest.at("files").at(name));
-    // Every file that was there once must be whole; one that the manifest does not know is not read.
     if (manifest.at("files").contains(kAveraged)) {
       verify_file(folder / kAveraged, manifest.at("files").at(kAveraged));
     }
@@ -95,12 +95,11 @@ void write_files(const fs::path& folder, const CheckpointContent& content) {
 
 // A folder cannot be renamed over another one, but the two can change places in one step. On file systems
 // that cannot do that the old one steps aside, and comes back when the new one cannot take its place.
-void move_into_place(const fs::path& made, const fs::path& target) {
+void move_into_place(const fs::path& made, const fs::path& target, const fs::path& aside) {
   FileLayer& files = file_layer();
   if (files.rename(made.c_str(), target.c_str()) == 0) return;
   if (errno != ENOTEMPTY && errno != EEXIST) throw_io_error(target, "renaming into place");
   if (files.exchange(made.c_str(), target.c_str()) == 0) return;
-  const fs::path aside = made.string() + kAside;
   if (errno != EINVAL && errno != ENOSYS) throw_io_error(target, "renaming into place");
   if (files.rename(target.c_str(), aside.c_str()) != 0) throw_io_error(target, "renaming aside");
   if (files.rename(made.c_str(), target.c_str()) != 0) {
@@ -111,6 +110,17 @@ void move_into_place(const fs::path& made, const fs::path& target) {
   }
   std::error_code ignored;
   fs::remove_all(aside, ignored);
+}
+
+// What an interrupted replacement left aside is the checkpoint, if nothing has taken its place.
+void put_back(const fs::path& aside, const fs::path& target) {
+  if (::access(aside.c_str(), F_OK) != 0) return;
+  std::error_code ignored;
+  if (fs::exists(target, ignored)) {
+    fs::remove_all(aside, ignored);
+  } else {
+    fs::rename(aside, target, ignored);
+  }
 }
 
 }  // namespace
@@ -149,15 +159,20 @@ fs::path CheckpointFolder::path_of(int64_t update) const {
   return folder_ / cat(kPrefix, update);
 }
 
+fs::path CheckpointFolder::aside_of(int64_t update) const {
+  return folder_ / cat(".", kPrefix, update, kAside);
+}
+
 void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   const fs::path target = path_of(update);
   const fs::path temporary = folder_ / cat(".", kPrefix, update, kTemporary);
   std::error_code ignored;
   fs::remove_all(temporary, ignored);
+  put_back(aside_of(update), target);
   try {
     write_files(temporary, content);
-    move_into_place(temporary, target);
-  } catch (const Error&) {
+    move_into_place(temporary, target, aside_of(update));
+  } catch (const std::exception&) {
     fs::remove_all(temporary, ignored);  // the disk may be full: leave it room to say so
     throw;
   }
@@ -182,13 +197,18 @@ bool CheckpointFolder::holds_averages(int64_t update) const {
 }
 
 std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state() const {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    if (entry.path().extension() == kAside)
+      put_back(entry.path(), folder_ / entry.path().stem().string().substr(1));
+  }
   std::vector<int64_t> candidates = updates();
   for (auto update = candidates.rbegin(); update != candidates.rend(); ++update) {
     try {
       return std::pair(*update, read_state(*update));
-    } catch (const Error& error) {
+    } catch (const Error& broken) {
       log::warn("checkpoint",
-                cat("update-", *update, " is broken and skipped: ", error.where(), ": ", error.problem()));
+                cat("update-", *update, " is broken and skipped: ", broken.where(), ": ", broken.problem()));
     }
   }
   if (candidates.empty()) return std::nullopt;
@@ -211,15 +231,17 @@ std::vector<int64_t> CheckpointFolder::updates() const {
   return found;
 }
 
-void CheckpointFolder::prune(int64_t keep, int64_t best) const {
+void CheckpointFolder::prune(int64_t newest, int64_t keep, int64_t best) const {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
     if (entry.path().extension() == kTemporary) fs::remove_all(entry.path(), ignored);
   }
   const std::vector<int64_t> all = updates();
-  const auto surplus = static_cast<int64_t>(all.size()) - keep;
-  for (int64_t i = 0; i < surplus; ++i) {
-    if (all[static_cast<size_t>(i)] != best) fs::remove_all(path_of(all[static_cast<size_t>(i)]), ignored);
+  const auto end = std::upper_bound(all.begin(), all.end(), newest);
+  const auto first_kept = end - std::min<ptrdiff_t>(keep, end - all.begin());
+  for (auto update = all.begin(); update != all.end(); ++update) {
+    const bool kept = update >= first_kept && update < end;
+    if (!kept && *update != best) fs::remove_all(path_of(*update), ignored);
   }
 }
 

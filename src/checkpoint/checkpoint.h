@@ -58,8 +58,9 @@ class CheckpointFolder {
   /// Whether weights were averaged when it was written.
   bool holds_averages(int64_t update) const;
 
-  /// Removes all but the `keep` newest and `best` (if ≥ 0), and left-overs of interrupted writes.
-  void prune(int64_t keep, int64_t best) const;
+  /// Removes all but the `keep` newest up to `newest` and `best` (if ≥ 0), and left-overs of interrupted
+  /// writes. Those beyond `newest` go too: they are of a future that a resume from before them does not have.
+  void prune(int64_t newest, int64_t keep, int64_t best) const;
 
   /// Updates that have a checkpoint, ascending; whether they are whole is not checked.
   std::vector<int64_t> updates() const;
@@ -67,6 +68,8 @@ class CheckpointFolder {
   std::filesystem::path path_of(int64_t update) const;
 
  private:
+  std::filesystem::path aside_of(int64_t update) const;
+
   std::filesystem::path folder_;
 };
 

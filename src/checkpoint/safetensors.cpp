@@ -156,7 +156,9 @@ class TensorFile {
  public:
   explicit TensorFile(const fs::path& path) : path_(path), in_(path, std::ios::binary) {
     if (!in_) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read");
-    const auto file_bytes = static_cast<uint64_t>(fs::file_size(path));
+    std::error_code error;
+    const auto file_bytes = static_cast<uint64_t>(fs::file_size(path, error));
+    if (error) throw Error(ExitCode::kMissingFile, path.string(), "is not a file");
     uint64_t header_bytes = 0;
     in_.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
     if (!in_) fail(path, "is shorter than a header length");

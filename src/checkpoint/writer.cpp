@@ -1,5 +1,7 @@
 #include "checkpoint/writer.h"
 
+#include <chrono>
+
 namespace autotrain {
 
 CheckpointWriter::~CheckpointWriter() {
@@ -10,10 +12,16 @@ void CheckpointWriter::wait() {
   if (under_way_.valid()) under_way_.get();
 }
 
+void CheckpointWriter::notice_failure() {
+  const bool over =
+      under_way_.valid() && under_way_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  if (over) under_way_.get();
+}
+
 void CheckpointWriter::write(int64_t update, const CheckpointContent& content, Retention retention) {
   wait();
   folder_.write(update, content);
-  folder_.prune(retention.keep, retention.best);
+  folder_.prune(update, retention.keep, retention.best);
 }
 
 void CheckpointWriter::start(int64_t update, CheckpointContent content, Retention retention) {
@@ -21,7 +29,7 @@ void CheckpointWriter::start(int64_t update, CheckpointContent content, Retentio
   under_way_ = std::async(std::launch::async, [this, update, retention, copy = std::move(content)]() mutable {
     const CheckpointContent held = std::move(copy);  // gone when it is written, not when someone waits for it
     folder_.write(update, held);
-    folder_.prune(retention.keep, retention.best);
+    folder_.prune(update, retention.keep, retention.best);
   });
 }
 

@@ -29,6 +29,9 @@ class CheckpointWriter {
   /// with tensors that change. @throws Error(kInputOutput) of the one before.
   void start(int64_t update, CheckpointContent content, Retention retention);
 
+  /// Without waiting. @throws Error(kInputOutput) of the one that was under way.
+  void notice_failure();
+
   /// Until nothing is under way. @throws Error(kInputOutput) of the one that was.
   void wait();
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "step/autocast.h"
+
 namespace autotrain {
 namespace {
 
@@ -96,9 +98,12 @@ class ObservationScope {
   at::CallbackHandle handle_;
 };
 
-void record(Task& task, const Batch& batch, Recording& into) {
+enum class Measure { kNothing, kSamples };
+
+void record(Task& task, const Batch& batch, Precision precision, Measure measure, Recording& into) {
   const torch::NoGradGuard no_gradients;
-  into.samples = batch.samples;
+  const AutocastScope autocast(batch.inputs.device().type(), precision);
+  into.samples = measure == Measure::kSamples ? batch.samples : 0;
   for (const auto& parameter : task.module().named_parameters()) {
     into.owner_of_parameter.emplace(parameter.value().unsafeGetTensorImpl(), owner_of(parameter.key()));
   }
@@ -111,7 +116,7 @@ void record(Task& task, const Batch& batch, Recording& into) {
 OperationTrace::OperationTrace(Task& task, const std::vector<Batch>& batches) {
   for (const Batch& batch : batches) {
     Recording part;
-    record(task, batch, part);
+    record(task, batch, Precision::kFp32, Measure::kSamples, part);
     if (operations_.empty()) {
       operations_ = std::move(part.operations);
       continue;
@@ -142,9 +147,10 @@ Place first_difference(const OperationTrace& a, const OperationTrace& b, double 
   return {};
 }
 
-Place first_non_finite(Task& task, const Batch& batch) {
-  const OperationTrace trace(task, {batch});
-  for (const OperationTrace::Operation& operation : trace.operations()) {
+Place first_non_finite(Task& task, const Batch& batch, Precision precision) {
+  Recording recording;
+  record(task, batch, precision, Measure::kSamples, recording);
+  for (const OperationTrace::Operation& operation : recording.operations) {
     const bool finite = std::all_of(operation.samples.begin(), operation.samples.end(),
                                     [](double figure) { return std::isfinite(figure); });
     if (!finite) return {operation.name, operation.module};
@@ -152,10 +158,10 @@ Place first_non_finite(Task& task, const Batch& batch) {
   return {};
 }
 
-Place where_forward_throws(Task& task, const Batch& batch) {
+Place where_forward_throws(Task& task, const Batch& batch, Precision precision) {
   Recording recording;
   try {
-    record(task, batch, recording);
+    record(task, batch, precision, Measure::kNothing, recording);
   } catch (const std::exception&) {
     return {recording.last_operation, recording.last_module};
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/recipe.h"
 #include "autotrain/task.h"
 
 namespace autotrain {
@@ -37,9 +38,9 @@ struct Place {
 Place first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance);
 
 /// The first operation of the batch's forward pass whose result is not finite.
-Place first_non_finite(Task& task, const Batch& batch);
+Place first_non_finite(Task& task, const Batch& batch, Precision precision);
 
 /// Where the batch's forward pass throws.
-Place where_forward_throws(Task& task, const Batch& batch);
+Place where_forward_throws(Task& task, const Batch& batch, Precision precision);
 
 }  // namespace autotrain

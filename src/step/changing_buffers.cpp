@@ -7,10 +7,13 @@ namespace autotrain {
 void ChangingBuffers::save() {
   const torch::NoGradGuard no_gradients;
   if (!saved_) {
+    std::vector<torch::Tensor> live, copies;
     for (const auto& item : module_.named_buffers()) {
-      live_.push_back(item.value());
-      copies_.push_back(torch::empty_like(item.value()));
+      live.push_back(item.value());
+      copies.push_back(torch::empty_like(item.value()));
     }
+    live_ = std::move(live);
+    copies_ = std::move(copies);
     saved_ = true;
   }
   if (!live_.empty()) at::_foreach_copy_(copies_, live_);

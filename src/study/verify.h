@@ -17,7 +17,14 @@ struct VerifyOptions {
 
 /// What one comparison with the undisturbed run came to.
 struct Verdict {
-  enum class Result { kSame, kRounding, kDifferent, kFailed, kNotTried };
+  enum class Result {
+    kSame,        ///< bit for bit
+    kRounding,    ///< other micro-batches, equal to rounding
+    kAnotherCut,  ///< other micro-batches of the same samples, seen by dropout or batch normalisation
+    kDifferent,
+    kFailed,
+    kNotTried,
+  };
   std::string disturbance = {};
   Result result = Result::kNotTried;
   std::string detail = {};

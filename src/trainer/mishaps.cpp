@@ -46,10 +46,9 @@ TrainingLoop::Attempt TrainingLoop::attempt(int64_t samples, const std::function
 // The first time at the same size, from emptied caches: what was lacking may be there again, and the same cut
 // gives the same bits. From then on with half as many samples at a time.
 void TrainingLoop::prepare_another_attempt(const std::exception& error, int64_t samples) {
-  const std::optional<Refusal> refusal = c_.parts.device->memory().last_refusal();
   c_.parts.step.abandon();
   loader_.reset();
-  c_.parts.device->memory().empty_cache();
+  const std::optional<Refusal> refusal = free_memory();
   const bool stop = c_.recipe.execution.recovery == Recovery::kStop;
   const int64_t smaller = attempts_ > 0 ? smaller_micro_batch(samples) : micro_batch_;
   if (stop || smaller == 0) {
@@ -62,6 +61,17 @@ void TrainingLoop::prepare_another_attempt(const std::exception& error, int64_t 
   note("out_of_memory", cat("window ", c_.state.windows, ": ", first_line(error), "; its ", samples,
                             " samples are run again in micro-batches of ", micro_batch_));
   open_loader(samples);
+}
+
+// Everything that can be had back, a checkpoint's copy included. @return what had been refused.
+std::optional<Refusal> TrainingLoop::free_memory() {
+  MemoryMeter& memory = c_.parts.device->memory();
+  const std::optional<Refusal> refusal = memory.last_refusal();
+  if (writer_) writer_->wait();
+  sample_memory();
+  memory.empty_cache();
+  memory.reset_peak();  // it is in the run's state; what is refused next is told apart from this
+  return refusal;
 }
 
 // 0 when there is none.
@@ -104,14 +114,14 @@ void TrainingLoop::adopt_micro_batch(int64_t micro_batch) {
 std::string TrainingLoop::layer_out_of_memory() {
   std::string layer;
   try {
+    const BufferScope buffers(c_.parts.task->module());
     open_loader(micro_batch_);
-    const std::optional<Batch> batch = loader_->next();
-    layer = where_forward_throws(*c_.parts.task, batch->to(c_.parts.device->torch_device())).module;
+    const Batch batch = loader_->next()->to(c_.parts.device->torch_device());
+    layer = where_forward_throws(*c_.parts.task, batch, c_.plan.precision).module;
   } catch (const std::exception&) {
     // Not even its samples fit: there is no layer to name.
   }
   loader_.reset();
-  c_.parts.step.abandon();
   return layer;
 }
 
@@ -131,8 +141,7 @@ std::optional<Figures> TrainingLoop::evaluate_with_recovery(const std::function<
 
 // As for windows, but a size that was needed once is kept: evaluations are few, and long.
 void TrainingLoop::prepare_another_evaluation(const std::exception& error, int attempts) {
-  const std::optional<Refusal> refusal = c_.parts.device->memory().last_refusal();
-  c_.parts.device->memory().empty_cache();
+  const std::optional<Refusal> refusal = free_memory();
   int64_t& size = c_.plan.evaluation_micro_batch;
   const bool stop = c_.recipe.execution.recovery == Recovery::kStop;
   if (stop || (attempts > 0 && size <= 1))
@@ -167,23 +176,24 @@ Error TrainingLoop::diverged(const UpdateOutcome& outcome) const {
           c_.state.consecutive_skips == 1 ? " update was" : " updates in a row were", " not finite", rolled,
           "; loss ", outcome.loss, gradient,
           layer.empty() ? "" : "\n  first layer whose output is not finite: " + layer),
-      "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, use execution.precision: fp32, or "
-      "divergence.policy: rollback");
+      cat("lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use execution.precision: fp32",
+          c_.recipe.divergence.policy == DivergencePolicy::kRollback ? ""
+                                                                     : ", or divergence.policy: rollback"));
 }
 
-// The window's samples once more, in small pieces, looking at what every operation makes of them.
+// The window's samples once more, cut as it was, looking at what every operation makes of them.
 std::string TrainingLoop::first_non_finite() const {
-  constexpr int64_t kPiece = 16;
   try {
     const torch::Device device = c_.parts.device->torch_device();
     const BufferScope buffers(c_.parts.task->module());
-    Loader loader(*c_.parts.data.train, c_.parts.stream,
-                  endless_windows({underway_.samples.samples, kPiece}, underway_.samples.position),
-                  {.prefetch = 0});
+    Loader loader(
+        *c_.parts.data.train, c_.parts.stream,
+        endless_windows({underway_.samples.samples, c_.plan.micro_batch}, underway_.samples.position),
+        {.prefetch = 0});
     for (int64_t done = 0; done < underway_.samples.samples;) {
       const std::optional<Batch> batch = loader.next();
       done += batch->samples;
-      const Place place = autotrain::first_non_finite(*c_.parts.task, batch->to(device));
+      const Place place = autotrain::first_non_finite(*c_.parts.task, batch->to(device), c_.plan.precision);
       if (!place.operation.empty()) return cat(place.module, " (", place.operation, ")");
     }
   } catch (const std::exception& error) {
@@ -204,7 +214,11 @@ void TrainingLoop::roll_back() {
   if (!newest) throw diverged(outcome);
 
   const RunState before = c_.state;
-  c_.folder->checkpoints().read_tensors(newest->first, live_tensors(c_.parts));
+  torn_ = true;  // until all of it is read
+  load_tensors(c_.folder->checkpoints(), newest->first, c_.parts);
+  torn_ = false;
+  attempts_ = 0;
+  micro_batch_ = c_.plan.micro_batch;
   c_.state = saved_run(newest->second).state;
   c_.state.consecutive_skips = 0;
   c_.state.skipped = before.skipped;

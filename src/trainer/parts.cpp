@@ -4,14 +4,12 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "checkpoint/safetensors.h"
 #include "data/datasets.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "model/losses.h"
 #include "model/models.h"
 #include "plan/memory_statement.h"
-#include "trainer/snapshot.h"
 
 namespace autotrain {
 namespace {
@@ -81,12 +79,7 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
   torch::manual_seed(
       derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
   auto network = make_model(recipe.model, {info.input_shape, info.classes, info.vocabulary});
-  auto task = supervised(std::move(network), make_loss(recipe.loss));
-  if (recipe.weights) {
-    read_safetensors_into(*recipe.weights, model_tensors(task->module()),
-                          "give model.weights a file of the same model, for as many classes");
-  }
-  return task;
+  return supervised(std::move(network), make_loss(recipe.loss));
 }
 
 Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data,

@@ -6,6 +6,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/safetensors.h"
 #include "device/failure.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
@@ -119,10 +120,19 @@ const BatchPlan& Trainer::Run::plan() {
   if (!plan_) {
     if (options_.resume) open_folder();
     check_monitor();
+    load_initial_weights();
     plan_ = make_plan();
     check_last_window();
   }
   return *plan_;
+}
+
+// Of a model that the recipe names; a checkpoint has all weights itself.
+void Trainer::Run::load_initial_weights() {
+  if (!recipe_.weights || resume_point_ || parts_.data.owned_train == nullptr) return;
+  read_safetensors_into(*recipe_.weights, model_tensors(parts_.task->module()),
+                        "give model.weights a file of the same model, for as many classes");
+  parts_.average.restart();
 }
 
 // One small evaluation tells which figures there are, before hours are spent.
@@ -148,9 +158,10 @@ void Trainer::Run::check_last_window() const {
 
 void Trainer::Run::resume() {
   if (!resume_point_) return;
-  folder_->checkpoints().read_tensors(resume_point_->update, live_tensors(parts_));
-  if (!folder_->checkpoints().holds_averages(resume_point_->update)) parts_.average.restart();
+  load_tensors(folder_->checkpoints(), resume_point_->update, parts_);
   state_ = resume_point_->saved.state;
+  // What lies beyond it was broken, or half written.
+  folder_->checkpoints().prune(resume_point_->update, recipe_.checkpoint.keep, state_.best_update);
   const Identity now = identity_of(*parts_.device, *plan_);
   const std::string how = resume_point_->same_recipe ? exactness(resume_point_->saved.identity, now)
                                                      : "with another recipe than it was begun with";
@@ -221,6 +232,7 @@ void Trainer::Run::write_summary(Summary& summary, const std::string& status, Ex
   if (!error.empty()) summary.stopped_by = status == "failed" ? "error" : "signal";
   if (!folder_) return;
   try {
+    folder_->flush_metrics();
     folder_->write_json("summary.json", summary_to_json(summary));
   } catch (const Error& problem) {
     if (error.empty()) throw;

@@ -31,6 +31,7 @@ class Trainer::Run {
   BatchPlan make_plan();
   bool stored_plan_holds() const;
   void check_monitor();
+  void load_initial_weights();
   void check_last_window() const;
   void announce();
   void train(Summary& summary);

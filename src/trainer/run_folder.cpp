@@ -16,11 +16,23 @@ bool holds_a_run(const fs::path& folder) {
   return fs::exists(folder / "recipe.yaml", error) || fs::exists(folder / "metrics.jsonl", error);
 }
 
-// Creating the folder is what claims it: of two runs that start together each gets its own.
-fs::path claim_first_free(const std::string& name) {
-  make_folders("runs");
+void refuse_a_second_run(const TrainerOptions& options) {
+  if (options.resume || options.output.empty() || !holds_a_run(options.output)) return;
+  throw Error(ExitCode::kUsage, options.output.string(), "holds a run already",
+              "give another --output, or --resume to go on with it");
+}
+
+fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
+  refuse_a_second_run(options);
+  return options.output.empty() ? claim_first_free("runs", recipe.name) : options.output;
+}
+
+}  // namespace
+
+fs::path claim_first_free(const fs::path& parent, const std::string& name) {
+  make_folders(parent);
   for (int64_t n = 1;; ++n) {
-    const fs::path candidate = fs::path("runs") / cat(name, "-", n);
+    fs::path candidate = parent / cat(name, "-", n);
     std::error_code error;
     if (fs::create_directory(candidate, error)) return candidate;
     if (error && error != std::errc::file_exists) {
@@ -30,21 +42,11 @@ fs::path claim_first_free(const std::string& name) {
   }
 }
 
-fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
-  if (options.output.empty()) return claim_first_free(recipe.name);
-  if (holds_a_run(options.output) && !options.resume) {
-    throw Error(ExitCode::kUsage, options.output.string(), "holds a run already",
-                "give another --output, or --resume to go on with it");
-  }
-  return options.output;
-}
-
-}  // namespace
-
 RunFolder::RunFolder(const Recipe& recipe, const TrainerOptions& options)
     : path_(choose(recipe, options)), checkpoints_(path_ / "checkpoints") {
   make_folders(path_ / "checkpoints");
   lock_ = std::make_unique<FolderLock>(path_);
+  refuse_a_second_run(options);  // one that began and ended since it was chosen
 }
 
 void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {

@@ -12,6 +12,10 @@
 
 namespace autotrain {
 
+/// Makes `parent`/`name`-<n> with the first free n. Creating it is what claims it: of two runs that start
+/// together each gets its own. @throws Error(kInputOutput).
+std::filesystem::path claim_first_free(const std::filesystem::path& parent, const std::string& name);
+
 /// The folder of one run: recipe, plan, metrics, checkpoints, summary.
 class RunFolder {
  public:
@@ -27,6 +31,11 @@ class RunFolder {
   /// Opens metrics.jsonl; what stands beyond `keep_bytes` is cut first.
   void open_metrics(std::optional<int64_t> keep_bytes);
   MetricsFile& metrics() { return *metrics_; }
+
+  /// If they were opened.
+  void flush_metrics() {
+    if (metrics_) metrics_->flush();
+  }
 
   /// Lets other runs write there again. Nothing may be written afterwards.
   void unlock() { lock_.reset(); }

@@ -66,7 +66,7 @@ std::optional<TensorLists> TrainingLoop::background_copy(const TensorLists& live
 
 Error TrainingLoop::with_rescue(const Error& error) {
   if (error.code() == ExitCode::kDiverged) return error;  // the checkpoints before are better
-  const std::string saved = rescue(error.code() != ExitCode::kInputOutput);
+  const std::string saved = rescue();
   if (saved.empty()) return error;
   return Error(error.code(), error.where(),
                cat(error.problem(), "\n  update ", c_.state.updates, " is saved in ", saved), error.hint());
@@ -74,31 +74,43 @@ Error TrainingLoop::with_rescue(const Error& error) {
 
 // Saves what the run had learned up to its last whole update. @return where it stands; "" when it was not
 // possible.
-std::string TrainingLoop::rescue(bool folder_is_writable) {
-  if (!c_.folder || !c_.parts.step.replayable()) return "";
+std::string TrainingLoop::rescue() {
+  if (!c_.folder || torn_ || !c_.parts.step.replayable()) return "";
   try {
     c_.parts.step.abandon();
     loader_.reset();
     settle();
-  } catch (const std::exception& error) {
+  } catch (const std::exception&) {
     if (underway_.figures.valid()) return "";  // whether the last update counts is not known
   }
   try {
-    if (!folder_is_writable) return save_elsewhere();
-    if (saved_) writer_->wait();
-    if (!saved_) checkpoint_now(/*may_go_on=*/false);
-    return c_.folder->checkpoints().path_of(c_.state.updates).string();
+    writer_->wait();
   } catch (const std::exception& error) {
-    log::error("trainer", cat("saving the state failed too: ", first_line(error)));
-    return "";
+    saved_ = false;  // the one that was under way
+    log::error("trainer", first_line(error));
   }
+  for (const auto& save : {&TrainingLoop::save_here, &TrainingLoop::save_elsewhere}) {
+    try {
+      const std::string where = (this->*save)();
+      if (!where.empty()) return where;
+    } catch (const std::exception& error) {
+      log::error("trainer", cat("saving the state failed: ", first_line(error)));
+    }
+  }
+  return "";
 }
 
-// In the folder that the recipe names for it; "" when it names none.
+std::string TrainingLoop::save_here() {
+  if (!saved_) checkpoint_now(/*may_go_on=*/false);
+  return c_.folder->checkpoints().path_of(c_.state.updates).string();
+}
+
+// In a folder of its own below the one that the recipe names for it; "" when it names none.
 std::string TrainingLoop::save_elsewhere() {
   if (!c_.recipe.checkpoint.fallback) return "";
   const std::filesystem::path run =
-      std::filesystem::path(*c_.recipe.checkpoint.fallback) / c_.folder->path().filename();
+      claim_first_free(*c_.recipe.checkpoint.fallback, c_.folder->path().filename().string());
+  const FolderLock lock(run);
   CheckpointFolder checkpoints(run / "checkpoints");
   make_folders(run / "checkpoints");
   write_file_atomically(run / "recipe.yaml", write_recipe(c_.recipe, catalog()));

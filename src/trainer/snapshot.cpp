@@ -54,6 +54,11 @@ CheckpointContent gather(const Parts& parts, const SavedRun& run) {
   return content;
 }
 
+void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Parts& parts) {
+  checkpoints.read_tensors(update, live_tensors(parts));
+  if (!checkpoints.holds_averages(update)) parts.average.restart();
+}
+
 SavedRun saved_run(const nlohmann::ordered_json& state) {
   try {
     return {RunState::from_json(state.at("run")), plan_from_json(state.at("plan")),

@@ -25,6 +25,10 @@ CheckpointContent gather(const Parts& parts, const SavedRun& run);
 /// The live tensors alone, to be filled from a checkpoint.
 TensorLists live_tensors(const Parts& parts);
 
+/// Fills the run's tensors from a checkpoint. Averages that it does not have begin as the weights are.
+/// @throws Error(kBadData) naming what does not match.
+void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Parts& parts);
+
 /// What a checkpoint's state says. @throws Error(kBadData) when a part is missing.
 SavedRun saved_run(const nlohmann::ordered_json& state);
 

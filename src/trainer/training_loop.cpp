@@ -46,7 +46,7 @@ std::string TrainingLoop::run() {
   } catch (const Error& error) {
     throw with_rescue(error);
   } catch (const std::exception&) {
-    rescue(/*folder_is_writable=*/true);
+    rescue();
     throw;
   }
   return stopped_by_;
@@ -62,6 +62,7 @@ void TrainingLoop::run_to_the_end() {
     if (!stopping()) after_window();
   }
   settle();
+  if (roll_back_for_) roll_back();  // stopped by a signal meanwhile
   const bool to_its_end = stopped_by_ != "signal";
   if (to_its_end && c_.state.evaluated_update != c_.state.updates) evaluate_now();
   sample_memory();
@@ -116,7 +117,9 @@ bool TrainingLoop::accumulate_window(int64_t samples) {
 }
 
 void TrainingLoop::apply_window(int64_t samples) {
-  if (c_.state.consecutive_skips + 1 >= c_.recipe.stop.max_skipped) {
+  const bool may_be_the_last = c_.recipe.divergence.policy == DivergencePolicy::kStop ||
+                               c_.state.consecutive_skips + 1 >= c_.recipe.stop.max_skipped;
+  if (may_be_the_last) {
     first_non_finite_ = c_.parts.step.first_non_finite_gradient();
   }
   c_.parts.average.set_update_samples(samples);
@@ -183,11 +186,15 @@ void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
 
 void TrainingLoop::after_window() {
   // The figures are read only when something may be due: whether the update counts is in them.
+  if (writer_) writer_->notice_failure();
   const Progress ahead = progress_with_pending();
   if (!evaluation_clock_.near(ahead) && !checkpoint_clock_.near(ahead) && !checkpoint_requested()) return;
+  // Owed from here on, so that whatever happens before it is made, a resume makes it.
+  c_.state.evaluation_owed |= evaluation_clock_.near(ahead) && c_.parts.data.validation != nullptr;
   settle();
   if (roll_back_for_) return;
   const bool evaluation_due = evaluation_clock_.due(progress());
+  c_.state.evaluation_owed &= evaluation_due;
   bool checkpoint_due = checkpoint_clock_.due(progress());
   checkpoint_due |= take_checkpoint_request();
   if (evaluation_due && !stopping()) checkpoint_due |= evaluate_now();
@@ -209,13 +216,12 @@ bool TrainingLoop::evaluate_now() {
   last_finished_ = steady_seconds();  // the time spent here is not training time
   c_.state.seconds = seconds_now();
   saved_ = false;
-  c_.state.evaluation_owed = !figures.has_value();
+  c_.state.evaluation_owed = true;
   if (!figures) {
     stop("signal");
     return false;
   }
 
-  c_.state.evaluated_update = c_.state.updates;
   const EvaluationRecord record{.update = c_.state.updates,
                                 .epoch = epoch(),
                                 .split = "validation",
@@ -224,6 +230,8 @@ bool TrainingLoop::evaluate_now() {
                                 .samples = samples};
   if (c_.folder) c_.folder->metrics().write(record);
   const bool improved = note_best(*figures);
+  c_.state.evaluated_update = c_.state.updates;
+  c_.state.evaluation_owed = false;
   c_.observer->on_evaluation(record);
   for (const auto& callback : c_.callbacks.evaluation) {
     if (callback(record) == Flow::kStop) stop("callback");

@@ -62,6 +62,7 @@ class TrainingLoop {
   void adopt_micro_batch(int64_t micro_batch);
   int64_t smaller_micro_batch(int64_t samples) const;
   std::string layer_out_of_memory();
+  std::optional<Refusal> free_memory();
 
   std::optional<Figures> evaluate_with_recovery(const std::function<bool(int64_t)>& proceed);
   void prepare_another_evaluation(const std::exception& error, int attempts);
@@ -76,7 +77,8 @@ class TrainingLoop {
   CheckpointContent content();
   std::optional<TensorLists> background_copy(const TensorLists& live) const;
   Error with_rescue(const Error& error);
-  std::string rescue(bool folder_is_writable);
+  std::string rescue();
+  std::string save_here();
   std::string save_elsewhere();
 
   // Reads the figures of the update that is under way, if there is one.
@@ -109,6 +111,7 @@ class TrainingLoop {
   int64_t micro_batch_;                       // of the window under way
   int attempts_ = 0;                          // that failed in the window under way
   std::optional<UpdateOutcome> roll_back_for_;
+  bool torn_ = false;  // tensors and state are of different updates
   IntervalClock evaluation_clock_;
   IntervalClock checkpoint_clock_;
   std::string stopped_by_;

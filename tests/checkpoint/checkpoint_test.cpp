@@ -180,9 +180,27 @@ TEST(Checkpoint, PruningKeepsTheNewestAndTheBest) {
   CheckpointFolder checkpoints(folder / "c");
   for (int64_t update = 1; update <= 6; ++update) checkpoints.write(update, content(0));
   folder.write("c/.update-9.tmp/model.safetensors", "left over");
-  checkpoints.prune(2, 3);
+  checkpoints.prune(6, 2, 3);
   EXPECT_EQ(checkpoints.updates(), (std::vector<int64_t>{3, 5, 6}));
   EXPECT_FALSE(std::filesystem::exists(folder / "c/.update-9.tmp"));
+}
+
+// A resume skipped the broken 9 and went on from 6: what it writes must stay, whatever stands beyond it.
+TEST(Checkpoint, PruningNeverTakesTheOneJustWrittenForAnOldOne) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  for (const int64_t update : {5, 6, 7, 9}) checkpoints.write(update, content(0));
+  checkpoints.prune(7, 1, -1);
+  EXPECT_EQ(checkpoints.updates(), (std::vector<int64_t>{7}));
+}
+
+TEST(Checkpoint, WhatAnInterruptedReplacementLeftAsideIsPutBack) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  checkpoints.write(3, content(3));
+  std::filesystem::rename(checkpoints.path_of(3), folder / "c/.update-3.aside");
+  ASSERT_TRUE(checkpoints.read_newest_state());
+  EXPECT_EQ(weight_of(checkpoints, 3), 3);
 }
 
 TEST(Checkpoint, TensorsMustMatchByNameShapeAndType) {

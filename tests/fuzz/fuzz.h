@@ -1,11 +1,11 @@
 #pragma once
 
+#include <unistd.h>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <unistd.h>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -38,12 +38,13 @@ inline std::filesystem::path as_file(const uint8_t* data, size_t size) {
 /// A row of every kind of key.
 inline Catalog catalog() {
   const auto row = [](const char* name) {
-    return ChoiceSpec{name,
-                      "A row.",
-                      {integer_key("count", "Whole.", 1).from(0, 1000), real_key("rate", "Real.", 0.5).from(0, 1),
-                       bool_key("flag", "Yes or no.", false), text_key("path", "Text.", std::string("x")),
-                       word_key("kind", "A word.", {"a", "b"}, "a"),
-                       list_key(KeyKind::kIntegerList, "shape", "Numbers.").from(1, 100)}};
+    return ChoiceSpec{
+        name,
+        "A row.",
+        {integer_key("count", "Whole.", 1).from(0, 1000), real_key("rate", "Real.", 0.5).from(0, 1),
+         bool_key("flag", "Yes or no.", false), text_key("path", "Text.", std::string("x")),
+         word_key("kind", "A word.", {"a", "b"}, "a"),
+         list_key(KeyKind::kIntegerList, "shape", "Numbers.").from(1, 100)}};
   };
   const std::vector<ChoiceSpec> rows = {row("one"), row("two")};
   return {rows, rows, rows, rows, rows, rows, rows};

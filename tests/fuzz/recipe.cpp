@@ -9,7 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   fuzz::expect_error_or_result([&] {
     const Recipe recipe = load_recipe_text(text, "fuzz.yaml", catalog);
-    if (!(load_recipe_text(write_recipe(recipe, catalog), "written.yaml", catalog) == recipe)) __builtin_trap();
+    if (!(load_recipe_text(write_recipe(recipe, catalog), "written.yaml", catalog) == recipe))
+      __builtin_trap();
   });
   return 0;
 }

@@ -13,7 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (json.is_object()) plan_from_json(json.contains("plan") ? json["plan"] : json);
   } catch (const nlohmann::json::exception&) {
     // What it says that it throws.
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
   return 0;
 }
