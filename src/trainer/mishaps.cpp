@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/failure.h"
+#include "device/memory_phase.h"
 #include "plan/cut.h"
 #include "plan/operation_trace.h"
 #include "plan/plan_json.h"
@@ -117,6 +118,7 @@ std::string TrainingLoop::layer_out_of_memory() {
     const BufferScope buffers(c_.parts.task->module());
     open_loader(micro_batch_);
     const Batch batch = loader_->next()->to(c_.parts.device->torch_device());
+    const PhaseScope phase(MemoryPhase::kForward);
     layer = where_forward_throws(*c_.parts.task, batch, c_.plan.precision).module;
   } catch (const std::exception&) {
     // Not even its samples fit: there is no layer to name.
