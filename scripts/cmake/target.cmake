@@ -18,6 +18,8 @@ function(autotrain_target target)
     # GCC 12 reports impossible copies inside its own std::string (bugs 105651, 105329).
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${AUTOTRAIN_WARNINGS_AS_ERRORS}>>:-Werror>)
+  # LibTorch's headers give classes other members without it than its library was built with.
+  target_compile_definitions(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:NDEBUG>)
   if(AUTOTRAIN_SANITIZE)
     target_compile_options(${target} PRIVATE
       -fsanitize=${AUTOTRAIN_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all

@@ -1,5 +1,6 @@
 #include "plan/plan_json.h"
 
+#include "base/json.h"
 #include "plan/words.h"
 #include "recipe/words.h"
 
@@ -33,7 +34,7 @@ struct Reader {
       const auto word = parse_enum<T>(json.at(name).template get<std::string>());
       value = word ? *word : throw Json::out_of_range::create(403, name, &json);
     } else {
-      json.at(name).get_to(value);
+      read_exactly(json.at(name), value);
     }
   }
 };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autotrain/error.h"
+#include "base/json.h"
 
 namespace autotrain {
 namespace {
@@ -20,7 +21,7 @@ void read_field(const Json& json, std::map<std::string, double>& figures) {
 
 template <class Value>
 void read_field(const Json& json, Value& value) {
-  json.get_to(value);
+  read_exactly(json, value);
 }
 
 // Every field once, for both directions.

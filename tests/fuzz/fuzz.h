@@ -46,7 +46,9 @@ inline Catalog catalog() {
          word_key("kind", "A word.", {"a", "b"}, "a"),
          list_key(KeyKind::kIntegerList, "shape", "Numbers.").from(1, 100)}};
   };
-  const auto rows = [&](const char* usual) { return std::vector<ChoiceSpec>{row("one"), row("two"), row(usual)}; };
+  const auto rows = [&](const char* usual) {
+    return std::vector<ChoiceSpec>{row("one"), row("two"), row(usual)};
+  };
   return {rows("fashion_mnist"), rows("cnn"),    rows("cross_entropy"), rows("adamw"),
           rows("constant"),      rows("linear"), rows("binary")};
 }

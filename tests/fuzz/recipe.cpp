@@ -9,7 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   fuzz::expect_error_or_result([&] {
     const std::string written = write_recipe(load_recipe_text(text, "fuzz.yaml", catalog), catalog);
-    if (write_recipe(load_recipe_text(written, "written.yaml", catalog), catalog) != written) __builtin_trap();
+    if (write_recipe(load_recipe_text(written, "written.yaml", catalog), catalog) != written)
+      __builtin_trap();
   });
   return 0;
 }

@@ -1,0 +1,33 @@
+#include "trainer/run_state.h"
+
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+TEST(RunState, IsReadBackAsItWasWritten) {
+  RunState state;
+  state.updates = 7;
+  state.lr_factor = 0.25;
+  state.shrunk_windows = {3, 9};
+  state.last_figures = {{"loss", 0.5}};
+  state.evaluation_owed = true;
+  const RunState read = RunState::from_json(state.to_json());
+  EXPECT_EQ(read.to_json(), state.to_json());
+}
+
+// Found by a fuzzer: a real number where a whole one stands was converted, which is undefined beyond its
+// range.
+TEST(RunState, AWholeNumberIsNeverReadFromARealOne) {
+  for (const double value : {6.7e54, 1.5, -1e300}) {
+    auto json = RunState().to_json();
+    json["updates"] = value;
+    test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json); });
+    json = RunState().to_json();
+    json["shrunk_windows"] = {1, value};
+    test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json); });
+  }
+}
+
+}  // namespace
+}  // namespace autotrain
