@@ -70,9 +70,14 @@ TEST(Averaging, ChangesEvaluationsAndNotWhatIsTrained) {
   const auto model = read_safetensors(checkpoint / "model.safetensors");
   const auto averages = read_safetensors(checkpoint / "averaged.safetensors");
   ASSERT_EQ(model.size(), averages.size());
+  std::map<std::string, torch::Tensor> initial;
+  for (const auto& item :
+       test::small_task(SmallNet::Middle::kDropout, test::kWide)->module().named_parameters())
+    initial[item.key()] = item.value();
   for (size_t i = 0; i < model.size(); ++i) {
     EXPECT_EQ(model[i].name, averages[i].name);
     EXPECT_FALSE(model[i].tensor.equal(averages[i].tensor));
+    EXPECT_FALSE(initial.at(model[i].name).equal(averages[i].tensor)) << "it moved";
   }
 }
 
