@@ -14,6 +14,7 @@
 #include "autotrain/log.h"
 #include "base/file_layer.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 
@@ -62,11 +63,15 @@ Json read_json(const fs::path& path) {
 }
 
 void verify_file(const fs::path& path, const Json& entry) {
+  uintmax_t bytes = 0;
+  uint32_t crc = 0;
+  read_exactly(entry.at("bytes"), bytes);
+  read_exactly(entry.at("crc32"), crc);
   std::error_code error;
-  if (fs::file_size(path, error) != entry.at("bytes").get<uintmax_t>() || error) {
+  if (fs::file_size(path, error) != bytes || error) {
     throw Error(ExitCode::kBadData, path.string(), "is missing or has another size than the manifest says");
   }
-  if (checksum_of(path) != entry.at("crc32").get<uint32_t>()) {
+  if (checksum_of(path) != crc) {
     throw Error(ExitCode::kBadData, path.string(), "has another checksum than the manifest says");
   }
 }

@@ -12,6 +12,7 @@
 
 #include "autotrain/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -115,9 +116,9 @@ Entry parse_entry(const fs::path& path, const std::string& name, const Json& jso
     if (row == kDtypes.end())
       fail(path, cat("tensor ", quote(name), " has the unknown type ", quote(wanted)));
     entry.dtype = row->dtype;
-    entry.shape = json.at("shape").get<std::vector<int64_t>>();
-    entry.begin = json.at("data_offsets").at(0).get<int64_t>();
-    entry.end = json.at("data_offsets").at(1).get<int64_t>();
+    read_exactly(json.at("shape"), entry.shape);
+    read_exactly(json.at("data_offsets").at(0), entry.begin);
+    read_exactly(json.at("data_offsets").at(1), entry.end);
   } catch (const nlohmann::json::exception& error) {
     fail(path, cat("tensor ", quote(name), " has a malformed entry"));
   }

@@ -48,6 +48,21 @@ void add_output_folder(CLI::App& app, Options& options, const char* sentence) {
   app.add_option("-o,--output", options.output, sentence)->type_name("DIR");
 }
 
+CLI::App* add_verify(CLI::App& app, Options& options) {
+  CLI::App* const verify = app.add_subcommand(
+      "verify", "Prove on the recipe that nothing that happens to a run changes what it computes");
+  add_recipe_options(*verify, options);
+  add_output_options(*verify, options);
+  add_output_folder(*verify, options, "Folder to keep the runs in; default: a temporary one");
+  verify->add_option("--updates", options.verify_updates, "Updates of each run")
+      ->check(CLI::Range(3, 1000000))
+      ->capture_default_str();
+  verify->add_option("--kills", options.verify_kills, "Kills −9 of the run that is killed")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  return verify;
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
@@ -66,17 +81,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_recipe_options(*plan, options);
   add_output_options(*plan, options);
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
-  CLI::App* const verify = app.add_subcommand(
-      "verify", "Prove on the recipe that nothing that happens to a run changes what it computes");
-  add_recipe_options(*verify, options);
-  add_output_options(*verify, options);
-  add_output_folder(*verify, options, "Folder to keep the runs in; default: a temporary one");
-  verify->add_option("--updates", options.verify_updates, "Updates of each run")
-      ->check(CLI::Range(3, 1000000))
-      ->capture_default_str();
-  verify->add_option("--kills", options.verify_kills, "Kills −9 of the run that is killed")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+  CLI::App* const verify = add_verify(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
 

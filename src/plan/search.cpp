@@ -207,12 +207,6 @@ double best_rate(const std::vector<ProbeRecord>& history) {
   return best;
 }
 
-// The largest size below `size` that fitted.
-const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size) {
-  return largest_where(history,
-                       [&](const ProbeRecord& probe) { return probe.fits() && probe.micro_batch < size; });
-}
-
 const ProbeRecord* smallest_good(const std::vector<ProbeRecord>& history) {
   const double enough = kThroughputShare * best_rate(history);
   const ProbeRecord* smallest = nullptr;
@@ -237,6 +231,11 @@ SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const Sear
   if (fit.micro_batch >= limits.cap) return {true, fit.micro_batch, limits.cap_reason};
   if (spent(history, limits)) return {true, fit.micro_batch, SearchReason::kSearchLimit};
   return bracket.next_failure == nullptr ? grow(history, fit, limits) : narrow(history, bracket, limits);
+}
+
+const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size) {
+  return largest_where(history,
+                       [&](const ProbeRecord& probe) { return probe.fits() && probe.micro_batch < size; });
 }
 
 const ProbeRecord* find_size(const std::vector<ProbeRecord>& history, int64_t size) {

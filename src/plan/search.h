@@ -41,6 +41,9 @@ SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const Sear
 /// The smallest size within 5 % of the best measured samples per second. Trials must be timed.
 SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, const SearchLimits& limits);
 
+/// The trial of the largest size below `size` that fitted; null when there is none.
+const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size);
+
 /// The trial of this size; null when there is none.
 const ProbeRecord* find_size(const std::vector<ProbeRecord>& history, int64_t size);
 

@@ -2,101 +2,11 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "recipe/bind.h"
 #include "recipe/words.h"
 
 namespace autotrain {
 namespace {
-
-bool allows_auto(const KeySpec& spec) {
-  for (const std::string& word : spec.words) {
-    if (word == "auto") return true;
-  }
-  return false;
-}
-
-// What an unset optional prints as: the word "auto" where the key knows it, else null.
-Value unset_value(const KeySpec& spec) {
-  return allows_auto(spec) ? Value(std::string("auto")) : Value(std::monostate{});
-}
-
-double as_real(const Value& value) {
-  if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
-  return std::get<double>(value);
-}
-
-bool is_number(const Value& value) {
-  return std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
-}
-
-Field bind(KeySpec spec, bool& member) {
-  return {std::move(spec), [&] { return Value(member); },
-          [&](const Value& value) { member = std::get<bool>(value); }};
-}
-
-Field bind(KeySpec spec, int64_t& member) {
-  return {std::move(spec), [&] { return Value(member); },
-          [&](const Value& value) { member = std::get<int64_t>(value); }};
-}
-
-Field bind(KeySpec spec, double& member) {
-  return {std::move(spec), [&] { return Value(member); },
-          [&](const Value& value) { member = as_real(value); }};
-}
-
-Field bind(KeySpec spec, std::string& member) {
-  return {std::move(spec), [&] { return Value(member); },
-          [&](const Value& value) { member = std::get<std::string>(value); }};
-}
-
-Field bind(KeySpec spec, std::optional<std::string>& member) {
-  return {std::move(spec), [&] { return member ? Value(*member) : Value(std::monostate{}); },
-          [&](const Value& value) { member = std::get<std::string>(value); }};
-}
-
-Field bind(KeySpec spec, std::optional<int64_t>& member) {
-  const Value unset = unset_value(spec);
-  return {std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
-          [&](const Value& value) {
-            member = is_number(value) ? std::optional(std::get<int64_t>(value)) : std::nullopt;
-          }};
-}
-
-Field bind(KeySpec spec, std::optional<double>& member) {
-  const Value unset = unset_value(spec);
-  return {
-      std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
-      [&](const Value& value) { member = is_number(value) ? std::optional(as_real(value)) : std::nullopt; }};
-}
-
-Field bind(KeySpec spec, std::optional<bool>& member) {
-  const Value unset = unset_value(spec);
-  return {std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
-          [&](const Value& value) {
-            const auto* const given = std::get_if<bool>(&value);
-            member = given != nullptr ? std::optional(*given) : std::nullopt;
-          }};
-}
-
-template <class E>
-Field bind_enum(const std::string& name, const std::string& sentence, E& member) {
-  return {word_key(name, sentence, choices_of<E>()), [&] { return Value(std::string(name_of(member))); },
-          [&](const Value& value) { member = *parse_enum<E>(std::get<std::string>(value)); }};
-}
-
-// Amounts are text with a form: "2GiB", "1 epoch", "5%".
-template <class Amount>
-Field bind_amount(const KeySpec& spec, Amount& member, const char* form, const char* pattern) {
-  return {
-      spec.with_form(form, pattern, [](const std::string& text) { return Amount::parse(text).has_value(); }),
-      [&] { return Value(member.text()); },
-      [&](const Value& value) { member = *Amount::parse(std::get<std::string>(value)); }};
-}
-
-Field bind_interval(const std::string& sentence, Interval& member) {
-  return bind_amount(text_key("every", sentence), member,
-                     "\"1 epoch\", \"500 updates\", \"10000 samples\", \"10 minutes\" or never",
-                     "^(never|[0-9]+([.][0-9]+)? (epochs?|minutes?)|[0-9]+ (updates?|samples?))$");
-}
 
 std::vector<std::string> names_of(const std::vector<ChoiceSpec>& rows) {
   std::vector<std::string> names;

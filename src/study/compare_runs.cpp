@@ -42,24 +42,26 @@ std::string first_differing_tensor(const fs::path& file, const fs::path& other) 
   return "the files hold other tensors";
 }
 
-std::vector<Json> timeless_rows(const fs::path& run, bool ignore_events) {
-  std::vector<Json> rows;
-  for (Json& row : read_metrics(run / "metrics.jsonl")) {
-    if (ignore_events && row.value("kind", "") == "event") continue;
+// The rows of the kinds that `wanted` accepts.
+template <class Wanted>
+std::vector<Json> rows_where(const fs::path& run, Wanted wanted) {
+  std::vector<Json> rows = read_metrics(run / "metrics.jsonl");
+  std::erase_if(rows, [&](const Json& row) { return !wanted(row.value("kind", "")); });
+  return rows;
+}
+
+std::vector<Json> timeless_rows(const fs::path& run) {
+  auto rows = rows_where(run, [](const std::string& kind) { return kind != "event"; });
+  for (Json& row : rows) {
     for (const char* const key : {"samples_per_second", "data_wait_fraction", "seconds", "peak_bytes"}) {
       row.erase(key);
     }
-    rows.push_back(std::move(row));
   }
   return rows;
 }
 
 std::vector<Json> updates_of(const fs::path& run) {
-  std::vector<Json> rows;
-  for (Json& row : read_metrics(run / "metrics.jsonl")) {
-    if (row.value("kind", "") == "update") rows.push_back(std::move(row));
-  }
-  return rows;
+  return rows_where(run, [](const std::string& kind) { return kind == "update"; });
 }
 
 }  // namespace
@@ -89,8 +91,8 @@ double largest_loss_difference(const fs::path& run, const fs::path& other) {
   return largest;
 }
 
-std::string first_differing_row(const fs::path& run, const fs::path& other, bool ignore_events) {
-  const auto rows = timeless_rows(run, ignore_events), others = timeless_rows(other, ignore_events);
+std::string first_differing_row(const fs::path& run, const fs::path& other) {
+  const auto rows = timeless_rows(run), others = timeless_rows(other);
   for (size_t i = 0; i < std::min(rows.size(), others.size()); ++i) {
     if (rows[i] != others[i]) return cat("row ", i + 1, ": ", rows[i].dump(), " and ", others[i].dump());
   }

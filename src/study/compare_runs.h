@@ -16,9 +16,8 @@ std::string first_difference(const std::filesystem::path& run, const std::filesy
 /// the samples that they took differ.
 double largest_loss_difference(const std::filesystem::path& run, const std::filesystem::path& other);
 
-/// The first row of metrics.jsonl that differs, what depends on the clock or on memory left out; "" for none.
-/// @param ignore_events leaves out what happened to the runs.
-std::string first_differing_row(const std::filesystem::path& run, const std::filesystem::path& other,
-                                bool ignore_events);
+/// The first row of metrics.jsonl that differs, what depends on the clock or on memory and events left
+/// out; "" for none.
+std::string first_differing_row(const std::filesystem::path& run, const std::filesystem::path& other);
 
 }  // namespace autotrain

@@ -13,7 +13,6 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "device/caching_allocator.h"
 #include "report/metrics_file.h"
 #include "study/child.h"
@@ -113,7 +112,7 @@ class Proof {
       return note(verdict);
     }
     verdict.detail = first_difference(path(name), path(kStraight), options_.updates);
-    if (verdict.detail.empty()) verdict.detail = first_differing_row(path(name), path(kStraight), true);
+    if (verdict.detail.empty()) verdict.detail = first_differing_row(path(name), path(kStraight));
     verdict.result = verdict.detail.empty() ? Result::kSame : Result::kDifferent;
     if (verdict.detail.empty()) verdict.detail = remark;
     note(verdict);

@@ -4,24 +4,15 @@
 #include "base/units.h"
 #include "device/failure.h"
 #include "plan/memory_statement.h"
+#include "plan/search.h"
 
 namespace autotrain {
 namespace {
 
-// The largest smaller size that a trial of the plan ran; null when there is none.
-const ProbeRecord* measured_below(const BatchPlan& plan, int64_t micro_batch) {
-  const ProbeRecord* largest = nullptr;
-  for (const ProbeRecord& probe : plan.search.probes) {
-    if (!probe.fits() || probe.micro_batch >= micro_batch) continue;
-    if (largest == nullptr || probe.micro_batch > largest->micro_batch) largest = &probe;
-  }
-  return largest;
-}
-
 std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std::string& key,
                             int64_t micro_batch) {
   std::vector<std::string> ways;
-  if (const ProbeRecord* const smaller = measured_below(plan, micro_batch)) {
+  if (const ProbeRecord* const smaller = fit_below(plan.search.probes, micro_batch)) {
     ways.push_back(cat("set ", key, ": ", smaller->micro_batch, ", which took ",
                        format_percent(smaller->fill), " of the budget in the plan's trial"));
   } else if (micro_batch > 1) {

@@ -1,5 +1,7 @@
 #include "trainer/snapshot.h"
 
+#include <unordered_map>
+
 #include "autotrain/error.h"
 #include "plan/plan_json.h"
 
@@ -27,13 +29,13 @@ std::vector<NamedTensor> averaged_tensors(const Parts& parts) {
   std::vector<NamedTensor> tensors = model_tensors(parts.task->module());
   const std::vector<NamedTensor> averages = parts.average.state();
   const std::vector<NamedTensor>& trained = parts.optimizer->parameters();
+  std::unordered_map<const void*, torch::Tensor> average_of;
+  for (size_t i = 0; i < trained.size(); ++i) {
+    average_of[trained[i].tensor.unsafeGetTensorImpl()] = averages[i].tensor;
+  }
   for (NamedTensor& item : tensors) {
-    for (size_t i = 0; i < trained.size(); ++i) {
-      if (item.tensor.is_same(trained[i].tensor)) {
-        item.tensor = averages[i].tensor;
-        break;
-      }
-    }
+    const auto average = average_of.find(item.tensor.unsafeGetTensorImpl());
+    if (average != average_of.end()) item.tensor = average->second;
   }
   return tensors;
 }

@@ -79,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
     Files, SafetensorsHostile,
     testing::Values(
         "", "short", std::string(8, '\xff'), with_header("{}", "extra"), with_header("[]", ""),
+        with_header(R"({"a":{"dtype":"U8","shape":[1e300],"data_offsets":[0,1]}})", "x"),
+        with_header(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1.5]}})", "x"),
         with_header("{\"a\": 1}", ""), with_header("not json", ""),
         with_header(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,8]}})", "12345678"),
         with_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "1234"),

@@ -1,0 +1,84 @@
+#include "recipe/bind.h"
+
+namespace autotrain {
+namespace {
+
+bool allows_auto(const KeySpec& spec) {
+  for (const std::string& word : spec.words) {
+    if (word == "auto") return true;
+  }
+  return false;
+}
+
+// What an unset optional prints as: the word "auto" where the key knows it, else null.
+Value unset_value(const KeySpec& spec) {
+  return allows_auto(spec) ? Value(std::string("auto")) : Value(std::monostate{});
+}
+
+double as_real(const Value& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
+  return std::get<double>(value);
+}
+
+bool is_number(const Value& value) {
+  return std::holds_alternative<int64_t>(value) || std::holds_alternative<double>(value);
+}
+
+}  // namespace
+
+Field bind(KeySpec spec, bool& member) {
+  return {std::move(spec), [&] { return Value(member); },
+          [&](const Value& value) { member = std::get<bool>(value); }};
+}
+
+Field bind(KeySpec spec, int64_t& member) {
+  return {std::move(spec), [&] { return Value(member); },
+          [&](const Value& value) { member = std::get<int64_t>(value); }};
+}
+
+Field bind(KeySpec spec, double& member) {
+  return {std::move(spec), [&] { return Value(member); },
+          [&](const Value& value) { member = as_real(value); }};
+}
+
+Field bind(KeySpec spec, std::string& member) {
+  return {std::move(spec), [&] { return Value(member); },
+          [&](const Value& value) { member = std::get<std::string>(value); }};
+}
+
+Field bind(KeySpec spec, std::optional<std::string>& member) {
+  return {std::move(spec), [&] { return member ? Value(*member) : Value(std::monostate{}); },
+          [&](const Value& value) { member = std::get<std::string>(value); }};
+}
+
+Field bind(KeySpec spec, std::optional<int64_t>& member) {
+  const Value unset = unset_value(spec);
+  return {std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
+          [&](const Value& value) {
+            member = is_number(value) ? std::optional(std::get<int64_t>(value)) : std::nullopt;
+          }};
+}
+
+Field bind(KeySpec spec, std::optional<double>& member) {
+  const Value unset = unset_value(spec);
+  return {
+      std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
+      [&](const Value& value) { member = is_number(value) ? std::optional(as_real(value)) : std::nullopt; }};
+}
+
+Field bind(KeySpec spec, std::optional<bool>& member) {
+  const Value unset = unset_value(spec);
+  return {std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },
+          [&](const Value& value) {
+            const auto* const given = std::get_if<bool>(&value);
+            member = given != nullptr ? std::optional(*given) : std::nullopt;
+          }};
+}
+
+Field bind_interval(const std::string& sentence, Interval& member) {
+  return bind_amount(text_key("every", sentence), member,
+                     "\"1 epoch\", \"500 updates\", \"10000 samples\", \"10 minutes\" or never",
+                     "^(never|[0-9]+([.][0-9]+)? (epochs?|minutes?)|[0-9]+ (updates?|samples?))$");
+}
+
+}  // namespace autotrain

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/enum_names.h"
+#include "recipe/sections.h"
+
+namespace autotrain {
+
+/// A key bound to the member of a recipe that holds its value, which must outlive the field. Of an optional
+/// member, unset prints as "auto" where the key knows that word, else as null.
+Field bind(KeySpec spec, bool& member);
+Field bind(KeySpec spec, int64_t& member);
+Field bind(KeySpec spec, double& member);
+Field bind(KeySpec spec, std::string& member);
+Field bind(KeySpec spec, std::optional<std::string>& member);
+Field bind(KeySpec spec, std::optional<int64_t>& member);
+Field bind(KeySpec spec, std::optional<double>& member);
+Field bind(KeySpec spec, std::optional<bool>& member);
+
+/// A key whose values are the words of an enum.
+template <class E>
+Field bind_enum(const std::string& name, const std::string& sentence, E& member) {
+  return {word_key(name, sentence, choices_of<E>()), [&] { return Value(std::string(name_of(member))); },
+          [&](const Value& value) { member = *parse_enum<E>(std::get<std::string>(value)); }};
+}
+
+/// Amounts are text with a form: "2GiB", "1 epoch", "5%".
+template <class Amount>
+Field bind_amount(const KeySpec& spec, Amount& member, const char* form, const char* pattern) {
+  return {
+      spec.with_form(form, pattern, [](const std::string& text) { return Amount::parse(text).has_value(); }),
+      [&] { return Value(member.text()); },
+      [&](const Value& value) { member = *Amount::parse(std::get<std::string>(value)); }};
+}
+
+/// The key `every`.
+Field bind_interval(const std::string& sentence, Interval& member);
+
+}  // namespace autotrain
