@@ -25,6 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kFormat = 1;
 constexpr const char* kPrefix = "update-";
 constexpr const char* kTemporary = ".tmp";
 constexpr const char* kAside = ".aside";
@@ -53,7 +54,7 @@ Json manifest_of(const fs::path& folder) {
     if (!fs::exists(folder / name)) continue;
     files[name] = {{"bytes", fs::file_size(folder / name)}, {"crc32", checksum_of(folder / name)}};
   }
-  return {{"format", 1}, {"files", std::move(files)}};
+  return {{"format", kFormat}, {"files", std::move(files)}};
 }
 
 Json read_json(const fs::path& path) {
@@ -79,9 +80,16 @@ void verify_file(const fs::path& path, const Json& entry) {
 void verify(const fs::path& folder) {
   const Json manifest = read_json(folder / kManifest);
   try {
-    for (const char* const name : kRequired) verify_file(folder / name, manifest.at("files").at(name));
-    if (manifest.at("files").contains(kAveraged)) {
-      verify_file(folder / kAveraged, manifest.at("files").at(kAveraged));
+    int format = 0;
+    read_exactly(manifest.at("format"), format);
+    if (format != kFormat) {
+      throw Error(ExitCode::kBadData, (folder / kManifest).string(),
+                  "is of format " + std::to_string(format) + ", not " + std::to_string(kFormat));
+    }
+    const Json& files = manifest.at("files");
+    for (const char* const name : kRequired) verify_file(folder / name, files.at(name));
+    if (files.size() > kRequired.size() || fs::exists(folder / kAveraged)) {
+      verify_file(folder / kAveraged, files.at(kAveraged));
     }
   } catch (const nlohmann::json::exception&) {
     throw Error(ExitCode::kBadData, (folder / kManifest).string(), "does not say what the files must be");

@@ -8,6 +8,7 @@
 
 #include "base/file_layer.h"
 #include "base/interrupt.h"
+#include "base/random.h"
 #include "checkpoint/checkpoint.h"
 #include "device/caching_allocator.h"
 #include "support/small_run.h"
@@ -44,17 +45,21 @@ struct FaultScope {
   ~FaultScope() { CachingAllocator::process_wide().set_fault({}); }
 };
 
-// A run whose allocations after the first update meet `fault`.
-Summary fit_with_fault(const Recipe& r, const fs::path& folder, SmallNet::Middle middle,
-                       CachingAllocator::Fault fault) {
+// The run, whose allocations after the first update meet `fault`.
+Summary fit_with_fault(Trainer& trainer, CachingAllocator::Fault fault) {
   const FaultScope none({});
-  SmallRun run(r, {.output = folder}, middle);
-  run.trainer.on_update([&, armed = false](const UpdateRecord&) mutable {
+  trainer.on_update([&, armed = false](const UpdateRecord&) mutable {
     if (!armed) CachingAllocator::process_wide().set_fault(fault);
     armed = true;
     return Flow::kContinue;
   });
-  return run.trainer.fit();
+  return trainer.fit();
+}
+
+Summary fit_with_fault(const Recipe& r, const fs::path& folder, SmallNet::Middle middle,
+                       CachingAllocator::Fault fault) {
+  SmallRun run(r, {.output = folder}, middle);
+  return fit_with_fault(run.trainer, std::move(fault));
 }
 
 std::vector<Json> events(const fs::path& run, const std::string& event) {
@@ -104,6 +109,38 @@ TEST_P(OutOfMemory, AtAnyAllocationOfTheRunChangesNoBit) {
 INSTANTIATE_TEST_SUITE_P(Nets, OutOfMemory,
                          testing::Values(SmallNet::Middle::kNothing, SmallNet::Middle::kBatchNorm,
                                          SmallNet::Middle::kDropout));
+
+TEST(OutOfMemory, AtRandomAllocationsOfALargerRunChangesNoBit) {
+  const TemporaryFolder folder;
+  const Recipe r = load_recipe(folder.write("resnet18.yaml", R"(
+data:
+  train: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 200}
+  validation: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 50, first: 1000}
+  augment: {flip: true, crop_padding: 2}
+model: {name: resnet18, stem: small}
+batch: {effective: 20}
+stop: {updates: 3}
+evaluation: {every: 2 updates}
+checkpoint: {every: 1 updates}
+execution: {precision: fp32, micro_batch: 8}
+)"));
+  const auto run = [&](const fs::path& path, CachingAllocator::Fault fault) {
+    Trainer trainer = Trainer::from_recipe(r, {.output = path});
+    return fit_with_fault(trainer, std::move(fault));
+  };
+  int64_t count = 0;
+  run(folder / "straight", [&](int64_t, MemoryPhase) { return ++count < 0; });
+  Random random(5);
+  for (int i = test::soaking() ? 200 : 5; i > 0; --i) {
+    const int64_t k = 1 + random.below(count);
+    int64_t seen = 0;
+    const fs::path path = folder / "refused";
+    run(path, [&](int64_t, MemoryPhase) { return ++seen == k; });
+    ASSERT_EQ(model_digest(path, 3), model_digest(folder / "straight", 3)) << "allocation " << k;
+    ASSERT_EQ(column(path, "loss"), column(folder / "straight", "loss")) << "allocation " << k;
+    fs::remove_all(path);
+  }
+}
 
 // Refuses what only a micro-batch larger than `samples` of SmallNet's wide layer asks for.
 CachingAllocator::Fault larger_than(int64_t samples, MemoryPhase phase) {
