@@ -3,7 +3,7 @@
 byte for byte, and metrics.jsonl row for row but for times. Half of the runs search their micro-batch, half have it
 typed; a checkpoint is written at every update, so kills also meet checkpoints under way and their rotation.
 
-    kills_test.py path/to/autotrain [KILLS [SEED]]        200 kills are the long form
+    kills_test.py path/to/autotrain [KILLS [SEED [NAME…]]]        200 kills are the long form
 """
 import json
 import random
@@ -108,13 +108,14 @@ def main():
     binary = sys.argv[1]
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else 12
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 30)
+    names = sys.argv[4:] or list(RECIPES)
     print(f"seed {seed}")
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        for name in RECIPES:
+        for name in names:
             runs = Runs(binary, folder, name)
             runs.undisturbed(16)
-            done, chains = soak(runs, kills // 2, chance)
+            done, chains = soak(runs, kills // len(names), chance)
             print(f"{name}: {done} kills in {chains} runs, every one equal to the undisturbed run", flush=True)
 
 
