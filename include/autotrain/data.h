@@ -22,6 +22,9 @@ class SampleRandom {
   /// A 64-bit key for the i-th sample of the request, to seed any generator with.
   uint64_t key(size_t i) const;
 
+  uint64_t seed() const { return seed_; }
+  int64_t epoch(size_t i) const { return epochs_[i]; }
+
  private:
   uint64_t seed_;
   c10::ArrayRef<int64_t> indices_;
@@ -38,7 +41,7 @@ struct DatasetInfo {
   int64_t vocabulary = 0;                 ///< tokens are below it
 };
 
-/// Samples by index. `get` is called from a loader thread and must be thread-safe.
+/// Samples by index. `get` is called from several loader threads at once and must be thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -47,7 +50,8 @@ class Dataset {
   virtual int64_t size() const = 0;
 
   /// The samples `indices`, each in [0, size()), collated in this order. Equal requests must give
-  /// equal batches: everything random comes from `random`.
+  /// equal batches: everything random comes from `random`. A sample that cannot be read is an
+  /// Error(kBadData) that names it; `data.bad_samples: skip` goes on after it.
   virtual Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const = 0;
 
   virtual DatasetInfo info() const { return {}; }

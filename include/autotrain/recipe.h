@@ -31,10 +31,14 @@ struct AugmentRecipe {
   bool operator==(const AugmentRecipe&) const = default;
 };
 
+/// What follows when a sample cannot be read.
+enum class BadSamples { kFail, kSkip };
+
 struct DataRecipe {
   Choice train{"fashion_mnist", {}};
   std::optional<Choice> validation = {};
   bool shuffle = true;
+  BadSamples bad_samples = BadSamples::kFail;
   AugmentRecipe augment;  ///< of the training data only
   bool operator==(const DataRecipe&) const = default;
 };
@@ -128,7 +132,9 @@ struct SearchRecipe {
 };
 
 struct LoaderRecipe {
-  int64_t prefetch = 2;  ///< micro-batches prepared ahead of the step; 0: none
+  std::optional<int64_t> workers = {};   ///< threads; unset: 1, and more as long as that makes it faster
+  std::optional<int64_t> prefetch = {};  ///< micro-batches prepared ahead of the step; unset: one a worker
+  Budget prefetch_memory = {};           ///< of them; auto: unbounded on a CPU, where the plan counts them
   bool operator==(const LoaderRecipe&) const = default;
 };
 

@@ -56,6 +56,8 @@ struct Summary {
   int64_t oom_recoveries = 0;
   int64_t skipped_updates = 0;
   int64_t rollbacks = 0;
+  int64_t bad_samples = 0;              ///< that this session met and went on after
+  int64_t loader_workers = 0;           ///< threads that loaded at the end; 0: the one that trained
   double checkpoint_stall_seconds = 0;  ///< that training waited for checkpoints, over all sessions
   double data_wait_fraction = 0;
   std::string folder = {};  ///< the run folder; empty when none was written

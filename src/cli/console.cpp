@@ -140,6 +140,11 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
   if (s.oom_recoveries > 0)
     table.add_row({"recovered", cat(s.oom_recoveries, " times from memory that ran out")});
   if (s.rollbacks > 0) table.add_row({"rolled back", cat(s.rollbacks, " times to a checkpoint")});
+  if (s.bad_samples > 0) {
+    table.add_row({"bad samples", cat(s.bad_samples,
+                                      ", each with the next good one in its place; see the events "
+                                      "in metrics.jsonl")});
+  }
   if (s.checkpoint_stall_seconds > 0.01 * s.seconds) {
     table.add_row(
         {"checkpoints", cat("training waited ", format_seconds(s.checkpoint_stall_seconds), " for them")});

@@ -3,7 +3,14 @@
 #include <ATen/Parallel.h>
 #include <omp.h>
 
+#include <algorithm>
+#include <system_error>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/text.h"
+#include "device/failure.h"
 #include "device/memory_phase.h"
 
 namespace autotrain {
@@ -30,9 +37,42 @@ PieceSource one_pass(int64_t size, int64_t micro_batch) {
   };
 }
 
+namespace {
+
+int64_t bytes_of(const Batch& batch) {
+  return static_cast<int64_t>(batch.inputs.nbytes() + (batch.targets.defined() ? batch.targets.nbytes() : 0));
+}
+
+bool about_memory(const std::exception& error) {
+  return classify_failure(error) != Failure::kOther;
+}
+
+// What went wrong with a batch, said of the first sample that also fails alone.
+Error error_of_sample(const Dataset& dataset, const Stream& stream, const Stream::Draw& drawn,
+                      const std::exception& error) {
+  for (size_t i = 0; i < drawn.indices.size(); ++i) {
+    const c10::ArrayRef index(drawn.indices[i]), epoch(drawn.epochs[i]);
+    try {
+      dataset.get(index, SampleRandom(stream.seed(), index, epoch));
+    } catch (const std::exception& alone) {
+      if (about_memory(alone)) continue;
+      return Error(ExitCode::kBadData, cat("sample ", drawn.indices[i], " of the data set"),
+                   first_line(alone), "mend or remove it");
+    }
+  }
+  return Error(ExitCode::kBadData, cat("a batch of ", drawn.indices.size(), " samples"),
+               cat(first_line(error), "; each of them alone can be read"));
+}
+
+}  // namespace
+
 Loader::Loader(const Dataset& dataset, Stream stream, PieceSource pieces, Options options)
-    : dataset_(dataset), stream_(stream), pieces_(std::move(pieces)), options_(options) {
-  if (options_.prefetch > 0) thread_ = std::thread([this] { work(); });
+    : dataset_(dataset),
+      stream_(stream),
+      pieces_(std::move(pieces)),
+      options_(options),
+      upcoming_(pieces_()) {
+  set_workers(options_.workers);
 }
 
 Loader::~Loader() {
@@ -40,67 +80,93 @@ Loader::~Loader() {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  room_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
 }
 
-void Loader::work() {
+void Loader::set_workers(int64_t workers) {
+  if (options_.workers == 0 || options_.prefetch == 0) return;
+  {
+    std::lock_guard lock(mutex_);
+    workers_ = std::clamp<int64_t>(workers, 1, options_.prefetch);
+  }
+  try {
+    while (static_cast<int64_t>(threads_.size()) < workers_) {
+      threads_.emplace_back([this, worker = static_cast<int64_t>(threads_.size())] { work(worker); });
+    }
+  } catch (const std::system_error& error) {
+    log::warn("data", cat("no more than ", threads_.size(), " loader threads: ", error.what()));
+  }
+  room_.notify_all();
+}
+
+void Loader::work(int64_t worker) {
   // A second team of spinning OpenMP threads on the step's cores costs up to ten-fold. Only this
   // thread's setting changes, after LibTorch has made its own.
   at::get_num_threads();
   omp_set_num_threads(1);
-  for (bool more = true; more;) {
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || static_cast<int64_t>(ready_.size()) < options_.prefetch; });
-      if (stop_) return;
-    }
-    Loaded loaded = load_next();
-    more = loaded.batch.has_value();
-    std::lock_guard lock(mutex_);
-    ready_.push_back(std::move(loaded));
-    changed_.notify_all();
+  Lock lock(mutex_);
+  for (;;) {
+    room_.wait(lock, [&] { return stop_ || (worker < workers_ && may_start()); });
+    if (stop_) return;
+    load_upcoming(lock);
   }
+}
+
+// Whether another batch may be begun beside those that are ahead already.
+bool Loader::may_start() const {
+  if (!upcoming_ || static_cast<int64_t>(ahead_.size()) >= options_.prefetch) return false;
+  if (options_.prefetch_bytes == 0 || ahead_.empty()) return true;
+  int64_t samples = upcoming_->samples;
+  for (const Slot& slot : ahead_) samples += slot.samples;
+  // Before the first is there nobody knows what a sample takes.
+  return sample_bytes_ > 0 && samples * sample_bytes_ <= options_.prefetch_bytes;
+}
+
+// Begins the upcoming batch; the lock is open while it is made.
+void Loader::load_upcoming(Lock& lock) {
+  const Piece piece = *upcoming_;
+  upcoming_ = pieces_();
+  Slot& slot = ahead_.emplace_back(Slot{.samples = piece.samples});  // stays where it is until it is taken
+  lock.unlock();
+  std::optional<Batch> batch;
+  std::exception_ptr error;
+  try {
+    batch = load(piece);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  if (error) upcoming_.reset();
+  if (batch) sample_bytes_ = std::max(sample_bytes_, (bytes_of(*batch) - 1) / piece.samples + 1);
+  slot.batch = std::move(batch);
+  slot.error = error;
+  slot.ready = true;
+  ready_.notify_all();
+  room_.notify_all();
 }
 
 std::optional<Batch> Loader::next() {
   const Stopwatch waited;
-  Loaded loaded;
-  if (options_.prefetch == 0) {
-    loaded = load_next();
-  } else {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty(); });
-    loaded = std::move(ready_.front());
-    // The end and an error stay: whoever asks again gets the same answer.
-    if (loaded.batch) {
-      ready_.pop_front();
-    } else {
-      ready_.front() = loaded;
-    }
-    changed_.notify_all();
-  }
+  Lock lock(mutex_);
+  if (threads_.empty() && ahead_.empty() && upcoming_) load_upcoming(lock);
+  ready_.wait(lock, [&] { return ahead_.empty() ? !upcoming_ : ahead_.front().ready; });
   wait_seconds_ += waited.seconds();
-  if (loaded.error) std::rethrow_exception(loaded.error);
-  return std::move(loaded.batch);
+  if (ahead_.empty()) return std::nullopt;
+  // An error stays: whoever asks again gets the same answer.
+  if (ahead_.front().error) std::rethrow_exception(ahead_.front().error);
+  Batch batch = std::move(*ahead_.front().batch);
+  ahead_.pop_front();
+  room_.notify_all();
+  return batch;
 }
 
 void Loader::wait_until_full() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
-    return static_cast<int64_t>(ready_.size()) >= options_.prefetch ||
-           (!ready_.empty() && !ready_.back().batch);
-  });
-  if (!ready_.empty() && ready_.back().error) std::rethrow_exception(ready_.back().error);
-}
-
-Loader::Loaded Loader::load_next() {
-  try {
-    const std::optional<Piece> piece = pieces_();
-    if (!piece) return {};
-    return {load(*piece), nullptr};
-  } catch (...) {
-    return {std::nullopt, std::current_exception()};
+  if (threads_.empty()) return;
+  Lock lock(mutex_);
+  ready_.wait(lock, [&] { return !may_start() && std::ranges::all_of(ahead_, &Slot::ready); });
+  for (const Slot& slot : ahead_) {
+    if (slot.error) std::rethrow_exception(slot.error);
   }
 }
 
@@ -108,10 +174,21 @@ Batch Loader::load(const Piece& piece) const {
   const PhaseScope phase(MemoryPhase::kData);
   const torch::NoGradGuard no_gradients;
   const Stream::Draw drawn = stream_.draw(piece);
-  Batch batch = dataset_.get(drawn.indices, SampleRandom(stream_.seed(), drawn.indices, drawn.epochs));
+  try {
+    return staged(dataset_.get(drawn.indices, SampleRandom(stream_.seed(), drawn.indices, drawn.epochs)));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (about_memory(error)) throw;
+    throw error_of_sample(dataset_, stream_, drawn, error);
+  }
+}
+
+Batch Loader::staged(Batch batch) const {
   if (!options_.pin) return batch;
-  return {batch.inputs.pin_memory(), batch.targets.defined() ? batch.targets.pin_memory() : batch.targets,
-          batch.samples};
+  batch.inputs = batch.inputs.pin_memory();
+  if (batch.targets.defined()) batch.targets = batch.targets.pin_memory();
+  return batch;
 }
 
 }  // namespace autotrain

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "autotrain/data.h"
 #include "data/stream.h"
@@ -22,51 +23,69 @@ PieceSource endless_windows(WindowCut cut, int64_t position);
 /// The samples [0, size) once, in pieces of `micro_batch`.
 PieceSource one_pass(int64_t size, int64_t micro_batch);
 
-/// Loads pieces ahead of the step in a thread of its own.
+struct LoaderOptions {
+  int64_t workers = 1;         ///< threads that load; 0: the calling thread loads
+  int64_t prefetch = 2;        ///< batches ahead of the step at most, those in the making included
+  int64_t prefetch_bytes = 0;  ///< and bytes of them, but always one batch; 0: no bound
+  bool pin = false;            ///< stage in pinned memory, for asynchronous copies to a GPU
+};
+
+/// Loads pieces ahead of the step in threads of its own. Batches arrive in the order of the pieces, and
+/// their content depends on neither the number of workers nor how far they are ahead.
 class Loader {
  public:
-  struct Options {
-    int64_t prefetch = 2;  ///< batches held ready; 0 loads in the calling thread
-    bool pin = false;      ///< stage in pinned memory, for asynchronous copies to a GPU
-  };
+  using Options = LoaderOptions;
 
-  /// `dataset` must outlive the loader.
+  /// `dataset` must outlive the loader. @param pieces is called by one thread at a time and must not throw.
   Loader(const Dataset& dataset, Stream stream, PieceSource pieces, Options options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch, on the CPU; nothing after the last one. Rethrows what the data set threw, in the
-  /// place of the batch that failed.
+  /// place of the batch that failed; what is no Error of ours becomes one that names the sample.
   std::optional<Batch> next();
 
   /// Waits until as much is prepared ahead as ever will be, so that memory is at its fullest.
   void wait_until_full();
 
+  /// Threads that load from now on, 1 to `prefetch`; a loader without threads stays without.
+  void set_workers(int64_t workers);
+
   /// Seconds that `next` waited, in all.
   double wait_seconds() const { return wait_seconds_; }
 
  private:
-  struct Loaded {
-    std::optional<Batch> batch;
-    std::exception_ptr error;
+  // One batch, from when it is begun.
+  struct Slot {
+    int64_t samples = 0;
+    bool ready = false;
+    std::optional<Batch> batch = {};
+    std::exception_ptr error = {};
   };
+  using Lock = std::unique_lock<std::mutex>;
 
-  void work();
-  Loaded load_next();
+  void work(int64_t worker);
+  bool may_start() const;
+  void load_upcoming(Lock& lock);
   Batch load(const Piece& piece) const;
+  Batch staged(Batch batch) const;
 
   const Dataset& dataset_;
   const Stream stream_;
-  PieceSource pieces_;
+  const PieceSource pieces_;
   const Options options_;
   double wait_seconds_ = 0;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Loaded> ready_;
+  std::condition_variable room_;   // for workers: there may be something to begin
+  std::condition_variable ready_;  // for `next`: there may be something to take
+  std::deque<Slot> ahead_;         // in the order of the pieces
+  std::optional<Piece> upcoming_;  // begun next; nothing at the end and after an error
+  int64_t sample_bytes_ = 0;       // of the largest so far
+  int64_t workers_ = 0;
   bool stop_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace autotrain

@@ -60,7 +60,12 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
       bind(bool_key("shuffle",
                     "Visit the samples of each epoch in an order derived from the seed; false keeps "
                     "the data set's order."),
-           r.data.shuffle)};
+           r.data.shuffle),
+      bind_enum(
+          "bad_samples",
+          "What follows when a sample cannot be read: fail ends the run; skip puts the next good sample "
+          "in its place, with an event for each.",
+          r.data.bad_samples)};
   Section train = choosing("data.train", "Training samples.", "dataset", which, catalog.datasets,
                            [&r] { return &r.data.train; });
   Section validation =
@@ -288,11 +293,28 @@ Section search_section(Recipe& r, const Catalog& catalog) {
 }
 
 Section loader_section(Recipe& r) {
-  return {"execution.loader",
-          "How samples reach the step.",
-          {bind(integer_key("prefetch", "Micro-batches prepared ahead by a thread of its own; 0: none.")
-                    .from(0, 1024),
-                r.execution.loader.prefetch)}};
+  LoaderRecipe& l = r.execution.loader;
+  return {
+      "execution.loader",
+      "How samples reach the step.",
+      {bind(integer_key("workers",
+                        "Threads that load; 0: the thread that trains; auto: one, and more as long as the "
+                        "step waits and one more makes training faster.")
+                .from(0, 1024)
+                .or_word("auto"),
+            l.workers),
+       bind(integer_key("prefetch",
+                        "Micro-batches prepared ahead, those in the making included; 0: none; auto: one for "
+                        "each worker there may be, at least 2.")
+                .from(0, 1024)
+                .or_word("auto"),
+            l.prefetch),
+       bind_amount(
+           text_key("prefetch_memory",
+                    "Most memory of prepared micro-batches, though always one; auto: no bound on a "
+                    "CPU, where they count in the budget, and an eighth of free memory beside a GPU."),
+           l.prefetch_memory, "auto, bytes such as \"1GiB\", or a share of the budget such as \"5%\"",
+           "^(auto|[0-9]+([.][0-9]+)? ?([kKmMgGtT]i?[bB]?|[bB])?|[0-9]+([.][0-9]+)? ?%)$")}};
 }
 
 Section scaler_section(Recipe& r) {

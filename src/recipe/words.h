@@ -27,6 +27,11 @@ constexpr auto enum_names(Recovery) {
                     EnumName<Recovery>{Recovery::kStop, "stop"}};
 }
 
+constexpr auto enum_names(BadSamples) {
+  return std::array{EnumName<BadSamples>{BadSamples::kFail, "fail"},
+                    EnumName<BadSamples>{BadSamples::kSkip, "skip"}};
+}
+
 constexpr auto enum_names(DivergencePolicy) {
   using P = DivergencePolicy;
   return std::array{EnumName<P>{P::kSkip, "skip"}, EnumName<P>{P::kStop, "stop"},

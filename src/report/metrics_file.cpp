@@ -115,6 +115,8 @@ Json summary_to_json(const Summary& s) {
           {"oom_recoveries", s.oom_recoveries},
           {"skipped_updates", s.skipped_updates},
           {"rollbacks", s.rollbacks},
+          {"bad_samples", s.bad_samples},
+          {"loader_workers", s.loader_workers},
           {"checkpoint_stall_seconds", s.checkpoint_stall_seconds},
           {"data_wait_fraction", finite_or_null(s.data_wait_fraction)}};
 }

@@ -39,7 +39,7 @@ std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan,
   if (summary.data_wait_fraction > kMuchWaiting) {
     advice.push_back(cat(format_percent(summary.data_wait_fraction),
                          " of the training time was spent waiting for data: "
-                         "raise execution.loader.prefetch or make samples cheaper to load"));
+                         "autotrain doctor tries what would shorten that"));
   }
   const auto updates = static_cast<double>(std::max<int64_t>(1, summary.updates));
   if (static_cast<double>(summary.skipped_updates) > kManySkips * updates) {

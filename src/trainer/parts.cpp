@@ -4,9 +4,11 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/bad_samples.h"
 #include "data/datasets.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
+#include "device/system_memory.h"
 #include "model/losses.h"
 #include "model/models.h"
 #include "plan/memory_statement.h"
@@ -31,6 +33,29 @@ WeightAverage make_average(const Recipe& recipe, Task& task, Device& device) {
     const PhaseScope phase(MemoryPhase::kOptimizer);
     return WeightAverage(trainable_parameters(task.module()), static_cast<double>(*recipe.average.half_life));
   });
+}
+
+// Cores that loader threads may use: a CPU that waits for data computes nothing meanwhile; beside a GPU one
+// core feeds it.
+int64_t spare_cores(const Device& device) {
+  return std::max<int64_t>(1, usable_cores() - (device.torch_device().is_cpu() ? 0 : 1));
+}
+
+int64_t prefetch_bytes(const Budget& asked, const Device& device) {
+  if (asked.kind == Budget::Kind::kBytes) return asked.bytes;
+  const bool bounded = asked.kind == Budget::Kind::kShare;
+  if (bounded) return static_cast<int64_t>(asked.share * static_cast<double>(device.budget_bytes()));
+  return device.torch_device().is_cpu()
+             ? 0
+             : tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 8;
+}
+
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device) {
+  const int64_t most = asked.workers.value_or(spare_cores(device));
+  return {.workers = asked.workers.value_or(1),
+          .prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most)),
+          .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device),
+          .pin = !device.torch_device().is_cpu()};
 }
 
 }  // namespace
@@ -64,10 +89,17 @@ Precision resolve_precision(const Recipe& recipe, const Device& device) {
 RunData load_data(const Recipe& recipe) {
   const PhaseScope phase(MemoryPhase::kData);
   RunData data;
-  data.owned_train = make_dataset(recipe.data.train, recipe.data.augment);
+  const auto load = [&](const Choice& choice, const AugmentRecipe& augment) {
+    std::unique_ptr<Dataset> dataset = make_dataset(choice, augment);
+    if (recipe.data.bad_samples == BadSamples::kFail) return dataset;
+    auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
+    data.skipping.push_back(skipping.get());
+    return std::unique_ptr<Dataset>(std::move(skipping));
+  };
+  data.owned_train = load(recipe.data.train, recipe.data.augment);
   data.train = data.owned_train.get();
   if (recipe.data.validation) {
-    data.owned_validation = make_dataset(*recipe.data.validation, {});
+    data.owned_validation = load(*recipe.data.validation, {});
     data.validation = data.owned_validation.get();
   }
   return data;
@@ -98,7 +130,8 @@ Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData r
             .seed = static_cast<uint64_t>(recipe.seed)},
            &average),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle),
-      loader{.prefetch = recipe.execution.loader.prefetch, .pin = !device->torch_device().is_cpu()} {}
+      loader(resolve_loader(recipe.execution.loader, *device)),
+      most_workers(recipe.execution.loader.workers ? loader.workers : spare_cores(*device)) {}
 
 Workbench Parts::workbench() {
   return {.device = *device,

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "autotrain/data.h"
 #include "autotrain/error.h"
 #include "autotrain/recipe.h"
 #include "autotrain/task.h"
+#include "data/bad_samples.h"
 #include "device/device.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
@@ -21,6 +23,7 @@ struct RunData {
   std::unique_ptr<Dataset> owned_validation;
   const Dataset* train = nullptr;
   const Dataset* validation = nullptr;
+  std::vector<const SkippingDataset*> skipping;  ///< those that go on after bad samples
 };
 
 /// The device that the recipe asks for, its budget in force from now on.
@@ -69,7 +72,8 @@ class Parts {
   WeightAverage average;
   UpdateStep step;
   const Stream stream;
-  const Loader::Options loader;
+  Loader::Options loader;
+  const int64_t most_workers;  ///< as many as loader.workers when the recipe names a number
 };
 
 }  // namespace autotrain

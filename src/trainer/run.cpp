@@ -219,6 +219,9 @@ void Trainer::Run::describe_end(Summary& summary) const {
   summary.oom_recoveries = state_.recoveries;
   summary.skipped_updates = state_.skipped;
   summary.rollbacks = state_.rollbacks;
+  summary.bad_samples = 0;
+  for (const SkippingDataset* dataset : parts_.data.skipping) summary.bad_samples += dataset->count();
+  summary.loader_workers = parts_.loader.prefetch > 0 ? parts_.loader.workers : 0;
   summary.checkpoint_stall_seconds = state_.checkpoint_stall_seconds;
   summary.folder = folder_ ? folder_->path().string() : "";
 }

@@ -28,6 +28,7 @@ TrainingLoop::TrainingLoop(const LoopContext& context)
       horizon_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch)),
       total_updates_(horizon_.updates.value_or(0)),
       schedule_(c_.recipe.schedule, horizon_.updates, c_.plan.effective_batch),
+      tuner_(c_.parts.loader.workers, c_.parts.most_workers),
       writer_(c_.folder ? std::make_unique<CheckpointWriter>(c_.folder->checkpoints()) : nullptr),
       micro_batch_(c_.plan.micro_batch),
       evaluation_clock_(c_.recipe.evaluation.every, progress_of(c_.state, c_.parts.stream.size())),
@@ -76,6 +77,23 @@ void TrainingLoop::open_loader(int64_t window_samples) {
   loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream,
                                      endless_windows(cut, c_.state.cursor), c_.parts.loader);
   window_wait_ = 0;
+}
+
+// Which threads load changes no sample, so a run may try.
+void TrainingLoop::tune_loader(double seconds) {
+  const int64_t workers = tuner_.after_update(underway_.samples.samples, seconds, underway_.wait_seconds);
+  if (workers == c_.parts.loader.workers) return;
+  log::info("data", cat("loading in ", workers, " threads from update ", c_.state.updates + 1, " on"));
+  c_.parts.loader.workers = workers;
+  loader_->set_workers(workers);
+}
+
+void TrainingLoop::note_bad_samples() {
+  for (const SkippingDataset* dataset : c_.parts.data.skipping) {
+    for (const auto& bad : dataset->take_found()) {
+      note("bad_sample", cat(bad.index, ": ", bad.why));
+    }
+  }
 }
 
 int64_t TrainingLoop::next_window_samples() const {
@@ -138,6 +156,7 @@ void TrainingLoop::settle() {
   if (!underway_.figures.valid()) return;
   const UpdateOutcome outcome = underway_.figures.read();
   sample_memory_sometimes();
+  note_bad_samples();
   outcome.applied ? record_applied(outcome) : record_skipped(outcome);
   last_finished_ = underway_.figures.finished_seconds();
   c_.state.seconds = seconds_now();
@@ -167,6 +186,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .samples_per_second = static_cast<double>(underway_.samples.samples) / seconds,
                             .peak_bytes = c_.state.peak_bytes,
                             .data_wait_fraction = std::min(1.0, underway_.wait_seconds / seconds)};
+  tune_loader(seconds);
   if (c_.folder) c_.folder->metrics().write(record);
   if (c_.parts.data.validation == nullptr) c_.state.last_figures = {{"train_loss", outcome.loss}};
   c_.observer->on_update(record, total_updates_);

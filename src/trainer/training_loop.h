@@ -7,6 +7,7 @@
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "checkpoint/writer.h"
+#include "data/worker_tuner.h"
 #include "optim/schedule.h"
 #include "trainer/evaluator.h"
 #include "trainer/horizon.h"
@@ -97,6 +98,8 @@ class TrainingLoop {
   void sample_memory();
   void sample_memory_sometimes();
   void open_loader(int64_t window_samples);
+  void tune_loader(double seconds);
+  void note_bad_samples();
   Progress progress() const;
   Progress progress_with_pending() const;
   double epoch() const;
@@ -107,6 +110,7 @@ class TrainingLoop {
   const int64_t total_updates_;  // 0: unknown
   const Schedule schedule_;
   std::unique_ptr<Loader> loader_;
+  WorkerTuner tuner_;
   std::unique_ptr<CheckpointWriter> writer_;  // null: nothing is written
   int64_t micro_batch_;                       // of the window under way
   int attempts_ = 0;                          // that failed in the window under way

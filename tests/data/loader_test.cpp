@@ -1,6 +1,8 @@
 #include "data/loader.h"
 
+#include <algorithm>
 #include <atomic>
+#include <stdexcept>
 #include <thread>
 
 #include "base/random.h"
@@ -9,19 +11,21 @@
 namespace autotrain {
 namespace {
 
-// Sample i of epoch e is (i, key of i in e), so that every byte shows where it came from.
+// Sample i of epoch e is (i, key of i in e), so that every byte shows where it came from. Some take longer
+// than others, so that batches are ready out of order.
 class Traced final : public Dataset {
  public:
   explicit Traced(int64_t size, int64_t fails_at = -1) : size_(size), fails_at_(fails_at) {}
   int64_t size() const override { return size_; }
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
     ++requests;
+    if (indices[0] % 7 == 3) std::this_thread::sleep_for(std::chrono::microseconds(200));
     const auto n = static_cast<int64_t>(indices.size());
     Batch batch{torch::empty({n}, torch::kInt64), torch::empty({n}, torch::kInt64), n};
     for (size_t i = 0; i < indices.size(); ++i) {
-      if (indices[i] == fails_at_) throw Error(ExitCode::kBadData, "sample", "is broken");
-      batch.inputs[static_cast<int64_t>(i)] = indices[i];
-      batch.targets[static_cast<int64_t>(i)] = static_cast<int64_t>(random.key(i));
+      if (indices[i] == fails_at_) throw std::runtime_error("is broken");
+      batch.inputs.mutable_data_ptr<int64_t>()[i] = indices[i];
+      batch.targets.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(random.key(i));
     }
     return batch;
   }
@@ -35,10 +39,10 @@ std::vector<int64_t> values(const torch::Tensor& tensor) {
   return {tensor.const_data_ptr<int64_t>(), tensor.const_data_ptr<int64_t>() + tensor.numel()};
 }
 
-std::vector<int64_t> first_samples(int64_t count, int64_t position, int64_t micro_batch, int64_t prefetch) {
+std::vector<int64_t> first_samples(int64_t count, int64_t position, int64_t micro_batch,
+                                   Loader::Options options) {
   const Traced data(23);
-  Loader loader(data, Stream(4, 23, true), endless_windows({16, micro_batch}, position),
-                {.prefetch = prefetch});
+  Loader loader(data, Stream(4, 23, true), endless_windows({16, micro_batch}, position), options);
   std::vector<int64_t> all;
   while (static_cast<int64_t>(all.size()) < 2 * count) {
     const Batch batch = *loader.next();
@@ -51,17 +55,39 @@ std::vector<int64_t> first_samples(int64_t count, int64_t position, int64_t micr
   return all;
 }
 
-TEST(Loader, SamplesAndTheirKeysDoNotDependOnCutOrPrefetch) {
-  const auto reference = first_samples(100, 0, 16, 0);
+TEST(Loader, SamplesAndTheirKeysDoNotDependOnCutWorkersOrPrefetch) {
+  const auto reference = first_samples(300, 0, 16, {.workers = 0});
   for (const int64_t micro : {1, 3, 5, 16}) {
-    for (const int64_t prefetch : {0, 1, 4}) EXPECT_EQ(first_samples(100, 0, micro, prefetch), reference);
+    for (const int64_t workers : {0, 1, 2, 5}) {
+      for (const int64_t prefetch : {0, 1, 4, 9}) {
+        EXPECT_EQ(first_samples(300, 0, micro, {.workers = workers, .prefetch = prefetch}), reference)
+            << micro << " " << workers << " " << prefetch;
+      }
+    }
   }
 }
 
 TEST(Loader, StartsAnywhere) {
-  const auto reference = first_samples(200, 0, 16, 2);
-  const auto later = first_samples(50, 32, 5, 2);
-  EXPECT_TRUE(std::equal(later.begin(), later.end(), reference.begin() + 64));
+  const auto reference = first_samples(400, 0, 16, {});
+  Random random(2);
+  for (int i = 0; i < 20; ++i) {
+    const int64_t from = random.below(300);
+    const auto later =
+        first_samples(50, from, 1 + random.below(16), {.workers = 1 + random.below(5), .prefetch = 6});
+    EXPECT_TRUE(std::equal(later.begin(), later.end(), reference.begin() + 2 * from)) << from;
+  }
+}
+
+TEST(Loader, WorkersMayComeAndGoWhileItRuns) {
+  const auto reference = first_samples(400, 0, 16, {});
+  const Traced data(23);
+  Loader loader(data, Stream(4, 23, true), endless_windows({16, 4}, 0), {.workers = 1, .prefetch = 6});
+  Random random(7);
+  for (size_t at = 0; at < 400; at += 4) {
+    loader.set_workers(random.below(8));
+    const Batch batch = *loader.next();
+    for (size_t i = 0; i < 4; ++i) ASSERT_EQ(values(batch.inputs)[i], reference[2 * (at + i)]);
+  }
 }
 
 TEST(Loader, OnePassEndsAndStaysEnded) {
@@ -78,11 +104,14 @@ TEST(Loader, OnePassEndsAndStaysEnded) {
 
 TEST(Loader, ErrorsArriveInTheirPlace) {
   const Traced data(10, 5);
-  for (const int64_t prefetch : {0, 3}) {
-    Loader loader(data, Stream(0, 10, false), one_pass(10, 4), {.prefetch = prefetch});
+  for (const int64_t workers : {0, 1, 3}) {
+    Loader loader(data, Stream(0, 10, false), one_pass(10, 4), {.workers = workers, .prefetch = 3});
     EXPECT_EQ(loader.next()->samples, 4);
-    test::expect_error(ExitCode::kBadData, [&] { loader.next(); });
-    if (prefetch > 0) test::expect_error(ExitCode::kBadData, [&] { loader.next(); });
+    for (int again = 0; again < 2; ++again) {
+      const Error error = test::expect_error(ExitCode::kBadData, [&] { loader.next(); });
+      EXPECT_TRUE(test::holds(error.what(), "sample 5 "));
+      EXPECT_TRUE(test::holds(error.what(), "is broken"));
+    }
   }
 }
 
@@ -94,14 +123,55 @@ TEST(Loader, PreparesNoMoreThanItMay) {
   EXPECT_EQ(data.requests, 3);
 }
 
-TEST(Loader, CanBeDroppedAtAnyMoment) {
+TEST(Loader, PreparesNoMoreBytesThanItMay) {
   const Traced data(1000);
+  // A sample takes 16 bytes, a batch 128: three batches.
+  Loader loader(data, Stream(0, 1000, false), endless_windows({8, 8}, 0),
+                {.workers = 4, .prefetch = 100, .prefetch_bytes = 400});
+  loader.wait_until_full();
+  EXPECT_EQ(data.requests, 3);
+  // One is always made, however little is allowed.
+  Loader narrow(data, Stream(0, 1000, false), one_pass(20, 8),
+                {.workers = 4, .prefetch = 9, .prefetch_bytes = 1});
+  for (const int64_t samples : {8, 8, 4}) EXPECT_EQ(narrow.next()->samples, samples);
+  EXPECT_FALSE(narrow.next());
+}
+
+int64_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+// Started, sought, resized, failed and dropped at random: no cycle hangs, crashes, leaves a thread behind, or
+// gets another sample than it should.
+TEST(Loader, SurvivesRandomCycles) {
+  const Traced sound(1000), broken(1000, 500);
+  const Stream stream(0, 1000, true);
   Random random(1);
-  for (int i = 0; i < 300; ++i) {
-    Loader loader(data, Stream(0, 1000, true), endless_windows({64, 16}, random.below(5000)),
-                  {.prefetch = random.below(4)});
-    for (int64_t n = random.below(4); n > 0; --n) loader.next();
+  const int64_t before = threads_of_this_process();
+  for (int cycle = test::soaking() ? 10'000 : 500; cycle > 0; --cycle) {
+    const bool fails = random.below(4) == 0;
+    const int64_t position = random.below(5000);
+    Loader loader(
+        fails ? broken : sound, stream, endless_windows({64, 16}, position),
+        {.workers = random.below(6), .prefetch = random.below(6), .prefetch_bytes = random.below(3) * 600});
+    int64_t at = position;
+    for (int64_t n = random.below(8); n > 0; --n) {
+      if (random.below(6) == 0) loader.set_workers(random.below(6));
+      const Stream::Draw drawn = stream.draw({at, 16});
+      const bool holds_broken = std::ranges::find(drawn.indices, 500) != drawn.indices.end();
+      try {
+        if (random.below(6) == 0) loader.wait_until_full();
+        ASSERT_EQ(values(loader.next()->inputs), drawn.indices);
+        ASSERT_FALSE(fails && holds_broken);
+      } catch (const Error&) {
+        ASSERT_TRUE(fails);
+        break;
+      }
+      at += 16;
+    }
   }
+  EXPECT_EQ(threads_of_this_process(), before);
 }
 
 }  // namespace

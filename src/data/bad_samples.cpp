@@ -1,0 +1,62 @@
+#include "data/bad_samples.h"
+
+#include "base/text.h"
+
+namespace autotrain {
+
+Batch SkippingDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
+  std::vector<int64_t> epochs(indices.size());
+  for (size_t i = 0; i < epochs.size(); ++i) epochs[i] = random.epoch(i);
+  for (;;) {
+    std::vector<int64_t> chosen;
+    for (const int64_t index : indices) chosen.push_back(good_instead_of(index));
+    const SampleRandom keys(random.seed(), chosen, epochs);
+    try {
+      return dataset_->get(chosen, keys);
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kBadData || !find_bad(chosen, keys)) throw;
+    }
+  }
+}
+
+int64_t SkippingDataset::good_instead_of(int64_t index) const {
+  const std::lock_guard lock(mutex_);
+  const int64_t n = size();
+  if (static_cast<int64_t>(bad_.size()) == n) {
+    throw Error(ExitCode::kBadData, bad_.begin()->second,
+                cat("none of the ", n, " samples of the data set can be read"), "mend the data set");
+  }
+  while (bad_.contains(index)) index = (index + 1) % n;
+  return index;
+}
+
+// Asks for one after the other; whether there was a bad one that nobody knew of when `indices` were chosen.
+bool SkippingDataset::find_bad(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
+  bool any = false;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const int64_t epoch = random.epoch(i);
+    try {
+      dataset_->get(indices[i], SampleRandom(random.seed(), indices[i], epoch));
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kBadData) throw;
+      any = true;
+      const std::lock_guard lock(mutex_);
+      if (bad_.emplace(indices[i], error.where()).second) {
+        found_.push_back({indices[i], cat(error.where(), ": ", error.problem())});
+      }
+    }
+  }
+  return any;
+}
+
+int64_t SkippingDataset::count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(bad_.size());
+}
+
+std::vector<SkippingDataset::BadSample> SkippingDataset::take_found() const {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(found_, {});
+}
+
+}  // namespace autotrain

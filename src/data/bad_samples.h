@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autotrain/data.h"
+#include "autotrain/error.h"
+
+namespace autotrain {
+
+/// A data set that goes on where another one ends the run: in the place of a sample that cannot be read
+/// stands the next one of the data set that can. Which one that is depends on the data alone, so requests
+/// stay equal however they are cut.
+class SkippingDataset final : public Dataset {
+ public:
+  explicit SkippingDataset(std::unique_ptr<Dataset> dataset) : dataset_(std::move(dataset)) {}
+
+  int64_t size() const override { return dataset_->size(); }
+  DatasetInfo info() const override { return dataset_->info(); }
+
+  /// @throws Error(kBadData) when no sample can be read; what is no Error(kBadData) is thrown as it is.
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
+
+  struct BadSample {
+    int64_t index = 0;
+    std::string why;
+  };
+
+  /// Those found since the last call, in the order of their discovery.
+  std::vector<BadSample> take_found() const;
+
+  /// How many are known.
+  int64_t count() const;
+
+ private:
+  int64_t good_instead_of(int64_t index) const;
+  bool find_bad(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const;
+
+  std::unique_ptr<Dataset> dataset_;
+  mutable std::mutex mutex_;
+  mutable std::map<int64_t, std::string> bad_;
+  mutable std::vector<BadSample> found_;
+};
+
+}  // namespace autotrain

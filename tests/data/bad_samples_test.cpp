@@ -1,0 +1,63 @@
+#include "data/bad_samples.h"
+
+#include <set>
+
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+// Sample i is i; some cannot be read.
+class Brittle final : public Dataset {
+ public:
+  Brittle(int64_t size, std::set<int64_t> broken, ExitCode code = ExitCode::kBadData)
+      : size_(size), broken_(std::move(broken)), code_(code) {}
+  int64_t size() const override { return size_; }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    Batch batch{torch::tensor(indices), {}, static_cast<int64_t>(indices.size())};
+    for (size_t i = 0; i < indices.size(); ++i) {
+      EXPECT_EQ(random.epoch(i), 3);
+      if (broken_.contains(indices[i])) throw Error(code_, "sample " + std::to_string(indices[i]), "is torn");
+    }
+    return batch;
+  }
+
+ private:
+  int64_t size_;
+  std::set<int64_t> broken_;
+  ExitCode code_;
+};
+
+std::vector<int64_t> got(const SkippingDataset& data, std::vector<int64_t> indices) {
+  const std::vector<int64_t> epochs(indices.size(), 3);
+  const torch::Tensor inputs = data.get(indices, SampleRandom(1, indices, epochs)).inputs;
+  return {inputs.const_data_ptr<int64_t>(), inputs.const_data_ptr<int64_t>() + inputs.numel()};
+}
+
+TEST(BadSamples, TheNextGoodOneTakesTheirPlaceHoweverTheyAreAskedFor) {
+  const auto make = [] { return std::make_unique<Brittle>(10, std::set<int64_t>{2, 3, 9}); };
+  const SkippingDataset together(make()), alone(make());
+  EXPECT_EQ(got(together, {1, 2, 3, 9, 5}), (std::vector<int64_t>{1, 4, 4, 0, 5}));
+  for (const auto& [index, expected] : {std::pair<int64_t, int64_t>{1, 1}, {3, 4}, {2, 4}, {9, 0}}) {
+    EXPECT_EQ(got(alone, {index}), std::vector<int64_t>{expected});
+  }
+  EXPECT_EQ(together.count(), 3);
+  EXPECT_EQ(together.take_found().size(), 3U);
+  EXPECT_TRUE(together.take_found().empty());
+  EXPECT_TRUE(test::holds(alone.take_found()[0].why, "sample 3: is torn"));
+}
+
+TEST(BadSamples, WithoutAnyGoodOneThereIsAnError) {
+  const SkippingDataset data(std::make_unique<Brittle>(3, std::set<int64_t>{0, 1, 2}));
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { got(data, {1}); });
+  EXPECT_TRUE(test::holds(error.what(), "none of the 3 samples"));
+}
+
+TEST(BadSamples, OtherErrorsEndTheRun) {
+  const SkippingDataset data(std::make_unique<Brittle>(3, std::set<int64_t>{1}, ExitCode::kMissingFile));
+  test::expect_error(ExitCode::kMissingFile, [&] { got(data, {1}); });
+  EXPECT_EQ(data.count(), 0);
+}
+
+}  // namespace
+}  // namespace autotrain
