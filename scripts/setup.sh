@@ -14,6 +14,7 @@ test_packages=(libgtest-dev clang-format)
 fuzz_packages=(clang libclang-rt-dev)
 torch_version=2.11.0
 # A newer nvvm than the compiler's breaks its assembler, hence the pin.
+nvml_requirement=nvidia-nvml-dev==13.0.87 # the header only
 cuda_requirements=("cuda-toolkit[nvcc,cudart,nvrtc,nvtx,cublas,cufft,curand,cusolver,cusparse,cccl,nvml,profiler,cupti,crt]==13.0.2"
   "nvidia-nvvm==13.0.88")
 test_requirements=(numpy==2.4.6 PyYAML==6.0.3 jsonschema==4.26.0 safetensors==0.8.0)
@@ -79,7 +80,12 @@ find_nvcc() {
 # LibTorch's CMake files want a CUDA toolkit wherever they come from a CUDA build.
 install_cuda_toolkit() {
   [ -e "$deps/torch/lib/libtorch_cuda.so" ] || return 0
-  find_nvcc >/dev/null && return 0
+  local nvcc
+  if nvcc=$(find_nvcc); then
+    [ -e "${nvcc%/bin/nvcc}/include/nvml.h" ] || [ -e "$(site_packages)/nvidia/cu13/include/nvml.h" ] ||
+      pip_install "$nvml_requirement"
+    return 0
+  fi
   pip_install "${cuda_requirements[@]}"
   local toolkit library
   toolkit="$(site_packages)/nvidia/cu13"

@@ -153,9 +153,11 @@ struct ExecutionRecipe {
   Precision precision = Precision::kAuto;
   std::optional<int64_t> micro_batch = {};  ///< unset: found by the search
   Cut cut = Cut::kEven;
-  std::optional<int64_t> threads = {};     ///< unset: the physical cores this process may use
-  std::optional<bool> deterministic = {};  ///< unset: yes on a CPU, no on a GPU
-  Recovery recovery = Recovery::kShrink;   ///< when memory runs out in mid-run
+  std::optional<int64_t> threads = {};             ///< unset: the physical cores this process may use
+  std::optional<bool> deterministic = {};          ///< unset: yes on a CPU, no on a GPU
+  Recovery recovery = Recovery::kShrink;           ///< when memory runs out in mid-run
+  std::optional<std::vector<int64_t>> trace = {};  ///< first and last update of trace.json; unset: none
+  std::optional<double> telemetry = 1;             ///< seconds between rows of telemetry.jsonl; unset: none
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;

@@ -19,6 +19,10 @@ struct UpdateRecord {
   double samples_per_second = 0;  ///< over all ranks, since the previous update
   int64_t peak_bytes = 0;         ///< since training started: reserved plus outside
   double data_wait_fraction = 0;  ///< share of the time since the previous update spent waiting for data
+
+  /// Seconds since the previous update by what the device did: data_wait, copy, forward, backward, update,
+  /// communication, evaluation, checkpoint, other.
+  std::map<std::string, double> activity_seconds = {};
 };
 
 /// Loss and metrics of a whole data set.
@@ -60,7 +64,9 @@ struct Summary {
   int64_t loader_workers = 0;           ///< threads that loaded at the end; 0: the one that trained
   double checkpoint_stall_seconds = 0;  ///< that training waited for checkpoints, over all sessions
   double data_wait_fraction = 0;
-  std::string folder = {};  ///< the run folder; empty when none was written
+  std::map<std::string, double> activity_seconds = {};  ///< as in UpdateRecord, over all updates
+  std::map<std::string, double> telemetry = {};  ///< mean readings of this session; empty: none were taken
+  std::string folder = {};                       ///< the run folder; empty when none was written
 };
 
 }  // namespace autotrain

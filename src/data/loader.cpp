@@ -109,7 +109,7 @@ void Loader::work(int64_t worker) {
   for (;;) {
     room_.wait(lock, [&] { return stop_ || (worker < workers_ && may_start()); });
     if (stop_) return;
-    load_upcoming(lock);
+    load_upcoming(lock, worker);
   }
 }
 
@@ -124,18 +124,20 @@ bool Loader::may_start() const {
 }
 
 // Begins the upcoming batch; the lock is open while it is made.
-void Loader::load_upcoming(Lock& lock) {
+void Loader::load_upcoming(Lock& lock, int64_t worker) {
   const Piece piece = *upcoming_;
   upcoming_ = pieces_();
   Slot& slot = ahead_.emplace_back(Slot{.samples = piece.samples});  // stays where it is until it is taken
   lock.unlock();
   std::optional<Batch> batch;
   std::exception_ptr error;
+  const double start = steady_seconds();
   try {
     batch = load(piece);
   } catch (...) {
     error = std::current_exception();
   }
+  if (options_.on_loaded) options_.on_loaded(worker, start, steady_seconds(), piece.samples);
   lock.lock();
   if (error) upcoming_.reset();
   if (batch) sample_bytes_ = std::max(sample_bytes_, (bytes_of(*batch) - 1) / piece.samples + 1);
@@ -149,7 +151,7 @@ void Loader::load_upcoming(Lock& lock) {
 std::optional<Batch> Loader::next() {
   const Stopwatch waited;
   Lock lock(mutex_);
-  if (threads_.empty() && ahead_.empty() && upcoming_) load_upcoming(lock);
+  if (threads_.empty() && ahead_.empty() && upcoming_) load_upcoming(lock, 0);
   ready_.wait(lock, [&] { return ahead_.empty() ? !upcoming_ : ahead_.front().ready; });
   wait_seconds_ += waited.seconds();
   if (ahead_.empty()) return std::nullopt;

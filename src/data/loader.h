@@ -28,6 +28,9 @@ struct LoaderOptions {
   int64_t prefetch = 2;        ///< batches ahead of the step at most, those in the making included
   int64_t prefetch_bytes = 0;  ///< and bytes of them, but always one batch; 0: no bound
   bool pin = false;            ///< stage in pinned memory, for asynchronous copies to a GPU
+
+  /// Told after each batch who made it and when, in `steady_seconds`; from the thread that made it.
+  std::function<void(int64_t worker, double start, double end, int64_t samples)> on_loaded = {};
 };
 
 /// Loads pieces ahead of the step in threads of its own. Batches arrive in the order of the pieces, and
@@ -67,7 +70,7 @@ class Loader {
 
   void work(int64_t worker);
   bool may_start() const;
-  void load_upcoming(Lock& lock);
+  void load_upcoming(Lock& lock, int64_t worker);
   Batch load(const Piece& piece) const;
   Batch staged(Batch batch) const;
 

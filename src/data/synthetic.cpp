@@ -1,7 +1,10 @@
+#include <chrono>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "autotrain/error.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "data/datasets.h"
@@ -120,13 +123,37 @@ class TokenWalk final : public Dataset {
   Options options_;
 };
 
+// Samples that take longer than they need: what a slow disk or an expensive decoder does to a run.
+class Delayed final : public Dataset {
+ public:
+  Delayed(std::unique_ptr<Dataset> dataset, double seconds, bool busy)
+      : dataset_(std::move(dataset)), seconds_(seconds), busy_(busy) {}
+
+  int64_t size() const override { return dataset_->size(); }
+  DatasetInfo info() const override { return dataset_->info(); }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    const double seconds = seconds_ * static_cast<double>(indices.size());
+    if (busy_) {
+      for (const double end = thread_cpu_seconds() + seconds; thread_cpu_seconds() < end;) continue;
+    } else {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    }
+    return dataset_->get(indices, random);
+  }
+
+ private:
+  std::unique_ptr<Dataset> dataset_;
+  double seconds_;
+  bool busy_;
+};
+
 std::vector<int64_t> default_shape(const std::string& kind) {
   if (kind == "images") return {1, 28, 28};
   return {kind == "tokens" ? 128 : 64};
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
-  const Parameters& p = request.parameters;
+std::unique_ptr<Dataset> make_samples(const Parameters& p) {
   const std::string kind = p.text("kind");
   Options options{.seed = static_cast<uint64_t>(p.integer("seed")),
                   .samples = p.integer("samples"),
@@ -144,6 +171,14 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
   if (kind == "tokens") return std::make_unique<TokenWalk>(std::move(options));
   const auto info_kind = kind == "images" ? DatasetInfo::Kind::kImages : DatasetInfo::Kind::kVectors;
   return std::make_unique<Clusters>(std::move(options), info_kind);
+}
+
+std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  auto samples = make_samples(p);
+  const double delay = p.real("delay");
+  if (delay == 0) return samples;
+  return std::make_unique<Delayed>(std::move(samples), delay, p.text("delay_on") == "cpu");
 }
 
 }  // namespace
@@ -165,7 +200,14 @@ DatasetRow synthetic_row() {
                     "Index of the first sample: another range holds other samples of the same classes.", 0)
             .from(0),
         real_key("noise", "Deviation of the noise, or the share of random tokens.", 0.5).from(0, 100),
-        integer_key("seed", "Makes the samples; not the recipe's seed.", 0).from(0)}},
+        integer_key("seed", "Makes the samples; not the recipe's seed.", 0).from(0),
+        real_key("delay",
+                 "Time that each sample takes beyond what making it needs: a slow data set to try things on.",
+                 0)
+            .from(0, 3600)
+            .in("seconds"),
+        word_key("delay_on", "disk sleeps, as reading does; cpu computes, as decoding does.", {"disk", "cpu"},
+                 "disk")}},
       make};
 }
 

@@ -10,6 +10,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "autotrain/error.h"
@@ -63,6 +64,12 @@ class CudaDevice final : public Device {
 
 int64_t cuda_device_count() {
   return c10::cuda::device_count();
+}
+
+std::string cuda_bus_id(int64_t index) {
+  std::array<char, 32> id{};
+  C10_CUDA_CHECK(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), static_cast<int>(index)));
+  return id.data();
 }
 
 std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t index) {

@@ -37,12 +37,20 @@ void check_batch(const Recipe& r) {
       cat("set it to at most batch.effective, or raise batch.effective"));
 }
 
+void check_trace(const Recipe& r) {
+  const auto& trace = r.execution.trace;
+  if (!trace || trace->at(0) <= trace->at(1)) return;
+  fail_recipe(r, "execution.trace", cat("[", trace->at(0), ", ", trace->at(1), "] ends before it begins"),
+              "for example [100, 120]");
+}
+
 }  // namespace
 
 void check_recipe(const Recipe& recipe) {
   check_stop(recipe);
   check_memory(recipe);
   check_batch(recipe);
+  check_trace(recipe);
 }
 
 }  // namespace autotrain

@@ -249,7 +249,21 @@ Section execution_section(Recipe& r) {
            "recovery",
            "When memory runs out in mid-run: shrink repeats the update's samples in smaller micro-batches, "
            "with the same effective batch; stop ends the run with a checkpoint.",
-           e.recovery)}};
+           e.recovery),
+       bind(real_key(
+                "telemetry",
+                "Time between rows of telemetry.jsonl, which say how process, processors and GPU are doing; "
+                "null: none.")
+                .from(0.01, 3600)
+                .in("seconds"),
+            e.telemetry),
+       {list_key(KeyKind::kIntegerList, "trace",
+                 "[first, last] update that trace.json shows activity by activity, for Perfetto or "
+                 "chrome://tracing; null: none.")
+            .from(1)
+            .of_length(2),
+        [&e] { return e.trace ? Value(*e.trace) : Value(std::monostate{}); },
+        [&e](const Value& value) { e.trace = std::get<std::vector<int64_t>>(value); }}}};
 }
 
 Section memory_section(Recipe& r) {

@@ -74,7 +74,8 @@ void MetricsFile::write(const UpdateRecord& r) {
           {"scale", r.scale},
           {"samples_per_second", finite_or_null(r.samples_per_second)},
           {"peak_bytes", r.peak_bytes},
-          {"data_wait_fraction", finite_or_null(r.data_wait_fraction)}});
+          {"data_wait_fraction", finite_or_null(r.data_wait_fraction)},
+          {"activity_seconds", figures_to_json(r.activity_seconds)}});
 }
 
 void MetricsFile::write(const EvaluationRecord& r) {
@@ -118,7 +119,9 @@ Json summary_to_json(const Summary& s) {
           {"bad_samples", s.bad_samples},
           {"loader_workers", s.loader_workers},
           {"checkpoint_stall_seconds", s.checkpoint_stall_seconds},
-          {"data_wait_fraction", finite_or_null(s.data_wait_fraction)}};
+          {"data_wait_fraction", finite_or_null(s.data_wait_fraction)},
+          {"activity_seconds", figures_to_json(s.activity_seconds)},
+          {"telemetry", figures_to_json(s.telemetry)}};
 }
 
 }  // namespace autotrain

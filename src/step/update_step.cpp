@@ -68,9 +68,14 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
   close_window();
 }
 
+void UpdateStep::enter(Activity activity) const {
+  if (options_.timeline != nullptr) options_.timeline->enter(activity);
+}
+
 void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) {
   if (!window_open_) buffers_.save();
   window_open_ = true;
+  enter(Activity::kForward);
   seed_for_micro_batch(options_.device, options_.seed, window, offset);
   LossTerms terms;
   {
@@ -79,6 +84,7 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
     terms = task_.loss(batch);
   }
   check_terms(terms);
+  enter(Activity::kBackward);
   const PhaseScope phase(MemoryPhase::kBackward);
   loss_sum_.add_(as_scalar64(terms.sum));
   weight_sum_.add_(as_scalar64(terms.weight));
@@ -105,6 +111,7 @@ void UpdateStep::add_penalty(const torch::Tensor& divisor) {
 
 PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   const PhaseScope phase(MemoryPhase::kUpdate);
+  enter(Activity::kUpdate);
   const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
   // Gradients are those of scale × factor × Σ sums; the update wants Σ sums ÷ Σ weights.
   const torch::Tensor divisor = scale * options_.loss_factor * weight_sum_;

@@ -7,6 +7,7 @@
 
 #include "autotrain/batch.h"
 #include "autotrain/task.h"
+#include "device/timeline.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
 #include "optim/weight_average.h"
@@ -23,6 +24,8 @@ struct StepOptions {
   /// A power of two near 1 ÷ (weight of one micro-batch). The gradient of a loss *sum* times the
   /// loss scale would overflow fp16; a power of two adds no rounding.
   double loss_factor = 1;
+
+  Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
 };
 
 /// What one update came to.
@@ -102,6 +105,7 @@ class UpdateStep {
 
  private:
   void close_window();
+  void enter(Activity activity) const;
   torch::Tensor scaled_norm() const;
   void add_penalty(const torch::Tensor& divisor);
 

@@ -226,7 +226,7 @@ void TrainingLoop::roll_back() {
   c_.state.skipped = before.skipped;
   c_.state.seconds = before.seconds;
   c_.state.training_seconds = before.training_seconds;
-  c_.state.waiting_seconds = before.waiting_seconds;
+  c_.state.activity_seconds = before.activity_seconds;
   c_.state.checkpoint_stall_seconds = before.checkpoint_stall_seconds;
   c_.state.peak_bytes = before.peak_bytes;
   c_.state.recoveries = before.recoveries;

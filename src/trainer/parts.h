@@ -9,6 +9,7 @@
 #include "autotrain/task.h"
 #include "data/bad_samples.h"
 #include "device/device.h"
+#include "device/timeline.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
 #include "optim/weight_average.h"
@@ -67,6 +68,7 @@ class Parts {
   const RunData data;
   const std::unique_ptr<Task> task;
   const Precision precision;
+  Timeline timeline;
   const std::unique_ptr<Optimizer> optimizer;
   GradScaler scaler;
   WeightAverage average;

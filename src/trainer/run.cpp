@@ -4,6 +4,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/safetensors.h"
@@ -182,14 +183,26 @@ void Trainer::Run::announce() {
   folder_->open_metrics(options_.resume ? std::optional(state_.metrics_bytes) : std::nullopt);
 }
 
+void Trainer::Run::start_telemetry() {
+  if (!recipe_.execution.telemetry || !folder_) return;
+  std::vector<std::unique_ptr<TelemetrySource>> sources;
+  sources.push_back(process_telemetry());
+  if (auto gpu = gpu_telemetry(parts_.device->torch_device())) sources.push_back(std::move(gpu));
+  telemetry_ =
+      std::make_unique<TelemetrySampler>(std::move(sources), folder_->path() / "telemetry.jsonl",
+                                         *recipe_.execution.telemetry, steady_seconds() - state_.seconds);
+}
+
 void Trainer::Run::train(Summary& summary) {
   parts_.device->memory().reset_peak();
+  start_telemetry();
   TrainingLoop loop({.recipe = recipe_,
                      .plan = *plan_,
                      .parts = parts_,
                      .state = state_,
                      .callbacks = callbacks,
                      .folder = folder_.get(),
+                     .telemetry = telemetry_.get(),
                      .saved = resume_point_.has_value(),
                      .observer = &observer_});
   try {
@@ -213,9 +226,13 @@ void Trainer::Run::describe_end(Summary& summary) const {
   if (state_.best_update >= 0) summary.best["update"] = static_cast<double>(state_.best_update);
   summary.peak_bytes = state_.peak_bytes;
   if (state_.training_seconds > 0) {
+    const auto waited = state_.activity_seconds.find("data_wait");
     summary.samples_per_second = static_cast<double>(state_.cursor) / state_.training_seconds;
-    summary.data_wait_fraction = std::min(1.0, state_.waiting_seconds / state_.training_seconds);
+    summary.data_wait_fraction = std::min(
+        1.0, (waited == state_.activity_seconds.end() ? 0 : waited->second) / state_.training_seconds);
   }
+  summary.activity_seconds = state_.activity_seconds;
+  if (telemetry_) summary.telemetry = telemetry_->means();
   summary.oom_recoveries = state_.recoveries;
   summary.skipped_updates = state_.skipped;
   summary.rollbacks = state_.rollbacks;

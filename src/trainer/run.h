@@ -9,6 +9,7 @@
 #include "trainer/resume.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
+#include "trainer/telemetry_sampler.h"
 #include "trainer/training_loop.h"
 
 namespace autotrain {
@@ -34,6 +35,7 @@ class Trainer::Run {
   void load_initial_weights();
   void check_last_window() const;
   void announce();
+  void start_telemetry();
   void train(Summary& summary);
   void describe_end(Summary& summary) const;
   void write_summary(Summary& summary, const std::string& status, ExitCode code, const std::string& error);
@@ -46,6 +48,7 @@ class Trainer::Run {
   std::optional<ResumePoint> resume_point_;
   std::optional<BatchPlan> plan_;
   RunState state_;
+  std::unique_ptr<TelemetrySampler> telemetry_;  // null: none is taken
 };
 
 }  // namespace autotrain

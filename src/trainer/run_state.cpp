@@ -34,7 +34,7 @@ void visit_fields(State& s, Visit visit) {
   visit("consecutive_skips", s.consecutive_skips);
   visit("seconds", s.seconds);
   visit("training_seconds", s.training_seconds);
-  visit("waiting_seconds", s.waiting_seconds);
+  visit("activity_seconds", s.activity_seconds);
   visit("peak_bytes", s.peak_bytes);
   visit("recoveries", s.recoveries);
   visit("shrunk_windows", s.shrunk_windows);

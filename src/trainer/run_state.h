@@ -19,11 +19,11 @@ struct RunState {
   int64_t cursor = 0;   ///< samples of the stream consumed, over all ranks
   int64_t skipped = 0;
   int64_t consecutive_skips = 0;
-  double seconds = 0;                        ///< spent training and evaluating, over all sessions
-  double training_seconds = 0;               ///< of them spent on updates
-  double waiting_seconds = 0;                ///< of those spent waiting for data
-  int64_t peak_bytes = 0;                    ///< reserved plus outside, over all sessions
-  int64_t recoveries = 0;                    ///< from memory that ran out in mid-run
+  double seconds = 0;                                   ///< spent training and evaluating, over all sessions
+  double training_seconds = 0;                          ///< of them spent on updates
+  std::map<std::string, double> activity_seconds = {};  ///< up to the last update, by activity
+  int64_t peak_bytes = 0;                               ///< reserved plus outside, over all sessions
+  int64_t recoveries = 0;                               ///< from memory that ran out in mid-run
   std::vector<int64_t> shrunk_windows = {};  ///< latest windows that only a smaller micro-batch finished
   int64_t rollbacks = 0;
   double lr_factor = 1;                             ///< what rollbacks multiplied the learning rate with

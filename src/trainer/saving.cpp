@@ -23,6 +23,7 @@ void TrainingLoop::checkpoint_now(bool may_go_on) {
   if (!c_.folder) return;
   const Stopwatch stall;
   const PhaseScope phase(MemoryPhase::kCheckpoint);
+  c_.parts.timeline.enter(Activity::kCheckpoint);
   const Retention retention{c_.recipe.checkpoint.keep, c_.state.best_update};
   writer_->wait();  // before anything is copied: two copies may not fit
   c_.folder->metrics().flush();
@@ -35,6 +36,7 @@ void TrainingLoop::checkpoint_now(bool may_go_on) {
     writer_->write(c_.state.updates, saved, retention);
   }
   saved_ = true;
+  c_.parts.timeline.enter(Activity::kOther);
   c_.state.checkpoint_stall_seconds += stall.seconds();
   last_finished_ = steady_seconds();
 }

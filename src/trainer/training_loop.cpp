@@ -14,6 +14,15 @@ namespace {
 
 constexpr double kMemorySampleSeconds = 0.1;
 
+std::unique_ptr<TraceFile> trace_of(const LoopContext& context) {
+  const auto& updates = context.recipe.execution.trace;
+  if (!updates || context.folder == nullptr) return nullptr;
+  auto trace =
+      std::make_unique<TraceFile>(context.folder->path() / "trace.json", updates->at(0), updates->at(1));
+  trace->advance(context.state.updates);
+  return trace;
+}
+
 Progress progress_of(const RunState& state, int64_t dataset_size) {
   return {.updates = state.updates,
           .samples = state.cursor,
@@ -28,6 +37,7 @@ TrainingLoop::TrainingLoop(const LoopContext& context)
       horizon_(horizon_of(c_.recipe, c_.parts.stream.size(), c_.plan.effective_batch)),
       total_updates_(horizon_.updates.value_or(0)),
       schedule_(c_.recipe.schedule, horizon_.updates, c_.plan.effective_batch),
+      trace_(trace_of(c_)),
       tuner_(c_.parts.loader.workers, c_.parts.most_workers),
       writer_(c_.folder ? std::make_unique<CheckpointWriter>(c_.folder->checkpoints()) : nullptr),
       micro_batch_(c_.plan.micro_batch),
@@ -69,19 +79,25 @@ void TrainingLoop::run_to_the_end() {
   sample_memory();
   if (!saved_) checkpoint_now(/*may_go_on=*/false);
   if (writer_) writer_->wait();
+  if (trace_) trace_->write();
 }
 
 void TrainingLoop::open_loader(int64_t window_samples) {
   loader_.reset();  // its batches must be gone before the next one prepares its own
   const WindowCut cut{window_samples / c_.plan.world_size, micro_batch_};
+  Loader::Options options = c_.parts.loader;
+  if (trace_) {
+    options.on_loaded = [trace = trace_.get()](int64_t worker, double start, double end, int64_t samples) {
+      trace->add(cat("loader ", worker + 1), "load", start, end, {{"samples", samples}});
+    };
+  }
   loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream,
-                                     endless_windows(cut, c_.state.cursor), c_.parts.loader);
-  window_wait_ = 0;
+                                     endless_windows(cut, c_.state.cursor), std::move(options));
 }
 
 // Which threads load changes no sample, so a run may try.
-void TrainingLoop::tune_loader(double seconds) {
-  const int64_t workers = tuner_.after_update(underway_.samples.samples, seconds, underway_.wait_seconds);
+void TrainingLoop::tune_loader(double seconds, double waited) {
+  const int64_t workers = tuner_.after_update(underway_.samples.samples, seconds, waited);
   if (workers == c_.parts.loader.workers) return;
   log::info("data", cat("loading in ", workers, " threads from update ", c_.state.updates + 1, " on"));
   c_.parts.loader.workers = workers;
@@ -127,7 +143,9 @@ bool TrainingLoop::accumulate_window(int64_t samples) {
       stop("signal");
       return false;
     }
+    c_.parts.timeline.enter(Activity::kDataWait);
     const std::optional<Batch> batch = loader_->next();
+    c_.parts.timeline.enter(Activity::kCopy);
     c_.parts.step.accumulate(batch->to(device), c_.state.windows, offset);
     offset += batch->samples;
   }
@@ -142,11 +160,9 @@ void TrainingLoop::apply_window(int64_t samples) {
   }
   c_.parts.average.set_update_samples(samples);
   const double lr = c_.plan.lr.scaled * c_.state.lr_factor * schedule_.factor(c_.state.updates);
-  underway_ = {.figures = c_.parts.step.finish(lr),
-               .lr = lr,
-               .samples = {c_.state.cursor, samples},
-               .wait_seconds = loader_->wait_seconds() - window_wait_};
-  window_wait_ = loader_->wait_seconds();
+  underway_ = {.figures = c_.parts.step.finish(lr), .lr = lr, .samples = {c_.state.cursor, samples}};
+  c_.parts.timeline.enter(Activity::kOther);
+  underway_.stretch = c_.parts.timeline.cut();
   ++c_.state.windows;
   c_.state.cursor += samples;
   saved_ = false;
@@ -154,6 +170,7 @@ void TrainingLoop::apply_window(int64_t samples) {
 
 void TrainingLoop::settle() {
   if (!underway_.figures.valid()) return;
+  c_.parts.timeline.enter(Activity::kOther);
   const UpdateOutcome outcome = underway_.figures.read();
   sample_memory_sometimes();
   note_bad_samples();
@@ -170,12 +187,32 @@ void TrainingLoop::stop_when_over() {
   if (limits.patience && c_.state.evaluations_since_best >= *limits.patience) stop("patience");
 }
 
+// Where the time of the update under way went, which also counts in the run's sums.
+std::map<std::string, double> TrainingLoop::account_time() {
+  const std::vector<ActivitySpan> spans = underway_.stretch.read();
+  for (const ActivitySpan& span : spans) {
+    if (!trace_) break;
+    trace_->add("step", std::string(name_of(span.activity)), span.start, span.end,
+                {{"update", c_.state.updates}});
+  }
+  if (trace_) trace_->advance(c_.state.updates);
+  const ActivitySeconds spent = seconds_by_activity(spans);
+  std::map<std::string, double> named;
+  for (size_t i = 0; i < kActivities; ++i) {
+    const std::string name(name_of(static_cast<Activity>(i)));
+    named[name] = spent[i];
+    c_.state.activity_seconds[name] += spent[i];
+  }
+  return named;
+}
+
 void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
   ++c_.state.updates;
   c_.state.consecutive_skips = 0;
   const double seconds = underway_.figures.finished_seconds() - last_finished_;
   c_.state.training_seconds += seconds;
-  c_.state.waiting_seconds += underway_.wait_seconds;
+  const std::map<std::string, double> activities = account_time();
+  const double waited = activities.at("data_wait");
   const UpdateRecord record{.update = c_.state.updates,
                             .epoch = epoch(),
                             .samples = c_.state.cursor,
@@ -185,8 +222,10 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .scale = outcome.scale,
                             .samples_per_second = static_cast<double>(underway_.samples.samples) / seconds,
                             .peak_bytes = c_.state.peak_bytes,
-                            .data_wait_fraction = std::min(1.0, underway_.wait_seconds / seconds)};
-  tune_loader(seconds);
+                            .data_wait_fraction = std::min(1.0, waited / seconds),
+                            .activity_seconds = activities};
+  tune_loader(seconds, waited);
+  if (c_.telemetry) c_.telemetry->set_update(c_.state.updates);
   if (c_.folder) c_.folder->metrics().write(record);
   if (c_.parts.data.validation == nullptr) c_.state.last_figures = {{"train_loss", outcome.loss}};
   c_.observer->on_update(record, total_updates_);
@@ -199,6 +238,7 @@ void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
   ++c_.state.skipped;
   ++c_.state.consecutive_skips;
   c_.state.training_seconds += underway_.figures.finished_seconds() - last_finished_;
+  account_time();
   note("skipped", cat("window ", c_.state.windows, ": loss ", outcome.loss, ", gradient norm ",
                       outcome.grad_norm, ", scale ", outcome.scale, ", weight ", outcome.weight));
   consider_divergence(outcome);
@@ -225,6 +265,7 @@ void TrainingLoop::after_window() {
 bool TrainingLoop::evaluate_now() {
   if (c_.parts.data.validation == nullptr) return false;
   const Stopwatch watch;
+  c_.parts.timeline.enter(Activity::kEvaluation);
   int64_t samples = 0;
   const int64_t total = c_.parts.data.validation->size();
   const auto figures = evaluate_with_recovery([&](int64_t done) {
@@ -232,6 +273,7 @@ bool TrainingLoop::evaluate_now() {
     c_.observer->on_evaluation_progress(done, total);
     return pending_interrupt() != Interrupt::kStop;
   });
+  c_.parts.timeline.enter(Activity::kOther);
   sample_memory();
   last_finished_ = steady_seconds();  // the time spent here is not training time
   c_.state.seconds = seconds_now();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -9,11 +10,13 @@
 #include "checkpoint/writer.h"
 #include "data/worker_tuner.h"
 #include "optim/schedule.h"
+#include "report/trace_file.h"
 #include "trainer/evaluator.h"
 #include "trainer/horizon.h"
 #include "trainer/parts.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
+#include "trainer/telemetry_sampler.h"
 
 namespace autotrain {
 
@@ -30,9 +33,10 @@ struct LoopContext {
   Parts& parts;
   RunState& state;
   const Callbacks& callbacks;
-  RunFolder* folder = nullptr;      ///< null: nothing is written
-  bool saved = false;               ///< the state stands in a checkpoint: it was resumed from it
-  RunObserver* observer = nullptr;  ///< never null
+  RunFolder* folder = nullptr;            ///< null: nothing is written
+  TelemetrySampler* telemetry = nullptr;  ///< null: none is taken
+  bool saved = false;                     ///< the state stands in a checkpoint: it was resumed from it
+  RunObserver* observer = nullptr;        ///< never null
 };
 
 /// The loop of one session: windows, evaluations and checkpoints until a stop is reached.
@@ -98,7 +102,8 @@ class TrainingLoop {
   void sample_memory();
   void sample_memory_sometimes();
   void open_loader(int64_t window_samples);
-  void tune_loader(double seconds);
+  void tune_loader(double seconds, double waited);
+  std::map<std::string, double> account_time();
   void note_bad_samples();
   Progress progress() const;
   Progress progress_with_pending() const;
@@ -109,6 +114,7 @@ class TrainingLoop {
   const Horizon horizon_;
   const int64_t total_updates_;  // 0: unknown
   const Schedule schedule_;
+  std::unique_ptr<TraceFile> trace_;  // null: none was asked for
   std::unique_ptr<Loader> loader_;
   WorkerTuner tuner_;
   std::unique_ptr<CheckpointWriter> writer_;  // null: nothing is written
@@ -126,10 +132,9 @@ class TrainingLoop {
     PendingUpdate figures;
     double lr = 0;
     Piece samples = {};
-    double wait_seconds = 0;
+    Timeline::Stretch stretch = {};  // since the update before it
   } underway_;
   double last_finished_ = 0;  // when the previous update was done
-  double window_wait_ = 0;    // loader wait at the window's start
   double session_start_ = 0;
   double seconds_before_ = 0;  // of earlier sessions
   double last_memory_sample_ = 0;

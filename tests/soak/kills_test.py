@@ -28,7 +28,7 @@ RECIPES = {
     "cnn": DATA + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (128, "4MiB"),
     "resnet18": DATA + "model: {name: resnet18, stem: small}\n" + REST % (40, "384MiB"),
 }
-TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "peak_bytes")
+TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "activity_seconds", "peak_bytes")
 
 
 class Runs:

@@ -1,6 +1,8 @@
 #include "autotrain/trainer.h"
 
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
@@ -124,6 +126,51 @@ TEST(Trainer, LearnsAndLeavesTheFolderThatWasPromised) {
   EXPECT_LE(written.at("peak_bytes").get<int64_t>(), plan.at("budget_bytes").get<int64_t>());
   EXPECT_TRUE(fs::exists(folder / "run" / "recipe.yaml"));
   EXPECT_EQ(read_safetensors(folder / "run" / "checkpoints" / "update-30" / "model.safetensors").size(), 4u);
+}
+
+TEST(Trainer, TheTimeOfEveryUpdateIsAccountedFor) {
+  const TemporaryFolder folder;
+  Recipe r = test::typed_recipe();
+  r.execution.trace = {4, 6};
+  r.execution.loader.workers = 2;
+  const Summary summary = fit(r, folder / "run");
+  std::map<std::string, double> sums;
+  double last_rate = 0;
+  for (const Json& row : read_metrics(folder / "run" / "metrics.jsonl")) {
+    if (row.at("kind") != "update") continue;
+    double whole = 0;
+    for (const auto& [name, seconds] : row.at("activity_seconds").items()) {
+      EXPECT_GE(seconds.get<double>(), 0) << name;
+      whole += seconds.get<double>();
+      sums[name] += seconds.get<double>();
+    }
+    last_rate = row.at("samples_per_second").get<double>();
+    // Beside evaluations and checkpoints, which are no part of an update.
+    const double update = whole - row.at("activity_seconds").at("evaluation").get<double>() -
+                          row.at("activity_seconds").at("checkpoint").get<double>();
+    EXPECT_LT(100 / last_rate, 1.5 * update + 0.005) << row;
+  }
+  EXPECT_GT(sums.at("forward") + sums.at("backward"), sums.at("copy"));
+  EXPECT_GT(sums.at("evaluation"), 0);
+  for (const auto& [name, seconds] : sums)
+    EXPECT_NEAR(seconds, summary.activity_seconds.at(name), 1e-9) << name;
+
+  // The trace shows updates 4 to 6 and nothing else, without gaps or overlaps on a track.
+  std::map<int, double> ends;
+  std::set<int64_t> updates;
+  std::set<std::string> names;
+  for (const Json& event : read_json(folder / "run" / "trace.json").at("traceEvents")) {
+    names.insert(event.at("name"));
+    if (event.at("ph") != "X") continue;
+    const int track = event.at("tid");
+    if (ends.contains(track)) EXPECT_GE(event.at("ts").get<double>(), ends[track] - 1);
+    ends[track] = event.at("ts").get<double>() + event.at("dur").get<double>();
+    if (event.at("args").contains("update")) updates.insert(event.at("args").at("update").get<int64_t>());
+  }
+  EXPECT_EQ(updates, (std::set<int64_t>{4, 5, 6}));
+  EXPECT_GE(ends.size(), 2U) << "the step and at least one loader thread";
+  for (const char* name : {"forward", "backward", "update", "load"})
+    EXPECT_TRUE(names.contains(name)) << name;
 }
 
 TEST(Trainer, AFolderWithARunIsRefusedWithoutResume) {

@@ -1,0 +1,112 @@
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "base/clock.h"
+#include "device/telemetry.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+// "name: value" lines, as in /proc/self/status and /proc/self/io.
+TelemetryValues read_lines(const fs::path& path) {
+  TelemetryValues values;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    std::istringstream rest(line.substr(colon + 1));
+    double value = 0;
+    if (rest >> value) values[line.substr(0, colon)] = value;
+  }
+  return values;
+}
+
+// Ticks of all processors, as {busy, all}, from the first line of /proc/stat.
+std::pair<double, double> read_processors(const fs::path& path) {
+  std::ifstream in(path);
+  std::string word;
+  double ticks = 0, all = 0, idle = 0;
+  in >> word;
+  for (int column = 0; column < 8 && in >> ticks; ++column) {
+    all += ticks;
+    if (column == 3 || column == 4) idle += ticks;  // idle, and idle while waiting for a disk
+  }
+  return {all - idle, all};
+}
+
+// Seconds that the process has computed in all its threads: columns 14 and 15 of /proc/self/stat, counted
+// from behind the name, which may hold anything.
+double read_process_seconds(const fs::path& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  std::istringstream rest(line.substr(line.rfind(')') + 1));
+  std::string skipped;
+  for (int column = 3; column < 14; ++column) rest >> skipped;
+  double user = 0, system = 0;
+  rest >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+class ProcessTelemetry final : public TelemetrySource {
+ public:
+  explicit ProcessTelemetry(fs::path root) : proc_(std::move(root) / "proc"), before_(count()) {}
+
+  void read(TelemetryValues& values) override {
+    const Counts now = count();
+    const double seconds = now.at - before_.at;
+    const auto rate = [&](const char* name, double count_now, double count_before) {
+      if (seconds > 0) values[name] = (count_now - count_before) / seconds;
+    };
+    rate("cpu_cores", now.cpu_seconds, before_.cpu_seconds);
+    if (now.all_ticks > before_.all_ticks) {
+      values["machine_cpu_fraction"] =
+          (now.busy_ticks - before_.busy_ticks) / (now.all_ticks - before_.all_ticks);
+    }
+    for (const auto& [counter, name] : kRates) {
+      if (now.counters.contains(counter) && before_.counters.contains(counter)) {
+        rate(name, now.counters.at(counter), before_.counters.at(counter));
+      }
+    }
+    if (now.counters.contains("VmRSS")) values["resident_bytes"] = now.counters.at("VmRSS") * 1024;
+    if (now.counters.contains("Threads")) values["threads"] = now.counters.at("Threads");
+    before_ = now;
+  }
+
+ private:
+  struct Counts {
+    double at = 0;
+    double cpu_seconds = 0;
+    double busy_ticks = 0, all_ticks = 0;
+    TelemetryValues counters = {};  // as the kernel names them
+  };
+
+  static constexpr std::pair<const char*, const char*> kRates[] = {
+      {"read_bytes", "disk_read_bytes_per_second"},
+      {"write_bytes", "disk_written_bytes_per_second"},
+      {"voluntary_ctxt_switches", "voluntary_switches_per_second"},
+      {"nonvoluntary_ctxt_switches", "involuntary_switches_per_second"}};
+
+  Counts count() const {
+    Counts counts{.at = steady_seconds(), .cpu_seconds = read_process_seconds(proc_ / "self/stat")};
+    std::tie(counts.busy_ticks, counts.all_ticks) = read_processors(proc_ / "stat");
+    counts.counters = read_lines(proc_ / "self/status");
+    counts.counters.merge(read_lines(proc_ / "self/io"));
+    return counts;
+  }
+
+  fs::path proc_;
+  Counts before_;
+};
+
+}  // namespace
+
+std::unique_ptr<TelemetrySource> process_telemetry(const fs::path& root) {
+  return std::make_unique<ProcessTelemetry>(root);
+}
+
+}  // namespace autotrain

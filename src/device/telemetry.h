@@ -1,0 +1,33 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autotrain {
+
+/// Readings by name. Units are in the names; docs/formats.md lists them.
+using TelemetryValues = std::map<std::string, double>;
+
+/// Something that can be asked how it is doing.
+class TelemetrySource {
+ public:
+  virtual ~TelemetrySource() = default;
+
+  /// Adds its readings; rates are over the time since the last call. A reading that cannot be had is left
+  /// out.
+  virtual void read(TelemetryValues& values) = 0;
+};
+
+/// This process and the machine's processors, as Linux tells. `root` is where /proc is looked for.
+std::unique_ptr<TelemetrySource> process_telemetry(const std::filesystem::path& root = "/");
+
+/// A GPU through NVML, which is loaded when it is first asked for; null where there is none or it does not
+/// know this GPU.
+std::unique_ptr<TelemetrySource> gpu_telemetry(c10::Device device);
+
+}  // namespace autotrain

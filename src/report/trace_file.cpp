@@ -1,0 +1,52 @@
+#include "report/trace_file.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+
+namespace autotrain {
+
+void TraceFile::add(const std::string& track, const std::string& name, double start, double end,
+                    const std::map<std::string, int64_t>& details) {
+  if (!collecting_) return;
+  const std::lock_guard lock(mutex_);
+  spans_.push_back({track, name, start, end, details});
+}
+
+void TraceFile::advance(int64_t updates) {
+  if (updates >= last_) write();
+  collecting_ = covers(updates);
+}
+
+void TraceFile::write() {
+  const std::lock_guard lock(mutex_);
+  if (spans_.empty()) return;
+  using Json = nlohmann::ordered_json;
+  const double origin = std::ranges::min(spans_, {}, &Span::start).start;
+  const auto microseconds = [&](double seconds) { return seconds * 1e6; };
+  std::map<std::string, int> tracks;
+  Json events = Json::array();
+  for (const Span& span : spans_) {
+    const auto [track, added] = tracks.emplace(span.track, static_cast<int>(tracks.size()) + 1);
+    if (added) {
+      events.push_back({{"name", "thread_name"},
+                        {"ph", "M"},
+                        {"pid", 1},
+                        {"tid", track->second},
+                        {"args", {{"name", span.track}}}});
+    }
+    events.push_back({{"name", span.name},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", track->second},
+                      {"ts", microseconds(span.start - origin)},
+                      {"dur", microseconds(span.end - span.start)},
+                      {"args", span.details}});
+  }
+  write_file_atomically(path_,
+                        Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n");
+  spans_.clear();
+}
+
+}  // namespace autotrain
