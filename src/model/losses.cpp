@@ -33,6 +33,13 @@ torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Te
   return wanted.to(torch::kFloat32);
 }
 
+std::vector<MetricTerms> mean_absolute_error(const torch::Tensor& prediction, const torch::Tensor& target) {
+  const torch::Tensor difference = prediction.to(torch::kFloat32) - regression_target(prediction, target);
+  const auto elements = static_cast<double>(prediction.numel());
+  const torch::Tensor sum = difference.abs().sum(torch::kFloat64);
+  return {{"mean_absolute_error", sum, at::full({}, elements, sum.options())}};
+}
+
 std::vector<MetricTerms> cross_entropy_metrics(const torch::Tensor& prediction, const torch::Tensor& target,
                                                int64_t ignore_index) {
   const torch::Tensor logits = flat_logits(prediction);
@@ -74,7 +81,7 @@ Loss mean_squared_error() {
             const auto elements = static_cast<double>(prediction.numel());
             return LossTerms{sum, at::full({}, elements, sum.options().dtype(torch::kFloat64))};
           },
-          nullptr};
+          mean_absolute_error};
 }
 
 const std::vector<LossRow>& loss_table() {
