@@ -43,26 +43,28 @@ CsvField CsvReader::plain_field() {
 
 CsvField CsvReader::quoted_field() {
   CsvField field = start_field();
-  field.text = text_to_closing_quote();
+  field.text = text_to_closing_quote(field);
   while (at_ < content_.size() && content_[at_] == '"') {  // a doubled quote stands for one
     if (unescaped_.empty() || unescaped_.back().data() != field.text.data()) {
       unescaped_.emplace_back(field.text);
     }
     unescaped_.back() += '"';
-    unescaped_.back() += text_to_closing_quote();
+    unescaped_.back() += text_to_closing_quote(field);
     field.text = unescaped_.back();
   }
   if (!at_line_end() && content_[at_] != separator_) {
-    fail("the field goes on after its closing quote", "write a quote inside a quoted field twice");
+    fail(start_field(), "the field goes on after its closing quote",
+         "write a quote inside a quoted field twice");
   }
   return field;
 }
 
 // From an opening quote, or the second of a doubled one, to beyond the next.
-std::string_view CsvReader::text_to_closing_quote() {
+std::string_view CsvReader::text_to_closing_quote(const CsvField& field) {
   const size_t start = at_ + 1;
   const size_t end = content_.find('"', start);
-  if (end == std::string_view::npos) fail("this quote is never closed", "close it, or quote the whole field");
+  if (end == std::string_view::npos)
+    fail(field, "the quote that opens this field is never closed", "close it");
   const std::string_view text = content_.substr(start, end - start);
   pass_newlines(text);
   at_ = end + 1;
@@ -90,9 +92,8 @@ void CsvReader::pass_newlines(std::string_view text) {
   line_start_ = static_cast<size_t>(text.data() - content_.data()) + last + 1;
 }
 
-void CsvReader::fail(const std::string& what, const std::string& hint) const {
-  const CsvField here = start_field();
-  throw Error(ExitCode::kBadData, cat(file_, ":", here.line, ":", here.column), what, hint);
+void CsvReader::fail(const CsvField& at, const std::string& what, const std::string& hint) const {
+  throw Error(ExitCode::kBadData, cat(file_, ":", at.line, ":", at.column), what, hint);
 }
 
 }  // namespace autotrain

@@ -28,11 +28,11 @@ class CsvReader {
   bool next(std::vector<CsvField>& fields);
 
  private:
-  [[noreturn]] void fail(const std::string& what, const std::string& hint) const;
+  [[noreturn]] void fail(const CsvField& at, const std::string& what, const std::string& hint) const;
   CsvField start_field() const;
   CsvField plain_field();
   CsvField quoted_field();
-  std::string_view text_to_closing_quote();
+  std::string_view text_to_closing_quote(const CsvField& field);
   bool at_line_end() const;
   void pass_line_end();
   void pass_newlines(std::string_view text);
