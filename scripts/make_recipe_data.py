@@ -16,7 +16,8 @@ def flats(folder, rng):
     """Rents that follow from the other columns, with noise and gaps."""
     def rows(count):
         for _ in range(count):
-            area, floor, district = rng.gamma(9, 8), int(rng.integers(0, 8)), str(rng.choice(["centre", "river", "hill", "port"]))
+            area, floor = rng.gamma(9, 8), int(rng.integers(0, 8))
+            district = str(rng.choice(["centre", "river", "hill", "port"]))
             built, lift = int(rng.integers(1900, 2024)), bool(rng.random() < 0.4)
             rate = {"centre": 19, "river": 16, "hill": 14, "port": 11}[district]
             rent = area * rate + (25 if lift else -20) * floor + 2 * abs(built - 1965) + 40 * rng.normal()
@@ -38,7 +39,7 @@ def shapes(folder, rng):
         x, y = rng.integers(2, 6, 2)
         dx, dy = abs(across - x), abs(down - y)
         image[[dy == 0, (dx == 0) | (dy == 0), numpy.maximum(dx, dy) == 2, dx ** 2 + dy ** 2 <= 4][kind]] = 200
-    images += rng.normal(scale=40, size=images.shape)
+    images += rng.normal(scale=80, size=images.shape)
     numpy.save(folder / "shapes.npy", images.clip(0, 255).astype("uint8"))
     numpy.save(folder / "shapes_classes.npy", classes)
 
