@@ -21,6 +21,13 @@ torch::Tensor cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor
                                 label_smoothing);
 }
 
+// [n, …] class indices as one row.
+torch::Tensor flat_classes(const torch::Tensor& target) {
+  if (!target.is_floating_point()) return target.reshape({-1});
+  throw Error(ExitCode::kBadData, "cross_entropy", "targets are numbers to be predicted, not classes",
+              "set loss.name: mean_squared_error, or give the data integer targets");
+}
+
 // Class indices are compared as one-hot vectors; anything else must have the prediction's shape.
 torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Tensor& target) {
   const bool indices = !target.is_floating_point() && target.dim() + 1 == prediction.dim();
@@ -63,7 +70,7 @@ std::vector<MetricTerms> cross_entropy_metrics(const torch::Tensor& prediction, 
 
 Loss cross_entropy(CrossEntropyOptions o) {
   return {[o](const torch::Tensor& prediction, const torch::Tensor& target) {
-            const torch::Tensor targets = target.reshape({-1});
+            const torch::Tensor targets = flat_classes(target);
             return LossTerms{
                 cross_entropy_sum(flat_logits(prediction), targets, o.label_smoothing, o.ignore_index),
                 count(targets != o.ignore_index)};

@@ -84,6 +84,13 @@ TEST(Losses, MeanSquaredErrorTakesValuesOrClasses) {
   });
 }
 
+TEST(Losses, CrossEntropyRefusesTargetsThatAreNoClasses) {
+  const Error error = test::expect_error(ExitCode::kBadData, [] {
+    cross_entropy().terms(torch::randn({3, 1}), torch::randn({3, 1}));
+  });
+  EXPECT_TRUE(test::holds(error.hint(), "mean_squared_error"));
+}
+
 TEST(Losses, MeanSquaredErrorComesWithTheAbsoluteOne) {
   const torch::Tensor prediction = torch::tensor({{1., 0.}, {0., -3.}});
   const auto metrics = mean_squared_error().metrics(prediction.to(torch::kBFloat16), torch::ones({2, 2}));
