@@ -15,7 +15,7 @@ CsvReader::CsvReader(std::string_view content, std::string file, char separator)
   if (content_.starts_with(kByteOrderMark)) at_ = line_start_ = kByteOrderMark.size();
 }
 
-bool CsvReader::next(std::vector<CsvField>& fields) {
+bool CsvReader::next(std::vector<CsvField>& fields) & {
   fields.clear();
   unescaped_.clear();
   while (at_ < content_.size() && at_line_end()) pass_line_end();

@@ -23,9 +23,10 @@ class CsvReader {
   /// @param file of messages only.
   CsvReader(std::string_view content, std::string file, char separator);
 
-  /// Reads the next record, whose texts are valid until the next call; false at the end.
+  /// Reads the next record, whose texts are valid until the next call or the end of this object; false at the
+  /// end.
   /// @throws Error(kBadData) with file, line and column.
-  bool next(std::vector<CsvField>& fields);
+  bool next(std::vector<CsvField>& fields) &;
 
  private:
   [[noreturn]] void fail(const CsvField& at, const std::string& what, const std::string& hint) const;

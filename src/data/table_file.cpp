@@ -10,8 +10,9 @@ namespace autotrain {
 
 TableFile::TableFile(const std::filesystem::path& path, char separator, bool header)
     : file_(path), separator_(separator), header_(header) {
+  CsvReader records = reader();
   Row row;
-  if (!reader().next(row)) throw Error(ExitCode::kBadData, this->path(), "has no rows");
+  if (!records.next(row)) throw Error(ExitCode::kBadData, this->path(), "has no rows");
   std::set<std::string> names;
   for (size_t i = 0; i < row.size(); ++i) {
     std::string name(header ? trim(row[i].text) : "");

@@ -55,6 +55,15 @@ TEST(Table, FeaturesAndCategoricalColumnsAreChosenByNameOrNumber) {
   EXPECT_TRUE(all_samples(*table(headless, numbers)).inputs.equal(expected));
 }
 
+TEST(Table, NamesOfColumnsMayBeQuoted) {
+  const TemporaryFolder folder;
+  const std::string name = "a \"quoted\" name, too long to be kept inside a string object";
+  const auto path = folder.write(
+      "t.csv", "\"a \"\"quoted\"\" name, too long to be kept inside a string object\",y,b\n3,0,1\n");
+  const Keys keys = {{"features", Texts{name}}, {"standardize", false}};
+  EXPECT_EQ(all_samples(*table(path, keys)).inputs.item<float>(), 3);
+}
+
 TEST(Table, TheSeparatorFollowsTheExtensionUnlessItIsGiven) {
   const TemporaryFolder folder;
   const auto expect_two_columns = [&](const std::filesystem::path& path, const Keys& keys) {

@@ -139,8 +139,8 @@ class Tables(unittest.TestCase):
         target_fields, targets = self.target(rng, rows)
         at = rng.randint(0, len(fields))
         table = [*fields[:at], target_fields, *fields[at:]]
-        names = [f"column {i}" for i in range(len(table))]
         separator, extension = rng.choice([(",", "csv"), ("\t", "tsv"), (";", "txt")])
+        names = [f'column "{i}",{separator}or rather more of a name' for i in range(len(table))]
         header, standardize = rng.random() < 0.7, rng.random() < 0.5
         path = folder / f"table.{extension}"
         with open(path, "w", newline="", encoding=rng.choice(["utf-8", "utf-8-sig"])) as file:
