@@ -36,9 +36,12 @@ class SampleRandom {
 struct DatasetInfo {
   enum class Kind { kUnknown, kImages, kVectors, kTokens };
   Kind kind = Kind::kUnknown;
-  std::vector<int64_t> input_shape = {};  ///< of one sample: [C, H, W], [features] or [context]
-  int64_t classes = 0;                    ///< targets are class indices below it
-  int64_t vocabulary = 0;                 ///< tokens are below it
+  std::vector<int64_t> input_shape = {};  ///< of one sample: [C, H, W], [features], [context] or other
+
+  /// Numbers that a model predicts for a target. Integer targets are class indices below it; of float
+  /// targets, numbers to be predicted, it is the last dimension: [n, 1] where there is one for a sample.
+  int64_t classes = 0;
+  int64_t vocabulary = 0;  ///< tokens are below it
 };
 
 /// Samples by index. `get` is called from several loader threads at once and must be thread-safe.
@@ -62,8 +65,9 @@ class TensorDataset final : public Dataset {
  public:
   /// @param inputs  [N, …] on the CPU; becomes [n, …] of the same dtype.
   /// @param targets [N, …] on the CPU, or undefined.
+  /// @param classes as in DatasetInfo; models made from a recipe need it.
   /// @throws Error(kBadData) when their first dimensions differ.
-  explicit TensorDataset(torch::Tensor inputs, torch::Tensor targets = {});
+  explicit TensorDataset(torch::Tensor inputs, torch::Tensor targets = {}, int64_t classes = 0);
 
   int64_t size() const override;
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
@@ -72,6 +76,7 @@ class TensorDataset final : public Dataset {
  private:
   torch::Tensor inputs_;
   torch::Tensor targets_;
+  int64_t classes_;
 };
 
 }  // namespace autotrain

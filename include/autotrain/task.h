@@ -77,7 +77,7 @@ struct CrossEntropyOptions {
 Loss cross_entropy(CrossEntropyOptions options = {});
 
 /// prediction and target of one shape, any dtype; or target class indices, compared as one-hot
-/// vectors. Weight: elements.
+/// vectors. Weight: elements. Metric: mean_absolute_error.
 Loss mean_squared_error();
 
 using Forward = std::function<torch::Tensor(const torch::Tensor& inputs)>;

@@ -24,7 +24,14 @@ constexpr uint64_t derive_key(uint64_t first, Numbers... rest) {
 }
 
 /// What a key is for, so that equal numbers in two places draw independently.
-enum class RandomUse : uint64_t { kOrder = 1, kAugmentation = 2, kModel = 3, kWeights = 4, kSynthetic = 5 };
+enum class RandomUse : uint64_t {
+  kOrder = 1,
+  kAugmentation = 2,
+  kModel = 3,
+  kWeights = 4,
+  kSynthetic = 5,
+  kSplit = 6
+};
 
 /// SplitMix64 started at a key. A value: cheap to make, one for each sample.
 class Random {

@@ -5,7 +5,8 @@
 namespace autotrain {
 
 const std::vector<DatasetRow>& dataset_table() {
-  static const std::vector<DatasetRow> table = {fashion_mnist_row(), synthetic_row(), text_row()};
+  static const std::vector<DatasetRow> table = {fashion_mnist_row(), npy_row(),  synthetic_row(),
+                                                table_row(),         text_row(), tokens_row()};
   return table;
 }
 

@@ -28,7 +28,10 @@ const std::vector<DatasetRow>& dataset_table();
 std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe& augment);
 
 DatasetRow fashion_mnist_row();
+DatasetRow npy_row();
 DatasetRow synthetic_row();
+DatasetRow table_row();
 DatasetRow text_row();
+DatasetRow tokens_row();
 
 }  // namespace autotrain

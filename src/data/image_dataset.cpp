@@ -76,7 +76,7 @@ void ImageDataset::copy_image(const uint8_t* from, float* to, const Placement& p
 Batch ImageDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
   const auto n = static_cast<int64_t>(indices.size());
   Batch batch{torch::empty({n, channels_, height_, width_}, torch::kFloat32),
-              gather_rows(content_.labels, indices), n};
+              content_.labels.defined() ? gather_rows(content_.labels, indices) : torch::Tensor(), n};
   const int64_t image_size = channels_ * height_ * width_;
   const auto* const images = content_.images.const_data_ptr<uint8_t>();
   auto* const out = batch.inputs.mutable_data_ptr<float>();

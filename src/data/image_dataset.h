@@ -12,8 +12,8 @@ class ImageDataset final : public Dataset {
  public:
   struct Content {
     torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous, on the CPU
-    torch::Tensor labels;  ///< [N] int64
-    int64_t classes = 0;
+    torch::Tensor labels;  ///< [N] int64, [N, …] float32, or undefined
+    int64_t classes = 0;   ///< as in DatasetInfo
     /// Per channel; a pixel x in [0, 255] becomes (x ÷ 255 − mean) ÷ deviation.
     std::vector<double> mean = {0};
     std::vector<double> deviation = {1};
@@ -24,7 +24,7 @@ class ImageDataset final : public Dataset {
 
   int64_t size() const override;
 
-  /// inputs: [n, C, H, W] float32. targets: [n] int64.
+  /// inputs: [n, C, H, W] float32. targets: the labels' rows.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
   DatasetInfo info() const override;
 

@@ -10,8 +10,10 @@ uint64_t SampleRandom::key(size_t i) const {
   return derive_key(seed_, static_cast<uint64_t>(RandomUse::kAugmentation), epochs_[i], indices_[i]);
 }
 
-TensorDataset::TensorDataset(torch::Tensor inputs, torch::Tensor targets)
-    : inputs_(inputs.contiguous()), targets_(targets.defined() ? targets.contiguous() : targets) {
+TensorDataset::TensorDataset(torch::Tensor inputs, torch::Tensor targets, int64_t classes)
+    : inputs_(inputs.contiguous()),
+      targets_(targets.defined() ? targets.contiguous() : targets),
+      classes_(classes) {
   if (!targets_.defined() || targets_.size(0) == inputs_.size(0)) return;
   throw Error(ExitCode::kBadData, "TensorDataset",
               cat(inputs_.size(0), " inputs but ", targets_.size(0), " targets"));
@@ -33,6 +35,7 @@ DatasetInfo TensorDataset::info() const {
   info.kind = info.input_shape.size() == 3   ? DatasetInfo::Kind::kImages
               : info.input_shape.size() == 1 ? DatasetInfo::Kind::kVectors
                                              : DatasetInfo::Kind::kUnknown;
+  info.classes = classes_;
   return info;
 }
 

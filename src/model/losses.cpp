@@ -21,6 +21,13 @@ torch::Tensor cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor
                                 label_smoothing);
 }
 
+// [n, …] class indices as one row.
+torch::Tensor flat_classes(const torch::Tensor& target) {
+  if (!target.is_floating_point()) return target.reshape({-1});
+  throw Error(ExitCode::kBadData, "cross_entropy", "targets are numbers to be predicted, not classes",
+              "set loss.name: mean_squared_error, or give the data integer targets");
+}
+
 // Class indices are compared as one-hot vectors; anything else must have the prediction's shape.
 torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Tensor& target) {
   const bool indices = !target.is_floating_point() && target.dim() + 1 == prediction.dim();
@@ -31,6 +38,13 @@ torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Te
                 "targets need the predictions' shape, or class indices");
   }
   return wanted.to(torch::kFloat32);
+}
+
+std::vector<MetricTerms> mean_absolute_error(const torch::Tensor& prediction, const torch::Tensor& target) {
+  const torch::Tensor difference = prediction.to(torch::kFloat32) - regression_target(prediction, target);
+  const auto elements = static_cast<double>(prediction.numel());
+  const torch::Tensor sum = difference.abs().sum(torch::kFloat64);
+  return {{"mean_absolute_error", sum, at::full({}, elements, sum.options())}};
 }
 
 std::vector<MetricTerms> cross_entropy_metrics(const torch::Tensor& prediction, const torch::Tensor& target,
@@ -56,7 +70,7 @@ std::vector<MetricTerms> cross_entropy_metrics(const torch::Tensor& prediction, 
 
 Loss cross_entropy(CrossEntropyOptions o) {
   return {[o](const torch::Tensor& prediction, const torch::Tensor& target) {
-            const torch::Tensor targets = target.reshape({-1});
+            const torch::Tensor targets = flat_classes(target);
             return LossTerms{
                 cross_entropy_sum(flat_logits(prediction), targets, o.label_smoothing, o.ignore_index),
                 count(targets != o.ignore_index)};
@@ -74,7 +88,7 @@ Loss mean_squared_error() {
             const auto elements = static_cast<double>(prediction.numel());
             return LossTerms{sum, at::full({}, elements, sum.options().dtype(torch::kFloat64))};
           },
-          nullptr};
+          mean_absolute_error};
 }
 
 const std::vector<LossRow>& loss_table() {

@@ -11,6 +11,10 @@ const std::vector<ModelRow>& model_table() {
 }
 
 std::shared_ptr<Network> make_model(const Choice& choice, const SampleShape& shape) {
+  if (shape.classes == 0) {
+    fail_model(choice.name, "has nothing to predict: the data have no targets",
+               "name the targets below data.train");
+  }
   for (const ModelRow& row : model_table()) {
     if (row.spec.name == choice.name) return row.make(Parameters(choice, row.spec), shape);
   }

@@ -58,6 +58,22 @@ Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device) 
           .pin = !device.torch_device().is_cpu()};
 }
 
+std::string describe(const DatasetInfo& info) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
+  return cat("samples of ", join(sizes, " × "), " with ", info.classes, " classes or numbers to predict");
+}
+
+// The model is built for the training samples; it must be able to take the others too.
+void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
+  const bool same_size =
+      train.kind != DatasetInfo::Kind::kVectors || train.input_shape == validation.input_shape;
+  if (same_size && validation.classes <= train.classes && validation.vocabulary <= train.vocabulary) return;
+  throw Error(ExitCode::kBadRecipe, "data.validation",
+              cat("has ", describe(validation), "; data.train has ", describe(train)),
+              "give both the same keys; of a table, data.validation.like is the training file");
+}
+
 }  // namespace
 
 void fail_loading(const std::exception& error, Device& device) {
@@ -101,6 +117,7 @@ RunData load_data(const Recipe& recipe) {
   if (recipe.data.validation) {
     data.owned_validation = load(*recipe.data.validation, {});
     data.validation = data.owned_validation.get();
+    check_alike(data.train->info(), data.validation->info());
   }
   return data;
 }

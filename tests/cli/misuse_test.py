@@ -138,6 +138,20 @@ def data_files(m):
     m.expect("a pattern that matches nothing", MISSING, ["matches no file"], m.recipe(text))
 
 
+def tables(m):
+    (m.folder / "train.csv").write_text("a,b,y\n1,red,0.5\n2,blue,1.5\n3,green,2\n4,red,3\n")
+    (m.folder / "other.csv").write_text("a,b,y\n1,red,0.5\n2,blue,1.5\n")
+    table = SMALL.replace("{dataset: synthetic, kind: vectors, samples: 256}",
+                          "{dataset: table, file: train.csv, target: y}").replace("effective: 32", "effective: 2")
+    m.expect("numbers to predict with a loss of classes", BAD_DATA, ["not classes", "mean_squared_error"],
+             m.recipe(table))
+    validation = table.replace("target: y}", "target: y}, validation: {dataset: table, file: other.csv, target: y}")
+    m.expect("a validation table of other columns", BAD_RECIPE, ["data.validation: has samples of 3", "like"],
+             m.recipe(validation))
+    m.expect("a column that is not there", BAD_RECIPE, ["no column \"z\""],
+             m.recipe(table.replace("target: y", "target: z")))
+
+
 def memory(m):
     m.expect("a model that does not fit", DOES_NOT_FIT, ["the data set and the model", "in use then", "model"],
              m.recipe(SMALL.replace("width: 8", "width: 4096").replace("depth: 1", "depth: 4").replace("64MiB", "100MiB")))
@@ -153,7 +167,7 @@ def main():
     binary = str(Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory() as folder:
         m = Misuse(binary, Path(folder), "--show" in sys.argv)
-        for group in (command_lines, recipes, data_files, memory):
+        for group in (command_lines, recipes, data_files, tables, memory):
             group(m)
     print(f"{m.count} misuses, {len(m.failures)} problems")
     print("\n".join(m.failures))

@@ -81,6 +81,15 @@ TEST(ModelContract, SamplesOfTheWrongKindAreRefusedWithAHint) {
   test::expect_error(ExitCode::kBadRecipe, [&] { make_model(odd, tokens); });
 }
 
+TEST(ModelContract, DataWithoutTargetsAreRefusedWithAHint) {
+  for (const Case& c : cases()) {
+    SampleShape shape = c.shape;
+    shape.classes = 0;
+    const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { make_model(c.choice, shape); });
+    EXPECT_FALSE(error.hint().empty());
+  }
+}
+
 TEST(ModelContract, ResNetsHaveTorchvisionsNamesAndShapes) {
   const auto expected = test::fixture("torchvision_resnets.json");
   for (const auto& [name, tensors] : expected.items()) {

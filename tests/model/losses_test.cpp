@@ -84,5 +84,22 @@ TEST(Losses, MeanSquaredErrorTakesValuesOrClasses) {
   });
 }
 
+TEST(Losses, CrossEntropyRefusesTargetsThatAreNoClasses) {
+  const Error error = test::expect_error(ExitCode::kBadData, [] {
+    cross_entropy().terms(torch::randn({3, 1}), torch::randn({3, 1}));
+  });
+  EXPECT_TRUE(test::holds(error.hint(), "mean_squared_error"));
+}
+
+TEST(Losses, MeanSquaredErrorComesWithTheAbsoluteOne) {
+  const torch::Tensor prediction = torch::tensor({{1., 0.}, {0., -3.}});
+  const auto metrics = mean_squared_error().metrics(prediction.to(torch::kBFloat16), torch::ones({2, 2}));
+  ASSERT_EQ(metrics.size(), 1U);
+  EXPECT_EQ(metrics[0].name, "mean_absolute_error");
+  EXPECT_EQ(metrics[0].sum.item<double>(), 6);
+  EXPECT_EQ(metrics[0].weight.item<double>(), 4);
+  EXPECT_EQ(mean_squared_error().metrics(prediction, torch::tensor({0, 1}))[0].sum.item<double>(), 4);
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -163,7 +163,7 @@ TEST(Trainer, TheTimeOfEveryUpdateIsAccountedFor) {
     names.insert(event.at("name"));
     if (event.at("ph") != "X") continue;
     const int track = event.at("tid");
-    if (ends.contains(track)) EXPECT_GE(event.at("ts").get<double>(), ends[track] - 1);
+    EXPECT_GE(event.at("ts").get<double>(), (ends.contains(track) ? ends[track] : 0) - 1);
     ends[track] = event.at("ts").get<double>() + event.at("dur").get<double>();
     if (event.at("args").contains("update")) updates.insert(event.at("args").at("update").get<int64_t>());
   }

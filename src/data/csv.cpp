@@ -1,0 +1,99 @@
+// Debian's libcsv tells neither line nor column of what it reads, and its fast-cpp-csv-parser must know the
+// columns when it is compiled.
+#include "data/csv.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+
+namespace autotrain {
+
+CsvReader::CsvReader(std::string_view content, std::string file, char separator)
+    : content_(content), file_(std::move(file)), separator_(separator) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (content_.starts_with(kByteOrderMark)) at_ = line_start_ = kByteOrderMark.size();
+}
+
+bool CsvReader::next(std::vector<CsvField>& fields) & {
+  fields.clear();
+  unescaped_.clear();
+  while (at_ < content_.size() && at_line_end()) pass_line_end();
+  if (at_ == content_.size()) return false;
+  while (true) {
+    fields.push_back(at_ < content_.size() && content_[at_] == '"' ? quoted_field() : plain_field());
+    if (at_line_end()) break;
+    ++at_;  // the separator
+  }
+  pass_line_end();
+  return true;
+}
+
+CsvField CsvReader::start_field() const {
+  return {.text = {}, .line = line_, .column = static_cast<int64_t>(at_ - line_start_) + 1};
+}
+
+CsvField CsvReader::plain_field() {
+  CsvField field = start_field();
+  const size_t start = at_;
+  while (!at_line_end() && content_[at_] != separator_) ++at_;
+  field.text = content_.substr(start, at_ - start);
+  return field;
+}
+
+CsvField CsvReader::quoted_field() {
+  CsvField field = start_field();
+  field.text = text_to_closing_quote(field);
+  while (at_ < content_.size() && content_[at_] == '"') {  // a doubled quote stands for one
+    if (unescaped_.empty() || unescaped_.back().data() != field.text.data()) {
+      unescaped_.emplace_back(field.text);
+    }
+    unescaped_.back() += '"';
+    unescaped_.back() += text_to_closing_quote(field);
+    field.text = unescaped_.back();
+  }
+  if (!at_line_end() && content_[at_] != separator_) {
+    fail(start_field(), "the field goes on after its closing quote",
+         "write a quote inside a quoted field twice");
+  }
+  return field;
+}
+
+// From an opening quote, or the second of a doubled one, to beyond the next.
+std::string_view CsvReader::text_to_closing_quote(const CsvField& field) {
+  const size_t start = at_ + 1;
+  const size_t end = content_.find('"', start);
+  if (end == std::string_view::npos)
+    fail(field, "the quote that opens this field is never closed", "close it");
+  const std::string_view text = content_.substr(start, end - start);
+  pass_newlines(text);
+  at_ = end + 1;
+  return text;
+}
+
+// At LF, at CRLF, at a CR that is the last byte, or at the end.
+bool CsvReader::at_line_end() const {
+  if (at_ == content_.size() || content_[at_] == '\n') return true;
+  return content_[at_] == '\r' && (at_ + 1 == content_.size() || content_[at_ + 1] == '\n');
+}
+
+void CsvReader::pass_line_end() {
+  if (at_ < content_.size() && content_[at_] == '\r') ++at_;
+  if (at_ < content_.size()) ++at_;
+  ++line_;
+  line_start_ = at_;
+}
+
+// `text` is a part of the content.
+void CsvReader::pass_newlines(std::string_view text) {
+  line_ += std::count(text.begin(), text.end(), '\n');
+  const size_t last = text.rfind('\n');
+  if (last == std::string_view::npos) return;
+  line_start_ = static_cast<size_t>(text.data() - content_.data()) + last + 1;
+}
+
+void CsvReader::fail(const CsvField& at, const std::string& what, const std::string& hint) const {
+  throw Error(ExitCode::kBadData, cat(file_, ":", at.line, ":", at.column), what, hint);
+}
+
+}  // namespace autotrain

@@ -1,0 +1,191 @@
+#include <cstring>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "data/datasets.h"
+#include "data/gather.h"
+#include "data/image_dataset.h"
+#include "data/npy_array.h"
+
+namespace autotrain {
+namespace {
+
+// Elements need not be aligned in the file.
+template <class From, class To, class Change>
+void copy_elements(const uint8_t* from, int64_t count, To* to, Change change) {
+  for (int64_t i = 0; i < count; ++i) {
+    From element;
+    std::memcpy(&element, from + i * static_cast<int64_t>(sizeof(From)), sizeof(From));
+    to[i] = change(element);
+  }
+}
+
+// `count` elements that lie at `from`, as float32 or int64.
+template <class To>
+void convert(NpyType type, const uint8_t* from, int64_t count, To* to) {
+  const auto plain = [](auto element) { return static_cast<To>(element); };
+  switch (type) {
+    case NpyType::kBool:
+      return copy_elements<uint8_t>(from, count, to, [](uint8_t byte) { return static_cast<To>(byte != 0); });
+    case NpyType::kUint8: return copy_elements<uint8_t>(from, count, to, plain);
+    case NpyType::kInt8: return copy_elements<int8_t>(from, count, to, plain);
+    case NpyType::kInt16: return copy_elements<int16_t>(from, count, to, plain);
+    case NpyType::kInt32: return copy_elements<int32_t>(from, count, to, plain);
+    case NpyType::kInt64: return copy_elements<int64_t>(from, count, to, plain);
+    case NpyType::kFloat16: return copy_elements<c10::Half>(from, count, to, plain);
+    case NpyType::kFloat32: return copy_elements<float>(from, count, to, plain);
+    case NpyType::kFloat64: return copy_elements<double>(from, count, to, plain);
+  }
+}
+
+// The samples of a recipe: some rows of both files.
+struct Range {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+struct Targets {
+  torch::Tensor values = {};  // of the range; undefined when there are none
+  int64_t classes = 0;
+};
+
+// Rows as float32, converted when they are asked for.
+class ArrayDataset final : public Dataset {
+ public:
+  ArrayDataset(std::shared_ptr<const NpyArray> inputs, Range range, Targets targets)
+      : inputs_(std::move(inputs)), range_(range), targets_(std::move(targets)) {
+    shape_.assign(inputs_->shape().begin() + 1, inputs_->shape().end());
+    if (shape_.empty()) shape_ = {1};
+  }
+
+  int64_t size() const override { return range_.count; }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const override {
+    std::vector<int64_t> shape = {static_cast<int64_t>(indices.size())};
+    shape.insert(shape.end(), shape_.begin(), shape_.end());
+    Batch batch{torch::empty(shape, torch::kFloat32),
+                targets_.values.defined() ? gather_rows(targets_.values, indices) : torch::Tensor(),
+                shape[0]};
+    auto* out = batch.inputs.mutable_data_ptr<float>();
+    const int64_t size = inputs_->row_size();
+    for (const int64_t index : indices) {
+      convert(inputs_->type(), inputs_->row(range_.first + index), size, out);
+      out += size;
+    }
+    return batch;
+  }
+
+  // Arrays of three dimensions are not called images: that would promise that they can be augmented.
+  DatasetInfo info() const override {
+    return {.kind = shape_.size() == 1 ? DatasetInfo::Kind::kVectors : DatasetInfo::Kind::kUnknown,
+            .input_shape = shape_,
+            .classes = targets_.classes};
+  }
+
+ private:
+  std::shared_ptr<const NpyArray> inputs_;
+  Range range_;
+  Targets targets_;
+  std::vector<int64_t> shape_;  // of one sample
+};
+
+Range range_of(const Parameters& p, const NpyArray& inputs) {
+  const int64_t first = p.integer("first");
+  if (first >= inputs.rows()) {
+    throw Error(ExitCode::kBadData, inputs.path().string(),
+                cat("has ", inputs.rows(), " samples; the first one asked for is ", first),
+                "give a smaller data.….first");
+  }
+  const int64_t rest = inputs.rows() - first;
+  return {first, std::min(rest, p.optional_integer("limit").value_or(rest))};
+}
+
+// Classes are counted over the whole file, so that every range of it has the same.
+int64_t count_classes(const NpyArray& targets, std::optional<int64_t> given) {
+  const int64_t count = targets.rows() * targets.row_size();
+  int64_t largest = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t value = 0;
+    convert(targets.type(), targets.row(0) + i * bytes_of(targets.type()), 1, &value);
+    largest = std::max(largest, value);
+    if (value >= 0 && value < given.value_or(std::numeric_limits<int64_t>::max())) continue;
+    throw Error(
+        ExitCode::kBadData,
+        cat(targets.path().string(), ": offset ", targets.row_offset(0) + i * bytes_of(targets.type())),
+        cat("the target ", value, " of sample ", i / targets.row_size(), " is ",
+            value < 0 ? "negative" : cat("not below the ", *given, " classes")),
+        "targets are classes, counted from 0; save numbers to be predicted as float32");
+  }
+  return given.value_or(largest + 1);
+}
+
+Targets read_targets(const Parameters& p, const NpyArray& inputs, Range range) {
+  if (p.text("targets").empty()) return {};
+  const NpyArray file(p.text("targets"));
+  if (file.rows() != inputs.rows()) {
+    throw Error(
+        ExitCode::kBadData, file.path().string(),
+        cat("has ", file.rows(), " targets; ", inputs.path().string(), " has ", inputs.rows(), " samples"),
+        "take both files from the same data");
+  }
+  std::vector<int64_t> shape = file.shape();
+  shape[0] = range.count;
+  // One number for a sample is a prediction of one column.
+  if (file.is_real() && shape.size() == 1) shape.push_back(1);
+  Targets targets{torch::empty(shape, file.is_real() ? torch::kFloat32 : torch::kInt64),
+                  file.is_real() ? shape.back() : count_classes(file, p.optional_integer("classes"))};
+  const uint8_t* const from = file.row(range.first);
+  if (file.is_real()) {
+    convert(file.type(), from, targets.values.numel(), targets.values.mutable_data_ptr<float>());
+  } else {
+    convert(file.type(), from, targets.values.numel(), targets.values.mutable_data_ptr<int64_t>());
+  }
+  return targets;
+}
+
+// The bytes of the range as a tensor [count, C, H, W] on the map, which it keeps.
+torch::Tensor mapped_images(const std::shared_ptr<const NpyArray>& array, Range range) {
+  std::vector<int64_t> shape = array->shape();
+  shape[0] = range.count;
+  if (shape.size() == 3) shape.insert(shape.begin() + 1, 1);
+  auto* const bytes = const_cast<uint8_t*>(array->row(range.first));
+  return torch::from_blob(
+      bytes, shape, [array](void*) {}, torch::kUInt8);
+}
+
+std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  if (p.text("inputs").empty()) {
+    throw Error(ExitCode::kBadRecipe, "npy: inputs", "names no file", "give a .npy file of samples");
+  }
+  auto inputs = std::make_shared<const NpyArray>(p.text("inputs"));
+  const Range range = range_of(p, *inputs);
+  Targets targets = read_targets(p, *inputs, range);
+  const size_t dimensions = inputs->shape().size();
+  if (inputs->type() == NpyType::kUint8 && (dimensions == 3 || dimensions == 4)) {
+    return std::make_unique<ImageDataset>(ImageDataset::Content{.images = mapped_images(inputs, range),
+                                                                .labels = std::move(targets.values),
+                                                                .classes = targets.classes},
+                                          request.augment);
+  }
+  return std::make_unique<ArrayDataset>(std::move(inputs), range, std::move(targets));
+}
+
+}  // namespace
+
+DatasetRow npy_row() {
+  return {{"npy",
+           "Samples from NumPy's .npy files, which stay on disk until they are used: uint8 [N, H, W] or "
+           "[N, C, H, W] are images, pixels ÷ 255; all else becomes float32.",
+           {text_key("inputs", "File of the samples, the first dimension counting them."),
+            text_key("targets",
+                     "File of as many targets: integers are classes, floats [N] or [N, …, K] numbers to "
+                     "predict; null: none."),
+            integer_key("classes", "Classes of integer targets; null: the largest of the file and one.")
+                .from(1, 1 << 24),
+            integer_key("first", "The first sample to use, counted from 0.", 0).from(0),
+            integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
+          make};
+}
+
+}  // namespace autotrain

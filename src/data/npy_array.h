@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/mapped_file.h"
+
+namespace autotrain {
+
+/// Element types of `.npy` files that are read, little endian.
+enum class NpyType { kBool, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat16, kFloat32, kFloat64 };
+
+/// An array in NumPy's `.npy` format (versions 1 to 3), mapped: its elements are read when they are used.
+/// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+class NpyArray {
+ public:
+  /// @throws Error(kMissingFile); Error(kBadData) with the offset for a file whose header is not exactly
+  /// NumPy's, promises another length than the file has, or names an order or a type that is not read.
+  explicit NpyArray(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return file_.path(); }
+  NpyType type() const { return type_; }
+  bool is_real() const { return type_ >= NpyType::kFloat16; }
+
+  /// At least one dimension, none of them 0.
+  const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t rows() const { return shape_[0]; }
+  int64_t row_size() const;  ///< in elements
+
+  /// Byte of the file where the row starts.
+  int64_t row_offset(int64_t row) const;
+
+  /// The bytes of a row and all that follow it, not aligned.
+  const uint8_t* row(int64_t row) const { return file_.bytes().data() + row_offset(row); }
+
+ private:
+  MappedFile file_;
+  NpyType type_;
+  std::vector<int64_t> shape_;
+  int64_t data_offset_;
+};
+
+int64_t bytes_of(NpyType type);
+
+/// "float32", as NumPy calls it.
+std::string name_of(NpyType type);
+
+}  // namespace autotrain

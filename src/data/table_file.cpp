@@ -1,0 +1,67 @@
+#include "data/table_file.h"
+
+#include <algorithm>
+#include <set>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+
+namespace autotrain {
+
+TableFile::TableFile(const std::filesystem::path& path, char separator, bool header)
+    : file_(path), separator_(separator), header_(header) {
+  CsvReader records = reader();
+  Row row;
+  if (!records.next(row)) throw Error(ExitCode::kBadData, this->path(), "has no rows");
+  std::set<std::string> names;
+  for (size_t i = 0; i < row.size(); ++i) {
+    std::string name(header ? trim(row[i].text) : "");
+    if (name.empty()) name = std::to_string(i + 1);
+    columns_.push_back(name);
+    if (names.insert(std::move(name)).second) continue;
+    throw Error(ExitCode::kBadData, place(row, i), cat("the column ", quote(columns_[i]), " is there twice"),
+                "rename one of them, or set header: false if this is not a header");
+  }
+}
+
+size_t TableFile::column(const std::string& name, const std::string& key) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), name);
+  if (found != columns_.end()) return static_cast<size_t>(found - columns_.begin());
+  int64_t number = 0;
+  if (parse_integer(name, number) && number >= 1 && number <= static_cast<int64_t>(columns_.size())) {
+    return static_cast<size_t>(number - 1);
+  }
+  constexpr size_t kMostShown = 20;
+  const bool all = columns_.size() <= kMostShown;
+  const std::vector<std::string> shown(columns_.begin(),
+                                       all ? columns_.end() : columns_.begin() + kMostShown);
+  const std::string near = nearest(name, columns_);
+  throw Error(ExitCode::kBadRecipe, "table: " + key, cat(path(), " has no column ", quote(name)),
+              near.empty() ? cat("its columns are ", join(shown, ", "), all ? "" : ", …")
+                           : cat("did you mean ", quote(near), "?"));
+}
+
+void TableFile::for_each_row(const std::function<void(int64_t number, const Row& row)>& visit) const {
+  CsvReader records = reader();
+  Row row;
+  if (header_) records.next(row);
+  for (int64_t number = 0; records.next(row); ++number) {
+    if (row.size() != columns_.size()) {
+      throw Error(ExitCode::kBadData, cat(path(), ":", row.front().line),
+                  cat("has ", row.size(), " fields; there are ", columns_.size(), " columns"),
+                  "check the separator, and the quotes of this line and the one before");
+    }
+    visit(number, row);
+  }
+}
+
+std::string TableFile::place(const Row& row, size_t column) const {
+  return cat(path(), ":", row[column].line, ":", row[column].column, ": ", columns_[column]);
+}
+
+CsvReader TableFile::reader() const {
+  const auto bytes = file_.bytes();
+  return {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path(), separator_};
+}
+
+}  // namespace autotrain

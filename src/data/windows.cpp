@@ -1,0 +1,129 @@
+#include "data/windows.h"
+
+#include <glob.h>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<fs::path> expand_pattern(const std::string& pattern) {
+  glob_t found{};
+  const int result = ::glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &found);
+  std::vector<fs::path> files;
+  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
+    std::error_code error;
+    if (fs::is_regular_file(found.gl_pathv[i], error)) files.emplace_back(found.gl_pathv[i]);
+  }
+  ::globfree(&found);
+  if (files.empty()) {
+    throw Error(ExitCode::kMissingFile, pattern, "matches no file",
+                "check the path; patterns know *, ?, [a-z] and {a,b}");
+  }
+  return files;
+}
+
+struct Windows {
+  int64_t first = 0;  // token of the source where the split starts
+  int64_t end = 0;
+  int64_t context = 0;
+  int64_t stride = 0;
+};
+
+class WindowDataset final : public Dataset {
+ public:
+  WindowDataset(std::unique_ptr<const TokenSource> source, Windows windows)
+      : source_(std::move(source)), windows_(windows) {}
+
+  int64_t size() const override {
+    return (windows_.end - windows_.first - windows_.context - 1) / windows_.stride + 1;
+  }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const override {
+    const auto n = static_cast<int64_t>(indices.size());
+    const int64_t context = windows_.context;
+    Batch batch{torch::empty({n, context}, torch::kInt64), torch::empty({n, context}, torch::kInt64), n};
+    auto* inputs = batch.inputs.mutable_data_ptr<int64_t>();
+    auto* targets = batch.targets.mutable_data_ptr<int64_t>();
+    for (const int64_t index : indices) {
+      read_sample(index, inputs, targets);
+      inputs += context, targets += context;
+    }
+    return batch;
+  }
+
+  DatasetInfo info() const override {
+    return {.kind = DatasetInfo::Kind::kTokens,
+            .input_shape = {windows_.context},
+            .classes = source_->vocabulary(),
+            .vocabulary = source_->vocabulary()};
+  }
+
+ private:
+  void read_sample(int64_t index, int64_t* inputs, int64_t* targets) const {
+    const int64_t first = windows_.first + index * windows_.stride;
+    const int64_t context = windows_.context;
+    try {
+      source_->read(first, context, inputs);
+      std::copy(inputs + 1, inputs + context, targets);
+      source_->read(first + context, 1, targets + context - 1);
+    } catch (const Error& error) {
+      throw Error(error.code(), cat("sample ", index, ": ", error.where()), error.problem(), error.hint());
+    }
+  }
+
+  std::unique_ptr<const TokenSource> source_;
+  Windows windows_;
+};
+
+}  // namespace
+
+std::vector<fs::path> matching_files(const std::string& dataset, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) {
+    throw Error(ExitCode::kBadRecipe, dataset + ": files", "names no file", "list files or patterns");
+  }
+  std::vector<fs::path> files;
+  for (const std::string& pattern : patterns) {
+    for (fs::path& file : expand_pattern(pattern)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+std::vector<KeySpec> window_keys(const std::string& unit) {
+  return {
+      list_key(KeyKind::kTextList, "files",
+               "Files and patterns, read end to end in this order; matches of a pattern are sorted.",
+               std::vector<std::string>{}),
+      integer_key("context", "Length of a window.", 128).from(1, 1 << 20).in(unit),
+      integer_key("stride", "From one window's start to the next; null: context.").from(1, 1 << 30).in(unit),
+      word_key("split", "Which part of the files.", {"all", "train", "validation"}, "all"),
+      real_key("validation_share",
+               "The part at the end that split: validation reads and split: train leaves out.", 0.1)
+          .from(0, 0.9)};
+}
+
+std::unique_ptr<Dataset> make_windows(const std::string& dataset, const std::string& unit,
+                                      const Parameters& parameters,
+                                      std::unique_ptr<const TokenSource> source) {
+  const double share = parameters.real("validation_share");
+  const auto border = static_cast<int64_t>(static_cast<double>(source->size()) * (1 - share));
+  const std::string split = parameters.text("split");
+  const int64_t context = parameters.integer("context");
+  const Windows windows{.first = split == "validation" ? border : 0,
+                        .end = split == "train" ? border : source->size(),
+                        .context = context,
+                        .stride = parameters.optional_integer("stride").value_or(context)};
+  if (windows.end - windows.first < context + 1) {
+    throw Error(ExitCode::kBadData, dataset + ": split " + split,
+                cat("holds ", format_count(windows.end - windows.first), " ", unit,
+                    ", less than one window of ", format_count(context + 1)),
+                "name more files or a smaller context");
+  }
+  return std::make_unique<WindowDataset>(std::move(source), windows);
+}
+
+}  // namespace autotrain

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "autotrain/data.h"
+
+namespace autotrain::test {
+
+/// Samples of a data set as its first epoch has them.
+inline Batch samples(const Dataset& data, const std::vector<int64_t>& indices) {
+  const std::vector<int64_t> epochs(indices.size(), 0);
+  return data.get(indices, SampleRandom(0, indices, epochs));
+}
+
+/// All samples in their order.
+inline Batch all_samples(const Dataset& data) {
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < data.size(); ++i) indices.push_back(i);
+  return samples(data, indices);
+}
+
+}  // namespace autotrain::test
