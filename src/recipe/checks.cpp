@@ -37,12 +37,22 @@ void check_batch(const Recipe& r) {
       cat("set it to at most batch.effective, or raise batch.effective"));
 }
 
+void check_augment(const Recipe& r) {
+  const std::optional<AreaShare>& share = r.data.augment.random_resized_crop;
+  if (!share || share->least <= share->most) return;
+  fail_recipe(r, "data.augment.random_resized_crop",
+              cat("[", shortest(share->least), ", ", shortest(share->most),
+                  "] is no range: the first must not be larger"),
+              "for example [0.08, 1]");
+}
+
 }  // namespace
 
 void check_recipe(const Recipe& recipe) {
   check_stop(recipe);
   check_memory(recipe);
   check_batch(recipe);
+  check_augment(recipe);
 }
 
 }  // namespace autotrain

@@ -16,7 +16,6 @@ from pathlib import Path
 DATA = """data:
   train: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 2000}
   validation: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 100, first: 100000}
-  augment: {flip: true, crop_padding: 2}
 """
 REST = """batch: {effective: %d}
 stop: {updates: 14}
