@@ -40,6 +40,7 @@ struct AugmentRecipe {
   double contrast = 0;    ///< distances to the image's mean grey × a factor
   double saturation = 0;  ///< distances to the pixel's grey × a factor
   double hue = 0;         ///< hues turned by an angle drawn from ±hue of a full turn
+  double mosaic = 0;      ///< probability that a sample is put together from four images
   bool operator==(const AugmentRecipe&) const = default;
 };
 

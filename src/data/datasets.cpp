@@ -17,6 +17,7 @@ std::vector<std::string> asked_keys(const AugmentRecipe& a) {
   if (a.contrast > 0) keys.emplace_back("contrast");
   if (a.saturation > 0) keys.emplace_back("saturation");
   if (a.hue > 0) keys.emplace_back("hue");
+  if (a.mosaic > 0) keys.emplace_back("mosaic");
   return keys;
 }
 
@@ -33,7 +34,7 @@ void check_augmentations(const DatasetRow& row, const AugmentRecipe& augment) {
 
 const std::vector<DatasetRow>& dataset_table() {
   static const std::vector<DatasetRow> table = {fashion_mnist_row(), image_folder_row(), synthetic_row(),
-                                                text_row()};
+                                                text_row(), yolo_row()};
   return table;
 }
 

@@ -32,5 +32,6 @@ DatasetRow fashion_mnist_row();
 DatasetRow image_folder_row();
 DatasetRow synthetic_row();
 DatasetRow text_row();
+DatasetRow yolo_row();
 
 }  // namespace autotrain

@@ -91,6 +91,10 @@ Section augment_section(AugmentRecipe& a) {
            a.crop_padding),
       resized_crop_field(a.random_resized_crop)};
   for (Field& field : colour_fields(a)) augment.fields.push_back(std::move(field));
+  augment.fields.push_back(
+      bind(real_key("mosaic", "Put samples together from four images with this probability (detection).")
+               .from(0, 1),
+           a.mosaic));
   return augment;
 }
 
