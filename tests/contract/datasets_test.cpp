@@ -21,8 +21,25 @@ std::string image_folder() {
   return folder.path().string();
 }
 
+// Images of several sizes with no, one and two boxes.
+std::string yolo_folder() {
+  static const test::TemporaryFolder folder;
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::string name = std::to_string(i);
+    folder.write("images/" + name + ".jpg", test::jpeg_file(test::gradient_image(12 + i, 20 - i, 3)));
+    if (i > 0) folder.write("labels/" + name + ".txt", "1 0.5 0.5 0.25 0.3\n");
+  }
+  folder.write("labels/2.txt", "0 0.2 0.25 0.2 0.2\n3 0.5 0.5 0.4 0.4\n");
+  return folder.path().string();
+}
+
 std::vector<Choice> choices() {
-  return {{"image_folder", {{"root", image_folder()}, {"size", std::vector<int64_t>{8, 10}}}},
+  return {{"yolo",
+           {{"images", yolo_folder() + "/images"},
+            {"labels", yolo_folder() + "/labels"},
+            {"classes", int64_t{4}},
+            {"size", std::vector<int64_t>{16, 12}}}},
+          {"image_folder", {{"root", image_folder()}, {"size", std::vector<int64_t>{8, 10}}}},
           {"fashion_mnist", {{"limit", int64_t{300}}}},
           {"synthetic", {{"kind", std::string("images")}, {"shape", std::vector<int64_t>{3, 8, 8}}}},
           {"synthetic", {{"kind", std::string("vectors")}}},
@@ -50,8 +67,10 @@ TEST(DatasetContract, SamplesHaveTheShapeThatInfoSays) {
     shape.insert(shape.end(), info.input_shape.begin(), info.input_shape.end());
     EXPECT_EQ(batch.inputs.sizes(), shape) << choice.name;
     EXPECT_EQ(batch.samples, 3);
-    EXPECT_LT(batch.targets.max().item<int64_t>(), info.classes);
-    EXPECT_GE(batch.targets.min().item<int64_t>(), 0);
+    const bool boxes = batch.targets.is_floating_point();  // each begins with its class, or −1 for none
+    const torch::Tensor classes = boxes ? batch.targets.select(2, 0) : batch.targets;
+    EXPECT_LT(classes.max().item<int64_t>(), info.classes) << choice.name;
+    EXPECT_GE(classes.min().item<int64_t>(), boxes ? -1 : 0) << choice.name;
     if (info.vocabulary > 0) {
       EXPECT_LT(batch.inputs.max().item<int64_t>(), info.vocabulary);
     }
@@ -77,7 +96,8 @@ std::map<std::string, AugmentRecipe> single_augmentations() {
           {"brightness", {.brightness = 0.5}},
           {"contrast", {.contrast = 0.5}},
           {"saturation", {.saturation = 0.5}},
-          {"hue", {.hue = 0.5}}};
+          {"hue", {.hue = 0.5}},
+          {"mosaic", {.mosaic = 1}}};
 }
 
 const DatasetRow& row_of(const Choice& choice) {
@@ -115,6 +135,7 @@ TEST(DatasetContract, ThreadsThatAskAtOnceGetEqualBatches) {
       if (key == "crop_padding") everything.crop_padding = 2;
       if (key == "random_resized_crop") everything.random_resized_crop = AreaShare{};
       if (key == "hue") everything.hue = everything.brightness = 0.4;
+      if (key == "mosaic") everything.mosaic = 0.5;
     }
     const auto data = make_dataset(choice, everything);
     std::vector<Batch> batches(3);
