@@ -25,14 +25,14 @@ void fail_image(const std::string& where, const std::string& what) {
 }
 
 void check_image_size(const ImageSize& size, int64_t most_pixels, const std::string& where) {
-  const int64_t pixels = size.height * size.width;  // both are 32-bit numbers
-  if (size.height > kLongestSide || size.width > kLongestSide || pixels > kMostPixels) {
+  // The sides first: the product of two that a header may state overflows.
+  if (std::max(size.height, size.width) > kLongestSide || size.height * size.width > kMostPixels) {
     throw Error(ExitCode::kBadData, where,
                 cat("is ", size.height, " × ", size.width, " pixels; images may have ", kLongestSide,
                     " in a row or column and ", kMostPixels, " in all"),
                 "scale it down");
   }
-  if (pixels > most_pixels) {
+  if (size.height * size.width > most_pixels) {
     fail_image(where, cat("the header promises ", size.height, " × ", size.width,
                           " pixels, which a file of so few bytes cannot hold"));
   }

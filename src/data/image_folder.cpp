@@ -1,15 +1,12 @@
 #include <algorithm>
-#include <filesystem>
 
 #include "autotrain/error.h"
-#include "autotrain/log.h"
 #include "base/enum_names.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "base/units.h"
+#include "data/class_files.h"
 #include "data/colour.h"
 #include "data/datasets.h"
-#include "data/file_names.h"
 #include "data/file_sequence.h"
 #include "data/placement.h"
 
@@ -21,100 +18,6 @@ namespace {
 // Of ImageNet's training images, ÷ 255, as in torchvision's documentation of its models.
 const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
-
-// The files of a folder of class folders.
-struct ClassFiles {
-  FileNames names;               // "class/file"
-  std::vector<int32_t> classes;  // of each file
-  int64_t class_count = 0;
-};
-
-enum class Split { kAll, kTrain, kValidation };
-
-struct Selection {
-  Split split = Split::kAll;
-  double validation_share = 0;
-  std::optional<int64_t> limit;
-};
-
-// The hash FNV-1a (Fowler, Noll, Vo), mixed: a file's side does not change when others come and go.
-bool is_validation(std::string_view name, double share) {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
-  return static_cast<double>(mix(hash) >> 11) * 0x1p-53 < share;
-}
-
-bool selected(const Selection& selection, std::string_view name) {
-  return selection.split == Split::kAll ||
-         is_validation(name, selection.validation_share) == (selection.split == Split::kValidation);
-}
-
-// Every (N ÷ limit)-th file, so that every class keeps its share.
-ClassFiles spread(const ClassFiles& all, int64_t limit) {
-  ClassFiles some;
-  some.class_count = all.class_count;
-  for (int64_t i = 0; i < limit; ++i) {
-    const int64_t at = i * all.names.size() / limit;
-    some.names.add(all.names[at]);
-    some.classes.push_back(all.classes[static_cast<size_t>(at)]);
-  }
-  return some;
-}
-
-std::vector<std::string> class_names(const fs::path& folder) {
-  std::vector<std::string> names = list_folders(folder);
-  if (names.empty()) {
-    throw Error(ExitCode::kBadData, folder.string(), "holds no folders",
-                "it must hold one folder of images for each class");
-  }
-  return names;
-}
-
-int32_t class_index(const std::vector<std::string>& classes, const std::string& name, const fs::path& root) {
-  const auto at = std::lower_bound(classes.begin(), classes.end(), name);
-  if (at != classes.end() && *at == name) return static_cast<int32_t>(at - classes.begin());
-  throw Error(ExitCode::kBadData, (root / name).string(), "is no class of classes_from",
-              "remove the folder, or add the class there");
-}
-
-ClassFiles find_files(const fs::path& root, const std::string& classes_from, const Selection& selection) {
-  const std::vector<std::string> folders = class_names(root);
-  const std::vector<std::string> classes = classes_from.empty() ? folders : class_names(classes_from);
-  ClassFiles files;
-  files.class_count = static_cast<int64_t>(classes.size());
-  int64_t bytes = 0, images = 0, others = 0;
-  for (const std::string& folder : folders) {
-    const int32_t index = class_index(classes, folder, root);
-    const Listing listing = list_images(root / folder);
-    if (listing.images.empty()) {
-      throw Error(ExitCode::kBadData, (root / folder).string(), "holds no .jpg, .jpeg or .png file",
-                  "remove the folder, or put images of the class there");
-    }
-    images += static_cast<int64_t>(listing.images.size()), bytes += listing.image_bytes,
-        others += listing.others;
-    for (const std::string& image : listing.images) {
-      const std::string name = cat(folder, "/", image);
-      if (!selected(selection, name)) continue;
-      files.names.add(name);
-      files.classes.push_back(index);
-    }
-  }
-  log::info("data",
-            cat(root.string(), ": ", format_count(images), " images in ", folders.size(), " classes · ",
-                format_bytes(bytes), others > 0 ? cat(" · ", others, " other files left out") : "",
-                files.names.size() < images ? cat(" · ", format_count(files.names.size()), " taken") : ""));
-  return files;
-}
-
-ClassFiles select_files(const fs::path& root, const std::string& classes_from, const Selection& selection) {
-  ClassFiles files = find_files(root, classes_from, selection);
-  if (files.names.size() == 0) {
-    throw Error(ExitCode::kBadData, root.string(), "no image falls into this split",
-                "use more images, or another validation_share");
-  }
-  if (selection.limit && *selection.limit < files.names.size()) return spread(files, *selection.limit);
-  return files;
-}
 
 // Images decoded when they are asked for.
 class ImageFolder final : public Dataset {
@@ -200,11 +103,6 @@ constexpr auto enum_names(ImageFolder::Resize) {
                     EnumName<R>{R::kPad, "pad"}};
 }
 
-constexpr auto enum_names(Split) {
-  return std::array{EnumName<Split>{Split::kAll, "all"}, EnumName<Split>{Split::kTrain, "train"},
-                    EnumName<Split>{Split::kValidation, "validation"}};
-}
-
 // One number for each channel.
 std::vector<double> per_channel(const Parameters& p, const char* key, const std::vector<double>& colours) {
   const auto channels = static_cast<size_t>(p.integer("channels"));
@@ -241,7 +139,7 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
   const Selection selection{.split = *parse_enum<Split>(p.text("split")),
                             .validation_share = p.real("validation_share"),
                             .limit = p.optional_integer("limit")};
-  return std::make_unique<ImageFolder>(select_files(root, p.text("classes_from"), selection),
+  return std::make_unique<ImageFolder>(find_class_files(root, p.text("classes_from"), selection),
                                        std::move(options));
 }
 

@@ -1,66 +1,22 @@
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <optional>
 
 #include "autotrain/error.h"
-#include "autotrain/log.h"
-#include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "data/colour.h"
 #include "data/datasets.h"
-#include "data/file_names.h"
 #include "data/file_sequence.h"
 #include "data/placement.h"
+#include "data/yolo_files.h"
 #include "data/yolo_labels.h"
 
 namespace autotrain {
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr int64_t kNumbersOfABox = 5;  // class, centre x, centre y, width, height
 constexpr double kNoBox = -1;          // class of the rows that fill a sample up
-
-struct LabelledFiles {
-  fs::path images;  // folders
-  fs::path labels;
-  FileNames names;             // of images
-  std::vector<bool> labelled;  // whether each has a label file
-};
-
-fs::path label_path(const LabelledFiles& files, int64_t index) {
-  return files.labels / fs::path(files.names[index]).replace_extension(".txt");
-}
-
-void announce(const LabelledFiles& files, const Listing& listing, int64_t unlabelled) {
-  log::info(
-      "data",
-      cat(files.images.string(), ": ", format_count(files.names.size()), " images · ",
-          format_bytes(listing.image_bytes),
-          listing.others > 0 ? cat(" · ", listing.others, " other files left out") : "",
-          unlabelled > 0 ? cat(" · ", format_count(unlabelled), " without a label file: no boxes") : ""));
-}
-
-LabelledFiles find_files(const fs::path& images, const fs::path& labels, std::optional<int64_t> limit) {
-  LabelledFiles files{.images = images, .labels = labels, .names = {}, .labelled = {}};
-  const Listing listing = list_images(images);
-  if (listing.images.empty()) {
-    throw Error(ExitCode::kBadData, images.string(), "holds no .jpg, .jpeg or .png file");
-  }
-  int64_t unlabelled = 0;
-  for (const std::string& name : listing.images) {
-    if (limit && files.names.size() == *limit) break;
-    files.names.add(name);
-    std::error_code error;
-    files.labelled.push_back(fs::is_regular_file(label_path(files, files.names.size() - 1), error));
-    unlabelled += files.labelled.back() ? 0 : 1;
-  }
-  announce(files, listing, unlabelled);
-  if (unlabelled < files.names.size()) return files;
-  throw Error(ExitCode::kMissingFile, labels.string(), "has a label file for none of the images",
-              "a label file has its image's name, with the ending .txt");
-}
 
 // Images with boxes, put together when they are asked for.
 class YoloFolder final : public Dataset {
@@ -157,7 +113,7 @@ class YoloFolder final : public Dataset {
 
   std::vector<LabelledBox> read_labels(int64_t index, const std::string& sample) const {
     if (!files_.labelled[static_cast<size_t>(index)]) return {};
-    const std::string path = label_path(files_, index).string();
+    const std::string path = files_.label_path(index).string();
     const std::span<const uint8_t> text = FileSequence({path}).next(sample + path);
     return parse_labels({reinterpret_cast<const char*>(text.data()), text.size()}, sample + path, o_.classes);
   }
@@ -214,14 +170,6 @@ class YoloFolder final : public Dataset {
   Options o_;
 };
 
-int64_t count_names(const fs::path& path) {
-  int64_t names = 0;
-  for (const std::string_view line : split(read_file(path, 64 * kMiB), '\n'))
-    names += trim(line).empty() ? 0 : 1;
-  if (names == 0) throw Error(ExitCode::kBadData, path.string(), "names no class", "write one name a line");
-  return names;
-}
-
 int64_t class_count(const Parameters& p) {
   const std::optional<int64_t> typed = p.optional_integer("classes");
   const std::string names = p.text("names");
@@ -230,7 +178,7 @@ int64_t class_count(const Parameters& p) {
                 "set classes, or names to a file of them");
   }
   if (names.empty()) return *typed;
-  const int64_t named = count_names(names);
+  const int64_t named = count_class_names(names);
   if (!typed || *typed == named) return named;
   throw Error(ExitCode::kBadRecipe, "yolo: classes",
               cat("is ", *typed, ", and ", names, " has ", named, " names"), "leave one of them out");
@@ -246,7 +194,8 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
   YoloFolder::Options options{
       .size = {size[0], size[1]}, .classes = class_count(p), .augment = request.augment};
   return std::make_unique<YoloFolder>(
-      find_files(p.text("images"), p.text("labels"), p.optional_integer("limit")), std::move(options));
+      find_labelled_files(p.text("images"), p.text("labels"), p.optional_integer("limit")),
+      std::move(options));
 }
 
 }  // namespace

@@ -111,24 +111,26 @@ std::vector<Damage> damages() {
   std::string bad_code = jpeg, bad_sum = png;
   bad_code.replace(jpeg.size() / 2, 40, 40, '\x7f');
   bad_sum[png.size() - 20] ^= 1;
-  return {{"Empty", "", "the file is empty"},
-          {"Text", "GIF89a and so on", "is neither a JPEG nor a PNG file"},
-          {"JpegCutInPixels", jpeg.substr(0, jpeg.size() * 3 / 4), "Premature end"},
-          {"JpegCutAtItsEnd", jpeg.substr(0, jpeg.size() - 2), "Premature end"},
-          {"JpegCutInHeader", jpeg.substr(0, 100), "damaged JPEG data"},
-          {"JpegBadCode", bad_code, "damaged JPEG data"},
-          {"JpegTooLong", with_sizes(jpeg, 65501, 8), "65500 pixels"},
-          {"JpegTooLarge", with_sizes(jpeg, 60000, 60000), "in all"},
-          {"JpegPromises", with_sizes(jpeg, 9000, 9000), "cannot hold"},
-          {"JpegNoPixels", with_sizes(jpeg, 0, 64), "damaged JPEG data"},
-          {"PngCutInPixels", png.substr(0, png.size() / 2), "the file ends early"},
-          {"PngCutAtItsEnd", png.substr(0, png.size() - 12), "the file ends early"},
-          {"PngCutInHeader", png.substr(0, 20), "inside its header"},
-          {"PngBadSum", bad_sum, "damaged PNG data"},
-          {"PngTooLong", with_sizes(png, 1, 65501), "1 × 65501 pixels; images may have 65500"},
-          {"PngTooLarge", with_sizes(png, 65000, 65000), "in all"},
-          {"PngPromises", with_sizes(png, 9000, 9000), "cannot hold"},
-          {"PngNoPixels", with_sizes(png, 0, 64), "no pixels"}};
+  return {
+      {"Empty", "", "the file is empty"},
+      {"Text", "GIF89a and so on", "is neither a JPEG nor a PNG file"},
+      {"JpegCutInPixels", jpeg.substr(0, jpeg.size() * 3 / 4), "Premature end"},
+      {"JpegCutAtItsEnd", jpeg.substr(0, jpeg.size() - 2), "Premature end"},
+      {"JpegCutInHeader", jpeg.substr(0, 100), "damaged JPEG data"},
+      {"JpegBadCode", bad_code, "damaged JPEG data"},
+      {"JpegTooLong", with_sizes(jpeg, 65501, 8), "65500 pixels"},
+      {"JpegTooLarge", with_sizes(jpeg, 60000, 60000), "in all"},
+      {"JpegPromises", with_sizes(jpeg, 9000, 9000), "cannot hold"},
+      {"JpegNoPixels", with_sizes(jpeg, 0, 64), "damaged JPEG data"},
+      {"PngCutInPixels", png.substr(0, png.size() / 2), "the file ends early"},
+      {"PngCutAtItsEnd", png.substr(0, png.size() - 12), "the file ends early"},
+      {"PngCutInHeader", png.substr(0, 20), "inside its header"},
+      {"PngBadSum", bad_sum, "damaged PNG data"},
+      {"PngTooLong", with_sizes(png, 1, 65501), "1 × 65501 pixels; images may have 65500"},
+      {"PngTooLarge", with_sizes(png, 65000, 65000), "in all"},
+      {"PngLargerThanAnyNumber", with_sizes(png, 4294967286, 4294967282), "4294967286 × 4294967282 pixels"},
+      {"PngPromises", with_sizes(png, 9000, 9000), "cannot hold"},
+      {"PngNoPixels", with_sizes(png, 0, 64), "no pixels"}};
 }
 
 TEST(ImageFile, DamageIsBadDataThatNamesTheFile) {
