@@ -218,6 +218,9 @@ TEST(ImageFolder, ABadSampleNamesItsNumberAndFile) {
   Error error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {0, 1, 2}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "a/2.png").string());
   EXPECT_TRUE(test::holds(error.problem(), "Premature end"));
+  fs::resize_file(folder / "a/3.png", uint64_t{1} << 32);  // a hole, not stored
+  error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {2}); });
+  EXPECT_TRUE(test::holds(error.problem(), "is 4.00 GiB large"));
   fs::remove(folder / "a/3.png");
   error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {2}); });
   EXPECT_EQ(error.where(), "sample 2: " + (folder / "a/3.png").string());
