@@ -31,10 +31,10 @@ struct DecodedImage {
 /// more than 65,500 in a row or column, or more than a file of so many bytes can hold.
 ImageSize read_image_size(std::span<const uint8_t> file, const std::string& where);
 
-/// Decodes a JPEG or PNG file. A JPEG is decoded at the smallest scale of eighths that gives at least `least`
-/// in both directions, at full size when none does: much of the time of decoding a large photograph is saved.
-/// Palettes become colours, 16 bits their high 8, CMYK becomes RGB; alpha is dropped. A rotation noted in
-/// metadata is not applied.
+/// Decodes a JPEG or PNG file. A JPEG is decoded at the smallest of an eighth, a quarter and a half of its
+/// size that gives at least `least` in both directions, at full size when none does: that saves up to half
+/// the time of decoding a large photograph. Palettes become colours, 16 bits their high 8, CMYK becomes RGB;
+/// alpha is dropped. A rotation noted in metadata is not applied.
 /// @throws Error(kBadData) as read_image_size, and for a file that is damaged or ends early.
 DecodedImage decode_image(std::span<const uint8_t> file, const std::string& where,
                           ImageSize least = kFullSize);

@@ -135,8 +135,11 @@ class Decompressor {
   Escape escape_{};
 };
 
+// libjpeg-turbo has vector code for these scales and the whole. Measured on an image of 368 × 496 pixels, 2/8
+// took 0.64 ms, 4/8 0.69 and 8/8 0.84; the ones between took longer than the next of these (5/8 1.00,
+// 7/8 1.36).
 int eighths_for(const ImageSize& full, const ImageSize& least) {
-  for (int n = 1; n < 8; ++n) {
+  for (const int n : {1, 2, 4}) {
     if (ceil_div(full.height * n, 8) >= least.height && ceil_div(full.width * n, 8) >= least.width) return n;
   }
   return 8;
