@@ -25,9 +25,22 @@ struct Choice {
 
 // ---------------------------------------------------------------- what is learned
 
+/// The least and the most of an image's area that a random crop takes.
+struct AreaShare {
+  double least = 0.08;
+  double most = 1;
+  bool operator==(const AreaShare&) const = default;
+};
+
 struct AugmentRecipe {
   bool flip = false;         ///< mirror images left to right with probability 1/2
   int64_t crop_padding = 0;  ///< pad images by so many zero pixels and crop back at random
+  std::optional<AreaShare> random_resized_crop = {};
+  double brightness = 0;  ///< pixels × a factor drawn from [1 − brightness, 1 + brightness]; likewise below
+  double contrast = 0;    ///< distances to the image's mean grey × a factor
+  double saturation = 0;  ///< distances to the pixel's grey × a factor
+  double hue = 0;         ///< hues turned by an angle drawn from ±hue of a full turn
+  double mosaic = 0;      ///< probability that a sample is put together from four images
   bool operator==(const AugmentRecipe&) const = default;
 };
 

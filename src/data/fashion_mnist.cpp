@@ -71,7 +71,8 @@ DatasetRow fashion_mnist_row() {
                  "Shift and scale to mean 0 and deviation 1 over Fashion-MNIST; false: pixels in [0, 1].",
                  true),
         integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
-      make};
+      make,
+      {"flip", "crop_padding"}};
 }
 
 }  // namespace autotrain

@@ -168,6 +168,7 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
                                                                 .classes = targets.classes},
                                           request.augment);
   }
+  check_augmentations("npy", {}, request.augment);  // only images can be changed
   return std::make_unique<ArrayDataset>(std::move(inputs), range, std::move(targets));
 }
 
@@ -185,7 +186,8 @@ DatasetRow npy_row() {
                 .from(1, 1 << 24),
             integer_key("first", "The first sample to use, counted from 0.", 0).from(0),
             integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
-          make};
+          make,
+          {"flip", "crop_padding"}};
 }
 
 }  // namespace autotrain

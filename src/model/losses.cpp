@@ -104,7 +104,8 @@ const std::vector<LossRow>& loss_table() {
              {.label_smoothing = p.real("label_smoothing"), .ignore_index = p.integer("ignore_index")});
        }},
       {{"mean_squared_error", "Squared difference of prediction and target, averaged over elements."},
-       [](const Parameters&) { return mean_squared_error(); }}};
+       [](const Parameters&) { return mean_squared_error(); }},
+      detection_row()};
   return table;
 }
 

@@ -16,6 +16,8 @@ struct LossRow {
 /// Every loss a recipe can name.
 const std::vector<LossRow>& loss_table();
 
+LossRow detection_row();
+
 /// @throws Error(kBadRecipe) when there is no such loss.
 Loss make_loss(const Choice& choice);
 

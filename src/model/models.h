@@ -43,5 +43,6 @@ ModelRow mlp_row();
 ModelRow cnn_row();
 ModelRow resnet_row(int64_t layers);  ///< 18, 34 or 50
 ModelRow transformer_row();
+ModelRow detector_row();
 
 }  // namespace autotrain

@@ -44,6 +44,15 @@ void check_trace(const Recipe& r) {
               "for example [100, 120]");
 }
 
+void check_augment(const Recipe& r) {
+  const std::optional<AreaShare>& share = r.data.augment.random_resized_crop;
+  if (!share || share->least <= share->most) return;
+  fail_recipe(r, "data.augment.random_resized_crop",
+              cat("[", shortest(share->least), ", ", shortest(share->most),
+                  "] is no range: the first must not be larger"),
+              "for example [0.08, 1]");
+}
+
 }  // namespace
 
 void check_recipe(const Recipe& recipe) {
@@ -51,6 +60,7 @@ void check_recipe(const Recipe& recipe) {
   check_memory(recipe);
   check_batch(recipe);
   check_trace(recipe);
+  check_augment(recipe);
 }
 
 }  // namespace autotrain

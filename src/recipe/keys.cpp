@@ -227,6 +227,11 @@ std::vector<int64_t> Parameters::integers(const std::string& key) const {
   return value_as<std::vector<int64_t>>(value(key), key);
 }
 
+std::vector<double> Parameters::reals(const std::string& key) const {
+  if (std::holds_alternative<std::monostate>(value(key))) return {};
+  return value_as<std::vector<double>>(value(key), key);
+}
+
 std::vector<std::string> Parameters::texts(const std::string& key) const {
   return value_as<std::vector<std::string>>(value(key), key);
 }

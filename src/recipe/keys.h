@@ -98,6 +98,7 @@ class Parameters {
   bool flag(const std::string& key) const;
   std::string text(const std::string& key) const;
   std::vector<int64_t> integers(const std::string& key) const;
+  std::vector<double> reals(const std::string& key) const;  ///< empty when the key is null
   std::vector<std::string> texts(const std::string& key) const;
 
   /// Nothing when the key is null or holds a word such as "auto".

@@ -53,6 +53,51 @@ Section root(Recipe& r) {
            bind(integer_key("seed", "Everything random in the run derives from it.").from(0), r.seed)}};
 }
 
+Field resized_crop_field(std::optional<AreaShare>& share) {
+  return {list_key(KeyKind::kRealList, "random_resized_crop",
+                   "Train on a random part of each image, resized: [least, most] of its area, at an aspect "
+                   "ratio from 3/4 to 4/3; null: no crop.")
+              .above(0, 1)
+              .of_length(2),
+          [&share] {
+            return share ? Value(std::vector<double>{share->least, share->most}) : Value();
+          },
+          [&share](const Value& value) {
+            const auto& bounds = std::get<std::vector<double>>(value);
+            share = {bounds[0], bounds[1]};
+          }};
+}
+
+// In the order in which they are applied.
+std::vector<Field> colour_fields(AugmentRecipe& a) {
+  return {
+      bind(real_key("brightness", "Multiply pixels by a factor within 1 ± this.").from(0, 10), a.brightness),
+      bind(
+          real_key("contrast", "Then distances to the image's mean grey by one within 1 ± this.").from(0, 10),
+          a.contrast),
+      bind(real_key("saturation", "Then distances to each pixel's grey by one within 1 ± this.").from(0, 10),
+           a.saturation),
+      bind(real_key("hue", "Then turn hues by up to this part of a full turn, either way.").from(0, 0.5),
+           a.hue)};
+}
+
+Section augment_section(AugmentRecipe& a) {
+  Section augment{"data.augment", "Random changes of training images, keyed by sample and epoch."};
+  augment.fields = {
+      bind(bool_key("flip", "Mirror images left to right with probability 1/2."), a.flip),
+      bind(integer_key("crop_padding", "Pad images by so much on every side and crop back at random.")
+               .from(0, 4096)
+               .in("pixels"),
+           a.crop_padding),
+      resized_crop_field(a.random_resized_crop)};
+  for (Field& field : colour_fields(a)) augment.fields.push_back(std::move(field));
+  augment.fields.push_back(
+      bind(real_key("mosaic", "Put samples together from four images with this probability (detection).")
+               .from(0, 1),
+           a.mosaic));
+  return augment;
+}
+
 std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   const char* const which = "The data set, with its own keys beside it.";
   Section data{"data", "What is learned from, and what is measured on."};
@@ -74,14 +119,7 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   validation.set_present = [&r](bool present) {
     r.data.validation = present ? std::optional(Choice{"", {}}) : std::nullopt;
   };
-  Section augment{"data.augment", "Random changes of training images, keyed by sample and epoch."};
-  augment.fields = {
-      bind(bool_key("flip", "Mirror images left to right with probability 1/2."), r.data.augment.flip),
-      bind(integer_key("crop_padding", "Pad images by so much on every side and crop back at random.")
-               .from(0, 4096)
-               .in("pixels"),
-           r.data.augment.crop_padding)};
-  return {std::move(data), std::move(train), std::move(validation), std::move(augment)};
+  return {std::move(data), std::move(train), std::move(validation), augment_section(r.data.augment)};
 }
 
 Section model_section(Recipe& r, const Catalog& catalog) {

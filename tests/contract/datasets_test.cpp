@@ -1,6 +1,9 @@
 // What holds for every row of the data set table.
-#include "data/datasets.h"
+#include <thread>
+
 #include "base/random.h"
+#include "data/datasets.h"
+#include "support/images.h"
 #include "support/npy.h"
 #include "support/support.h"
 
@@ -25,8 +28,38 @@ std::string file(const std::string& name) {
   return written ? (folder / name).string() : "";
 }
 
+// Two classes of tiny images, of several sizes and both formats.
+std::string image_folder() {
+  static const test::TemporaryFolder folder;
+  for (int64_t i = 0; i < 4; ++i) {
+    const std::string name = std::string(i < 2 ? "a/" : "b/") + std::to_string(i);
+    const DecodedImage image = test::gradient_image(9 + 3 * i, 20 - 2 * i, i == 1 ? 1 : 3);
+    folder.write(name + (i % 2 == 0 ? ".jpg" : ".PNG"),
+                 i % 2 == 0 ? test::jpeg_file(image) : test::png_file(image));
+  }
+  return folder.path().string();
+}
+
+// Images of several sizes with no, one and two boxes.
+std::string yolo_folder() {
+  static const test::TemporaryFolder folder;
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::string name = std::to_string(i);
+    folder.write("images/" + name + ".jpg", test::jpeg_file(test::gradient_image(12 + i, 20 - i, 3)));
+    if (i > 0) folder.write("labels/" + name + ".txt", "1 0.5 0.5 0.25 0.3\n");
+  }
+  folder.write("labels/2.txt", "0 0.2 0.25 0.2 0.2\n3 0.5 0.5 0.4 0.4\n");
+  return folder.path().string();
+}
+
 std::vector<Choice> choices() {
-  return {{"fashion_mnist", {{"limit", int64_t{300}}}},
+  return {{"yolo",
+           {{"images", yolo_folder() + "/images"},
+            {"labels", yolo_folder() + "/labels"},
+            {"classes", int64_t{4}},
+            {"size", std::vector<int64_t>{16, 12}}}},
+          {"image_folder", {{"root", image_folder()}, {"size", std::vector<int64_t>{8, 10}}}},
+          {"fashion_mnist", {{"limit", int64_t{300}}}},
           {"synthetic", {{"kind", std::string("images")}, {"shape", std::vector<int64_t>{3, 8, 8}}}},
           {"synthetic", {{"kind", std::string("vectors")}}},
           {"synthetic", {{"kind", std::string("tokens")}}},
@@ -61,11 +94,13 @@ TEST(DatasetContract, SamplesHaveTheShapeThatInfoSays) {
     shape.insert(shape.end(), info.input_shape.begin(), info.input_shape.end());
     EXPECT_EQ(batch.inputs.sizes(), shape) << choice.name;
     EXPECT_EQ(batch.samples, 3);
-    if (batch.targets.is_floating_point()) {
+    const bool boxes = batch.targets.dim() == 3;  // each begins with its class, or −1 for none
+    if (batch.targets.is_floating_point() && !boxes) {
       EXPECT_EQ(batch.targets.size(-1), info.classes) << choice.name;
     } else {
-      EXPECT_LT(batch.targets.max().item<int64_t>(), info.classes) << choice.name;
-      EXPECT_GE(batch.targets.min().item<int64_t>(), 0) << choice.name;
+      const torch::Tensor classes = boxes ? batch.targets.select(2, 0) : batch.targets;
+      EXPECT_LT(classes.max().item<int64_t>(), info.classes) << choice.name;
+      EXPECT_GE(classes.min().item<int64_t>(), boxes ? -1 : 0) << choice.name;
     }
     if (info.vocabulary > 0) {
       EXPECT_LT(batch.inputs.max().item<int64_t>(), info.vocabulary);
@@ -85,12 +120,70 @@ TEST(DatasetContract, ABatchIsItsSamplesInOrder) {
   }
 }
 
-TEST(DatasetContract, OnlyImagesCanBeAugmented) {
+std::map<std::string, AugmentRecipe> single_augmentations() {
+  return {{"flip", {.flip = true}},
+          {"crop_padding", {.crop_padding = 2}},
+          {"random_resized_crop", {.random_resized_crop = AreaShare{}}},
+          {"brightness", {.brightness = 0.5}},
+          {"contrast", {.contrast = 0.5}},
+          {"saturation", {.saturation = 0.5}},
+          {"hue", {.hue = 0.5}},
+          {"mosaic", {.mosaic = 1}}};
+}
+
+// What can be done to the samples of a choice; arrays in npy files need not be images.
+std::vector<std::string> augmentations_of(const Choice& choice) {
+  if (make_dataset(choice, {})->info().kind != DatasetInfo::Kind::kImages) return {};
+  const auto& table = dataset_table();
+  return std::find_if(table.begin(), table.end(),
+                      [&](const DatasetRow& row) { return row.spec.name == choice.name; })
+      ->augmentations;
+}
+
+TEST(DatasetContract, AnAugmentationChangesSamplesOrIsRefusedByName) {
   for (const Choice& choice : choices()) {
-    const bool images = make_dataset(choice, {})->info().kind == DatasetInfo::Kind::kImages;
-    if (images) continue;
-    test::expect_error(ExitCode::kBadRecipe,
-                       [&] { make_dataset(choice, {.flip = true, .crop_padding = 0}); });
+    const std::vector<std::string> known = augmentations_of(choice);
+    for (const auto& [key, augment] : single_augmentations()) {
+      if (std::find(known.begin(), known.end(), key) == known.end()) {
+        const Error error =
+            test::expect_error(ExitCode::kBadRecipe, [&, a = augment] { make_dataset(choice, a); });
+        EXPECT_EQ(error.where(), "data.augment." + key) << choice.name;
+        continue;
+      }
+      const auto data = make_dataset(choice, augment);
+      const std::vector<int64_t> indices(16, 0);
+      std::vector<int64_t> epochs(16);
+      std::iota(epochs.begin(), epochs.end(), 0);
+      const Batch batch = data->get(indices, SampleRandom(0, indices, epochs));
+      const torch::Tensor plain = get(*make_dataset(choice, {}), {0}).inputs;
+      EXPECT_FALSE(batch.inputs.equal(plain.expand_as(batch.inputs))) << choice.name << " " << key;
+    }
+  }
+}
+
+TEST(DatasetContract, ThreadsThatAskAtOnceGetEqualBatches) {
+  for (const Choice& choice : choices()) {
+    AugmentRecipe everything;
+    for (const std::string& key : augmentations_of(choice)) {
+      if (key == "flip") everything.flip = true;
+      if (key == "crop_padding") everything.crop_padding = 2;
+      if (key == "random_resized_crop") everything.random_resized_crop = AreaShare{};
+      if (key == "hue") everything.hue = everything.brightness = 0.4;
+      if (key == "mosaic") everything.mosaic = 0.5;
+    }
+    const auto data = make_dataset(choice, everything);
+    std::vector<Batch> batches(3);
+    std::vector<std::thread> threads;
+    for (Batch& batch : batches) {
+      threads.emplace_back([&] {
+        for (int round = 0; round < 20; ++round) batch = get(*data, {2, 0, 1, data->size() - 1, 2});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Batch& batch : batches) {
+      EXPECT_TRUE(batch.inputs.equal(batches[0].inputs)) << choice.name;
+      EXPECT_TRUE(batch.targets.equal(batches[0].targets)) << choice.name;
+    }
   }
 }
 

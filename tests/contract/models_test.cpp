@@ -10,6 +10,7 @@ namespace {
 struct Case {
   Choice choice;
   SampleShape shape;
+  std::vector<int64_t> grid = {};  // a detector's cells, [rows, columns]
 };
 
 std::vector<Case> cases() {
@@ -19,6 +20,7 @@ std::vector<Case> cases() {
           {{"resnet18", {{"stem", std::string("small")}}}, images},
           {{"resnet34", {}}, images},
           {{"resnet50", {}}, images},
+          {{"detector", {{"width", int64_t{8}}, {"blocks", int64_t{3}}}}, {{3, 32, 44}, 10, 0}, {4, 6}},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{2}}, {"dropout", 0.1}}}, tokens},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{1}}, {"tied", false}}}, tokens}};
 }
@@ -40,6 +42,7 @@ TEST(ModelContract, PredictionsHaveTheClassesLast) {
     const auto model = make_model(c.choice, c.shape);
     std::vector<int64_t> shape = {2, c.shape.classes};
     if (c.shape.vocabulary > 0) shape.insert(shape.begin() + 1, c.shape.input[0]);
+    if (!c.grid.empty()) shape = {2, c.grid[0], c.grid[1], 5 + c.shape.classes};  // objectness and box first
     EXPECT_EQ(model->forward(inputs_for(c, 2)).sizes(), shape) << c.choice.name;
   }
 }
@@ -70,8 +73,11 @@ TEST(ModelContract, EqualSeedsGiveEqualWeightsAndEvaluationIsDeterministic) {
 
 TEST(ModelContract, SamplesOfTheWrongKindAreRefusedWithAHint) {
   const SampleShape images{{1, 28, 28}, 10, 0}, vectors{{64}, 10, 0}, tokens{{12}, 17, 17};
-  for (const auto& [name, shape] :
-       {std::pair{"mlp", tokens}, {"cnn", vectors}, {"resnet18", tokens}, {"transformer", images}}) {
+  for (const auto& [name, shape] : {std::pair{"mlp", tokens},
+                                    {"cnn", vectors},
+                                    {"resnet18", tokens},
+                                    {"transformer", images},
+                                    {"detector", vectors}}) {
     const Error error = test::expect_error(ExitCode::kBadRecipe, [&, n = name, s = shape] {
       make_model({n, {}}, s);
     });

@@ -71,6 +71,10 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"WrongListLength", "execution: {memory: {target: [0.8]}}", {"has 1 items", "a list of 2"}},
         Misuse{
             "BandUpsideDown", "execution: {memory: {target: [0.9, 0.8]}}", {"r.yaml:2:30", "is not a band"}},
+        Misuse{"AreasUpsideDown",
+               "data: {augment: {random_resized_crop: [1, 0.5]}}",
+               {"r.yaml:2:", "random_resized_crop", "[1, 0.5] is no range"}},
+        Misuse{"AreaOfNothing", "data: {augment: {random_resized_crop: [0, 1]}}", {"> 0 and ≤ 1"}},
         Misuse{"BadBudget", "execution: {memory: {budget: much}}", {"execution.memory.budget", "2GiB"}},
         Misuse{"BadInterval", "checkpoint: {every: 3 days}", {"checkpoint.every", "1 epoch"}},
         Misuse{"BadName", "name: ../../etc", {"name", "letters, digits"}},
@@ -109,13 +113,16 @@ TEST(Load, ReadsEveryKindOfValue) {
 
 TEST(Load, WrittenRecipeReadsBackEqual) {
   const Recipe r = load(
-      "name: a\nseed: 7\nmodel: {name: mlp, depth: 8}\ndata: {train: {dataset: synthetic}}\n"
+      "name: a\nseed: 7\nmodel: {name: mlp, depth: 8}\n"
+      "data: {train: {dataset: synthetic}, augment: {random_resized_crop: [0.1, 1], hue: 0.25}}\n"
       "optimizer: {name: sgd, lr: 1e-8, clip_norm: 0.5}\nschedule: {warmup: 100 updates}\n"
       "execution: {memory: {budget: 33%, target: [0.5, 0.75]}, deterministic: true}\n");
   const std::string text = write_recipe(r, rows());
   const Recipe again = load_recipe_text(text, "again", rows());
   EXPECT_EQ(write_recipe(again, rows()), text);
   EXPECT_EQ(again.optimizer.lr, 1e-8);
+  EXPECT_EQ(again.data.augment, r.data.augment);
+  EXPECT_EQ(again.data.augment.random_resized_crop->least, 0.1);
   EXPECT_EQ(again.execution, r.execution);
 }
 

@@ -13,10 +13,14 @@ import tempfile
 import time
 from pathlib import Path
 
-DATA = """data:
+AUGMENTED = """data:
+  train: {dataset: fashion_mnist, limit: 2000}
+  validation: {dataset: fashion_mnist, split: test, limit: 100}
+  augment: {flip: true, crop_padding: 2}
+"""
+SYNTHETIC = """data:
   train: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 2000}
   validation: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 100, first: 100000}
-  augment: {flip: true, crop_padding: 2}
 """
 REST = """batch: {effective: %d}
 stop: {updates: 14}
@@ -25,8 +29,8 @@ checkpoint: {every: 1 updates, keep: 2}
 execution: {precision: fp32, memory: {budget: %s, target: [0.3, 0.9]}, search: {plan_cache: false}}
 """
 RECIPES = {
-    "cnn": DATA + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (128, "4MiB"),
-    "resnet18": DATA + "model: {name: resnet18, stem: small}\n" + REST % (40, "384MiB"),
+    "cnn": AUGMENTED + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (128, "8MiB"),
+    "resnet18": SYNTHETIC + "model: {name: resnet18, stem: small}\n" + REST % (40, "384MiB"),
 }
 TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "activity_seconds", "peak_bytes")
 

@@ -116,7 +116,6 @@ TEST(OutOfMemory, AtRandomAllocationsOfALargerRunChangesNoBit) {
 data:
   train: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 200}
   validation: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 50, first: 1000}
-  augment: {flip: true, crop_padding: 2}
 model: {name: resnet18, stem: small}
 batch: {effective: 20}
 stop: {updates: 3}

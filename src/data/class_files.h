@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/enum_names.h"
+#include "data/file_names.h"
+
+namespace autotrain {
+
+/// The files of a folder of class folders, by class and then by name.
+struct ClassFiles {
+  FileNames names = {};               ///< "class/file"
+  std::vector<int32_t> classes = {};  ///< of each file
+  int64_t class_count = 0;
+};
+
+enum class Split { kAll, kTrain, kValidation };
+
+constexpr auto enum_names(Split) {
+  return std::array{EnumName<Split>{Split::kAll, "all"}, EnumName<Split>{Split::kTrain, "train"},
+                    EnumName<Split>{Split::kValidation, "validation"}};
+}
+
+/// Which of the files are wanted.
+struct Selection {
+  Split split = Split::kAll;
+  double validation_share = 0;        ///< that a hash of the name gives to the validation split
+  std::optional<int64_t> limit = {};  ///< so many, evenly from the list
+};
+
+/// Lists the images below `root` and says at level info how many there are.
+/// @param classes_from a folder whose class folders number the classes; empty: root.
+/// @throws Error(kMissingFile) when a folder or file cannot be read; Error(kBadData) when there is no class
+/// folder, one without images, one that is no class of `classes_from`, or nothing is left of the split.
+ClassFiles find_class_files(const std::filesystem::path& root, const std::string& classes_from,
+                            const Selection& selection);
+
+}  // namespace autotrain

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autotrain {
+
+/// A list of names end to end in one block of memory: a million files in some thirty bytes each.
+class FileNames {
+ public:
+  void add(std::string_view name) {
+    names_.append(name);
+    ends_.push_back(names_.size());
+  }
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
+  std::string_view operator[](int64_t i) const {
+    const size_t begin = i == 0 ? 0 : ends_[static_cast<size_t>(i - 1)];
+    return std::string_view(names_).substr(begin, ends_[static_cast<size_t>(i)] - begin);
+  }
+
+ private:
+  std::string names_;
+  std::vector<size_t> ends_;
+};
+
+/// What lies in a folder, hidden entries left out.
+struct Listing {
+  std::vector<std::string> images = {};  ///< file names that end in .jpg, .jpeg or .png, in any case; sorted
+  int64_t image_bytes = 0;
+  int64_t others = 0;  ///< entries that are no images
+};
+
+/// @throws Error(kMissingFile) when the folder, or an image in it, is not there or may not be read.
+Listing list_images(const std::filesystem::path& folder);
+
+/// The names of the folders in a folder, sorted; hidden ones are left out.
+/// @throws Error(kMissingFile).
+std::vector<std::string> list_folders(const std::filesystem::path& folder);
+
+}  // namespace autotrain

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "autotrain/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "data/colour.h"
+#include "data/datasets.h"
+#include "data/file_sequence.h"
+#include "data/placement.h"
+#include "data/yolo_files.h"
+#include "data/yolo_labels.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kNumbersOfABox = 5;  // class, centre x, centre y, width, height
+constexpr double kNoBox = -1;          // class of the rows that fill a sample up
+
+// Images with boxes, put together when they are asked for.
+class YoloFolder final : public Dataset {
+ public:
+  struct Options {
+    ImageSize size;
+    int64_t classes = 0;
+    AugmentRecipe augment;
+  };
+
+  YoloFolder(LabelledFiles files, Options options) : files_(std::move(files)), o_(std::move(options)) {}
+
+  int64_t size() const override { return files_.names.size(); }
+
+  DatasetInfo info() const override {
+    return {.kind = DatasetInfo::Kind::kImages,
+            .input_shape = {kChannels, o_.size.height, o_.size.width},
+            .classes = o_.classes};
+  }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    const auto n = static_cast<int64_t>(indices.size());
+    std::vector<Scene> scenes;
+    for (size_t i = 0; i < indices.size(); ++i)
+      scenes.push_back(draw_scene(indices[i], Random(random.key(i))));
+    Batch batch{torch::empty({n, kChannels, o_.size.height, o_.size.width}, torch::kFloat32), {}, n};
+    Planes planes{batch.inputs.mutable_data_ptr<float>(), kChannels, o_.size};
+    FileSequence images(image_paths(scenes));
+    std::vector<std::vector<LabelledBox>> boxes;
+    for (size_t i = 0; i < scenes.size();
+         ++i, planes.data += planes.channels * o_.size.height * o_.size.width) {
+      boxes.push_back(make_sample(scenes[i], cat("sample ", indices[i], ": "), images, planes));
+    }
+    batch.targets = collated(boxes);
+    return batch;
+  }
+
+ private:
+  static constexpr int64_t kChannels = 3;
+
+  // One of the images that make a sample.
+  struct Tile {
+    int64_t index;
+    std::optional<Box> box;  // that it covers; without one the whole image fits in, at its aspect ratio
+    double place = 0.5;      // which part of the image covers the box
+  };
+
+  // Everything random about a sample.
+  struct Scene {
+    std::vector<Tile> tiles;
+    bool mirrored = false;
+    ColourChange colours;
+  };
+
+  Scene draw_scene(int64_t index, Random random) const {
+    Scene scene;
+    if (o_.augment.flip) scene.mirrored = (random.next() >> 63) != 0;
+    scene.colours = draw_colour_change(o_.augment, random);
+    if (o_.augment.mosaic > 0 && random.uniform() < o_.augment.mosaic) {
+      scene.tiles = draw_mosaic(index, random);
+    } else {
+      scene.tiles = {{.index = index, .box = {}}};
+    }
+    return scene;
+  }
+
+  // Four images meet in a point of the middle; the sample's own is one of them, at a random corner.
+  std::vector<Tile> draw_mosaic(int64_t index, Random& random) const {
+    const auto border = [&random](int64_t side) {
+      return std::llround(static_cast<double>(side) * (0.3 + 0.4 * random.uniform()));
+    };
+    const int64_t y = border(o_.size.height), x = border(o_.size.width);
+    const int64_t below = o_.size.height - y, right = o_.size.width - x;
+    const std::array<Box, 4> corners = {
+        Box{0, 0, y, x}, {0, x, y, right}, {y, 0, below, x}, {y, x, below, right}};
+    const auto own = static_cast<size_t>(random.below(4));
+    std::vector<Tile> tiles;
+    for (size_t i = 0; i < corners.size(); ++i) {
+      const int64_t chosen = i == own ? index : random.below(size());
+      tiles.push_back({chosen, corners[i], random.uniform()});
+    }
+    return tiles;
+  }
+
+  std::string image_path(int64_t index) const { return (files_.images / files_.names[index]).string(); }
+
+  std::vector<std::string> image_paths(const std::vector<Scene>& scenes) const {
+    std::vector<std::string> paths;
+    for (const Scene& scene : scenes) {
+      for (const Tile& tile : scene.tiles) paths.push_back(image_path(tile.index));
+    }
+    return paths;
+  }
+
+  std::vector<LabelledBox> read_labels(int64_t index, const std::string& sample) const {
+    if (!files_.labelled[static_cast<size_t>(index)]) return {};
+    const std::string path = files_.label_path(index).string();
+    const std::span<const uint8_t> text = FileSequence({path}).next(sample + path);
+    return parse_labels({reinterpret_cast<const char*>(text.data()), text.size()}, sample + path, o_.classes);
+  }
+
+  // Draws one image of a sample and gives its boxes. The next file of `images` is the tile's.
+  std::vector<LabelledBox> draw_tile(const Tile& tile, const std::string& sample, FileSequence& images,
+                                     const Planes& planes) const {
+    const std::vector<LabelledBox> boxes = read_labels(tile.index, sample);
+    const std::string where = sample + image_path(tile.index);
+    const std::span<const uint8_t> file = images.next(where);
+    const ImageSize size = read_image_size(file, where);
+    const Placement placement = tile.box ? covering(size, *tile.box, tile.place) : letterboxed(size, o_.size);
+    draw_image(file, where, size, placement, planes);
+    return place_boxes(boxes, size, placement, o_.size);
+  }
+
+  std::vector<LabelledBox> make_sample(const Scene& scene, const std::string& sample, FileSequence& images,
+                                       const Planes& planes) const {
+    static const Normalisation to_unit({0, 0, 0}, {1, 1, 1});
+    std::fill(planes.data, planes.row(planes.channels, 0), 0.0f);
+    std::vector<LabelledBox> boxes;
+    for (const Tile& tile : scene.tiles) {
+      for (const LabelledBox& box : draw_tile(tile, sample, images, planes)) boxes.push_back(box);
+    }
+    change_colours(planes, scene.colours);
+    to_unit.apply(planes);
+    if (!scene.mirrored) return boxes;
+    mirror(planes);
+    for (LabelledBox& box : boxes) box.centre_x = 1 - box.centre_x;
+    return boxes;
+  }
+
+  // [n, the most boxes of a sample but at least 1, 5].
+  static torch::Tensor collated(const std::vector<std::vector<LabelledBox>>& boxes) {
+    size_t most = 1;
+    for (const auto& of_sample : boxes) most = std::max(most, of_sample.size());
+    const auto n = static_cast<int64_t>(boxes.size());
+    torch::Tensor targets = torch::empty({n, static_cast<int64_t>(most), kNumbersOfABox}, torch::kFloat32);
+    auto* out = targets.mutable_data_ptr<float>();
+    for (const auto& of_sample : boxes) {
+      for (size_t i = 0; i < most; ++i) {
+        const bool there = i < of_sample.size();
+        const LabelledBox box = there ? of_sample[i] : LabelledBox{};
+        for (const double number : {there ? static_cast<double>(box.category) : kNoBox, box.centre_x,
+                                    box.centre_y, box.width, box.height}) {
+          *out++ = static_cast<float>(number);
+        }
+      }
+    }
+    return targets;
+  }
+
+  LabelledFiles files_;
+  Options o_;
+};
+
+int64_t class_count(const Parameters& p) {
+  const std::optional<int64_t> typed = p.optional_integer("classes");
+  const std::string names = p.text("names");
+  if (names.empty() && !typed) {
+    throw Error(ExitCode::kBadRecipe, "yolo: classes", "is not set",
+                "set classes, or names to a file of them");
+  }
+  if (names.empty()) return *typed;
+  const int64_t named = count_class_names(names);
+  if (!typed || *typed == named) return named;
+  throw Error(ExitCode::kBadRecipe, "yolo: classes",
+              cat("is ", *typed, ", and ", names, " has ", named, " names"), "leave one of them out");
+}
+
+std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  for (const char* const key : {"images", "labels"}) {
+    if (p.text(key).empty())
+      throw Error(ExitCode::kBadRecipe, cat("yolo: ", key), "is not set", "name a folder");
+  }
+  const std::vector<int64_t> size = p.integers("size");
+  YoloFolder::Options options{
+      .size = {size[0], size[1]}, .classes = class_count(p), .augment = request.augment};
+  return std::make_unique<YoloFolder>(
+      find_labelled_files(p.text("images"), p.text("labels"), p.optional_integer("limit")),
+      std::move(options));
+}
+
+}  // namespace
+
+DatasetRow yolo_row() {
+  return {{"yolo",
+           "Object detection in YOLO's format: images, and for each a text file with a line \"class cx cy w "
+           "h\" for "
+           "every box.",
+           {text_key("images", "The folder of the JPEG and PNG files."),
+            text_key("labels", "The folder of the label files; an image without one has no boxes."),
+            integer_key("classes", "Classes; null: as many as names has.").from(1, 1 << 20),
+            text_key("names", "A file with the name of a class on each line; null: classes counts them."),
+            list_key(KeyKind::kIntegerList, "size",
+                     "[height, width] of a sample, in which images lie whole and in shape, on black.",
+                     std::vector<int64_t>{416, 416})
+                .from(8, 16384)
+                .of_length(2)
+                .in("pixels"),
+            integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
+          make,
+          {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"}};
+}
+
+}  // namespace autotrain

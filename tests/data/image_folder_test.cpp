@@ -1,0 +1,242 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "autotrain/log.h"
+#include "data/datasets.h"
+#include "support/images.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryFolder;
+
+using Keys = std::map<std::string, Value>;
+
+Choice choice(const TemporaryFolder& folder, Keys keys = {}) {
+  keys.insert({"root", folder.path().string()});
+  keys.insert({"size", std::vector<int64_t>{4, 4}});
+  return {"image_folder", std::move(keys)};
+}
+
+// Pixels in [0, 1] instead of normalised ones.
+Keys raw(Keys keys = {}) {
+  keys.insert({"mean", std::vector<double>{0, 0, 0}});
+  keys.insert({"deviation", std::vector<double>{1, 1, 1}});
+  return keys;
+}
+
+Batch get(const Dataset& data, std::vector<int64_t> indices, std::vector<int64_t> epochs = {}) {
+  epochs.resize(indices.size());
+  return data.get(indices, SampleRandom(3, indices, epochs));
+}
+
+std::string png(int64_t height, int64_t width, const std::vector<uint8_t>& colour) {
+  return test::png_file(test::plain_image(height, width, colour));
+}
+
+void fill(const TemporaryFolder& folder, const std::vector<std::string>& names) {
+  for (const std::string& name : names) folder.write(name, png(5, 5, {10, 20, 30}));
+}
+
+TEST(ImageFolder, ClassesAndFilesAreSortedByName) {
+  const TemporaryFolder folder;
+  for (const auto& [name, level] : {std::pair{"dog/b.png", 3}, {"cat/z.PNG", 2}, {"cat/a.png", 1}}) {
+    folder.write(name, png(6, 4, {static_cast<uint8_t>(level), 0, 0}));
+  }
+  folder.write("cat/notes.txt", "no image");
+  folder.write(".hidden/x.png", "no class");
+  const auto data = make_dataset(choice(folder, raw()), {});
+  EXPECT_EQ(data->size(), 3);
+  EXPECT_EQ(data->info().classes, 2);
+  const Batch batch = get(*data, {0, 1, 2});
+  for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(std::lround(batch.inputs[i][0][2][1].item<float>() * 255), i + 1);
+  EXPECT_TRUE(batch.targets.equal(torch::tensor({0, 0, 1})));
+}
+
+TEST(ImageFolder, PixelsAreNormalisedForEachChannel) {
+  const TemporaryFolder folder;
+  folder.write("a/x.png", png(5, 5, {255, 0, 51}));
+  const Batch usual = get(*make_dataset(choice(folder), {}), {0});
+  EXPECT_NEAR(usual.inputs[0][0][0][0].item<float>(), (1 - 0.485) / 0.229, 1e-5);
+  EXPECT_NEAR(usual.inputs[0][2][0][0].item<float>(), (0.2 - 0.406) / 0.225, 1e-5);
+  const Keys keys = {{"mean", std::vector<double>{0, 0.5, 0}}, {"deviation", std::vector<double>{1, 2, 0.1}}};
+  const Batch typed = get(*make_dataset(choice(folder, keys), {}), {0});
+  EXPECT_NEAR(typed.inputs[0][1][0][0].item<float>(), -0.25, 1e-5);
+  EXPECT_NEAR(typed.inputs[0][2][0][0].item<float>(), 2, 1e-5);
+  const Batch grey = get(*make_dataset(choice(folder, {{"channels", int64_t{1}}}), {}), {0});
+  EXPECT_EQ(grey.inputs.size(1), 1);
+  EXPECT_NEAR(grey.inputs[0][0][0][0].item<float>(), (82 / 255.0 - 0.5) / 0.5, 1e-5)
+      << "0.299 · 255 + 0.114 · 51";
+}
+
+// Left half black, right half white, twice as wide as high.
+DecodedImage halves() {
+  DecodedImage image = test::plain_image(8, 16, {0, 0, 0});
+  for (size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = i / 3 % 16 < 8 ? 0 : 255;
+  return image;
+}
+
+TEST(ImageFolder, ResizesInThreeWays) {
+  const TemporaryFolder folder;
+  folder.write("a/x.png", test::png_file(halves()));
+  const auto row = [&](const char* resize, int64_t y) {
+    const Batch batch = get(*make_dataset(choice(folder, raw({{"resize", std::string(resize)}})), {}), {0});
+    return batch.inputs[0][0][y].round();
+  };
+  EXPECT_TRUE(row("stretch", 0).equal(torch::tensor({0.f, 0.f, 1.f, 1.f})));
+  EXPECT_TRUE(row("crop", 0).equal(torch::tensor({0.f, 0.f, 1.f, 1.f})));
+  EXPECT_TRUE(row("pad", 0).equal(torch::zeros(4))) << "black above the image";
+  EXPECT_TRUE(row("pad", 1).equal(torch::tensor({0.f, 0.f, 1.f, 1.f})));
+  EXPECT_TRUE(row("pad", 3).equal(torch::zeros(4)));
+}
+
+TEST(ImageFolder, FlipMirrorsHalfOfTheEpochs) {
+  const TemporaryFolder folder;
+  folder.write("a/x.png", test::png_file(halves()));
+  const torch::Tensor plain = get(*make_dataset(choice(folder), {}), {0}).inputs[0];
+  const auto data = make_dataset(choice(folder), {.flip = true});
+  int mirrored = 0;
+  for (int64_t epoch = 0; epoch < 200; ++epoch) {
+    const torch::Tensor image = get(*data, {0}, {epoch}).inputs[0];
+    const bool flipped = image.equal(plain.flip(2));
+    EXPECT_TRUE(flipped || image.equal(plain));
+    mirrored += flipped ? 1 : 0;
+  }
+  EXPECT_NEAR(mirrored, 100, 30);
+}
+
+TEST(ImageFolder, AugmentationDependsOnSampleAndEpochOnly) {
+  const TemporaryFolder folder;
+  folder.write("a/x.jpg", test::jpeg_file(test::gradient_image(40, 60, 3)));
+  folder.write("a/y.png", test::png_file(test::gradient_image(30, 20, 3)));
+  AugmentRecipe augment{.flip = true, .random_resized_crop = AreaShare{}, .brightness = 0.4, .contrast = 0.4};
+  augment.saturation = 0.4, augment.hue = 0.1;
+  const auto data = make_dataset(choice(folder), augment);
+  const Batch together = get(*data, {0, 1, 0}, {5, 5, 6});
+  EXPECT_TRUE(together.inputs[0].equal(get(*data, {0}, {5}).inputs[0]));
+  EXPECT_TRUE(together.inputs[1].equal(get(*data, {1}, {5}).inputs[0]));
+  EXPECT_TRUE(together.inputs[2].equal(get(*data, {0}, {6}).inputs[0]));
+  EXPECT_FALSE(together.inputs[2].equal(together.inputs[0]));
+}
+
+TEST(ImageFolder, SplitsAreDisjointCompleteAndStable) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 60; ++i) {
+    folder.write("a/" + std::to_string(100 + i) + ".png", png(4, 4, {static_cast<uint8_t>(i), 0, 0}));
+  }
+  const auto levels = [&](const char* split) {
+    const auto data =
+        make_dataset(choice(folder, raw({{"split", std::string(split)}, {"validation_share", 0.3}})), {});
+    std::set<int64_t> found;
+    for (int64_t i = 0; i < data->size(); ++i) {
+      found.insert(std::llround(get(*data, {i}).inputs[0][0][0][0].item<float>() * 255));
+    }
+    return found;
+  };
+  const std::set<int64_t> train = levels("train"), validation = levels("validation");
+  EXPECT_EQ(train.size() + validation.size(), 60u);
+  EXPECT_NEAR(static_cast<double>(validation.size()), 18, 9);
+  for (const int64_t level : validation) EXPECT_FALSE(train.contains(level));
+  fs::remove(folder / "a/100.png");
+  const std::set<int64_t> rest = levels("train");
+  for (const int64_t level : train) EXPECT_TRUE(level == 0 || rest.contains(level));
+}
+
+TEST(ImageFolder, ALimitTakesFromEveryClass) {
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png", "a/2.png", "b/1.png", "b/2.png"});
+  const auto data = make_dataset(choice(folder, {{"limit", int64_t{2}}}), {});
+  ASSERT_EQ(data->size(), 2);
+  EXPECT_TRUE(get(*data, {0, 1}).targets.equal(torch::tensor({0, 1})));
+}
+
+TEST(ImageFolder, ClassNumbersCanComeFromAnotherFolder) {
+  const TemporaryFolder train, validation;
+  fill(train, {"a/1.png", "b/1.png", "c/1.png"});
+  fill(validation, {"c/1.png"});
+  const Keys keys = {{"classes_from", train.path().string()}};
+  const auto data = make_dataset(choice(validation, keys), {});
+  EXPECT_EQ(data->info().classes, 3);
+  EXPECT_EQ(get(*data, {0}).targets[0].item<int64_t>(), 2);
+  fill(validation, {"d/1.png"});
+  const Error error =
+      test::expect_error(ExitCode::kBadData, [&] { make_dataset(choice(validation, keys), {}); });
+  EXPECT_TRUE(test::holds(error.what(), "is no class of classes_from"));
+}
+
+TEST(ImageFolder, FoldersThatCannotServeSayWhy) {
+  const TemporaryFolder folder;
+  Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(choice(folder), {}); });
+  EXPECT_TRUE(test::holds(error.what(), "holds no folders"));
+  fs::create_directory(folder / "empty");
+  error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(choice(folder), {}); });
+  EXPECT_TRUE(test::holds(error.what(), "empty: holds no .jpg"));
+  fs::remove(folder / "empty");
+  fill(folder, {"a/1.png"});
+  fs::create_symlink("nowhere", folder / "a/2.png");
+  error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  EXPECT_TRUE(test::holds(error.what(), "a/2.png"));
+  fs::remove(folder / "a/2.png");
+  ASSERT_EQ(::mkfifo((folder / "a/3.png").c_str(), 0600), 0);
+  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  test::expect_error(ExitCode::kMissingFile, [] {
+    make_dataset({"image_folder", {{"root", std::string("/no/such/folder")}}}, {});
+  });
+  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({"image_folder", {}}, {}); });
+}
+
+TEST(ImageFolder, AFileThatMayNotBeReadIsFoundAtTheStart) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read every file";
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png"});
+  fs::permissions(folder / "a/1.png", fs::perms::none);
+  const Error error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  EXPECT_TRUE(test::holds(error.what(), "Permission denied"));
+}
+
+TEST(ImageFolder, KeysThatDoNotAgreeAreBadRecipes) {
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png"});
+  const Keys two_means = {{"mean", std::vector<double>{0, 0}}}, grey = {{"channels", int64_t{1}}};
+  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset(choice(folder, two_means), {}); });
+  test::expect_error(ExitCode::kBadRecipe, [&] {
+    make_dataset(choice(folder, {{"channels", int64_t{2}}}), {});
+  });
+  const Error error =
+      test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset(choice(folder, grey), {.hue = 0.1}); });
+  EXPECT_EQ(error.where(), "data.augment.hue");
+}
+
+TEST(ImageFolder, ABadSampleNamesItsNumberAndFile) {
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png", "a/2.png", "a/3.png"});
+  const std::string jpeg = test::jpeg_file(test::gradient_image(40, 40, 3));
+  folder.write("a/2.png", jpeg.substr(0, jpeg.size() / 2));
+  const auto data = make_dataset(choice(folder), {});
+  Error error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {0, 1, 2}); });
+  EXPECT_EQ(error.where(), "sample 1: " + (folder / "a/2.png").string());
+  EXPECT_TRUE(test::holds(error.problem(), "Premature end"));
+  fs::resize_file(folder / "a/3.png", uint64_t{1} << 32);  // a hole, not stored
+  error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {2}); });
+  EXPECT_TRUE(test::holds(error.problem(), "is 4.00 GiB large"));
+  fs::remove(folder / "a/3.png");
+  error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {2}); });
+  EXPECT_EQ(error.where(), "sample 2: " + (folder / "a/3.png").string());
+}
+
+TEST(ImageFolder, SaysWhatItFound) {
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png", "b/2.png", "b/3.jpeg"});
+  folder.write("b/readme", "x");
+  std::string said;
+  log::set_sink([&](const log::Record& record) { said += record.text; }, log::Level::kInfo);
+  make_dataset(choice(folder), {});
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  EXPECT_TRUE(test::holds(said, "3 images in 2 classes · "));
+  EXPECT_TRUE(test::holds(said, "1 other files left out"));
+}
+
+}  // namespace
+}  // namespace autotrain

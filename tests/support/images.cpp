@@ -1,0 +1,82 @@
+#include "support/images.h"
+
+#include <png.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <jpeglib.h>
+
+namespace autotrain::test {
+
+DecodedImage plain_image(int64_t height, int64_t width, const std::vector<uint8_t>& colour) {
+  const auto channels = static_cast<int64_t>(colour.size());
+  DecodedImage image{.size = {height, width}, .channels = channels, .full_size = {height, width}};
+  for (int64_t i = 0; i < height * width; ++i) {
+    image.pixels.insert(image.pixels.end(), colour.begin(), colour.end());
+  }
+  return image;
+}
+
+DecodedImage gradient_image(int64_t height, int64_t width, int64_t channels) {
+  DecodedImage image = plain_image(height, width, std::vector<uint8_t>(static_cast<size_t>(channels), 0));
+  uint8_t* out = image.pixels.data();
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t along = c == 1 ? x * height : y * width;
+        *out++ = static_cast<uint8_t>(40 + 60 * c % 90 + along * 120 / (height * width));
+      }
+    }
+  }
+  return image;
+}
+
+std::string png_file(const DecodedImage& image) {
+  png_image header{};
+  header.version = PNG_IMAGE_VERSION;
+  header.width = static_cast<png_uint_32>(image.size.width);
+  header.height = static_cast<png_uint_32>(image.size.height);
+  header.format = image.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(header);
+  std::string file(bytes, '\0');
+  if (png_image_write_to_memory(&header, file.data(), &bytes, 0, image.pixels.data(), 0, nullptr) == 0) {
+    throw std::runtime_error(header.message);
+  }
+  file.resize(bytes);
+  return file;
+}
+
+std::string jpeg_file(const DecodedImage& image, int quality) {
+  jpeg_compress_struct info;
+  jpeg_error_mgr errors;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* buffer = nullptr;
+  unsigned long bytes = 0;
+  jpeg_mem_dest(&info, &buffer, &bytes);
+  info.image_width = static_cast<JDIMENSION>(image.size.width);
+  info.image_height = static_cast<JDIMENSION>(image.size.height);
+  info.input_components = static_cast<int>(image.channels);
+  info.in_color_space = image.channels == 3 ? JCS_RGB : image.channels == 4 ? JCS_CMYK : JCS_GRAYSCALE;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, quality, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    auto* row = const_cast<JSAMPROW>(image.pixels.data()) +
+                info.next_scanline * static_cast<size_t>(image.size.width * image.channels);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  const std::string file(reinterpret_cast<const char*>(buffer), bytes);
+  std::free(buffer);
+  return file;
+}
+
+std::span<const uint8_t> bytes_of(const std::string& file) {
+  return {reinterpret_cast<const uint8_t*>(file.data()), file.size()};
+}
+
+}  // namespace autotrain::test
