@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/alternatives.h"
 #include "cli/console.h"
+#include "cli/doctor.h"
 #include "cli/options.h"
 #include "cli/verify.h"
 #include "plan/plan_json.h"
@@ -83,6 +84,7 @@ ExitCode run(const Options& options) {
   if (options.command == Command::kSchema)
     return std::fputs(write_schema(catalog()).c_str(), stdout), ExitCode::kDone;
   if (options.command == Command::kVerify) return verify_command(options);
+  if (options.command == Command::kDoctor) return doctor_command(options);
   install_signal_handlers();
   Console console(detail_of(options), options.verbose ? log::Level::kDebug : log::Level::kInfo);
   return options.command == Command::kPlan ? plan(options, console) : train(options, console);

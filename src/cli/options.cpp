@@ -63,6 +63,18 @@ CLI::App* add_verify(CLI::App& app, Options& options) {
   return verify;
 }
 
+CLI::App* add_doctor(CLI::App& app, Options& options) {
+  CLI::App* const doctor = app.add_subcommand(
+      "doctor",
+      "Measure the machine; with a recipe, say what bounds it, try cures and print before and after");
+  add_recipe_options(*doctor, options);
+  add_output_options(*doctor, options);
+  doctor->add_option("--seconds", options.doctor_seconds, "Length of each trial")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  return doctor;
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
@@ -82,6 +94,7 @@ Options parse_options(int argc, const char* const* argv) {
   add_output_options(*plan, options);
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
   CLI::App* const verify = add_verify(app, options);
+  CLI::App* const doctor = add_doctor(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
 
@@ -100,9 +113,11 @@ Options parse_options(int argc, const char* const* argv) {
   }
   if (plan->parsed()) options.command = Command::kPlan;
   if (verify->parsed()) options.command = Command::kVerify;
+  if (doctor->parsed()) options.command = Command::kDoctor;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;
-  const bool needs_recipe = options.command != Command::kConfig && options.command != Command::kSchema;
+  const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||
+                            options.command == Command::kVerify;
   if (needs_recipe && options.config.empty()) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");

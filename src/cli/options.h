@@ -7,7 +7,7 @@
 
 namespace autotrain {
 
-enum class Command { kTrain, kPlan, kVerify, kConfig, kSchema, kHelp };
+enum class Command { kTrain, kPlan, kVerify, kDoctor, kConfig, kSchema, kHelp };
 
 /// The command line, read.
 struct Options {
@@ -21,6 +21,7 @@ struct Options {
   bool alternatives = false;
   int64_t verify_updates = 12;
   int64_t verify_kills = 4;
+  double doctor_seconds = 3;
   bool quiet = false;
   bool verbose = false;
   bool json = false;

@@ -50,14 +50,6 @@ int64_t prefetch_bytes(const Budget& asked, const Device& device) {
              : tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 8;
 }
 
-Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device) {
-  const int64_t most = asked.workers.value_or(spare_cores(device));
-  return {.workers = asked.workers.value_or(1),
-          .prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most)),
-          .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device),
-          .pin = !device.torch_device().is_cpu()};
-}
-
 std::string describe(const DatasetInfo& info) {
   std::vector<std::string> sizes;
   for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
@@ -75,6 +67,14 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
 }
 
 }  // namespace
+
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device) {
+  const int64_t most = asked.workers.value_or(spare_cores(device));
+  return {.workers = asked.workers.value_or(1),
+          .prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most)),
+          .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device),
+          .pin = !device.torch_device().is_cpu()};
+}
 
 void fail_loading(const std::exception& error, Device& device) {
   if (classify_failure(error) == Failure::kOther) throw;

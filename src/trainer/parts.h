@@ -48,6 +48,9 @@ auto within_budget(Device& device, Load load) {
   }
 }
 
+/// The recipe's loader on this device, `auto` resolved.
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device);
+
 /// The data sets that the recipe names.
 RunData load_data(const Recipe& recipe);
 

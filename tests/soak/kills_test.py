@@ -13,9 +13,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy
+
 AUGMENTED = """data:
-  train: {dataset: fashion_mnist, limit: 2000}
-  validation: {dataset: fashion_mnist, split: test, limit: 100}
+  train: {dataset: npy, inputs: images.npy, targets: classes.npy, limit: 2000}
+  validation: {dataset: npy, inputs: images.npy, targets: classes.npy, first: 2000}
   augment: {flip: true, crop_padding: 2}
 """
 SYNTHETIC = """data:
@@ -29,7 +31,7 @@ checkpoint: {every: 1 updates, keep: 2}
 execution: {precision: fp32, memory: {budget: %s, target: [0.3, 0.9]}, search: {plan_cache: false}}
 """
 RECIPES = {
-    "cnn": AUGMENTED + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (128, "8MiB"),
+    "cnn": AUGMENTED + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (128, "4MiB"),
     "resnet18": SYNTHETIC + "model: {name: resnet18, stem: small}\n" + REST % (40, "384MiB"),
 }
 TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "activity_seconds", "peak_bytes")
@@ -37,7 +39,7 @@ TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "activity_second
 
 class Runs:
     def __init__(self, binary, folder, name):
-        self.binary, self.folder, self.name = binary, Path(folder), name
+        self.binary, self.folder, self.name = Path(binary).resolve(), Path(folder), name
         self.recipe = self.folder / f"{name}.yaml"
         self.recipe.write_text(RECIPES[name], encoding="utf-8")
         self.straight = {}
@@ -49,14 +51,15 @@ class Runs:
 
     def finish(self, output, micro_batch=None):
         start = time.monotonic()
-        out = subprocess.run(self.command(output, micro_batch), capture_output=True, text=True, timeout=300)
+        out = subprocess.run(self.command(output, micro_batch), capture_output=True, text=True, timeout=300,
+                             cwd=self.folder)
         if out.returncode != 0:
             sys.exit(f"{self.name}: ended with {out.returncode}:\n{out.stderr}")
         self.seconds = 0.7 * self.seconds + 0.3 * (time.monotonic() - start)
 
     def kill(self, output, micro_batch, moment):
         """True when it was killed, and not done before."""
-        process = subprocess.Popen(self.command(output, micro_batch), stdout=subprocess.DEVNULL,
+        process = subprocess.Popen(self.command(output, micro_batch), cwd=self.folder, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         try:
             process.wait(timeout=moment)
@@ -73,6 +76,15 @@ class Runs:
             self.finish(output, micro_batch)
             self.straight[micro_batch] = output
         return self.straight[micro_batch]
+
+
+def write_images(folder):
+    """2100 images of 12 × 12 bytes, brighter from class to class."""
+    chance = numpy.random.default_rng(0)
+    classes = numpy.arange(2100) % 10
+    images = chance.integers(0, 100, (2100, 12, 12)) + 15 * classes[:, None, None]
+    numpy.save(folder / "images.npy", images.astype(numpy.uint8))
+    numpy.save(folder / "classes.npy", classes)
 
 
 def rows_of(run):
@@ -116,6 +128,7 @@ def main():
     print(f"seed {seed}")
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
+        write_images(Path(folder))
         for name in names:
             runs = Runs(binary, folder, name)
             runs.undisturbed(16)

@@ -1,0 +1,143 @@
+#include "cli/doctor.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "autotrain/log.h"
+#include "autotrain/trainer.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "report/table.h"
+#include "study/doctor.h"
+#include "trainer/parts.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string per_second(double bytes) {
+  return format_bytes(static_cast<int64_t>(bytes)) + "/s";
+}
+
+std::string table_of(const MachineFigures& m) {
+  TextTable table({});
+  table.add_row({"device", cat(m.device, ": ", m.name)});
+  table.add_row({"software", m.software});
+  table.add_row({"processors", cat(m.processors, " this process may use, ", m.cores, " cores; ", m.threads,
+                                   " compute threads")});
+  table.add_row({"memory budget", cat(format_bytes(m.budget_bytes), " (", m.budget_source, ")")});
+  table.add_row({"copying", cat(per_second(m.copy_bytes_per_second), ", read plus written")});
+  for (const auto& rate : m.rates) {
+    table.add_row({"matrix product " + rate.precision, format_rate(rate.flops) + "FLOP/s"});
+  }
+  return table.text();
+}
+
+std::string shares_text(const Trial& trial) {
+  std::vector<std::string> parts;
+  for (const char* activity :
+       {"data_wait", "copy", "forward", "backward", "update", "communication", "other"}) {
+    const auto share = trial.shares.find(activity);
+    if (share == trial.shares.end() || share->second < 0.005) continue;
+    parts.push_back(cat(activity, " ", format_percent(share->second, 0)));
+  }
+  return join(parts, ", ");
+}
+
+std::string table_of(const Diagnosis& d) {
+  std::string text = cat(
+      "\nplan       ", summary_line(d.plan), "\ntraining   ", format_rate(d.before.samples_per_second),
+      " samples/s: ", shares_text(d.before), "\nloading    ", format_rate(d.loading.samples_per_second),
+      " samples/s alone, ", per_second(d.loading.bytes_per_second), "; a loading thread computes ",
+      format_percent(d.loading.busy_share, 0), " of its time\nverdict    ", d.cause, ": ", d.verdict, "\n\n");
+  if (d.cures.empty()) return text + "nothing that the program could change is left to try\n";
+  TextTable table({"tried (--set)", "before", "after", "gain", ""});
+  for (const Cure& cure : d.cures) {
+    const bool failed = !cure.after.failure.empty();
+    table.add_row(
+        {join(cure.settings, " "), format_rate(d.before.samples_per_second),
+         failed ? "-" : format_rate(cure.after.samples_per_second),
+         failed ? "-" : cat(shortest(static_cast<double>(static_cast<int64_t>(cure.gain * 100)) / 100), "×"),
+         failed ? cure.after.failure.substr(0, cure.after.failure.find('\n')) : shares_text(cure.after)});
+  }
+  return text + table.text();
+}
+
+Json json_of(const MachineFigures& m) {
+  Json rates = Json::object();
+  for (const auto& rate : m.rates) rates[rate.precision] = rate.flops;
+  return {{"device", m.device},
+          {"name", m.name},
+          {"software", m.software},
+          {"processors", m.processors},
+          {"cores", m.cores},
+          {"threads", m.threads},
+          {"budget_bytes", m.budget_bytes},
+          {"budget_source", m.budget_source},
+          {"copy_bytes_per_second", m.copy_bytes_per_second},
+          {"flops", std::move(rates)}};
+}
+
+Json json_of(const Trial& trial) {
+  if (!trial.failure.empty()) return {{"failure", trial.failure}};
+  return {{"samples_per_second", trial.samples_per_second}, {"shares", trial.shares}};
+}
+
+Json json_of(const Diagnosis& d) {
+  Json cures = Json::array();
+  for (const Cure& cure : d.cures) {
+    cures.push_back(
+        {{"cause", cure.cause}, {"set", cure.settings}, {"gain", cure.gain}, {"after", json_of(cure.after)}});
+  }
+  return {{"cause", d.cause},
+          {"verdict", d.verdict},
+          {"micro_batch", d.plan.micro_batch},
+          {"effective_batch", d.plan.effective_batch},
+          {"before", json_of(d.before)},
+          {"loading",
+           {{"samples_per_second", d.loading.samples_per_second},
+            {"bytes_per_second", d.loading.bytes_per_second},
+            {"busy_share", d.loading.busy_share}}},
+          {"cures", std::move(cures)}};
+}
+
+// What every trial has to say about its plan would bury the progress.
+void show_progress_only() {
+  log::set_sink(
+      [show = log::terminal_sink()](const log::Record& record) {
+        if (record.room == "doctor" || record.level == log::Level::kError) show(record);
+      },
+      log::Level::kInfo);
+}
+
+}  // namespace
+
+ExitCode doctor_command(const Options& options) {
+  install_signal_handlers();
+  const bool talks = !options.json && !options.quiet;
+  log::set_sink(log::terminal_sink(), talks ? log::Level::kInfo : log::Level::kWarning);
+  const bool has_recipe = !options.config.empty();
+  const Recipe recipe = has_recipe ? load_recipe(options.config, options.overrides) : Recipe{};
+  const MachineFigures machine = measure_machine(*open_run_device(recipe));
+  if (!options.json) std::fputs(table_of(machine).c_str(), stdout), std::fflush(stdout);
+  Json out = {{"machine", json_of(machine)}};
+  if (has_recipe) {
+    show_progress_only();
+    const Diagnosis found = diagnose({.config = options.config,
+                                      .overrides = options.overrides,
+                                      .seconds = options.doctor_seconds,
+                                      .progress =
+                                          [&](const std::string& step) {
+                                            if (talks) log::info("doctor", step);
+                                          }},
+                                     machine);
+    if (!options.json) std::fputs(table_of(found).c_str(), stdout);
+    out["recipe"] = json_of(found);
+  }
+  if (options.json) std::printf("%s\n", out.dump(2).c_str());
+  return ExitCode::kDone;
+}
+
+}  // namespace autotrain

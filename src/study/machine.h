@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+
+namespace autotrain {
+
+/// What one device of this machine is and does, measured.
+struct MachineFigures {
+  std::string device;  ///< "cpu", "cuda:0"
+  std::string name;    ///< as the maker calls it
+  std::string software;
+  int64_t processors = 0;    ///< logical ones that this process may run on
+  int64_t cores = 0;         ///< physical ones among them, no more than the cgroup's quota
+  int64_t threads = 0;       ///< that LibTorch computes with
+  int64_t budget_bytes = 0;  ///< of `execution.memory.budget: auto`, or of the recipe
+  std::string budget_source;
+  double copy_bytes_per_second = 0;  ///< read plus written, of tensors far larger than the caches
+
+  struct Rate {
+    std::string precision;
+    double flops = 0;  ///< floating-point operations per second of a matrix product, its best of several
+  };
+  std::vector<Rate> rates;
+};
+
+/// Takes about a second for each precision.
+MachineFigures measure_machine(Device& device);
+
+/// Logical processors that this process may run on.
+int64_t usable_processors();
+
+}  // namespace autotrain

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotrain/plan.h"
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+/// How a recipe trained for a few seconds.
+struct Trial {
+  double samples_per_second = 0;
+  std::map<std::string, double> shares = {};  ///< of the time, by activity; they sum to 1
+  std::string failure = {};                   ///< why there are no figures; empty: there are
+};
+
+/// Trains a recipe for about `seconds`, without files, evaluations or checkpoints. The first updates are not
+/// counted. @throws Error(kInterrupted) after a signal; every other error is the trial's failure.
+Trial try_training(Recipe recipe, double seconds);
+
+/// How fast samples can be loaded when nothing else is done.
+struct LoadingFigures {
+  double samples_per_second = 0;  ///< with the recipe's threads
+  double bytes_per_second = 0;    ///< of finished batches
+  double busy_share = 0;          ///< of one thread's time that it computed; the rest it waited for something
+};
+
+LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double seconds);
+
+}  // namespace autotrain
