@@ -11,6 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BENCH = ROOT / "build/release/autotrain_bench"
+PROGRAM = ROOT / "build/release/autotrain"
 PEERS_PYTHON = os.environ.get("PEERS_PYTHON", str(ROOT / ".deps/peers/bin/python"))
 RESULTS = HERE / "results"
 QUIET = 0.08  # a segment in which others took a larger share of the cores is measured again

@@ -77,7 +77,9 @@ std::string format_rate(double per_second) {
   if (!std::isfinite(per_second)) return "?";
   if (per_second < 1000) return per_second < 1 ? fixed(per_second, 3) : three_digits(per_second);
   if (per_second < 999.5e3) return three_digits(per_second / 1e3) + "k";
-  return three_digits(per_second / 1e6) + "M";
+  if (per_second < 999.5e6) return three_digits(per_second / 1e6) + "M";
+  if (per_second < 999.5e9) return three_digits(per_second / 1e9) + "G";
+  return three_digits(per_second / 1e12) + "T";
 }
 
 std::optional<int64_t> parse_bytes(std::string_view text) {

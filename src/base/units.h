@@ -23,7 +23,7 @@ std::string format_seconds(double seconds);
 /// "87.4 %".
 std::string format_percent(double fraction, int digits = 1);
 
-/// "1.23k", "45.6M": three significant digits, for rates on a narrow line.
+/// "1.23k", "45.6M", "200G": three significant digits, for rates on a narrow line.
 std::string format_rate(double per_second);
 
 /// Bytes from "2GiB", "1.5 GiB", "256 MiB", "1048576", "2GB" (decimal), "64k" (binary KiB);

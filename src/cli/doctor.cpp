@@ -120,7 +120,9 @@ ExitCode doctor_command(const Options& options) {
   log::set_sink(log::terminal_sink(), talks ? log::Level::kInfo : log::Level::kWarning);
   const bool has_recipe = !options.config.empty();
   const Recipe recipe = has_recipe ? load_recipe(options.config, options.overrides) : Recipe{};
-  const MachineFigures machine = measure_machine(*open_run_device(recipe));
+  Recipe unbounded = recipe;  // the machine is measured, not the part of it that the recipe may use
+  unbounded.execution.memory.budget = {};
+  const MachineFigures machine = measure_machine(*open_run_device(unbounded));
   if (!options.json) std::fputs(table_of(machine).c_str(), stdout), std::fflush(stdout);
   Json out = {{"machine", json_of(machine)}};
   if (has_recipe) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -10,11 +11,11 @@
 namespace autotrain {
 namespace {
 
-constexpr double kMuchWaiting = 0.05;   // of the time
-constexpr double kBusy = 0.5;           // a loader thread that computes less waits for something
-constexpr double kNearBandwidth = 0.1;  // of what copying reaches; loading touches memory several times
-constexpr double kWorthIt = 1.10;       // gain of a cure that names the cause
-constexpr int64_t kSleepers = 16;       // loader threads that wait for a disk need no core
+constexpr double kMuchWaiting = 0.05;    // of the time
+constexpr double kBusy = 0.5;            // a loader thread that computes less waits for something
+constexpr double kNearBandwidth = 0.05;  // of what copying reaches; loading touches memory several times
+constexpr double kWorthIt = 1.05;        // gain of a cure that names the cause
+constexpr int64_t kSleepers = 16;        // loader threads that wait for a disk need no core
 
 // The plan typed in, so that every trial runs the same micro-batches.
 std::vector<std::string> typed(const BatchPlan& plan) {
@@ -81,7 +82,7 @@ class Doctor {
                          "execution.loader.prefetch_memory=auto"});
       }
       const int64_t more = sleeps ? kSleepers : machine_.cores;
-      if (more > workers) {
+      if (more > workers || held_back) {
         add(loading_cause(), {cat("execution.loader.workers=", more), cat("execution.loader.prefetch=", more),
                               "execution.loader.prefetch_memory=auto"});
       }

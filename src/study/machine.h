@@ -16,7 +16,7 @@ struct MachineFigures {
   int64_t processors = 0;    ///< logical ones that this process may run on
   int64_t cores = 0;         ///< physical ones among them, no more than the cgroup's quota
   int64_t threads = 0;       ///< that LibTorch computes with
-  int64_t budget_bytes = 0;  ///< of `execution.memory.budget: auto`, or of the recipe
+  int64_t budget_bytes = 0;  ///< of `execution.memory.budget: auto`
   std::string budget_source;
   double copy_bytes_per_second = 0;  ///< read plus written, of tensors far larger than the caches
 
@@ -24,7 +24,7 @@ struct MachineFigures {
     std::string precision;
     double flops = 0;  ///< floating-point operations per second of a matrix product, its best of several
   };
-  std::vector<Rate> rates;
+  std::vector<Rate> rates = {};
 };
 
 /// Takes about a second for each precision.

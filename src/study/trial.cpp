@@ -1,5 +1,6 @@
 #include "study/trial.h"
 
+#include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "base/clock.h"
 #include "base/interrupt.h"

@@ -159,7 +159,8 @@ TEST(Trainer, TheTimeOfEveryUpdateIsAccountedFor) {
   std::map<int, double> ends;
   std::set<int64_t> updates;
   std::set<std::string> names;
-  for (const Json& event : read_json(folder / "run" / "trace.json").at("traceEvents")) {
+  const Json trace = read_json(folder / "run" / "trace.json");
+  for (const Json& event : trace.at("traceEvents")) {
     names.insert(event.at("name"));
     if (event.at("ph") != "X") continue;
     const int track = event.at("tid");
