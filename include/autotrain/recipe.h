@@ -170,7 +170,7 @@ struct ExecutionRecipe {
   std::optional<bool> deterministic = {};          ///< unset: yes on a CPU, no on a GPU
   Recovery recovery = Recovery::kShrink;           ///< when memory runs out in mid-run
   std::optional<std::vector<int64_t>> trace = {};  ///< first and last update of trace.json; unset: none
-  std::optional<double> telemetry = 1;             ///< seconds between rows of telemetry.jsonl; unset: none
+  double telemetry = 1;                            ///< seconds between rows of telemetry.jsonl; 0: none
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;

@@ -14,6 +14,7 @@ struct Program {
 constexpr std::array kPrograms = {
     Program{"allocator_step", &autotrain::bench::allocator_step},
     Program{"first_update", &autotrain::bench::first_update},
+    Program{"loader_turns", &autotrain::bench::loader_turns},
     Program{"search_step", &autotrain::bench::search_step},
     Program{"search_simulation", &autotrain::bench::search_simulation},
     Program{"turns", &autotrain::bench::turns},

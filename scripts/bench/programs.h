@@ -8,6 +8,9 @@ int allocator_step(int argc, char** argv);
 /// Seconds from the start of the process to the first update, for a driver to time.
 int first_update(int argc, char** argv);
 
+/// Timed segments of loading, as standard input asks for them.
+int loader_turns(int argc, char** argv);
+
 /// Our search under RLIMIT_DATA, then 50 updates and an evaluation, as a JSON line.
 int search_step(int argc, char** argv);
 

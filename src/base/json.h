@@ -2,15 +2,21 @@
 
 #include <concepts>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 namespace autotrain {
 
 /// Reads a value as its type and no other: a whole number never from a real one, which may not even fit.
-/// @throws nlohmann::json::exception when the types differ.
+/// @throws nlohmann::json::exception when the types differ or the number does not fit.
 template <class Value>
 void read_exactly(const nlohmann::ordered_json& json, Value& value) {
   if constexpr (std::integral<Value> && !std::same_as<Value, bool>) {
-    value = static_cast<Value>(json.get_ref<const nlohmann::ordered_json::number_integer_t&>());
+    const auto number = json.get_ref<const nlohmann::ordered_json::number_integer_t&>();
+    if (!std::in_range<Value>(number)) {
+      throw nlohmann::json::out_of_range::create(406, "number out of range", &json);
+    }
+    value = static_cast<Value>(number);
   } else {
     json.get_to(value);
   }

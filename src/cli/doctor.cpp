@@ -55,12 +55,12 @@ std::string table_of(const Diagnosis& d) {
   if (d.cures.empty()) return text + "nothing that the program could change is left to try\n";
   TextTable table({"tried (--set)", "before", "after", "gain", ""});
   for (const Cure& cure : d.cures) {
-    const bool failed = !cure.after.failure.empty();
+    const bool failed = !cure.failure.empty();
     table.add_row(
         {join(cure.settings, " "), format_rate(d.before.samples_per_second),
          failed ? "-" : format_rate(cure.after.samples_per_second),
          failed ? "-" : cat(shortest(static_cast<double>(static_cast<int64_t>(cure.gain * 100)) / 100), "×"),
-         failed ? cure.after.failure.substr(0, cure.after.failure.find('\n')) : shares_text(cure.after)});
+         failed ? cure.failure.substr(0, cure.failure.find('\n')) : shares_text(cure.after)});
   }
   return text + table.text();
 }
@@ -81,7 +81,6 @@ Json json_of(const MachineFigures& m) {
 }
 
 Json json_of(const Trial& trial) {
-  if (!trial.failure.empty()) return {{"failure", trial.failure}};
   return {{"samples_per_second", trial.samples_per_second}, {"shares", trial.shares}};
 }
 
@@ -89,7 +88,10 @@ Json json_of(const Diagnosis& d) {
   Json cures = Json::array();
   for (const Cure& cure : d.cures) {
     cures.push_back(
-        {{"cause", cure.cause}, {"set", cure.settings}, {"gain", cure.gain}, {"after", json_of(cure.after)}});
+        {{"cause", cure.cause},
+         {"set", cure.settings},
+         {"gain", cure.gain},
+         {"after", cure.failure.empty() ? json_of(cure.after) : Json{{"failure", cure.failure}}}});
   }
   return {{"cause", d.cause},
           {"verdict", d.verdict},

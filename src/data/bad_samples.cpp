@@ -9,7 +9,7 @@ Batch SkippingDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& r
   for (size_t i = 0; i < epochs.size(); ++i) epochs[i] = random.epoch(i);
   for (;;) {
     std::vector<int64_t> chosen;
-    for (const int64_t index : indices) chosen.push_back(good_instead_of(index));
+    for (size_t i = 0; i < indices.size(); ++i) chosen.push_back(good_instead_of(indices[i], epochs[i]));
     const SampleRandom keys(random.seed(), chosen, epochs);
     try {
       return dataset_->get(chosen, keys);
@@ -19,14 +19,15 @@ Batch SkippingDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& r
   }
 }
 
-int64_t SkippingDataset::good_instead_of(int64_t index) const {
+int64_t SkippingDataset::good_instead_of(int64_t index, int64_t epoch) const {
   const std::lock_guard lock(mutex_);
+  const auto& bad = bad_[epoch];
   const int64_t n = size();
-  if (static_cast<int64_t>(bad_.size()) == n) {
-    throw Error(ExitCode::kBadData, bad_.begin()->second,
+  if (static_cast<int64_t>(bad.size()) == n) {
+    throw Error(ExitCode::kBadData, bad.begin()->second,
                 cat("none of the ", n, " samples of the data set can be read"), "mend the data set");
   }
-  while (bad_.contains(index)) index = (index + 1) % n;
+  while (bad.contains(index)) index = (index + 1) % n;
   return index;
 }
 
@@ -41,7 +42,8 @@ bool SkippingDataset::find_bad(c10::ArrayRef<int64_t> indices, const SampleRando
       if (error.code() != ExitCode::kBadData) throw;
       any = true;
       const std::lock_guard lock(mutex_);
-      if (bad_.emplace(indices[i], error.where()).second) {
+      bad_[epoch].emplace(indices[i], error.where());
+      if (ever_bad_.insert(indices[i]).second) {
         found_.push_back({indices[i], cat(error.where(), ": ", error.problem())});
       }
     }
@@ -51,7 +53,7 @@ bool SkippingDataset::find_bad(c10::ArrayRef<int64_t> indices, const SampleRando
 
 int64_t SkippingDataset::count() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<int64_t>(bad_.size());
+  return static_cast<int64_t>(ever_bad_.size());
 }
 
 std::vector<SkippingDataset::BadSample> SkippingDataset::take_found() const {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,12 +38,15 @@ class SkippingDataset final : public Dataset {
   int64_t count() const;
 
  private:
-  int64_t good_instead_of(int64_t index) const;
+  int64_t good_instead_of(int64_t index, int64_t epoch) const;
   bool find_bad(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const;
 
   std::unique_ptr<Dataset> dataset_;
   mutable std::mutex mutex_;
-  mutable std::map<int64_t, std::string> bad_;
+  // By epoch, since what a sample is made of may differ from one to the next (the images of a mosaic): which
+  // sample takes its place must not depend on what was found in other epochs.
+  mutable std::map<int64_t, std::map<int64_t, std::string>> bad_;
+  mutable std::set<int64_t> ever_bad_;
   mutable std::vector<BadSample> found_;
 };
 

@@ -24,8 +24,12 @@ struct Descriptor {
   }
 };
 
+// A file that is not there is a bad sample; a disk that fails for a moment, or a process with too many open
+// files, says nothing about the sample.
 [[noreturn]] void fail_reading(const std::string& where, int error) {
-  throw Error(ExitCode::kBadData, where, cat("cannot be read: ", std::strerror(error)));
+  const bool of_the_file = error == ENOENT || error == EACCES || error == EISDIR || error == ELOOP;
+  throw Error(of_the_file ? ExitCode::kBadData : ExitCode::kInputOutput, where,
+              cat("cannot be read: ", std::strerror(error)));
 }
 
 std::span<const uint8_t> read_whole(int descriptor, const std::string& where) {

@@ -134,10 +134,10 @@ void Loader::load_upcoming(Lock& lock, int64_t worker) {
   const double start = steady_seconds();
   try {
     batch = load(piece);
+    if (options_.on_loaded) options_.on_loaded(worker, start, steady_seconds(), piece.samples);
   } catch (...) {
     error = std::current_exception();
   }
-  if (options_.on_loaded) options_.on_loaded(worker, start, steady_seconds(), piece.samples);
   lock.lock();
   if (error) upcoming_.reset();
   if (batch) sample_bytes_ = std::max(sample_bytes_, (bytes_of(*batch) - 1) / piece.samples + 1);
@@ -149,11 +149,9 @@ void Loader::load_upcoming(Lock& lock, int64_t worker) {
 }
 
 std::optional<Batch> Loader::next() {
-  const Stopwatch waited;
   Lock lock(mutex_);
   if (threads_.empty() && ahead_.empty() && upcoming_) load_upcoming(lock, 0);
   ready_.wait(lock, [&] { return ahead_.empty() ? !upcoming_ : ahead_.front().ready; });
-  wait_seconds_ += waited.seconds();
   if (ahead_.empty()) return std::nullopt;
   // An error stays: whoever asks again gets the same answer.
   if (ahead_.front().error) std::rethrow_exception(ahead_.front().error);

@@ -55,9 +55,6 @@ class Loader {
   /// Threads that load from now on, 1 to `prefetch`; a loader without threads stays without.
   void set_workers(int64_t workers);
 
-  /// Seconds that `next` waited, in all.
-  double wait_seconds() const { return wait_seconds_; }
-
  private:
   // One batch, from when it is begun.
   struct Slot {
@@ -78,7 +75,6 @@ class Loader {
   const Stream stream_;
   const PieceSource pieces_;
   const Options options_;
-  double wait_seconds_ = 0;
 
   std::mutex mutex_;
   std::condition_variable room_;   // for workers: there may be something to begin

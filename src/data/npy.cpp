@@ -10,6 +10,8 @@
 namespace autotrain {
 namespace {
 
+constexpr int64_t kMostClasses = 1 << 24;
+
 // Elements need not be aligned in the file.
 template <class From, class To, class Change>
 void copy_elements(const uint8_t* from, int64_t count, To* to, Change change) {
@@ -108,12 +110,13 @@ int64_t count_classes(const NpyArray& targets, std::optional<int64_t> given) {
     int64_t value = 0;
     convert(targets.type(), targets.row(0) + i * bytes_of(targets.type()), 1, &value);
     largest = std::max(largest, value);
-    if (value >= 0 && value < given.value_or(std::numeric_limits<int64_t>::max())) continue;
+    if (value >= 0 && value < given.value_or(kMostClasses)) continue;
     throw Error(
         ExitCode::kBadData,
         cat(targets.path().string(), ": offset ", targets.row_offset(0) + i * bytes_of(targets.type())),
         cat("the target ", value, " of sample ", i / targets.row_size(), " is ",
-            value < 0 ? "negative" : cat("not below the ", *given, " classes")),
+            value < 0 ? "negative"
+                      : cat("not below the ", given.value_or(kMostClasses), " classes that there may be")),
         "targets are classes, counted from 0; save numbers to be predicted as float32");
   }
   return given.value_or(largest + 1);
@@ -183,7 +186,7 @@ DatasetRow npy_row() {
                      "File of as many targets: integers are classes, floats [N] or [N, …, K] numbers to "
                      "predict; null: none."),
             integer_key("classes", "Classes of integer targets; null: the largest of the file and one.")
-                .from(1, 1 << 24),
+                .from(1, kMostClasses),
             integer_key("first", "The first sample to use, counted from 0.", 0).from(0),
             integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
           make,

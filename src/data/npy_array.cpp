@@ -109,8 +109,4 @@ int64_t bytes_of(NpyType type) {
   return row_of(type).bytes;
 }
 
-std::string name_of(NpyType type) {
-  return row_of(type).name;
-}
-
 }  // namespace autotrain

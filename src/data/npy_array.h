@@ -44,7 +44,4 @@ class NpyArray {
 
 int64_t bytes_of(NpyType type);
 
-/// "float32", as NumPy calls it.
-std::string name_of(NpyType type);
-
 }  // namespace autotrain

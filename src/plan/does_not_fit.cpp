@@ -38,7 +38,8 @@ std::string Planner::half_that_fits(int64_t size) {
                   .train = bench_.train,
                   .validation = bench_.validation,
                   .stream = bench_.stream,
-                  .loader = bench_.loader};
+                  .loader = bench_.loader,
+                  .most_workers = bench_.most_workers};
   const ProbeRecord record =
       Probe(bench, request_.recipe.execution.memory.target_high).run(shape_for(size), [](const ProbeRecord&) {
         return true;

@@ -15,9 +15,10 @@ std::string plan_key(const PlanRequest& request, const Workbench& bench, const S
           limits.target_high, " min ", limits.minimum, " cap ", limits.cap, " multiple ", limits.multiple_of,
           " share ", request.share(), " cut ", to_string(r.execution.cut), "\nstrategy ",
           r.execution.search.strategy, " optimizer ", r.optimizer.algorithm.name, " loss ", r.loss.name,
-          " model ", r.model.name, " prefetch ", bench.loader.prefetch, " of ", bench.loader.prefetch_bytes,
-          " evaluation ", r.evaluation.micro_batch.value_or(0), " of ",
-          bench.validation ? bench.validation->size() : 0, "\nsample");
+          " model ", r.model.name, " prefetch ", bench.loader.prefetch, " of ",
+          r.execution.loader.prefetch_memory.text(), " in ", bench.most_workers, " evaluation ",
+          r.evaluation.micro_batch.value_or(0), " of ", bench.validation ? bench.validation->size() : 0,
+          "\nsample");
   for (const int64_t size : bench.train.info().input_shape) key += cat(" ", size);
   for (const NamedTensor& parameter : bench.optimizer.parameters()) {
     key += cat("\n", parameter.name, " ", parameter.tensor.sizes());

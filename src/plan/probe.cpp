@@ -83,7 +83,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
 
 void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
   const std::vector<int64_t> pieces = trial_pieces(shape);
-  Loader loader(bench_.train, bench_.stream, repeated(pieces), bench_.loader);
+  Loader loader(bench_.train, bench_.stream, repeated(pieces), loading());
   bench_.task.module().train();
   update(loader, pieces, 0, record);
   take_peak(record);
@@ -98,6 +98,13 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
 }
 
+// With all the threads that the run may come to.
+Loader::Options Probe::loading() const {
+  Loader::Options options = bench_.loader;
+  if (options.workers > 0) options.workers = std::max(options.workers, bench_.most_workers);
+  return options;
+}
+
 void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record) {
   const Stopwatch watch;
   int64_t offset = 0;
@@ -105,6 +112,7 @@ void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t w
     stop_if_interrupted();
     const std::optional<Batch> batch = loader.next();
     check_invariant(batch && batch->samples == samples, "a trial gets the pieces it asked for");
+    bench_.device.memory().sample_outside_bytes();  // while decoders have what they need
     loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
     bench_.step.accumulate(batch->to(bench_.device.torch_device()), window, offset);
     bench_.device.memory().sample_outside_bytes();
@@ -124,7 +132,7 @@ void Probe::evaluate(const TrialShape& shape) {
   const Dataset& data = *bench_.validation;
   torch::nn::Module& module = bench_.task.module();
   const int64_t samples = std::min(shape.evaluation_micro_batch, data.size());
-  Loader loader(data, Stream(0, data.size(), false), one_pass(data.size(), samples), bench_.loader);
+  Loader loader(data, Stream(0, data.size(), false), one_pass(data.size(), samples), loading());
   const std::optional<Batch> batch = loader.next();
   loader.wait_until_full();
   module.eval();

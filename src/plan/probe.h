@@ -45,6 +45,7 @@ class Probe {
   void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
   void update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);
+  Loader::Options loading() const;
   void take_peak(ProbeRecord& record) const;  ///< the highest so far
 
   Workbench bench_;

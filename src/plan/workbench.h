@@ -21,6 +21,7 @@ struct Workbench {
   const Dataset* validation = nullptr;
   Stream stream;
   Loader::Options loader;
+  int64_t most_workers = 1;  ///< threads that may come to load: a trial has them all at work
 };
 
 }  // namespace autotrain

@@ -291,8 +291,8 @@ Section execution_section(Recipe& r) {
        bind(real_key(
                 "telemetry",
                 "Time between rows of telemetry.jsonl, which say how process, processors and GPU are doing; "
-                "null: none.")
-                .from(0.01, 3600)
+                "0: none.")
+                .from(0, 3600)
                 .in("seconds"),
             e.telemetry),
        {list_key(KeyKind::kIntegerList, "trace",

@@ -3,24 +3,31 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/files.h"
 
 namespace autotrain {
 
 void TraceFile::add(const std::string& track, const std::string& name, double start, double end,
                     const std::map<std::string, int64_t>& details) {
-  if (!collecting_) return;
   const std::lock_guard lock(mutex_);
-  spans_.push_back({track, name, start, end, details});
+  if (collecting_) spans_.push_back({track, name, start, end, details});
 }
 
 void TraceFile::advance(int64_t updates) {
-  if (updates >= last_) write();
-  collecting_ = covers(updates);
+  const std::lock_guard lock(mutex_);
+  collecting_ = updates + 1 >= first_ && updates < last_;
+  if (updates >= last_) write_now();
 }
 
 void TraceFile::write() {
   const std::lock_guard lock(mutex_);
+  collecting_ = false;
+  write_now();
+}
+
+void TraceFile::write_now() {
   if (spans_.empty()) return;
   using Json = nlohmann::ordered_json;
   const double origin = std::ranges::min(spans_, {}, &Span::start).start;
@@ -44,9 +51,13 @@ void TraceFile::write() {
                       {"dur", microseconds(span.end - span.start)},
                       {"args", span.details}});
   }
-  write_file_atomically(path_,
-                        Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n");
   spans_.clear();
+  try {
+    write_file_atomically(path_,
+                          Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n");
+  } catch (const Error& error) {
+    log::warn("trace", error.what());  // nothing of the run is at stake
+  }
 }
 
 }  // namespace autotrain

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -18,19 +17,16 @@ class TraceFile {
   TraceFile(std::filesystem::path path, int64_t first, int64_t last)
       : path_(std::move(path)), first_(first), last_(last) {}
 
-  /// Whether what happens after `updates` updates belongs in it.
-  bool covers(int64_t updates) const { return updates + 1 >= first_ && updates < last_; }
-
   /// A span on a named track. From any thread; ignored unless collecting.
   /// @param start,end seconds of one clock, the same for all tracks.
   void add(const std::string& track, const std::string& name, double start, double end,
            const std::map<std::string, int64_t>& details = {});
 
-  /// After every update: collects from the first on, and writes the file after the last.
-  /// @throws Error(kInputOutput).
+  /// After every update: collects from the first on, and writes the file after the last. A file that cannot
+  /// be written is a warning.
   void advance(int64_t updates);
 
-  /// Writes what was collected, if anything was and it is not written yet. @throws Error(kInputOutput).
+  /// Writes what was collected, if anything was and it is not written yet.
   void write();
 
  private:
@@ -42,8 +38,10 @@ class TraceFile {
 
   const std::filesystem::path path_;
   const int64_t first_, last_;
-  std::atomic<bool> collecting_ = false;
+  void write_now();
+
   std::mutex mutex_;
+  bool collecting_ = false;
   std::vector<Span> spans_;
 };
 

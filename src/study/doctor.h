@@ -16,7 +16,8 @@ struct Cure {
   std::string cause;                  ///< what it would be a cure for
   std::vector<std::string> settings;  ///< as `--set` takes them
   Trial after;
-  double gain = 0;  ///< samples per second, after ÷ before; 0: it failed
+  double gain = 0;           ///< samples per second, after ÷ before; 0: it failed
+  std::string failure = {};  ///< why
 };
 
 /// What bounds a recipe on this machine, and what helps.

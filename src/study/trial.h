@@ -15,11 +15,10 @@ namespace autotrain {
 struct Trial {
   double samples_per_second = 0;
   std::map<std::string, double> shares = {};  ///< of the time, by activity; they sum to 1
-  std::string failure = {};                   ///< why there are no figures; empty: there are
 };
 
 /// Trains a recipe for about `seconds`, without files, evaluations or checkpoints. The first updates are not
-/// counted. @throws Error(kInterrupted) after a signal; every other error is the trial's failure.
+/// counted. @throws Error(kInterrupted) after a signal, and whatever training throws.
 Trial try_training(Recipe recipe, double seconds);
 
 /// How fast samples can be loaded when nothing else is done.

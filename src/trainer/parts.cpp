@@ -35,10 +35,13 @@ WeightAverage make_average(const Recipe& recipe, Task& task, Device& device) {
   });
 }
 
+constexpr int64_t kMostWorkers = 16;  // that `auto` comes to: each may hold a batch
+
 // Cores that loader threads may use: a CPU that waits for data computes nothing meanwhile; beside a GPU one
 // core feeds it.
 int64_t spare_cores(const Device& device) {
-  return std::max<int64_t>(1, usable_cores() - (device.torch_device().is_cpu() ? 0 : 1));
+  const int64_t spare = usable_cores() - (device.torch_device().is_cpu() ? 0 : 1);
+  return std::clamp<int64_t>(spare, 1, kMostWorkers);
 }
 
 int64_t prefetch_bytes(const Budget& asked, const Device& device) {
@@ -70,8 +73,9 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
 
 Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device) {
   const int64_t most = asked.workers.value_or(spare_cores(device));
-  return {.workers = asked.workers.value_or(1),
-          .prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most)),
+  const int64_t prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most));
+  return {.workers = std::min(asked.workers.value_or(1), prefetch),
+          .prefetch = prefetch,
           .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device),
           .pin = !device.torch_device().is_cpu()};
 }
@@ -150,7 +154,8 @@ Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData r
            &average),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle),
       loader(resolve_loader(recipe.execution.loader, *device)),
-      most_workers(recipe.execution.loader.workers ? loader.workers : spare_cores(*device)) {}
+      most_workers(recipe.execution.loader.workers ? loader.workers
+                                                   : std::min(spare_cores(*device), loader.prefetch)) {}
 
 Workbench Parts::workbench() {
   return {.device = *device,
@@ -161,7 +166,8 @@ Workbench Parts::workbench() {
           .train = *data.train,
           .validation = data.validation,
           .stream = stream,
-          .loader = loader};
+          .loader = loader,
+          .most_workers = most_workers};
 }
 
 }  // namespace autotrain

@@ -20,8 +20,14 @@ Recipe stored_recipe(const SavedRun& saved) {
 
 // When a run ends, is evaluated and is saved does not touch its plan; everything else may.
 bool leaves_the_plan(const KeyDifference& difference) {
-  constexpr std::array kHarmless = {
-      "name", "stop.", "checkpoint.", "divergence.", "evaluation.every", "evaluation.monitor"};
+  constexpr std::array kHarmless = {"name",
+                                    "stop.",
+                                    "checkpoint.",
+                                    "divergence.",
+                                    "evaluation.every",
+                                    "evaluation.monitor",
+                                    "execution.trace",
+                                    "execution.telemetry"};
   return std::any_of(kHarmless.begin(), kHarmless.end(),
                      [&](const char* start) { return difference.path.starts_with(start); });
 }

@@ -184,13 +184,13 @@ void Trainer::Run::announce() {
 }
 
 void Trainer::Run::start_telemetry() {
-  if (!recipe_.execution.telemetry || !folder_) return;
+  if (recipe_.execution.telemetry == 0 || !folder_) return;
   std::vector<std::unique_ptr<TelemetrySource>> sources;
   sources.push_back(process_telemetry());
   if (auto gpu = gpu_telemetry(parts_.device->torch_device())) sources.push_back(std::move(gpu));
-  telemetry_ =
-      std::make_unique<TelemetrySampler>(std::move(sources), folder_->path() / "telemetry.jsonl",
-                                         *recipe_.execution.telemetry, steady_seconds() - state_.seconds);
+  telemetry_ = std::make_unique<TelemetrySampler>(std::move(sources), folder_->path() / "telemetry.jsonl",
+                                                  std::max(0.01, recipe_.execution.telemetry),
+                                                  steady_seconds() - state_.seconds);
 }
 
 void Trainer::Run::train(Summary& summary) {

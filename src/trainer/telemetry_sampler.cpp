@@ -3,7 +3,6 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
 
@@ -32,7 +31,7 @@ void TelemetrySampler::work() {
     lock.unlock();
     try {
       sample();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       // A full disk ends a run where its state is at stake, not here.
       log::warn("telemetry", error.what());
       file_.reset();

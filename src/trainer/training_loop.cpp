@@ -48,6 +48,7 @@ TrainingLoop::TrainingLoop(const LoopContext& context)
   c_.parts.step.set_loss_factor(c_.plan.loss_factor);
   c_.parts.task->module().train();
   last_finished_ = session_start_;
+  c_.parts.timeline.cut();  // what was done before is no part of the first update
   saved_ = c_.saved;
 }
 

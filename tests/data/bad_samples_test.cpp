@@ -47,6 +47,33 @@ TEST(BadSamples, TheNextGoodOneTakesTheirPlaceHoweverTheyAreAskedFor) {
   EXPECT_TRUE(test::holds(alone.take_found()[0].why, "sample 3: is torn"));
 }
 
+// Sample i of epoch e is made of others too, and cannot be read when i + e is a multiple of 3.
+class Mixed final : public Dataset {
+ public:
+  int64_t size() const override { return 12; }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if ((indices[i] + random.epoch(i)) % 3 == 0) throw Error(ExitCode::kBadData, "x", "is torn");
+    }
+    return {torch::tensor(indices), {}, static_cast<int64_t>(indices.size())};
+  }
+};
+
+TEST(BadSamples, WhatStandsInDoesNotDependOnOtherEpochs) {
+  const auto ask = [](const SkippingDataset& data, int64_t index, int64_t epoch) {
+    return data.get(index, SampleRandom(1, index, epoch)).inputs.item<int64_t>();
+  };
+  const SkippingDataset used(std::make_unique<Mixed>());
+  for (int64_t epoch = 0; epoch < 6; ++epoch) {
+    for (int64_t index = 0; index < 12; ++index) {
+      const SkippingDataset fresh(std::make_unique<Mixed>());
+      EXPECT_EQ(ask(used, index, epoch), ask(fresh, index, epoch)) << index << " in epoch " << epoch;
+    }
+  }
+  EXPECT_EQ(used.count(), 12);
+  EXPECT_EQ(used.take_found().size(), 12U) << "each is told of once";
+}
+
 TEST(BadSamples, WithoutAnyGoodOneThereIsAnError) {
   const SkippingDataset data(std::make_unique<Brittle>(3, std::set<int64_t>{0, 1, 2}));
   const Error error = test::expect_error(ExitCode::kBadData, [&] { got(data, {1}); });

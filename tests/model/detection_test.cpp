@@ -52,6 +52,24 @@ TEST(Detection, GeneralisedOverlapWorkedOutByHand) {
   EXPECT_NEAR(loss.metrics(prediction, target)[0].sum.item<double>(), 0.5, 1e-4);
 }
 
+// Boxes that need not lie over each other: what their common hull holds beside them counts against them.
+TEST(Detection, GeneralisedOverlapOfShiftedAndDisjointBoxesWorkedOutByHand) {
+  const Loss loss = make_loss({"detection", {{"box_weight", 4.0}}});
+  const torch::Tensor target = row(kBox).view({1, 1, 5});
+  const auto box_term = [&](double x, double y, double w, double h) {
+    torch::Tensor prediction = exact_prediction();
+    const std::vector<double> moved = {logit(x), logit(y), logit(w), logit(h)};
+    for (size_t i = 0; i < 4; ++i) prediction[0][1][0][static_cast<int64_t>(i) + 1] = moved[i];
+    return (loss.terms(prediction, target).sum - loss.terms(exact_prediction(), target).sum).item<double>() /
+           4;
+  };
+  // [0.20, 0.50] × [0.60, 1.00] and [0.10, 0.40] × [0.55, 0.95]: 0.07 in common, 0.17 covered, a hull of
+  // 0.18.
+  EXPECT_NEAR(box_term(0.7, 0.6, 0.3, 0.4), 1 - (0.07 / 0.17 - 0.01 / 0.18), 1e-4);
+  // [0.425, 0.525] × [0.90, 1.00]: nothing in common, 0.13 covered, a hull of 0.425 × 0.45.
+  EXPECT_NEAR(box_term(0.95, 0.9, 0.1, 0.1), 1 + (0.19125 - 0.13) / 0.19125, 1e-4);
+}
+
 TEST(Detection, RowsThatFillUpCountForNothing) {
   const Loss loss = detection();
   const torch::Tensor prediction = torch::randn({1, 2, 2, 7});

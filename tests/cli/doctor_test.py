@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""`autotrain doctor`: what it measures of the machine, a planted bottleneck that only sleeping can cause, and the ways
+in which it must refuse. No figure is judged but one: sixteen threads that sleep are faster than one."""
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+RECIPE = """
+data: {train: {dataset: synthetic, kind: vectors, samples: 10000, delay: 0.002}}
+model: {name: mlp, depth: 1, width: 16}
+batch: {effective: 32}
+stop: {epochs: 1}
+execution: {precision: fp32, memory: {budget: 256MiB}, loader: {workers: 1}}
+"""
+
+
+def doctor(binary, *arguments, code=0):
+    out = subprocess.run([binary, "doctor", *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert out.returncode == code, f"{arguments}: ended with {out.returncode}:\n{out.stderr}"
+    return out.stdout if code == 0 else out.stderr
+
+
+def check_machine(machine):
+    assert machine["device"] == "cpu" or machine["device"].startswith("cuda")
+    assert machine["processors"] >= machine["cores"] >= 1
+    assert machine["copy_bytes_per_second"] > 1e8
+    assert machine["flops"]["fp32"] > 1e8
+
+
+def main():
+    binary = sys.argv[1]
+    check_machine(json.loads(doctor(binary, "--json"))["machine"])
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = Path(folder, "slow.yaml")
+        recipe.write_text(RECIPE, encoding="utf-8")
+        found = json.loads(doctor(binary, "--config", recipe, "--json", "--seconds", 0.5))["recipe"]
+        assert found["cause"] == "storage", found
+        assert found["loading"]["busy_share"] < 0.5
+        assert abs(sum(found["before"]["shares"].values()) - 1) < 1e-6
+        best = found["cures"][0]
+        assert best["gain"] > 1.5 and best["cause"] == "storage", best
+        assert any(setting.startswith("execution.loader.workers=") for setting in best["set"])
+        text = doctor(binary, "--config", recipe, "--seconds", 0.2)
+        assert "verdict" in text and "tried (--set)" in text, text
+        assert not list(Path(folder).glob("runs*")), "trials leave no files"
+        # What would stop a run stops the doctor, with the same words.
+        assert "model.widht" in doctor(binary, "--config", recipe, "--set", "model.widht=3", code=78)
+        doctor(binary, "--config", recipe, "--set", "execution.memory.budget=1MiB", code=71)
+        doctor(binary, "--config", Path(folder, "none.yaml"), code=66)
+        doctor(binary, "--seconds", "-1", code=64)
+    print("doctor: the machine, a planted bottleneck, four refusals")
+
+
+if __name__ == "__main__":
+    main()
