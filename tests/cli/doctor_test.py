@@ -47,7 +47,7 @@ def main():
         assert not list(Path(folder).glob("runs*")), "trials leave no files"
         # What would stop a run stops the doctor, with the same words.
         assert "model.widht" in doctor(binary, "--config", recipe, "--set", "model.widht=3", code=78)
-        doctor(binary, "--config", recipe, "--set", "execution.memory.budget=1MiB", code=71)
+        doctor(binary, "--config", recipe, "--set", "execution.memory.budget=4KiB", code=71)
         doctor(binary, "--config", Path(folder, "none.yaml"), code=66)
         doctor(binary, "--seconds", "-1", code=64)
     print("doctor: the machine, a planted bottleneck, four refusals")
