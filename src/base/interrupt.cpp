@@ -34,6 +34,8 @@ void install_signal_handlers() {
   ::sigaction(SIGTERM, &action, nullptr);
   action.sa_handler = on_checkpoint_signal;
   ::sigaction(SIGUSR1, &action, nullptr);
+  // A file that grows beyond `ulimit -f` is a failed write, which has its message and its way out.
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 Interrupt pending_interrupt() {

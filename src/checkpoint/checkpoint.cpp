@@ -209,13 +209,14 @@ bool CheckpointFolder::holds_averages(int64_t update) const {
   return fs::exists(path_of(update) / kAveraged);
 }
 
-std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state() const {
+std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state(int64_t before) const {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
     if (entry.path().extension() == kAside)
       put_back(entry.path(), folder_ / entry.path().stem().string().substr(1));
   }
   std::vector<int64_t> candidates = updates();
+  std::erase_if(candidates, [&](int64_t update) { return update >= before; });
   for (auto update = candidates.rbegin(); update != candidates.rend(); ++update) {
     try {
       return std::pair(*update, read_state(*update));

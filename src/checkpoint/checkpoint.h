@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -42,9 +43,11 @@ class CheckpointFolder {
   void write(int64_t update, const CheckpointContent& content);
 
   /// The state of the newest checkpoint that is whole; broken ones are named in a warning and skipped.
+  /// @param before  only of updates smaller than it.
   /// @return its update and state; nothing when there is no checkpoint.
   /// @throws Error(kBadData) when there are some and none is whole: starting anew would overwrite them.
-  std::optional<std::pair<int64_t, nlohmann::ordered_json>> read_newest_state() const;
+  std::optional<std::pair<int64_t, nlohmann::ordered_json>> read_newest_state(
+      int64_t before = std::numeric_limits<int64_t>::max()) const;
 
   /// The state of one checkpoint, after every file's checksum was compared.
   /// @throws Error(kBadData) naming what is broken.

@@ -39,8 +39,9 @@ ExitCode train(const Options& options, Console& console) {
   if (options.json) std::printf("%s\n", summary_to_json(summary).dump(2).c_str());
   const bool resumable = summary.status == "interrupted" && !options.json;
   if (resumable) {
-    std::printf("go on with: autotrain --config %s --output %s --resume\n", options.config.c_str(),
-                summary.folder.c_str());
+    // The run's own recipe has every --set in it.
+    std::printf("go on with: autotrain --config %s/recipe.yaml --output %s --resume\n",
+                summary.folder.c_str(), summary.folder.c_str());
   }
   return static_cast<ExitCode>(summary.exit_code);
 }

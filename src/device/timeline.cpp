@@ -27,7 +27,10 @@ std::vector<ActivitySpan> Timeline::Stretch::read() const {
   std::vector<ActivitySpan> spans;
   if (marks_.empty()) return spans;
   if (marks_.back().event) marks_.back().event->synchronize();
-  double start = marks_.front().host_seconds;
+  const Mark& first = marks_.front();
+  // A GPU reaches a mark later than the host that made it.
+  double start = first.event ? origin_.host_seconds + origin_.event->elapsedTime(*first.event) * kMillisecond
+                             : first.host_seconds;
   for (size_t i = 0; i + 1 < marks_.size(); ++i) {
     const Mark& here = marks_[i];
     const Mark& next = marks_[i + 1];
@@ -39,7 +42,12 @@ std::vector<ActivitySpan> Timeline::Stretch::read() const {
   return spans;
 }
 
-Timeline::Timeline(c10::Device device) : device_(device) {
+Timeline::Timeline(c10::Device device) : device_(device), origin_(mark(Activity::kOther)) {
+  if (origin_.event) {
+    origin_.event->synchronize();
+    origin_.host_seconds = steady_seconds();
+  }
+  open_.origin_ = origin_;
   enter(Activity::kOther);
 }
 
@@ -67,11 +75,10 @@ void Timeline::enter(Activity activity) {
 Timeline::Stretch Timeline::cut() {
   const Stretch::Mark boundary = mark(open_.marks_.back().activity);
   open_.marks_.push_back(boundary);
-  return std::exchange(open_, [&] {
-    Stretch next;
-    next.marks_.push_back(boundary);
-    return next;
-  }());
+  Stretch next;
+  next.origin_ = origin_;
+  next.marks_.push_back(boundary);
+  return std::exchange(open_, std::move(next));
 }
 
 }  // namespace autotrain

@@ -78,6 +78,7 @@ class Timeline {
       double host_seconds = 0;
       std::shared_ptr<c10::Event> event = {};  // null on a CPU
     };
+    Mark origin_;  // seen on both clocks
     std::vector<Mark> marks_;
   };
 
@@ -88,6 +89,7 @@ class Timeline {
   Stretch::Mark mark(Activity activity) const;
 
   c10::Device device_;
+  Stretch::Mark origin_;
   Stretch open_;
 };
 

@@ -24,6 +24,8 @@ void TraceFile::advance(int64_t updates) {
 void TraceFile::write() {
   const std::lock_guard lock(mutex_);
   collecting_ = false;
+  if (spans_.empty() && !written_)
+    log::warn("trace", "the run ended before the updates that execution.trace names");
   write_now();
 }
 
@@ -52,6 +54,7 @@ void TraceFile::write_now() {
                       {"args", span.details}});
   }
   spans_.clear();
+  written_ = true;
   try {
     write_file_atomically(path_,
                           Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n");

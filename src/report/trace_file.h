@@ -26,7 +26,7 @@ class TraceFile {
   /// be written is a warning.
   void advance(int64_t updates);
 
-  /// Writes what was collected, if anything was and it is not written yet.
+  /// At the run's end: writes what was collected if that is not done yet.
   void write();
 
  private:
@@ -42,6 +42,7 @@ class TraceFile {
 
   std::mutex mutex_;
   bool collecting_ = false;
+  bool written_ = false;
   std::vector<Span> spans_;
 };
 

@@ -167,7 +167,7 @@ void TrainingLoop::consider_divergence(const UpdateOutcome& outcome) {
   roll_back_for_ = outcome;
 }
 
-Error TrainingLoop::diverged(const UpdateOutcome& outcome) const {
+Error TrainingLoop::diverged(const UpdateOutcome& outcome, const std::string& why_here) const {
   const std::string gradient =
       first_non_finite_.empty() ? "" : ", the gradient of " + first_non_finite_ + " is the first that is not";
   const std::string layer = first_non_finite();
@@ -176,7 +176,7 @@ Error TrainingLoop::diverged(const UpdateOutcome& outcome) const {
       ExitCode::kDiverged, cat("update ", c_.state.updates + 1),
       cat(c_.state.consecutive_skips,
           c_.state.consecutive_skips == 1 ? " update was" : " updates in a row were", " not finite", rolled,
-          "; loss ", outcome.loss, gradient,
+          why_here, "; loss ", outcome.loss, ", gradient norm ", outcome.grad_norm, gradient,
           layer.empty() ? "" : "\n  first layer whose output is not finite: " + layer),
       cat("lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use execution.precision: fp32",
           c_.recipe.divergence.policy == DivergencePolicy::kRollback ? ""
@@ -204,16 +204,18 @@ std::string TrainingLoop::first_non_finite() const {
   return "";
 }
 
-// Back to the last checkpoint, and on from there with a smaller learning rate. What is counted over the whole
-// run stays counted; the rows that were written stay written.
+// Back to the last checkpoint from before the weights that failed, and on from there with a smaller learning
+// rate: a checkpoint of the same update, made before anyone knew or while windows were skipped, has the same
+// weights. What is counted over the whole run stays counted; the rows that were written stay written.
 void TrainingLoop::roll_back() {
   const UpdateOutcome outcome = *roll_back_for_;
   roll_back_for_.reset();
   c_.parts.step.abandon();
   if (c_.state.rollbacks >= c_.recipe.divergence.max_rollbacks || !c_.folder) throw diverged(outcome);
   writer_->wait();
-  const auto newest = c_.folder->checkpoints().read_newest_state();
-  if (!newest) throw diverged(outcome);
+  const auto newest = c_.folder->checkpoints().read_newest_state(c_.state.updates);
+  if (!newest)
+    throw diverged(outcome, cat(", and there is no checkpoint from before update ", c_.state.updates));
 
   const RunState before = c_.state;
   torn_ = true;  // until all of it is read

@@ -257,7 +257,10 @@ void TrainingLoop::after_window() {
   const bool evaluation_due = evaluation_clock_.due(progress());
   c_.state.evaluation_owed &= evaluation_due;
   bool checkpoint_due = checkpoint_clock_.due(progress());
-  checkpoint_due |= take_checkpoint_request();
+  if (take_checkpoint_request()) {
+    log::info("trainer", cat("a signal asked for a checkpoint: update ", c_.state.updates));
+    checkpoint_due = true;
+  }
   if (evaluation_due && !stopping()) checkpoint_due |= evaluate_now();
   if (checkpoint_due && !stopping()) checkpoint_now();
 }

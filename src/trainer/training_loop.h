@@ -73,7 +73,7 @@ class TrainingLoop {
   void prepare_another_evaluation(const std::exception& error, int attempts);
 
   void consider_divergence(const UpdateOutcome& outcome);
-  Error diverged(const UpdateOutcome& outcome) const;
+  Error diverged(const UpdateOutcome& outcome, const std::string& why_here = "") const;
   std::string first_non_finite() const;
   void roll_back();
 

@@ -5,6 +5,7 @@
 """
 import gzip
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -43,10 +44,11 @@ class Misuse:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return ["--config", str(path)]
 
-    def expect(self, what, code, parts, arguments, environment=None):
+    def expect(self, what, code, parts, arguments, environment=None, largest_file=None):
         self.count += 1
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file,) * 2)) if largest_file else None
         result = subprocess.run([self.binary, *arguments], capture_output=True, text=True, errors="replace", timeout=60,
-                                cwd=self.folder, env={**os.environ, "CI": "1", **(environment or {})})
+                                cwd=self.folder, env={**os.environ, "CI": "1", **(environment or {})}, preexec_fn=limit)
         wrong = []
         if result.returncode != code:
             wrong.append(f"exit code {result.returncode}, expected {code}")
@@ -152,6 +154,12 @@ def tables(m):
              m.recipe(table.replace("target: y", "target: z")))
 
 
+def disks(m):
+    m.expect("a file that grows beyond ulimit -f", IO, ["File too large", "model.safetensors"],
+             [*m.recipe(SMALL.replace("width: 8", "width: 256")), "--output", "limited"], largest_file=50_000)
+    m.expect("a folder that cannot be made", IO, ["/proc/nope"], [*m.recipe(SMALL), "--output", "/proc/nope"])
+
+
 def memory(m):
     m.expect("a model that does not fit", DOES_NOT_FIT, ["the data set and the model", "in use then", "model"],
              m.recipe(SMALL.replace("width: 8", "width: 4096").replace("depth: 1", "depth: 4").replace("64MiB", "100MiB")))
@@ -167,7 +175,7 @@ def main():
     binary = str(Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory() as folder:
         m = Misuse(binary, Path(folder), "--show" in sys.argv)
-        for group in (command_lines, recipes, data_files, tables, memory):
+        for group in (command_lines, recipes, data_files, tables, disks, memory):
             group(m)
     print(f"{m.count} misuses, {len(m.failures)} problems")
     print("\n".join(m.failures))

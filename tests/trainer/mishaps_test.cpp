@@ -286,6 +286,30 @@ TEST(Divergence, RollbackGoesOnFromTheLastCheckpointWithASmallerLearningRate) {
             0.5);
 }
 
+// A checkpoint of the update whose weights fail was written before anyone could know.
+TEST(Divergence, RollbackGoesBackBeforeTheWeightsThatFailed) {
+  const TemporaryFolder folder;
+  Recipe r = one_piece();
+  r.checkpoint.every = *Interval::parse("1 updates");
+  r.divergence.policy = DivergencePolicy::kRollback;
+  const Summary summary =
+      fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 7 && call < 3 + 9; });
+  EXPECT_EQ(summary.status, "completed");
+  const auto rollbacks = events(folder / "run", "rollback");
+  ASSERT_EQ(rollbacks.size(), 1U);
+  EXPECT_TRUE(test::holds(rollbacks[0].at("detail"), "from update 7 to 6"));
+}
+
+TEST(Divergence, WithoutACheckpointFromBeforeItSaysSo) {
+  const TemporaryFolder folder;
+  Recipe r = one_piece();
+  r.divergence.policy = DivergencePolicy::kRollback;
+  const Error error = test::expect_error(ExitCode::kDiverged, [&] {
+    fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 1; });
+  });
+  EXPECT_TRUE(test::holds(error.what(), "no checkpoint from before update 1"));
+}
+
 TEST(Divergence, RollbacksAreBounded) {
   const TemporaryFolder folder;
   Recipe r = one_piece();
