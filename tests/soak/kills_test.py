@@ -31,7 +31,7 @@ checkpoint: {every: 1 updates, keep: 2}
 execution: {precision: fp32, memory: {budget: %s, target: [0.3, 0.9]}, search: {plan_cache: false}}
 """
 RECIPES = {
-    "cnn": AUGMENTED + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (128, "4MiB"),
+    "cnn": AUGMENTED + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (256, "8MiB"),
     "resnet18": SYNTHETIC + "model: {name: resnet18, stem: small}\n" + REST % (40, "384MiB"),
 }
 TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "activity_seconds", "peak_bytes")
