@@ -1,0 +1,36 @@
+// What a data set can do to its samples: apart from the table of data sets, for those that link only one of
+// them.
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "data/datasets.h"
+
+namespace autotrain {
+namespace {
+
+std::vector<std::string> asked_keys(const AugmentRecipe& a) {
+  std::vector<std::string> keys;
+  if (a.flip) keys.emplace_back("flip");
+  if (a.crop_padding > 0) keys.emplace_back("crop_padding");
+  if (a.random_resized_crop) keys.emplace_back("random_resized_crop");
+  if (a.brightness > 0) keys.emplace_back("brightness");
+  if (a.contrast > 0) keys.emplace_back("contrast");
+  if (a.saturation > 0) keys.emplace_back("saturation");
+  if (a.hue > 0) keys.emplace_back("hue");
+  if (a.mosaic > 0) keys.emplace_back("mosaic");
+  return keys;
+}
+
+}  // namespace
+
+void check_augmentations(const std::string& dataset, const std::vector<std::string>& known,
+                         const AugmentRecipe& augment) {
+  for (const std::string& key : asked_keys(augment)) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    throw Error(ExitCode::kBadRecipe, "data.augment." + key, dataset + " samples cannot be changed so",
+                known.empty() ? "remove data.augment" : "remove it; known here: " + join(known, ", "));
+  }
+}
+
+}  // namespace autotrain
