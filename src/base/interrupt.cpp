@@ -42,6 +42,11 @@ Interrupt pending_interrupt() {
   return static_cast<Interrupt>(requested.load());
 }
 
+void stop_if_interrupted(const char* where, const char* what) {
+  if (pending_interrupt() != Interrupt::kStop) return;
+  throw Error(ExitCode::kInterrupted, where, what, "run the same command again");
+}
+
 void clear_interrupt() {
   requested = 0;
   checkpoint = 0;

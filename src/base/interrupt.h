@@ -20,6 +20,9 @@ void request_checkpoint();
 
 Interrupt pending_interrupt();
 
+/// @throws Error(kInterrupted) when a stop was asked for. @param what was stopped, and what that means.
+void stop_if_interrupted(const char* where, const char* what);
+
 /// Forgets a pending request; for programs that go on after a stopped run.
 void clear_interrupt();
 

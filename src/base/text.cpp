@@ -71,6 +71,14 @@ std::string join_choices(const std::vector<std::string>& words) {
   return join({words.begin(), words.end() - 1}, ", ") + " or " + words.back();
 }
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
 std::string_view trim(std::string_view text) {
   const char* const blanks = " \t\r\n";
   const size_t first = text.find_first_not_of(blanks);

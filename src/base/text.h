@@ -32,6 +32,9 @@ std::string join_choices(const std::vector<std::string>& words);
 
 std::string_view trim(std::string_view text);
 
+/// With the letters A to Z in lower case; other bytes as they are.
+std::string lower(std::string_view text);
+
 /// The pieces of `text` between separators; "a..b" split at '.' is {"a", "", "b"}.
 std::vector<std::string> split(std::string_view text, char separator);
 

@@ -20,14 +20,6 @@ constexpr std::array kByteUnits = {
     ByteUnit{"tib", 0x1p40}, ByteUnit{"tb", 1e12},
 };
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 // Three significant digits for a value from 1 up to a few thousand.
 std::string three_digits(double value) {
   return fixed(value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);

@@ -8,8 +8,7 @@ Batch SkippingDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& r
   std::vector<int64_t> epochs(indices.size());
   for (size_t i = 0; i < epochs.size(); ++i) epochs[i] = random.epoch(i);
   for (;;) {
-    std::vector<int64_t> chosen;
-    for (size_t i = 0; i < indices.size(); ++i) chosen.push_back(good_instead_of(indices[i], epochs[i]));
+    const std::vector<int64_t> chosen = good_instead_of(indices, epochs);
     const SampleRandom keys(random.seed(), chosen, epochs);
     try {
       return dataset_->get(chosen, keys);
@@ -19,16 +18,20 @@ Batch SkippingDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& r
   }
 }
 
-int64_t SkippingDataset::good_instead_of(int64_t index, int64_t epoch) const {
+std::vector<int64_t> SkippingDataset::good_instead_of(c10::ArrayRef<int64_t> indices,
+                                                      const std::vector<int64_t>& epochs) const {
   const std::lock_guard lock(mutex_);
-  const auto& bad = bad_[epoch];
   const int64_t n = size();
-  if (static_cast<int64_t>(bad.size()) == n) {
-    throw Error(ExitCode::kBadData, bad.begin()->second,
-                cat("none of the ", n, " samples of the data set can be read"), "mend the data set");
+  std::vector<int64_t> good = indices.vec();
+  for (size_t i = 0; i < good.size(); ++i) {
+    const auto& bad = bad_[epochs[i]];
+    if (static_cast<int64_t>(bad.size()) == n) {
+      throw Error(ExitCode::kBadData, bad.begin()->second,
+                  cat("none of the ", n, " samples of the data set can be read"), "mend the data set");
+    }
+    while (bad.contains(good[i])) good[i] = (good[i] + 1) % n;
   }
-  while (bad.contains(index)) index = (index + 1) % n;
-  return index;
+  return good;
 }
 
 // Asks for one after the other; whether there was a bad one that nobody knew of when `indices` were chosen.

@@ -38,7 +38,8 @@ class SkippingDataset final : public Dataset {
   int64_t count() const;
 
  private:
-  int64_t good_instead_of(int64_t index, int64_t epoch) const;
+  std::vector<int64_t> good_instead_of(c10::ArrayRef<int64_t> indices,
+                                       const std::vector<int64_t>& epochs) const;
   bool find_bad(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const;
 
   std::unique_ptr<Dataset> dataset_;

@@ -100,17 +100,14 @@ void change_colours(const Planes& planes, const ColourChange& change) {
 }
 
 Normalisation::Normalisation(const std::vector<double>& mean, const std::vector<double>& deviation) {
-  for (size_t c = 0; c < mean.size(); ++c) {
-    scale_.push_back(static_cast<float>(1 / (255 * deviation[c])));
-    shift_.push_back(static_cast<float>(-mean[c] / deviation[c]));
-  }
+  for (size_t c = 0; c < mean.size(); ++c) channels_.emplace_back(mean[c], deviation[c]);
 }
 
 void Normalisation::apply(const Planes& planes) const {
   const int64_t pixels = pixels_of(planes);
   for (int64_t c = 0; c < planes.channels; ++c) {
     float* const plane = planes.row(c, 0);
-    const float scale = scale_[static_cast<size_t>(c)], shift = shift_[static_cast<size_t>(c)];
+    const auto [scale, shift] = channels_[static_cast<size_t>(c)];
     for (int64_t i = 0; i < pixels; ++i) plane[i] = plane[i] * scale + shift;
   }
 }

@@ -23,6 +23,13 @@ ColourChange draw_colour_change(const AugmentRecipe& augment, Random& random);
 /// ColorJitter. Saturation and hue need three channels.
 void change_colours(const Planes& planes, const ColourChange& change);
 
+/// What makes (x ÷ 255 − mean) ÷ deviation of a value x in [0, 255]: x × scale + shift.
+struct Affine {
+  Affine(double mean, double deviation)
+      : scale(static_cast<float>(1 / (255 * deviation))), shift(static_cast<float>(-mean / deviation)) {}
+  float scale, shift;
+};
+
 /// From values in [0, 255] to what a model takes.
 class Normalisation {
  public:
@@ -32,7 +39,7 @@ class Normalisation {
   void apply(const Planes& planes) const;
 
  private:
-  std::vector<float> scale_, shift_;  // per channel: value × scale + shift
+  std::vector<Affine> channels_;
 };
 
 /// Mirrors the planes left to right.

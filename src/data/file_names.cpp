@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "autotrain/error.h"
+#include "base/text.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -28,9 +29,7 @@ void for_each_entry(const fs::path& folder, Visit visit) {
 }
 
 bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const std::string ending = lower(path.extension().string());
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 

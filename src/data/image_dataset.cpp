@@ -27,8 +27,7 @@ ImageDataset::ImageDataset(Content content, AugmentRecipe augment)
   for (int64_t c = 0; c < channels_; ++c) {
     const double mean = content_.mean[static_cast<size_t>(c) % content_.mean.size()];
     const double deviation = content_.deviation[static_cast<size_t>(c) % content_.deviation.size()];
-    scale_.push_back(static_cast<float>(1 / (255 * deviation)));
-    shift_.push_back(static_cast<float>(-mean / deviation));
+    normalisation_.emplace_back(mean, deviation);
   }
 }
 
@@ -58,8 +57,7 @@ void ImageDataset::copy_image(const uint8_t* from, float* to, const Placement& p
   const int64_t first = std::clamp<int64_t>(-placement.dx, 0, width_);
   const int64_t last = std::clamp<int64_t>(width_ - placement.dx, 0, width_);
   for (int64_t c = 0; c < channels_; ++c) {
-    const float scale = scale_[static_cast<size_t>(c)];
-    const float shift = shift_[static_cast<size_t>(c)];
+    const auto [scale, shift] = normalisation_[static_cast<size_t>(c)];
     for (int64_t y = 0; y < height_; ++y, to += width_) {
       const int64_t source_y = y + placement.dy;
       const bool inside = source_y >= 0 && source_y < height_;

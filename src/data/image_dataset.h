@@ -4,6 +4,7 @@
 
 #include "autotrain/data.h"
 #include "autotrain/recipe.h"
+#include "data/colour.h"
 
 namespace autotrain {
 
@@ -36,8 +37,7 @@ class ImageDataset final : public Dataset {
   Content content_;
   AugmentRecipe augment_;
   int64_t channels_, height_, width_;
-  std::vector<float> scale_;  // per channel: pixel × scale + shift
-  std::vector<float> shift_;
+  std::vector<Affine> normalisation_;  // per channel
 };
 
 }  // namespace autotrain

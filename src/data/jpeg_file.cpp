@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <csetjmp>
 #include <cstdio>  // jpeglib.h needs FILE
-#include <type_traits>
 
 #include <jpeglib.h>
 
@@ -19,16 +17,10 @@ constexpr int64_t kMostPixelsPerByte = 8 * 64;
 // A file may have any number of scans over the whole image; encoders write about ten.
 constexpr int kMostScans = 200;
 
-// libjpeg reports errors by a function that must not return: it jumps out, over C frames only, to the
-// step of Decompressor that called into libjpeg.
-struct Escape {
-  std::jmp_buf place;
-  char message[JMSG_LENGTH_MAX];
-};
-
 [[noreturn]] void escape_from(j_common_ptr info) {
   auto* const escape = static_cast<Escape*>(info->client_data);
-  info->err->format_message(info, escape->message);
+  static_assert(JMSG_LENGTH_MAX <= sizeof(escape->message));
+  info->err->format_message(info, escape->message.data());
   std::longjmp(escape->place, 1);
 }
 
@@ -45,7 +37,7 @@ void judge_message(j_common_ptr info, int level) {
 void limit_scans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMostScans) return;
   auto* const escape = static_cast<Escape*>(info->client_data);
-  std::snprintf(escape->message, sizeof(escape->message), "more than %d scans", kMostScans);
+  std::snprintf(escape->message.data(), escape->message.size(), "more than %d scans", kMostScans);
   std::longjmp(escape->place, 1);
 }
 
@@ -90,15 +82,9 @@ class Decompressor {
   }
 
  private:
-  // Runs C calls that may jump back here. Nothing with a destructor may live in `calls` or below it.
   template <class Calls>
   void step(Calls calls) {
-    static_assert(std::is_trivially_destructible_v<Calls>);
-    if (setjmp(escape_.place) == 0) {
-      calls();
-    } else {
-      fail_image(where_, cat("damaged JPEG data: ", escape_.message));
-    }
+    escape_.run(where_, "JPEG", calls);
   }
 
   void check_coding() const {

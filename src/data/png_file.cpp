@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <csetjmp>
+#include <cstdio>
 #include <cstring>
-#include <type_traits>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -44,16 +43,9 @@ Header read_header(std::span<const uint8_t> file, const std::string& where) {
   return header;
 }
 
-// libpng reports errors by a function that must not return: it jumps out, over C frames only, to the
-// step of Reader that called into libpng.
-struct Escape {
-  std::jmp_buf place;
-  char message[128];
-};
-
 [[noreturn]] void escape_from(png_structp png, png_const_charp message) {
   auto* const escape = static_cast<Escape*>(png_get_error_ptr(png));
-  std::strncpy(escape->message, message, sizeof(escape->message) - 1);
+  std::snprintf(escape->message.data(), escape->message.size(), "%s", message);
   std::longjmp(escape->place, 1);
 }
 
@@ -100,15 +92,9 @@ class Reader {
   }
 
  private:
-  // Runs C calls that may jump back here. Nothing with a destructor may live in `calls` or below it.
   template <class Calls>
   void step(Calls calls) {
-    static_assert(std::is_trivially_destructible_v<Calls>);
-    if (setjmp(escape_.place) == 0) {
-      calls();
-    } else {
-      fail_image(where_, cat("damaged PNG data: ", escape_.message));
-    }
+    escape_.run(where_, "PNG", calls);
   }
 
   void start() {

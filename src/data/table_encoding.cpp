@@ -132,8 +132,8 @@ std::set<size_t> categorical_columns(const TableFile& file, const TableOptions& 
                                      const std::vector<size_t>& features) {
   std::set<size_t> columns;
   for (const std::string& name : options.categorical) {
-    columns.insert(file.column(name, "categorical"));
     const size_t column = file.column(name, "categorical");
+    columns.insert(column);
     if (std::find(features.begin(), features.end(), column) != features.end()) continue;
     throw Error(ExitCode::kBadRecipe, "table: categorical", quote(name) + " is not one of the features",
                 "remove it there; task: classification makes the target one of classes");
@@ -185,9 +185,8 @@ bool is_missing(std::string_view text) {
   constexpr size_t kLongest = 4;
   if (text.empty()) return true;
   if (text.size() > kLongest) return false;
-  std::string lower;
-  for (const char c : text) lower += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return lower == "na" || lower == "nan" || lower == "null";
+  const std::string word = lower(text);
+  return word == "na" || word == "nan" || word == "null";
 }
 
 std::string class_name(std::string_view text) {

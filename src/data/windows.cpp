@@ -49,9 +49,11 @@ class WindowDataset final : public Dataset {
     Batch batch{torch::empty({n, context}, torch::kInt64), torch::empty({n, context}, torch::kInt64), n};
     auto* inputs = batch.inputs.mutable_data_ptr<int64_t>();
     auto* targets = batch.targets.mutable_data_ptr<int64_t>();
+    std::vector<int64_t> window(static_cast<size_t>(context + 1));
     for (const int64_t index : indices) {
-      read_sample(index, inputs, targets);
-      inputs += context, targets += context;
+      read_window(index, window);
+      inputs = std::copy(window.begin(), window.end() - 1, inputs);
+      targets = std::copy(window.begin() + 1, window.end(), targets);
     }
     return batch;
   }
@@ -64,13 +66,9 @@ class WindowDataset final : public Dataset {
   }
 
  private:
-  void read_sample(int64_t index, int64_t* inputs, int64_t* targets) const {
-    const int64_t first = windows_.first + index * windows_.stride;
-    const int64_t context = windows_.context;
+  void read_window(int64_t index, std::vector<int64_t>& window) const {
     try {
-      source_->read(first, context, inputs);
-      std::copy(inputs + 1, inputs + context, targets);
-      source_->read(first + context, 1, targets + context - 1);
+      source_->read(windows_.first + index * windows_.stride, windows_.context + 1, window.data());
     } catch (const Error& error) {
       throw Error(error.code(), cat("sample ", index, ": ", error.where()), error.problem(), error.hint());
     }

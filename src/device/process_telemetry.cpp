@@ -4,26 +4,13 @@
 #include <sstream>
 
 #include "base/clock.h"
+#include "device/system_memory.h"
 #include "device/telemetry.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
 
 namespace {
-
-// "name: value" lines, as in /proc/self/status and /proc/self/io.
-TelemetryValues read_lines(const fs::path& path) {
-  TelemetryValues values;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    const size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    std::istringstream rest(line.substr(colon + 1));
-    double value = 0;
-    if (rest >> value) values[line.substr(0, colon)] = value;
-  }
-  return values;
-}
 
 // Ticks of all processors, as {busy, all}, from the first line of /proc/stat.
 std::pair<double, double> read_processors(const fs::path& path) {
@@ -69,11 +56,13 @@ class ProcessTelemetry final : public TelemetrySource {
     }
     for (const auto& [counter, name] : kRates) {
       if (now.counters.contains(counter) && before_.counters.contains(counter)) {
-        rate(name, now.counters.at(counter), before_.counters.at(counter));
+        rate(name, static_cast<double>(now.counters.at(counter)),
+             static_cast<double>(before_.counters.at(counter)));
       }
     }
-    if (now.counters.contains("VmRSS")) values["resident_bytes"] = now.counters.at("VmRSS") * 1024;
-    if (now.counters.contains("Threads")) values["threads"] = now.counters.at("Threads");
+    if (now.counters.contains("VmRSS"))
+      values["resident_bytes"] = 1024.0 * static_cast<double>(now.counters.at("VmRSS"));
+    if (now.counters.contains("Threads")) values["threads"] = static_cast<double>(now.counters.at("Threads"));
     before_ = now;
   }
 
@@ -82,7 +71,7 @@ class ProcessTelemetry final : public TelemetrySource {
     double at = 0;
     double cpu_seconds = 0;
     double busy_ticks = 0, all_ticks = 0;
-    TelemetryValues counters = {};  // as the kernel names them
+    std::map<std::string, int64_t> counters = {};  // as the kernel names them
   };
 
   static constexpr std::pair<const char*, const char*> kRates[] = {
@@ -94,8 +83,8 @@ class ProcessTelemetry final : public TelemetrySource {
   Counts count() const {
     Counts counts{.at = steady_seconds(), .cpu_seconds = read_process_seconds(proc_ / "self/stat")};
     std::tie(counts.busy_ticks, counts.all_ticks) = read_processors(proc_ / "stat");
-    counts.counters = read_lines(proc_ / "self/status");
-    counts.counters.merge(read_lines(proc_ / "self/io"));
+    counts.counters = read_kernel_table(proc_ / "self/status");
+    counts.counters.merge(read_kernel_table(proc_ / "self/io"));
     return counts;
   }
 

@@ -28,21 +28,6 @@ std::optional<int64_t> read_number(const fs::path& path) {
   return value;
 }
 
-// "Key: 123 kB" or "key 123" lines as numbers, units dropped.
-std::map<std::string, int64_t> read_table(const fs::path& path) {
-  std::map<std::string, int64_t> table;
-  std::ifstream in(path);
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
-    std::string key;
-    int64_t value = 0;
-    if (!(words >> key >> value)) continue;
-    if (key.back() == ':') key.pop_back();
-    table[key] = value;
-  }
-  return table;
-}
-
 struct CgroupFiles {
   const char* limit;
   const char* usage;
@@ -57,7 +42,7 @@ void add_cgroup(std::vector<MemoryBound>& bounds, const fs::path& folder, const 
   const auto limit = read_number(folder / files.limit);
   const auto usage = read_number(folder / files.usage);
   if (!limit || !usage || *limit >= kNoLimit) return;
-  const int64_t reclaimable = read_table(folder / "memory.stat")[files.reclaimable];
+  const int64_t reclaimable = read_kernel_table(folder / "memory.stat")[files.reclaimable];
   bounds.push_back({"cgroup " + name, *limit, std::max<int64_t>(0, *usage - reclaimable)});
 }
 
@@ -123,14 +108,28 @@ int64_t get_limit(decltype(RLIMIT_AS) which) {
 
 }  // namespace
 
+std::map<std::string, int64_t> read_kernel_table(const fs::path& path) {
+  std::map<std::string, int64_t> table;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string key;
+    int64_t value = 0;
+    if (!(words >> key >> value)) continue;
+    if (key.back() == ':') key.pop_back();
+    table[key] = value;
+  }
+  return table;
+}
+
 ResourceLimits ResourceLimits::of_this_process() {
   return {.address_space = get_limit(RLIMIT_AS), .data = get_limit(RLIMIT_DATA)};
 }
 
 std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const fs::path& root) {
   std::vector<MemoryBound> bounds;
-  auto status = read_table(root / "proc/self/status");  // in KiB
-  auto machine = read_table(root / "proc/meminfo");     // in KiB
+  auto status = read_kernel_table(root / "proc/self/status");  // in KiB
+  auto machine = read_kernel_table(root / "proc/meminfo");     // in KiB
   if (machine.contains("MemAvailable")) {
     const int64_t total = machine["MemTotal"] * kKiB;
     bounds.push_back({"available memory", total, total - machine["MemAvailable"] * kKiB});
@@ -161,8 +160,8 @@ int64_t reserve_below(const MemoryBound& bound) {
 }
 
 int64_t memory_of_other_processes_bytes(const fs::path& root) {
-  auto machine = read_table(root / "proc/meminfo");
-  auto status = read_table(root / "proc/self/status");
+  auto machine = read_kernel_table(root / "proc/meminfo");
+  auto status = read_kernel_table(root / "proc/self/status");
   return std::max<int64_t>(0, machine["MemTotal"] - machine["MemAvailable"] - status["VmRSS"]) * kKiB;
 }
 

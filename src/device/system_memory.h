@@ -2,10 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace autotrain {
+
+/// A file of "Key: 123 kB" or "key 123" lines, such as /proc/meminfo, as numbers; units are dropped, and so
+/// are lines of another form. Empty when there is no such file.
+std::map<std::string, int64_t> read_kernel_table(const std::filesystem::path& path);
 
 /// One thing that bounds the memory of this process.
 struct MemoryBound {

@@ -32,12 +32,6 @@ ProbeOutcome outcome_of(Failure failure) {
   throw std::logic_error("an error that is not about memory is no outcome of a trial");
 }
 
-void stop_if_interrupted() {
-  if (pending_interrupt() != Interrupt::kStop) return;
-  throw Error(ExitCode::kInterrupted, "plan", "a signal stopped the search; nothing was trained yet",
-              "run the same command again");
-}
-
 }  // namespace
 
 std::vector<int64_t> trial_pieces(const TrialShape& shape) {
@@ -109,7 +103,7 @@ void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t w
   const Stopwatch watch;
   int64_t offset = 0;
   for (const int64_t samples : pieces) {
-    stop_if_interrupted();
+    stop_if_interrupted("plan", "a signal stopped the search; nothing was trained yet");
     const std::optional<Batch> batch = loader.next();
     check_invariant(batch && batch->samples == samples, "a trial gets the pieces it asked for");
     bench_.device.memory().sample_outside_bytes();  // while decoders have what they need

@@ -1,5 +1,7 @@
 #include "recipe/bind.h"
 
+#include "base/text.h"
+
 namespace autotrain {
 namespace {
 
@@ -73,6 +75,12 @@ Field bind(KeySpec spec, std::optional<bool>& member) {
             const auto* const given = std::get_if<bool>(&value);
             member = given != nullptr ? std::optional(*given) : std::nullopt;
           }};
+}
+
+Field bind_budget(const KeySpec& spec, Budget& member, const char* example, const char* share_of) {
+  const std::string form = cat("auto, bytes such as \"", example, "\", or a share of ", share_of);
+  return bind_amount(spec, member, form.c_str(),
+                     "^(auto|[0-9]+([.][0-9]+)? ?([kKmMgGtT]i?[bB]?|[bB])?|[0-9]+([.][0-9]+)? ?%)$");
 }
 
 Field bind_interval(const std::string& sentence, Interval& member) {

@@ -35,6 +35,9 @@ Field bind_amount(const KeySpec& spec, Amount& member, const char* form, const c
       [&](const Value& value) { member = *Amount::parse(std::get<std::string>(value)); }};
 }
 
+/// Bytes, or a share of what `share_of` names.
+Field bind_budget(const KeySpec& spec, Budget& member, const char* example, const char* share_of);
+
 /// The key `every`.
 Field bind_interval(const std::string& sentence, Interval& member);
 

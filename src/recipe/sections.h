@@ -34,6 +34,11 @@ struct Section {
 /// units, ranges, defaults and sentences. `recipe` and `catalog` must outlive the result.
 std::vector<Section> sections_of(Recipe& recipe, const Catalog& catalog);
 
+/// Those of them that say how a run is executed.
+std::vector<Section> execution_sections(Recipe& recipe, const Catalog& catalog);
+
+std::vector<std::string> names_of(const std::vector<ChoiceSpec>& rows);
+
 /// The row of that name, or null.
 const ChoiceSpec* find_row(const std::vector<ChoiceSpec>& rows, const std::string& name);
 

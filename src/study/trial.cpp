@@ -27,8 +27,7 @@ Recipe bare(Recipe recipe) {
 }
 
 void stop_if_interrupted() {
-  if (pending_interrupt() != Interrupt::kStop) return;
-  throw Error(ExitCode::kInterrupted, "doctor", "a signal stopped it", "run the same command again");
+  autotrain::stop_if_interrupted("doctor", "a signal stopped it");
 }
 
 }  // namespace

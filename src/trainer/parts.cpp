@@ -44,13 +44,16 @@ int64_t spare_cores(const Device& device) {
   return std::clamp<int64_t>(spare, 1, kMostWorkers);
 }
 
+// 0: no bound.
 int64_t prefetch_bytes(const Budget& asked, const Device& device) {
-  if (asked.kind == Budget::Kind::kBytes) return asked.bytes;
-  const bool bounded = asked.kind == Budget::Kind::kShare;
-  if (bounded) return static_cast<int64_t>(asked.share * static_cast<double>(device.budget_bytes()));
-  return device.torch_device().is_cpu()
-             ? 0
-             : tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 8;
+  switch (asked.kind) {
+    case Budget::Kind::kBytes: return asked.bytes;
+    case Budget::Kind::kShare:
+      return static_cast<int64_t>(asked.share * static_cast<double>(device.budget_bytes()));
+    case Budget::Kind::kAuto: break;
+  }
+  if (device.torch_device().is_cpu()) return 0;
+  return tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 8;
 }
 
 std::string describe(const DatasetInfo& info) {

@@ -1,0 +1,181 @@
+// How a run is executed: the second half of a recipe.
+#include "base/text.h"
+#include "recipe/bind.h"
+#include "recipe/sections.h"
+#include "recipe/words.h"
+
+namespace autotrain {
+namespace {
+
+bool is_device_name(const std::string& text) {
+  if (text == "auto" || text == "cpu" || text == "cuda") return true;
+  int64_t index = 0;
+  return text.starts_with("cuda:") && parse_integer(text.substr(5), index) && index >= 0 && index < 1000;
+}
+
+Section evaluation_section(Recipe& r) {
+  EvaluationRecipe& e = r.evaluation;
+  return {
+      "evaluation",
+      "When the validation data are measured.",
+      {bind_interval("Evaluate at the first update boundary after each.", e.every),
+       bind(text_key("monitor",
+                     "The figure that decides the best checkpoint and early stopping: loss, or a metric."),
+            e.monitor),
+       bind(integer_key("micro_batch", "Samples per forward pass; auto: as in training.")
+                .from(1)
+                .in("samples")
+                .or_word("auto"),
+            e.micro_batch)}};
+}
+
+Section execution_section(Recipe& r) {
+  ExecutionRecipe& e = r.execution;
+  const KeySpec device =
+      text_key("device", "Where to compute; auto: the first GPU, else the CPU.")
+          .with_form("auto, cpu, cuda or cuda:N", "^(auto|cpu|cuda(:[0-9]{1,3})?)$", is_device_name);
+  return {
+      "execution",
+      "How the run fits its machine; changes no meaning above.",
+      {bind(device, e.device),
+       bind_enum(
+           "precision",
+           "Arithmetic of forward and backward; parameters stay fp32. auto: bf16 where native, else fp32 "
+           "on a CPU and fp16 with the scaler on a GPU.",
+           e.precision),
+       bind(integer_key("micro_batch", "Samples per forward and backward pass on one rank; auto: searched.")
+                .from(1)
+                .in("samples")
+                .or_word("auto"),
+            e.micro_batch),
+       bind(integer_key("threads", "Compute threads; auto: the physical cores this process may use.")
+                .from(1, 4096)
+                .or_word("auto"),
+            e.threads),
+       bind(bool_key("deterministic", "Ask for kernels that repeat bit for bit; auto: on a CPU.")
+                .or_word("auto"),
+            e.deterministic),
+       bind_enum(
+           "recovery",
+           "When memory runs out in mid-run: shrink repeats the update's samples in smaller micro-batches, "
+           "with the same effective batch; stop ends the run with a checkpoint.",
+           e.recovery),
+       bind(real_key(
+                "telemetry",
+                "Time between rows of telemetry.jsonl, which say how process, processors and GPU are doing; "
+                "0: none.")
+                .from(0, 3600)
+                .in("seconds"),
+            e.telemetry),
+       {list_key(KeyKind::kIntegerList, "trace",
+                 "[first, last] update that trace.json shows activity by activity, for Perfetto or "
+                 "chrome://tracing; null: none.")
+            .from(1)
+            .of_length(2),
+        [&e] { return e.trace ? Value(*e.trace) : Value(std::monostate{}); },
+        [&e](const Value& value) { e.trace = std::get<std::vector<int64_t>>(value); }}}};
+}
+
+Section memory_section(Recipe& r) {
+  MemoryRecipe& m = r.execution.memory;
+  Field target{list_key(KeyKind::kRealList, "target",
+                        "The band of the budget to fill at peak, as [low, high] fractions.")
+                   .from(0.01, 1)
+                   .of_length(2),
+               [&m] {
+                 return Value(std::vector<double>{m.target_low, m.target_high});
+               },
+               [&m](const Value& value) {
+                 const auto& band = std::get<std::vector<double>>(value);
+                 m.target_low = band[0];
+                 m.target_high = band[1];
+               }};
+  return {"execution.memory",
+          "The memory a run may use and how much of it to fill.",
+          {bind_budget(text_key("budget", "Bytes above what the process used at its start."), m.budget,
+                       "2GiB", "auto such as \"50%\""),
+           std::move(target)}};
+}
+
+Section search_section(Recipe& r, const Catalog& catalog) {
+  SearchRecipe& s = r.execution.search;
+  return {
+      "execution.search",
+      "How the micro-batch is found.",
+      {bind(word_key("strategy", "What to look for.", names_of(catalog.strategies)), s.strategy),
+       bind_enum("pivot", "Where the search tries next: interpolated, or the textbook midpoint.", s.pivot),
+       bind(integer_key("multiple_of", "Prefer multiples of it.").from(1).in("samples"), s.multiple_of),
+       bind(integer_key("max_micro_batch", "Never try more; null: no cap of your own.").from(1).in("samples"),
+            s.max_micro_batch),
+       bind(integer_key("max_probes", "Most trials.").from(1), s.max_probes),
+       bind(real_key("max_seconds", "No new trial after so long.").above(0, 1e6).in("seconds"),
+            s.max_seconds),
+       bind(bool_key("plan_cache",
+                     "Keep plans in the user's cache folder; a kept one is confirmed by one trial."),
+            s.plan_cache)}};
+}
+
+Section loader_section(Recipe& r) {
+  LoaderRecipe& l = r.execution.loader;
+  return {
+      "execution.loader",
+      "How samples reach the step.",
+      {bind(integer_key("workers",
+                        "Threads that load; 0: the thread that trains; auto: one, and more as long as the "
+                        "step waits and one more makes training faster.")
+                .from(0, 1024)
+                .or_word("auto"),
+            l.workers),
+       bind(integer_key("prefetch",
+                        "Micro-batches prepared ahead, those in the making included; 0: none; auto: one for "
+                        "each worker there may be, at least 2.")
+                .from(0, 1024)
+                .or_word("auto"),
+            l.prefetch),
+       bind_budget(
+           text_key("prefetch_memory",
+                    "Most memory of prepared micro-batches, though always one; auto: no bound on a "
+                    "CPU, where they count in the budget, and an eighth of free memory beside a GPU."),
+           l.prefetch_memory, "1GiB", "the budget such as \"5%\"")}};
+}
+
+Section scaler_section(Recipe& r) {
+  ScalerRecipe& s = r.execution.scaler;
+  return {"execution.scaler",
+          "The dynamic loss scale of fp16 (bf16 and fp32 need none).",
+          {bind(real_key("initial_scale", "Scale of the first update; a power of two adds no rounding.")
+                    .above(0, 1e30),
+                s.initial_scale),
+           bind(real_key("growth_factor", "Multiplies the scale after growth_interval applied updates.")
+                    .from(1, 1e6),
+                s.growth_factor),
+           bind(real_key("backoff_factor", "Multiplies the scale after a skipped update.").above(0, 1),
+                s.backoff_factor),
+           bind(integer_key("growth_interval", "Applied updates in a row before the scale grows.").from(1),
+                s.growth_interval),
+           bind(real_key("min_scale", "The scale never falls below it.").above(0, 1e30), s.min_scale)}};
+}
+
+Section checkpoint_section(Recipe& r) {
+  return {
+      "checkpoint",
+      "What is kept of a run on disk; one is always written at the end.",
+      {bind_interval("Write at the first update boundary after each.", r.checkpoint.every),
+       bind(integer_key("keep", "Newest checkpoints kept, besides the best.").from(1), r.checkpoint.keep),
+       bind(bool_key("background",
+                     "Write while training goes on, where a copy of the state fits beside it in memory."),
+            r.checkpoint.background),
+       bind(text_key("fallback",
+                     "Folder in which the state is saved when the run folder cannot be written; null: none.")
+                .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); }),
+            r.checkpoint.fallback)}};
+}
+
+}  // namespace
+
+std::vector<Section> execution_sections(Recipe& r, const Catalog& catalog) {
+  return {evaluation_section(r), execution_section(r), memory_section(r),    search_section(r, catalog),
+          loader_section(r),     scaler_section(r),    checkpoint_section(r)};
+}
+
+}  // namespace autotrain
