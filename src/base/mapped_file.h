@@ -17,6 +17,10 @@ class MappedFile {
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
 
+  /// Puts a copy in memory of its own in the map's place; `bytes` are elsewhere afterwards.
+  /// @throws std::bad_alloc.
+  void hold_in_memory();
+
   const std::filesystem::path& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return bytes_; }
 

@@ -186,8 +186,10 @@ Batch Loader::load(const Piece& piece) const {
 
 Batch Loader::staged(Batch batch) const {
   if (!options_.pin) return batch;
-  batch.inputs = batch.inputs.pin_memory();
-  if (batch.targets.defined()) batch.targets = batch.targets.pin_memory();
+  // What a data set made on the GPU is there already.
+  for (torch::Tensor* const tensor : {&batch.inputs, &batch.targets}) {
+    if (tensor->defined() && tensor->is_cpu()) *tensor = tensor->pin_memory();
+  }
   return batch;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "base/text.h"
+#include "recipe/words.h"
 
 namespace autotrain {
 
@@ -16,9 +17,9 @@ std::string plan_key(const PlanRequest& request, const Workbench& bench, const S
           " share ", request.share(), " cut ", to_string(r.execution.cut), "\nstrategy ",
           r.execution.search.strategy, " optimizer ", r.optimizer.algorithm.name, " loss ", r.loss.name,
           " model ", r.model.name, " prefetch ", bench.loader.prefetch, " of ",
-          r.execution.loader.prefetch_memory.text(), " in ", bench.most_workers, " evaluation ",
-          r.evaluation.micro_batch.value_or(0), " of ", bench.validation ? bench.validation->size() : 0,
-          "\nsample");
+          r.execution.loader.prefetch_memory.text(), " in ", bench.most_workers, " preload ",
+          name_of(r.execution.loader.preload), " evaluation ", r.evaluation.micro_batch.value_or(0), " of ",
+          bench.validation ? bench.validation->size() : 0, "\nsample");
   for (const int64_t size : bench.train.info().input_shape) key += cat(" ", size);
   for (const NamedTensor& parameter : bench.optimizer.parameters()) {
     key += cat("\n", parameter.name, " ", parameter.tensor.sizes());

@@ -108,7 +108,7 @@ void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t w
     check_invariant(batch && batch->samples == samples, "a trial gets the pieces it asked for");
     bench_.device.memory().sample_outside_bytes();  // while decoders have what they need
     loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
-    bench_.step.accumulate(batch->to(bench_.device.torch_device()), window, offset);
+    bench_.step.accumulate(bench_.device.upload(*batch), window, offset);
     bench_.device.memory().sample_outside_bytes();
     if (window == 0 && offset == 0) record.weight = bench_.step.window_weight();
     offset += samples;
@@ -130,7 +130,7 @@ void Probe::evaluate(const TrialShape& shape) {
   const std::optional<Batch> batch = loader.next();
   loader.wait_until_full();
   module.eval();
-  evaluate_batch(bench_.task, batch->to(bench_.device.torch_device()), bench_.step.options().precision);
+  evaluate_batch(bench_.task, bench_.device.upload(*batch), bench_.step.options().precision);
   module.train();
   bench_.device.synchronize();
   bench_.device.memory().sample_outside_bytes();

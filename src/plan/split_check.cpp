@@ -37,7 +37,7 @@ class NoDropoutScope {
 
 Batch load(const Workbench& bench, const Piece& piece) {
   Loader loader(bench.train, bench.stream, [piece] { return std::optional(piece); }, {.prefetch = 0});
-  return loader.next()->to(bench.device.torch_device());
+  return bench.device.upload(*loader.next());
 }
 
 struct Gradient {

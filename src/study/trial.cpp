@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "data/loader.h"
+#include "data/preload.h"
 #include "trainer/parts.h"
 
 namespace autotrain {
@@ -61,9 +62,11 @@ Trial try_training(Recipe recipe, double seconds) {
 
 LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double seconds) {
   const auto device = open_run_device(recipe);
-  const RunData data = within_budget(*device, [&] { return load_data(recipe); });
+  const RunData data = within_budget(*device, [&] { return load_data(recipe, *device); });
   const Stream stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle);
   LoadingFigures figures;
+  const auto* const offer = dynamic_cast<const Preloadable*>(data.train);
+  if (offer != nullptr) figures.holdable_bytes = offer->ram_bytes();
   {
     const Stopwatch watch;
     Loader loader(*data.train, stream, endless_windows({micro_batch, micro_batch}, 0),

@@ -48,7 +48,7 @@ std::vector<std::string> evaluation_names(const Workbench& bench) {
   const EvaluationMode mode(bench.task.module());
   Loader loader(*bench.validation, Stream(0, bench.validation->size(), /*shuffle=*/false), one_pass(1, 1),
                 {.prefetch = 0});
-  const Batch batch = loader.next()->to(bench.device.torch_device());
+  const Batch batch = bench.device.upload(*loader.next());
   std::vector<std::string> names = {"loss"};
   for (const MetricTerms& metric :
        evaluate_batch(bench.task, batch, bench.step.options().precision).metrics) {
@@ -68,7 +68,7 @@ std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
   int64_t done = 0;
   while (const std::optional<Batch> batch = loader.next()) {
     const EvaluationTerms terms =
-        evaluate_batch(bench.task, batch->to(bench.device.torch_device()), bench.step.options().precision);
+        evaluate_batch(bench.task, bench.device.upload(*batch), bench.step.options().precision);
     sums["loss"].add(terms.loss.sum, terms.loss.weight);
     for (const MetricTerms& metric : terms.metrics) {
       sums[metric.name].add(metric.sum, metric.weight);

@@ -117,7 +117,7 @@ std::string TrainingLoop::layer_out_of_memory() {
   try {
     const BufferScope buffers(c_.parts.task->module());
     open_loader(micro_batch_);
-    const Batch batch = loader_->next()->to(c_.parts.device->torch_device());
+    const Batch batch = c_.parts.device->upload(*loader_->next());
     const PhaseScope phase(MemoryPhase::kForward);
     layer = where_forward_throws(*c_.parts.task, batch, c_.plan.precision).module;
   } catch (const std::exception&) {

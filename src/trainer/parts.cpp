@@ -12,6 +12,7 @@
 #include "model/losses.h"
 #include "model/models.h"
 #include "plan/memory_statement.h"
+#include "trainer/preloading.h"
 
 namespace autotrain {
 namespace {
@@ -109,20 +110,21 @@ Precision resolve_precision(const Recipe& recipe, const Device& device) {
   return device.torch_device().is_cpu() ? Precision::kFp32 : Precision::kFp16;
 }
 
-RunData load_data(const Recipe& recipe) {
+RunData load_data(const Recipe& recipe, Device& device) {
   const PhaseScope phase(MemoryPhase::kData);
   RunData data;
-  const auto load = [&](const Choice& choice, const AugmentRecipe& augment) {
+  const auto load = [&](const Choice& choice, const AugmentRecipe& augment, const char* key) {
     std::unique_ptr<Dataset> dataset = make_dataset(choice, augment);
+    preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kFail) return dataset;
     auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
     data.skipping.push_back(skipping.get());
     return std::unique_ptr<Dataset>(std::move(skipping));
   };
-  data.owned_train = load(recipe.data.train, recipe.data.augment);
+  data.owned_train = load(recipe.data.train, recipe.data.augment, "data.train");
   data.train = data.owned_train.get();
   if (recipe.data.validation) {
-    data.owned_validation = load(*recipe.data.validation, {});
+    data.owned_validation = load(*recipe.data.validation, {}, "data.validation");
     data.validation = data.owned_validation.get();
     check_alike(data.train->info(), data.validation->info());
   }

@@ -137,7 +137,6 @@ void TrainingLoop::train_window() {
 
 // False when a signal stopped it; the window then has left no trace.
 bool TrainingLoop::accumulate_window(int64_t samples) {
-  const torch::Device device = c_.parts.device->torch_device();
   for (int64_t offset = 0; offset < samples;) {
     if (pending_interrupt() == Interrupt::kStop) {
       c_.parts.step.abandon();
@@ -147,7 +146,7 @@ bool TrainingLoop::accumulate_window(int64_t samples) {
     c_.parts.timeline.enter(Activity::kDataWait);
     const std::optional<Batch> batch = loader_->next();
     c_.parts.timeline.enter(Activity::kCopy);
-    c_.parts.step.accumulate(batch->to(device), c_.state.windows, offset);
+    c_.parts.step.accumulate(c_.parts.device->upload(*batch), c_.state.windows, offset);
     offset += batch->samples;
   }
   return true;

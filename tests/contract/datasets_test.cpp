@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "data/datasets.h"
+#include "data/preload.h"
 #include "support/images.h"
 #include "support/npy.h"
 #include "support/support.h"
@@ -161,17 +162,52 @@ TEST(DatasetContract, AnAugmentationChangesSamplesOrIsRefusedByName) {
   }
 }
 
+AugmentRecipe all_augmentations(const Choice& choice) {
+  AugmentRecipe everything;
+  for (const std::string& key : augmentations_of(choice)) {
+    if (key == "flip") everything.flip = true;
+    if (key == "crop_padding") everything.crop_padding = 2;
+    if (key == "random_resized_crop") everything.random_resized_crop = AreaShare{};
+    if (key == "hue") everything.hue = everything.brightness = 0.4;
+    if (key == "mosaic") everything.mosaic = 0.5;
+  }
+  return everything;
+}
+
+// With everything, and without what keeps decoded images from being held.
+std::vector<AugmentRecipe> several_augmentations(const Choice& choice) {
+  AugmentRecipe some = all_augmentations(choice), few = some;
+  some.random_resized_crop.reset();
+  few = some;
+  few.brightness = few.hue = 0;
+  return {{}, few, some, all_augmentations(choice)};
+}
+
+TEST(DatasetContract, HeldInMemoryTheBatchesAreTheSame) {
+  std::set<std::string> held;
+  for (const Choice& choice : choices()) {
+    for (const AugmentRecipe& augment : several_augmentations(choice)) {
+      const auto plain = make_dataset(choice, augment), preloaded = make_dataset(choice, augment);
+      auto* const offer = dynamic_cast<Preloadable*>(preloaded.get());
+      if (offer == nullptr || offer->ram_bytes() == 0) continue;
+      held.insert(choice.name);
+      offer->preload({.threads = 3});
+      const int64_t last = plain->size() - 1;
+      const std::vector<int64_t> indices = {last, 0, 1, last, 2}, epochs = {0, 0, 1, 2, 7};
+      for (const uint64_t seed : {1, 2, 3, 4}) {
+        const SampleRandom random(seed, indices, epochs);
+        const Batch expected = plain->get(indices, random), batch = preloaded->get(indices, random);
+        EXPECT_TRUE(batch.inputs.equal(expected.inputs)) << choice.name;
+        if (expected.targets.defined()) EXPECT_TRUE(batch.targets.equal(expected.targets)) << choice.name;
+      }
+    }
+  }
+  EXPECT_EQ(held, (std::set<std::string>{"image_folder", "npy", "text", "tokens", "yolo"}));
+}
+
 TEST(DatasetContract, ThreadsThatAskAtOnceGetEqualBatches) {
   for (const Choice& choice : choices()) {
-    AugmentRecipe everything;
-    for (const std::string& key : augmentations_of(choice)) {
-      if (key == "flip") everything.flip = true;
-      if (key == "crop_padding") everything.crop_padding = 2;
-      if (key == "random_resized_crop") everything.random_resized_crop = AreaShare{};
-      if (key == "hue") everything.hue = everything.brightness = 0.4;
-      if (key == "mosaic") everything.mosaic = 0.5;
-    }
-    const auto data = make_dataset(choice, everything);
+    const auto data = make_dataset(choice, all_augmentations(choice));
     std::vector<Batch> batches(3);
     std::vector<std::thread> threads;
     for (Batch& batch : batches) {
