@@ -110,8 +110,8 @@ std::string to_string(Origin origin);
 std::string to_string(Precision precision);
 std::string to_string(Cut cut);
 
-/// One line: "micro 96 · window 3 · ranks 2 · effective 576 · peak 10.8 of 12.0 GiB", and where samples differ
-/// in cost " · fill 88.0 % of the budget at the worst shape, typical 51.0 %".
+/// One line: "micro 96 · window 3 · ranks 2 · effective 576 · peak 10.8 of 12.0 GiB", and where samples
+/// differ in cost " · fill 88.0 % of the budget at the worst shape, typical 51.0 %".
 std::string summary_line(const BatchPlan& plan);
 
 }  // namespace autotrain

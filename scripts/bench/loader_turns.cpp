@@ -54,7 +54,8 @@ class LoaderTurns {
 
   double copy(double seconds) {
     if (!sample_.inputs.defined()) {
-      Loader loader(*data_.train, stream_, endless_windows(*data_.train, stream_, {batch_, batch_}, 0), {.workers = 0});
+      Loader loader(*data_.train, stream_, endless_windows(*data_.train, stream_, {batch_, batch_}, 0),
+                    {.workers = 0});
       sample_ = *loader.next();
       target_ = torch::empty_like(sample_.inputs);
     }

@@ -36,7 +36,8 @@ void for_each_line(std::span<const uint8_t> text, Visit visit) {
 
 // The documents of a file; empty ones are none.
 std::vector<Span> find_documents(std::span<const uint8_t> text, size_t file, const std::string& unit) {
-  if (unit == "file") return text.empty() ? std::vector<Span>{} : std::vector{Span{file, 0, std::ssize(text)}};
+  if (unit == "file")
+    return text.empty() ? std::vector<Span>{} : std::vector{Span{file, 0, std::ssize(text)}};
   std::vector<Span> found;
   bool goes_on = false;  // a paragraph, with the next line
   for_each_line(text, [&](int64_t at, int64_t bytes) {
@@ -159,26 +160,25 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
 }  // namespace
 
 DatasetRow documents_row() {
-  return {
-      {"documents",
-       "Byte-level language modelling over documents of different lengths: a sample is a document with a "
-       "token before and after it, or a part of a long one, padded to the longest of its micro-batch.",
-       {list_key(KeyKind::kTextList, "files",
-                 "Files and patterns, in this order; matches of a pattern are sorted.",
-                 std::vector<std::string>{}),
-        word_key("document", "What a document is; a paragraph ends at an empty line.",
-                 {"line", "paragraph", "file"}, "line"),
-        integer_key("context", "Length of a sample at most; longer documents become several.", 256)
-            .from(1, 1 << 20)
-            .in("bytes"),
-        integer_key("multiple_of", "Samples are padded to a multiple of it, but not beyond context.", 8)
-            .from(1, 1 << 20)
-            .in("bytes"),
-        word_key("split", "Which part of the documents.", {"all", "train", "validation"}, "all"),
-        real_key("validation_share",
-                 "The part at the end that split: validation reads and split: train leaves out.", 0.1)
-            .from(0, 0.9)}},
-      make};
+  return {{"documents",
+           "Byte-level language modelling over documents of different lengths: a sample is a document with a "
+           "token before and after it, or a part of a long one, padded to the longest of its micro-batch.",
+           {list_key(KeyKind::kTextList, "files",
+                     "Files and patterns, in this order; matches of a pattern are sorted.",
+                     std::vector<std::string>{}),
+            word_key("document", "What a document is; a paragraph ends at an empty line.",
+                     {"line", "paragraph", "file"}, "line"),
+            integer_key("context", "Length of a sample at most; longer documents become several.", 256)
+                .from(1, 1 << 20)
+                .in("bytes"),
+            integer_key("multiple_of", "Samples are padded to a multiple of it, but not beyond context.", 8)
+                .from(1, 1 << 20)
+                .in("bytes"),
+            word_key("split", "Which part of the documents.", {"all", "train", "validation"}, "all"),
+            real_key("validation_share",
+                     "The part at the end that split: validation reads and split: train leaves out.", 0.1)
+                .from(0, 0.9)}},
+          make};
 }
 
 }  // namespace autotrain

@@ -20,7 +20,8 @@ using PieceSource = std::function<std::optional<Piece>()>;
 /// Every window of a run from `position` on, sorted by cost, then cut by `cut`; without end.
 PieceSource endless_windows(const Dataset& dataset, const Stream& stream, WindowCut cut, int64_t position);
 
-/// Every sample once, those that cost most first, in pieces of `micro_batch`. For a stream that does not shuffle.
+/// Every sample once, those that cost most first, in pieces of `micro_batch`. For a stream that does not
+/// shuffle.
 PieceSource one_pass(const Dataset& dataset, int64_t micro_batch);
 
 /// These pieces, over and over.

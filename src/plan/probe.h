@@ -30,9 +30,9 @@ class Probe {
   using Extend = std::function<bool(const ProbeRecord& so_far)>;
 
   /// One trial from clean state: caches emptied before, one update, and if `extend` says so two more
-  /// updates and one evaluation micro-batch. Where samples differ in cost all are of the costliest, and an update
-  /// of typical ones follows, with one more of the costliest behind it. Leaves no trace: generators, scaler and
-  /// buffers are put back, gradients dropped.
+  /// updates and one evaluation micro-batch. Where samples differ in cost all are of the costliest, and an
+  /// update of typical ones follows, with one more of the costliest behind it. Leaves no trace: generators,
+  /// scaler and buffers are put back, gradients dropped.
   /// @throws whatever the task throws that does not mean "does not fit".
   ProbeRecord run(const TrialShape& shape, const Extend& extend);
 

@@ -105,7 +105,8 @@ SplitVerdict::Kind kind_of(const std::string& operation) {
 
 SplitVerdict run_check(const Workbench& bench) {
   const Batch whole = load(bench, consecutive(0, 2 * kHalf));
-  const std::vector<Batch> halves = {load(bench, consecutive(0, kHalf)), load(bench, consecutive(kHalf, kHalf))};
+  const std::vector<Batch> halves = {load(bench, consecutive(0, kHalf)),
+                                     load(bench, consecutive(kHalf, kHalf))};
   SplitVerdict verdict{.samples = 2 * kHalf, .operation = "", .module = ""};
   const auto reseed = [&] {
     seed_for_micro_batch(bench.device.torch_device(), bench.step.options().seed, 0, 0);

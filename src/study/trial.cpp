@@ -80,7 +80,8 @@ LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double sec
   }
   // Elsewhere in the data: what was just loaded is in memory now.
   const int64_t elsewhere = data.train->size() / 2;
-  Loader alone(*data.train, stream, endless_windows(*data.train, stream, {micro_batch, micro_batch}, elsewhere), {.workers = 0});
+  Loader alone(*data.train, stream,
+               endless_windows(*data.train, stream, {micro_batch, micro_batch}, elsewhere), {.workers = 0});
   const Stopwatch watch;
   const double computed = thread_cpu_seconds();
   do {

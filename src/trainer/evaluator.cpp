@@ -62,8 +62,7 @@ std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
   const PhaseScope phase(MemoryPhase::kEvaluation);
   const EvaluationMode mode(bench.task.module());
   const Dataset& data = *bench.validation;
-  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data, micro_batch),
-                bench.loader);
+  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data, micro_batch), bench.loader);
   std::map<std::string, Sums> sums;
   int64_t done = 0;
   while (const std::optional<Batch> batch = loader.next()) {

@@ -188,11 +188,10 @@ std::string TrainingLoop::first_non_finite() const {
   try {
     const torch::Device device = c_.parts.device->torch_device();
     const BufferScope buffers(c_.parts.task->module());
-    Loader loader(
-        *c_.parts.data.train, c_.parts.stream,
-        endless_windows(*c_.parts.data.train, c_.parts.stream, {underway_.samples, c_.plan.micro_batch},
-                        underway_.first),
-        {.prefetch = 0});
+    Loader loader(*c_.parts.data.train, c_.parts.stream,
+                  endless_windows(*c_.parts.data.train, c_.parts.stream,
+                                  {underway_.samples, c_.plan.micro_batch}, underway_.first),
+                  {.prefetch = 0});
     for (int64_t done = 0; done < underway_.samples;) {
       const std::optional<Batch> batch = loader.next();
       done += batch->samples;

@@ -92,8 +92,9 @@ void TrainingLoop::open_loader(int64_t window_samples) {
       trace->add(cat("loader ", worker + 1), "load", start, end, {{"samples", samples}});
     };
   }
-  loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream,
-                                     endless_windows(*c_.parts.data.train, c_.parts.stream, cut, c_.state.cursor), std::move(options));
+  loader_ = std::make_unique<Loader>(
+      *c_.parts.data.train, c_.parts.stream,
+      endless_windows(*c_.parts.data.train, c_.parts.stream, cut, c_.state.cursor), std::move(options));
 }
 
 // Which threads load changes no sample, so a run may try.
