@@ -84,7 +84,7 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
 }
 
-// False when it ends after one update.
+// False when it ended after one update, or ran only after the caches had been emptied.
 bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
   const Pieces pieces = worst_pieces(bench_, shape);
   Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
@@ -98,7 +98,7 @@ bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord
   record.steady_bytes = bench_.device.memory().peak().total_bytes();
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
-  return true;
+  return record.outcome != ProbeOutcome::kRetried;
 }
 
 // What the stream's first window needs, and then whether the worst one still fits between the blocks that
