@@ -143,7 +143,8 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
   std::vector<MappedFile> files;
   std::vector<Span> documents;
   for (const fs::path& path : matching_files("documents", p.texts("files"))) {
-    const auto found = find_documents(files.emplace_back(path).bytes(), files.size() - 1, p.text("document"));
+    const size_t file = files.size();
+    const auto found = find_documents(files.emplace_back(path).bytes(), file, p.text("document"));
     documents.insert(documents.end(), found.begin(), found.end());
   }
   const std::span<const Span> part = part_of(documents, p);
