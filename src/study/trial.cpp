@@ -69,7 +69,7 @@ LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double sec
   if (offer != nullptr) figures.holdable_bytes = offer->ram_bytes();
   {
     const Stopwatch watch;
-    Loader loader(*data.train, stream, endless_windows({micro_batch, micro_batch}, 0),
+    Loader loader(*data.train, stream, endless_windows(*data.train, stream, {micro_batch, micro_batch}, 0),
                   resolve_loader(recipe.execution.loader, *device));
     double samples = 0, bytes = 0;
     do {
@@ -83,7 +83,8 @@ LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double sec
   }
   // Elsewhere in the data: what was just loaded is in memory now.
   const int64_t elsewhere = data.train->size() / 2;
-  Loader alone(*data.train, stream, endless_windows({micro_batch, micro_batch}, elsewhere), {.workers = 0});
+  Loader alone(*data.train, stream,
+               endless_windows(*data.train, stream, {micro_batch, micro_batch}, elsewhere), {.workers = 0});
   const Stopwatch watch;
   const double computed = thread_cpu_seconds();
   do {

@@ -63,11 +63,20 @@ std::string describe(const DatasetInfo& info) {
   return cat("samples of ", join(sizes, " × "), " with ", info.classes, " classes or numbers to predict");
 }
 
+// Whether a model for samples of the one size takes those of the other.
+bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
+  if (train.kind == DatasetInfo::Kind::kVectors) return validation.input_shape == train.input_shape;
+  if (train.kind == DatasetInfo::Kind::kTokens) {
+    return validation.kind == train.kind && validation.input_shape[0] <= train.input_shape[0];
+  }
+  return true;
+}
+
 // The model is built for the training samples; it must be able to take the others too.
 void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
-  const bool same_size =
-      train.kind != DatasetInfo::Kind::kVectors || train.input_shape == validation.input_shape;
-  if (same_size && validation.classes <= train.classes && validation.vocabulary <= train.vocabulary) return;
+  if (fits_in(validation, train) && validation.classes <= train.classes &&
+      validation.vocabulary <= train.vocabulary)
+    return;
   throw Error(ExitCode::kBadRecipe, "data.validation",
               cat("has ", describe(validation), "; data.train has ", describe(train)),
               "give both the same keys; of a table, data.validation.like is the training file");
