@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/datasets.h"
+#include "data/preload.h"
 #include "data/windows.h"
 
 namespace autotrain {
@@ -61,7 +62,7 @@ struct Sample {
   bool ends;    // with its last
 };
 
-class Documents final : public Dataset {
+class Documents final : public Dataset, public Preloadable {
  public:
   struct Options {
     int64_t context = 0;
@@ -77,6 +78,15 @@ class Documents final : public Dataset {
 
   std::optional<int64_t> cost(int64_t index) const override {
     return samples_[static_cast<size_t>(index)].tokens;
+  }
+
+  int64_t ram_bytes() const override {
+    int64_t bytes = 0;
+    for (const MappedFile& file : files_) bytes += file.held_in_memory() ? 0 : std::ssize(file.bytes());
+    return bytes;
+  }
+  void preload(const PreloadWork&) override {
+    for (MappedFile& file : files_) file.hold_in_memory();
   }
 
   DatasetInfo info() const override {

@@ -84,18 +84,14 @@ class ArrayDataset final : public Dataset, public Preloadable {
             .classes = targets_.classes};
   }
 
-  int64_t ram_bytes() const override { return held_ ? 0 : inputs_->bytes(); }
-  void preload(const PreloadWork&) override {
-    inputs_->hold_in_memory();
-    held_ = true;
-  }
+  int64_t ram_bytes() const override { return inputs_->mapped_bytes(); }
+  void preload(const PreloadWork&) override { inputs_->hold_in_memory(); }
 
  private:
   std::shared_ptr<NpyArray> inputs_;
   Range range_;
   Targets targets_;
   std::vector<int64_t> shape_;  // of one sample
-  bool held_ = false;
 };
 
 Range range_of(const Parameters& p, const NpyArray& inputs) {
