@@ -5,6 +5,8 @@
 #include <queue>
 #include <utility>
 
+#include "base/units.h"
+
 namespace autotrain {
 namespace {
 
@@ -39,9 +41,11 @@ Piece window_of(const Dataset& dataset, const Stream& stream, int64_t position, 
 
 // Holds no more than the window at any time: what a trial needs for itself is not to be measured.
 Piece costliest_window(const Dataset& dataset, int64_t samples) {
+  const int64_t size = dataset.size();
+  const int64_t end = round_up(samples, size) + size;  // a window may begin in one epoch and end in another
   std::priority_queue<Costed, std::vector<Costed>, std::greater<>> most;  // the cheapest of them on top
-  for (int64_t position = 0; position < std::max(samples, dataset.size()); ++position) {
-    most.emplace(dataset.cost(position % dataset.size()).value_or(0), -position);
+  for (int64_t position = 0; position < end; ++position) {
+    most.emplace(dataset.cost(position % size).value_or(0), -position);
     if (static_cast<int64_t>(most.size()) > samples) most.pop();
   }
   std::vector<Costed> sorted;

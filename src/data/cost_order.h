@@ -14,8 +14,9 @@ bool has_costs(const Dataset& dataset);
 /// them. Cut in this order, like comes to like; dealt in turns, every rank gets its like.
 Piece window_of(const Dataset& dataset, const Stream& stream, int64_t position, int64_t samples);
 
-/// The window that takes most of all that a run can meet, as positions of the data set's own order: piece by
-/// piece, however it is cut, no window takes more. Precondition: has_costs.
+/// A window that takes as much as any that a run can meet, as positions of the data set's own order: piece by
+/// piece, however it is cut, none takes more. Where a window crosses an epoch's end, a sample may stand in it
+/// twice; so it may here. Precondition: has_costs.
 Piece costliest_window(const Dataset& dataset, int64_t samples);
 
 }  // namespace autotrain

@@ -33,7 +33,9 @@ PieceSource endless_windows(const Dataset& dataset, const Stream& stream, Window
 
 PieceSource one_pass(const Dataset& dataset, int64_t micro_batch) {
   const int64_t size = dataset.size();
-  const auto sorted = has_costs(dataset) ? std::optional(costliest_window(dataset, size)) : std::nullopt;
+  const auto sorted = has_costs(dataset)
+                          ? std::optional(window_of(dataset, Stream(0, size, /*shuffle=*/false), 0, size))
+                          : std::nullopt;
   return [=, done = int64_t{0}]() mutable -> std::optional<Piece> {
     if (done >= size) return std::nullopt;
     const int64_t begin = done, samples = std::min(micro_batch, size - done);

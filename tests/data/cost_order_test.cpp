@@ -33,7 +33,8 @@ TEST(CostOrder, EveryWindowHasExactlyItsSamplesEachOnceHoweverItIsCut) {
         EXPECT_EQ(piece.samples(), std::min(cut.micro_batch, samples - all.samples()));
         all.positions.insert(all.positions.end(), piece.positions.begin(), piece.positions.end());
       }
-      if (has_costs(data)) EXPECT_TRUE(std::ranges::is_sorted(costs_of(data, stream, all), std::greater<>()));
+      const std::vector<int64_t> costs = costs_of(data, stream, all);
+      EXPECT_TRUE(!has_costs(data) || std::ranges::is_sorted(costs, std::greater<>()));
       std::ranges::sort(all.positions);
       EXPECT_EQ(all, consecutive(start + window * samples, samples));
     }
@@ -68,9 +69,10 @@ TEST(CostOrder, NoPieceOfAnyWindowTakesMoreThanThatOfTheCostliest) {
   }
 }
 
-TEST(CostOrder, AWindowLargerThanTheDataSetRepeatsIt) {
+TEST(CostOrder, TheCostliestStandsInTwoEpochsAndInMoreOfALargerWindow) {
   const Ragged data({2, 9, 4});
-  EXPECT_EQ(costliest_window(data, 5).positions, (std::vector<int64_t>{1, 4, 2, 0, 3}));
+  EXPECT_EQ(costliest_window(data, 3).positions, (std::vector<int64_t>{1, 4, 2}));
+  EXPECT_EQ(costliest_window(data, 5).positions, (std::vector<int64_t>{1, 4, 7, 2, 5}));
 }
 
 TEST(CostOrder, OnePassHasEverySampleOnceAndTheCostliestFirst) {
@@ -83,7 +85,7 @@ TEST(CostOrder, OnePassHasEverySampleOnceAndTheCostliestFirst) {
       EXPECT_EQ(piece->samples(), std::min<int64_t>(6, 41 - std::ssize(seen)));
       seen.insert(seen.end(), piece->positions.begin(), piece->positions.end());
     }
-    if (!silent) EXPECT_EQ(data.length(seen[0]), data.longest());
+    EXPECT_TRUE(silent || data.length(seen[0]) == data.longest());
     std::ranges::sort(seen);
     EXPECT_EQ(seen, consecutive(0, 41).positions);
   }

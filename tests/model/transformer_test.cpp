@@ -10,7 +10,7 @@ using test::samples;
 
 struct Result {
   double loss = 0, weight = 0;
-  std::vector<torch::Tensor> gradients;
+  std::vector<torch::Tensor> gradients = {};
 };
 
 Result result_of(Task& task, const Batch& batch) {

@@ -151,7 +151,7 @@ class Noting final : public Task {
 
 TEST(Probe, RunsTheSamplesThatCostMostAndThenTheFirstWindowOfTheStream) {
   std::vector<int64_t> lengths(200, 5);
-  lengths[150] = 60, lengths[30] = 50, lengths[31] = 40, lengths[32] = 20;
+  lengths[150] = 60, lengths[30] = 40, lengths[31] = 20, lengths[32] = 10;
   const test::Ragged data(lengths), validation({3, 7, 2, 30, 1});
   std::vector<std::vector<int64_t>> shapes;
   const auto parts = test::make_parts(
@@ -160,7 +160,8 @@ TEST(Probe, RunsTheSamplesThatCostMostAndThenTheFirstWindowOfTheStream) {
   const ProbeRecord record = Probe(parts->workbench(), 0.9).run({2, 7, 2}, kConfirm);
   expect_equal(everything(*parts), before);
   using Shapes = std::vector<std::vector<int64_t>>;
-  const Shapes worst = {{2, 60}, {2, 40}, {1, 5}}, typical = {{2, 5}, {2, 5}, {1, 5}}, evaluation = {{2, 30}};
+  const Shapes worst = {{2, 60}, {2, 40}, {1, 10}}, typical = {{2, 5}, {2, 5}, {1, 5}},
+               evaluation = {{2, 30}};
   Shapes expected;
   for (const Shapes& part : {worst, worst, worst, evaluation, typical, worst}) {
     expected.insert(expected.end(), part.begin(), part.end());
