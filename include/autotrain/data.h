@@ -37,8 +37,9 @@ class SampleRandom {
 struct DatasetInfo {
   enum class Kind { kUnknown, kImages, kVectors, kTokens };
   Kind kind = Kind::kUnknown;
-  std::vector<int64_t> input_shape =
-      {};  ///< of one sample: [C, H, W], [features], [context] (tokens at most) or other
+
+  /// Of one sample: [C, H, W], [features], [context] (tokens at most) or other.
+  std::vector<int64_t> input_shape = {};
 
   /// Numbers that a model predicts for a target. Integer targets are class indices below it; of float
   /// targets, numbers to be predicted, it is the last dimension: [n, 1] where there is one for a sample.
