@@ -8,11 +8,12 @@
 /// script and style inside. All texts are shown as they are: nothing in them is read as HTML.
 namespace autotrain::page {
 
-/// How the numbers of an axis are printed. A title or label names the unit that they are in.
+/// What the numbers of an axis are. The page shows bytes, seconds and fractions (kPercent) in a unit that
+/// suits their size and adds it to title and label; of plain numbers these name the unit themselves.
 enum class Format { kNumber, kBytes, kSeconds, kPercent };
 
 struct Axis {
-  std::string label = {};  ///< with the unit: "updates", "time (s)"
+  std::string label = {};  ///< "updates", "time"
   bool log = false;        ///< logarithmic at first; the page has a switch
   Format format = Format::kNumber;
 };
@@ -44,7 +45,7 @@ struct Range {
 };
 
 struct Chart {
-  std::string title = {};  ///< with the unit of y: "loss (nats per sample)"
+  std::string title = {};  ///< "loss (nats per sample)", "peak memory"
   std::vector<Axis> x =
       {};  ///< at least one; the page has a switch between them, the first is shown at first
   Axis y = {};
@@ -83,7 +84,7 @@ struct Page {
 
 /// Points that a page holds of one series. Of more, each point of the page is the mean of equally many
 /// neighbours, its band their least and greatest value, and the page says so.
-inline constexpr size_t kMostPoints = 20'000;
+inline constexpr size_t kMostPoints = 10'000;
 
 /// The page as HTML. Every chart comes with its numbers as a table.
 /// Precondition: the lengths above agree.
