@@ -132,7 +132,13 @@ class Pages(unittest.TestCase):
         return len(canvases)
 
     def test_a_run_is_drawn_in_light_dark_and_on_a_phone(self):
-        page_file = self.draw(write_run(self.folder / "whole", 351, events=[(100, "skipped", "why"), (200, "plan", "x")]))
+        folder = write_run(self.folder / "whole", 351, events=[(100, "skipped", "why"), (200, "plan", "x")])
+        sizes = [(16, "fits", 78), (256, "fits", 134), (1000, "refused", 0), (760, "above_band", 243), (698, "fits", 229)]
+        probes = [{"micro_batch": size, "outcome": outcome, "peak_bytes": peak << 20, "fill": peak / 256, "seconds": 0.3,
+                   "samples_per_second": size ** 0.5 * 180} for size, outcome, peak in sizes]
+        (folder / "plan.json").write_text(json.dumps({"budget_bytes": 256 << 20, "target": [0.8, 0.9], "micro_batch": 512,
+                                                      "search": {"probes": probes}}))
+        page_file = self.draw(folder)
         for name, width, scheme in [("light", 1200, "light"), ("dark", 1200, "dark"), ("narrow", 390, "light")]:
             with self.subTest(name):
                 self.requests.clear()
