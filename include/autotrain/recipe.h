@@ -196,6 +196,14 @@ struct CheckpointRecipe {
   bool operator==(const CheckpointRecipe&) const = default;
 };
 
+/// What a run leaves for people beside its metrics.
+struct ReportRecipe {
+  bool html = true;         ///< report.html
+  bool csv = true;          ///< metrics.csv and evaluations.csv
+  bool tensorboard = true;  ///< event files in tensorboard/
+  bool operator==(const ReportRecipe&) const = default;
+};
+
 /// A whole run. Everything above `evaluation` is *what is learned*; the rest is *how it is executed*
 /// and changing it never changes the meaning of the first half.
 ///
@@ -217,6 +225,7 @@ struct Recipe {
   EvaluationRecipe evaluation;
   ExecutionRecipe execution;
   CheckpointRecipe checkpoint;
+  ReportRecipe report;
 
   /// Where each key that was given stands: dotted path → "file:line:column" or "--set". Tells what
   /// was asked for from what is a default; does not take part in comparison.

@@ -20,6 +20,8 @@ Examples:
       only search: print the plan and its trials, write nothing
   autotrain verify --config R.yaml
       prove on the recipe that kills, stops, short memory and full disks change no bit
+  autotrain report runs/a runs/b
+      draw report.html and the CSV files of two runs anew
   autotrain config > configs/reference.yaml
       every key with its default, range and unit
   autotrain schema > recipe.schema.json
@@ -75,6 +77,15 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
   return doctor;
 }
 
+CLI::App* add_report(CLI::App& app, Options& options) {
+  CLI::App* const report = app.add_subcommand("report", "Draw report.html and the CSV files of runs anew");
+  report->add_option("FOLDER", options.folders, "Folders of runs")->required();
+  report->add_option("--together", options.together, "One page with the curves of all of them instead")
+      ->type_name("OUT.html");
+  add_output_options(*report, options);
+  return report;
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
@@ -95,6 +106,7 @@ Options parse_options(int argc, const char* const* argv) {
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
   CLI::App* const verify = add_verify(app, options);
   CLI::App* const doctor = add_doctor(app, options);
+  CLI::App* const report = add_report(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
 
@@ -114,6 +126,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (plan->parsed()) options.command = Command::kPlan;
   if (verify->parsed()) options.command = Command::kVerify;
   if (doctor->parsed()) options.command = Command::kDoctor;
+  if (report->parsed()) options.command = Command::kReport;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;
   const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "autotrain/log.h"
 #include "base/file_layer.h"
 #include "base/interrupt.h"
 #include "base/random.h"
@@ -447,6 +448,35 @@ TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
   });
   EXPECT_EQ(fit(r, folder / "run", true).updates, 5);
   EXPECT_EQ(first_differing_row(folder / "run", folder / "straight"), "");
+}
+
+// What a run leaves for people cannot be written.
+class NoReports final : public FileLayer {
+ public:
+  int open(const char* path, int flags) override {
+    for (const char* const part : {"report.html", ".csv", "/tensorboard/"}) {
+      const bool hit = std::string(path).find(part) != std::string::npos && (flags & O_CREAT) != 0;
+      if (hit) return errno = ENOSPC, -1;
+    }
+    return FileLayer::open(path, flags);
+  }
+};
+
+TEST(RunFolder, ReportsThatCannotBeWrittenAreWarnings) {
+  const TemporaryFolder folder;
+  NoReports disk;
+  std::vector<std::string> warnings;
+  log::set_sink([&](const log::Record& record) { warnings.emplace_back(record.text); }, log::Level::kWarning);
+  {
+    const FileLayerScope scope(disk);
+    EXPECT_EQ(fit(short_recipe(), folder / "run").status, "completed");
+  }
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(test::holds(warnings[0], "TensorBoard"));
+  EXPECT_TRUE(test::holds(warnings[1], "No space left"));
+  EXPECT_FALSE(fs::exists(folder / "run" / "report.html"));
+  EXPECT_TRUE(fs::exists(folder / "run" / "summary.json"));
 }
 
 }  // namespace
