@@ -9,7 +9,7 @@ namespace autotrain {
 namespace {
 
 bool is_learned(const std::string& path) {
-  for (const char* const executed : {"name", "evaluation", "execution", "checkpoint", "batch.cut"}) {
+  for (const char* const executed : {"name", "evaluation", "execution", "checkpoint", "batch.cut", "sweep"}) {
     if (path == executed || path.starts_with(std::string(executed) + ".")) return false;
   }
   return true;
