@@ -21,8 +21,6 @@ PackedWeights pack(const torch::Tensor& weight, const torch::Tensor& bias) {
   return prepack.call(rounded, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
-}  // namespace
-
 // Without the VNNI instructions two products are added in sixteen bits, which holds inputs of seven bits only.
 torch::Tensor multiply(const torch::Tensor& inputs, const PackedWeights& weights) {
   static const auto linear = c10::Dispatcher::singleton()
@@ -32,6 +30,12 @@ torch::Tensor multiply(const torch::Tensor& inputs, const PackedWeights& weights
   return linear.call(inputs, weights, reduce_range);
 }
 
+}  // namespace
+
+struct LinearImpl::Packed {
+  PackedWeights weights;
+};
+
 torch::Tensor LinearImpl::forward(const torch::Tensor& inputs) {
   if (!packed_) return torch::nn::LinearImpl::forward(inputs);
   return multiply(inputs, packed_->weights);
@@ -40,6 +44,7 @@ torch::Tensor LinearImpl::forward(const torch::Tensor& inputs) {
 void LinearImpl::quantize() {
   const torch::NoGradGuard no_gradients;
   packed_ = std::make_shared<Packed>(Packed{pack(weight.detach(), bias.defined() ? bias.detach() : bias)});
+  weight.set_data(torch::empty({0}));
 }
 
 int64_t quantize_linear_layers(torch::nn::Module& module) {

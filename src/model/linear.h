@@ -12,8 +12,8 @@ class LinearImpl final : public torch::nn::LinearImpl {
 
   torch::Tensor forward(const torch::Tensor& inputs);
 
-  /// From now on `forward` uses eight-bit weights, made from what `weight` holds now; no gradients.
-  /// Precondition: float32 weights on a CPU.
+  /// From now on `forward` uses eight-bit weights, made from what `weight` holds now; `weight` itself is
+  /// dropped, so that its memory is free. For inference. Precondition: float32 weights on a CPU.
   void quantize();
 
  private:

@@ -128,4 +128,24 @@ MachineFigures measure_machine(Device& device) {
   return machine;
 }
 
+nlohmann::ordered_json to_json(const MachineFigures& m) {
+  nlohmann::ordered_json rates = nlohmann::ordered_json::object(), levels = nlohmann::ordered_json::array();
+  for (const auto& rate : m.rates) rates[rate.precision] = rate.flops;
+  for (const auto& level : m.levels) {
+    levels.push_back(
+        {{"name", level.name}, {"bytes", level.bytes}, {"read_bytes_per_second", level.read_rate}});
+  }
+  return {{"device", m.device},
+          {"name", m.name},
+          {"software", m.software},
+          {"processors", m.processors},
+          {"cores", m.cores},
+          {"threads", m.threads},
+          {"budget_bytes", m.budget_bytes},
+          {"budget_source", m.budget_source},
+          {"copy_bytes_per_second", m.copy_bytes_per_second},
+          {"flops", std::move(rates)},
+          {"memory_levels", std::move(levels)}};
+}
+
 }  // namespace autotrain

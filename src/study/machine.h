@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct MachineFigures {
 
 /// Takes some seconds.
 MachineFigures measure_machine(Device& device);
+
+/// As docs/formats.md has it.
+nlohmann::ordered_json to_json(const MachineFigures& machine);
 
 /// Logical processors that this process may run on.
 int64_t usable_processors();

@@ -87,7 +87,8 @@ const Rule* rule_for(const char* name, c10::ArrayRef<const c10::IValue> inputs) 
   return transposed ? &kTransposed : rule;
 }
 
-Tensors tensors_of(c10::ArrayRef<const c10::IValue> values) {
+template <class Values>
+Tensors tensors_of(const Values& values) {
   Tensors tensors;
   for (const c10::IValue& value : values) {
     if (value.isTensor() && value.toTensor().defined()) tensors.push_back(value.toTensor());
