@@ -95,7 +95,7 @@ std::string roofline_table(const Sweep& sweep) {
   TextTable table({sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample", "weights", "peak FLOP/s",
                    "reads at", "predicted", "knee", "ratio", "= slower", "× efficiency", "validation"});
   for (const SweepVariant& v : sweep.variants) {
-    if (!v.failure.empty() || !v.knee || !v.explanation) continue;
+    if (!v.explanation) continue;
     const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
     table.add_row({sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
                    format_bytes(static_cast<int64_t>(v.weight_bytes)), format_rate(v.roof.flops_per_second),
@@ -111,7 +111,7 @@ std::string text_of(const Sweep& sweep) {
   std::string text;
   for (const SweepVariant& variant : sweep.variants) {
     text += label_of(sweep, variant) + "\n";
-    if (variant.failure.empty()) text += points_table(variant) + plot_line(variant);
+    text += points_table(variant) + plot_line(variant);
     for (const std::string& sentence : sentences_of(sweep, variant)) text += sentence + "\n";
     text += "\n";
   }

@@ -55,9 +55,9 @@ double cpu_rate(int64_t bytes) {
   const int64_t floats = std::max(round_up(bytes / threads / 4, kBlock), kBlock);
   std::vector<torch::Tensor> parts;
   for (int64_t i = 0; i < threads; ++i) parts.push_back(torch::ones({floats}));
-  const double once = std::max(pass_seconds(parts, 1), 1e-7);
-  const auto repeats = std::max<int64_t>(1, static_cast<int64_t>(kPassSeconds / once));
+  int64_t repeats = 1;  // so many that starting the threads takes next to none of a pass
   double best = pass_seconds(parts, repeats);
+  for (; best < kPassSeconds; best = pass_seconds(parts, repeats)) repeats *= 2;
   for (int i = 1; i < kPasses; ++i) best = std::min(best, pass_seconds(parts, repeats));
   return static_cast<double>(repeats * threads * floats * 4) / best;
 }

@@ -49,7 +49,7 @@ struct KneeExplanation {
 /// The recipe with one value of the varied key.
 struct SweepVariant {
   std::string value = {};    ///< of that key; empty when nothing is varied
-  std::string failure = {};  ///< why nothing could be measured
+  std::string failure = {};  ///< why the model as a whole could not be measured
   std::vector<SweepPoint> points = {};
 
   std::string precision = {};
@@ -62,7 +62,7 @@ struct SweepVariant {
   std::optional<Knee> knee = {};    ///< nothing of fewer than two points
   std::optional<KneeExplanation> explanation = {};
   std::map<std::string, double> figures = {};  ///< of the validation data, with trained weights
-  nlohmann::ordered_json counted = nullptr;    ///< operators of a forward pass, as counted
+  nlohmann::ordered_json counted = nlohmann::ordered_json::array();  ///< operators of a forward pass, as counted
   int64_t counted_samples = 0;
   nlohmann::ordered_json machine = nullptr;
 };

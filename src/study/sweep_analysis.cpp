@@ -93,7 +93,6 @@ void explain(SweepVariant& variant) {
 }
 
 void analyse_variant(const Sweep& sweep, SweepVariant& variant) {
-  if (!variant.failure.empty()) return;
   variant.roof.flops_per_second = peak_flops(sweep, variant);
   rate_points(sweep, variant);
   std::vector<BatchLatency> latencies = latencies_of(variant);

@@ -79,11 +79,10 @@ Json to_json(const KneeExplanation& e) {
 }
 
 Json to_json(const Sweep& sweep, const SweepVariant& v) {
-  if (!v.failure.empty()) return {{"value", v.value}, {"failure", v.failure}};
   Json points = Json::array();
   for (const SweepPoint& point : v.points) points.push_back(to_json(point));
   return {{"value", v.value},
-          {"failure", nullptr},
+          {"failure", v.failure.empty() ? Json(nullptr) : Json(v.failure)},
           {"precision", v.precision},
           {"flops_per_sample", v.flops_per_sample},
           {"weight_bytes", v.weight_bytes},
@@ -103,10 +102,7 @@ Json to_json(const Sweep& sweep, const SweepVariant& v) {
 
 SweepVariant variant_from(const Json& j) {
   SweepVariant v{.value = j.at("value")};
-  if (j.at("failure").is_string()) {
-    v.failure = j.at("failure");
-    return v;
-  }
+  if (j.at("failure").is_string()) v.failure = j.at("failure");
   for (const Json& point : j.at("points")) v.points.push_back(point_from(point));
   v.precision = j.at("precision");
   v.flops_per_sample = j.at("flops_per_sample");

@@ -54,8 +54,8 @@ const SweepPoint* best_within(const SweepVariant& variant, double seconds) {
 }
 
 std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& variant) {
-  if (!variant.failure.empty()) return {variant.failure};
   std::vector<std::string> sentences = latency_advice(latencies_of(variant));
+  if (!variant.failure.empty()) sentences.push_back("no prediction: " + variant.failure);
   if (variant.knee) sentences.push_back(knee_sentence(variant));
   if (variant.explanation && variant.knee->reached && far_off(variant.explanation->ratio))
     sentences.push_back(explanation_sentence(variant));
