@@ -193,6 +193,14 @@ struct CheckpointRecipe {
   bool operator==(const CheckpointRecipe&) const = default;
 };
 
+/// What a run leaves for people beside its metrics.
+struct ReportRecipe {
+  bool html = true;         ///< report.html
+  bool csv = true;          ///< metrics.csv and evaluations.csv
+  bool tensorboard = true;  ///< event files in tensorboard/
+  bool operator==(const ReportRecipe&) const = default;
+};
+
 // ---------------------------------------------------------------- what is measured
 
 enum class SweepMode {
@@ -232,6 +240,7 @@ struct Recipe {
   EvaluationRecipe evaluation;
   ExecutionRecipe execution;
   CheckpointRecipe checkpoint;
+  ReportRecipe report;
   SweepRecipe sweep;
 
   /// Where each key that was given stands: dotted path → "file:line:column" or "--set". Tells what

@@ -22,6 +22,8 @@ Examples:
       prove on the recipe that kills, stops, short memory and full disks change no bit
   autotrain sweep --config R.yaml --batches 1..512 --vary execution.precision=fp32,bf16
       batch size against latency, throughput and memory, beside what the machine could do
+  autotrain report runs/a runs/b
+      draw report.html and the CSV files of two runs anew
   autotrain config > configs/reference.yaml
       every key with its default, range and unit
   autotrain schema > recipe.schema.json
@@ -104,6 +106,15 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
   return sweep;
 }
 
+CLI::App* add_report(CLI::App& app, Options& options) {
+  CLI::App* const report = app.add_subcommand("report", "Draw report.html and the CSV files of runs anew");
+  report->add_option("FOLDER", options.folders, "Folders of runs")->required();
+  report->add_option("--together", options.together, "One page with the curves of all of them instead")
+      ->type_name("OUT.html");
+  add_output_options(*report, options);
+  return report;
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
@@ -125,6 +136,7 @@ Options parse_options(int argc, const char* const* argv) {
   CLI::App* const verify = add_verify(app, options);
   CLI::App* const doctor = add_doctor(app, options);
   CLI::App* const sweep = add_sweep(app, options);
+  CLI::App* const report = add_report(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
 
@@ -145,6 +157,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (verify->parsed()) options.command = Command::kVerify;
   if (doctor->parsed()) options.command = Command::kDoctor;
   if (sweep->parsed()) options.command = Command::kSweep;
+  if (report->parsed()) options.command = Command::kReport;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;
   const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||

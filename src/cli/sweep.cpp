@@ -10,8 +10,8 @@
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
 #include "recipe/words.h"
+#include "report/block_plot.h"
 #include "report/progress.h"
-#include "report/sparkline.h"
 #include "report/table.h"
 #include "study/sweep.h"
 #include "trainer/run_folder.h"
@@ -78,10 +78,20 @@ std::string points_table(const SweepVariant& variant) {
   return table.text();
 }
 
-std::string plot_line(const SweepVariant& variant) {
-  std::vector<double> rates;
-  for (const SweepPoint& p : variant.points) rates.push_back(p.failure.empty() ? p.samples_per_second : -1);
-  return cat("throughput ", sparkline(rates), " by batch\n");
+// Latency against batch, both logarithmic, a mark for each variant.
+std::string plot_of(const Sweep& sweep) {
+  BlockPlot plot{.title = "median latency by batch", .log_x = true, .log_y = true, .colour = wants_colour(stdout)};
+  plot.y_text = [](double seconds) { return milliseconds(seconds) + " ms"; };
+  for (const SweepVariant& variant : sweep.variants) {
+    BlockSeries series{.name = label_of(sweep, variant)};
+    for (const SweepPoint& p : variant.points) {
+      if (!p.failure.empty()) continue;
+      series.x.push_back(static_cast<double>(p.batch));
+      series.y.push_back(p.p50_seconds);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  return plot.text();
 }
 
 std::string figures_of(const SweepVariant& variant) {
@@ -111,11 +121,11 @@ std::string text_of(const Sweep& sweep) {
   std::string text;
   for (const SweepVariant& variant : sweep.variants) {
     text += label_of(sweep, variant) + "\n";
-    text += points_table(variant) + plot_line(variant);
+    text += points_table(variant);
     for (const std::string& sentence : sentences_of(sweep, variant)) text += sentence + "\n";
     text += "\n";
   }
-  return text + roofline_table(sweep);
+  return text + plot_of(sweep) + "\n" + roofline_table(sweep);
 }
 
 std::string progress_text(const StudyProgress& progress) {

@@ -17,6 +17,9 @@ struct KeyDifference {
 
 std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog);
 
+/// The keys of a recipe that do not have their default: of a row that it chooses, the row's own defaults.
+std::vector<KeyDifference> changed_keys(const Recipe& recipe, const Catalog& catalog);
+
 /// "optimizer.lr: 0.001 → 0.01", one line each.
 std::string describe(const std::vector<KeyDifference>& differences);
 

@@ -208,11 +208,23 @@ Section sweep_section(Recipe& r) {
                 s.max_seconds)}};
 }
 
+Section report_section(Recipe& r) {
+  return {
+      "report",
+      "What a run leaves for people beside its metrics.",
+      {bind(bool_key("html", "At the end, report.html: one page with plots and tables, for a browser."),
+            r.report.html),
+       bind(bool_key("csv", "At the end, metrics.csv and evaluations.csv, for spreadsheets."), r.report.csv),
+       bind(bool_key("tensorboard", "All along, event files in tensorboard/, for TensorBoard."),
+            r.report.tensorboard)}};
+}
+
 }  // namespace
 
 std::vector<Section> execution_sections(Recipe& r, const Catalog& catalog) {
-  return {evaluation_section(r), execution_section(r), memory_section(r),    search_section(r, catalog),
-          loader_section(r),     scaler_section(r),    checkpoint_section(r), sweep_section(r)};
+  return {evaluation_section(r), execution_section(r),  memory_section(r), search_section(r, catalog),
+          loader_section(r),     scaler_section(r),     checkpoint_section(r),
+          report_section(r),     sweep_section(r)};
 }
 
 }  // namespace autotrain

@@ -32,7 +32,9 @@ std::string csv_line(const std::vector<std::string>& cells) {
 }
 
 CsvFile::CsvFile(fs::path path, const std::vector<std::string>& header)
-    : path_(std::move(path)), unfinished_(path_.string() + ".unfinished"), file_(unfinished_, OutputFile::Mode::kTruncate) {
+    : path_(std::move(path)),
+      unfinished_(path_.string() + ".unfinished"),
+      file_(unfinished_, OutputFile::Mode::kTruncate) {
   add_row(header);
 }
 
