@@ -4,7 +4,6 @@
 
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
-#include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -14,6 +13,8 @@
 #include "report/progress.h"
 #include "report/table.h"
 #include "study/sweep.h"
+#include "study/sweep_page.h"
+#include "study/sweep_tables.h"
 #include "trainer/run_folder.h"
 
 namespace autotrain {
@@ -43,38 +44,9 @@ std::string milliseconds(double seconds) {
   return brief(seconds * 1e3, 3);
 }
 
-std::string percent_or_dash(const std::optional<double>& fraction) {
-  return fraction ? "±" + format_percent(*fraction) : "-";
-}
-
-std::string trouble_of(const SweepPoint& p) {
-  std::vector<std::string> words;
-  if (p.allocator_retries > 0) words.push_back(cat(p.allocator_retries, " allocator retries"));
-  if (p.swapped_bytes > 0) words.push_back(format_bytes(p.swapped_bytes) + " swapped");
-  if (p.major_faults > 0) words.push_back(cat(p.major_faults, " pages from disk"));
-  return join(words, ", ");
-}
-
-std::string copies_of(const SweepPoint& p) {
-  if (!p.copy_to_device_seconds) return "none";
-  return cat(milliseconds(*p.copy_to_device_seconds), " + ", milliseconds(*p.copy_to_host_seconds));
-}
-
-std::string points_table(const SweepVariant& variant) {
-  TextTable table({"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
-                   "copies ms", "peak", "fill", ""});
-  for (const SweepPoint& p : variant.points) {
-    const std::string batch = std::to_string(p.batch);
-    if (!p.failure.empty()) {
-      table.add_row({batch, "-", "", "", "", "", "", "", "", "", "", "", p.failure});
-      continue;
-    }
-    table.add_row({batch, milliseconds(p.p50_seconds), percent_or_dash(p.half_width),
-                   format_percent(p.drift, 0), milliseconds(p.p90_seconds), milliseconds(p.p99_seconds),
-                   format_rate(p.samples_per_second), format_rate(p.flops_per_second),
-                   p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-", copies_of(p),
-                   format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
-  }
+std::string text_of(const TableCells& cells) {
+  TextTable table(cells.header);
+  for (const auto& row : cells.rows) table.add_row(row);
   return table.text();
 }
 
@@ -94,38 +66,15 @@ std::string plot_of(const Sweep& sweep) {
   return plot.text();
 }
 
-std::string figures_of(const SweepVariant& variant) {
-  std::vector<std::string> parts;
-  for (const auto& [name, value] : variant.figures) parts.push_back(cat(name, " ", fixed(value, 4)));
-  return join(parts, ", ");
-}
-
-// Prediction, measurement and their ratio, one row for each variant.
-std::string roofline_table(const Sweep& sweep) {
-  TextTable table({sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample", "weights", "peak FLOP/s",
-                   "reads at", "predicted", "knee", "ratio", "= slower", "× efficiency", "validation"});
-  for (const SweepVariant& v : sweep.variants) {
-    if (!v.explanation) continue;
-    const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
-    table.add_row({sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
-                   format_bytes(static_cast<int64_t>(v.weight_bytes)), format_rate(v.roof.flops_per_second),
-                   format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s", brief(v.predicted, 3),
-                   mark + brief(v.knee->batch, 3), brief(v.explanation->ratio, 3),
-                   brief(v.explanation->slower, 3), fixed(v.explanation->efficiency, 2),
-                   v.figures.empty() ? "-" : figures_of(v)});
-  }
-  return table.text();
-}
-
 std::string text_of(const Sweep& sweep) {
   std::string text;
   for (const SweepVariant& variant : sweep.variants) {
     text += label_of(sweep, variant) + "\n";
-    text += points_table(variant);
+    text += text_of(point_cells(variant));
     for (const std::string& sentence : sentences_of(sweep, variant)) text += sentence + "\n";
     text += "\n";
   }
-  return text + plot_of(sweep) + "\n" + roofline_table(sweep);
+  return text + plot_of(sweep) + "\n" + text_of(roofline_cells(sweep));
 }
 
 std::string progress_text(const StudyProgress& progress) {
@@ -143,11 +92,6 @@ std::string result_text(const std::string& label, int64_t batch, const StudyResu
   const double median = seconds[seconds.size() / 2];
   return cat(what, ": ", milliseconds(median), " ms, ", format_rate(static_cast<double>(batch) / median),
              " samples/s");
-}
-
-void write_results(const Sweep& sweep, const fs::path& folder) {
-  write_file_atomically(folder / "sweep.json", to_json(sweep).dump(2) + "\n");
-  write_file_atomically(folder / "sweep.csv", to_csv(sweep));
 }
 
 }  // namespace
@@ -177,7 +121,7 @@ ExitCode sweep_command(const Options& options) {
   }
   const Sweep sweep = run_sweep(sweep_options);
   line.clear();
-  write_results(sweep, sweep_options.folder);
+  write_sweep(sweep, sweep_options.folder);
   if (options.json) {
     std::printf("%s\n", to_json(sweep).dump(2).c_str());
   } else {
