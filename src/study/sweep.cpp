@@ -34,6 +34,10 @@ class Sweeping {
     batches_ = *parse_batches(recipe.sweep.batches);
     rounds_ = recipe.sweep.rounds;
     const Axis axis = recipe.sweep.vary ? *parse_axis(*recipe.sweep.vary) : Axis{"", {""}};
+    if (axis.key.starts_with("sweep.")) {
+      throw Error(ExitCode::kBadRecipe, "sweep.vary", axis.key + " is part of the sweep itself",
+                  "vary a key of the model or of execution; batches are sweep.batches");
+    }
     sweep_ = {.name = recipe.name,
               .mode = recipe.sweep.mode,
               .key = axis.key,
@@ -76,13 +80,15 @@ class Sweeping {
             }};
   }
 
-  // The models first; then round after round, each batch of all variants one after the other.
+  // The models first; then round after round, each batch of all variants one after the other, every other
+  // round from the largest down: what slows down steadily does so for all alike.
   std::vector<StudyRun> all_runs(const std::vector<std::vector<int64_t>>& sizes) const {
     std::vector<StudyRun> runs;
     for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run(v, kWholeModel, 0));
-    std::set<int64_t> batches;
-    for (const auto& some : sizes) batches.insert(some.begin(), some.end());
-    for (int64_t round = 0; round < rounds_; ++round) {
+    std::set<int64_t> all;
+    for (const auto& some : sizes) all.insert(some.begin(), some.end());
+    std::vector<int64_t> batches(all.begin(), all.end());
+    for (int64_t round = 0; round < rounds_; ++round, std::ranges::reverse(batches)) {
       for (const int64_t batch : batches) {
         for (size_t v = 0; v < recipes_.size(); ++v) {
           if (std::ranges::count(sizes[v], batch) > 0) runs.push_back(make_run(v, batch, round));

@@ -108,9 +108,11 @@ auto of_batch(int64_t batch, const Work& work) {
 }
 
 // Of one call of the smallest linear layer: what an operator costs beside its arithmetic.
-double operator_seconds() {
+double operator_seconds(const Device& device) {
   const c10::InferenceMode no_gradients;
-  const torch::Tensor input = torch::ones({1, 8}), weight = torch::ones({8, 8}), bias = torch::ones({8});
+  const auto options = torch::TensorOptions().device(device.torch_device());
+  const torch::Tensor input = torch::ones({1, 8}, options), weight = torch::ones({8, 8}, options),
+                      bias = torch::ones({8}, options);
   std::vector<double> seconds;
   for (int i = 0; i < 2000; ++i) {
     const Stopwatch watch;
@@ -162,7 +164,7 @@ Json measure_variant(const Recipe& recipe) {
           {"bytes", counts.bytes()},
           {"weight_bytes", counts.weight_bytes()},
           {"weight_read_bytes_per_second", read_bytes_per_second(device, counts.weight_bytes())},
-          {"operator_seconds", operator_seconds()},
+          {"operator_seconds", operator_seconds(device)},
           {"figures", figures},
           {"operators", operators_json(counts)},
           {"machine", to_json(measure_machine(device))}};

@@ -135,6 +135,7 @@ class Sweep(unittest.TestCase):
                                       (["--mode", "both"], 78, "sweep.mode"),
                                       (["--vary", "model.width"], 78, "sweep.vary"),
                                       (["--vary", "model.wdith=1,2"], 78, "wdith"),
+                                      (["--vary", "sweep.mode=inference,training"], 78, "sweep.vary"),
                                       (["--latency-ms", "0"], 78, "sweep.latency_ms"),
                                       (["--weights", str(self.root)], 66, "checkpoint")]:
             with self.subTest(arguments):
