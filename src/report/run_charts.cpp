@@ -133,20 +133,23 @@ std::vector<page::Range> memory_ranges(const Json& plan) {
 
 std::vector<Chart> trial_charts(const Json& plan) {
   const page::Axis micro_batch = {.label = "micro-batch (samples)", .log = true};
-  Chart memory = {.title = "Peak memory of the trials",
-                  .x = {micro_batch},
-                  .y = {.label = "peak", .format = Format::kBytes},
-                  .marks = trial_marks(plan),
-                  .ranges = memory_ranges(plan)};
-  Chart throughput = {.title = "Throughput of the trials (samples/s)",
-                      .x = {micro_batch},
-                      .y = {.label = "samples/s"},
-                      .marks = {trial_marks(plan)[0]}};
+  Chart memory, throughput;
+  memory.title = "Peak memory of the trials";
+  memory.x = throughput.x = {micro_batch};
+  memory.y = {.label = "peak", .format = Format::kBytes};
+  memory.marks = trial_marks(plan);
+  memory.ranges = memory_ranges(plan);
+  throughput.title = "Throughput of the trials (samples/s)";
+  throughput.y = {.label = "samples/s"};
+  throughput.marks = {memory.marks[0]};
   for (auto& [outcome, trials] : trials_by_outcome(part_in(part_in(plan, "search"), "probes"))) {
     trials.memory.name = trials.throughput.name = outcome;
     trials.memory.draw = trials.throughput.draw = Draw::kPoints;
     memory.series.push_back(std::move(trials.memory));
     throughput.series.push_back(std::move(trials.throughput));
+  }
+  for (Chart* chart : {&memory, &throughput}) {  // those that fit have the first colour on every page
+    std::ranges::stable_partition(chart->series, [](const Series& series) { return series.name == "fits"; });
   }
   std::vector<Chart> charts = {std::move(memory), std::move(throughput)};
   keep_measured(charts);

@@ -38,9 +38,10 @@ class Plot {
   redraw() { if (this.drawing) this.draw(); }
 
   measure() {
+    const marked = this.chart.marks.map(mark => mark.x[this.axis]);
     const values = this.chart.series.flatMap(series => [series.y, series.low, series.high]);
     const edges = this.chart.ranges.flatMap(range => [range.low, range.high]).filter(Number.isFinite);
-    this.extent = { x: extent(this.columns()), y: extent([...values, edges]) };
+    this.extent = { x: extent([...this.columns(), marked]), y: extent([...values, edges]) };
     const unit = (axis, span) => unitFor(axis.format, span ? Math.max(...span.map(Math.abs)) : 1);
     this.unit = { x: unit(this.chart.x[this.axis], this.extent.x), y: unit(this.chart.y, this.extent.y) };
   }
@@ -111,7 +112,7 @@ class Plot {
       scales: { x: this.scale("x", this.chart.x[this.axis], ink, grid), y: this.scale("y", this.chart.y, ink, grid) },
       plugins: {
         legend: { display: legend, position: "bottom", onClick: (_, item, legend) => this.toggle(legend.chart.data.datasets[item.datasetIndex].of),
-                  labels: { usePointStyle: true, filter: (item, data) => !data.datasets[item.datasetIndex].aside } },
+                  labels: { usePointStyle: true, boxWidth: 8, boxHeight: 8, filter: (item, data) => !data.datasets[item.datasetIndex].aside } },
         tooltip: { filter: item => !item.dataset.aside, callbacks: { title: items => this.tooltipTitle(items), label: item => this.tooltipLine(item) } },
       },
     };
@@ -120,12 +121,11 @@ class Plot {
   scale(way, axis, ink, grid) {
     const log = this.logOf(way), unit = this.unit[way];
     const zoom = way === "x" && this.zoom ? { min: this.zoom[0], max: this.zoom[1] } : {};
-    const edges = way === "y" ? this.chart.ranges.flatMap(range => [range.low, range.high]).filter(edge => Number.isFinite(edge) && (!log || edge > 0)) : [];
+    const shown = this.extent[way]?.map(edge => edge / unit.size) ?? [];
     const title = axis.label + (unit.name ? ` (${unit.name})` : "");
     return {
       type: log ? "logarithmic" : "linear", ...zoom, grid: { color: grid, borderColor: grid },
-      suggestedMin: edges.length ? Math.min(...edges) / unit.size : undefined,
-      suggestedMax: edges.length ? Math.max(...edges) / unit.size : undefined,
+      suggestedMin: log && !(shown[0] > 0) ? undefined : shown[0], suggestedMax: shown[1],
       title: { display: title !== "", text: shortText(title, kLongestName), color: ink },
       ticks: { color: ink, maxRotation: 45, callback: value => this.tick(value, log) },
     };
@@ -170,7 +170,8 @@ class Plot {
       ctx.fillStyle = this.style.getPropertyValue("--c2").trim() + (range.low === range.high ? "" : "33");
       ctx.fillRect(area.left, top, area.right - area.left, Math.max(1, bottom - top));
       ctx.fillStyle = this.style.getPropertyValue("--faint").trim();
-      ctx.fillText(shortText(range.text, 40), area.right - 4, top < area.top + 14 ? top + 12 : top - 4);
+      const line = range.low === range.high;
+      ctx.fillText(shortText(range.text, 40), area.right - 4, !line ? bottom - 4 : top < area.top + 14 ? top + 12 : top - 4);
     }
     ctx.restore();
   }
