@@ -40,10 +40,6 @@ std::vector<std::string> overrides_of(const Options& options) {
   return all;
 }
 
-std::string milliseconds(double seconds) {
-  return brief(seconds * 1e3, 3);
-}
-
 std::string text_of(const TableCells& cells) {
   TextTable table(cells.header);
   for (const auto& row : cells.rows) table.add_row(row);

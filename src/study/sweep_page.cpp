@@ -35,7 +35,10 @@ Series series_of(const Sweep& sweep, size_t index, Figure figure) {
 }
 
 Chart chart_of(const Sweep& sweep, const std::string& title, page::Axis y, Figure figure) {
-  Chart chart{.title = title, .x = {log_axis("batch (samples)")}, .y = std::move(y)};
+  Chart chart;
+  chart.title = title;
+  chart.x = {log_axis("batch (samples)")};
+  chart.y = std::move(y);
   for (size_t i = 0; i < sweep.variants.size(); ++i) chart.series.push_back(series_of(sweep, i, figure));
   return chart;
 }
@@ -79,11 +82,12 @@ Chart latency_chart(const Sweep& sweep) {
   return chart;
 }
 
-// Each product of the model's forward pass at a single sample, below the two edges of the device.
+// Each product of the model's forward pass as it was counted, on the two edges of the device.
 Chart roofline_chart(const Sweep& sweep) {
-  Chart chart{.title = "operators below the roofline, at the counted batch",
-              .x = {log_axis("operations for each byte")},
-              .y = log_axis("attainable FLOP/s")};
+  Chart chart;
+  chart.title = "what the roofline allows each operator, as counted";
+  chart.x = {log_axis("operations for each byte")};
+  chart.y = log_axis("attainable FLOP/s");
   for (size_t i = 0; i < sweep.variants.size(); ++i) {
     const SweepVariant& v = sweep.variants[i];
     if (v.predicted <= 0) continue;

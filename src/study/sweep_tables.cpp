@@ -6,10 +6,6 @@
 namespace autotrain {
 namespace {
 
-std::string milliseconds(double seconds) {
-  return brief(seconds * 1e3, 3);
-}
-
 std::string percent_or_dash(const std::optional<double>& fraction) {
   return fraction ? "±" + format_percent(*fraction) : "-";
 }
@@ -42,6 +38,10 @@ std::string critical_batch_of(const SweepVariant& v, const nlohmann::ordered_jso
 }
 
 }  // namespace
+
+std::string milliseconds(double seconds) {
+  return seconds < 0.1 ? brief(seconds * 1e3, 3) : fixed(seconds * 1e3, 0);
+}
 
 TableCells point_cells(const SweepVariant& variant) {
   TableCells table{{"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
