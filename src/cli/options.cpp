@@ -96,12 +96,14 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
   };
   stands_for("--mode", "mode", "inference or training");
   stands_for("--batches", "batches", "1,32,128 or 1..4096 (powers of two) or auto");
-  stands_for("--vary", "vary", "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
+  stands_for("--vary", "vary",
+             "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
   stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most this");
   stands_for("--rounds", "rounds", "Measurements of each point");
   stands_for("--seconds", "max_seconds", "Longest time of one measurement");
-  sweep->add_option("--weights", options.weights,
-                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
+  sweep
+      ->add_option("--weights", options.weights,
+                   "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
       ->type_name("RUN");
   return sweep;
 }
@@ -166,7 +168,8 @@ Options parse_options(int argc, const char* const* argv) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
-  if (app.count("--output") + verify->count("--output") + sweep->count("--output") > 0 && options.output.empty()) {
+  if (app.count("--output") + verify->count("--output") + sweep->count("--output") > 0 &&
+      options.output.empty()) {
     throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
   }
   if (options.resume && options.output.empty()) {

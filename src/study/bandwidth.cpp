@@ -66,8 +66,8 @@ double cpu_rate(int64_t bytes) {
 }
 
 double gpu_rate(const Device& device, int64_t bytes) {
-  const torch::Tensor values = torch::ones({std::max<int64_t>(bytes / 4, 1)},
-                                           torch::TensorOptions().device(device.torch_device()));
+  const torch::Tensor values =
+      torch::ones({std::max<int64_t>(bytes / 4, 1)}, torch::TensorOptions().device(device.torch_device()));
   double best = 0;
   for (int i = 0; i <= kPasses; ++i) {
     device.synchronize();

@@ -105,7 +105,8 @@ Chart roofline_chart(const Sweep& sweep) {
       if (flops <= 0 || bytes <= 0) continue;
       points.x[0].push_back(flops / bytes);
       points.y.push_back(attainable(flops / bytes));
-      points.labels.push_back(each.at("module").get<std::string>() + " " + each.at("shape").get<std::string>());
+      points.labels.push_back(each.at("module").get<std::string>() + " " +
+                              each.at("shape").get<std::string>());
     }
     chart.series.push_back(std::move(edge));
     chart.series.push_back(std::move(points));
@@ -141,8 +142,7 @@ page::Section points_section(const Sweep& sweep) {
   page::Section section{.title = "Points", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
     const TableCells table = point_cells(variant);
-    section.tables.push_back(
-        {.title = label_of(sweep, variant), .header = table.header, .rows = table.rows});
+    section.tables.push_back({.title = label_of(sweep, variant), .header = table.header, .rows = table.rows});
   }
   return section;
 }
@@ -151,9 +151,10 @@ page::Section operators_section(const Sweep& sweep) {
   page::Section section{.title = "Operators", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
     const TableCells table = operator_cells(variant);
-    section.tables.push_back({.title = cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
-                              .header = table.header,
-                              .rows = table.rows});
+    section.tables.push_back(
+        {.title = cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
+         .header = table.header,
+         .rows = table.rows});
   }
   return section;
 }

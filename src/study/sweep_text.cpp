@@ -10,7 +10,7 @@ namespace {
 constexpr double kFarOff = 2;  // times the prediction, or a part of it
 
 std::string times(double factor) {
-  return brief(factor, 2) + " ×";
+  return (factor < 10 ? brief(factor, 2) : fixed(factor, 0)) + " ×";
 }
 
 std::string knee_sentence(const SweepVariant& variant) {
@@ -39,8 +39,8 @@ std::string within_sentence(const Sweep& sweep, const SweepVariant& variant) {
   const SweepPoint* const best = best_within(variant, bound);
   if (best == nullptr) return cat("no batch stays within ", shortest(*sweep.latency_ms), " ms");
   return cat("within ", shortest(*sweep.latency_ms), " ms the largest throughput is at batch ", best->batch,
-             ": ", format_rate(best->samples_per_second), " samples/s, p99 ",
-             milliseconds(best->p99_seconds), " ms");
+             ": ", format_rate(best->samples_per_second), " samples/s, p99 ", milliseconds(best->p99_seconds),
+             " ms");
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ TEST(Linear, EveryOutputHasItsOwnScale) {
 
 TEST(Linear, QuantizingAModelTakesItsLinearLayersAndDropsTheirWeights) {
   torch::manual_seed(1);
-  const auto net = make_model({"mlp", {{"depth", int64_t{3}}, {"width", int64_t{32}}}},
-                              {.input = {16}, .classes = 4});
+  const auto net =
+      make_model({"mlp", {{"depth", int64_t{3}}, {"width", int64_t{32}}}}, {.input = {16}, .classes = 4});
   EXPECT_EQ(quantize_linear_layers(*net), 4);
   for (const auto& parameter : net->named_parameters()) {
     const bool is_weight = parameter.key().ends_with("weight");
