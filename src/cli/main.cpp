@@ -13,6 +13,7 @@
 #include "cli/doctor.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "cli/sweep.h"
 #include "cli/verify.h"
 #include "plan/plan_json.h"
 #include "recipe/writer.h"
@@ -89,6 +90,7 @@ ExitCode run(const Options& options) {
     return std::fputs(write_schema(catalog()).c_str(), stdout), ExitCode::kDone;
   if (options.command == Command::kVerify) return verify_command(options);
   if (options.command == Command::kDoctor) return doctor_command(options);
+  if (options.command == Command::kSweep) return sweep_command(options);
   if (options.command == Command::kReport) return report_command(options);
   install_signal_handlers();
   Console console(detail_of(options), options.verbose ? log::Level::kDebug : log::Level::kInfo);

@@ -20,6 +20,8 @@ Examples:
       only search: print the plan and its trials, write nothing
   autotrain verify --config R.yaml
       prove on the recipe that kills, stops, short memory and full disks change no bit
+  autotrain sweep --config R.yaml --batches 1..512 --vary execution.precision=fp32,bf16
+      batch size against latency, throughput and memory, beside what the machine could do
   autotrain report runs/a runs/b
       draw report.html and the CSV files of two runs anew
   autotrain config > configs/reference.yaml
@@ -77,6 +79,35 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
   return doctor;
 }
 
+// Options that stand for keys of the recipe's section `sweep`.
+CLI::App* add_sweep(CLI::App& app, Options& options) {
+  CLI::App* const sweep = app.add_subcommand(
+      "sweep", "Measure batch sizes: latency, throughput, memory, and where a larger one stops being free");
+  add_recipe_options(*sweep, options);
+  add_output_options(*sweep, options);
+  add_output_folder(*sweep, options, "Folder of the results; one with results goes on where it ended");
+  const auto stands_for = [&](const char* option, const char* key, const char* sentence) {
+    sweep->add_option_function<std::string>(
+        option,
+        [&options, key](const std::string& value) {
+          options.sweep_settings.push_back(std::string("sweep.") + key + "=" + value);
+        },
+        sentence);
+  };
+  stands_for("--mode", "mode", "inference or training");
+  stands_for("--batches", "batches", "1,32,128 or 1..4096 (powers of two) or auto");
+  stands_for("--vary", "vary",
+             "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
+  stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most this");
+  stands_for("--rounds", "rounds", "Measurements of each point");
+  stands_for("--seconds", "max_seconds", "Longest time of one measurement");
+  sweep
+      ->add_option("--weights", options.weights,
+                   "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
+      ->type_name("RUN");
+  return sweep;
+}
+
 CLI::App* add_report(CLI::App& app, Options& options) {
   CLI::App* const report = app.add_subcommand("report", "Draw report.html and the CSV files of runs anew");
   report->add_option("FOLDER", options.folders, "Folders of runs")->required();
@@ -106,6 +137,7 @@ Options parse_options(int argc, const char* const* argv) {
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
   CLI::App* const verify = add_verify(app, options);
   CLI::App* const doctor = add_doctor(app, options);
+  CLI::App* const sweep = add_sweep(app, options);
   CLI::App* const report = add_report(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
@@ -126,16 +158,18 @@ Options parse_options(int argc, const char* const* argv) {
   if (plan->parsed()) options.command = Command::kPlan;
   if (verify->parsed()) options.command = Command::kVerify;
   if (doctor->parsed()) options.command = Command::kDoctor;
+  if (sweep->parsed()) options.command = Command::kSweep;
   if (report->parsed()) options.command = Command::kReport;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;
   const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||
-                            options.command == Command::kVerify;
+                            options.command == Command::kVerify || options.command == Command::kSweep;
   if (needs_recipe && options.config.empty()) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
-  if (app.count("--output") + verify->count("--output") > 0 && options.output.empty()) {
+  if (app.count("--output") + verify->count("--output") + sweep->count("--output") > 0 &&
+      options.output.empty()) {
     throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
   }
   if (options.resume && options.output.empty()) {

@@ -7,7 +7,7 @@
 
 namespace autotrain {
 
-enum class Command { kTrain, kPlan, kVerify, kDoctor, kReport, kConfig, kSchema, kHelp };
+enum class Command { kTrain, kPlan, kVerify, kDoctor, kSweep, kReport, kConfig, kSchema, kHelp };
 
 /// The command line, read.
 struct Options {
@@ -22,6 +22,8 @@ struct Options {
   int64_t verify_updates = 12;
   int64_t verify_kills = 4;
   double doctor_seconds = 3;
+  std::vector<std::string> sweep_settings;     ///< what the sweep's options say, as --set would
+  std::filesystem::path weights;               ///< of a sweep: a run's folder or a safetensors file
   std::vector<std::filesystem::path> folders;  ///< of `report`
   std::filesystem::path together;              ///< one page of all of them; empty: each its own
   bool quiet = false;

@@ -11,7 +11,7 @@ namespace {
 
 bool is_learned(const std::string& path) {
   for (const char* const executed :
-       {"name", "evaluation", "execution", "checkpoint", "report", "batch.cut"}) {
+       {"name", "evaluation", "execution", "checkpoint", "report", "batch.cut", "sweep"}) {
     if (path == executed || path.starts_with(std::string(executed) + ".")) return false;
   }
   return true;

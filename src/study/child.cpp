@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,14 @@ int exit_code_of(const std::function<int()>& work) {
   }
 }
 
+// Nobody is left to read the result of a process whose parent is gone. Signals from the keyboard are the
+// parent's to pass on.
+void depend_on(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(static_cast<int>(ExitCode::kInterrupted));
+  ::setpgid(0, 0);
+}
+
 [[noreturn]] void become(const std::function<int()>& work, int log) {
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);
@@ -47,8 +56,12 @@ Child::Child(const std::function<int()>& work, const std::filesystem::path& log)
   const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) throw_io_error(log, "opening for writing");
   std::fflush(nullptr);
+  const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) become(work, descriptor);
+  if (pid_ == 0) {
+    depend_on(parent);
+    become(work, descriptor);
+  }
   ::close(descriptor);
   if (pid_ < 0) throw_io_error(log, "starting a process");
 }

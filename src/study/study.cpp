@@ -1,0 +1,199 @@
+#include "study/study.h"
+
+#include <signal.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/folder_lock.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "study/child.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kTickSeconds = 0.2;
+
+bool would_fail_again(int code) {
+  return code == static_cast<int>(ExitCode::kDoesNotFit) || code == static_cast<int>(ExitCode::kDiverged);
+}
+
+Json to_json(const StudyRun& run, const StudyResult& result) {
+  return {{"name", run.name},
+          {"code", result.code},
+          {"failure", result.failure.empty() ? Json(nullptr) : Json(result.failure)},
+          {"seconds", result.seconds},
+          {"value", result.value},
+          {"definition", run.definition}};
+}
+
+StudyResult from_json(const Json& json) {
+  StudyResult result{.name = json.at("name"), .value = json.at("value"), .code = json.at("code")};
+  result.seconds = json.at("seconds");
+  if (json.at("failure").is_string()) result.failure = json.at("failure");
+  return result;
+}
+
+// What a process that left no result had to say last.
+std::string why_it_ended(int code, const fs::path& log) {
+  const std::string how = code < 0 ? cat("killed by signal ", -code, " (", ::strsignal(-code), ")")
+                                   : cat("ended with ", code, " and without a result");
+  return cat(how, code == -SIGKILL ? ", perhaps because the machine ran out of memory" : "", "; see ",
+             log.string());
+}
+
+class Study {
+ public:
+  Study(const std::vector<StudyRun>& runs, const StudyOptions& options) : runs_(runs), options_(options) {}
+
+  std::vector<StudyResult> run() {
+    make_folders(options_.folder / "results");
+    make_folders(options_.folder / "logs");
+    lock_ = std::make_unique<FolderLock>(options_.folder);
+    load_finished();
+    for (const StudyRun& run : runs_) {
+      if (!results_.contains(run.name)) results_[run.name] = finish(run);
+      options_.on_result(results_.at(run.name));
+    }
+    std::vector<StudyResult> in_order;
+    for (const StudyRun& run : runs_) in_order.push_back(results_.at(run.name));
+    return in_order;
+  }
+
+ private:
+  fs::path result_file(const StudyRun& run) const {
+    return options_.folder / "results" / (run.name + ".json");
+  }
+  fs::path log_file(const StudyRun& run) const { return options_.folder / "logs" / (run.name + ".log"); }
+
+  void load_finished() {
+    for (const StudyRun& run : runs_) {
+      if (auto result = stored(run); result && (!result->failed() || would_fail_again(result->code))) {
+        result->kept = true;
+        results_[run.name] = std::move(*result);
+      }
+    }
+  }
+
+  std::optional<StudyResult> stored(const StudyRun& run) const;
+  StudyResult finish(const StudyRun& run);
+  int wait_for(Child& child, const StudyRun& run);
+  void work(const StudyRun& run);
+  std::optional<double> seconds_left(const StudyRun& running, double so_far) const;
+
+  const std::vector<StudyRun>& runs_;
+  const StudyOptions& options_;
+  std::unique_ptr<FolderLock> lock_;
+  std::map<std::string, StudyResult> results_;
+};
+
+std::optional<StudyResult> Study::stored(const StudyRun& run) const {
+  const fs::path path = result_file(run);
+  if (!fs::exists(path)) return std::nullopt;
+  try {
+    const Json json = Json::parse(read_file(path));
+    const Json changes = Json::diff(json.at("definition"), run.definition);
+    if (changes.empty()) return from_json(json);
+    throw Error(ExitCode::kUsage, path.string(),
+                cat("is the result of another definition; the first difference is at ",
+                    changes.at(0).at("path").get<std::string>()),
+                "give another --output, or remove the file to have the run again");
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitCode::kBadData, path.string(), cat("is no result of a run: ", error.what()),
+                "remove the file to have the run again");
+  }
+}
+
+// In the run's own process: the result is on disk, whole, before the process ends.
+void Study::work(const StudyRun& run) {
+  lock_.reset();  // which else would be held until this process ends, however its parent ended
+  const Stopwatch watch;
+  StudyResult result{.name = run.name};
+  try {
+    result.value = run.work();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kInterrupted) throw;
+    result.code = static_cast<int>(error.code());
+    result.failure = error.what();
+  }
+  result.seconds = watch.seconds();
+  write_file_atomically(result_file(run), to_json(run, result).dump(2) + "\n");
+}
+
+StudyResult Study::finish(const StudyRun& run) {
+  stop_if_interrupted("study", "stopped by a signal; finished runs are kept");
+  fs::remove(result_file(run));  // of a failure
+  const Stopwatch watch;
+  Child child([&] { return work(run), 0; }, log_file(run));
+  const int code = wait_for(child, run);
+  if (auto result = stored(run)) return *result;
+  stop_if_interrupted("study", "stopped by a signal; finished runs are kept");
+  const StudyResult result{.name = run.name,
+                           .failure = why_it_ended(code, log_file(run)),
+                           .code = code,
+                           .seconds = watch.seconds()};
+  write_file_atomically(result_file(run), to_json(run, result).dump(2) + "\n");
+  return result;
+}
+
+int Study::wait_for(Child& child, const StudyRun& run) {
+  const Stopwatch watch;
+  bool told = false;
+  while (!child.ended_within(kTickSeconds)) {
+    options_.on_progress({.done = results_.size(),
+                          .total = runs_.size(),
+                          .running = run.name,
+                          .seconds_left = seconds_left(run, watch.seconds())});
+    if (told || pending_interrupt() != Interrupt::kStop) continue;
+    child.send(SIGTERM);  // once: a second one would not let it save its state
+    told = true;
+  }
+  return child.wait();
+}
+
+// Every run that is left takes as long as the mean of its variant, or of all where that is unknown.
+std::optional<double> Study::seconds_left(const StudyRun& running, double so_far) const {
+  std::map<std::string, std::pair<double, double>> spent;  // by variant, "" is all: seconds, runs
+  for (const StudyRun& run : runs_) {
+    const auto result = results_.find(run.name);
+    if (result == results_.end() || result->second.failed()) continue;
+    for (const std::string& group : {run.variant, std::string()}) {
+      spent[group].first += result->second.seconds;
+      spent[group].second += 1;
+    }
+  }
+  if (spent.empty()) return std::nullopt;
+  double left = 0;
+  for (const StudyRun& run : runs_) {
+    if (results_.contains(run.name)) continue;
+    const auto& [seconds, count] = spent[spent.contains(run.variant) ? run.variant : ""];
+    const double each = seconds / count;
+    left += run.name == running.name ? std::max(0.0, each - so_far) : each;
+  }
+  return left;
+}
+
+}  // namespace
+
+std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options) {
+  return Study(runs, options).run();
+}
+
+std::vector<std::pair<size_t, size_t>> interleaved(size_t rounds, size_t variants) {
+  std::vector<std::pair<size_t, size_t>> order;
+  for (size_t round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < variants; ++i) order.emplace_back(round, (round + i) % variants);
+  }
+  return order;
+}
+
+}  // namespace autotrain

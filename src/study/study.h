@@ -1,0 +1,68 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autotrain {
+
+/// One run of a study: work whose result is kept.
+struct StudyRun {
+  std::string name;     ///< of its files, so letters, digits, '_', '-' and '.'; unique in its study
+  std::string variant;  ///< runs of one variant take about equally long, from which the rest is estimated
+  nlohmann::ordered_json definition;  ///< everything that decides what comes out
+
+  /// Called in a process of its own. What it throws makes the run a failed one, except
+  /// Error(kInterrupted): the run then is not finished and is started again with the next call.
+  std::function<nlohmann::ordered_json()> work;
+};
+
+/// How one run ended.
+struct StudyResult {
+  std::string name = {};
+  nlohmann::ordered_json value = nullptr;  ///< what the work returned; null: it failed
+  std::string failure = {};                ///< why
+  int code = 0;                            ///< exit code, or minus the signal that killed it
+  double seconds = 0;
+  bool kept = false;  ///< it was finished before this call
+
+  bool failed() const { return !failure.empty(); }
+};
+
+/// How far a study is.
+struct StudyProgress {
+  size_t done = 0;
+  size_t total = 0;
+  std::string running = {};                 ///< the run under way; "": none
+  std::optional<double> seconds_left = {};  ///< nothing as long as nothing was measured
+};
+
+struct StudyOptions {
+  std::filesystem::path folder;  ///< gets `results/<name>.json` and `logs/<name>.log`
+
+  /// Several times a second, from the calling thread.
+  std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
+
+  /// After each run, those that were kept included.
+  std::function<void(const StudyResult&)> on_result = [](const StudyResult&) {};
+};
+
+/// Runs what is not finished yet, in order, each run in a process of its own, and returns all results in
+/// that order. A crash is a result like any other. What is finished is kept, so the same call goes on where
+/// an earlier one was killed; what failed is run again, unless it did not fit or diverged, which it would
+/// again.
+///
+/// This process must not have computed with LibTorch (see Child).
+/// @throws Error(kUsage) when a result in the folder was made by another definition, or another process is
+/// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
+std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
+
+/// {round, variant} in the order to run them: round after round, each one beginning with the next variant,
+/// so that a machine that slows down does so for every variant.
+std::vector<std::pair<size_t, size_t>> interleaved(size_t rounds, size_t variants);
+
+}  // namespace autotrain
