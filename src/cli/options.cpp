@@ -20,6 +20,8 @@ Examples:
       only search: print the plan and its trials, write nothing
   autotrain verify --config R.yaml
       prove on the recipe that kills, stops, short memory and full disks change no bit
+  autotrain compare A.yaml B.yaml --seeds 5 --target accuracy=0.9
+      train both five times, at equal samples and equal time, and say which differences are real
   autotrain config > configs/reference.yaml
       every key with its default, range and unit
   autotrain schema > recipe.schema.json
@@ -75,6 +77,48 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
   return doctor;
 }
 
+void add_study_options(CLI::App& app, Options& options) {
+  add_output_options(app, options);
+  add_output_folder(app, options,
+                    "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
+  app.add_option("--set", options.overrides, "Override a key of every recipe: section.key=value; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--seeds", options.seeds, "Train each recipe with the seeds 1 to this")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app.add_option("--target", options.target, "Time, samples and updates to a figure: accuracy=0.9")
+      ->type_name("FIGURE=VALUE");
+  app.add_option("--figure", options.figure,
+                 "The figure to compare; default: the target's, else what the first recipe monitors");
+  app.add_flag("--training-set", options.training_set,
+               "Also evaluate the final weights on the training data: the generalisation gap");
+}
+
+CLI::App* add_compare(CLI::App& app, Options& options) {
+  CLI::App* const compare =
+      app.add_subcommand("compare", "Train recipes with the same seeds and say what differs, and how surely");
+  compare->add_option("recipes", options.recipes, "Recipes, YAML files")->required()->type_name("FILE…");
+  add_study_options(*compare, options);
+  return compare;
+}
+
+CLI::App* add_sweep(CLI::App& app, Options& options) {
+  CLI::App* const sweep = app.add_subcommand("sweep", "Train one recipe over batch sizes");
+  sweep->add_option("--mode", options.mode, "converge: how well each batch size learns")
+      ->check(CLI::IsMember({"converge"}))
+      ->required();
+  sweep->add_option("-c,--config", options.config, "The recipe, a YAML file")->type_name("FILE")->required();
+  sweep->add_option("--vary", options.vary, "The batch sizes: batch.effective=64,256,1024")
+      ->type_name("KEY=VALUES")
+      ->required();
+  sweep->add_option("--rules", options.rules, "Values of batch.lr_rule; default: the recipe's and none")
+      ->delimiter(',');
+  add_study_options(*sweep, options);
+  return sweep;
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
@@ -95,6 +139,8 @@ Options parse_options(int argc, const char* const* argv) {
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
   CLI::App* const verify = add_verify(app, options);
   CLI::App* const doctor = add_doctor(app, options);
+  CLI::App* const compare = add_compare(app, options);
+  CLI::App* const sweep = add_sweep(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
 
@@ -114,6 +160,8 @@ Options parse_options(int argc, const char* const* argv) {
   if (plan->parsed()) options.command = Command::kPlan;
   if (verify->parsed()) options.command = Command::kVerify;
   if (doctor->parsed()) options.command = Command::kDoctor;
+  if (compare->parsed()) options.command = Command::kCompare;
+  if (sweep->parsed()) options.command = Command::kSweep;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;
   const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||
@@ -122,7 +170,10 @@ Options parse_options(int argc, const char* const* argv) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
-  if (app.count("--output") + verify->count("--output") > 0 && options.output.empty()) {
+  if (app.count("--output") + verify->count("--output") + compare->count("--output") +
+              sweep->count("--output") >
+          0 &&
+      options.output.empty()) {
     throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
   }
   if (options.resume && options.output.empty()) {

@@ -7,7 +7,7 @@
 
 namespace autotrain {
 
-enum class Command { kTrain, kPlan, kVerify, kDoctor, kConfig, kSchema, kHelp };
+enum class Command { kTrain, kPlan, kVerify, kDoctor, kCompare, kSweep, kConfig, kSchema, kHelp };
 
 /// The command line, read.
 struct Options {
@@ -22,6 +22,14 @@ struct Options {
   int64_t verify_updates = 12;
   int64_t verify_kills = 4;
   double doctor_seconds = 3;
+  std::vector<std::filesystem::path> recipes;  ///< to compare
+  int64_t seeds = 3;
+  std::string target;  ///< "accuracy=0.9"
+  std::string figure;
+  bool training_set = false;
+  std::string mode;                ///< of a sweep
+  std::string vary;                ///< "batch.effective=64,256"
+  std::vector<std::string> rules;  ///< values of batch.lr_rule
   bool quiet = false;
   bool verbose = false;
   bool json = false;
