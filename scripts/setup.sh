@@ -9,15 +9,16 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps="$root/.deps"
 
 build_packages=(g++ cmake ninja-build python3 python3-venv libyaml-cpp-dev libspdlog-dev libcli11-dev
-  nlohmann-json3-dev libboost-dev zlib1g-dev libjpeg-dev libpng-dev dataset-fashion-mnist)
-test_packages=(libgtest-dev clang-format)
+  nlohmann-json3-dev zlib1g-dev libjpeg-dev libpng-dev libjs-chart.js libprotozero-dev libboost-dev dataset-fashion-mnist)
+test_packages=(libgtest-dev clang-format chromium fonts-dejavu-core)
 fuzz_packages=(clang libclang-rt-dev)
 torch_version=2.11.0
 # A newer nvvm than the compiler's breaks its assembler, hence the pin.
 nvml_requirement=nvidia-nvml-dev==13.0.87 # the header only
 cuda_requirements=("cuda-toolkit[nvcc,cudart,nvrtc,nvtx,cublas,cufft,curand,cusolver,cusparse,cccl,nvml,profiler,cupti,crt]==13.0.2"
   "nvidia-nvvm==13.0.88")
-test_requirements=(numpy==2.4.6 PyYAML==6.0.3 jsonschema==4.26.0 safetensors==0.8.0 pillow==13.0.0)
+test_requirements=(numpy==2.4.6 PyYAML==6.0.3 jsonschema==4.26.0 safetensors==0.8.0 pillow==13.0.0
+  playwright==1.65.2 tensorboard==2.21.0)
 
 say() { printf '[setup] %s\n' "$*" >&2; }
 fail() { printf '[setup] error: %s\n' "$*" >&2; exit 69; }

@@ -121,7 +121,13 @@ struct EvaluationRecipe {
   bool operator==(const EvaluationRecipe&) const = default;
 };
 
-enum class Precision { kAuto, kFp32, kBf16, kFp16 };
+enum class Precision {
+  kAuto,
+  kFp32,
+  kBf16,
+  kFp16,
+  kInt8,  ///< of linear layers, for inference in a sweep only
+};
 enum class Cut { kEven, kFull };
 enum class Pivot { kInterpolate, kMidpoint };
 enum class Recovery { kShrink, kStop };
@@ -187,6 +193,32 @@ struct CheckpointRecipe {
   bool operator==(const CheckpointRecipe&) const = default;
 };
 
+/// What a run leaves for people beside its metrics.
+struct ReportRecipe {
+  bool html = true;         ///< report.html
+  bool csv = true;          ///< metrics.csv and evaluations.csv
+  bool tensorboard = true;  ///< event files in tensorboard/
+  bool operator==(const ReportRecipe&) const = default;
+};
+
+// ---------------------------------------------------------------- what is measured
+
+enum class SweepMode {
+  kInference,  ///< forward passes, without gradients
+  kTraining,   ///< forward, backward and the optimizer's step
+};
+
+/// What `autotrain sweep` measures of the recipe; a run takes no notice of it.
+struct SweepRecipe {
+  SweepMode mode = SweepMode::kInference;
+  std::string batches = "auto";           ///< "auto", "1..4096" (powers of two) or "1,32,128"
+  std::optional<std::string> vary = {};   ///< "key=value,value,…": one further axis
+  std::optional<double> latency_ms = {};  ///< what a batch may take at its 99th percentile
+  int64_t rounds = 2;                     ///< measurements of each point, in processes of their own
+  double max_seconds = 2;                 ///< of repeats in one measurement
+  bool operator==(const SweepRecipe&) const = default;
+};
+
 /// A whole run. Everything above `evaluation` is *what is learned*; the rest is *how it is executed*
 /// and changing it never changes the meaning of the first half.
 ///
@@ -208,6 +240,8 @@ struct Recipe {
   EvaluationRecipe evaluation;
   ExecutionRecipe execution;
   CheckpointRecipe checkpoint;
+  ReportRecipe report;
+  SweepRecipe sweep;
 
   /// Where each key that was given stands: dotted path → "file:line:column" or "--set". Tells what
   /// was asked for from what is a default; does not take part in comparison.

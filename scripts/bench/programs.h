@@ -14,6 +14,9 @@ int loader_turns(int argc, char** argv);
 /// Our search under RLIMIT_DATA, then 50 updates and an evaluation, as a JSON line.
 int search_step(int argc, char** argv);
 
+/// Timed segments of a sweep's point, as standard input asks for them.
+int sweep_turns(int argc, char** argv);
+
 /// Timed segments of the harness and of a bare loop, as standard input asks for them.
 int turns(int argc, char** argv);
 

@@ -64,7 +64,7 @@ class Watch {
 
 std::string text_of(const Comparison& comparison) {
   std::string text;
-  for (const ComparisonTable& each : tables_of(comparison)) {
+  for (const page::Table& each : tables_of(comparison)) {
     TextTable table(each.header);
     for (const auto& row : each.rows) table.add_row(row);
     text += each.title + "\n" + table.text() + "\n";

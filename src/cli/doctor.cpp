@@ -29,6 +29,10 @@ std::string table_of(const MachineFigures& m) {
                                    " compute threads")});
   table.add_row({"memory budget", cat(format_bytes(m.budget_bytes), " (", m.budget_source, ")")});
   table.add_row({"copying", cat(per_second(m.copy_bytes_per_second), ", read plus written")});
+  for (const auto& level : m.levels) {
+    const std::string size = level.bytes > 0 ? " of " + format_bytes(level.bytes) : "";
+    table.add_row({cat("reading ", level.name, size), per_second(level.read_rate)});
+  }
   for (const auto& rate : m.rates) {
     table.add_row({"matrix product " + rate.precision, format_rate(rate.flops) + "FLOP/s"});
   }
@@ -63,21 +67,6 @@ std::string table_of(const Diagnosis& d) {
          failed ? cure.failure.substr(0, cure.failure.find('\n')) : shares_text(cure.after)});
   }
   return text + table.text();
-}
-
-Json json_of(const MachineFigures& m) {
-  Json rates = Json::object();
-  for (const auto& rate : m.rates) rates[rate.precision] = rate.flops;
-  return {{"device", m.device},
-          {"name", m.name},
-          {"software", m.software},
-          {"processors", m.processors},
-          {"cores", m.cores},
-          {"threads", m.threads},
-          {"budget_bytes", m.budget_bytes},
-          {"budget_source", m.budget_source},
-          {"copy_bytes_per_second", m.copy_bytes_per_second},
-          {"flops", std::move(rates)}};
 }
 
 Json json_of(const Trial& trial) {
@@ -126,7 +115,7 @@ ExitCode doctor_command(const Options& options) {
   unbounded.execution.memory.budget = {};
   const MachineFigures machine = measure_machine(*open_run_device(unbounded));
   if (!options.json) std::fputs(table_of(machine).c_str(), stdout), std::fflush(stdout);
-  Json out = {{"machine", json_of(machine)}};
+  Json out = {{"machine", to_json(machine)}};
   if (has_recipe) {
     show_progress_only();
     const Diagnosis found = diagnose({.config = options.config,

@@ -11,6 +11,8 @@
 #include "cli/console.h"
 #include "cli/doctor.h"
 #include "cli/options.h"
+#include "cli/report.h"
+#include "cli/sweep.h"
 #include "cli/verify.h"
 #include "plan/plan_json.h"
 #include "recipe/writer.h"
@@ -88,14 +90,20 @@ ExitCode run(const Options& options) {
   if (options.command == Command::kVerify) return verify_command(options);
   if (options.command == Command::kDoctor) return doctor_command(options);
   if (options.command == Command::kCompare) return compare_command(options);
-  if (options.command == Command::kSweep) return converge_command(options);
+  if (options.command == Command::kSweep) return options.converge ? converge_command(options) : sweep_command(options);
+  if (options.command == Command::kReport) return report_command(options);
   install_signal_handlers();
   Console console(detail_of(options), options.verbose ? log::Level::kDebug : log::Level::kInfo);
   return options.command == Command::kPlan ? plan(options, console) : train(options, console);
 }
 
-int fail(ExitCode code, const std::string& text) {
+// With --json, a program that reads standard output learns of it there.
+int fail(ExitCode code, const std::string& text, bool json) {
   std::fprintf(stderr, "error: %s\n", text.c_str());
+  const nlohmann::ordered_json failure = {{"error", text}, {"exit_code", static_cast<int>(code)}};
+  if (json)
+    std::printf("%s\n",
+                failure.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   return static_cast<int>(code);
 }
 
@@ -104,16 +112,19 @@ int fail(ExitCode code, const std::string& text) {
 
 int main(int argc, char** argv) {
   using namespace autotrain;
+  bool json = false;
   try {
-    const ExitCode code = run(parse_options(argc, argv));
+    const Options options = parse_options(argc, argv);
+    json = options.json;
+    const ExitCode code = run(options);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      return fail(ExitCode::kInputOutput, "standard output: writing failed\n  try: is the disk full?");
+      return fail(ExitCode::kInputOutput, "standard output: writing failed\n  try: is the disk full?", false);
     }
     return static_cast<int>(code);
   } catch (const Error& error) {
-    return fail(error.code(), error.what());
+    return fail(error.code(), error.what(), json);
   } catch (const std::exception& error) {
     return fail(ExitCode::kInternal,
-                cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"));
+                cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"), json);
   }
 }

@@ -22,6 +22,10 @@ Examples:
       prove on the recipe that kills, stops, short memory and full disks change no bit
   autotrain compare A.yaml B.yaml --seeds 5 --target accuracy=0.9
       train both five times, at equal samples and equal time, and say which differences are real
+  autotrain sweep --config R.yaml --batches 1..512 --vary execution.precision=fp32,bf16
+      batch size against latency, throughput and memory, beside what the machine could do
+  autotrain report runs/a runs/b
+      draw report.html and the CSV files of two runs anew
   autotrain config > configs/reference.yaml
       every key with its default, range and unit
   autotrain schema > recipe.schema.json
@@ -77,14 +81,7 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
   return doctor;
 }
 
-void add_study_options(CLI::App& app, Options& options) {
-  add_output_options(app, options);
-  add_output_folder(app, options,
-                    "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
-  app.add_option("--set", options.overrides, "Override a key of every recipe: section.key=value; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+void add_comparison_options(CLI::App& app, Options& options) {
   app.add_option("--seeds", options.seeds, "Train each recipe with the seeds 1 to this")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
@@ -100,23 +97,67 @@ CLI::App* add_compare(CLI::App& app, Options& options) {
   CLI::App* const compare =
       app.add_subcommand("compare", "Train recipes with the same seeds and say what differs, and how surely");
   compare->add_option("recipes", options.recipes, "Recipes, YAML files")->required()->type_name("FILE…");
-  add_study_options(*compare, options);
+  add_output_options(*compare, options);
+  add_output_folder(*compare, options,
+                    "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
+  compare->add_option("--set", options.overrides, "Override a key of every recipe: section.key=value; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_comparison_options(*compare, options);
   return compare;
 }
 
+// Options that stand for keys of the recipe's section `sweep`.
 CLI::App* add_sweep(CLI::App& app, Options& options) {
-  CLI::App* const sweep = app.add_subcommand("sweep", "Train one recipe over batch sizes");
-  sweep->add_option("--mode", options.mode, "converge: how well each batch size learns")
-      ->check(CLI::IsMember({"converge"}))
-      ->required();
-  sweep->add_option("-c,--config", options.config, "The recipe, a YAML file")->type_name("FILE")->required();
-  sweep->add_option("--vary", options.vary, "The batch sizes: batch.effective=64,256,1024")
-      ->type_name("KEY=VALUES")
-      ->required();
-  sweep->add_option("--rules", options.rules, "Values of batch.lr_rule; default: the recipe's and none")
+  CLI::App* const sweep = app.add_subcommand(
+      "sweep", "Measure batch sizes: latency, throughput, memory, and where a larger one stops being free");
+  add_recipe_options(*sweep, options);
+  add_output_options(*sweep, options);
+  add_output_folder(*sweep, options, "Folder of the results; one with results goes on where it ended");
+  const auto stands_for = [&](const char* option, const char* key, const char* sentence) {
+    sweep->add_option_function<std::string>(
+        option,
+        [&options, key](const std::string& value) {
+          options.sweep_settings.push_back(std::string("sweep.") + key + "=" + value);
+        },
+        sentence);
+  };
+  stands_for("--batches", "batches", "1,32,128 or 1..4096 (powers of two) or auto");
+  stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most this");
+  stands_for("--rounds", "rounds", "Measurements of each point");
+  stands_for("--seconds", "max_seconds", "Longest time of one measurement");
+  sweep->add_option("--weights", options.weights,
+                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
+      ->type_name("RUN");
+  sweep->add_option_function<std::string>(
+      "--mode",
+      [&options](const std::string& mode) {
+        options.converge = mode == "converge";
+        if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
+      },
+      "inference, training, or converge: how well each of --vary batch.effective=64,256 learns");
+  sweep->add_option_function<std::string>(
+      "--vary",
+      [&options](const std::string& vary) {
+        options.vary = vary;
+        options.sweep_settings.push_back("sweep.vary=" + vary);
+      },
+      "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
+  sweep->add_option("--rules", options.rules,
+                    "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
       ->delimiter(',');
-  add_study_options(*sweep, options);
+  add_comparison_options(*sweep, options);
   return sweep;
+}
+
+CLI::App* add_report(CLI::App& app, Options& options) {
+  CLI::App* const report = app.add_subcommand("report", "Draw report.html and the CSV files of runs anew");
+  report->add_option("FOLDER", options.folders, "Folders of runs")->required();
+  report->add_option("--together", options.together, "One page with the curves of all of them instead")
+      ->type_name("OUT.html");
+  add_output_options(*report, options);
+  return report;
 }
 
 }  // namespace
@@ -141,6 +182,7 @@ Options parse_options(int argc, const char* const* argv) {
   CLI::App* const doctor = add_doctor(app, options);
   CLI::App* const compare = add_compare(app, options);
   CLI::App* const sweep = add_sweep(app, options);
+  CLI::App* const report = add_report(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
   CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
 
@@ -162,18 +204,18 @@ Options parse_options(int argc, const char* const* argv) {
   if (doctor->parsed()) options.command = Command::kDoctor;
   if (compare->parsed()) options.command = Command::kCompare;
   if (sweep->parsed()) options.command = Command::kSweep;
+  if (report->parsed()) options.command = Command::kReport;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;
   const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||
-                            options.command == Command::kVerify;
+                            options.command == Command::kVerify || options.command == Command::kSweep;
   if (needs_recipe && options.config.empty()) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
-  if (app.count("--output") + verify->count("--output") + compare->count("--output") +
-              sweep->count("--output") >
-          0 &&
-      options.output.empty()) {
+  const size_t outputs = app.count("--output") + verify->count("--output") + compare->count("--output") +
+                         sweep->count("--output");
+  if (outputs > 0 && options.output.empty()) {
     throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
   }
   if (options.resume && options.output.empty()) {

@@ -7,7 +7,7 @@
 
 namespace autotrain {
 
-enum class Command { kTrain, kPlan, kVerify, kDoctor, kCompare, kSweep, kConfig, kSchema, kHelp };
+enum class Command { kTrain, kPlan, kVerify, kDoctor, kCompare, kSweep, kReport, kConfig, kSchema, kHelp };
 
 /// The command line, read.
 struct Options {
@@ -27,9 +27,13 @@ struct Options {
   std::string target;  ///< "accuracy=0.9"
   std::string figure;
   bool training_set = false;
-  std::string mode;                ///< of a sweep
-  std::string vary;                ///< "batch.effective=64,256"
+  bool converge = false;           ///< `sweep --mode converge`
+  std::string vary;                ///< of a sweep: "batch.effective=64,256"
   std::vector<std::string> rules;  ///< values of batch.lr_rule
+  std::vector<std::string> sweep_settings;  ///< what the sweep's options say, as --set would
+  std::filesystem::path weights;            ///< of a sweep: a run's folder or a safetensors file
+  std::vector<std::filesystem::path> folders;  ///< of `report`
+  std::filesystem::path together;              ///< one page of all of them; empty: each its own
   bool quiet = false;
   bool verbose = false;
   bool json = false;

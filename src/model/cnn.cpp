@@ -1,8 +1,8 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/linear.h>
 
 #include "base/text.h"
+#include "model/linear.h"
 #include "model/models.h"
 
 namespace autotrain {
@@ -29,9 +29,9 @@ class Cnn final : public Network {
     conv1_ = register_module("conv1", conv3x3(o.channels, o.width));
     conv2_ = register_module("conv2", conv3x3(o.width, 2 * o.width));
     const int64_t features = 2 * o.width * (o.height / 4) * (o.width_pixels / 4);
-    hidden_ = register_module("hidden", torch::nn::Linear(features, o.hidden));
+    hidden_ = register_module("hidden", Linear(features, o.hidden));
     dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
-    output_ = register_module("output", torch::nn::Linear(o.hidden, o.classes));
+    output_ = register_module("output", Linear(o.hidden, o.classes));
   }
 
   torch::Tensor forward(torch::Tensor x) override {
@@ -46,7 +46,7 @@ class Cnn final : public Network {
  private:
   torch::nn::Dropout dropout_{nullptr};
   torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
-  torch::nn::Linear hidden_{nullptr}, output_{nullptr};
+  Linear hidden_{nullptr}, output_{nullptr};
 };
 
 std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {

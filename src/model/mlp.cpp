@@ -1,8 +1,8 @@
 #include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/linear.h>
 
 #include <numeric>
 
+#include "model/linear.h"
 #include "model/models.h"
 
 namespace autotrain {
@@ -22,15 +22,15 @@ class Mlp final : public Network {
   explicit Mlp(const MlpOptions& o) {
     int64_t inputs = o.inputs;
     for (int64_t i = 0; i < o.depth; ++i, inputs = o.width) {
-      hidden_.push_back(register_module("hidden" + std::to_string(i), torch::nn::Linear(inputs, o.width)));
+      hidden_.push_back(register_module("hidden" + std::to_string(i), Linear(inputs, o.width)));
     }
     dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
-    output_ = register_module("output", torch::nn::Linear(inputs, o.classes));
+    output_ = register_module("output", Linear(inputs, o.classes));
   }
 
   torch::Tensor forward(torch::Tensor x) override {
     x = x.flatten(1);
-    for (torch::nn::Linear& layer : hidden_) {
+    for (Linear& layer : hidden_) {
       x = layer->forward(x).relu_();  // in place: a linear layer does not need its output
       x = dropout_->forward(x);
     }
@@ -39,8 +39,8 @@ class Mlp final : public Network {
 
  private:
   torch::nn::Dropout dropout_{nullptr};
-  std::vector<torch::nn::Linear> hidden_;
-  torch::nn::Linear output_{nullptr};
+  std::vector<Linear> hidden_;
+  Linear output_{nullptr};
 };
 
 std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {

@@ -2,10 +2,10 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
 
 #include <array>
 
+#include "model/linear.h"
 #include "model/models.h"
 
 namespace autotrain {
@@ -108,7 +108,7 @@ class ResNet final : public Network {
                                    make_stage(in, width, o.blocks[i], i == 0 ? 1 : 2));
       in = width * Block::kExpansion;
     }
-    fc_ = register_module("fc", torch::nn::Linear(in, o.classes));
+    fc_ = register_module("fc", Linear(in, o.classes));
     for (const auto& module : modules(/*include_self=*/false)) {
       if (auto* const layer = module->template as<torch::nn::Conv2d>()) {
         torch::nn::init::kaiming_normal_(layer->weight, 0, torch::kFanOut, torch::kReLU);
@@ -137,7 +137,7 @@ class ResNet final : public Network {
   torch::nn::Conv2d conv1_{nullptr};
   torch::nn::BatchNorm2d bn1_{nullptr};
   std::array<torch::nn::Sequential, 4> stages_ = {nullptr, nullptr, nullptr, nullptr};
-  torch::nn::Linear fc_{nullptr};
+  Linear fc_{nullptr};
 };
 
 std::shared_ptr<Network> make(int64_t layers, const Parameters& p, const SampleShape& shape) {

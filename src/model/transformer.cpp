@@ -1,12 +1,12 @@
 #include <torch/nn/init.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include <cmath>
 
 #include "base/text.h"
+#include "model/linear.h"
 #include "model/models.h"
 
 namespace autotrain {
@@ -32,17 +32,17 @@ class DecoderBlock final : public torch::nn::Module {
   explicit DecoderBlock(const TransformerOptions& o) : heads_(o.heads) {
     dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
     ln1_ = register_module("ln1", layer_norm(o.width));
-    qkv_ = register_module("qkv", torch::nn::Linear(o.width, 3 * o.width));
-    projection_ = register_module("projection", torch::nn::Linear(o.width, o.width));
+    qkv_ = register_module("qkv", Linear(o.width, 3 * o.width));
+    projection_ = register_module("projection", Linear(o.width, o.width));
     ln2_ = register_module("ln2", layer_norm(o.width));
-    expand_ = register_module("expand", torch::nn::Linear(o.width, 4 * o.width));
-    contract_ = register_module("contract", torch::nn::Linear(4 * o.width, o.width));
+    expand_ = register_module("expand", Linear(o.width, 4 * o.width));
+    contract_ = register_module("contract", Linear(4 * o.width, o.width));
     // The residual stream adds 2 × layers terms (Radford et al. 2019).
     const double deviation = 0.02 / std::sqrt(2.0 * static_cast<double>(o.layers));
-    for (torch::nn::Linear* layer : {&qkv_, &expand_}) torch::nn::init::normal_((*layer)->weight, 0, 0.02);
-    for (torch::nn::Linear* layer : {&projection_, &contract_})
+    for (Linear* layer : {&qkv_, &expand_}) torch::nn::init::normal_((*layer)->weight, 0, 0.02);
+    for (Linear* layer : {&projection_, &contract_})
       torch::nn::init::normal_((*layer)->weight, 0, deviation);
-    for (torch::nn::Linear* layer : {&qkv_, &projection_, &expand_, &contract_})
+    for (Linear* layer : {&qkv_, &projection_, &expand_, &contract_})
       torch::nn::init::zeros_((*layer)->bias);
   }
 
@@ -65,7 +65,7 @@ class DecoderBlock final : public torch::nn::Module {
   int64_t heads_;
   torch::nn::Dropout dropout_{nullptr};
   torch::nn::LayerNorm ln1_{nullptr}, ln2_{nullptr};
-  torch::nn::Linear qkv_{nullptr}, projection_{nullptr}, expand_{nullptr}, contract_{nullptr};
+  Linear qkv_{nullptr}, projection_{nullptr}, expand_{nullptr}, contract_{nullptr};
 };
 
 // tokens [n, length] int64 → logits [n, length, vocabulary]
@@ -83,7 +83,7 @@ class Transformer final : public Network {
     ln_ = register_module("ln", layer_norm(o.width));
     if (o.tied) return;
     head_ = register_module("head",
-                            torch::nn::Linear(torch::nn::LinearOptions(o.width, o.vocabulary).bias(false)));
+                            Linear(torch::nn::LinearOptions(o.width, o.vocabulary).bias(false)));
     torch::nn::init::normal_(head_->weight, 0, 0.02);
   }
 
@@ -100,7 +100,7 @@ class Transformer final : public Network {
   torch::nn::Embedding token_{nullptr}, position_{nullptr};
   std::vector<std::shared_ptr<DecoderBlock>> blocks_;
   torch::nn::LayerNorm ln_{nullptr};
-  torch::nn::Linear head_{nullptr};
+  Linear head_{nullptr};
 };
 
 std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {

@@ -1,5 +1,7 @@
 #include "recipe/compare.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "recipe/sections.h"
 
@@ -7,7 +9,8 @@ namespace autotrain {
 namespace {
 
 bool is_learned(const std::string& path) {
-  for (const char* const executed : {"name", "evaluation", "execution", "checkpoint", "batch.cut"}) {
+  for (const char* const executed :
+       {"name", "evaluation", "execution", "checkpoint", "report", "batch.cut", "sweep"}) {
     if (path == executed || path.starts_with(std::string(executed) + ".")) return false;
   }
   return true;
@@ -45,6 +48,27 @@ std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& af
     if (!old_values.contains(path)) differences.push_back({path, "absent", value, is_learned(path)});
   }
   return differences;
+}
+
+std::vector<KeyDifference> changed_keys(const Recipe& recipe, const Catalog& catalog) {
+  Recipe own = recipe, defaults;
+  const std::vector<Section> own_sections = sections_of(own, catalog),
+                             sections = sections_of(defaults, catalog);
+  std::vector<KeyDifference> changes;
+  for (size_t i = 0; i < sections.size(); ++i) {
+    const Choice* const chosen = own_sections[i].choice ? own_sections[i].choice() : nullptr;
+    if (chosen == nullptr) continue;
+    const bool absent = sections[i].choice() == nullptr;
+    if (absent) sections[i].set_present(true);
+    const std::string path = sections[i].path + "." + sections[i].choice_key;
+    const std::string before = absent ? "absent" : sections[i].choice()->name;
+    if (before != chosen->name) changes.push_back({path, before, chosen->name, is_learned(path)});
+    *sections[i].choice() = {chosen->name, {}};
+  }
+  for (KeyDifference& change : differing_keys(defaults, recipe, catalog))
+    changes.push_back(std::move(change));
+  std::ranges::sort(changes, {}, &KeyDifference::path);
+  return changes;
 }
 
 std::string describe(const std::vector<KeyDifference>& differences) {

@@ -21,6 +21,9 @@ std::map<std::string, std::string> values_of(Recipe recipe, const Catalog& catal
 
 std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog);
 
+/// The keys of a recipe that do not have their default: of a row that it chooses, the row's own defaults.
+std::vector<KeyDifference> changed_keys(const Recipe& recipe, const Catalog& catalog);
+
 /// "optimizer.lr: 0.001 → 0.01", one line each.
 std::string describe(const std::vector<KeyDifference>& differences);
 

@@ -1,8 +1,9 @@
 #include "report/metrics_file.h"
 
 #include <cmath>
-#include <sstream>
+#include <fstream>
 
+#include "autotrain/error.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -91,13 +92,18 @@ void MetricsFile::write(const EventRecord& r) {
   append({{"kind", "event"}, {"update", r.update}, {"event", r.event}, {"detail", r.detail}});
 }
 
+void for_each_row(const fs::path& path, const std::function<void(const nlohmann::ordered_json&)>& use) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read", "check the path");
+  for (std::string line; std::getline(in, line);) {
+    const auto row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (row.is_object()) use(row);
+  }
+}
+
 std::vector<Json> read_metrics(const fs::path& path) {
   std::vector<Json> rows;
-  std::istringstream in(read_file(path));
-  for (std::string line; std::getline(in, line);) {
-    Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (row.is_object()) rows.push_back(std::move(row));
-  }
+  for_each_row(path, [&](const Json& row) { rows.push_back(row); });
   return rows;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -37,6 +38,11 @@ class MetricsFile {
   std::string buffer_;
   Stopwatch since_flush_;
 };
+
+/// Calls `use` with each row of a file of JSON lines, one at a time; a torn last line is left out.
+/// @throws Error(kMissingFile).
+void for_each_row(const std::filesystem::path& path,
+                  const std::function<void(const nlohmann::ordered_json&)>& use);
 
 /// The rows of a metrics file, a torn last line left out. @throws Error(kMissingFile).
 std::vector<nlohmann::ordered_json> read_metrics(const std::filesystem::path& path);

@@ -10,6 +10,7 @@
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "recipe/reader.h"
+#include "study/compare_page.h"
 #include "study/machine.h"
 #include "study/training_set.h"
 #include "trainer/catalog.h"
@@ -182,24 +183,13 @@ Comparison compare(const CompareOptions& options) {
                    }});
   ComparisonTerms terms = terms_of(options, outcomes);
   const Comparison comparison = analyse(std::move(terms), std::move(outcomes));
-  write_file_atomically(options.folder / "compare.json", comparison_to_json(comparison).dump(1) + "\n");
-  write_file_atomically(options.folder / "compare.csv", comparison_to_csv(comparison));
+  write_comparison(comparison, options.folder);
   return comparison;
 }
 
 std::string compared_figure(const CompareOptions& options) {
   if (!options.figure.empty()) return options.figure;
   return options.target ? options.target->figure : options.recipes.at(0).recipe.evaluation.monitor;
-}
-
-Comparison read_comparison(const fs::path& folder) {
-  const fs::path path = folder / "compare.json";
-  const std::string text = read_file(path);
-  try {
-    return comparison_from_json(Json::parse(text));
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitCode::kBadData, path.string(), error.what(), "autotrain compare writes it anew");
-  }
 }
 
 std::vector<DifferingKey> differing_keys(const std::vector<NamedRecipe>& recipes) {

@@ -25,7 +25,7 @@ struct CompareOptions {
   std::optional<Target> target = {};
   std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes to test; empty: all
   bool training_set = false;     ///< also evaluate the final weights on the training data
-  std::filesystem::path folder;  ///< gets compare.json, compare.csv and `runs/<label>-seed<k>`
+  std::filesystem::path folder;  ///< gets compare.json, compare.csv, report.html and `runs/<label>-seed<k>`
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 
   /// After each run, kept ones included. @param kept it was finished before.
@@ -41,9 +41,6 @@ Comparison compare(const CompareOptions& options);
 
 /// The figure that differences will be about.
 std::string compared_figure(const CompareOptions& options);
-
-/// What compare left in a folder. @throws Error(kMissingFile, kBadData).
-Comparison read_comparison(const std::filesystem::path& folder);
 
 /// The keys in which recipes differ, names and seeds aside.
 std::vector<DifferingKey> differing_keys(const std::vector<NamedRecipe>& recipes);

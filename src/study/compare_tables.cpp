@@ -39,8 +39,8 @@ std::string plan_cell(const nlohmann::ordered_json& plan, const char* key) {
   return value.is_string() ? value.get<std::string>() : brief(value.get<double>(), 6);
 }
 
-ComparisonTable figures_table(const Comparison& c) {
-  ComparisonTable table{
+page::Table figures_table(const Comparison& c) {
+  page::Table table{
       cat(c.terms.figure, " of ", c.terms.seeds.size(), " seeds, mean ± standard deviation"),
       {"recipe", "runs", cat("after ", format_count(c.samples), " samples"),
        cat("after ", format_seconds(c.seconds)), "at its end", "training time", "samples/s", "peak memory"}};
@@ -54,9 +54,9 @@ ComparisonTable figures_table(const Comparison& c) {
   return table;
 }
 
-ComparisonTable target_table(const Comparison& c) {
+page::Table target_table(const Comparison& c) {
   if (!c.terms.target) return {};
-  ComparisonTable table{"to " + target_text(*c.terms.target),
+  page::Table table{"to " + target_text(*c.terms.target),
                         {"recipe", "reached", "training time", "samples", "updates"}};
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const RecipeFigures& r = c.recipes[i];
@@ -67,13 +67,13 @@ ComparisonTable target_table(const Comparison& c) {
   return table;
 }
 
-ComparisonTable gap_table(const Comparison& c) {
+page::Table gap_table(const Comparison& c) {
   std::set<std::string> figures;
   for (const RecipeFigures& r : c.recipes) {
     for (const auto& [name, gap] : r.gaps) figures.insert(name);
   }
   if (figures.empty()) return {};
-  ComparisonTable table{"generalisation gap at the end: training set − validation", {"recipe"}};
+  page::Table table{"generalisation gap at the end: training set − validation", {"recipe"}};
   table.header.insert(table.header.end(), figures.begin(), figures.end());
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     std::vector<std::string> row = {c.terms.recipes[i]};
@@ -86,8 +86,8 @@ ComparisonTable gap_table(const Comparison& c) {
   return table;
 }
 
-ComparisonTable difference_table(const Comparison& c) {
-  ComparisonTable table{"differences: b − a, with Welch's test and Holm's correction",
+page::Table difference_table(const Comparison& c) {
+  page::Table table{"differences: b − a, with Welch's test and Holm's correction",
                         {"a", "b", "at equal", "b − a", "95 % interval", "p", "p (Holm)", ""}};
   for (const Difference& d : c.differences) {
     table.rows.push_back(
@@ -98,8 +98,8 @@ ComparisonTable difference_table(const Comparison& c) {
   return table;
 }
 
-ComparisonTable plan_table(const Comparison& c) {
-  ComparisonTable table{"plans", {"recipe", "precision", "effective batch", "micro-batch", "window", "lr"}};
+page::Table plan_table(const Comparison& c) {
+  page::Table table{"plans", {"recipe", "precision", "effective batch", "micro-batch", "window", "lr"}};
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const auto& plan = c.recipes[i].plan;
     table.rows.push_back({c.terms.recipes[i], plan_cell(plan, "precision"),
@@ -109,8 +109,8 @@ ComparisonTable plan_table(const Comparison& c) {
   return table;
 }
 
-ComparisonTable key_table(const Comparison& c) {
-  ComparisonTable table{"keys that differ", {"key"}};
+page::Table key_table(const Comparison& c) {
+  page::Table table{"keys that differ", {"key"}};
   table.header.insert(table.header.end(), c.terms.recipes.begin(), c.terms.recipes.end());
   for (const DifferingKey& key : c.terms.differing_keys) {
     table.rows.push_back({key.path});
@@ -119,8 +119,8 @@ ComparisonTable key_table(const Comparison& c) {
   return table;
 }
 
-ComparisonTable failure_table(const Comparison& c) {
-  ComparisonTable table{"runs that failed", {"recipe", "seed", "code", "why"}};
+page::Table failure_table(const Comparison& c) {
+  page::Table table{"runs that failed", {"recipe", "seed", "code", "why"}};
   for (const RunOutcome& run : c.runs) {
     if (!run.failure.empty())
       table.rows.push_back(
@@ -146,10 +146,10 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
              " of each would be needed");
 }
 
-std::vector<ComparisonTable> tables_of(const Comparison& c) {
-  std::vector<ComparisonTable> tables = {figures_table(c), target_table(c), difference_table(c), gap_table(c),
+std::vector<page::Table> tables_of(const Comparison& c) {
+  std::vector<page::Table> tables = {figures_table(c), target_table(c), difference_table(c), gap_table(c),
                                          plan_table(c),    key_table(c),    failure_table(c)};
-  std::erase_if(tables, [](const ComparisonTable& table) { return table.rows.empty(); });
+  std::erase_if(tables, [](const page::Table& table) { return table.rows.empty(); });
   return tables;
 }
 

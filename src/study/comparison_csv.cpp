@@ -2,24 +2,11 @@
 #include <set>
 
 #include "base/text.h"
+#include "report/csv_file.h"
 #include "study/comparison.h"
 
 namespace autotrain {
 namespace {
-
-std::string csv_number(double value) {
-  return std::isfinite(value) ? shortest(value) : "";
-}
-
-std::string csv_line(const std::vector<std::string>& cells) {
-  std::vector<std::string> out;
-  for (const std::string& cell : cells) {
-    std::string text;
-    for (const char c : cell) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-    out.push_back(cell.find_first_of(",\"\r\n") == std::string::npos ? cell : "\"" + text + "\"");
-  }
-  return join(out, ",") + "\r\n";
-}
 
 std::string number_in(const std::map<std::string, double>& figures, const std::string& name) {
   const auto found = figures.find(name);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,20 @@ struct MachineFigures {
     double flops = 0;  ///< floating-point operations per second of a matrix product, its best of several
   };
   std::vector<Rate> rates = {};
+
+  struct Level {
+    std::string name;       ///< "L1", "L2", "L3", "memory"
+    int64_t bytes = 0;      ///< all that the compute threads have of it; 0: of memory
+    double read_rate = 0;   ///< bytes a second, of a working set of half of it
+  };
+  std::vector<Level> levels = {};  ///< smallest first; of a GPU memory only
 };
 
-/// Takes about a second for each precision.
+/// Takes some seconds.
 MachineFigures measure_machine(Device& device);
+
+/// As docs/formats.md has it.
+nlohmann::ordered_json to_json(const MachineFigures& machine);
 
 /// Logical processors that this process may run on.
 int64_t usable_processors();

@@ -103,6 +103,17 @@ std::unique_ptr<Device> open_run_device(const Recipe& recipe) {
   return device;
 }
 
+namespace {
+
+Precision training_precision(const Recipe& recipe, const Device& device) {
+  const Precision precision = resolve_precision(recipe, device);
+  if (precision != Precision::kInt8) return precision;
+  throw Error(ExitCode::kBadRecipe, "execution.precision", "int8 is for inference only: nothing trains in it",
+              "use fp32, bf16 or auto; autotrain sweep --mode inference measures int8");
+}
+
+}  // namespace
+
 Precision resolve_precision(const Recipe& recipe, const Device& device) {
   if (recipe.execution.precision != Precision::kAuto) return recipe.execution.precision;
   if (device.has_native_bf16()) return Precision::kBf16;
@@ -143,7 +154,7 @@ Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData r
     : device(std::move(run_device)),
       data(std::move(run_data)),
       task(std::move(run_task)),
-      precision(resolve_precision(recipe, *device)),
+      precision(training_precision(recipe, *device)),
       timeline(device->torch_device()),
       optimizer(make_run_optimizer(recipe, *task, *device)),
       scaler(recipe.execution.scaler, precision == Precision::kFp16, device->torch_device()),

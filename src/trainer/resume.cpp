@@ -23,6 +23,7 @@ bool leaves_the_plan(const KeyDifference& difference) {
   constexpr std::array kHarmless = {"name",
                                     "stop.",
                                     "checkpoint.",
+                                    "report.",
                                     "divergence.",
                                     "evaluation.every",
                                     "evaluation.monitor",

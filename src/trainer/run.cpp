@@ -18,6 +18,7 @@
 #include "trainer/evaluator.h"
 #include "trainer/identity.h"
 #include "trainer/out_of_memory.h"
+#include "trainer/run_report.h"
 #include "trainer/start_table.h"
 
 namespace autotrain {
@@ -181,6 +182,7 @@ void Trainer::Run::announce() {
   folder_->write_json("plan.json", plan_to_json(*plan_));
   // Rows of a run that was killed before its first checkpoint belong to nothing.
   folder_->open_metrics(options_.resume ? std::optional(state_.metrics_bytes) : std::nullopt);
+  if (recipe_.report.tensorboard) folder_->open_tensorboard(state_.updates);
 }
 
 void Trainer::Run::start_telemetry() {
@@ -257,6 +259,16 @@ void Trainer::Run::write_summary(Summary& summary, const std::string& status, Ex
   } catch (const Error& problem) {
     if (error.empty()) throw;
     log::warn("trainer", problem.what());  // why the run failed is what its user must see
+  }
+  draw_report();
+}
+
+// Nothing of the run is at stake.
+void Trainer::Run::draw_report() const {
+  try {
+    draw_run(folder_->path(), recipe_.report);
+  } catch (const std::exception& problem) {
+    log::warn("report", problem.what());
   }
 }
 

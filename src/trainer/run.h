@@ -38,6 +38,7 @@ class Trainer::Run {
   void start_telemetry();
   void train(Summary& summary);
   void describe_end(Summary& summary) const;
+  void draw_report() const;
   void write_summary(Summary& summary, const std::string& status, ExitCode code, const std::string& error);
 
   Recipe recipe_;

@@ -9,6 +9,7 @@
 #include "base/folder_lock.h"
 #include "checkpoint/checkpoint.h"
 #include "report/metrics_file.h"
+#include "report/tensorboard_file.h"
 
 namespace autotrain {
 
@@ -30,12 +31,19 @@ class RunFolder {
 
   /// Opens metrics.jsonl; what stands beyond `keep_bytes` is cut first.
   void open_metrics(std::optional<int64_t> keep_bytes);
-  MetricsFile& metrics() { return *metrics_; }
+  const MetricsFile& metrics() const { return *metrics_; }
 
-  /// If they were opened.
-  void flush_metrics() {
-    if (metrics_) metrics_->flush();
-  }
+  /// Opens event files for TensorBoard too; what earlier ones say of updates beyond `update` is void. A file
+  /// that cannot be written is a warning.
+  void open_tensorboard(int64_t update);
+
+  /// A row of the metrics, and of the event files if they were opened.
+  void write(const UpdateRecord& record);
+  void write(const EvaluationRecord& record);
+  void write(const EventRecord& record);
+
+  /// What was opened.
+  void flush_metrics();
 
   /// Lets other runs write there again. Nothing may be written afterwards.
   void unlock() { lock_.reset(); }
@@ -48,6 +56,10 @@ class RunFolder {
   std::unique_ptr<FolderLock> lock_;
   CheckpointFolder checkpoints_;
   std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<TensorBoardFile> tensorboard_;  // null: not asked for, or it failed
+
+  template <class Action>
+  void with_tensorboard(Action action);
 };
 
 }  // namespace autotrain

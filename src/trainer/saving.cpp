@@ -26,7 +26,7 @@ void TrainingLoop::checkpoint_now(bool may_go_on) {
   c_.parts.timeline.enter(Activity::kCheckpoint);
   const Retention retention{c_.recipe.checkpoint.keep, c_.state.best_update};
   writer_->wait();  // before anything is copied: two copies may not fit
-  c_.folder->metrics().flush();
+  c_.folder->flush_metrics();
   CheckpointContent saved = content();
   auto copies = may_go_on ? background_copy(saved.tensors) : std::nullopt;
   if (copies) {

@@ -228,7 +228,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .activity_seconds = activities};
   tune_loader(seconds, waited);
   if (c_.telemetry) c_.telemetry->set_update(c_.state.updates);
-  if (c_.folder) c_.folder->metrics().write(record);
+  if (c_.folder) c_.folder->write(record);
   if (c_.parts.data.validation == nullptr) c_.state.last_figures = {{"train_loss", outcome.loss}};
   c_.observer->on_update(record, total_updates_);
   for (const auto& callback : c_.callbacks.update) {
@@ -295,7 +295,7 @@ bool TrainingLoop::evaluate_now() {
                                 .figures = *figures,
                                 .seconds = watch.seconds(),
                                 .samples = samples};
-  if (c_.folder) c_.folder->metrics().write(record);
+  if (c_.folder) c_.folder->write(record);
   const bool improved = note_best(*figures);
   c_.state.evaluated_update = c_.state.updates;
   c_.state.evaluation_owed = false;
@@ -341,7 +341,7 @@ bool TrainingLoop::all_updates_done() const {
 
 void TrainingLoop::note(const std::string& event, const std::string& detail) {
   const EventRecord record{.update = c_.state.updates, .event = event, .detail = detail};
-  if (c_.folder) c_.folder->metrics().write(record);
+  if (c_.folder) c_.folder->write(record);
   c_.observer->on_event(record);
 }
 

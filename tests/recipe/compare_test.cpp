@@ -39,5 +39,24 @@ TEST(Compare, AnotherRowShowsTheKeysOfBoth) {
   EXPECT_TRUE(test::holds(text, "model.depth: absent → 2"));
 }
 
+TEST(Compare, KeysThatHaveTheirRowsDefaultAreNotChanged) {
+  const Catalog rows = test::small_catalog();
+  Recipe recipe;
+  EXPECT_TRUE(changed_keys(recipe, rows).empty());
+  recipe.model = {"mlp", {{"depth", int64_t{2}}}};
+  recipe.optimizer.lr = 0.5;
+  EXPECT_EQ(describe(changed_keys(recipe, rows)), "model.name: cnn → mlp\n  optimizer.lr: 0.001 → 0.5");
+  recipe.model.parameters["depth"] = int64_t{3};
+  EXPECT_TRUE(test::holds(describe(changed_keys(recipe, rows)), "model.depth: 2 → 3"));
+}
+
+TEST(Compare, AnOptionalSectionThatIsGivenIsAChange) {
+  const Catalog rows = test::small_catalog();
+  Recipe recipe;
+  recipe.data.validation = Choice{recipe.data.train.name, {}};
+  EXPECT_EQ(describe(changed_keys(recipe, rows)),
+            "data.validation.dataset: absent → " + recipe.data.train.name);
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -3,6 +3,7 @@
 #include <torch/nn/utils/convert_parameters.h>
 
 #include "autotrain/trainer.h"
+#include "study/compare_page.h"
 #include "study/converge.h"
 #include "support/support.h"
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "autotrain/log.h"
 #include "base/file_layer.h"
 #include "base/interrupt.h"
 #include "base/random.h"
@@ -419,6 +420,35 @@ TEST(RunFolder, WhenTheDiskIsFullTheStateIsSavedElsewhereAndTheRunGoesOnFromTher
   EXPECT_EQ(CheckpointFolder(folder / "run" / "checkpoints").read_newest_state()->first, 2) << "intact";
   EXPECT_EQ(fit(short_recipe(), folder / "elsewhere" / "run-1", true).updates, 5);
   EXPECT_EQ(model_digest(folder / "elsewhere" / "run-1", 5), model_digest(folder / "straight", 5));
+}
+
+// What a run leaves for people cannot be written.
+class NoReports final : public FileLayer {
+ public:
+  int open(const char* path, int flags) override {
+    for (const char* const part : {"report.html", ".csv", "/tensorboard/"}) {
+      const bool hit = std::string(path).find(part) != std::string::npos && (flags & O_CREAT) != 0;
+      if (hit) return errno = ENOSPC, -1;
+    }
+    return FileLayer::open(path, flags);
+  }
+};
+
+TEST(RunFolder, ReportsThatCannotBeWrittenAreWarnings) {
+  const TemporaryFolder folder;
+  NoReports disk;
+  std::vector<std::string> warnings;
+  log::set_sink([&](const log::Record& record) { warnings.emplace_back(record.text); }, log::Level::kWarning);
+  {
+    const FileLayerScope scope(disk);
+    EXPECT_EQ(fit(short_recipe(), folder / "run").status, "completed");
+  }
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(test::holds(warnings[0], "TensorBoard"));
+  EXPECT_TRUE(test::holds(warnings[1], "No space left"));
+  EXPECT_FALSE(fs::exists(folder / "run" / "report.html"));
+  EXPECT_TRUE(fs::exists(folder / "run" / "summary.json"));
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace autotrain {
+
+enum class OperatorKind {
+  kLinear,         ///< a matrix of weights times a vector for each row
+  kConvolution,    ///< transposed ones included
+  kMatrixProduct,  ///< of two activations
+  kAttention,      ///< scaled dot products: both products, whole rows, causal or not
+  kOther,          ///< elementwise, normalisation, look-up, copy: bytes only, no operations are counted
+};
+
+/// What one operator of a forward pass computes and moves if each operand is read once and each result
+/// written once. A multiplication and an addition are two operations.
+struct OperatorCount {
+  std::string name = {};    ///< "aten::addmm"
+  std::string module = {};  ///< that owns a weight among its operands, or the last such before it
+  OperatorKind kind = OperatorKind::kOther;
+  std::string shape = {};  ///< of the operands: "[64, 784] [256, 784]"
+  double flops = 0;
+  double backward_flops = 0;  ///< one more product for each operand whose gradient is asked for
+  int64_t bytes = 0;          ///< weights included
+  int64_t weight_bytes = 0;   ///< parameters of the module; the same at every batch size
+
+  /// Operations for each byte moved.
+  double intensity() const { return bytes > 0 ? flops / static_cast<double>(bytes) : 0; }
+};
+
+struct ForwardCount {
+  std::vector<OperatorCount> operators = {};  ///< in the order in which they ran; views and no-ops left out
+
+  double flops() const;
+  double backward_flops() const;
+  int64_t bytes() const;
+  int64_t weight_bytes() const;
+};
+
+/// Counts what `forward` runs on this thread, whoever wrote the module. Products are found by the operators
+/// linear, matmul, mm, addmm, bmm, baddbmm, convolution, scaled_dot_product_attention and quantized linear;
+/// other kernels that multiply matrices count as kOther.
+/// @param module whose parameters are weights. Call `forward` with gradients enabled to have backward_flops.
+ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward);
+
+}  // namespace autotrain

@@ -1,0 +1,133 @@
+#include "cli/sweep.h"
+
+#include <cstdio>
+
+#include "autotrain/log.h"
+#include "autotrain/trainer.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "checkpoint/checkpoint.h"
+#include "recipe/words.h"
+#include "report/block_plot.h"
+#include "report/progress.h"
+#include "report/table.h"
+#include "study/sweep.h"
+#include "study/sweep_page.h"
+#include "study/sweep_tables.h"
+#include "trainer/run_folder.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+// A safetensors file, or the newest checkpoint of a run.
+std::string weights_file(const fs::path& given) {
+  if (!fs::is_directory(given)) return given.string();
+  const CheckpointFolder checkpoints(given / "checkpoints");
+  const auto newest = checkpoints.read_newest_state();
+  if (newest) return (checkpoints.path_of(newest->first) / "model.safetensors").string();
+  throw Error(ExitCode::kMissingFile, given.string(), "holds no checkpoint",
+              "give --weights the folder of a run, or a safetensors file");
+}
+
+// The recipe's section `sweep`, with what the command line says in its place.
+std::vector<std::string> overrides_of(const Options& options) {
+  std::vector<std::string> all = options.overrides;
+  all.insert(all.end(), options.sweep_settings.begin(), options.sweep_settings.end());
+  if (!options.weights.empty()) all.push_back("model.weights=" + weights_file(options.weights));
+  return all;
+}
+
+std::string milliseconds(double seconds) {
+  return brief(seconds * 1e3, 3);
+}
+
+std::string text_of(const TableCells& cells) {
+  TextTable table(cells.header);
+  for (const auto& row : cells.rows) table.add_row(row);
+  return table.text();
+}
+
+// Latency against batch, both logarithmic, a mark for each variant.
+std::string plot_of(const Sweep& sweep) {
+  BlockPlot plot{.title = "median latency by batch", .log_x = true, .log_y = true, .colour = wants_colour(stdout)};
+  plot.y_text = [](double seconds) { return milliseconds(seconds) + " ms"; };
+  for (const SweepVariant& variant : sweep.variants) {
+    BlockSeries series{.name = label_of(sweep, variant)};
+    for (const SweepPoint& p : variant.points) {
+      if (!p.failure.empty()) continue;
+      series.x.push_back(static_cast<double>(p.batch));
+      series.y.push_back(p.p50_seconds);
+    }
+    plot.series.push_back(std::move(series));
+  }
+  return plot.text();
+}
+
+std::string text_of(const Sweep& sweep) {
+  std::string text;
+  for (const SweepVariant& variant : sweep.variants) {
+    text += label_of(sweep, variant) + "\n";
+    text += text_of(point_cells(variant));
+    for (const std::string& sentence : sentences_of(sweep, variant)) text += sentence + "\n";
+    text += "\n";
+  }
+  return text + plot_of(sweep) + "\n" + text_of(roofline_cells(sweep));
+}
+
+std::string progress_text(const StudyProgress& progress) {
+  const std::string left =
+      progress.seconds_left ? cat(" · ", format_seconds(*progress.seconds_left), " left") : "";
+  return cat(progress.done, " of ", progress.total, " · ", progress.running, left);
+}
+
+std::string result_text(const std::string& label, int64_t batch, const StudyResult& result) {
+  const std::string what = batch > 0 ? cat(label, " batch ", batch) : label + " counted, machine measured";
+  if (result.failed()) return cat(what, ": ", result.failure.substr(0, result.failure.find('\n')));
+  if (batch == 0) return what;
+  auto seconds = result.value.at("latencies_seconds").get<std::vector<double>>();
+  std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
+  const double median = seconds[seconds.size() / 2];
+  return cat(what, ": ", milliseconds(median), " ms, ", format_rate(static_cast<double>(batch) / median),
+             " samples/s");
+}
+
+}  // namespace
+
+ExitCode sweep_command(const Options& options) {
+  install_signal_handlers();
+  const bool talks = !options.json && !options.quiet;
+  ProgressLine line(stderr);
+  log::set_sink(
+      [&line, show = log::terminal_sink()](const log::Record& record) {
+        line.clear();
+        show(record);
+      },
+      talks ? log::Level::kInfo : log::Level::kWarning);
+  SweepOptions sweep_options{.config = options.config, .overrides = overrides_of(options), .folder = options.output};
+  const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
+  if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
+  if (talks) {
+    log::info("sweep", cat(name_of(recipe.sweep.mode), " in ", sweep_options.folder.string(),
+                           "; --output with this folder goes on after an interruption"));
+    sweep_options.on_progress = [&](const StudyProgress& progress) {
+      if (line.due()) line.show(progress_text(progress));
+    };
+    sweep_options.on_result = [](const std::string& label, int64_t batch, const StudyResult& result) {
+      log::info("sweep", result_text(label, batch, result));
+    };
+  }
+  const Sweep sweep = run_sweep(sweep_options);
+  line.clear();
+  write_sweep(sweep, sweep_options.folder);
+  if (options.json) {
+    std::printf("%s\n", to_json(sweep).dump(2).c_str());
+  } else {
+    std::fputs(text_of(sweep).c_str(), stdout);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,59 @@
+#include "recipe/axes.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kLargestBatch = 1 << 24;
+constexpr int64_t kLargestAutomatic = 4096;
+
+std::optional<int64_t> parse_batch(std::string_view text) {
+  int64_t size = 0;
+  const bool good = parse_integer(trim(text), size) && size >= 1 && size <= kLargestBatch;
+  return good ? std::optional(size) : std::nullopt;
+}
+
+std::vector<int64_t> doubled(int64_t first, int64_t last) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = first; size < last; size *= 2) sizes.push_back(size);
+  sizes.push_back(last);
+  return sizes;
+}
+
+}  // namespace
+
+std::optional<BatchAxis> parse_batches(std::string_view text) {
+  text = trim(text);
+  if (text == "auto") return BatchAxis{doubled(1, kLargestAutomatic), true};
+  if (const size_t dots = text.find(".."); dots != std::string_view::npos) {
+    const auto first = parse_batch(text.substr(0, dots)), last = parse_batch(text.substr(dots + 2));
+    if (!first || !last || *first > *last) return std::nullopt;
+    return BatchAxis{doubled(*first, *last)};
+  }
+  std::set<int64_t> sizes;
+  for (const std::string& part : split(text, ',')) {
+    const auto size = parse_batch(part);
+    if (!size) return std::nullopt;
+    sizes.insert(*size);
+  }
+  return BatchAxis{{sizes.begin(), sizes.end()}};
+}
+
+std::optional<Axis> parse_axis(std::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos) return std::nullopt;
+  Axis axis{std::string(trim(text.substr(0, equals)))};
+  for (const std::string& part : split(text.substr(equals + 1), ',')) {
+    std::string value(trim(part));
+    const bool again = std::ranges::find(axis.values, value) != axis.values.end();
+    if (value.empty() || again) return std::nullopt;
+    axis.values.push_back(std::move(value));
+  }
+  return axis.key.empty() ? std::nullopt : std::optional(std::move(axis));
+}
+
+}  // namespace autotrain

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autotrain {
+
+/// The batch sizes that a sweep measures.
+struct BatchAxis {
+  std::vector<int64_t> sizes = {};  ///< ascending, each once
+  bool until_no_gain = false;       ///< stop at the first that gains nothing over the one before
+};
+
+/// From "auto", "1..4096" (powers of two times the first, and the last itself) or "1,32,128"; nothing when it
+/// is none of these.
+std::optional<BatchAxis> parse_batches(std::string_view text);
+
+/// A key of the recipe and the values that it takes in turn.
+struct Axis {
+  std::string key = {};
+  std::vector<std::string> values = {};  ///< as `--set` takes them; at least one, no two equal
+};
+
+/// From "model.width=64,256".
+std::optional<Axis> parse_axis(std::string_view text);
+
+}  // namespace autotrain

@@ -1,0 +1,59 @@
+#include "report/csv_file.h"
+
+#include <cmath>
+
+#include "base/file_layer.h"
+#include "base/text.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 20;
+
+std::string quoted(const std::string& cell) {
+  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
+  std::string out = "\"";
+  for (const char c : cell) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+std::string csv_number(double value) {
+  return std::isfinite(value) ? shortest(value) : "";
+}
+
+std::string csv_line(const std::vector<std::string>& cells) {
+  std::vector<std::string> out;
+  for (const std::string& cell : cells) out.push_back(quoted(cell));
+  return join(out, ",") + "\r\n";
+}
+
+CsvFile::CsvFile(fs::path path, const std::vector<std::string>& header)
+    : path_(std::move(path)),
+      unfinished_(path_.string() + ".unfinished"),
+      file_(unfinished_, OutputFile::Mode::kTruncate) {
+  add_row(header);
+}
+
+CsvFile::~CsvFile() {
+  std::error_code ignored;
+  fs::remove(unfinished_, ignored);  // there only when something failed
+}
+
+void CsvFile::add_row(const std::vector<std::string>& cells) {
+  buffer_ += csv_line(cells);
+  if (buffer_.size() < kBufferBytes) return;
+  file_.write(buffer_);
+  buffer_.clear();
+}
+
+void CsvFile::finish() {
+  file_.write(buffer_);
+  file_.sync();
+  if (file_layer().rename(unfinished_.c_str(), path_.c_str()) != 0) throw_io_error(path_, "renaming");
+}
+
+}  // namespace autotrain

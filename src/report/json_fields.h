@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace autotrain {
+
+/// Fields of files that may be damaged or of another version: what is not there, or not of the type, is
+/// "none".
+
+inline double number_of(const nlohmann::ordered_json& value) {
+  return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// NaN: none.
+inline double number_in(const nlohmann::ordered_json& row, const std::string& name) {
+  return row.contains(name) ? number_of(row[name]) : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// 0: none.
+inline int64_t count_in(const nlohmann::ordered_json& row, const std::string& name) {
+  const double value = number_in(row, name);
+  return value >= 0 && value < 0x1p53 ? static_cast<int64_t>(value) : 0;
+}
+
+/// "": none.
+inline std::string text_in(const nlohmann::ordered_json& row, const std::string& name) {
+  return row.contains(name) && row[name].is_string() ? row[name].get<std::string>() : "";
+}
+
+/// False: none.
+inline bool flag_in(const nlohmann::ordered_json& row, const std::string& name) {
+  return row.contains(name) && row[name].is_boolean() && row[name].get<bool>();
+}
+
+/// An empty object: none.
+inline const nlohmann::ordered_json& part_in(const nlohmann::ordered_json& row, const std::string& name) {
+  static const nlohmann::ordered_json kNone = nlohmann::ordered_json::object();
+  return row.contains(name) && row[name].is_structured() ? row[name] : kNone;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "autotrain/report.h"
+
+namespace autotrain {
+
+/// Columns of numbers, all of one length; NaN where a row has no number.
+struct Columns {
+  std::vector<std::string> names = {};
+  std::vector<std::vector<double>> values = {};
+
+  size_t rows() const { return values.empty() ? 0 : values[0].size(); }
+
+  /// The column of that name; null when there is none.
+  const std::vector<double>* find(const std::string& name) const;
+};
+
+/// What metrics.jsonl tells of a run. Rows that a rollback replaced are left out.
+struct RunHistory {
+  Columns updates = {};  ///< as in the first row; "activity_seconds.forward" is a column of its own
+  std::vector<EvaluationRecord> evaluations = {};
+  std::vector<EventRecord> events = {};
+};
+
+/// @return nothing in it when there is no such file.
+RunHistory read_history(const std::filesystem::path& metrics_file);
+
+/// The rows of a file of JSON lines whose every value is a number, such as telemetry.jsonl; a column for each
+/// name that occurs. Empty when there is no such file.
+Columns read_columns(const std::filesystem::path& file);
+
+/// metrics.csv, a row for each update, and evaluations.csv, in `folder`. @throws Error(kInputOutput).
+void write_csv_files(const std::filesystem::path& folder, const RunHistory& history);
+
+}  // namespace autotrain

@@ -1,0 +1,264 @@
+#include "report/run_page.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotrain/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "base/version.h"
+#include "report/json_fields.h"
+#include "report/run_charts.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Rows = std::vector<std::vector<std::string>>;
+
+constexpr size_t kMostEvents = 1000;
+
+// A file of JSON; an empty object where there is none, or none that can be read.
+Json read_json(const fs::path& path) {
+  if (!fs::exists(path)) return Json::object();
+  Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json::object();
+}
+
+std::string in_words(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_integer()) return format_count(value.get<int64_t>());
+  if (value.is_number()) return brief(value.get<double>(), 6);
+  return value.is_null() ? "not finite" : value.dump();
+}
+
+std::string figures_in_words(const Json& figures) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : figures.items()) {
+    words.push_back(name == "update" ? "at update " + in_words(value) : name + " " + in_words(value));
+  }
+  return join(words, " · ");
+}
+
+// For a POSIX shell.
+std::string shell_word(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string_view("_-./=:,@%+").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+void add_if(Rows& rows, bool worth_it, const std::string& name, const std::string& value) {
+  if (worth_it) rows.push_back({name, value});
+}
+
+Rows summary_rows(const Json& s) {
+  const auto count = [&](const char* name) { return format_count(count_in(s, name)); };
+  Rows rows = {{"status", cat(text_in(s, "status"), ", stopped by ", text_in(s, "stopped_by"), ", exit code ",
+                              count_in(s, "exit_code"))}};
+  add_if(rows, !text_in(s, "error").empty(), "error", text_in(s, "error"));
+  rows.push_back(
+      {"trained", cat(count("updates"), " updates, ", fixed(number_in(s, "epochs"), 2), " epochs, ",
+                      count("samples"), " samples in ", format_seconds(number_in(s, "seconds")))});
+  add_if(rows, !part_in(s, "final").empty(), "final", figures_in_words(part_in(s, "final")));
+  add_if(rows, !part_in(s, "best").empty(), "best", figures_in_words(part_in(s, "best")));
+  rows.push_back(
+      {"speed", cat(brief(number_in(s, "samples_per_second")), " samples/s, ",
+                    format_percent(number_in(s, "data_wait_fraction")), " of the time waiting for data")});
+  rows.push_back(
+      {"peak memory", format_bytes(count_in(s, "peak_bytes")) + ", reserved plus outside the allocator"});
+  for (const auto& [field, name] :
+       {std::pair("oom_recoveries", "recoveries from memory that ran out"),
+        std::pair("skipped_updates", "skipped updates"), std::pair("rollbacks", "rollbacks"),
+        std::pair("bad_samples", "bad samples")}) {
+    add_if(rows, count_in(s, field) > 0, name, count(field));
+  }
+  return rows;
+}
+
+page::Table activity_table(const Json& summary) {
+  page::Table table{.title = "Where the time went", .header = {"activity", "seconds", "share"}};
+  const Json& activities = part_in(summary, "activity_seconds");
+  double all = 0;
+  for (const auto& [name, seconds] : activities.items()) all += number_of(seconds);
+  if (!(all > 0)) return table;
+  for (const auto& [name, seconds] : activities.items()) {
+    table.rows.push_back({name, fixed(number_of(seconds), 3), format_percent(number_of(seconds) / all)});
+  }
+  return table;
+}
+
+page::Section outcome_section(const Json& summary, const RunPageExtras& extras) {
+  page::Section section{.title = "Outcome", .paragraphs = extras.plan_sentences};
+  if (extras.plan_sentences.empty()) {
+    section.paragraphs.push_back(
+        "There is no readable plan.json: the run ended before it had a plan, or was killed.");
+  }
+  if (summary.empty()) {
+    section.paragraphs.push_back(
+        "There is no readable summary.json: the run goes on, or it was killed. What follows is "
+        "what it had written by then.");
+    return section;
+  }
+  section.tables.push_back({.rows = summary_rows(summary)});
+  page::Table activities = activity_table(summary);
+  if (!activities.rows.empty()) section.tables.push_back(std::move(activities));
+  return section;
+}
+
+page::Section search_section(const Json& plan) {
+  page::Section section{.title = "How the micro-batch was found", .charts = trial_charts(plan)};
+  page::Table table{.header = {"trial", "micro-batch", "peak", "fill", "samples/s", "seconds", "outcome"}};
+  for (const Json& probe : part_in(part_in(plan, "search"), "probes")) {
+    const bool ran = count_in(probe, "peak_bytes") > 0;
+    table.rows.push_back(
+        {std::to_string(table.rows.size() + 1), std::to_string(count_in(probe, "micro_batch")),
+         ran ? format_bytes(count_in(probe, "peak_bytes")) : "–",
+         ran ? format_percent(number_in(probe, "fill")) : "–",
+         ran ? brief(number_in(probe, "samples_per_second")) : "–", fixed(number_in(probe, "seconds"), 3),
+         text_in(probe, "outcome") + (flag_in(probe, "confirmed") ? ", confirmed" : "")});
+  }
+  if (table.rows.empty())
+    section.paragraphs.push_back("No trial is on record.");
+  else
+    section.tables.push_back(std::move(table));
+  return section;
+}
+
+page::Section training_section(const RunHistory& history) {
+  page::Section section{.title = "Training", .charts = training_charts(history)};
+  if (history.updates.rows() == 0) {
+    section.paragraphs.push_back("No update is on record: metrics.jsonl is missing, or has no row of one.");
+  } else {
+    section.paragraphs.push_back(
+        "Of each plot the x axis, logarithms and smoothing can be switched; a stretch drawn with the mouse "
+        "is shown "
+        "larger, a double click shows all again. Dashed vertical lines are events.");
+  }
+  return section;
+}
+
+page::Section machine_section(const fs::path& folder, const RunHistory& history, const Json& plan) {
+  page::Section section{.title = "Memory and machine", .charts = memory_charts(history, plan)};
+  const std::vector<page::Chart> telemetry = telemetry_charts(read_columns(folder / "telemetry.jsonl"));
+  section.charts.insert(section.charts.end(), telemetry.begin(), telemetry.end());
+  if (telemetry.empty()) {
+    section.paragraphs.push_back(
+        "No telemetry is on record: execution.telemetry was 0, or the run ended within its "
+        "first interval.");
+  }
+  return section;
+}
+
+page::Section events_section(const std::vector<EventRecord>& events) {
+  page::Section section{.title = cat("Events (", format_count(static_cast<int64_t>(events.size())), ")"),
+                        .open = !events.empty()};
+  if (events.empty()) {
+    section.paragraphs.push_back("Nothing befell the run.");
+    return section;
+  }
+  if (events.size() > kMostEvents) {
+    section.paragraphs.push_back(cat("The first ", kMostEvents, " are shown; all stand in metrics.jsonl."));
+  }
+  page::Table table{.header = {"update", "event", "detail"}};
+  for (const EventRecord& event : events) {
+    if (table.rows.size() == kMostEvents) break;
+    table.rows.push_back({std::to_string(event.update), event.event, event.detail});
+  }
+  section.tables.push_back(std::move(table));
+  return section;
+}
+
+page::Section recipe_section(const fs::path& folder, const RunPageExtras& extras) {
+  page::Section section{.title = "Recipe"};
+  const fs::path path = folder / "recipe.yaml";
+  if (!fs::exists(path)) {
+    section.paragraphs.push_back("There is no recipe.yaml.");
+    return section;
+  }
+  if (!extras.changed_keys.empty()) {
+    section.tables.push_back({.title = "What differs from the defaults",
+                              .header = {"key", "default", "here"},
+                              .rows = extras.changed_keys});
+  }
+  section.listings.push_back({"All of it, defaults spelled out:", read_file(path)});
+  return section;
+}
+
+page::Section reproduce_section(const fs::path& folder, const Json& plan, const Json& summary) {
+  const std::string run = "autotrain --config " + shell_word((folder / "recipe.yaml").string());
+  page::Section section{.title = "Again",
+                        .paragraphs = {cat("From the folder that the run was started in, with autotrain ",
+                                           version(), " and the same data:")}};
+  section.listings.push_back({"the same run, search included", run});
+  if (const int64_t micro_batch = count_in(plan, "micro_batch"); micro_batch > 0) {
+    section.listings.push_back(
+        {"the same updates without a search", cat(run, " --set execution.micro_batch=", micro_batch)});
+  }
+  if (text_in(summary, "status") != "completed") {
+    section.listings.push_back({"go on from its newest checkpoint",
+                                cat(run, " --output ", shell_word(folder.string()), " --resume")});
+  }
+  section.listings.push_back({"this page, drawn again", "autotrain report " + shell_word(folder.string())});
+  return section;
+}
+
+std::string name_of_folder(const fs::path& folder) {
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+}
+
+// The series of one run among those of others: in its own colour, under its name.
+void join_charts(std::vector<page::Chart>& all, std::vector<page::Chart> charts, const std::string& run,
+                 size_t colour) {
+  for (page::Chart& chart : charts) {
+    for (page::Series& series : chart.series) {
+      series.name = run + (chart.series.size() > 1 ? " · " + series.name : "");
+      series.colour = colour;
+    }
+    const auto same = std::ranges::find(all, chart.title, &page::Chart::title);
+    chart.marks.clear();
+    if (same == all.end()) {
+      all.push_back(std::move(chart));
+    } else if (same->x.size() == chart.x.size()) {
+      same->series.insert(same->series.end(), chart.series.begin(), chart.series.end());
+    }
+  }
+}
+
+}  // namespace
+
+page::Page together_page(const std::vector<NamedHistory>& runs) {
+  page::Section section{.title = "Training"};
+  page::Section events{.title = "Events", .open = false};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    join_charts(section.charts, training_charts(runs[i].history), runs[i].name, i);
+    page::Section own = events_section(runs[i].history.events);
+    if (own.tables.empty()) continue;
+    own.tables[0].title = runs[i].name;
+    events.tables.push_back(std::move(own.tables[0]));
+  }
+  return {.title = cat(runs.size(), " runs"),
+          .subtitle = "training of several runs of autotrain, side by side",
+          .sections = {std::move(section), std::move(events)}};
+}
+
+page::Page run_page(const fs::path& folder, const RunHistory& history, const RunPageExtras& extras) {
+  const Json plan = read_json(folder / "plan.json"), summary = read_json(folder / "summary.json");
+  const std::string status = summary.empty() ? "no summary" : text_in(summary, "status");
+  return {.title = name_of_folder(folder),
+          .subtitle = cat("a run of autotrain · ", status, " · ",
+                          format_count(static_cast<int64_t>(history.updates.rows())), " updates on record"),
+          .sections = {outcome_section(summary, extras), training_section(history), search_section(plan),
+                       machine_section(folder, history, plan), events_section(history.events),
+                       recipe_section(folder, extras), reproduce_section(folder, plan, summary)}};
+}
+
+}  // namespace autotrain

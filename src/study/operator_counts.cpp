@@ -1,0 +1,263 @@
+#include "autotrain/operator_counts.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "base/text.h"
+
+namespace autotrain {
+namespace {
+
+using Tensors = std::vector<torch::Tensor>;
+
+struct Products {
+  double flops = 0;
+  std::vector<size_t> factors;  // which operands are multiplied
+};
+
+double volume(const torch::Tensor& tensor) {
+  return static_cast<double>(tensor.numel());
+}
+
+// Every element of the result is a sum over the last dimension of `left`.
+Products matrix_product(const Tensors& in, const Tensors& out, size_t left) {
+  return {2 * volume(out[0]) * static_cast<double>(in[left].size(-1)), {left, left + 1}};
+}
+
+// A weight [O, I / groups, …] makes volume ÷ O products for each element of the result; a transposed one,
+// whose first dimension is I, for each element of the input.
+Products convolution(const Tensors& in, const Tensors& out, bool transposed) {
+  const double window = volume(in[1]) / static_cast<double>(in[1].size(0));
+  return {2 * volume(transposed ? in[0] : out[0]) * window, {0, 1}};
+}
+
+// Queries [.., L, D], keys [.., S, D], values [.., S, V]: scores and their sums of values.
+Products attention(const Tensors& in, const Tensors&) {
+  const double rows = volume(in[0]) / static_cast<double>(in[0].size(-1));
+  const auto keys = static_cast<double>(in[1].size(-2));
+  return {2 * rows * keys * static_cast<double>(in[1].size(-1) + in[2].size(-1)), {0, 1, 2}};
+}
+
+struct Rule {
+  const char* name;
+  OperatorKind kind;
+  size_t operands;  // that the rule looks at
+  Products (*products)(const Tensors& in, const Tensors& out);
+};
+
+template <size_t left>
+Products product_of(const Tensors& in, const Tensors& out) {
+  return matrix_product(in, out, left);
+}
+
+Products plain_convolution(const Tensors& in, const Tensors& out) {
+  return convolution(in, out, false);
+}
+
+Products transposed_convolution(const Tensors& in, const Tensors& out) {
+  return convolution(in, out, true);
+}
+
+Products packed_linear(const Tensors& in, const Tensors& out) {
+  return {2 * volume(out[0]) * static_cast<double>(in[0].size(-1)), {0}};
+}
+
+constexpr std::array kRules = {
+    Rule{"aten::linear", OperatorKind::kLinear, 2, product_of<0>},
+    Rule{"aten::matmul", OperatorKind::kMatrixProduct, 2, product_of<0>},
+    Rule{"aten::mm", OperatorKind::kMatrixProduct, 2, product_of<0>},
+    Rule{"aten::bmm", OperatorKind::kMatrixProduct, 2, product_of<0>},
+    Rule{"aten::addmm", OperatorKind::kMatrixProduct, 3, product_of<1>},
+    Rule{"aten::baddbmm", OperatorKind::kMatrixProduct, 3, product_of<1>},
+    Rule{"aten::convolution", OperatorKind::kConvolution, 2, plain_convolution},
+    Rule{"aten::scaled_dot_product_attention", OperatorKind::kAttention, 3, attention},
+    Rule{"quantized::linear_dynamic", OperatorKind::kLinear, 1, packed_linear},
+};
+constexpr Rule kTransposed{"aten::convolution", OperatorKind::kConvolution, 2, transposed_convolution};
+
+// The rule for a call; null where no product is counted.
+const Rule* rule_for(const char* name, c10::ArrayRef<const c10::IValue> inputs) {
+  const auto* const rule = std::ranges::find(kRules, std::string_view(name), &Rule::name);
+  if (rule == kRules.end()) return nullptr;
+  const bool transposed = rule->kind == OperatorKind::kConvolution && inputs.size() > 6 && inputs[6].toBool();
+  return transposed ? &kTransposed : rule;
+}
+
+template <class Values>
+Tensors tensors_of(const Values& values) {
+  Tensors tensors;
+  for (const c10::IValue& value : values) {
+    if (value.isTensor() && value.toTensor().defined()) tensors.push_back(value.toTensor());
+    if (!value.isTensorList()) continue;
+    for (const torch::Tensor& tensor : value.toTensorVector()) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+// What identifies memory: parameters are often seen through a view.
+const void* memory_of(const torch::Tensor& tensor) {
+  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+// One call under way.
+struct Call {
+  Tensors inputs;
+  const Rule* rule = nullptr;
+  bool within_counted = false;  // a product above it has all that it does
+  bool counted_below = false;
+};
+
+class Counter {
+ public:
+  explicit Counter(const torch::nn::Module& module) {
+    for (const auto& parameter : module.named_parameters()) {
+      const std::string& name = parameter.key();
+      const size_t dot = name.rfind('.');
+      owners_[memory_of(parameter.value())] = dot == std::string::npos ? "" : name.substr(0, dot);
+    }
+  }
+
+  void start(const at::RecordFunction& function) {
+    Call call{tensors_of(function.inputs()), rule_for(function.name(), function.inputs())};
+    if (!calls_.empty()) call.within_counted = calls_.back().within_counted || calls_.back().rule != nullptr;
+    calls_.push_back(std::move(call));
+  }
+
+  void end(const at::RecordFunction& function) {
+    const Call call = std::move(calls_.back());
+    calls_.pop_back();
+    if (call.within_counted) return;
+    const bool counted = call.counted_below || count(function, call, tensors_of(function.outputs()));
+    if (!calls_.empty() && counted) calls_.back().counted_below = true;
+  }
+
+  ForwardCount take() { return std::move(counts_); }
+
+ private:
+  // A view computes nothing, memory that was only asked for neither.
+  static bool computes(const at::RecordFunction& function, const Call& call, const Tensors& outputs) {
+    const std::string_view name = function.name();
+    if (outputs.empty() || name.find("empty") != name.npos || name.find("resize") != name.npos) return false;
+    const auto schema = function.operator_schema();
+    if (!schema || schema->is_mutable()) return schema.has_value();
+    return std::ranges::none_of(call.inputs, [&](const torch::Tensor& input) {
+      return memory_of(input) != nullptr && memory_of(input) == memory_of(outputs[0]);
+    });
+  }
+
+  bool count(const at::RecordFunction& function, const Call& call, const Tensors& outputs) {
+    if (!computes(function, call, outputs)) return false;
+    OperatorCount c{.name = function.name()};
+    const bool looks_up = c.name == "aten::embedding";  // reads as many rows as it writes, not the table
+    for (const torch::Tensor& output : outputs) c.bytes += (looks_up ? 2 : 1) * bytes_of(output);
+    for (const torch::Tensor& input : call.inputs) {
+      const auto owner = owners_.find(memory_of(input));
+      if (owner != owners_.end()) last_module_ = owner->second;
+      if (looks_up && owner != owners_.end()) continue;
+      c.bytes += bytes_of(input);
+      if (owner != owners_.end()) c.weight_bytes += bytes_of(input);
+    }
+    c.module = last_module_;
+    if (call.rule != nullptr && call.inputs.size() >= call.rule->operands) add_products(call, outputs, c);
+    counts_.operators.push_back(std::move(c));
+    return true;
+  }
+
+  static int64_t bytes_of(const torch::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
+
+  static void add_products(const Call& call, const Tensors& outputs, OperatorCount& c) {
+    const Products products = call.rule->products(call.inputs, outputs);
+    c.kind = call.rule->kind;
+    // A matrix of weights makes a linear layer, however it was written.
+    if (c.kind == OperatorKind::kMatrixProduct && c.weight_bytes > 0) c.kind = OperatorKind::kLinear;
+    c.flops = products.flops;
+    const auto each = c.kind == OperatorKind::kAttention ? products.flops * 2 / 3 : products.flops;
+    std::vector<std::string> shapes;
+    for (const size_t factor : products.factors) {
+      if (outputs[0].requires_grad() && call.inputs[factor].requires_grad()) c.backward_flops += each;
+      shapes.push_back(cat(call.inputs[factor].sizes()));
+    }
+    if (products.factors.size() == 1) {  // its weights are packed: a byte for each
+      c.weight_bytes = outputs[0].size(-1) * call.inputs[0].size(-1);
+      c.bytes += c.weight_bytes;
+      shapes.push_back(cat("[", outputs[0].size(-1), ", ", call.inputs[0].size(-1), "]"));
+    }
+    c.shape = join(shapes, " ");
+  }
+
+  std::unordered_map<const void*, std::string> owners_;
+  std::string last_module_;
+  std::vector<Call> calls_;
+  ForwardCount counts_;
+};
+
+thread_local Counter* counter = nullptr;
+
+// Observes this thread's operators until the scope ends.
+class CountingScope {
+ public:
+  explicit CountingScope(Counter& into) {
+    counter = &into;
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(
+            [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
+              if (counter != nullptr) counter->start(f);
+              return nullptr;
+            },
+            [](const at::RecordFunction& f, at::ObserverContext*) {
+              if (counter != nullptr) counter->end(f);
+            })
+            .needsInputs(true)
+            .needsOutputs(true)
+            .scopes({at::RecordScope::FUNCTION}));
+  }
+  ~CountingScope() {
+    at::removeCallback(handle_);
+    counter = nullptr;
+  }
+  CountingScope(const CountingScope&) = delete;
+  CountingScope& operator=(const CountingScope&) = delete;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+template <class Number>
+Number total(const std::vector<OperatorCount>& operators, Number OperatorCount::*member) {
+  Number sum = 0;
+  for (const OperatorCount& each : operators) sum += each.*member;
+  return sum;
+}
+
+}  // namespace
+
+double ForwardCount::flops() const {
+  return total(operators, &OperatorCount::flops);
+}
+
+double ForwardCount::backward_flops() const {
+  return total(operators, &OperatorCount::backward_flops);
+}
+
+int64_t ForwardCount::bytes() const {
+  return total(operators, &OperatorCount::bytes);
+}
+
+int64_t ForwardCount::weight_bytes() const {
+  return total(operators, &OperatorCount::weight_bytes);
+}
+
+ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward) {
+  Counter counts(module);
+  {
+    const CountingScope counting(counts);
+    forward();
+  }
+  return counts.take();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,206 @@
+#include "study/subject.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "checkpoint/safetensors.h"
+#include "model/linear.h"
+#include "model/models.h"
+#include "step/autocast.h"
+#include "trainer/parts.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kEvaluationBatch = 256;
+constexpr int kCopies = 10;
+
+Batch first_samples(const Dataset& data, int64_t count) {
+  std::vector<int64_t> indices, epochs(static_cast<size_t>(count), 0);
+  for (int64_t i = 0; i < count; ++i) indices.push_back(i % data.size());
+  return data.get(indices, SampleRandom(0, indices, epochs));
+}
+
+// The parts that both kinds of subject are made of.
+struct Materials {
+  std::unique_ptr<Device> device;
+  RunData data;
+  std::unique_ptr<Task> task;
+};
+
+Materials gather(const Recipe& recipe) {
+  Materials m{.device = open_run_device(recipe), .data = {}, .task = {}};
+  m.data = within_budget(*m.device, [&] { return load_data(recipe); });
+  m.task = within_budget(*m.device, [&] { return build_task(recipe, *m.data.train); });
+  if (recipe.weights) {
+    read_safetensors_into(*recipe.weights, model_tensors(m.task->module()),
+                          "give model.weights a file of the same model, for as many classes");
+  }
+  return m;
+}
+
+torch::ScalarType type_of(Precision precision) {
+  if (precision == Precision::kBf16) return torch::kBFloat16;
+  return precision == Precision::kFp16 ? torch::kHalf : torch::kFloat32;
+}
+
+// Weighted means under names.
+class Means {
+ public:
+  void add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight) {
+    sums_[name].first += sum.item<double>();
+    sums_[name].second += weight.item<double>();
+  }
+  void make_exponential(const std::string& name) { exponential_[name] = true; }
+
+  std::map<std::string, double> figures() {
+    std::map<std::string, double> figures;
+    for (const auto& [name, terms] : sums_) {
+      const double mean = terms.first / terms.second;
+      figures[name] = exponential_[name] ? std::exp(mean) : mean;
+    }
+    return figures;
+  }
+
+ private:
+  std::map<std::string, std::pair<double, double>> sums_;
+  std::map<std::string, bool> exponential_;
+};
+
+class Inference final : public Subject {
+ public:
+  Inference(Materials materials, Precision precision)
+      : m_(std::move(materials)),
+        precision_(precision),
+        network_(dynamic_cast<Network&>(m_.task->module())) {
+    within_budget(*m_.device, [&] { convert(); });
+  }
+
+  Device& device() override { return *m_.device; }
+  Precision precision() const override { return precision_; }
+  void load(int64_t samples) override { batch_ = converted(first_samples(*m_.data.train, samples)); }
+
+  void call() override {
+    const c10::InferenceMode no_gradients;
+    output_ = network_.forward(batch_.inputs);
+  }
+
+  ForwardCount count() override {
+    return count_forward(network_, [&] { call(); });
+  }
+
+  std::optional<CopySeconds> copy_seconds() override {
+    if (m_.device->torch_device().is_cpu()) return std::nullopt;
+    const torch::Tensor inputs = batch_.inputs.cpu().pin_memory();
+    const torch::Tensor output = torch::empty_like(output_, torch::kCPU).pin_memory();
+    return CopySeconds{best_of([&] { batch_.inputs.copy_(inputs, /*non_blocking=*/true); }),
+                       best_of([&] { output.copy_(output_, /*non_blocking=*/true); })};
+  }
+
+  std::map<std::string, double> evaluate() override {
+    if (m_.data.validation == nullptr) return {};
+    const c10::InferenceMode no_gradients;
+    const Dataset& data = *m_.data.validation;
+    Loader loader(data, Stream(0, data.size(), false), one_pass(data.size(), kEvaluationBatch),
+                  {.prefetch = 0});
+    Means means;
+    while (const auto batch = loader.next()) {
+      stop_if_interrupted("sweep", "a signal stopped it");
+      const EvaluationTerms terms = m_.task->evaluate(converted(*batch));
+      means.add("loss", terms.loss.sum, terms.loss.weight);
+      for (const MetricTerms& metric : terms.metrics) {
+        means.add(metric.name, metric.sum, metric.weight);
+        if (metric.exponential) means.make_exponential(metric.name);
+      }
+    }
+    return means.figures();
+  }
+
+ private:
+  void convert() {
+    network_.eval();
+    network_.to(m_.device->torch_device());
+    if (precision_ == Precision::kInt8) return quantize();
+    if (precision_ != Precision::kFp32) network_.to(type_of(precision_));
+  }
+
+  void quantize() {
+    const bool possible = m_.device->torch_device().is_cpu();
+    if (possible && quantize_linear_layers(network_) > 0) return;
+    throw Error(ExitCode::kBadRecipe, "execution.precision",
+                possible ? "int8 is of linear layers, and this model has none" : "int8 runs on a CPU only",
+                "use fp32 or bf16");
+  }
+
+  Batch converted(const Batch& batch) const {
+    Batch here = batch.to(m_.device->torch_device());
+    if (here.inputs.is_floating_point()) here.inputs = here.inputs.to(type_of(precision_));
+    return here;
+  }
+
+  template <class Copy>
+  double best_of(Copy copy) {
+    double best = 0;
+    for (int i = 0; i < kCopies; ++i) {
+      m_.device->synchronize();
+      const Stopwatch watch;
+      copy();
+      m_.device->synchronize();
+      best = i == 0 ? watch.seconds() : std::min(best, watch.seconds());
+    }
+    return best;
+  }
+
+  Materials m_;
+  Precision precision_;
+  Network& network_;
+  Batch batch_;
+  torch::Tensor output_;
+};
+
+class Training final : public Subject {
+ public:
+  Training(const Recipe& recipe, Materials m)
+      : parts_(recipe, std::move(m.device), std::move(m.data), std::move(m.task)) {
+    parts_.task->module().train();
+  }
+
+  Device& device() override { return *parts_.device; }
+  Precision precision() const override { return parts_.precision; }
+
+  void load(int64_t samples) override {
+    batch_ = first_samples(*parts_.data.train, samples).to(parts_.device->torch_device());
+    parts_.step.set_loss_factor(loss_factor_for(static_cast<double>(samples)));
+  }
+
+  void call() override {
+    parts_.step.accumulate(batch_, window_++, 0);
+    parts_.step.finish(0).read();
+  }
+
+  ForwardCount count() override {
+    const AutocastScope autocast(parts_.device->torch_device().type(), parts_.precision);
+    return count_forward(parts_.task->module(), [&] { parts_.task->loss(batch_); });
+  }
+
+ private:
+  Parts parts_;
+  Batch batch_;
+  int64_t window_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> make_subject(const Recipe& recipe) {
+  Materials materials = gather(recipe);
+  if (recipe.sweep.mode == SweepMode::kTraining)
+    return std::make_unique<Training>(recipe, std::move(materials));
+  const Precision precision = resolve_precision(recipe, *materials.device);
+  return std::make_unique<Inference>(std::move(materials), precision);
+}
+
+}  // namespace autotrain

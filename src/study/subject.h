@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "autotrain/operator_counts.h"
+#include "autotrain/recipe.h"
+#include "device/device.h"
+
+namespace autotrain {
+
+/// How long batches travel.
+struct CopySeconds {
+  double to_device = 0;
+  double to_host = 0;  ///< of what the model returns
+};
+
+/// What a sweep measures: something that can be done over and over with one batch.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+
+  virtual Device& device() = 0;
+  virtual Precision precision() const = 0;  ///< resolved
+
+  /// Puts so many samples on the device, the data set's first ones, repeated where it has fewer.
+  virtual void load(int64_t samples) = 0;
+
+  /// One call with that batch. Does not wait for the device. Precondition: a batch was loaded.
+  virtual void call() = 0;
+
+  /// The operators of one call's forward pass, which it runs.
+  virtual ForwardCount count() = 0;
+
+  /// Nothing on a CPU, where nothing is copied, and of training, whose loader copies ahead. Precondition: a
+  /// call was made.
+  virtual std::optional<CopySeconds> copy_seconds() { return std::nullopt; }
+
+  /// Loss and metrics of the validation data; empty where there are none.
+  virtual std::map<std::string, double> evaluate() { return {}; }
+};
+
+/// What the recipe names, in `recipe.sweep.mode`. Inference: forward passes in evaluation mode, without
+/// gradients; in half precision the weights are converted once, in int8 those of linear layers. Training: an
+/// update of one micro-batch at learning rate 0, so that every kernel runs and the weights stay.
+/// @throws Error as loading, building and converting do.
+std::unique_ptr<Subject> make_subject(const Recipe& recipe);
+
+}  // namespace autotrain

@@ -1,0 +1,174 @@
+#include "study/sweep.h"
+
+#include <algorithm>
+#include <set>
+
+#include "autotrain/error.h"
+#include "autotrain/trainer.h"
+#include "base/text.h"
+#include "recipe/axes.h"
+#include "recipe/writer.h"
+#include "study/sweep_analysis.h"
+#include "study/sweep_point.h"
+#include "trainer/catalog.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kGain = 1.03;      // of throughput, for another doubling to be worth it
+constexpr int kPatience = 2;        // doublings without it
+constexpr int64_t kWholeModel = 0;  // stands for the batch of what does not depend on it
+
+// What decides what a point measures: other batches and bounds may be asked for later.
+Recipe what_counts(Recipe recipe) {
+  recipe.sweep = SweepRecipe{.mode = recipe.sweep.mode, .max_seconds = recipe.sweep.max_seconds};
+  return recipe;
+}
+
+class Sweeping {
+ public:
+  explicit Sweeping(const SweepOptions& options) : options_(options) {
+    const Recipe recipe = load_recipe(options.config, options.overrides);
+    batches_ = *parse_batches(recipe.sweep.batches);
+    rounds_ = recipe.sweep.rounds;
+    const Axis axis = recipe.sweep.vary ? *parse_axis(*recipe.sweep.vary) : Axis{"", {""}};
+    if (axis.key.starts_with("sweep.")) {
+      throw Error(ExitCode::kBadRecipe, "sweep.vary", axis.key + " is part of the sweep itself",
+                  "vary a key of the model or of execution; batches are sweep.batches");
+    }
+    sweep_ = {.name = recipe.name,
+              .mode = recipe.sweep.mode,
+              .key = axis.key,
+              .latency_ms = recipe.sweep.latency_ms};
+    for (const std::string& value : axis.values) {
+      sweep_.variants.push_back({.value = value});
+      recipes_.push_back(recipe_with(value));
+    }
+  }
+
+  Sweep run() {
+    std::vector<std::vector<int64_t>> sizes(recipes_.size(), batches_.sizes);
+    if (batches_.until_no_gain) sizes = grow();
+    execute(all_runs(sizes));
+    collect(sizes);
+    return std::move(sweep_);
+  }
+
+ private:
+  Recipe recipe_with(const std::string& value) const {
+    std::vector<std::string> overrides = options_.overrides;
+    if (!sweep_.key.empty()) overrides.push_back(sweep_.key + "=" + value);
+    return load_recipe(options_.config, overrides);
+  }
+
+  static std::string name_of_run(size_t variant, int64_t batch, int64_t round) {
+    if (batch == kWholeModel) return cat("v", variant, "-model");
+    return cat("v", variant, "-batch-", batch, "-round-", round);
+  }
+
+  StudyRun make_run(size_t variant, int64_t batch, int64_t round) const {
+    const Recipe& recipe = recipes_[variant];
+    return {.name = name_of_run(variant, batch, round),
+            .variant = cat("v", variant, "-", batch),
+            .definition = {{"recipe", write_recipe(what_counts(recipe), catalog())},
+                           {"batch", batch},
+                           {"round", round}},
+            .work = [&recipe, batch] {
+              return batch == kWholeModel ? measure_variant(recipe) : measure_point(recipe, batch);
+            }};
+  }
+
+  // The models first; then round after round, each batch of all variants one after the other, every other
+  // round from the largest down: what slows down steadily does so for all alike.
+  std::vector<StudyRun> all_runs(const std::vector<std::vector<int64_t>>& sizes) const {
+    std::vector<StudyRun> runs;
+    for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run(v, kWholeModel, 0));
+    std::set<int64_t> all;
+    for (const auto& some : sizes) all.insert(some.begin(), some.end());
+    std::vector<int64_t> batches(all.begin(), all.end());
+    for (int64_t round = 0; round < rounds_; ++round, std::ranges::reverse(batches)) {
+      for (const int64_t batch : batches) {
+        for (size_t v = 0; v < recipes_.size(); ++v) {
+          if (std::ranges::count(sizes[v], batch) > 0) runs.push_back(make_run(v, batch, round));
+        }
+      }
+    }
+    return runs;
+  }
+
+  // Doubles each variant's batch until its throughput stops growing, in the first round only.
+  std::vector<std::vector<int64_t>> grow() {
+    std::vector<std::vector<int64_t>> sizes(recipes_.size());
+    std::vector<double> best(recipes_.size(), 0);
+    std::vector<int> idle(recipes_.size(), 0);
+    for (const int64_t batch : batches_.sizes) {
+      std::vector<StudyRun> runs;
+      for (size_t v = 0; v < recipes_.size(); ++v) {
+        if (idle[v] >= kPatience) continue;
+        sizes[v].push_back(batch);
+        runs.push_back(make_run(v, batch, 0));
+      }
+      execute(runs);
+      for (size_t v = 0; v < recipes_.size(); ++v) {
+        if (idle[v] >= kPatience) continue;
+        const SweepPoint point = summarise_point(batch, rounds_of(v, batch));
+        const bool gains = point.samples_per_second > kGain * best[v];
+        idle[v] = !point.failure.empty() ? kPatience : gains ? 0 : idle[v] + 1;
+        best[v] = std::max(best[v], point.samples_per_second);
+      }
+    }
+    return sizes;
+  }
+
+  void execute(const std::vector<StudyRun>& runs) {
+    run_study(runs, {.folder = options_.folder,
+                     .on_progress = options_.on_progress,
+                     .on_result = [&](const StudyResult& result) { note(result); }});
+  }
+
+  void note(const StudyResult& result) {
+    const bool is_new = results_.insert_or_assign(result.name, result).second;
+    if (!is_new || result.kept) return;
+    const std::vector<std::string> parts = split(result.name, '-');
+    const auto variant = static_cast<size_t>(std::stoll(parts[0].substr(1)));
+    const int64_t batch = parts.size() > 2 ? std::stoll(parts[2]) : kWholeModel;
+    options_.on_result(label_of(sweep_, sweep_.variants[variant]), batch, result);
+  }
+
+  std::vector<StudyResult> rounds_of(size_t variant, int64_t batch) const {
+    std::vector<StudyResult> rounds;
+    for (int64_t round = 0; round < rounds_; ++round) {
+      const auto found = results_.find(name_of_run(variant, batch, round));
+      if (found != results_.end()) rounds.push_back(found->second);
+    }
+    return rounds;
+  }
+
+  void collect(const std::vector<std::vector<int64_t>>& sizes) {
+    for (size_t v = 0; v < recipes_.size(); ++v) {
+      SweepVariant& variant = sweep_.variants[v];
+      take_model(recipes_[v], results_.at(name_of_run(v, kWholeModel, 0)), variant);
+      for (const int64_t batch : sizes[v]) {
+        variant.points.push_back(summarise_point(batch, rounds_of(v, batch)));
+      }
+    }
+    analyse(sweep_);
+  }
+
+  const SweepOptions& options_;
+  Sweep sweep_;
+  BatchAxis batches_;
+  int64_t rounds_ = 1;
+  std::vector<Recipe> recipes_;
+  std::map<std::string, StudyResult> results_;
+};
+
+}  // namespace
+
+Sweep run_sweep(const SweepOptions& options) {
+  return Sweeping(options).run();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,165 @@
+#include "study/sweep_analysis.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "study/timing.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string first_line_of(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+std::optional<double> optional_number(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
+}
+
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return quantile(values, 0.5);
+}
+
+void take_latencies(const std::vector<StudyResult>& rounds, SweepPoint& point) {
+  std::vector<double> all, medians;
+  for (const StudyResult& round : rounds) {
+    const auto some = round.value.at("latencies_seconds").get<std::vector<double>>();
+    all.insert(all.end(), some.begin(), some.end());
+    medians.push_back(median_of(some));
+  }
+  std::ranges::sort(all);
+  point.repeats = all.size();
+  point.p50_seconds = quantile(all, 0.5);
+  point.p90_seconds = quantile(all, 0.9);
+  point.p99_seconds = quantile(all, 0.99);
+  if (const auto interval = median_interval(all)) point.half_width = interval->half_width(point.p50_seconds);
+  const auto [least, most] = std::ranges::minmax(medians);
+  point.drift = most / least - 1;
+}
+
+// The gradient is written once, read once for its norm and once by the optimizer, which also reads and
+// writes the weight and what it keeps for it. In bytes for each weight, all float32.
+double update_bytes(const OptimizerRecipe& optimizer) {
+  constexpr double kWriteAndNorm = 8, kStep = 12, kOneMoment = 8;
+  if (optimizer.algorithm.name != "sgd") return kWriteAndNorm + kStep + 2 * kOneMoment;
+  const auto momentum = optimizer.algorithm.parameters.find("momentum");
+  const bool keeps = momentum != optimizer.algorithm.parameters.end() && momentum->second != Value(0.0);
+  return kWriteAndNorm + kStep + (keeps ? kOneMoment : 0);
+}
+
+// What is moved once a batch whatever its size: weights are read; in training by the backward pass too, and
+// each has a gradient and an optimizer.
+double moved_weight_bytes(const Recipe& recipe, double weight_bytes) {
+  if (recipe.sweep.mode == SweepMode::kInference) return weight_bytes;
+  constexpr double kWeightBytes = 4;
+  return 2 * weight_bytes + weight_bytes / kWeightBytes * update_bytes(recipe.optimizer);
+}
+
+bool same_device(const Json& a, const Json& b) {
+  return a.is_object() && b.is_object() && a.at("device") == b.at("device") &&
+         a.at("threads") == b.at("threads");
+}
+
+double peak_flops(const Sweep& sweep, const SweepVariant& variant) {
+  double best = 0;
+  for (const SweepVariant& other : sweep.variants) {
+    if (!same_device(other.machine, variant.machine)) continue;
+    best = std::max(best, other.machine.at("flops").value(variant.precision, 0.0));
+  }
+  return best;
+}
+
+void rate_points(const Sweep& sweep, SweepVariant& variant) {
+  const bool inference = sweep.mode == SweepMode::kInference;
+  for (SweepPoint& point : variant.points) {
+    if (!point.failure.empty()) continue;
+    point.flops_per_second = point.samples_per_second * variant.flops_per_sample;
+    if (!inference) point.bytes_per_second.reset();
+  }
+}
+
+void explain(SweepVariant& variant) {
+  const Knee& knee = *variant.knee;
+  KneeExplanation e;
+  e.slower = knee.flat_seconds * variant.roof.bytes_per_second / variant.weight_bytes;
+  e.efficiency = knee.best_rate * variant.flops_per_sample / variant.roof.flops_per_second;
+  e.ratio = knee.batch / variant.predicted;
+  e.calls = static_cast<double>(variant.operators) * variant.operator_seconds / knee.flat_seconds;
+  variant.explanation = e;
+}
+
+void analyse_variant(const Sweep& sweep, SweepVariant& variant) {
+  variant.roof.flops_per_second = peak_flops(sweep, variant);
+  rate_points(sweep, variant);
+  std::vector<BatchLatency> latencies = latencies_of(variant);
+  variant.knee = find_knee(latencies);
+  const bool predictable = variant.roof.flops_per_second > 0 && variant.flops_per_sample > 0 &&
+                           variant.weight_bytes > 0 && variant.roof.bytes_per_second > 0;
+  if (!predictable) return;
+  variant.predicted = critical_batch(variant.weight_bytes, variant.flops_per_sample, variant.roof);
+  if (variant.knee) explain(variant);
+}
+
+}  // namespace
+
+SweepPoint summarise_point(int64_t batch, const std::vector<StudyResult>& rounds) {
+  SweepPoint point{.batch = batch};
+  for (const StudyResult& round : rounds) {
+    if (round.failed()) point.failure = first_line_of(round.failure);
+  }
+  if (!point.failure.empty()) return point;
+  take_latencies(rounds, point);
+  point.samples_per_second = static_cast<double>(batch) / point.p50_seconds;
+  for (const StudyResult& round : rounds) {
+    const Json& v = round.value;
+    point.ended_by = v.at("ended_by");
+    point.peak_bytes = std::max(point.peak_bytes, v.at("peak_bytes").get<int64_t>());
+    point.fill = static_cast<double>(point.peak_bytes) / v.at("budget_bytes").get<double>();
+    point.allocator_retries += v.at("allocator_retries").get<int64_t>();
+    point.swapped_bytes = std::max(point.swapped_bytes, v.at("swapped_bytes").get<int64_t>());
+    point.major_faults += v.at("major_faults").get<int64_t>();
+    point.bytes_per_second = v.at("forward_bytes").get<double>() / point.p50_seconds;
+    point.copy_to_device_seconds = optional_number(v.at("copy_to_device_seconds"));
+    point.copy_to_host_seconds = optional_number(v.at("copy_to_host_seconds"));
+  }
+  return point;
+}
+
+void take_model(const Recipe& recipe, const StudyResult& result, SweepVariant& variant) {
+  if (result.failed()) {
+    variant.failure = first_line_of(result.failure);
+    return;
+  }
+  const Json& v = result.value;
+  const auto samples = v.at("samples").get<double>();
+  const bool trains = recipe.sweep.mode == SweepMode::kTraining;
+  variant.precision = v.at("precision");
+  variant.counted_samples = v.at("samples");
+  variant.flops_per_sample =
+      (v.at("flops").get<double>() + (trains ? v.at("backward_flops").get<double>() : 0)) / samples;
+  variant.weight_bytes = moved_weight_bytes(recipe, v.at("weight_bytes").get<double>());
+  variant.roof.bytes_per_second = v.at("weight_read_bytes_per_second");
+  variant.counted = v.at("operators");
+  variant.operators = variant.counted.size();
+  variant.operator_seconds = v.at("operator_seconds");
+  variant.figures = v.at("figures").get<std::map<std::string, double>>();
+  variant.machine = v.at("machine");
+}
+
+std::vector<BatchLatency> latencies_of(const SweepVariant& variant) {
+  std::vector<BatchLatency> latencies;
+  for (const SweepPoint& point : variant.points) {
+    if (point.failure.empty()) latencies.push_back({point.batch, point.p50_seconds});
+  }
+  return latencies;
+}
+
+void analyse(Sweep& sweep) {
+  for (SweepVariant& variant : sweep.variants) analyse_variant(sweep, variant);
+}
+
+}  // namespace autotrain

@@ -1,0 +1,196 @@
+#include "study/sweep_page.h"
+
+#include "autotrain/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "recipe/words.h"
+#include "study/sweep_tables.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using page::Chart;
+using page::Draw;
+using page::Format;
+using page::Series;
+
+page::Axis log_axis(const std::string& label, Format format = Format::kNumber) {
+  return {.label = label, .log = true, .format = format};
+}
+
+using Figure = double (*)(const SweepPoint& point);
+
+Series series_of(const Sweep& sweep, size_t index, Figure figure) {
+  const SweepVariant& variant = sweep.variants[index];
+  Series series{.name = label_of(sweep, variant), .x = {{}}, .draw = Draw::kLineAndPoints, .colour = index};
+  for (const SweepPoint& point : variant.points) {
+    if (!point.failure.empty()) continue;
+    series.x[0].push_back(static_cast<double>(point.batch));
+    series.y.push_back(figure(point));
+  }
+  return series;
+}
+
+Chart chart_of(const Sweep& sweep, const std::string& title, page::Axis y, Figure figure) {
+  Chart chart{.title = title, .x = {log_axis("batch (samples)")}, .y = std::move(y)};
+  for (size_t i = 0; i < sweep.variants.size(); ++i) chart.series.push_back(series_of(sweep, i, figure));
+  return chart;
+}
+
+// The edges of the roofline over the batches that were measured: whichever of reading the weights and
+// computing takes longer.
+Series edge_of(const Sweep& sweep, size_t index) {
+  const SweepVariant& v = sweep.variants[index];
+  Series edge{.name = label_of(sweep, v) + ", roofline", .x = {{}}, .draw = Draw::kDashed, .colour = index};
+  for (const SweepPoint& point : v.points) {
+    const auto batch = static_cast<double>(point.batch);
+    edge.x[0].push_back(batch);
+    edge.y.push_back(std::max(v.weight_bytes / v.roof.bytes_per_second,
+                              batch * v.flops_per_sample / v.roof.flops_per_second));
+  }
+  return edge;
+}
+
+void add_knees(const Sweep& sweep, Chart& chart) {
+  for (const SweepVariant& v : sweep.variants) {
+    if (v.predicted > 0) chart.marks.push_back({{v.predicted}, label_of(sweep, v) + ", predicted"});
+    if (v.knee) chart.marks.push_back({{v.knee->batch}, label_of(sweep, v) + ", measured"});
+  }
+}
+
+Chart latency_chart(const Sweep& sweep) {
+  Chart chart = chart_of(sweep, "median latency of a call", log_axis("latency", Format::kSeconds),
+                         [](const SweepPoint& p) { return p.p50_seconds; });
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    Series& series = chart.series[i];
+    for (const SweepPoint& p : sweep.variants[i].points) {
+      if (!p.failure.empty()) continue;
+      series.low.push_back(p.p50_seconds);
+      series.high.push_back(p.p99_seconds);
+    }
+  }
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    if (sweep.variants[i].predicted > 0) chart.series.push_back(edge_of(sweep, i));
+  }
+  add_knees(sweep, chart);
+  return chart;
+}
+
+// Each product of the model's forward pass at a single sample, below the two edges of the device.
+Chart roofline_chart(const Sweep& sweep) {
+  Chart chart{.title = "operators below the roofline, at the counted batch",
+              .x = {log_axis("operations for each byte")},
+              .y = log_axis("attainable FLOP/s")};
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const SweepVariant& v = sweep.variants[i];
+    if (v.predicted <= 0) continue;
+    const auto attainable = [&](double intensity) {
+      return std::min(v.roof.flops_per_second, intensity * v.roof.bytes_per_second);
+    };
+    Series edge{.name = label_of(sweep, v), .x = {{}}, .colour = i};
+    for (double intensity = 1.0 / 16; intensity <= 4096; intensity *= 2) {
+      edge.x[0].push_back(intensity);
+      edge.y.push_back(attainable(intensity));
+    }
+    Series points{.name = label_of(sweep, v) + ", products", .x = {{}}, .draw = Draw::kPoints, .colour = i};
+    for (const auto& each : v.counted) {
+      const auto flops = each.at("flops").get<double>(), bytes = each.at("bytes").get<double>();
+      if (flops <= 0 || bytes <= 0) continue;
+      points.x[0].push_back(flops / bytes);
+      points.y.push_back(attainable(flops / bytes));
+      points.labels.push_back(each.at("module").get<std::string>() + " " + each.at("shape").get<std::string>());
+    }
+    chart.series.push_back(std::move(edge));
+    chart.series.push_back(std::move(points));
+  }
+  return chart;
+}
+
+page::Section summary_section(const Sweep& sweep) {
+  page::Section section{.title = "Prediction and measurement"};
+  for (const SweepVariant& variant : sweep.variants) {
+    for (const std::string& sentence : sentences_of(sweep, variant))
+      section.paragraphs.push_back(label_of(sweep, variant) + ": " + sentence);
+  }
+  const TableCells table = roofline_cells(sweep);
+  section.tables.push_back({.title = "Knees", .header = table.header, .rows = table.rows});
+  return section;
+}
+
+page::Section plots_section(const Sweep& sweep) {
+  page::Section section{.title = "Batch size"};
+  section.charts = {latency_chart(sweep),
+                    chart_of(sweep, "throughput", log_axis("samples/s"),
+                             [](const SweepPoint& p) { return p.samples_per_second; }),
+                    chart_of(sweep, "operations", log_axis("FLOP/s"),
+                             [](const SweepPoint& p) { return p.flops_per_second; }),
+                    chart_of(sweep, "peak memory", log_axis("memory", Format::kBytes),
+                             [](const SweepPoint& p) { return static_cast<double>(p.peak_bytes); }),
+                    roofline_chart(sweep)};
+  return section;
+}
+
+page::Section points_section(const Sweep& sweep) {
+  page::Section section{.title = "Points", .open = false};
+  for (const SweepVariant& variant : sweep.variants) {
+    const TableCells table = point_cells(variant);
+    section.tables.push_back(
+        {.title = label_of(sweep, variant), .header = table.header, .rows = table.rows});
+  }
+  return section;
+}
+
+page::Section operators_section(const Sweep& sweep) {
+  page::Section section{.title = "Operators", .open = false};
+  for (const SweepVariant& variant : sweep.variants) {
+    const TableCells table = operator_cells(variant);
+    section.tables.push_back({.title = cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
+                              .header = table.header,
+                              .rows = table.rows});
+  }
+  return section;
+}
+
+std::string machine_of(const Sweep& sweep) {
+  for (const SweepVariant& variant : sweep.variants) {
+    if (!variant.machine.is_object()) continue;
+    return cat(variant.machine.at("name").get<std::string>(), ", ", variant.machine.at("threads").dump(),
+               " threads, ", variant.machine.at("software").get<std::string>());
+  }
+  return "";
+}
+
+}  // namespace
+
+page::Page sweep_page(const Sweep& sweep) {
+  return {.title = cat("Sweep of ", sweep.name, ": ", name_of(sweep.mode)),
+          .subtitle = machine_of(sweep),
+          .sections = {summary_section(sweep), plots_section(sweep), points_section(sweep),
+                       operators_section(sweep)}};
+}
+
+std::vector<fs::path> write_sweep(const Sweep& sweep, const fs::path& folder) {
+  write_file_atomically(folder / "sweep.json", to_json(sweep).dump(2) + "\n");
+  write_file_atomically(folder / "sweep.csv", to_csv(sweep));
+  write_file_atomically(folder / "report.html", render(sweep_page(sweep)));
+  return {folder / "sweep.json", folder / "sweep.csv", folder / "report.html"};
+}
+
+bool is_sweep_folder(const fs::path& folder) {
+  return fs::exists(folder / "sweep.json");
+}
+
+std::vector<fs::path> draw_sweep(const fs::path& folder) {
+  const fs::path path = folder / "sweep.json";
+  try {
+    return write_sweep(sweep_from_json(nlohmann::ordered_json::parse(read_file(path))), folder);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitCode::kBadData, path.string(), cat("is no sweep: ", error.what()),
+                "run autotrain sweep with this --output again: what it measured is kept in results/");
+  }
+}
+
+}  // namespace autotrain

@@ -1,0 +1,173 @@
+#include "study/sweep_point.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/linear.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "device/failure.h"
+#include "device/system_memory.h"
+#include "recipe/words.h"
+#include "study/bandwidth.h"
+#include "study/machine.h"
+#include "study/subject.h"
+#include "study/timing.h"
+#include "study/words.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWarmUpCalls = 3;
+constexpr double kWarmUpShare = 0.1;  // of the time for repeats
+
+double timed_call(Subject& subject) {
+  stop_if_interrupted("sweep", "a signal stopped it; finished points are kept");
+  const Stopwatch watch;
+  subject.call();
+  subject.device().synchronize();
+  return watch.seconds();
+}
+
+void warm_up(Subject& subject, double seconds) {
+  const Stopwatch watch;
+  for (int calls = 0; calls < kWarmUpCalls || watch.seconds() < seconds; ++calls) timed_call(subject);
+}
+
+struct Repeats {
+  std::vector<double> seconds;
+  RepeatEnd end = RepeatEnd::kSeconds;
+};
+
+Repeats repeat(Subject& subject, const RepeatRule& rule) {
+  Repeats repeats;
+  const Stopwatch watch;
+  std::optional<RepeatEnd> end;
+  while (!end) {
+    repeats.seconds.push_back(timed_call(subject));
+    end = repeat_end(repeats.seconds, watch.seconds(), rule);
+  }
+  repeats.end = *end;
+  return repeats;
+}
+
+int64_t swapped_bytes() {
+  const auto status = read_kernel_table("/proc/self/status");
+  const auto swapped = status.find("VmSwap");
+  return swapped == status.end() ? 0 : swapped->second * kKiB;
+}
+
+int64_t major_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_majflt;
+}
+
+Json point_json(Subject& subject, const Recipe& recipe) {
+  const int64_t faults_before = major_faults();
+  warm_up(subject, kWarmUpShare * recipe.sweep.max_seconds);
+  const Repeats repeats = repeat(subject, {.seconds = recipe.sweep.max_seconds});
+  subject.device().memory().sample_outside_bytes();
+  const MemoryPeak peak = subject.device().memory().peak();
+  const int64_t faults = major_faults() - faults_before;
+  const ForwardCount counts = subject.count();
+  const auto copies = subject.copy_seconds();
+  return {{"latencies_seconds", repeats.seconds},
+          {"ended_by", name_of(repeats.end)},
+          {"peak_bytes", peak.total_bytes()},
+          {"budget_bytes", subject.device().budget_bytes()},
+          {"allocator_retries", peak.retries},
+          {"swapped_bytes", swapped_bytes()},
+          {"major_faults", faults},
+          {"copy_to_device_seconds", copies ? Json(copies->to_device) : Json(nullptr)},
+          {"copy_to_host_seconds", copies ? Json(copies->to_host) : Json(nullptr)},
+          {"flops", counts.flops()},
+          {"backward_flops", counts.backward_flops()},
+          {"forward_bytes", counts.bytes()}};
+}
+
+// What memory, or the model, has against a batch is a row of the sweep.
+template <class Work>
+auto of_batch(int64_t batch, const Work& work) {
+  try {
+    return work();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const bool memory = classify_failure(error) != Failure::kOther;
+    throw Error(memory ? ExitCode::kDoesNotFit : ExitCode::kBadRecipe, cat("batch ", batch),
+                first_line(error), memory ? "raise execution.memory.budget, or leave this batch out" : "");
+  }
+}
+
+// Of one call of the smallest linear layer: what an operator costs beside its arithmetic.
+double operator_seconds(const Device& device) {
+  const c10::InferenceMode no_gradients;
+  const auto options = torch::TensorOptions().device(device.torch_device());
+  const torch::Tensor input = torch::ones({1, 8}, options), weight = torch::ones({8, 8}, options),
+                      bias = torch::ones({8}, options);
+  std::vector<double> seconds;
+  for (int i = 0; i < 2000; ++i) {
+    const Stopwatch watch;
+    at::linear(input, weight, bias);
+    seconds.push_back(watch.seconds());
+  }
+  std::ranges::sort(seconds);
+  return quantile(seconds, 0.5);
+}
+
+Json operators_json(const ForwardCount& counts) {
+  Json rows = Json::array();
+  for (const OperatorCount& each : counts.operators) {
+    rows.push_back({{"operator", each.name},
+                    {"module", each.module},
+                    {"kind", name_of(each.kind)},
+                    {"shape", each.shape},
+                    {"flops", each.flops},
+                    {"backward_flops", each.backward_flops},
+                    {"bytes", each.bytes},
+                    {"weight_bytes", each.weight_bytes}});
+  }
+  return rows;
+}
+
+}  // namespace
+
+Json measure_point(const Recipe& recipe, int64_t batch) {
+  const auto subject = make_subject(recipe);
+  return of_batch(batch, [&] {
+    subject->load(batch);
+    subject->device().memory().reset_peak();
+    return point_json(*subject, recipe);
+  });
+}
+
+Json measure_variant(const Recipe& recipe) {
+  const int64_t batch = recipe.sweep.mode == SweepMode::kTraining ? 2 : 1;  // batch normalisation needs two
+  const auto subject = make_subject(recipe);
+  subject->load(batch);
+  const ForwardCount counts = of_batch(batch, [&] { return subject->count(); });
+  const auto figures = recipe.weights ? subject->evaluate() : std::map<std::string, double>{};
+  Device& device = subject->device();
+  device.memory().remove_limit();  // the machine is measured, not the part of it that the recipe may use
+  return {{"precision", name_of(subject->precision())},
+          {"samples", batch},
+          {"flops", counts.flops()},
+          {"backward_flops", counts.backward_flops()},
+          {"bytes", counts.bytes()},
+          {"weight_bytes", counts.weight_bytes()},
+          {"weight_read_bytes_per_second", read_bytes_per_second(device, counts.weight_bytes())},
+          {"operator_seconds", operator_seconds(device)},
+          {"figures", figures},
+          {"operators", operators_json(counts)},
+          {"machine", to_json(measure_machine(device))}};
+}
+
+}  // namespace autotrain

@@ -1,0 +1,99 @@
+#include "study/sweep_tables.h"
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace autotrain {
+namespace {
+
+std::string milliseconds(double seconds) {
+  return brief(seconds * 1e3, 3);
+}
+
+std::string percent_or_dash(const std::optional<double>& fraction) {
+  return fraction ? "±" + format_percent(*fraction) : "-";
+}
+
+std::string trouble_of(const SweepPoint& p) {
+  std::vector<std::string> words;
+  if (p.allocator_retries > 0) words.push_back(cat(p.allocator_retries, " allocator retries"));
+  if (p.swapped_bytes > 0) words.push_back(format_bytes(p.swapped_bytes) + " swapped");
+  if (p.major_faults > 0) words.push_back(cat(p.major_faults, " pages from disk"));
+  return join(words, ", ");
+}
+
+std::string copies_of(const SweepPoint& p) {
+  if (!p.copy_to_device_seconds) return "none";
+  return cat(milliseconds(*p.copy_to_device_seconds), " + ", milliseconds(*p.copy_to_host_seconds));
+}
+
+std::string figures_of(const SweepVariant& variant) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : variant.figures) parts.push_back(cat(name, " ", fixed(value, 4)));
+  return join(parts, ", ");
+}
+
+// Of one operator in inference: the time to read its weights ÷ the time to compute a sample.
+std::string critical_batch_of(const SweepVariant& v, const nlohmann::ordered_json& counted) {
+  const auto weight_bytes = counted.at("weight_bytes").get<double>();
+  if (weight_bytes == 0 || v.roof.flops_per_second == 0) return "-";
+  const double flops_per_sample = counted.at("flops").get<double>() / static_cast<double>(v.counted_samples);
+  return brief(critical_batch(weight_bytes, flops_per_sample, v.roof), 3);
+}
+
+}  // namespace
+
+TableCells point_cells(const SweepVariant& variant) {
+  TableCells table{{"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
+                   "copies ms", "peak", "fill", ""}};
+  for (const SweepPoint& p : variant.points) {
+    const std::string batch = std::to_string(p.batch);
+    if (!p.failure.empty()) {
+      table.rows.push_back({batch, "-", "", "", "", "", "", "", "", "", "", "", p.failure});
+      continue;
+    }
+    table.rows.push_back({batch, milliseconds(p.p50_seconds), percent_or_dash(p.half_width),
+                   format_percent(p.drift, 0), milliseconds(p.p90_seconds), milliseconds(p.p99_seconds),
+                   format_rate(p.samples_per_second), format_rate(p.flops_per_second),
+                   p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-", copies_of(p),
+                   format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
+  }
+  return table;
+}
+
+TableCells roofline_cells(const Sweep& sweep) {
+  TableCells table{{sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample", "weights", "peak FLOP/s",
+                   "reads at", "predicted", "knee", "ratio", "= slower", "× efficiency", "validation"}};
+  for (const SweepVariant& v : sweep.variants) {
+    if (!v.explanation) continue;
+    const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
+    table.rows.push_back({sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
+                   format_bytes(static_cast<int64_t>(v.weight_bytes)), format_rate(v.roof.flops_per_second),
+                   format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s", brief(v.predicted, 3),
+                   mark + brief(v.knee->batch, 3), brief(v.explanation->ratio, 3),
+                   brief(v.explanation->slower, 3), fixed(v.explanation->efficiency, 2),
+                   v.figures.empty() ? "-" : figures_of(v)});
+  }
+  return table;
+}
+
+TableCells operator_cells(const SweepVariant& variant) {
+  TableCells table{{"module", "operator", "kind", "shape", "FLOP", "bytes", "weights", "FLOP/byte", "critical batch"}};
+  int64_t others = 0, other_bytes = 0;
+  for (const auto& each : variant.counted) {
+    const auto flops = each.at("flops").get<double>();
+    const auto bytes = each.at("bytes").get<int64_t>();
+    if (flops <= 0) {
+      ++others;
+      other_bytes += bytes;
+      continue;
+    }
+    table.rows.push_back({each.at("module"), each.at("operator"), each.at("kind"), each.at("shape"),
+                          format_rate(flops), format_bytes(bytes), format_bytes(each.at("weight_bytes")),
+                          brief(flops / static_cast<double>(bytes), 3), critical_batch_of(variant, each)});
+  }
+  table.rows.push_back({cat(others, " others"), "", "other", "", "-", format_bytes(other_bytes), "-", "-", "-"});
+  return table;
+}
+
+}  // namespace autotrain

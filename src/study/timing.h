@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace autotrain {
+
+/// Of sorted values, the one below which the share `q` of them lies, interpolated between neighbours.
+/// Precondition: `sorted` is not empty, q in [0, 1].
+double quantile(const std::vector<double>& sorted, double q);
+
+/// Where the true median lies with a probability of at least 95 %, whatever the distribution.
+struct MedianInterval {
+  double low = 0;
+  double high = 0;
+
+  /// Half its length, relative to `median`.
+  double half_width(double median) const { return (high - low) / 2 / median; }
+};
+
+/// From order statistics: the values that have so few below (above) them that this had a probability of at
+/// most 2.5 % if the true median lay beyond. Nothing of fewer than six values, which cannot tell.
+std::optional<MedianInterval> median_interval(const std::vector<double>& sorted);
+
+/// When enough was repeated.
+struct RepeatRule {
+  double half_width = 0.025;  ///< of the median's interval, relative
+  size_t least = 100;         ///< repeats, so that a 99th percentile is one
+  size_t most = 2000;
+  size_t at_least = 3;  ///< however long they take
+  double seconds = 2;
+};
+
+enum class RepeatEnd { kNarrow, kSeconds, kRepeats };
+
+/// Why repeating ends after these, which took `seconds`; nothing: it goes on.
+std::optional<RepeatEnd> repeat_end(const std::vector<double>& latencies, double seconds,
+                                    const RepeatRule& rule);
+
+}  // namespace autotrain

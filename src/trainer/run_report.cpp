@@ -1,0 +1,84 @@
+#include "trainer/run_report.h"
+
+#include <algorithm>
+#include <array>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "plan/plan_json.h"
+#include "recipe/compare.h"
+#include "recipe/load.h"
+#include "trainer/catalog.h"
+#include "trainer/start_table.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> sentences_of(const BatchPlan& plan) {
+  const LearningRatePlan& lr = plan.lr;
+  return {cat("On ", plan.device, " (", plan.device_name, ") in ", to_string(plan.precision),
+              ", every update learns from ", format_count(plan.effective_batch), " samples: ", plan.window,
+              plan.window == 1 ? " micro-batch of " : " micro-batches of ", format_count(plan.micro_batch),
+              plan.world_size == 1 ? "" : cat(" on each of ", plan.world_size, " ranks"), ", at a peak of ",
+              format_bytes(plan.peak_bytes), ", ", format_percent(plan.fill), " of the budget of ",
+              format_bytes(plan.budget_bytes), "."),
+          cat("The largest micro-batch on record is ", format_count(plan.search.micro_batch), " samples (",
+              format_percent(plan.search.fill), " of the budget): ", reason_in_words(plan), ". ",
+              plan.search.from_cache ? "Taken from a kept plan; " : "", plan.search.probes.size(),
+              plan.search.probes.size() == 1 ? " trial in " : " trials in ",
+              format_seconds(plan.search.seconds), "."),
+          cat("The learning rate ", brief(lr.base), " at ", lr.reference_batch, " samples became ",
+              brief(lr.scaled), " (rule ", lr.rule, ").")};
+}
+
+// What a damaged file, or one of another version, would have said is left out.
+RunPageExtras extras_of(const fs::path& folder) {
+  RunPageExtras extras;
+  try {
+    const auto plan = nlohmann::ordered_json::parse(read_file(folder / "plan.json"));
+    extras.plan_sentences = sentences_of(plan_from_json(plan));
+  } catch (const std::exception& error) {
+    log::debug("report", cat("plan.json: ", error.what()));
+  }
+  try {
+    const Recipe recipe = load_recipe_text(read_file(folder / "recipe.yaml"), "recipe.yaml", catalog());
+    for (const KeyDifference& key : changed_keys(recipe, catalog())) {
+      extras.changed_keys.push_back({key.path, key.before, key.after});
+    }
+  } catch (const std::exception& error) {
+    log::debug("report", cat("recipe.yaml: ", error.what()));
+  }
+  return extras;
+}
+
+}  // namespace
+
+std::vector<fs::path> draw_run(const fs::path& folder, const ReportRecipe& what) {
+  std::vector<fs::path> written;
+  if (!what.html && !what.csv) return written;
+  const RunHistory history = read_history(folder / "metrics.jsonl");
+  if (what.csv) {
+    write_csv_files(folder, history);
+    written.insert(written.end(), {folder / "metrics.csv", folder / "evaluations.csv"});
+  }
+  if (what.html) {
+    write_file_atomically(folder / "report.html", render(run_page(folder, history, extras_of(folder))));
+    written.push_back(folder / "report.html");
+  }
+  return written;
+}
+
+bool is_run_folder(const fs::path& folder) {
+  constexpr std::array kFiles = {"recipe.yaml", "metrics.jsonl", "plan.json", "summary.json"};
+  return std::any_of(kFiles.begin(), kFiles.end(), [&](const char* name) {
+    std::error_code ignored;
+    return fs::exists(folder / name, ignored);
+  });
+}
+
+}  // namespace autotrain

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""autotrain sweep from end to end, with models so small that nothing takes long.
+
+    sweep_test.py path/to/autotrain
+"""
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+BINARY = Path(sys.argv[1]).resolve()
+RECIPE = """
+name: tiny
+data:
+  train: {dataset: synthetic, kind: vectors, samples: 16, shape: [8], classes: 3}
+  validation: {dataset: synthetic, kind: vectors, samples: 16, shape: [8], classes: 3, first: 1000}
+model: {name: mlp, depth: 1, width: 16}
+optimizer: {name: adamw, reference_batch: 8}
+batch: {effective: 8}
+stop: {updates: 2}
+execution: {precision: fp32, memory: {budget: 256MiB}}
+sweep: {batches: 1..4, max_seconds: 0.05, rounds: 1}
+"""
+
+
+class Sweep(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.root = Path(self.folder.name)
+        self.recipe = self.root / "tiny.yaml"
+        self.recipe.write_text(RECIPE)
+
+    def command(self, *arguments):
+        return [str(BINARY), "sweep", "--config", str(self.recipe), "--output", str(self.root / "out"), *arguments]
+
+    def sweep(self, *arguments, code=0):
+        result = subprocess.run(self.command(*arguments), capture_output=True, text=True, cwd=self.root, timeout=300,
+                                env={**os.environ, "CI": "1"}, check=False)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def result(self):
+        return json.loads((self.root / "out" / "sweep.json").read_text())
+
+    def test_measures_every_batch_of_every_value(self):
+        result = self.sweep("--vary", "execution.precision=fp32,bf16,int8", "--batches", "1,3", "--json")
+        printed = json.loads(result.stdout)
+        self.assertEqual(printed, self.result())
+        self.assertEqual([v["value"] for v in printed["variants"]], ["fp32", "bf16", "int8"])
+        for variant in printed["variants"]:
+            self.assertEqual([p["batch"] for p in variant["points"]], [1, 3])
+            self.assertEqual(variant["flops_per_sample"], 2 * (8 * 16 + 16 * 3))
+            self.assertGreater(variant["predicted_batch"], 0)
+            for point in variant["points"]:
+                self.assertLessEqual(point["p50_seconds"], point["p99_seconds"])
+                self.assertIsNone(point["copy_to_device_seconds"])
+        with open(self.root / "out" / "sweep.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([(row["value"], row["batch"]) for row in rows],
+                         [(value, batch) for value in ("fp32", "bf16", "int8") for batch in ("1", "3")])
+
+    def test_trains(self):
+        self.sweep("--mode", "training", "--batches", "2,4")
+        variant = self.result()["variants"][0]
+        forward = 2 * (8 * 16 + 16 * 3)
+        self.assertEqual(variant["flops_per_sample"], forward + 2 * forward - 2 * 8 * 16)
+
+    def test_says_what_stays_within_a_latency(self):
+        self.assertIn("within 1000 ms the largest throughput is at batch", self.sweep("--latency-ms", "1000").stdout)
+        self.assertIn("no batch stays within 1e-06 ms", self.sweep("--latency-ms", "0.000001").stdout)
+
+    def test_memory_that_does_not_suffice_is_a_row(self):
+        self.sweep("--batches", "1,4,1000000", "--set", "execution.memory.budget=8MiB")
+        points = self.result()["variants"][0]["points"]
+        self.assertEqual([point["failure"] is None for point in points], [True, True, False])
+        self.assertIn("batch 1000000", points[2]["failure"])
+
+    def test_auto_ends_where_memory_does(self):
+        self.sweep("--batches", "auto", "--set", "execution.memory.budget=8MiB", "--set", "data.train.shape=[4096]",
+                   "--set", "data.validation.shape=[4096]")
+        points = self.result()["variants"][0]["points"]
+        self.assertLess(len(points), 13)
+        self.assertEqual(points[0]["batch"], 1)
+
+    def test_killed_and_started_again_it_repeats_nothing(self):
+        process = subprocess.Popen(self.command("--batches", "1..64"), stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, cwd=self.root)
+        results = self.root / "out" / "results"
+        deadline = time.monotonic() + 120
+        while len(list(results.glob("*batch*.json"))) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        time.sleep(0.5)  # its child ends by itself
+        before = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in results.glob("*.json")}
+        self.assertLess(len(before), 8)
+        self.sweep("--batches", "1..64")
+        after = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in results.glob("*.json")}
+        self.assertEqual(len(after), 8)
+        self.assertEqual({name: after[name] for name in before}, before)
+
+    def test_more_batches_keep_what_was_measured(self):
+        self.sweep("--batches", "1,2")
+        stamp = (self.root / "out" / "results" / "v0-batch-2-round-0.json").stat().st_mtime_ns
+        self.sweep("--batches", "1,2,4")
+        self.assertEqual((self.root / "out" / "results" / "v0-batch-2-round-0.json").stat().st_mtime_ns, stamp)
+        self.assertEqual(len(self.result()["variants"][0]["points"]), 3)
+
+    def test_another_model_in_the_same_folder_is_refused(self):
+        self.sweep("--batches", "1,2")
+        result = self.sweep("--batches", "1,2", "--set", "model.width=32", code=64)
+        self.assertIn("--output", result.stderr)
+
+    def test_trained_weights_show_what_a_precision_costs(self):
+        run = self.root / "run"
+        subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(run), "--quiet"], check=True,
+                       capture_output=True, timeout=300)
+        self.sweep("--weights", str(run), "--vary", "execution.precision=fp32,int8", "--batches", "1,2")
+        trained = json.loads((run / "summary.json").read_text())["final"]
+        figures = [variant["figures"] for variant in self.result()["variants"]]
+        self.assertAlmostEqual(figures[0]["loss"], trained["loss"], delta=1e-5)
+        self.assertAlmostEqual(figures[0]["accuracy"], trained["accuracy"], delta=1e-6)
+        self.assertNotEqual(figures[1]["loss"], figures[0]["loss"])
+        self.assertAlmostEqual(figures[1]["loss"], figures[0]["loss"], delta=0.1)
+
+    def test_mistakes_are_named(self):
+        for arguments, code, word in [(["--batches", "8..1"], 78, "sweep.batches"),
+                                      (["--mode", "both"], 78, "sweep.mode"),
+                                      (["--vary", "model.width"], 78, "sweep.vary"),
+                                      (["--vary", "model.wdith=1,2"], 78, "wdith"),
+                                      (["--vary", "sweep.mode=inference,training"], 78, "sweep.vary"),
+                                      (["--latency-ms", "0"], 78, "sweep.latency_ms"),
+                                      (["--weights", str(self.root)], 66, "checkpoint")]:
+            with self.subTest(arguments):
+                self.assertIn(word, self.sweep(*arguments, code=code).stderr)
+
+    def test_nothing_trains_in_int8(self):
+        result = subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(self.root / "run"), "--set",
+                                 "execution.precision=int8"], capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual(result.returncode, 78)
+        self.assertIn("int8", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

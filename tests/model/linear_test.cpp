@@ -1,0 +1,62 @@
+#include "model/linear.h"
+
+#include <ATen/ATen.h>
+
+#include <gtest/gtest.h>
+#include "model/models.h"
+
+namespace autotrain {
+namespace {
+
+double relative_error(const torch::Tensor& a, const torch::Tensor& exact) {
+  return ((a - exact).norm() / exact.norm()).item<double>();
+}
+
+TEST(Linear, IsTorchsUntilItIsQuantized) {
+  torch::manual_seed(1);
+  Linear ours(16, 8);
+  torch::manual_seed(1);
+  torch::nn::Linear theirs(16, 8);
+  const torch::Tensor x = torch::randn({4, 16});
+  EXPECT_TRUE(ours->forward(x).equal(theirs->forward(x)));
+  EXPECT_EQ(ours->named_parameters().keys(), theirs->named_parameters().keys());
+}
+
+// Weights and inputs of eight bits are each off by at most half a step of 1 ÷ 127 and 1 ÷ 255 of their range.
+TEST(Linear, QuantizedIsCloseAndNotEqual) {
+  const torch::NoGradGuard no_gradients;
+  torch::manual_seed(1);
+  for (const bool bias : {true, false}) {
+    Linear layer(torch::nn::LinearOptions(256, 64).bias(bias));
+    const torch::Tensor x = torch::randn({3, 10, 256}), exact = layer->forward(x);
+    layer->quantize();
+    const double error = relative_error(layer->forward(x), exact);
+    EXPECT_LT(error, 0.02);
+    EXPECT_GT(error, 1e-5);
+  }
+}
+
+TEST(Linear, EveryOutputHasItsOwnScale) {
+  const torch::NoGradGuard no_gradients;
+  torch::manual_seed(1);
+  Linear layer(torch::nn::LinearOptions(64, 2).bias(false));
+  layer->weight[0].mul_(1e-3);  // would round to nothing beside the other
+  const torch::Tensor x = torch::randn({100, 64}), exact = layer->forward(x);
+  layer->quantize();
+  EXPECT_LT(relative_error(layer->forward(x).select(1, 0), exact.select(1, 0)), 0.02);
+}
+
+TEST(Linear, QuantizingAModelTakesItsLinearLayersAndDropsTheirWeights) {
+  torch::manual_seed(1);
+  const auto net = make_model({"mlp", {{"depth", int64_t{3}}, {"width", int64_t{32}}}},
+                              {.input = {16}, .classes = 4});
+  EXPECT_EQ(quantize_linear_layers(*net), 4);
+  for (const auto& parameter : net->named_parameters()) {
+    if (parameter.key().ends_with("weight")) EXPECT_EQ(parameter.value().numel(), 0) << parameter.key();
+  }
+  const torch::NoGradGuard no_gradients;
+  EXPECT_TRUE(net->forward(torch::randn({2, 16})).isfinite().all().item<bool>());
+}
+
+}  // namespace
+}  // namespace autotrain

@@ -1,0 +1,43 @@
+#include "recipe/axes.h"
+
+#include <gtest/gtest.h>
+
+namespace autotrain {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+TEST(Axes, BatchesAreAscendingAndEachOnce) {
+  EXPECT_EQ(parse_batches("1,32,128,512")->sizes, (Sizes{1, 32, 128, 512}));
+  EXPECT_EQ(parse_batches(" 64, 1,64 ")->sizes, (Sizes{1, 64}));
+  EXPECT_FALSE(parse_batches("1,32")->until_no_gain);
+}
+
+TEST(Axes, ARangeIsDoubledAndEndsAtItsEnd) {
+  EXPECT_EQ(parse_batches("1..8")->sizes, (Sizes{1, 2, 4, 8}));
+  EXPECT_EQ(parse_batches("3..20")->sizes, (Sizes{3, 6, 12, 20}));
+  EXPECT_EQ(parse_batches("5..5")->sizes, (Sizes{5}));
+}
+
+TEST(Axes, AutoGoesOnWhileSomethingIsGained) {
+  EXPECT_TRUE(parse_batches("auto")->until_no_gain);
+  EXPECT_EQ(parse_batches("auto")->sizes.front(), 1);
+}
+
+TEST(Axes, WhatIsNoBatchIsRefused) {
+  for (const char* text : {"", "0", "-1", "1,,2", "1,x", "8..1", "1..", "..4", "0..4", "1.5", "99999999999", "1..2..3"})
+    EXPECT_FALSE(parse_batches(text)) << text;
+}
+
+TEST(Axes, AKeyHasItsValuesInTheirOrder) {
+  const auto axis = parse_axis("model.width=256, 64");
+  EXPECT_EQ(axis->key, "model.width");
+  EXPECT_EQ(axis->values, (std::vector<std::string>{"256", "64"}));
+}
+
+TEST(Axes, WhatIsNoAxisIsRefused) {
+  for (const char* text : {"", "model.width", "=1,2", "a=", "a=1,", "a=1,1"}) EXPECT_FALSE(parse_axis(text)) << text;
+}
+
+}  // namespace
+}  // namespace autotrain
