@@ -37,7 +37,7 @@ class Watch {
                               : cat(terms_.figure, " ", brief(outcome.curve.back().figures.at(terms_.figure)),
                                     " after ", format_seconds(outcome.curve.back().seconds));
     log::info("compare", cat(outcomes_.size(), " of ", total_, ": ", outcome.recipe, ", seed ", outcome.seed,
-                             ": ", result, kept ? " (kept)" : "", left_));
+                             ": ", result, kept ? " (kept)" : "", outcomes_.size() < total_ ? left_ : ""));
   }
 
   void on_progress(const StudyProgress& progress) {

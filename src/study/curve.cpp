@@ -78,8 +78,9 @@ std::optional<double> figure_at(const Curve& curve, const std::string& figure, F
   double value = value_of(*after, figure);
   if (place_of(*after, axis) > place) {
     const CurvePoint& before = *(after - 1);
-    const double start = place_of(before, axis);
-    value = std::lerp(value_of(before, figure), value, (place - start) / (place_of(*after, axis) - start));
+    const double start = place_of(before, axis), of_before = value_of(before, figure);
+    // Not std::lerp, which makes a number of a NaN and a number.
+    value = of_before + (value - of_before) * (place - start) / (place_of(*after, axis) - start);
   }
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }

@@ -31,12 +31,11 @@ TEST(Compare, TrainsEveryRecipeWithEverySeedAndGoesOnWithMore) {
   std::vector<std::pair<std::string, bool>> seen;
   CompareOptions options{.recipes = {named(folder, "slow", {"optimizer.lr=0.0001"}),
                                      named(folder, "twin", {"optimizer.lr=0.0001"}),
-                                     named(folder, "broken", {"weights=/nowhere"})},
+                                     named(folder, "broken", {"model.weights=/nowhere"})},
                          .seeds = 2,
                          .figure = "accuracy",
                          .training_set = true,
                          .folder = folder / "study"};
-  options.recipes[2].recipe.weights = "/nowhere";
   compare(options);
   options.seeds = 3;
   options.on_outcome = [&](const RunOutcome& run, bool kept) {
