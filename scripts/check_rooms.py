@@ -28,6 +28,7 @@ PUBLIC = {
     "report.h": "report",
     "data.h": "data",
     "task.h": "model",
+    "operator_counts.h": "study",
     "plan.h": "plan",
     "trainer.h": "trainer",
 }

@@ -23,7 +23,7 @@ struct OperatorCount {
   std::string name = {};    ///< "aten::addmm"
   std::string module = {};  ///< that owns a weight among its operands, or the last such before it
   OperatorKind kind = OperatorKind::kOther;
-  std::string shape = {};  ///< of the operands: "[64, 784] [256, 784]"
+  std::string shape = {};  ///< of the operands: "[64, 784] [784, 256]"
   double flops = 0;
   double backward_flops = 0;  ///< one more product for each operand whose gradient is asked for
   int64_t bytes = 0;          ///< weights included

@@ -33,8 +33,8 @@ int sweep_turns(int argc, char** argv) {
   const std::string width = argument(argc, argv, "width", "64");
   const int64_t batch = std::stoll(argument(argc, argv, "batch", "1"));
   const std::string precision = argument(argc, argv, "precision", "fp32");
-  const Recipe recipe = load_recipe("recipes/roofline_mlp.yaml",
-                                    {"model.width=" + width, "execution.precision=" + precision});
+  const Recipe recipe =
+      load_recipe("recipes/roofline_mlp.yaml", {"model.width=" + width, "execution.precision=" + precision});
   const auto subject = make_subject(recipe);
   subject->load(batch);
   for (std::string side; std::cin >> side;) {

@@ -90,7 +90,8 @@ ExitCode run(const Options& options) {
   if (options.command == Command::kVerify) return verify_command(options);
   if (options.command == Command::kDoctor) return doctor_command(options);
   if (options.command == Command::kCompare) return compare_command(options);
-  if (options.command == Command::kSweep) return options.converge ? converge_command(options) : sweep_command(options);
+  if (options.command == Command::kSweep)
+    return options.converge ? converge_command(options) : sweep_command(options);
   if (options.command == Command::kReport) return report_command(options);
   install_signal_handlers();
   Console console(detail_of(options), options.verbose ? log::Level::kDebug : log::Level::kInfo);

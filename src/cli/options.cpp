@@ -100,7 +100,9 @@ CLI::App* add_compare(CLI::App& app, Options& options) {
   add_output_options(*compare, options);
   add_output_folder(*compare, options,
                     "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
-  compare->add_option("--set", options.overrides, "Override a key of every recipe: section.key=value; repeatable")
+  compare
+      ->add_option("--set", options.overrides,
+                   "Override a key of every recipe: section.key=value; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -127,8 +129,9 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
   stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most this");
   stands_for("--rounds", "rounds", "Measurements of each point");
   stands_for("--seconds", "max_seconds", "Longest time of one measurement");
-  sweep->add_option("--weights", options.weights,
-                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
+  sweep
+      ->add_option("--weights", options.weights,
+                   "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
       ->type_name("RUN");
   sweep->add_option_function<std::string>(
       "--mode",
@@ -144,8 +147,9 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
         options.sweep_settings.push_back("sweep.vary=" + vary);
       },
       "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
-  sweep->add_option("--rules", options.rules,
-                    "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
+  sweep
+      ->add_option("--rules", options.rules,
+                   "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
       ->delimiter(',');
   add_comparison_options(*sweep, options);
   return sweep;

@@ -27,11 +27,11 @@ struct Options {
   std::string target;  ///< "accuracy=0.9"
   std::string figure;
   bool training_set = false;
-  bool converge = false;           ///< `sweep --mode converge`
-  std::string vary;                ///< of a sweep: "batch.effective=64,256"
-  std::vector<std::string> rules;  ///< values of batch.lr_rule
-  std::vector<std::string> sweep_settings;  ///< what the sweep's options say, as --set would
-  std::filesystem::path weights;            ///< of a sweep: a run's folder or a safetensors file
+  bool converge = false;                       ///< `sweep --mode converge`
+  std::string vary;                            ///< of a sweep: "batch.effective=64,256"
+  std::vector<std::string> rules;              ///< values of batch.lr_rule
+  std::vector<std::string> sweep_settings;     ///< what the sweep's options say, as --set would
+  std::filesystem::path weights;               ///< of a sweep: a run's folder or a safetensors file
   std::vector<std::filesystem::path> folders;  ///< of `report`
   std::filesystem::path together;              ///< one page of all of them; empty: each its own
   bool quiet = false;

@@ -40,10 +40,6 @@ std::vector<std::string> overrides_of(const Options& options) {
   return all;
 }
 
-std::string milliseconds(double seconds) {
-  return brief(seconds * 1e3, 3);
-}
-
 std::string text_of(const TableCells& cells) {
   TextTable table(cells.header);
   for (const auto& row : cells.rows) table.add_row(row);
@@ -52,7 +48,8 @@ std::string text_of(const TableCells& cells) {
 
 // Latency against batch, both logarithmic, a mark for each variant.
 std::string plot_of(const Sweep& sweep) {
-  BlockPlot plot{.title = "median latency by batch", .log_x = true, .log_y = true, .colour = wants_colour(stdout)};
+  BlockPlot plot{
+      .title = "median latency by batch", .log_x = true, .log_y = true, .colour = wants_colour(stdout)};
   plot.y_text = [](double seconds) { return milliseconds(seconds) + " ms"; };
   for (const SweepVariant& variant : sweep.variants) {
     BlockSeries series{.name = label_of(sweep, variant)};
@@ -106,7 +103,8 @@ ExitCode sweep_command(const Options& options) {
         show(record);
       },
       talks ? log::Level::kInfo : log::Level::kWarning);
-  SweepOptions sweep_options{.config = options.config, .overrides = overrides_of(options), .folder = options.output};
+  SweepOptions sweep_options{
+      .config = options.config, .overrides = overrides_of(options), .folder = options.output};
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
   if (talks) {

@@ -21,7 +21,8 @@ PackedWeights pack(const torch::Tensor& weight, const torch::Tensor& bias) {
   return prepack.call(rounded, bias.defined() ? std::optional(bias) : std::nullopt);
 }
 
-// Without the VNNI instructions two products are added in sixteen bits, which holds inputs of seven bits only.
+// Without the VNNI instructions two products are added in sixteen bits, which holds inputs of seven bits
+// only.
 torch::Tensor multiply(const torch::Tensor& inputs, const PackedWeights& weights) {
   static const auto linear = c10::Dispatcher::singleton()
                                  .findSchemaOrThrow("quantized::linear_dynamic", "")

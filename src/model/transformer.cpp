@@ -40,10 +40,8 @@ class DecoderBlock final : public torch::nn::Module {
     // The residual stream adds 2 × layers terms (Radford et al. 2019).
     const double deviation = 0.02 / std::sqrt(2.0 * static_cast<double>(o.layers));
     for (Linear* layer : {&qkv_, &expand_}) torch::nn::init::normal_((*layer)->weight, 0, 0.02);
-    for (Linear* layer : {&projection_, &contract_})
-      torch::nn::init::normal_((*layer)->weight, 0, deviation);
-    for (Linear* layer : {&qkv_, &projection_, &expand_, &contract_})
-      torch::nn::init::zeros_((*layer)->bias);
+    for (Linear* layer : {&projection_, &contract_}) torch::nn::init::normal_((*layer)->weight, 0, deviation);
+    for (Linear* layer : {&qkv_, &projection_, &expand_, &contract_}) torch::nn::init::zeros_((*layer)->bias);
   }
 
   torch::Tensor forward(torch::Tensor x) {
@@ -82,8 +80,7 @@ class Transformer final : public Network {
     dropout_ = register_module("dropout", torch::nn::Dropout(o.dropout));
     ln_ = register_module("ln", layer_norm(o.width));
     if (o.tied) return;
-    head_ = register_module("head",
-                            Linear(torch::nn::LinearOptions(o.width, o.vocabulary).bias(false)));
+    head_ = register_module("head", Linear(torch::nn::LinearOptions(o.width, o.vocabulary).bias(false)));
     torch::nn::init::normal_(head_->weight, 0, 0.02);
   }
 

@@ -175,37 +175,38 @@ Section checkpoint_section(Recipe& r) {
 
 Section sweep_section(Recipe& r) {
   SweepRecipe& s = r.sweep;
-  return {"sweep",
-          "What autotrain sweep measures; a run takes no notice of it.",
-          {bind_enum("mode",
-                     "inference: forward passes without gradients; training: forward, backward and the "
-                     "optimizer's step.",
-                     s.mode),
-           bind(text_key("batches", "Samples in a batch; auto: doubled from 1 until nothing is gained.")
-                    .with_form("auto, a range such as 1..4096 (powers of two) or numbers such as 1,32,128",
-                               "^(auto|[0-9]+\\.\\.[0-9]+|[0-9]+(,[0-9]+)*)$",
-                               [](const std::string& text) { return parse_batches(text).has_value(); }),
-                s.batches),
-           bind(text_key("vary",
-                         "One further axis: a key of the recipe and its values, such as "
-                         "model.width=64,256; null: none.")
-                    .with_form("key=value,value", "^[a-z_.]+=.+$",
-                               [](const std::string& text) { return parse_axis(text).has_value(); }),
-                s.vary),
-           bind(real_key("latency_ms",
-                         "Look for the largest throughput whose 99th percentile of latency is at most this; "
-                         "null: no bound.")
-                    .above(0, 1e9)
-                    .in("milliseconds"),
-                s.latency_ms),
-           bind(integer_key("rounds", "Measurements of each point, each in a process of its own.").from(1, 1000),
-                s.rounds),
-           bind(real_key("max_seconds",
-                         "Longest time of repeats in one measurement; they end before, when the median is "
-                         "known to 2.5 %.")
-                    .above(0, 1e5)
-                    .in("seconds"),
-                s.max_seconds)}};
+  return {
+      "sweep",
+      "What autotrain sweep measures; a run takes no notice of it.",
+      {bind_enum("mode",
+                 "inference: forward passes without gradients; training: forward, backward and the "
+                 "optimizer's step.",
+                 s.mode),
+       bind(text_key("batches", "Samples in a batch; auto: doubled from 1 until nothing is gained.")
+                .with_form("auto, a range such as 1..4096 (powers of two) or numbers such as 1,32,128",
+                           "^(auto|[0-9]+\\.\\.[0-9]+|[0-9]+(,[0-9]+)*)$",
+                           [](const std::string& text) { return parse_batches(text).has_value(); }),
+            s.batches),
+       bind(text_key("vary",
+                     "One further axis: a key of the recipe and its values, such as "
+                     "model.width=64,256; null: none.")
+                .with_form("key=value,value", "^[a-z_.]+=.+$",
+                           [](const std::string& text) { return parse_axis(text).has_value(); }),
+            s.vary),
+       bind(real_key("latency_ms",
+                     "Look for the largest throughput whose 99th percentile of latency is at most this; "
+                     "null: no bound.")
+                .above(0, 1e9)
+                .in("milliseconds"),
+            s.latency_ms),
+       bind(integer_key("rounds", "Measurements of each point, each in a process of its own.").from(1, 1000),
+            s.rounds),
+       bind(real_key("max_seconds",
+                     "Longest time of repeats in one measurement; they end before, when the median is "
+                     "known to 2.5 %.")
+                .above(0, 1e5)
+                .in("seconds"),
+            s.max_seconds)}};
 }
 
 Section report_section(Recipe& r) {
@@ -222,9 +223,9 @@ Section report_section(Recipe& r) {
 }  // namespace
 
 std::vector<Section> execution_sections(Recipe& r, const Catalog& catalog) {
-  return {evaluation_section(r), execution_section(r),  memory_section(r), search_section(r, catalog),
-          loader_section(r),     scaler_section(r),     checkpoint_section(r),
-          report_section(r),     sweep_section(r)};
+  return {evaluation_section(r),      execution_section(r), memory_section(r),
+          search_section(r, catalog), loader_section(r),    scaler_section(r),
+          checkpoint_section(r),      report_section(r),    sweep_section(r)};
 }
 
 }  // namespace autotrain

@@ -45,7 +45,8 @@ page::Chart curve_chart(const Comparison& c) {
 page::Page comparison_page(const Comparison& c) {
   page::Page page{.title = "comparison of " + join(c.terms.recipes, ", "), .subtitle = c.terms.machine};
   page::Section section{.title = c.terms.figure, .charts = {curve_chart(c)}, .tables = tables_of(c)};
-  for (const std::string& warning : c.terms.warnings) section.paragraphs.push_back("Not fair: " + warning + ".");
+  for (const std::string& warning : c.terms.warnings)
+    section.paragraphs.push_back("Not fair: " + warning + ".");
   page.sections.push_back(std::move(section));
   return page;
 }

@@ -57,7 +57,7 @@ page::Table figures_table(const Comparison& c) {
 page::Table target_table(const Comparison& c) {
   if (!c.terms.target) return {};
   page::Table table{"to " + target_text(*c.terms.target),
-                        {"recipe", "reached", "training time", "samples", "updates"}};
+                    {"recipe", "reached", "training time", "samples", "updates"}};
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const RecipeFigures& r = c.recipes[i];
     table.rows.push_back({c.terms.recipes[i], cat(r.target_updates.count, " of ", r.runs),
@@ -88,7 +88,7 @@ page::Table gap_table(const Comparison& c) {
 
 page::Table difference_table(const Comparison& c) {
   page::Table table{"differences: b − a, with Welch's test and Holm's correction",
-                        {"a", "b", "at equal", "b − a", "95 % interval", "p", "p (Holm)", ""}};
+                    {"a", "b", "at equal", "b − a", "95 % interval", "p", "p (Holm)", ""}};
   for (const Difference& d : c.differences) {
     table.rows.push_back(
         {c.terms.recipes[d.a], c.terms.recipes[d.b], std::string(name_of(d.axis)), number_text(d.mean),
@@ -148,7 +148,7 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
 
 std::vector<page::Table> tables_of(const Comparison& c) {
   std::vector<page::Table> tables = {figures_table(c), target_table(c), difference_table(c), gap_table(c),
-                                         plan_table(c),    key_table(c),    failure_table(c)};
+                                     plan_table(c),    key_table(c),    failure_table(c)};
   std::erase_if(tables, [](const page::Table& table) { return table.rows.empty(); });
   return tables;
 }

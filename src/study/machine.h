@@ -28,9 +28,9 @@ struct MachineFigures {
   std::vector<Rate> rates = {};
 
   struct Level {
-    std::string name;       ///< "L1", "L2", "L3", "memory"
-    int64_t bytes = 0;      ///< all that the compute threads have of it; 0: of memory
-    double read_rate = 0;   ///< bytes a second, of a working set of half of it
+    std::string name;      ///< "L1", "L2", "L3", "memory"
+    int64_t bytes = 0;     ///< all that the compute threads have of it; 0: of memory
+    double read_rate = 0;  ///< bytes a second, of a working set of half of it
   };
   std::vector<Level> levels = {};  ///< smallest first; of a GPU memory only
 };

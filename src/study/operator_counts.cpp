@@ -152,12 +152,13 @@ class Counter {
   bool count(const at::RecordFunction& function, const Call& call, const Tensors& outputs) {
     if (!computes(function, call, outputs)) return false;
     OperatorCount c{.name = function.name()};
-    const bool looks_up = c.name == "aten::embedding";  // reads as many rows as it writes, not the table
+    // Reads as many rows as it writes, not the table.
+    const bool looks_up = c.name == "aten::embedding" || c.name == "aten::index_select";
     for (const torch::Tensor& output : outputs) c.bytes += (looks_up ? 2 : 1) * bytes_of(output);
     for (const torch::Tensor& input : call.inputs) {
       const auto owner = owners_.find(memory_of(input));
       if (owner != owners_.end()) last_module_ = owner->second;
-      if (looks_up && owner != owners_.end()) continue;
+      if (looks_up && &input == &call.inputs[0]) continue;
       c.bytes += bytes_of(input);
       if (owner != owners_.end()) c.weight_bytes += bytes_of(input);
     }

@@ -71,9 +71,8 @@ std::vector<std::string> latency_advice(std::vector<BatchLatency> points) {
   });
   if (free->batch > first.batch) {
     const double more = free->seconds / first.seconds - 1;
-    sentences.push_back(cat("batch ", free->batch, " costs ",
-                            more < 0.005 ? "no" : format_percent(more, 0), " more latency than batch ",
-                            first.batch, ": free"));
+    sentences.push_back(cat("batch ", free->batch, " costs ", more < 0.005 ? "no" : format_percent(more, 0),
+                            " more latency than batch ", first.batch, ": free"));
   } else {
     const BatchLatency& next = points[1];
     sentences.push_back(cat("batch ", next.batch, " takes ", fixed(next.seconds / first.seconds, 1),

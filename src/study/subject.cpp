@@ -74,9 +74,7 @@ class Means {
 class Inference final : public Subject {
  public:
   Inference(Materials materials, Precision precision)
-      : m_(std::move(materials)),
-        precision_(precision),
-        network_(dynamic_cast<Network&>(m_.task->module())) {
+      : m_(std::move(materials)), precision_(precision), network_(dynamic_cast<Network&>(m_.task->module())) {
     within_budget(*m_.device, [&] { convert(); });
   }
 

@@ -21,15 +21,15 @@ struct SweepPoint {
 
   double p50_seconds = 0, p90_seconds = 0, p99_seconds = 0;  ///< of one call
   std::optional<double> half_width = {};  ///< of the median's 95 % interval, relative; nothing: too few calls
-  double drift = 0;           ///< the largest median of a round ÷ the smallest, less 1
-  size_t repeats = 0;         ///< calls that were timed
-  std::string ended_by = {};  ///< of the last round: narrow | seconds | repeats
+  double drift = 0;                       ///< the largest median of a round ÷ the smallest, less 1
+  size_t repeats = 0;                     ///< calls that were timed
+  std::string ended_by = {};              ///< of the last round: narrow | seconds | repeats
 
-  double samples_per_second = 0;                  ///< batch ÷ median
-  double flops_per_second = 0;                    ///< counted operations ÷ median
-  std::optional<double> bytes_per_second = {};    ///< counted bytes ÷ median; inference only
-  int64_t peak_bytes = 0;  ///< above what the process had at its start
-  double fill = 0;         ///< of the budget
+  double samples_per_second = 0;                ///< batch ÷ median
+  double flops_per_second = 0;                  ///< counted operations ÷ median
+  std::optional<double> bytes_per_second = {};  ///< counted bytes ÷ median; inference only
+  int64_t peak_bytes = 0;                       ///< above what the process had at its start
+  double fill = 0;                              ///< of the budget
   int64_t allocator_retries = 0;
   int64_t swapped_bytes = 0;
   int64_t major_faults = 0;
@@ -53,16 +53,17 @@ struct SweepVariant {
   std::vector<SweepPoint> points = {};
 
   std::string precision = {};
-  double flops_per_sample = 0;      ///< training: backward included
-  double weight_bytes = 0;          ///< moved once a batch
-  size_t operators = 0;             ///< of a forward pass
-  double operator_seconds = 0;      ///< of the smallest one
-  Roof roof = {};                   ///< measured: of this precision, and reading so many bytes of weights
-  double predicted = 0;             ///< critical batch; 0: nothing to compute
-  std::optional<Knee> knee = {};    ///< nothing of fewer than two points
+  double flops_per_sample = 0;    ///< training: backward included
+  double weight_bytes = 0;        ///< moved once a batch
+  size_t operators = 0;           ///< of a forward pass
+  double operator_seconds = 0;    ///< of the smallest one
+  Roof roof = {};                 ///< measured: of this precision, and reading so many bytes of weights
+  double predicted = 0;           ///< critical batch; 0: nothing to compute
+  std::optional<Knee> knee = {};  ///< nothing of fewer than two points
   std::optional<KneeExplanation> explanation = {};
   std::map<std::string, double> figures = {};  ///< of the validation data, with trained weights
-  nlohmann::ordered_json counted = nlohmann::ordered_json::array();  ///< operators of a forward pass, as counted
+  nlohmann::ordered_json counted =
+      nlohmann::ordered_json::array();  ///< operators of a forward pass, as counted
   int64_t counted_samples = 0;
   nlohmann::ordered_json machine = nullptr;
 };

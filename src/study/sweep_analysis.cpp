@@ -64,13 +64,26 @@ bool same_device(const Json& a, const Json& b) {
          a.at("threads") == b.at("threads");
 }
 
-double peak_flops(const Sweep& sweep, const SweepVariant& variant) {
+double peak_flops_in(const std::string& precision, const Sweep& sweep, const SweepVariant& variant) {
   double best = 0;
   for (const SweepVariant& other : sweep.variants) {
     if (!same_device(other.machine, variant.machine)) continue;
-    best = std::max(best, other.machine.at("flops").value(variant.precision, 0.0));
+    best = std::max(best, other.machine.at("flops").value(precision, 0.0));
   }
   return best;
+}
+
+// What a model can reach that computes a part of its operations in int8 and the others in fp32: times add.
+double peak_flops(const Sweep& sweep, const SweepVariant& variant) {
+  const double peak = peak_flops_in(variant.precision, sweep, variant);
+  if (variant.precision != "int8" || peak == 0) return peak;
+  double quantized = 0, all = 0;
+  for (const Json& each : variant.counted) {
+    const auto flops = each.at("flops").get<double>();
+    all += flops;
+    if (each.at("operator") == "quantized::linear_dynamic") quantized += flops;
+  }
+  return all / (quantized / peak + (all - quantized) / peak_flops_in("fp32", sweep, variant));
 }
 
 void rate_points(const Sweep& sweep, SweepVariant& variant) {

@@ -33,11 +33,28 @@ Cells cells_of(const SweepPoint& p) {
 }  // namespace
 
 std::string to_csv(const Sweep& sweep) {
-  std::string text = csv_line({"key", "value", "precision", "batch", "failure", "p50_seconds", "p90_seconds",
-                               "p99_seconds", "median_half_width", "drift", "repeats", "samples_per_second",
-                               "flops_per_second", "bytes_per_second", "peak_bytes", "fill",
-                               "allocator_retries", "swapped_bytes", "major_faults",
-                               "copy_to_device_seconds", "copy_to_host_seconds", "predicted_batch",
+  std::string text = csv_line({"key",
+                               "value",
+                               "precision",
+                               "batch",
+                               "failure",
+                               "p50_seconds",
+                               "p90_seconds",
+                               "p99_seconds",
+                               "median_half_width",
+                               "drift",
+                               "repeats",
+                               "samples_per_second",
+                               "flops_per_second",
+                               "bytes_per_second",
+                               "peak_bytes",
+                               "fill",
+                               "allocator_retries",
+                               "swapped_bytes",
+                               "major_faults",
+                               "copy_to_device_seconds",
+                               "copy_to_host_seconds",
+                               "predicted_batch",
                                "knee_batch"});
   for (const SweepVariant& variant : sweep.variants) {
     for (const SweepPoint& point : variant.points) {

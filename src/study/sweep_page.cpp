@@ -35,7 +35,10 @@ Series series_of(const Sweep& sweep, size_t index, Figure figure) {
 }
 
 Chart chart_of(const Sweep& sweep, const std::string& title, page::Axis y, Figure figure) {
-  Chart chart{.title = title, .x = {log_axis("batch (samples)")}, .y = std::move(y)};
+  Chart chart;
+  chart.title = title;
+  chart.x = {log_axis("batch (samples)")};
+  chart.y = std::move(y);
   for (size_t i = 0; i < sweep.variants.size(); ++i) chart.series.push_back(series_of(sweep, i, figure));
   return chart;
 }
@@ -79,11 +82,12 @@ Chart latency_chart(const Sweep& sweep) {
   return chart;
 }
 
-// Each product of the model's forward pass at a single sample, below the two edges of the device.
+// Each product of the model's forward pass as it was counted, on the two edges of the device.
 Chart roofline_chart(const Sweep& sweep) {
-  Chart chart{.title = "operators below the roofline, at the counted batch",
-              .x = {log_axis("operations for each byte")},
-              .y = log_axis("attainable FLOP/s")};
+  Chart chart;
+  chart.title = "what the roofline allows each operator, as counted";
+  chart.x = {log_axis("operations for each byte")};
+  chart.y = log_axis("attainable FLOP/s");
   for (size_t i = 0; i < sweep.variants.size(); ++i) {
     const SweepVariant& v = sweep.variants[i];
     if (v.predicted <= 0) continue;
@@ -101,7 +105,8 @@ Chart roofline_chart(const Sweep& sweep) {
       if (flops <= 0 || bytes <= 0) continue;
       points.x[0].push_back(flops / bytes);
       points.y.push_back(attainable(flops / bytes));
-      points.labels.push_back(each.at("module").get<std::string>() + " " + each.at("shape").get<std::string>());
+      points.labels.push_back(each.at("module").get<std::string>() + " " +
+                              each.at("shape").get<std::string>());
     }
     chart.series.push_back(std::move(edge));
     chart.series.push_back(std::move(points));
@@ -137,8 +142,7 @@ page::Section points_section(const Sweep& sweep) {
   page::Section section{.title = "Points", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
     const TableCells table = point_cells(variant);
-    section.tables.push_back(
-        {.title = label_of(sweep, variant), .header = table.header, .rows = table.rows});
+    section.tables.push_back({.title = label_of(sweep, variant), .header = table.header, .rows = table.rows});
   }
   return section;
 }
@@ -147,9 +151,10 @@ page::Section operators_section(const Sweep& sweep) {
   page::Section section{.title = "Operators", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
     const TableCells table = operator_cells(variant);
-    section.tables.push_back({.title = cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
-                              .header = table.header,
-                              .rows = table.rows});
+    section.tables.push_back(
+        {.title = cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
+         .header = table.header,
+         .rows = table.rows});
   }
   return section;
 }

@@ -150,12 +150,14 @@ Json measure_point(const Recipe& recipe, int64_t batch) {
 }
 
 Json measure_variant(const Recipe& recipe) {
-  const int64_t batch = recipe.sweep.mode == SweepMode::kTraining ? 2 : 1;  // batch normalisation needs two
+  const bool trains = recipe.sweep.mode == SweepMode::kTraining;
+  const int64_t batch = trains ? 2 : 1;  // batch normalisation needs two
   const auto subject = make_subject(recipe);
   subject->load(batch);
   const ForwardCount counts = of_batch(batch, [&] { return subject->count(); });
   const auto figures = recipe.weights ? subject->evaluate() : std::map<std::string, double>{};
   Device& device = subject->device();
+  const int64_t working_set = counts.weight_bytes() * (trains ? 4 : 1);  // gradients, two moments
   device.memory().remove_limit();  // the machine is measured, not the part of it that the recipe may use
   return {{"precision", name_of(subject->precision())},
           {"samples", batch},
@@ -163,7 +165,7 @@ Json measure_variant(const Recipe& recipe) {
           {"backward_flops", counts.backward_flops()},
           {"bytes", counts.bytes()},
           {"weight_bytes", counts.weight_bytes()},
-          {"weight_read_bytes_per_second", read_bytes_per_second(device, counts.weight_bytes())},
+          {"weight_read_bytes_per_second", read_bytes_per_second(device, working_set)},
           {"operator_seconds", operator_seconds(device)},
           {"figures", figures},
           {"operators", operators_json(counts)},

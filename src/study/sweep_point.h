@@ -12,9 +12,9 @@ namespace autotrain {
 /// a batch.
 nlohmann::ordered_json measure_point(const Recipe& recipe, int64_t batch);
 
-/// Measures what does not depend on the batch: the device's roofline, the model's operators at one sample (two
-/// in training), how fast its weights can be read, how long the smallest operator takes and, where the recipe
-/// names trained weights and validation data, how good the model is in this precision.
+/// Measures what does not depend on the batch: the device's roofline, the model's operators at one sample
+/// (two in training), how fast its weights can be read, how long the smallest operator takes and, where the
+/// recipe names trained weights and validation data, how good the model is in this precision.
 nlohmann::ordered_json measure_variant(const Recipe& recipe);
 
 }  // namespace autotrain

@@ -6,10 +6,6 @@
 namespace autotrain {
 namespace {
 
-std::string milliseconds(double seconds) {
-  return brief(seconds * 1e3, 3);
-}
-
 std::string percent_or_dash(const std::optional<double>& fraction) {
   return fraction ? "±" + format_percent(*fraction) : "-";
 }
@@ -43,42 +39,48 @@ std::string critical_batch_of(const SweepVariant& v, const nlohmann::ordered_jso
 
 }  // namespace
 
+std::string milliseconds(double seconds) {
+  return seconds < 0.1 ? brief(seconds * 1e3, 3) : fixed(seconds * 1e3, 0);
+}
+
 TableCells point_cells(const SweepVariant& variant) {
   TableCells table{{"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
-                   "copies ms", "peak", "fill", ""}};
+                    "copies ms", "peak", "fill", ""}};
   for (const SweepPoint& p : variant.points) {
     const std::string batch = std::to_string(p.batch);
     if (!p.failure.empty()) {
       table.rows.push_back({batch, "-", "", "", "", "", "", "", "", "", "", "", p.failure});
       continue;
     }
-    table.rows.push_back({batch, milliseconds(p.p50_seconds), percent_or_dash(p.half_width),
-                   format_percent(p.drift, 0), milliseconds(p.p90_seconds), milliseconds(p.p99_seconds),
-                   format_rate(p.samples_per_second), format_rate(p.flops_per_second),
-                   p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-", copies_of(p),
-                   format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
+    table.rows.push_back(
+        {batch, milliseconds(p.p50_seconds), percent_or_dash(p.half_width), format_percent(p.drift, 0),
+         milliseconds(p.p90_seconds), milliseconds(p.p99_seconds), format_rate(p.samples_per_second),
+         format_rate(p.flops_per_second), p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-",
+         copies_of(p), format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
   }
   return table;
 }
 
 TableCells roofline_cells(const Sweep& sweep) {
-  TableCells table{{sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample", "weights", "peak FLOP/s",
-                   "reads at", "predicted", "knee", "ratio", "= slower", "× efficiency", "validation"}};
+  TableCells table{{sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample", "weights",
+                    "peak FLOP/s", "reads at", "predicted", "knee", "ratio", "= slower", "× efficiency",
+                    "validation"}};
   for (const SweepVariant& v : sweep.variants) {
     if (!v.explanation) continue;
     const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
-    table.rows.push_back({sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
-                   format_bytes(static_cast<int64_t>(v.weight_bytes)), format_rate(v.roof.flops_per_second),
-                   format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s", brief(v.predicted, 3),
-                   mark + brief(v.knee->batch, 3), brief(v.explanation->ratio, 3),
-                   brief(v.explanation->slower, 3), fixed(v.explanation->efficiency, 2),
-                   v.figures.empty() ? "-" : figures_of(v)});
+    table.rows.push_back(
+        {sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
+         format_bytes(static_cast<int64_t>(v.weight_bytes)), format_rate(v.roof.flops_per_second),
+         format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s", brief(v.predicted, 3),
+         mark + brief(v.knee->batch, 3), brief(v.explanation->ratio, 3), brief(v.explanation->slower, 3),
+         fixed(v.explanation->efficiency, 2), v.figures.empty() ? "-" : figures_of(v)});
   }
   return table;
 }
 
 TableCells operator_cells(const SweepVariant& variant) {
-  TableCells table{{"module", "operator", "kind", "shape", "FLOP", "bytes", "weights", "FLOP/byte", "critical batch"}};
+  TableCells table{
+      {"module", "operator", "kind", "shape", "FLOP", "bytes", "weights", "FLOP/byte", "critical batch"}};
   int64_t others = 0, other_bytes = 0;
   for (const auto& each : variant.counted) {
     const auto flops = each.at("flops").get<double>();
@@ -92,7 +94,8 @@ TableCells operator_cells(const SweepVariant& variant) {
                           format_rate(flops), format_bytes(bytes), format_bytes(each.at("weight_bytes")),
                           brief(flops / static_cast<double>(bytes), 3), critical_batch_of(variant, each)});
   }
-  table.rows.push_back({cat(others, " others"), "", "other", "", "-", format_bytes(other_bytes), "-", "-", "-"});
+  table.rows.push_back(
+      {cat(others, " others"), "", "other", "", "-", format_bytes(other_bytes), "-", "-", "-"});
   return table;
 }
 

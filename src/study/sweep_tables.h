@@ -13,6 +13,9 @@ struct TableCells {
   std::vector<std::vector<std::string>> rows = {};
 };
 
+/// "0.0251", "5.31", "1360".
+std::string milliseconds(double seconds);
+
 /// Every batch with its latency, throughput and memory.
 TableCells point_cells(const SweepVariant& variant);
 

@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "study/sweep.h"
 #include "study/sweep_analysis.h"
+#include "study/sweep_tables.h"
 
 namespace autotrain {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 constexpr double kFarOff = 2;  // times the prediction, or a part of it
 
 std::string times(double factor) {
-  return brief(factor, 2) + " ×";
+  return (factor < 10 ? brief(factor, 2) : fixed(factor, 0)) + " ×";
 }
 
 std::string knee_sentence(const SweepVariant& variant) {
@@ -38,8 +39,8 @@ std::string within_sentence(const Sweep& sweep, const SweepVariant& variant) {
   const SweepPoint* const best = best_within(variant, bound);
   if (best == nullptr) return cat("no batch stays within ", shortest(*sweep.latency_ms), " ms");
   return cat("within ", shortest(*sweep.latency_ms), " ms the largest throughput is at batch ", best->batch,
-             ": ", format_rate(best->samples_per_second), " samples/s, p99 ",
-             brief(best->p99_seconds * 1e3, 3), " ms");
+             ": ", format_rate(best->samples_per_second), " samples/s, p99 ", milliseconds(best->p99_seconds),
+             " ms");
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
   std::vector<std::string> sentences = latency_advice(latencies_of(variant));
   if (!variant.failure.empty()) sentences.push_back("no prediction: " + variant.failure);
   if (variant.knee) sentences.push_back(knee_sentence(variant));
-  if (variant.explanation && variant.knee->reached && far_off(variant.explanation->ratio))
+  if (variant.explanation && far_off(variant.explanation->ratio))
     sentences.push_back(explanation_sentence(variant));
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
   for (const SweepPoint& point : variant.points) {

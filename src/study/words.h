@@ -11,8 +11,8 @@ namespace autotrain {
 constexpr auto enum_names(OperatorKind) {
   using K = OperatorKind;
   return std::array{EnumName<K>{K::kLinear, "linear"}, EnumName<K>{K::kConvolution, "convolution"},
-                    EnumName<K>{K::kMatrixProduct, "matrix_product"},
-                    EnumName<K>{K::kAttention, "attention"}, EnumName<K>{K::kOther, "other"}};
+                    EnumName<K>{K::kMatrixProduct, "matrix_product"}, EnumName<K>{K::kAttention, "attention"},
+                    EnumName<K>{K::kOther, "other"}};
 }
 
 constexpr auto enum_names(RepeatEnd) {

@@ -25,7 +25,8 @@ TEST(Axes, AutoGoesOnWhileSomethingIsGained) {
 }
 
 TEST(Axes, WhatIsNoBatchIsRefused) {
-  for (const char* text : {"", "0", "-1", "1,,2", "1,x", "8..1", "1..", "..4", "0..4", "1.5", "99999999999", "1..2..3"})
+  for (const char* text :
+       {"", "0", "-1", "1,,2", "1,x", "8..1", "1..", "..4", "0..4", "1.5", "99999999999", "1..2..3"})
     EXPECT_FALSE(parse_batches(text)) << text;
 }
 
@@ -36,7 +37,8 @@ TEST(Axes, AKeyHasItsValuesInTheirOrder) {
 }
 
 TEST(Axes, WhatIsNoAxisIsRefused) {
-  for (const char* text : {"", "model.width", "=1,2", "a=", "a=1,", "a=1,1"}) EXPECT_FALSE(parse_axis(text)) << text;
+  for (const char* text : {"", "model.width", "=1,2", "a=", "a=1,", "a=1,1"})
+    EXPECT_FALSE(parse_axis(text)) << text;
 }
 
 }  // namespace

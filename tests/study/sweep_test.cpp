@@ -78,7 +78,8 @@ TEST(Sweep, APointIsAllItsRoundsTogether) {
 }
 
 TEST(Sweep, ARoundThatFailedIsTheReasonOfItsPoint) {
-  const SweepPoint point = summarise_point(8, {round_of(1), failed_round("batch 8: out of memory\n  try: less")});
+  const SweepPoint point =
+      summarise_point(8, {round_of(1), failed_round("batch 8: out of memory\n  try: less")});
   EXPECT_EQ(point.failure, "batch 8: out of memory");
   EXPECT_EQ(point.repeats, 0u);
 }
@@ -114,6 +115,17 @@ TEST(Sweep, ThePeakIsTheBestThatAnyVariantOfTheSameDeviceMeasured) {
   sweep.variants[1].machine["threads"] = 4;
   analyse(sweep);
   EXPECT_EQ(sweep.variants[0].roof.flops_per_second, 1e9);
+}
+
+TEST(Sweep, ThePeakOfInt8IsThatOfItsLinearLayersAndOfFp32ForTheRest) {
+  SweepVariant variant = variant_of(1e6, 1, 1);
+  variant.precision = "int8";
+  variant.machine["flops"]["int8"] = 4e9;
+  variant.counted = {{{"operator", "quantized::linear_dynamic"}, {"flops", 1e6}},
+                     {{"operator", "aten::convolution"}, {"flops", 3e6}}};
+  Sweep sweep{.name = "test", .variants = {variant}};
+  analyse(sweep);
+  EXPECT_NEAR(sweep.variants[0].roof.flops_per_second, 4e6 / (1e6 / 4e9 + 3e6 / 1e9), 1);
 }
 
 TEST(Sweep, TrainingMovesGradientsAndOptimizerStateToo) {
