@@ -19,6 +19,7 @@ struct UpdateRecord {
   double samples_per_second = 0;  ///< over all ranks, since the previous update
   int64_t peak_bytes = 0;         ///< since training started: reserved plus outside
   double data_wait_fraction = 0;  ///< share of the time since the previous update spent waiting for data
+  double training_seconds = 0;    ///< spent on updates so far, over all sessions; evaluations are left out
 
   /// Seconds since the previous update by what the device did: data_wait, copy, forward, backward, update,
   /// communication, evaluation, checkpoint, other.

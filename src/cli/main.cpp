@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/alternatives.h"
+#include "cli/compare.h"
 #include "cli/console.h"
 #include "cli/doctor.h"
 #include "cli/options.h"
@@ -90,7 +91,9 @@ ExitCode run(const Options& options) {
     return std::fputs(write_schema(catalog()).c_str(), stdout), ExitCode::kDone;
   if (options.command == Command::kVerify) return verify_command(options);
   if (options.command == Command::kDoctor) return doctor_command(options);
-  if (options.command == Command::kSweep) return sweep_command(options);
+  if (options.command == Command::kCompare) return compare_command(options);
+  if (options.command == Command::kSweep)
+    return options.converge ? converge_command(options) : sweep_command(options);
   if (options.command == Command::kReport) return report_command(options);
   install_signal_handlers();
   Console console(detail_of(options), options.verbose ? log::Level::kDebug : log::Level::kInfo);

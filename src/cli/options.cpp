@@ -20,6 +20,8 @@ Examples:
       only search: print the plan and its trials, write nothing
   autotrain verify --config R.yaml
       prove on the recipe that kills, stops, short memory and full disks change no bit
+  autotrain compare A.yaml B.yaml --seeds 5 --target accuracy=0.9
+      train both five times, at equal samples and equal time, and say which differences are real
   autotrain sweep --config R.yaml --batches 1..512 --vary execution.precision=fp32,bf16
       batch size against latency, throughput and memory, beside what the machine could do
   autotrain report runs/a runs/b
@@ -79,6 +81,35 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
   return doctor;
 }
 
+void add_comparison_options(CLI::App& app, Options& options) {
+  app.add_option("--seeds", options.seeds, "Train each recipe with the seeds 1 to this")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app.add_option("--target", options.target, "Time, samples and updates to a figure: accuracy=0.9")
+      ->type_name("FIGURE=VALUE");
+  app.add_option("--figure", options.figure,
+                 "The figure to compare; default: the target's, else what the first recipe monitors");
+  app.add_flag("--training-set", options.training_set,
+               "Also evaluate the final weights on the training data: the generalisation gap");
+}
+
+CLI::App* add_compare(CLI::App& app, Options& options) {
+  CLI::App* const compare =
+      app.add_subcommand("compare", "Train recipes with the same seeds and say what differs, and how surely");
+  compare->add_option("recipes", options.recipes, "Recipes, YAML files")->required()->type_name("FILE…");
+  add_output_options(*compare, options);
+  add_output_folder(*compare, options,
+                    "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
+  compare
+      ->add_option("--set", options.overrides,
+                   "Override a key of every recipe: section.key=value; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_comparison_options(*compare, options);
+  return compare;
+}
+
 // Options that stand for keys of the recipe's section `sweep`.
 CLI::App* add_sweep(CLI::App& app, Options& options) {
   CLI::App* const sweep = app.add_subcommand(
@@ -94,10 +125,7 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
         },
         sentence);
   };
-  stands_for("--mode", "mode", "inference or training");
   stands_for("--batches", "batches", "1,32,128 or 1..4096 (powers of two) or auto");
-  stands_for("--vary", "vary",
-             "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
   stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most this");
   stands_for("--rounds", "rounds", "Measurements of each point");
   stands_for("--seconds", "max_seconds", "Longest time of one measurement");
@@ -105,6 +133,25 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
       ->add_option("--weights", options.weights,
                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
       ->type_name("RUN");
+  sweep->add_option_function<std::string>(
+      "--mode",
+      [&options](const std::string& mode) {
+        options.converge = mode == "converge";
+        if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
+      },
+      "inference, training, or converge: how well each of --vary batch.effective=64,256 learns");
+  sweep->add_option_function<std::string>(
+      "--vary",
+      [&options](const std::string& vary) {
+        options.vary = vary;
+        options.sweep_settings.push_back("sweep.vary=" + vary);
+      },
+      "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
+  sweep
+      ->add_option("--rules", options.rules,
+                   "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
+      ->delimiter(',');
+  add_comparison_options(*sweep, options);
   return sweep;
 }
 
@@ -137,6 +184,7 @@ Options parse_options(int argc, const char* const* argv) {
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
   CLI::App* const verify = add_verify(app, options);
   CLI::App* const doctor = add_doctor(app, options);
+  CLI::App* const compare = add_compare(app, options);
   CLI::App* const sweep = add_sweep(app, options);
   CLI::App* const report = add_report(app, options);
   CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
@@ -158,6 +206,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (plan->parsed()) options.command = Command::kPlan;
   if (verify->parsed()) options.command = Command::kVerify;
   if (doctor->parsed()) options.command = Command::kDoctor;
+  if (compare->parsed()) options.command = Command::kCompare;
   if (sweep->parsed()) options.command = Command::kSweep;
   if (report->parsed()) options.command = Command::kReport;
   if (config->parsed()) options.command = Command::kConfig;
@@ -168,8 +217,9 @@ Options parse_options(int argc, const char* const* argv) {
     throw Error(ExitCode::kUsage, "command line", "names no recipe",
                 "autotrain --config recipes/fashion_mnist_cnn.yaml");
   }
-  if (app.count("--output") + verify->count("--output") + sweep->count("--output") > 0 &&
-      options.output.empty()) {
+  const size_t outputs = app.count("--output") + verify->count("--output") + compare->count("--output") +
+                         sweep->count("--output");
+  if (outputs > 0 && options.output.empty()) {
     throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
   }
   if (options.resume && options.output.empty()) {

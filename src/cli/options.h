@@ -7,7 +7,7 @@
 
 namespace autotrain {
 
-enum class Command { kTrain, kPlan, kVerify, kDoctor, kSweep, kReport, kConfig, kSchema, kHelp };
+enum class Command { kTrain, kPlan, kVerify, kDoctor, kCompare, kSweep, kReport, kConfig, kSchema, kHelp };
 
 /// The command line, read.
 struct Options {
@@ -22,6 +22,14 @@ struct Options {
   int64_t verify_updates = 12;
   int64_t verify_kills = 4;
   double doctor_seconds = 3;
+  std::vector<std::filesystem::path> recipes;  ///< to compare
+  int64_t seeds = 3;
+  std::string target;  ///< "accuracy=0.9"
+  std::string figure;
+  bool training_set = false;
+  bool converge = false;                       ///< `sweep --mode converge`
+  std::string vary;                            ///< of a sweep: "batch.effective=64,256"
+  std::vector<std::string> rules;              ///< values of batch.lr_rule
   std::vector<std::string> sweep_settings;     ///< what the sweep's options say, as --set would
   std::filesystem::path weights;               ///< of a sweep: a run's folder or a safetensors file
   std::vector<std::filesystem::path> folders;  ///< of `report`

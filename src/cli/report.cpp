@@ -7,6 +7,7 @@
 #include "autotrain/log.h"
 #include "base/files.h"
 #include "report/run_page.h"
+#include "study/compare_page.h"
 #include "study/sweep_page.h"
 #include "trainer/run_report.h"
 
@@ -25,6 +26,7 @@ const std::vector<FolderKind>& folder_kinds() {
   static const std::vector<FolderKind> kinds = {
       {is_run_folder, [](const fs::path& folder) { return draw_run(folder, {}); }},
       {is_sweep_folder, draw_sweep},
+      {is_comparison_folder, draw_comparison},
   };
   return kinds;
 }

@@ -1,7 +1,6 @@
 #include "recipe/compare.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/text.h"
 #include "recipe/sections.h"
@@ -17,8 +16,9 @@ bool is_learned(const std::string& path) {
   return true;
 }
 
-// Every key with its value as YAML, the chosen rows' keys with their defaults included.
-std::map<std::string, std::string> flatten(Recipe recipe, const Catalog& catalog) {
+}  // namespace
+
+std::map<std::string, std::string> values_of(Recipe recipe, const Catalog& catalog) {
   std::map<std::string, std::string> values;
   for (const Section& section : sections_of(recipe, catalog)) {
     const std::string prefix = section.path.empty() ? "" : section.path + ".";
@@ -35,11 +35,9 @@ std::map<std::string, std::string> flatten(Recipe recipe, const Catalog& catalog
   return values;
 }
 
-}  // namespace
-
 std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog) {
-  const auto old_values = flatten(before, catalog);
-  const auto new_values = flatten(after, catalog);
+  const auto old_values = values_of(before, catalog);
+  const auto new_values = values_of(after, catalog);
   std::vector<KeyDifference> differences;
   for (const auto& [path, value] : old_values) {
     const auto now = new_values.find(path);

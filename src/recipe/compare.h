@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct KeyDifference {
   std::string after;
   bool learned = true;  ///< false: it says how the run is executed, not what is learned
 };
+
+/// Every key by its path, with its value as YAML; of the chosen rows too, defaults included.
+std::map<std::string, std::string> values_of(Recipe recipe, const Catalog& catalog);
 
 std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog);
 

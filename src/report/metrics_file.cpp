@@ -76,6 +76,7 @@ void MetricsFile::write(const UpdateRecord& r) {
           {"samples_per_second", finite_or_null(r.samples_per_second)},
           {"peak_bytes", r.peak_bytes},
           {"data_wait_fraction", finite_or_null(r.data_wait_fraction)},
+          {"training_seconds", r.training_seconds},
           {"activity_seconds", figures_to_json(r.activity_seconds)}});
 }
 

@@ -9,7 +9,8 @@ namespace {
 constexpr double kRedrawSeconds = 0.1;
 constexpr double kPlainLineSeconds = 5;
 
-// At most `width` characters, never half of one.
+}  // namespace
+
 std::string cut_to(const std::string& text, size_t width) {
   size_t characters = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -18,8 +19,6 @@ std::string cut_to(const std::string& text, size_t width) {
   }
   return text;
 }
-
-}  // namespace
 
 bool is_terminal(std::FILE* out) {
   return ::isatty(::fileno(out)) != 0;

@@ -36,6 +36,9 @@ class ProgressLine {
 /// Columns of the terminal that `out` is; 100 when it is none.
 size_t terminal_width(std::FILE* out);
 
+/// The first `width` characters, never half of one.
+std::string cut_to(const std::string& text, size_t width);
+
 /// Whether `out` is a terminal.
 bool is_terminal(std::FILE* out);
 

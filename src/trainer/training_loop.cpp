@@ -224,6 +224,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .samples_per_second = static_cast<double>(underway_.samples) / seconds,
                             .peak_bytes = c_.state.peak_bytes,
                             .data_wait_fraction = std::min(1.0, waited / seconds),
+                            .training_seconds = c_.state.training_seconds,
                             .activity_seconds = activities};
   tune_loader(seconds, waited);
   if (c_.telemetry) c_.telemetry->set_update(c_.state.updates);

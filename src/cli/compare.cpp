@@ -1,0 +1,150 @@
+#include "cli/compare.h"
+
+#include <cstdio>
+#include <set>
+
+#include "autotrain/log.h"
+#include "autotrain/trainer.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "report/live_block.h"
+#include "report/table.h"
+#include "study/compare.h"
+#include "study/compare_tables.h"
+#include "study/converge.h"
+#include "trainer/run_folder.h"
+
+namespace autotrain {
+namespace {
+
+// What a person sees while runs go on: a table that is redrawn on a terminal, else a line for each run.
+class Watch {
+ public:
+  Watch(const CompareOptions& options, bool talks) : talks_(talks), live_(stderr) {
+    terms_.figure = compared_figure(options);
+    for (const NamedRecipe& named : options.recipes) terms_.recipes.push_back(named.label);
+    total_ = options.recipes.size() * static_cast<size_t>(options.seeds);
+  }
+
+  void on_outcome(const RunOutcome& outcome, bool kept) {
+    outcomes_.push_back(outcome);
+    so_far_ = analyse(terms_, outcomes_);
+    if (!talks_) return;
+    live_.clear();
+    const std::string result =
+        outcome.curve.empty() ? "failed: " + outcome.failure.substr(0, outcome.failure.find('\n'))
+                              : cat(terms_.figure, " ", brief(outcome.curve.back().figures.at(terms_.figure)),
+                                    " after ", format_seconds(outcome.curve.back().seconds));
+    log::info("compare", cat(outcomes_.size(), " of ", total_, ": ", outcome.recipe, ", seed ", outcome.seed,
+                             ": ", result, kept ? " (kept)" : "", outcomes_.size() < total_ ? left_ : ""));
+  }
+
+  void on_progress(const StudyProgress& progress) {
+    left_ = progress.seconds_left ? cat(" · ", format_seconds(*progress.seconds_left), " left") : "";
+    if (!talks_ || !live_.due()) return;
+    TextTable table({"recipe", "done", terms_.figure, "samples/s"});
+    for (size_t i = 0; i < so_far_.recipes.size(); ++i) {
+      const RecipeFigures& r = so_far_.recipes[i];
+      table.add_row({terms_.recipes[i], cat(r.runs), spread_text(r.final),
+                     r.samples_per_second.count > 0 ? format_rate(r.samples_per_second.mean) : "-"});
+    }
+    live_.show(cat(table.text(), progress.done, " of ", progress.total, " runs · ", progress.running, left_));
+  }
+
+ private:
+  const bool talks_;
+  LiveBlock live_;
+  ComparisonTerms terms_;
+  size_t total_ = 0;
+  std::vector<RunOutcome> outcomes_;
+  Comparison so_far_;
+  std::string left_;
+};
+
+std::string text_of(const Comparison& comparison) {
+  std::string text;
+  for (const page::Table& each : tables_of(comparison)) {
+    TextTable table(each.header);
+    for (const auto& row : each.rows) table.add_row(row);
+    text += each.title + "\n" + table.text() + "\n";
+  }
+  for (const std::string& warning : comparison.terms.warnings) text += "not fair: " + warning + "\n";
+  return text;
+}
+
+std::optional<Target> target_of(const Options& options) {
+  if (options.target.empty()) return std::nullopt;
+  const size_t sign = options.target.find('=');
+  Target target{.figure = options.target.substr(0, sign)};
+  if (sign == std::string::npos || !parse_real(options.target.substr(sign + 1), target.value)) {
+    throw Error(ExitCode::kUsage, "--target", quote(options.target) + " is no figure and value",
+                "for instance --target accuracy=0.9");
+  }
+  return target;
+}
+
+std::vector<std::string> batches_of(const Options& options) {
+  constexpr std::string_view kKey = "batch.effective=";
+  if (!options.vary.starts_with(kKey) || options.vary.size() == kKey.size()) {
+    throw Error(ExitCode::kUsage, "--vary", quote(options.vary) + " names no batch sizes",
+                "for instance --vary batch.effective=64,256,1024");
+  }
+  return split(std::string_view(options.vary).substr(kKey.size()), ',');
+}
+
+// The recipe's name where no other has it, else the file's, else with a number.
+std::vector<NamedRecipe> labelled(const std::vector<std::filesystem::path>& files,
+                                  const std::vector<std::string>& overrides) {
+  std::vector<NamedRecipe> recipes;
+  std::set<std::string> taken;
+  for (const auto& file : files) {
+    Recipe recipe = load_recipe(file, overrides);
+    std::string label = taken.contains(recipe.name) ? file.stem().string() : recipe.name;
+    for (int n = 2; taken.contains(label); ++n) label = cat(file.stem().string(), "-", n);
+    taken.insert(label);
+    recipes.push_back({label, std::move(recipe)});
+  }
+  return recipes;
+}
+
+ExitCode run(const Options& options, CompareOptions study) {
+  install_signal_handlers();
+  const bool talks = !options.json && !options.quiet;
+  log::set_sink(log::terminal_sink(), talks ? log::Level::kInfo : log::Level::kWarning);
+  study.seeds = options.seeds;
+  study.figure = options.figure;
+  study.target = target_of(options);
+  study.training_set |= options.training_set;
+  study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
+  Watch watch(study, talks);
+  study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
+  study.on_outcome = [&](const RunOutcome& outcome, bool kept) { watch.on_outcome(outcome, kept); };
+  if (talks) log::info("compare", "runs in " + study.folder.string());
+  try {
+    const Comparison found = compare(study);
+    std::fputs((options.json ? comparison_to_json(found).dump(2) + "\n" : text_of(found)).c_str(), stdout);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kInterrupted) throw;
+    throw Error(error.code(), error.where(), error.problem(),
+                "the same command with --output " + study.folder.string() + " goes on");
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+ExitCode compare_command(const Options& options) {
+  CompareOptions study;
+  study.recipes = labelled(options.recipes, options.overrides);
+  return run(options, std::move(study));
+}
+
+ExitCode converge_command(const Options& options) {
+  return run(options, convergence({.config = options.config,
+                                   .overrides = options.overrides,
+                                   .batches = batches_of(options),
+                                   .rules = options.rules}));
+}
+
+}  // namespace autotrain

@@ -1,0 +1,239 @@
+#include "study/compare.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "autotrain/trainer.h"
+#include "base/files.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "plan/plan_json.h"
+#include "recipe/compare.h"
+#include "recipe/reader.h"
+#include "study/compare_page.h"
+#include "study/machine.h"
+#include "study/training_set.h"
+#include "trainer/catalog.h"
+#include "trainer/evaluator.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of a file: what a label may hold and a file name should not becomes '-'.
+std::string run_name(const std::string& label, int64_t seed) {
+  std::string name = cat(label, "-seed", seed);
+  for (char& c : name) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (!plain && c != '_' && c != '.') c = '-';
+  }
+  return name;
+}
+
+// The micro-batch and the effective batch of the first of these runs that has a plan.
+void adopt_plan(Recipe& recipe, const std::vector<fs::path>& runs) {
+  const auto planned = std::find_if(runs.begin(), runs.end(),
+                                    [](const fs::path& run) { return fs::exists(run / "plan.json"); });
+  if (planned == runs.end()) return;
+  const BatchPlan plan = plan_from_json(Json::parse(read_file(*planned / "plan.json")));
+  recipe.batch.effective = plan.effective_batch;
+  recipe.execution.micro_batch = plan.micro_batch;
+}
+
+Json plan_in_brief(const BatchPlan& plan) {
+  return {{"device", plan.device},
+          {"device_name", plan.device_name},
+          {"precision", to_string(plan.precision)},
+          {"effective_batch", plan.effective_batch},
+          {"micro_batch", plan.micro_batch},
+          {"window", plan.window},
+          {"lr", plan.lr.scaled}};
+}
+
+struct RunOrder {
+  std::string label;
+  Recipe recipe;  // with its seed
+  fs::path folder = {};
+  std::vector<fs::path> siblings = {};  // runs of the recipe, this one too
+  bool training_set = false;
+};
+
+// In the run's own process.
+Json train(const RunOrder& order) {
+  install_signal_handlers();
+  Recipe recipe = order.recipe;
+  std::vector<fs::path> planned = {order.folder};
+  planned.insert(planned.end(), order.siblings.begin(), order.siblings.end());
+  adopt_plan(recipe, planned);
+  RunOutcome outcome{.recipe = order.label, .seed = recipe.seed};
+  BatchPlan plan;
+  Summary summary;
+  {
+    Trainer trainer = Trainer::from_recipe(recipe, {.output = order.folder, .resume = true});
+    summary = trainer.fit();
+    plan = trainer.plan();
+  }
+  stop_if_interrupted("study", "stopped by a signal");
+  outcome.plan = plan_in_brief(plan);
+  outcome.samples_per_second = summary.samples_per_second;
+  outcome.peak_bytes = summary.peak_bytes;
+  outcome.curve = read_curve(order.folder / "metrics.jsonl");
+  if (order.training_set)
+    outcome.training_set = evaluate_on_training_set(recipe, plan, order.folder, summary.updates);
+  return outcome_to_json(outcome);
+}
+
+std::vector<RunOrder> orders_of(const CompareOptions& options) {
+  const auto folder_of = [&](const NamedRecipe& recipe, int64_t seed) {
+    return options.folder / "runs" / run_name(recipe.label, seed);
+  };
+  std::vector<RunOrder> orders;
+  for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
+    const NamedRecipe& named = options.recipes[i];
+    RunOrder order{.label = named.label, .recipe = named.recipe, .training_set = options.training_set};
+    order.recipe.seed = static_cast<int64_t>(round) + 1;
+    order.folder = folder_of(named, order.recipe.seed);
+    for (int64_t seed = 1; seed <= options.seeds; ++seed) order.siblings.push_back(folder_of(named, seed));
+    orders.push_back(std::move(order));
+  }
+  return orders;
+}
+
+StudyRun run_of(const RunOrder& order) {
+  return {
+      .name = run_name(order.label, order.recipe.seed),
+      .variant = order.label,
+      .definition = {{"training_set", order.training_set}, {"recipe", values_of(order.recipe, catalog())}},
+      .work = [&order] { return train(order); }};
+}
+
+RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
+  if (!result.failed()) return outcome_from_json(result.value);
+  return {.recipe = order.label, .seed = order.recipe.seed, .failure = result.failure, .code = result.code};
+}
+
+void check(const CompareOptions& options) {
+  std::vector<std::string> names;
+  for (const NamedRecipe& named : options.recipes) {
+    names.push_back(run_name(named.label, 1));
+    if (!named.recipe.data.validation)
+      fail_recipe(named.recipe, "data.validation", "is not set, so that there is nothing to compare",
+                  "give data to evaluate on");
+  }
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  check_invariant(twice == names.end(), "labels of compared recipes are unique");
+}
+
+// After the first run, not after the last.
+void check_figure(const RunOutcome& outcome, const std::string& figure) {
+  if (outcome.curve.empty() || outcome.curve.back().figures.contains(figure)) return;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : outcome.curve.back().figures) names.push_back(name);
+  throw Error(ExitCode::kUsage, "compare", cat(quote(figure), " is not measured by ", outcome.recipe),
+              "one of " + join_choices(names));
+}
+
+std::string machine_of(const std::vector<RunOutcome>& runs) {
+  for (const RunOutcome& run : runs) {
+    if (run.plan.is_null()) continue;
+    return cat(run.plan.at("device_name").get<std::string>(), ", ", usable_processors(), " processors");
+  }
+  return "";
+}
+
+std::vector<std::pair<size_t, size_t>> all_pairs(size_t recipes) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (size_t a = 0; a < recipes; ++a) {
+    for (size_t b = a + 1; b < recipes; ++b) pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
+ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOutcome>& runs) {
+  ComparisonTerms terms{.machine = machine_of(runs), .figure = compared_figure(options)};
+  for (const NamedRecipe& named : options.recipes) terms.recipes.push_back(named.label);
+  for (int64_t seed = 1; seed <= options.seeds; ++seed) terms.seeds.push_back(seed);
+  terms.lower_is_better = lower_is_better(terms.figure);
+  terms.target = options.target;
+  if (terms.target) terms.target->at_most = lower_is_better(terms.target->figure);
+  terms.pairs = options.pairs.empty() ? all_pairs(options.recipes.size()) : options.pairs;
+  terms.differing_keys = differing_keys(options.recipes);
+  terms.warnings = unfair_because(terms.differing_keys);
+  return terms;
+}
+
+}  // namespace
+
+Comparison compare(const CompareOptions& options) {
+  check(options);
+  const std::vector<RunOrder> orders = orders_of(options);
+  std::vector<StudyRun> runs;
+  for (const RunOrder& order : orders) runs.push_back(run_of(order));
+  std::vector<RunOutcome> outcomes;
+  run_study(runs, {.folder = options.folder,
+                   .on_progress = options.on_progress,
+                   .on_result = [&](const StudyResult& result) {
+                     outcomes.push_back(outcome_of(orders[outcomes.size()], result));
+                     check_figure(outcomes.back(), compared_figure(options));
+                     options.on_outcome(outcomes.back(), result.kept);
+                   }});
+  ComparisonTerms terms = terms_of(options, outcomes);
+  const Comparison comparison = analyse(std::move(terms), std::move(outcomes));
+  write_comparison(comparison, options.folder);
+  return comparison;
+}
+
+std::string compared_figure(const CompareOptions& options) {
+  if (!options.figure.empty()) return options.figure;
+  return options.target ? options.target->figure : options.recipes.at(0).recipe.evaluation.monitor;
+}
+
+std::vector<DifferingKey> differing_keys(const std::vector<NamedRecipe>& recipes) {
+  std::map<std::string, std::vector<std::string>> rows;
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    for (const auto& [path, value] : values_of(recipes[i].recipe, catalog())) {
+      rows.try_emplace(path, recipes.size(), "absent").first->second[i] = value;
+    }
+  }
+  rows.erase("name");
+  rows.erase("seed");
+  std::vector<DifferingKey> keys;
+  for (auto& [path, values] : rows) {
+    const bool equal =
+        std::all_of(values.begin(), values.end(), [&](const auto& v) { return v == values[0]; });
+    if (!equal) keys.push_back({path, std::move(values)});
+  }
+  return keys;
+}
+
+std::vector<std::string> unfair_because(const std::vector<DifferingKey>& keys) {
+  struct Cause {
+    const char* section;
+    const char* sentence;
+  };
+  constexpr std::array kCauses = {
+      Cause{"data.train", "they learn from different data"},
+      Cause{"data.validation", "they are evaluated on different data"},
+      Cause{"loss", "their losses are different quantities"},
+      Cause{"evaluation.every",
+            "they are evaluated at different times: targets are noticed sooner where that is more often"},
+      Cause{"stop", "they stop differently: figures are compared where the shortest run ends"},
+      Cause{"execution.device", "they run on different devices: times say little about the recipes"},
+      Cause{"execution.threads", "they compute with different numbers of threads"}};
+  std::vector<std::string> warnings;
+  for (const Cause& cause : kCauses) {
+    std::vector<std::string> paths;
+    for (const DifferingKey& key : keys) {
+      if (key.path == cause.section || key.path.starts_with(cat(cause.section, ".")))
+        paths.push_back(key.path);
+    }
+    if (!paths.empty()) warnings.push_back(cat(cause.sentence, " (", join(paths, ", "), ")"));
+  }
+  return warnings;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/page.h"
+#include "study/comparison.h"
+
+namespace autotrain {
+
+/// What there is to say of a comparison, most important first; tables that would be empty are left out.
+std::vector<page::Table> tables_of(const Comparison& comparison);
+
+/// "0.8912 ± 0.0021": mean and standard deviation; "-" of no value.
+std::string spread_text(const Spread& spread);
+
+/// "not distinguishable with these seeds; about 23 of each would be needed".
+std::string verdict_text(const Difference& difference, const ComparisonTerms& terms);
+
+}  // namespace autotrain

@@ -1,0 +1,148 @@
+#include "study/statistics.h"
+
+#include <algorithm>
+#include <boost/math/distributions/non_central_t.hpp>
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "base/random.h"
+
+namespace autotrain {
+namespace {
+
+namespace bm = boost::math;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Σ (value − mean)^power ÷ n^power: what acceleration is made of.
+double scaled_moment(std::span<const double> values, double power) {
+  const double centre = mean(values), n = static_cast<double>(values.size());
+  double sum = 0;
+  for (const double value : values) sum += std::pow((value - centre) / n, power);
+  return sum;
+}
+
+double resampled_mean(std::span<const double> values, Random& random) {
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i)
+    sum += values[static_cast<size_t>(random.below(static_cast<int64_t>(values.size())))];
+  return sum / static_cast<double>(values.size());
+}
+
+// Between the two nearest of sorted values.
+double quantile_of(const std::vector<double>& sorted, double probability) {
+  const double place = probability * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
+}
+
+// The share of sorted values below `value`, those equal to it counted half.
+double share_below(const std::vector<double>& sorted, double value) {
+  const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
+  const auto below = first - sorted.begin(), not_above = last - sorted.begin();
+  return static_cast<double>(below + not_above) / (2 * static_cast<double>(sorted.size()));
+}
+
+// Of Welch's test with `runs` values in each sample.
+double power_of(double runs, double difference, double variance_a, double variance_b, double alpha) {
+  const double both = variance_a + variance_b;
+  const double degrees = (runs - 1) * both * both / (variance_a * variance_a + variance_b * variance_b);
+  const double shift = std::abs(difference) / std::sqrt(both / runs);
+  const double critical = bm::quantile(bm::complement(bm::students_t(degrees), alpha / 2));
+  if (shift > critical + 35) return 1;  // far beyond what the series below converges for
+  const bm::non_central_t shifted(degrees, shift);
+  return bm::cdf(bm::complement(shifted, critical)) + bm::cdf(shifted, -critical);
+}
+
+}  // namespace
+
+double mean(std::span<const double> values) {
+  if (values.empty()) return kNaN;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double standard_deviation(std::span<const double> values) {
+  if (values.size() < 2) return kNaN;
+  const double centre = mean(values);
+  double sum = 0;
+  for (const double value : values) sum += (value - centre) * (value - centre);
+  return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+WelchTest welch_test(std::span<const double> a, std::span<const double> b) {
+  if (a.size() < 2 || b.size() < 2) return {kNaN, kNaN, kNaN};
+  const auto squared_error = [](std::span<const double> values) {
+    return std::pow(standard_deviation(values), 2) / static_cast<double>(values.size());
+  };
+  const double error_a = squared_error(a), error_b = squared_error(b), both = error_a + error_b;
+  const double difference = mean(b) - mean(a);
+  if (both == 0)
+    return {difference == 0 ? 0 : std::copysign(HUGE_VAL, difference), kNaN, difference == 0 ? 1.0 : 0.0};
+  const double degrees = both * both /
+                         (error_a * error_a / static_cast<double>(a.size() - 1) +
+                          error_b * error_b / static_cast<double>(b.size() - 1));
+  const double t = difference / std::sqrt(both);
+  return {t, degrees, 2 * bm::cdf(bm::complement(bm::students_t(degrees), std::abs(t)))};
+}
+
+std::vector<double> holm(std::vector<double> p) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < p.size(); ++i) {
+    if (!std::isnan(p[i])) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) { return p[i] < p[j]; });
+  double largest = 0;
+  for (size_t rank = 0; rank < order.size(); ++rank) {
+    double& value = p[order[rank]];
+    largest = std::max(largest, value * static_cast<double>(order.size() - rank));
+    value = std::min(1.0, largest);
+  }
+  return p;
+}
+
+ConfidenceInterval bootstrap_difference(std::span<const double> a, std::span<const double> b,
+                                        double confidence, int64_t resamples) {
+  if (a.size() < 2 || b.size() < 2) return {kNaN, kNaN};
+  const double difference = mean(b) - mean(a);
+  const double spread = scaled_moment(a, 2) + scaled_moment(b, 2);
+  if (spread == 0) return {difference, difference};
+  Random random(derive_key(static_cast<uint64_t>(RandomUse::kBootstrap)));
+  std::vector<double> drawn(static_cast<size_t>(resamples));
+  for (double& value : drawn) {
+    const double of_b = resampled_mean(b, random);
+    value = of_b - resampled_mean(a, random);
+  }
+  std::sort(drawn.begin(), drawn.end());
+  const bm::normal normal;
+  const double least = 0.5 / static_cast<double>(resamples);
+  const double bias = bm::quantile(normal, std::clamp(share_below(drawn, difference), least, 1 - least));
+  const double acceleration = (scaled_moment(b, 3) - scaled_moment(a, 3)) / (6 * std::pow(spread, 1.5));
+  const auto bound = [&](double probability) {
+    const double z = bias + bm::quantile(normal, probability);
+    return quantile_of(drawn, bm::cdf(normal, bias + z / (1 - acceleration * z)));
+  };
+  return {bound((1 - confidence) / 2), bound((1 + confidence) / 2)};
+}
+
+std::optional<int64_t> runs_needed(double difference, double deviation_a, double deviation_b, double alpha,
+                                   double power) {
+  const double variance_a = deviation_a * deviation_a, variance_b = deviation_b * deviation_b;
+  if (difference == 0 || !std::isfinite(difference + variance_a + variance_b)) return std::nullopt;
+  if (variance_a + variance_b == 0) return 2;
+  const auto enough = [&](int64_t runs) {
+    return power_of(static_cast<double>(runs), difference, variance_a, variance_b, alpha) >= power;
+  };
+  if (!enough(kMostRunsNeeded)) return std::nullopt;
+  int64_t too_few = 1, plenty = kMostRunsNeeded;
+  while (plenty - too_few > 1) {
+    const int64_t middle = (too_few + plenty) / 2;
+    (enough(middle) ? plenty : too_few) = middle;
+  }
+  return plenty;
+}
+
+}  // namespace autotrain

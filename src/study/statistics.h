@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace autotrain {
+
+/// Statistics of a handful of measurements. No value may be NaN or infinite: what a failed or diverged run
+/// did not give is left out before. A result that the values do not allow is NaN. docs/compare.md says which
+/// formula is used why.
+
+double mean(std::span<const double> values);                ///< NaN of none
+double standard_deviation(std::span<const double> values);  ///< divides by n − 1; NaN of fewer than two
+
+struct WelchTest {
+  double t = 0;
+  double degrees = 0;  ///< of freedom
+  double p = 0;        ///< two-sided
+};
+
+/// Whether the means of two samples differ whose variances may differ (Welch 1947). NaN when one of them has
+/// fewer than two values. Where nothing varies, p is 1 for equal means and 0 for others.
+WelchTest welch_test(std::span<const double> a, std::span<const double> b);
+
+/// Holm's correction (1979): reject what stays below a level, and the chance that any of the rejections is
+/// wrong stays below it too. A NaN stays one and is no comparison.
+std::vector<double> holm(std::vector<double> p);
+
+struct ConfidenceInterval {
+  double low = 0, high = 0;
+};
+
+/// Of mean(b) − mean(a): bootstrap, bias-corrected and accelerated (Efron 1987). The same arguments always
+/// give the same interval. NaN when one sample has fewer than two values.
+ConfidenceInterval bootstrap_difference(std::span<const double> a, std::span<const double> b,
+                                        double confidence = 0.95, int64_t resamples = 10'000);
+
+inline constexpr int64_t kMostRunsNeeded = 10'000;
+
+/// How many values of each sample Welch's test needs to find `difference` at level `alpha` with probability
+/// `power`, if the deviations are what they seem; nothing beyond kMostRunsNeeded.
+std::optional<int64_t> runs_needed(double difference, double deviation_a, double deviation_b, double alpha,
+                                   double power = 0.8);
+
+}  // namespace autotrain

@@ -1,0 +1,32 @@
+#include "study/training_set.h"
+
+#include "base/interrupt.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "trainer/evaluator.h"
+#include "trainer/parts.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, const BatchPlan& plan,
+                                                       const fs::path& run, int64_t update) {
+  Recipe other = recipe;
+  other.data.validation = recipe.data.train;
+  other.data.augment = {};
+  auto device = open_run_device(other);
+  RunData data = within_budget(*device, [&] { return load_data(other); });
+  auto task = within_budget(*device, [&] { return build_task(other, *data.train); });
+  Parts parts(other, std::move(device), std::move(data), std::move(task));
+  const fs::path checkpoint = CheckpointFolder(run / "checkpoints").path_of(update);
+  const fs::path averaged = checkpoint / "averaged.safetensors";
+  read_safetensors_into(fs::exists(averaged) ? averaged : checkpoint / "model.safetensors",
+                        model_tensors(parts.task->module()), "remove the run's folder to train it again");
+  const auto figures = evaluate(parts.workbench(), plan.evaluation_micro_batch,
+                                [](int64_t) { return pending_interrupt() != Interrupt::kStop; });
+  stop_if_interrupted("study", "stopped by a signal");
+  return *figures;
+}
+
+}  // namespace autotrain

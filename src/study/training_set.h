@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "autotrain/plan.h"
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+/// The figures of a finished run's last weights (of their averages if the recipe averages) on the data that
+/// it was trained on: all of it, in evaluation mode, without augmentation.
+/// @throws Error as loading and evaluating do; Error(kInterrupted) after a signal.
+std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, const BatchPlan& plan,
+                                                       const std::filesystem::path& run, int64_t update);
+
+}  // namespace autotrain

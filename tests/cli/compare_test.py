@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""`autotrain compare` and `sweep --mode converge` from outside: killed −9 and started again they repeat nothing that was
+finished, a stop is resumable, a changed recipe is refused, and what is said about the command line is right."""
+import csv
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RECIPE = """
+name: small
+data:
+  train: {dataset: synthetic, kind: vectors, samples: 512}
+  validation: {dataset: synthetic, kind: vectors, samples: 128, first: 512}
+model: {name: mlp, depth: 1, width: 8}
+batch: {effective: 64}
+stop: {epochs: 2}
+execution: {precision: fp32, memory: {budget: 64MiB}}
+"""
+
+
+def run(binary, *arguments, code=0):
+    out = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert out.returncode == code, f"{arguments}: ended with {out.returncode}:\n{out.stderr}"
+    return out.stdout if code == 0 else out.stderr
+
+
+def finished(study):
+    return {path: path.stat().st_mtime_ns for path in (study / "results").glob("*.json")}
+
+
+def start_and_signal(binary, arguments, study, number):
+    """Starts a study and sends it the signal when it has finished some runs. Returns its exit code."""
+    process = subprocess.Popen([binary, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(finished(study)) < 2:
+        assert process.poll() is None, "it ended before it was stopped"
+        time.sleep(0.002)
+    process.send_signal(number)
+    return process.wait()
+
+
+def check_resumed(binary, folder, files):
+    for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 75)):
+        study = folder / f"stopped-{number.name}"
+        arguments = ["compare", *files, "--seeds", 3, "--output", study]
+        assert start_and_signal(binary, arguments, study, number) == code
+        assert not (study / "compare.json").exists()
+        before = finished(study)
+        assert 2 <= len(before) < 6
+        found = json.loads(run(binary, *arguments, "--figure", "accuracy", "--json"))
+        after = finished(study)
+        assert len(after) == 6 and all(after[path] == when for path, when in before.items())
+        assert all(recipe["failed"] == 0 and recipe["final"]["count"] == 3 for recipe in found["recipes"])
+    return study, arguments
+
+
+def check_written(study, found_text):
+    found = json.loads((study / "compare.json").read_text())
+    assert found == json.loads(found_text)
+    assert [key["path"] for key in found["differing_keys"]] == ["optimizer.lr"]
+    rows = list(csv.DictReader((study / "compare.csv").open(newline="")))
+    assert len(rows) == 6 and {row["recipe"] for row in rows} == {"small", "fast"}
+    assert all(0 <= float(row["final_accuracy"]) <= 1 and int(row["samples"]) == 1024 for row in rows)
+    for row in rows:
+        summary = json.loads((study / "runs" / f"{row['recipe']}-seed{row['seed']}" / "summary.json").read_text())
+        assert summary["final"]["accuracy"] == float(row["final_accuracy"])
+
+
+def main():
+    binary = sys.argv[1]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files = [folder / "small.yaml", folder / "fast.yaml"]
+        files[0].write_text(RECIPE, encoding="utf-8")
+        files[1].write_text("extends: small.yaml\nname: fast\noptimizer: {lr: 0.01}\n", encoding="utf-8")
+        study, arguments = check_resumed(binary, folder, files)
+        check_written(study, run(binary, *arguments, "--figure", "accuracy", "--json"))
+        text = run(binary, *arguments, "--target", "accuracy=0.5")
+        assert "accuracy ≥ 0.5" in text and "optimizer.lr" in text and "\x1b" not in text, text
+
+        said = run(binary, *arguments, "--set", "optimizer.lr=0.5", code=64)
+        assert "optimizer.lr" in said and "--output" in said, said
+        run(binary, "compare", code=64)
+        run(binary, "compare", files[0], "--target", "accuracy", code=64)
+        run(binary, "compare", folder / "none.yaml", code=66)
+        assert "accuracy" in run(binary, "compare", *files, "--figure", "acuracy", "--output", folder / "x", code=64)
+
+        sweep = ["sweep", "--mode", "converge", "--config", files[0], "--seeds", 1, "--output", folder / "sweep"]
+        found = json.loads(run(binary, *sweep, "--vary", "batch.effective=32,128", "--json"))
+        assert [r["label"] for r in found["recipes"]] == ["E32-linear", "E32-none", "E128-linear", "E128-none"]
+        assert all("loss" in recipe["generalisation_gap"] for recipe in found["recipes"])
+        assert {d["b_is"] for d in found["differences"]} == {"not_tested"}
+        run(binary, *sweep, "--vary", "model.width=3,4", code=64)
+    print("compare: killed, stopped, gone on with; files; refusals; a sweep")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+#include "study/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/math/distributions/binomial.hpp>
+#include <cmath>
+
+#include "base/random.h"
+#include "support/fixtures.h"
+
+namespace autotrain {
+namespace {
+
+using Values = std::vector<double>;
+
+Values normal_values(Random& random, size_t count, double centre, double deviation) {
+  Values values(count);
+  for (double& value : values) value = centre + deviation * random.normal();
+  return values;
+}
+
+TEST(Statistics, EqualSciPys) {
+  const auto expected = test::fixture("statistics.json");
+  for (const auto& row : expected.at("pairs")) {
+    const Values a = row.at("a"), b = row.at("b");
+    EXPECT_DOUBLE_EQ(mean(a), row.at("mean"));
+    EXPECT_NEAR(standard_deviation(a) / row.at("deviation").get<double>(), 1, 1e-13);
+    const WelchTest test = welch_test(a, b);
+    EXPECT_NEAR(test.t / row.at("t").get<double>(), 1, 1e-10);
+    EXPECT_NEAR(test.degrees / row.at("degrees").get<double>(), 1, 1e-10);
+    EXPECT_NEAR(test.p / row.at("p").get<double>(), 1, 1e-9);
+    EXPECT_EQ(runs_needed(mean(b) - mean(a), standard_deviation(a), standard_deviation(b),
+                          expected.at("alpha"), expected.at("power")),
+              row.at("needed").get<int64_t>());
+  }
+  const Values adjusted = holm(expected.at("holm").at("p"));
+  for (size_t i = 0; i < adjusted.size(); ++i)
+    EXPECT_DOUBLE_EQ(adjusted[i], expected.at("holm").at("adjusted").at(i));
+}
+
+// The two draw different resamples; 200,000 of each leave noise below half a percent of the width.
+TEST(Statistics, BootstrapIntervalsAreSciPysToTheNoiseOfResampling) {
+  const auto expected = test::fixture("statistics.json");
+  for (const auto& row : expected.at("pairs")) {
+    const double low = row.at("low"), high = row.at("high"), tolerance = 0.01 * (high - low);
+    const auto interval =
+        bootstrap_difference(row.at("a").get<Values>(), row.at("b").get<Values>(), 0.95, 200'000);
+    EXPECT_NEAR(interval.low, low, tolerance);
+    EXPECT_NEAR(interval.high, high, tolerance);
+  }
+}
+
+TEST(Statistics, ABootstrapIntervalIsTheSameEveryTime) {
+  const Values a = {1, 2, 4}, b = {2, 3, 7};
+  EXPECT_EQ(bootstrap_difference(a, b).low, bootstrap_difference(a, b).low);
+}
+
+TEST(Statistics, OneValueOrNoneGivesNoTest) {
+  const Values none, one = {0.9}, three = {0.8, 0.9, 1.0};
+  EXPECT_TRUE(std::isnan(mean(none)));
+  EXPECT_TRUE(std::isnan(standard_deviation(one)));
+  EXPECT_TRUE(std::isnan(welch_test(one, three).p));
+  EXPECT_TRUE(std::isnan(bootstrap_difference(three, none).low));
+  EXPECT_EQ(runs_needed(0.1, standard_deviation(one), 0.1, 0.05), std::nullopt);
+}
+
+TEST(Statistics, ValuesThatDoNotVaryAreEqualOrDifferentForSure) {
+  const Values a = {0.5, 0.5, 0.5}, b = {0.75, 0.75, 0.75};
+  EXPECT_EQ(welch_test(a, a).p, 1);
+  EXPECT_EQ(welch_test(a, b).p, 0);
+  EXPECT_EQ(bootstrap_difference(a, b).low, 0.25);
+  EXPECT_EQ(bootstrap_difference(a, b).high, 0.25);
+  EXPECT_EQ(runs_needed(0.25, 0, 0, 0.05), 2);
+  EXPECT_EQ(runs_needed(0, 0.1, 0.1, 0.05), std::nullopt);
+}
+
+TEST(Statistics, EffectsOfAnySizeHaveANumberOfRuns) {
+  int64_t before = kMostRunsNeeded;
+  EXPECT_EQ(runs_needed(1e-6, 1, 1, 0.05), std::nullopt);
+  for (double effect = 0.05; effect < 1e6; effect *= 1.5) {
+    const int64_t needed = runs_needed(effect, 1, 0.5, 0.05 / 28).value();
+    EXPECT_LE(needed, before);
+    EXPECT_GE(needed, 2);
+    before = needed;
+  }
+}
+
+TEST(Statistics, HolmLeavesOutWhatWasNotTested) {
+  const Values adjusted = holm({0.01, NAN, 0.04, 0.03});
+  EXPECT_DOUBLE_EQ(adjusted[0], 0.03);
+  EXPECT_TRUE(std::isnan(adjusted[1]));
+  EXPECT_DOUBLE_EQ(adjusted[2], 0.06);  // not below that of a smaller p
+  EXPECT_DOUBLE_EQ(adjusted[3], 0.06);
+}
+
+TEST(Statistics, TheNumberOfRunsNeededFindsTheDifferenceAsOftenAsItSays) {
+  const int64_t needed = runs_needed(1, 1, 0.5, 0.05).value();
+  constexpr int kStudies = 2000;
+  Random random(5);
+  int found = 0;
+  for (int i = 0; i < kStudies; ++i) {
+    const Values a = normal_values(random, static_cast<size_t>(needed), 0, 1);
+    const Values b = normal_values(random, static_cast<size_t>(needed), 1, 0.5);
+    found += welch_test(a, b).p < 0.05 ? 1 : 0;
+  }
+  EXPECT_NEAR(found / static_cast<double>(kStudies), 0.8, 0.04);
+}
+
+}  // namespace
+}  // namespace autotrain
