@@ -25,7 +25,8 @@ namespace {
 class LoaderTurns {
  public:
   LoaderTurns(const Recipe& recipe, int64_t batch)
-      : data_(load_data(recipe)),
+      : device_(open_run_device(recipe)),
+        data_(load_data(recipe, *device_)),
         stream_(static_cast<uint64_t>(recipe.seed), data_.train->size(), recipe.data.shuffle),
         batch_(batch),
         root_(recipe.data.train.parameters) {}
@@ -102,6 +103,7 @@ class LoaderTurns {
     jpeg_destroy_decompress(&jpeg);
   }
 
+  const std::unique_ptr<Device> device_;
   RunData data_;
   Stream stream_;
   int64_t batch_;

@@ -32,9 +32,10 @@ struct Materials {
   std::unique_ptr<Task> task;
 };
 
-Materials gather(const Recipe& recipe) {
+Materials gather(Recipe recipe) {
+  recipe.execution.loader.preload = Preload::kOff;  // the same few samples serve for all calls
   Materials m{.device = open_run_device(recipe), .data = {}, .task = {}};
-  m.data = within_budget(*m.device, [&] { return load_data(recipe); });
+  m.data = within_budget(*m.device, [&] { return load_data(recipe, *m.device); });
   m.task = within_budget(*m.device, [&] { return build_task(recipe, *m.data.train); });
   if (recipe.weights) {
     read_safetensors_into(*recipe.weights, model_tensors(m.task->module()),
@@ -103,8 +104,7 @@ class Inference final : public Subject {
     if (m_.data.validation == nullptr) return {};
     const c10::InferenceMode no_gradients;
     const Dataset& data = *m_.data.validation;
-    Loader loader(data, Stream(0, data.size(), false), one_pass(data.size(), kEvaluationBatch),
-                  {.prefetch = 0});
+    Loader loader(data, Stream(0, data.size(), false), one_pass(data, kEvaluationBatch), {.prefetch = 0});
     Means means;
     while (const auto batch = loader.next()) {
       stop_if_interrupted("sweep", "a signal stopped it");

@@ -16,7 +16,7 @@ std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, con
   other.data.validation = recipe.data.train;
   other.data.augment = {};
   auto device = open_run_device(other);
-  RunData data = within_budget(*device, [&] { return load_data(other); });
+  RunData data = within_budget(*device, [&] { return load_data(other, *device); });
   auto task = within_budget(*device, [&] { return build_task(other, *data.train); });
   Parts parts(other, std::move(device), std::move(data), std::move(task));
   const fs::path checkpoint = CheckpointFolder(run / "checkpoints").path_of(update);
