@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes recipes/data: small made-up files that the recipes of npy, table and tokens train on.
+"""Writes recipes/data: small made-up files that the recipes of npy, table, tokens and documents train on.
 
     scripts/make_recipe_data.py [FOLDER]
 
@@ -53,10 +53,24 @@ def tokens(folder, rng):
     numpy.array(walk, "<u2").tofile(folder / "walk.bin")
 
 
+def words(folder, rng):
+    """Lines of letters, most of them short and a few long; each letter has two likely successors."""
+    letters = numpy.array(list("abcdefghijklmnopqrstuvwxyz"))
+    successors = rng.integers(0, 26, (26, 2))
+
+    def line():
+        walk = [int(rng.integers(0, 26))]
+        for _ in range(int(min(250, rng.lognormal(3, 0.8)))):
+            walk.append(int(rng.choice(successors[walk[-1]]) if rng.random() < 0.95 else rng.integers(0, 26)))
+        return "".join(letters[walk])
+
+    (folder / "words.txt").write_text("\n".join(line() for _ in range(2000)) + "\n")
+
+
 def main():
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent / "recipes" / "data")
     folder.mkdir(parents=True, exist_ok=True)
-    for number, make in enumerate([flats, shapes, tokens]):
+    for number, make in enumerate([flats, shapes, tokens, words]):
         make(folder, numpy.random.default_rng(number))
 
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,9 @@ class SampleRandom {
 struct DatasetInfo {
   enum class Kind { kUnknown, kImages, kVectors, kTokens };
   Kind kind = Kind::kUnknown;
-  std::vector<int64_t> input_shape = {};  ///< of one sample: [C, H, W], [features], [context] or other
+
+  /// Of one sample: [C, H, W], [features], [context] (tokens at most) or other.
+  std::vector<int64_t> input_shape = {};
 
   /// Numbers that a model predicts for a target. Integer targets are class indices below it; of float
   /// targets, numbers to be predicted, it is the last dimension: [n, 1] where there is one for a sample.
@@ -54,8 +57,19 @@ class Dataset {
 
   /// The samples `indices`, each in [0, size()), collated in this order. Equal requests must give
   /// equal batches: everything random comes from `random`. A sample that cannot be read is an
-  /// Error(kBadData) that names it; `data.bad_samples: skip` goes on after it.
+  /// Error(kBadData) that names it; `data.bad_samples: skip` goes on after it. Samples of different length
+  /// are padded to the longest of the request; what fills them up must not count in the task's sums and
+  /// weights.
   virtual Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const = 0;
+
+  /// What a sample takes beside others, such as its length in tokens: a batch of samples that cost more
+  /// needs no less memory. Each window is sorted by it before it is cut into micro-batches, so that like
+  /// comes to like, and the planner tries the samples that cost most. Either all samples have a cost or,
+  /// where they are alike, none. Called often: constant time, no reading of files; the same in every epoch.
+  virtual std::optional<int64_t> cost(int64_t index) const {
+    (void)index;
+    return std::nullopt;
+  }
 
   virtual DatasetInfo info() const { return {}; }
 };

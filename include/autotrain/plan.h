@@ -26,6 +26,7 @@ struct ProbeRecord {
   int64_t peak_bytes = 0;         ///< reserved plus outside, above the start's baseline; 0 unless it ran
   int64_t allocated_bytes = 0;    ///< peak that tensors held
   int64_t steady_bytes = 0;       ///< peak of the third update, when kernels are compiled; 0: not run
+  int64_t typical_bytes = 0;      ///< peak of the stream's first window; 0: not run, or samples are alike
   double fill = 0;                ///< peak_bytes ÷ budget
   double seconds = 0;             ///< of the whole trial
   double samples_per_second = 0;  ///< of its last update; 0 unless it ran
@@ -87,7 +88,8 @@ struct BatchPlan {
   int64_t micro_batch = 0;      ///< samples in one forward and backward on one rank, as executed
   int64_t window = 0;           ///< micro-batches of one update on one rank
   Cut cut = Cut::kEven;
-  double fill = 0;                ///< of the executed size
+  double fill = 0;                ///< of the executed size, at the worst shape
+  double typical_fill = 0;        ///< the same at the shapes of the stream's first window
   int64_t peak_bytes = 0;         ///< of the executed size
   bool confirmed = false;         ///< the executed size ran several updates and an evaluation in budget
   double samples_per_second = 0;  ///< of the executed size's trial
@@ -108,7 +110,8 @@ std::string to_string(Origin origin);
 std::string to_string(Precision precision);
 std::string to_string(Cut cut);
 
-/// One line: "micro 96 · window 3 · ranks 2 · effective 576 · peak 10.8 of 12.0 GiB".
+/// One line: "micro 96 · window 3 · ranks 2 · effective 576 · peak 10.8 of 12.0 GiB", and where samples
+/// differ in cost " · fill 88.0 % of the budget at the worst shape, typical 51.0 %".
 std::string summary_line(const BatchPlan& plan);
 
 }  // namespace autotrain

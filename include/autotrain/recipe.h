@@ -150,10 +150,19 @@ struct SearchRecipe {
   bool operator==(const SearchRecipe&) const = default;
 };
 
+/// Where all samples of a data set are held instead of being made anew each time.
+enum class Preload {
+  kAuto,
+  kOff,
+  kRam,     ///< in main memory
+  kDevice,  ///< in the device's, as bytes; on a CPU that is main memory
+};
+
 struct LoaderRecipe {
   std::optional<int64_t> workers = {};   ///< threads; unset: 1, and more as long as that makes it faster
   std::optional<int64_t> prefetch = {};  ///< micro-batches prepared ahead of the step; unset: one a worker
   Budget prefetch_memory = {};           ///< of them; auto: unbounded on a CPU, where the plan counts them
+  Preload preload = Preload::kAuto;      ///< auto: images, where that spares work and takes little memory
   bool operator==(const LoaderRecipe&) const = default;
 };
 

@@ -47,8 +47,9 @@ int allocator_step(int argc, char** argv) {
   GradScaler scaler({}, false, torch::kCPU);
   UpdateStep step(*workload.task, *optimizer, scaler,
                   {.precision = precision == "bf16" ? Precision::kBf16 : Precision::kFp32});
-  Loader loader(*workload.train, Stream(1, workload.train->size(), true),
-                endless_windows({batch_size, batch_size}, 0), {.prefetch = 0});
+  const Stream stream(1, workload.train->size(), true);
+  Loader loader(*workload.train, stream,
+                endless_windows(*workload.train, stream, {batch_size, batch_size}, 0), {.prefetch = 0});
   if (budget_mib > 0) limit_data_to(budget_mib);
 
   nlohmann::ordered_json result = {

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """Samples per second of our loader (0, 1, 2 threads) and of torch.utils.data.DataLoader (0, 1, 2 worker processes) on
 the same data, in turns; beside them what bounds them: a memory copy of the finished batches and, for JPEG files,
-libjpeg-turbo alone. Needs .deps/peers (see README.md).
+libjpeg-turbo alone. Needs .deps/peers (see README.md). images_cold are the images while their files are put out of the
+page cache again and again, so that most are read from the disk.
 
-    scripts/bench/loader.py [ROUNDS [fashion images tokens table]]
+    scripts/bench/loader.py [ROUNDS [fashion images images_cold tokens table]]
 """
+import contextlib
+import os
 import random
 import statistics
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from measure import BENCH, HERE, PEERS_PYTHON, Worker, need_programs, ratio, save, take_turns, text
@@ -56,25 +60,50 @@ def table(folder):
     return folder / "table.csv", 256, f"data: {{train: {{dataset: table, file: {folder}/table.csv, target: y}}}}"
 
 
-KINDS = {"fashion": fashion, "images": images, "tokens": tokens, "table": table}
+KINDS = {"fashion": fashion, "images": images, "images_cold": images, "tokens": tokens, "table": table}
+
+
+@contextlib.contextmanager
+def evicted(files):
+    """Keeps files out of the page cache: each is put out some ten times a second."""
+    opened = [os.open(path, os.O_RDONLY) for path in files]
+    done = threading.Event()
+
+    def evict():
+        while not done.wait(0.1):
+            for file in opened:
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    os.sync()  # what was not written yet would stay
+    thread = threading.Thread(target=evict)
+    thread.start()
+    yield
+    done.set()
+    thread.join()
+    for file in opened:
+        os.close(file)
 
 
 def measure(kind, folder, rounds):
+    folder = folder / kind
+    folder.mkdir()
     root, batch, data = KINDS[kind](folder)
+    files = list(Path(root).rglob("*.jpg")) if kind == "images_cold" else []
     recipe = folder / f"{kind}.yaml"
     recipe.write_text(data + REST, encoding="utf-8")
     ours = Worker([BENCH, "loader_turns", "--recipe", recipe, "--batch", str(batch)])
-    theirs = Worker([PEERS_PYTHON, HERE / "peers/loader_turns.py", "--kind", kind, "--root", root, "--batch", str(batch)])
+    theirs = Worker([PEERS_PYTHON, HERE / "peers/loader_turns.py", "--kind", kind.removesuffix("_cold"), "--root", root, "--batch", str(batch)])
     sides = {f"ours {n}": (ours, str(n)) for n in (0, 1, 2)} | {f"DataLoader {n}": (theirs, str(n)) for n in (0, 1, 2)}
     sides["copy"] = (ours, "copy")
-    if kind == "images":
+    if kind.startswith("images"):
         sides["jpeg"] = (ours, "jpeg")
-    rates = take_turns(sides, rounds, 2)
+    with evicted(files):
+        rates = take_turns(sides, rounds, 2)
     ours.close()
     theirs.close()
     best = {side: max((f"{side} {n}" for n in (0, 1, 2)), key=lambda name: statistics.median(rates[name]))
             for side in ("ours", "DataLoader")}
-    bound = "jpeg" if kind == "images" else "copy"
+    bound = "jpeg" if kind.startswith("images") else "copy"
     return {"kind": kind, "batch": batch, "rates": rates, "best": best,
             "best/best": ratio(rates[best["ours"]], rates[best["DataLoader"]]),
             "one core": ratio(rates["ours 0"], rates["DataLoader 0"]),

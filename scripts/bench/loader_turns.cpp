@@ -41,7 +41,7 @@ class LoaderTurns {
   double load(int64_t workers, double seconds) {
     const int64_t start = position_;
     position_ += 64 * batch_;  // another part of the data every time
-    Loader loader(*data_.train, stream_, endless_windows({batch_, batch_}, start),
+    Loader loader(*data_.train, stream_, endless_windows(*data_.train, stream_, {batch_, batch_}, start),
                   {.workers = workers, .prefetch = std::max<int64_t>(2, workers)});
     loader.next();
     const Stopwatch watch;
@@ -54,7 +54,8 @@ class LoaderTurns {
 
   double copy(double seconds) {
     if (!sample_.inputs.defined()) {
-      Loader loader(*data_.train, stream_, endless_windows({batch_, batch_}, 0), {.workers = 0});
+      Loader loader(*data_.train, stream_, endless_windows(*data_.train, stream_, {batch_, batch_}, 0),
+                    {.workers = 0});
       sample_ = *loader.next();
       target_ = torch::empty_like(sample_.inputs);
     }

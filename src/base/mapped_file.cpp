@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "autotrain/error.h"
@@ -51,7 +52,18 @@ MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})), held_(other.held_) {}
+
+void MappedFile::hold_in_memory() {
+  if (bytes_.empty() || held_) return;
+  void* const copy =
+      ::mmap(nullptr, bytes_.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) throw std::bad_alloc();
+  std::memcpy(copy, bytes_.data(), bytes_.size());
+  ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+  bytes_ = {static_cast<const uint8_t*>(copy), bytes_.size()};
+  held_ = true;
+}
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());

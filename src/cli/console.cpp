@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "plan/words.h"
 #include "report/table.h"
 #include "trainer/start_table.h"
 
@@ -43,9 +44,8 @@ std::string plan_text(const BatchPlan& plan) {
   table.add_row(
       {"capacity", cat(plan.search.micro_batch, " samples: ", format_bytes(plan.search.peak_bytes), ", ",
                        format_percent(plan.search.fill), " of the budget; ", reason_in_words(plan))});
-  table.add_row(
-      {"executed", cat(plan.window, " × ", plan.micro_batch, " samples: ", format_percent(plan.fill),
-                       " of the budget", plan.confirmed ? ", confirmed" : "")});
+  table.add_row({"executed", cat(plan.window, " × ", plan.micro_batch, " samples: ", fill_in_words(plan),
+                                 plan.confirmed ? ", confirmed" : "")});
   table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
   table.add_row({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled), " (", plan.lr.rule,
                                       " rule, reference ", plan.lr.reference_batch, ")")});

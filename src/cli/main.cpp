@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -113,11 +115,11 @@ int fail(ExitCode code, const std::string& text, bool json) {
 
 int main(int argc, char** argv) {
   using namespace autotrain;
-  bool json = false;
+  // Known even when the rest of the command line is wrong.
+  const bool json =
+      std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
   try {
-    const Options options = parse_options(argc, argv);
-    json = options.json;
-    const ExitCode code = run(options);
+    const ExitCode code = run(parse_options(argc, argv));
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       return fail(ExitCode::kInputOutput, "standard output: writing failed\n  try: is the disk full?", false);
     }

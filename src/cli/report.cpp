@@ -32,7 +32,8 @@ const std::vector<FolderKind>& folder_kinds() {
 }
 
 std::vector<fs::path> draw(const fs::path& folder) {
-  if (!fs::is_directory(folder)) {
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored)) {
     throw Error(ExitCode::kMissingFile, folder.string(), "is no folder",
                 "name the folder of a run, such as runs/NAME-1");
   }
@@ -54,6 +55,17 @@ fs::path draw_together(const std::vector<fs::path>& folders, const fs::path& pag
   return page;
 }
 
+void print(const std::vector<fs::path>& written, const Options& options) {
+  using Json = nlohmann::ordered_json;
+  Json names = Json::array();
+  for (const fs::path& file : written) {
+    names.push_back(file.string());
+    if (!options.json && !options.quiet) std::printf("wrote %s\n", file.c_str());
+  }
+  const Json result = {{"written", names}};
+  if (options.json) std::printf("%s\n", result.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
 }  // namespace
 
 ExitCode report_command(const Options& options) {
@@ -67,12 +79,7 @@ ExitCode report_command(const Options& options) {
       written.insert(written.end(), files.begin(), files.end());
     }
   }
-  nlohmann::ordered_json names = nlohmann::ordered_json::array();
-  for (const fs::path& file : written) names.push_back(file.string());
-  if (options.json) std::printf("%s\n", nlohmann::ordered_json{{"written", names}}.dump(2).c_str());
-  for (const fs::path& file : written) {
-    if (!options.json && !options.quiet) std::printf("wrote %s\n", file.c_str());
-  }
+  print(written, options);
   return ExitCode::kDone;
 }
 

@@ -4,6 +4,7 @@
 
 #include "autotrain/recipe.h"
 #include "base/random.h"
+#include "data/affine.h"
 #include "data/resample.h"
 
 namespace autotrain {
@@ -22,13 +23,6 @@ ColourChange draw_colour_change(const AugmentRecipe& augment, Random& random);
 /// Changes values in [0, 255] in place, each step cut to that range, with the meaning of torchvision's
 /// ColorJitter. Saturation and hue need three channels.
 void change_colours(const Planes& planes, const ColourChange& change);
-
-/// What makes (x ÷ 255 − mean) ÷ deviation of a value x in [0, 255]: x × scale + shift.
-struct Affine {
-  Affine(double mean, double deviation)
-      : scale(static_cast<float>(1 / (255 * deviation))), shift(static_cast<float>(-mean / deviation)) {}
-  float scale, shift;
-};
 
 /// From values in [0, 255] to what a model takes.
 class Normalisation {

@@ -5,9 +5,9 @@
 namespace autotrain {
 
 const std::vector<DatasetRow>& dataset_table() {
-  static const std::vector<DatasetRow> table = {fashion_mnist_row(), image_folder_row(), npy_row(),
-                                                synthetic_row(),     table_row(),        text_row(),
-                                                tokens_row(),        yolo_row()};
+  static const std::vector<DatasetRow> table = {documents_row(), fashion_mnist_row(), image_folder_row(),
+                                                npy_row(),       synthetic_row(),     table_row(),
+                                                text_row(),      tokens_row(),        yolo_row()};
   return table;
 }
 

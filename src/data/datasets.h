@@ -32,6 +32,7 @@ std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe&
 void check_augmentations(const std::string& dataset, const std::vector<std::string>& known,
                          const AugmentRecipe& augment);
 
+DatasetRow documents_row();
 DatasetRow fashion_mnist_row();
 DatasetRow npy_row();
 DatasetRow image_folder_row();

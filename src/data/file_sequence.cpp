@@ -59,9 +59,10 @@ FileSequence::~FileSequence() {
 }
 
 void FileSequence::open_ahead() {
-  while (next_to_open_ < paths_.size() && opened_.size() <= kFilesAhead) {
-    const int descriptor = ::open(paths_[next_to_open_++].c_str(), O_RDONLY | O_CLOEXEC);
-    opened_.push_back({descriptor, errno});
+  while (next_to_open_ < files_.size() && opened_.size() <= kFilesAhead) {
+    const SampleFile& file = files_[next_to_open_++];
+    const int descriptor = file.held.empty() ? ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
+    opened_.push_back({descriptor, errno, file.held});
     if (descriptor >= 0) ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_WILLNEED);
   }
 }
@@ -70,6 +71,7 @@ std::span<const uint8_t> FileSequence::next(const std::string& where) {
   open_ahead();
   const Opened file = opened_.front();
   opened_.pop_front();
+  if (!file.held.empty()) return file.held;
   if (file.descriptor < 0) fail_reading(where, file.error);
   const Descriptor closing{file.descriptor};
   return read_whole(file.descriptor, where);

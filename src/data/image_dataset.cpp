@@ -1,6 +1,7 @@
 #include "data/image_dataset.h"
 
-#include <algorithm>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "autotrain/error.h"
 #include "base/random.h"
@@ -9,12 +10,18 @@
 
 namespace autotrain {
 
-// Where an image lands: shifted by (dy, dx), pixels outside are zero, then mirrored or not.
-struct ImageDataset::Placement {
-  int64_t dy = 0;
-  int64_t dx = 0;
-  bool mirrored = false;
-};
+namespace {
+
+// The bytes of plain values as a tensor on a GPU, copied without waiting for it.
+template <class T>
+torch::Tensor bytes_on(torch::Device device, const std::vector<T>& values) {
+  auto* const bytes = const_cast<T*>(values.data());
+  const torch::Tensor here =
+      torch::from_blob(bytes, {static_cast<int64_t>(values.size() * sizeof(T))}, torch::kUInt8);
+  return here.pin_memory().to(device, /*non_blocking=*/true);
+}
+
+}  // namespace
 
 ImageDataset::ImageDataset(Content content, AugmentRecipe augment)
     : content_(std::move(content)), augment_(augment) {
@@ -41,48 +48,58 @@ DatasetInfo ImageDataset::info() const {
           .classes = content_.classes};
 }
 
-ImageDataset::Placement ImageDataset::place(uint64_t key) const {
-  Placement placement;
-  Random random(key);
-  if (augment_.crop_padding > 0) {
-    placement.dy = random.below(2 * augment_.crop_padding + 1) - augment_.crop_padding;
-    placement.dx = random.below(2 * augment_.crop_padding + 1) - augment_.crop_padding;
-  }
-  if (augment_.flip) placement.mirrored = (random.next() >> 63) != 0;
-  return placement;
+int64_t ImageDataset::ram_bytes() const {
+  return content_.mapped ? static_cast<int64_t>(content_.images.nbytes()) : 0;
 }
 
-void ImageDataset::copy_image(const uint8_t* from, float* to, const Placement& placement) const {
-  // Columns [first, last) of the result have a source pixel; the rest is black before normalisation.
-  const int64_t first = std::clamp<int64_t>(-placement.dx, 0, width_);
-  const int64_t last = std::clamp<int64_t>(width_ - placement.dx, 0, width_);
-  for (int64_t c = 0; c < channels_; ++c) {
-    const auto [scale, shift] = normalisation_[static_cast<size_t>(c)];
-    for (int64_t y = 0; y < height_; ++y, to += width_) {
-      const int64_t source_y = y + placement.dy;
-      const bool inside = source_y >= 0 && source_y < height_;
-      const uint8_t* const row = from + (c * height_ + (inside ? source_y : 0)) * width_;
-      const int64_t start = inside ? first : 0, end = inside ? last : 0;
-      std::fill(to, to + start, shift);
-      for (int64_t x = start; x < end; ++x) to[x] = static_cast<float>(row[x + placement.dx]) * scale + shift;
-      std::fill(to + end, to + width_, shift);
-      if (placement.mirrored) std::reverse(to, to + width_);
-    }
+int64_t ImageDataset::device_bytes() const {
+  return static_cast<int64_t>(content_.images.nbytes());
+}
+
+void ImageDataset::preload(const PreloadWork& work) {
+  content_.images = content_.images.to(work.device, /*non_blocking=*/false, /*copy=*/true);
+  content_.mapped = false;
+}
+
+ImagePlace ImageDataset::place(int64_t index, uint64_t key) const {
+  ImagePlace place{.image = index};
+  Random random(key);
+  if (const int64_t padding = augment_.crop_padding; padding > 0) {
+    place.dy = static_cast<int32_t>(random.below(2 * padding + 1) - padding);
+    place.dx = static_cast<int32_t>(random.below(2 * padding + 1) - padding);
   }
+  if (augment_.flip) place.mirrored = (random.next() >> 63) != 0;
+  return place;
+}
+
+void ImageDataset::gather(const std::vector<ImagePlace>& places, const torch::Tensor& out) const {
+  ImageGather gather{.images = content_.images.const_data_ptr<uint8_t>(),
+                     .places = places.data(),
+                     .normalisation = normalisation_.data(),
+                     .out = out.mutable_data_ptr<float>(),
+                     .samples = out.size(0),
+                     .channels = channels_,
+                     .height = height_,
+                     .width = width_};
+  if (out.is_cpu()) return gather_images(gather);
+  const c10::DeviceGuard guard(out.device());
+  const torch::Tensor there = bytes_on(out.device(), places), affine = bytes_on(out.device(), normalisation_);
+  gather.places = static_cast<const ImagePlace*>(there.const_data_ptr());
+  gather.normalisation = static_cast<const Affine*>(affine.const_data_ptr());
+  const c10::impl::VirtualGuardImpl device(out.device().type());
+  gather_images_cuda(gather, device.getStream(out.device()).native_handle());
 }
 
 Batch ImageDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
   const auto n = static_cast<int64_t>(indices.size());
-  Batch batch{torch::empty({n, channels_, height_, width_}, torch::kFloat32),
-              content_.labels.defined() ? gather_rows(content_.labels, indices) : torch::Tensor(), n};
-  const int64_t image_size = channels_ * height_ * width_;
-  const auto* const images = content_.images.const_data_ptr<uint8_t>();
-  auto* const out = batch.inputs.mutable_data_ptr<float>();
   const bool augmented = augment_.flip || augment_.crop_padding > 0;
+  std::vector<ImagePlace> places(indices.size());
   for (size_t i = 0; i < indices.size(); ++i) {
-    const Placement placement = augmented ? place(random.key(i)) : Placement{};
-    copy_image(images + indices[i] * image_size, out + static_cast<int64_t>(i) * image_size, placement);
+    places[i] = augmented ? place(indices[i], random.key(i)) : ImagePlace{.image = indices[i]};
   }
+  Batch batch{torch::empty({n, channels_, height_, width_}, content_.images.options().dtype(torch::kFloat32)),
+              content_.labels.defined() ? gather_rows(content_.labels, indices) : torch::Tensor(), n};
+  gather(places, batch.inputs);
   return batch;
 }
 

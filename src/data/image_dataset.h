@@ -4,16 +4,20 @@
 
 #include "autotrain/data.h"
 #include "autotrain/recipe.h"
-#include "data/colour.h"
+#include "data/affine.h"
+#include "data/image_gather.h"
+#include "data/preload.h"
 
 namespace autotrain {
 
-/// Images held as bytes; a batch is gathered, cropped, flipped and normalised in one pass over it.
-class ImageDataset final : public Dataset {
+/// Images held as bytes, in main memory or a GPU's; a batch is gathered, cropped, mirrored and normalised in
+/// one pass over it, where the images are.
+class ImageDataset final : public Dataset, public Preloadable {
  public:
   struct Content {
-    torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous, on the CPU
-    torch::Tensor labels;  ///< [N] int64, [N, …] float32, or undefined
+    torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous
+    torch::Tensor labels;  ///< [N] int64, [N, …] float32, on the CPU; or undefined
+    bool mapped = false;   ///< the images are part of a file, read when they are used
     int64_t classes = 0;   ///< as in DatasetInfo
     /// Per channel; a pixel x in [0, 255] becomes (x ÷ 255 − mean) ÷ deviation.
     std::vector<double> mean = {0};
@@ -25,14 +29,17 @@ class ImageDataset final : public Dataset {
 
   int64_t size() const override;
 
-  /// inputs: [n, C, H, W] float32. targets: the labels' rows.
+  /// inputs: [n, C, H, W] float32, on the images' device. targets: the labels' rows, on the CPU.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
   DatasetInfo info() const override;
 
+  int64_t ram_bytes() const override;
+  int64_t device_bytes() const override;
+  void preload(const PreloadWork& work) override;
+
  private:
-  struct Placement;
-  Placement place(uint64_t key) const;
-  void copy_image(const uint8_t* from, float* to, const Placement& placement) const;
+  ImagePlace place(int64_t index, uint64_t key) const;
+  void gather(const std::vector<ImagePlace>& places, const torch::Tensor& out) const;
 
   Content content_;
   AugmentRecipe augment_;

@@ -8,6 +8,8 @@
 #include "data/colour.h"
 #include "data/datasets.h"
 #include "data/file_sequence.h"
+#include "data/held_files.h"
+#include "data/image_dataset.h"
 #include "data/placement.h"
 
 namespace autotrain {
@@ -20,7 +22,7 @@ const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
 
 // Images decoded when they are asked for.
-class ImageFolder final : public Dataset {
+class ImageFolder final : public Dataset, public Preloadable {
  public:
   enum class Resize { kCrop, kStretch, kPad };
 
@@ -29,11 +31,12 @@ class ImageFolder final : public Dataset {
     ImageSize size;
     int64_t channels = 3;
     Resize resize = Resize::kCrop;
-    Normalisation normalisation;
+    std::vector<double> mean, deviation;  // per channel
     AugmentRecipe augment;
   };
 
-  ImageFolder(ClassFiles files, Options options) : files_(std::move(files)), o_(std::move(options)) {}
+  ImageFolder(ClassFiles files, Options options)
+      : files_(std::move(files)), o_(std::move(options)), normalisation_(o_.mean, o_.deviation) {}
 
   int64_t size() const override { return files_.names.size(); }
 
@@ -44,28 +47,88 @@ class ImageFolder final : public Dataset {
   }
 
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    if (on_device_ && std::ranges::all_of(indices, [this](int64_t i) { return decoded(i); })) {
+      return on_device_->get(indices, random);
+    }
     const auto n = static_cast<int64_t>(indices.size());
     Batch batch{torch::empty({n, o_.channels, o_.size.height, o_.size.width}, torch::kFloat32),
                 torch::empty({n}, torch::kInt64), n};
     auto* const labels = batch.targets.mutable_data_ptr<int64_t>();
-    Planes planes{batch.inputs.mutable_data_ptr<float>(), o_.channels, o_.size};
-    FileSequence files(paths(indices));
+    Planes planes = planes_at(batch.inputs.mutable_data_ptr<float>());
+    FileSequence files(files_of(indices));
     for (size_t i = 0; i < indices.size(); ++i) {
-      const std::string where = cat("sample ", indices[i], ": ", path(indices[i]));
-      draw_sample(files.next(where), where, Random(random.key(i)), planes);
+      Random draws(random.key(i));
+      draw_pixels(indices[i], files, draws, planes);
+      finish(planes, draws);
       labels[i] = files_.classes[static_cast<size_t>(indices[i])];
-      planes.data += o_.channels * o_.size.height * o_.size.width;
+      planes.data += sample_size();
     }
     return batch;
   }
 
- private:
-  std::string path(int64_t index) const { return (o_.root / files_.names[index]).string(); }
+  // Decoded images are held where every epoch sees the same part of them, else the files are.
+  int64_t ram_bytes() const override {
+    if (on_device_ || !decoded_.empty() || !held_.empty()) return 0;
+    if (alike()) return size() * sample_size();
+    return bytes_of_files(size(), [this](int64_t i) { return path(i); });
+  }
+  bool spares_decoding() const override { return alike(); }
+  int64_t device_bytes() const override {
+    const AugmentRecipe& a = o_.augment;
+    const bool coloured = a.brightness > 0 || a.contrast > 0 || a.saturation > 0 || a.hue > 0;
+    return alike() && !coloured ? size() * sample_size() : 0;
+  }
 
-  std::vector<std::string> paths(c10::ArrayRef<int64_t> indices) const {
-    std::vector<std::string> all;
-    for (const int64_t index : indices) all.push_back(path(index));
+  void preload(const PreloadWork& work) override {
+    if (!alike())
+      return held_.hold(
+          size(), [this](int64_t i) { return path(i); }, work);
+    pixels_ = torch::empty({size(), o_.channels, o_.size.height, o_.size.width}, torch::kUInt8);
+    decoded_.assign(static_cast<size_t>(size()), 0);
+    visit_all(size(), work, [this](int64_t i) { hold_decoded(i); });
+    if (!work.device.is_cpu()) move_to(work);
+  }
+
+ private:
+  int64_t sample_size() const { return o_.channels * o_.size.height * o_.size.width; }
+  Planes planes_at(float* data) const { return {data, o_.channels, o_.size}; }
+  std::string path(int64_t index) const { return (o_.root / files_.names[index]).string(); }
+  bool decoded(int64_t index) const { return !decoded_.empty() && decoded_[static_cast<size_t>(index)] != 0; }
+
+  // Whether every epoch sees the same pixels, but for mirroring and colours.
+  bool alike() const { return !o_.augment.random_resized_crop; }
+
+  // Those that must be decoded.
+  std::vector<SampleFile> files_of(c10::ArrayRef<int64_t> indices) const {
+    std::vector<SampleFile> all;
+    for (const int64_t index : indices) {
+      if (on_device_ || !decoded(index)) all.push_back({path(index), held_.content(index)});
+    }
     return all;
+  }
+
+  void hold_decoded(int64_t index) {
+    std::vector<float> values(static_cast<size_t>(sample_size()));
+    Random unused(0);
+    FileSequence file(files_of(index));
+    try {
+      draw_pixels(index, file, unused, planes_at(values.data()));
+    } catch (const Error&) {
+      return;  // whoever asks for this sample is told
+    }
+    std::ranges::copy(values, pixels_.mutable_data_ptr<uint8_t>() + index * sample_size());
+    decoded_[static_cast<size_t>(index)] = 1;
+  }
+
+  void move_to(const PreloadWork& work) {
+    ImageDataset::Content content{.images = std::exchange(pixels_, {}),
+                                  .labels = torch::tensor(files_.classes, torch::kInt64),
+                                  .classes = files_.class_count,
+                                  .mean = o_.mean,
+                                  .deviation = o_.deviation};
+    auto images = std::make_unique<ImageDataset>(std::move(content), AugmentRecipe{.flip = o_.augment.flip});
+    images->preload(work);
+    on_device_ = std::move(images);
   }
 
   Placement place(const ImageSize& image, Random& random) const {
@@ -80,21 +143,36 @@ class ImageFolder final : public Dataset {
     return letterboxed(image, o_.size);
   }
 
-  void draw_sample(std::span<const uint8_t> file, const std::string& where, Random random,
-                   const Planes& planes) const {
+  // Pixels as whole numbers in [0, 255]. The sample's file is the next of `files`, unless it is held decoded.
+  void draw_pixels(int64_t index, FileSequence& files, Random& random, const Planes& planes) const {
+    if (!on_device_ && decoded(index)) {
+      const uint8_t* const held = pixels_.const_data_ptr<uint8_t>() + index * sample_size();
+      std::copy(held, held + sample_size(), planes.data);
+      return;
+    }
+    const std::string where = cat("sample ", index, ": ", path(index));
+    const std::span<const uint8_t> file = files.next(where);
     const ImageSize size = read_image_size(file, where);
-    const Placement placement = place(size, random);
-    const bool mirrored = o_.augment.flip && (random.next() >> 63) != 0;
-    const ColourChange colours = draw_colour_change(o_.augment, random);
     if (o_.resize == Resize::kPad) std::fill(planes.data, planes.row(planes.channels, 0), 0.0f);
-    draw_image(file, where, size, placement, planes);
-    change_colours(planes, colours);
-    o_.normalisation.apply(planes);
+    draw_image(file, where, size, place(size, random), planes);
+  }
+
+  void finish(const Planes& planes, Random& random) const {
+    const bool mirrored = o_.augment.flip && (random.next() >> 63) != 0;
+    change_colours(planes, draw_colour_change(o_.augment, random));
+    normalisation_.apply(planes);
     if (mirrored) mirror(planes);
   }
 
   ClassFiles files_;
   Options o_;
+  Normalisation normalisation_;
+
+  // After preloading:
+  HeldFiles held_;                           // files, or
+  torch::Tensor pixels_;                     // [N, C, H, W] bytes, before augmentation
+  std::vector<uint8_t> decoded_;             // whether each could be decoded; bytes, since threads write it
+  std::unique_ptr<ImageDataset> on_device_;  // has the pixels instead
 };
 
 constexpr auto enum_names(ImageFolder::Resize) {
@@ -133,8 +211,8 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
                                .size = {size[0], size[1]},
                                .channels = p.integer("channels"),
                                .resize = *parse_enum<ImageFolder::Resize>(p.text("resize")),
-                               .normalisation = {per_channel(p, "mean", kImageNetMean),
-                                                 per_channel(p, "deviation", kImageNetDeviation)},
+                               .mean = per_channel(p, "mean", kImageNetMean),
+                               .deviation = per_channel(p, "deviation", kImageNetDeviation),
                                .augment = request.augment};
   const Selection selection{.split = *parse_enum<Split>(p.text("split")),
                             .validation_share = p.real("validation_share"),

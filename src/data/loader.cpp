@@ -4,36 +4,51 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <iterator>
 #include <system_error>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/cost_order.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 
 namespace autotrain {
 
-PieceSource endless_windows(WindowCut cut, int64_t position) {
+PieceSource endless_windows(const Dataset& dataset, const Stream& stream, WindowCut cut, int64_t position) {
   std::deque<Piece> pending;
-  return [cut, position, pending]() mutable -> std::optional<Piece> {
+  return [&dataset, stream, cut, position, pending]() mutable -> std::optional<Piece> {
     if (pending.empty()) {
-      for (const Piece& piece : cut.cut(position)) pending.push_back(piece);
+      std::ranges::move(cut.cut(window_of(dataset, stream, position, cut.window_samples)),
+                        std::back_inserter(pending));
       position += cut.window_samples;
     }
-    const Piece piece = pending.front();
+    Piece piece = std::move(pending.front());
     pending.pop_front();
     return piece;
   };
 }
 
-PieceSource one_pass(int64_t size, int64_t micro_batch) {
+PieceSource one_pass(const Dataset& dataset, int64_t micro_batch) {
+  const int64_t size = dataset.size();
+  const auto sorted = has_costs(dataset)
+                          ? std::optional(window_of(dataset, Stream(0, size, /*shuffle=*/false), 0, size))
+                          : std::nullopt;
   return [=, done = int64_t{0}]() mutable -> std::optional<Piece> {
     if (done >= size) return std::nullopt;
-    const Piece piece{done, std::min(micro_batch, size - done)};
-    done += piece.samples;
-    return piece;
+    const int64_t begin = done, samples = std::min(micro_batch, size - done);
+    done += samples;
+    if (!sorted) return consecutive(begin, samples);
+    const auto first = sorted->positions.begin() + begin;
+    return Piece{{first, first + samples}};
+  };
+}
+
+PieceSource repeated(std::vector<Piece> pieces) {
+  return [pieces = std::move(pieces), i = size_t{0}]() mutable {
+    return std::optional(pieces[i++ % pieces.size()]);
   };
 }
 
@@ -117,7 +132,7 @@ void Loader::work(int64_t worker) {
 bool Loader::may_start() const {
   if (!upcoming_ || static_cast<int64_t>(ahead_.size()) >= options_.prefetch) return false;
   if (options_.prefetch_bytes == 0 || ahead_.empty()) return true;
-  int64_t samples = upcoming_->samples;
+  int64_t samples = upcoming_->samples();
   for (const Slot& slot : ahead_) samples += slot.samples;
   // Before the first is there nobody knows what a sample takes.
   return sample_bytes_ > 0 && samples * sample_bytes_ <= options_.prefetch_bytes;
@@ -125,22 +140,22 @@ bool Loader::may_start() const {
 
 // Begins the upcoming batch; the lock is open while it is made.
 void Loader::load_upcoming(Lock& lock, int64_t worker) {
-  const Piece piece = *upcoming_;
+  const Piece piece = std::move(*upcoming_);
   upcoming_ = pieces_();
-  Slot& slot = ahead_.emplace_back(Slot{.samples = piece.samples});  // stays where it is until it is taken
+  Slot& slot = ahead_.emplace_back(Slot{.samples = piece.samples()});  // stays where it is until it is taken
   lock.unlock();
   std::optional<Batch> batch;
   std::exception_ptr error;
   const double start = steady_seconds();
   try {
     batch = load(piece);
-    if (options_.on_loaded) options_.on_loaded(worker, start, steady_seconds(), piece.samples);
+    if (options_.on_loaded) options_.on_loaded(worker, start, steady_seconds(), piece.samples());
   } catch (...) {
     error = std::current_exception();
   }
   lock.lock();
   if (error) upcoming_.reset();
-  if (batch) sample_bytes_ = std::max(sample_bytes_, (bytes_of(*batch) - 1) / piece.samples + 1);
+  if (batch) sample_bytes_ = std::max(sample_bytes_, (bytes_of(*batch) - 1) / piece.samples() + 1);
   slot.batch = std::move(batch);
   slot.error = error;
   slot.ready = true;
@@ -186,8 +201,10 @@ Batch Loader::load(const Piece& piece) const {
 
 Batch Loader::staged(Batch batch) const {
   if (!options_.pin) return batch;
-  batch.inputs = batch.inputs.pin_memory();
-  if (batch.targets.defined()) batch.targets = batch.targets.pin_memory();
+  // What a data set made on the GPU is there already.
+  for (torch::Tensor* const tensor : {&batch.inputs, &batch.targets}) {
+    if (tensor->defined() && tensor->is_cpu()) *tensor = tensor->pin_memory();
+  }
   return batch;
 }
 

@@ -17,11 +17,15 @@ namespace autotrain {
 /// Gives the next piece to load; nothing at the end.
 using PieceSource = std::function<std::optional<Piece>()>;
 
-/// Every window of a run from `position` on, cut by `cut`, without end.
-PieceSource endless_windows(WindowCut cut, int64_t position);
+/// Every window of a run from `position` on, sorted by cost, then cut by `cut`; without end.
+PieceSource endless_windows(const Dataset& dataset, const Stream& stream, WindowCut cut, int64_t position);
 
-/// The samples [0, size) once, in pieces of `micro_batch`.
-PieceSource one_pass(int64_t size, int64_t micro_batch);
+/// Every sample once, those that cost most first, in pieces of `micro_batch`. For a stream that does not
+/// shuffle.
+PieceSource one_pass(const Dataset& dataset, int64_t micro_batch);
+
+/// These pieces, over and over.
+PieceSource repeated(std::vector<Piece> pieces);
 
 struct LoaderOptions {
   int64_t workers = 1;         ///< threads that load; 0: the calling thread loads

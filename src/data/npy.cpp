@@ -52,9 +52,9 @@ struct Targets {
 };
 
 // Rows as float32, converted when they are asked for.
-class ArrayDataset final : public Dataset {
+class ArrayDataset final : public Dataset, public Preloadable {
  public:
-  ArrayDataset(std::shared_ptr<const NpyArray> inputs, Range range, Targets targets)
+  ArrayDataset(std::shared_ptr<NpyArray> inputs, Range range, Targets targets)
       : inputs_(std::move(inputs)), range_(range), targets_(std::move(targets)) {
     shape_.assign(inputs_->shape().begin() + 1, inputs_->shape().end());
     if (shape_.empty()) shape_ = {1};
@@ -84,8 +84,11 @@ class ArrayDataset final : public Dataset {
             .classes = targets_.classes};
   }
 
+  int64_t ram_bytes() const override { return inputs_->mapped_bytes(); }
+  void preload(const PreloadWork&) override { inputs_->hold_in_memory(); }
+
  private:
-  std::shared_ptr<const NpyArray> inputs_;
+  std::shared_ptr<NpyArray> inputs_;
   Range range_;
   Targets targets_;
   std::vector<int64_t> shape_;  // of one sample
@@ -147,7 +150,7 @@ Targets read_targets(const Parameters& p, const NpyArray& inputs, Range range) {
 }
 
 // The bytes of the range as a tensor [count, C, H, W] on the map, which it keeps.
-torch::Tensor mapped_images(const std::shared_ptr<const NpyArray>& array, Range range) {
+torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, Range range) {
   std::vector<int64_t> shape = array->shape();
   shape[0] = range.count;
   if (shape.size() == 3) shape.insert(shape.begin() + 1, 1);
@@ -161,13 +164,14 @@ std::unique_ptr<Dataset> make(const DatasetRequest& request) {
   if (p.text("inputs").empty()) {
     throw Error(ExitCode::kBadRecipe, "npy: inputs", "names no file", "give a .npy file of samples");
   }
-  auto inputs = std::make_shared<const NpyArray>(p.text("inputs"));
+  auto inputs = std::make_shared<NpyArray>(p.text("inputs"));
   const Range range = range_of(p, *inputs);
   Targets targets = read_targets(p, *inputs, range);
   const size_t dimensions = inputs->shape().size();
   if (inputs->type() == NpyType::kUint8 && (dimensions == 3 || dimensions == 4)) {
     return std::make_unique<ImageDataset>(ImageDataset::Content{.images = mapped_images(inputs, range),
                                                                 .labels = std::move(targets.values),
+                                                                .mapped = true,
                                                                 .classes = targets.classes},
                                           request.augment);
   }

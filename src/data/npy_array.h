@@ -35,6 +35,14 @@ class NpyArray {
   /// The bytes of a row and all that follow it, not aligned.
   const uint8_t* row(int64_t row) const { return file_.bytes().data() + row_offset(row); }
 
+  /// What `hold_in_memory` takes; 0 after it.
+  int64_t mapped_bytes() const {
+    return file_.held_in_memory() ? 0 : static_cast<int64_t>(file_.bytes().size());
+  }
+
+  /// Copies the file to memory; earlier results of `row` are no longer valid.
+  void hold_in_memory() { file_.hold_in_memory(); }
+
  private:
   MappedFile file_;
   NpyType type_;

@@ -65,6 +65,11 @@ void blend_rows(const DecodedImage& image, const Taps& rows, int64_t y, int64_t 
   }
 }
 
+// To a whole number: samples can then be held as bytes. @param value not negative.
+float rounded(float value) {
+  return static_cast<float>(static_cast<int32_t>(value + 0.5f));
+}
+
 template <int64_t kChannels>
 void blend_columns(const float* row, const Taps& columns, int64_t first, const Planes& planes, const Box& box,
                    int64_t y) {
@@ -76,7 +81,7 @@ void blend_columns(const float* row, const Taps& columns, int64_t first, const P
     for (int64_t k = 0; k < tap.count; ++k, from += kChannels) {
       for (int64_t c = 0; c < kChannels; ++c) sums[c] += weights[k] * from[c];
     }
-    for (int64_t c = 0; c < kChannels; ++c) planes.row(c, box.top + y)[box.left + x] = sums[c];
+    for (int64_t c = 0; c < kChannels; ++c) planes.row(c, box.top + y)[box.left + x] = rounded(sums[c]);
   }
 }
 

@@ -7,12 +7,15 @@
 
 namespace autotrain {
 
-/// Consecutive samples of the stream.
+/// Samples that are loaded together, by their positions in the stream.
 struct Piece {
-  int64_t position = 0;  ///< of the first sample in the stream
-  int64_t samples = 0;
+  std::vector<int64_t> positions;
+  int64_t samples() const { return static_cast<int64_t>(positions.size()); }
   bool operator==(const Piece&) const = default;
 };
+
+/// The samples [position, position + samples).
+Piece consecutive(int64_t position, int64_t samples);
 
 /// The endless sequence of samples: which sample of which epoch stands at a position.
 class Stream {
@@ -25,7 +28,7 @@ class Stream {
     std::vector<int64_t> epochs;
   };
 
-  /// The samples of a piece, in order. Constant cost a sample wherever the piece lies.
+  /// The samples of a piece, in order. Constant cost a sample wherever they lie.
   Draw draw(const Piece& piece) const;
 
   int64_t size() const { return size_; }
@@ -45,8 +48,8 @@ struct WindowCut {
 
   int64_t pieces() const;
 
-  /// The pieces of the window that starts at `position`.
-  std::vector<Piece> cut(int64_t position) const;
+  /// The pieces of a window of `window_samples`.
+  std::vector<Piece> cut(const Piece& window) const;
 };
 
 }  // namespace autotrain

@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/held_tokens.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -34,10 +35,13 @@ struct Windows {
   int64_t stride = 0;
 };
 
-class WindowDataset final : public Dataset {
+class WindowDataset final : public Dataset, public Preloadable {
  public:
   WindowDataset(std::unique_ptr<const TokenSource> source, Windows windows)
       : source_(std::move(source)), windows_(windows) {}
+
+  int64_t ram_bytes() const override { return source_.ram_bytes(); }
+  void preload(const PreloadWork& work) override { source_.hold(work); }
 
   int64_t size() const override {
     return (windows_.end - windows_.first - windows_.context - 1) / windows_.stride + 1;
@@ -61,20 +65,20 @@ class WindowDataset final : public Dataset {
   DatasetInfo info() const override {
     return {.kind = DatasetInfo::Kind::kTokens,
             .input_shape = {windows_.context},
-            .classes = source_->vocabulary(),
-            .vocabulary = source_->vocabulary()};
+            .classes = source_.vocabulary(),
+            .vocabulary = source_.vocabulary()};
   }
 
  private:
   void read_window(int64_t index, std::vector<int64_t>& window) const {
     try {
-      source_->read(windows_.first + index * windows_.stride, windows_.context + 1, window.data());
+      source_.read(windows_.first + index * windows_.stride, windows_.context + 1, window.data());
     } catch (const Error& error) {
       throw Error(error.code(), cat("sample ", index, ": ", error.where()), error.problem(), error.hint());
     }
   }
 
-  std::unique_ptr<const TokenSource> source_;
+  HeldTokens source_;
   Windows windows_;
 };
 

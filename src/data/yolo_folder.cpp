@@ -8,6 +8,7 @@
 #include "data/colour.h"
 #include "data/datasets.h"
 #include "data/file_sequence.h"
+#include "data/held_files.h"
 #include "data/placement.h"
 #include "data/yolo_files.h"
 #include "data/yolo_labels.h"
@@ -18,8 +19,9 @@ namespace {
 constexpr int64_t kNumbersOfABox = 5;  // class, centre x, centre y, width, height
 constexpr double kNoBox = -1;          // class of the rows that fill a sample up
 
-// Images with boxes, put together when they are asked for.
-class YoloFolder final : public Dataset {
+// Images with boxes, put together when they are asked for. They are alike in cost: boxes take little beside
+// pixels.
+class YoloFolder final : public Dataset, public Preloadable {
  public:
   struct Options {
     ImageSize size;
@@ -44,7 +46,7 @@ class YoloFolder final : public Dataset {
       scenes.push_back(draw_scene(indices[i], Random(random.key(i))));
     Batch batch{torch::empty({n, kChannels, o_.size.height, o_.size.width}, torch::kFloat32), {}, n};
     Planes planes{batch.inputs.mutable_data_ptr<float>(), kChannels, o_.size};
-    FileSequence images(image_paths(scenes));
+    FileSequence images(images_of(scenes));
     std::vector<std::vector<LabelledBox>> boxes;
     for (size_t i = 0; i < scenes.size();
          ++i, planes.data += planes.channels * o_.size.height * o_.size.width) {
@@ -52,6 +54,15 @@ class YoloFolder final : public Dataset {
     }
     batch.targets = collated(boxes);
     return batch;
+  }
+
+  int64_t ram_bytes() const override {
+    if (!held_.empty()) return 0;
+    return bytes_of_files(2 * size(), [this](int64_t i) { return path(i); });
+  }
+  void preload(const PreloadWork& work) override {
+    held_.hold(
+        2 * size(), [this](int64_t i) { return path(i); }, work);
   }
 
  private:
@@ -103,19 +114,26 @@ class YoloFolder final : public Dataset {
 
   std::string image_path(int64_t index) const { return (files_.images / files_.names[index]).string(); }
 
-  std::vector<std::string> image_paths(const std::vector<Scene>& scenes) const {
-    std::vector<std::string> paths;
+  // Of all files: the images' first, then the labels'.
+  std::string path(int64_t file) const {
+    return file < size() ? image_path(file) : files_.label_path(file - size()).string();
+  }
+  SampleFile file(int64_t file) const { return {path(file), held_.content(file)}; }
+
+  std::vector<SampleFile> images_of(const std::vector<Scene>& scenes) const {
+    std::vector<SampleFile> images;
     for (const Scene& scene : scenes) {
-      for (const Tile& tile : scene.tiles) paths.push_back(image_path(tile.index));
+      for (const Tile& tile : scene.tiles) images.push_back(file(tile.index));
     }
-    return paths;
+    return images;
   }
 
   std::vector<LabelledBox> read_labels(int64_t index, const std::string& sample) const {
     if (!files_.labelled[static_cast<size_t>(index)]) return {};
-    const std::string path = files_.label_path(index).string();
-    const std::span<const uint8_t> text = FileSequence({path}).next(sample + path);
-    return parse_labels({reinterpret_cast<const char*>(text.data()), text.size()}, sample + path, o_.classes);
+    const SampleFile labels = file(size() + index);
+    const std::string where = sample + labels.path;
+    const std::span<const uint8_t> text = FileSequence({labels}).next(where);
+    return parse_labels({reinterpret_cast<const char*>(text.data()), text.size()}, where, o_.classes);
   }
 
   // Draws one image of a sample and gives its boxes. The next file of `images` is the tile's.
@@ -168,6 +186,7 @@ class YoloFolder final : public Dataset {
 
   LabelledFiles files_;
   Options o_;
+  HeldFiles held_;  // after preloading
 };
 
 int64_t class_count(const Parameters& p) {

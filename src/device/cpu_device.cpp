@@ -81,6 +81,7 @@ class CpuDevice final : public Device {
   std::string software() const override { return cat("LibTorch ", TORCH_VERSION); }
   bool has_native_bf16() const override { return cpu_has("avx512_bf16") || cpu_has("amx_bf16"); }
   void synchronize() const override {}
+  Batch upload(const Batch& batch) override { return batch; }
   MemoryMeter& memory() override { return *meter_; }
   int64_t budget_bytes() const override { return budget_.bytes; }
   const std::string& budget_source() const override { return budget_.source; }

@@ -2,11 +2,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/Exceptions.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -48,6 +50,23 @@ class CudaDevice final : public Device {
     c10::cuda::device_synchronize();
   }
 
+  Batch upload(const Batch& batch) override {
+    const auto compute = c10::cuda::getCurrentCUDAStream(index_);
+    Batch there;
+    {
+      const c10::cuda::CUDAStreamGuard copying(copies_);
+      there = batch.to(torch_device());
+      copied_.record(copies_);
+    }
+    copied_.block(compute);
+    // The allocator must not give the memory away before the work that reads it is done.
+    for (const torch::Tensor& tensor : {there.inputs, there.targets}) {
+      if (tensor.defined())
+        c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), compute);
+    }
+    return there;
+  }
+
   MemoryMeter& memory() override { return *meter_; }
   int64_t budget_bytes() const override { return budget_.bytes; }
   const std::string& budget_source() const override { return budget_.source; }
@@ -56,6 +75,8 @@ class CudaDevice final : public Device {
 
  private:
   const c10::DeviceIndex index_;
+  const c10::cuda::CUDAStream copies_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
+  at::cuda::CUDAEvent copied_;
   std::unique_ptr<CudaMeter> meter_;
   ResolvedBudget budget_;
 };

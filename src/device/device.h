@@ -7,6 +7,7 @@
 #include <string>
 
 #include "autotrain/amounts.h"
+#include "autotrain/batch.h"
 #include "autotrain/memory.h"
 
 namespace autotrain {
@@ -37,6 +38,11 @@ class Device {
 
   /// Waits until all queued work is done. Nothing to wait for on a CPU.
   virtual void synchronize() const = 0;
+
+  /// The batch on this device. A GPU copies it beside the work that is queued already, on a stream of its
+  /// own; what is queued from now on waits for the copy, the host does not (when the batch is in pinned
+  /// memory).
+  virtual Batch upload(const Batch& batch) = 0;
 
   virtual MemoryMeter& memory() = 0;
 

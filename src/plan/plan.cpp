@@ -25,9 +25,17 @@ std::string to_string(Cut cut) {
 }
 
 std::string summary_line(const BatchPlan& plan) {
-  return cat("micro ", plan.micro_batch, " · window ", plan.window, " · ranks ", plan.world_size,
-             " · effective ", plan.effective_batch, " · peak ", format_bytes(plan.peak_bytes), " of ",
-             format_bytes(plan.budget_bytes));
+  std::string line = cat("micro ", plan.micro_batch, " · window ", plan.window, " · ranks ", plan.world_size,
+                         " · effective ", plan.effective_batch, " · peak ", format_bytes(plan.peak_bytes),
+                         " of ", format_bytes(plan.budget_bytes));
+  if (plan.typical_fill < plan.fill) line += " · fill " + fill_in_words(plan);
+  return line;
+}
+
+std::string fill_in_words(const BatchPlan& plan) {
+  const std::string worst = format_percent(plan.fill) + " of the budget";
+  if (plan.typical_fill >= plan.fill) return worst;
+  return cat(worst, " at the worst shape, typical ", format_percent(plan.typical_fill));
 }
 
 }  // namespace autotrain

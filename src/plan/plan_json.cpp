@@ -45,6 +45,7 @@ void visit_probe(Probe& p, const Visit& visit) {
   visit("peak_bytes", p.peak_bytes);
   visit("allocated_bytes", p.allocated_bytes);
   visit("steady_bytes", p.steady_bytes);
+  visit("typical_bytes", p.typical_bytes);
   visit("fill", p.fill);
   visit("seconds", p.seconds);
   visit("samples_per_second", p.samples_per_second);
@@ -88,6 +89,7 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit("window", p.window);
   visit("cut", p.cut);
   visit("fill", p.fill);
+  visit("typical_fill", p.typical_fill);
   visit("peak_bytes", p.peak_bytes);
   visit("confirmed", p.confirmed);
   visit("samples_per_second", p.samples_per_second);

@@ -230,6 +230,9 @@ Planner::Capacity Planner::find_capacity(BatchPlan& plan) {
     const std::optional<ProbeRecord> executed = execute(capacity, plan.micro_batch);
     if (!executed) return false;
     plan.fill = executed->fill;
+    plan.typical_fill = executed->typical_bytes == 0 ? executed->fill
+                                                     : static_cast<double>(executed->typical_bytes) /
+                                                           static_cast<double>(plan.budget_bytes);
     plan.peak_bytes = executed->peak_bytes;
     plan.confirmed = executed->confirmed;
     plan.samples_per_second = executed->samples_per_second;

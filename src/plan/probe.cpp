@@ -5,22 +5,13 @@
 #include "autotrain/error.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "data/cost_order.h"
 #include "device/failure.h"
 #include "plan/scopes.h"
 #include "step/generators.h"
 
 namespace autotrain {
 namespace {
-
-// The pieces of the trial's windows, one after the other, from the start of the stream.
-PieceSource repeated(std::vector<int64_t> pieces) {
-  return [pieces = std::move(pieces), i = size_t{0}, position = int64_t{0}]() mutable {
-    const Piece piece{position, pieces[i]};
-    i = (i + 1) % pieces.size();
-    position += piece.samples;
-    return std::optional(piece);
-  };
-}
 
 ProbeOutcome outcome_of(Failure failure) {
   switch (failure) {
@@ -32,14 +23,25 @@ ProbeOutcome outcome_of(Failure failure) {
   throw std::logic_error("an error that is not about memory is no outcome of a trial");
 }
 
+Stream stream_of_worst(const Workbench& bench) {
+  return has_costs(bench.train) ? Stream(bench.stream.seed(), bench.train.size(), /*shuffle=*/false)
+                                : bench.stream;
+}
+
+// Of stream_of_worst.
+std::vector<Piece> worst_pieces(const Workbench& bench, const TrialShape& shape) {
+  return trial_pieces(has_costs(bench.train) ? costliest_window(bench.train, shape.window_samples)
+                                             : consecutive(0, shape.window_samples),
+                      shape.micro_batch);
+}
+
 }  // namespace
 
-std::vector<int64_t> trial_pieces(const TrialShape& shape) {
-  const int64_t m = shape.micro_batch;
-  const std::vector<Piece> cut = WindowCut{std::max(shape.window_samples, m), m}.cut(0);
-  std::vector<int64_t> pieces = {m};
-  if (cut.size() >= 2 && cut[1].samples == m) pieces.push_back(m);
-  if (cut.back().samples != m) pieces.push_back(cut.back().samples);
+std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch) {
+  const std::vector<Piece> cut = WindowCut{window.samples(), micro_batch}.cut(window);
+  std::vector<Piece> pieces = {cut.front()};
+  if (cut.size() >= 2 && cut[1].samples() == micro_batch) pieces.push_back(cut[1]);
+  if (cut.back().samples() != cut.front().samples()) pieces.push_back(cut.back());
   return pieces;
 }
 
@@ -76,12 +78,19 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
 }
 
 void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
-  const std::vector<int64_t> pieces = trial_pieces(shape);
-  Loader loader(bench_.train, bench_.stream, repeated(pieces), loading());
   bench_.task.module().train();
+  if (!run_worst(shape, extend, record)) return;
+  if (has_costs(bench_.train)) run_mixed(shape, record);
+  record.confirmed = record.outcome != ProbeOutcome::kRetried;
+}
+
+// False when it ended after one update, or ran only after the caches had been emptied.
+bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
+  const Pieces pieces = worst_pieces(bench_, shape);
+  Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
   update(loader, pieces, 0, record);
   take_peak(record);
-  if (record.outcome == ProbeOutcome::kRetried || !extend(record)) return;
+  if (record.outcome == ProbeOutcome::kRetried || !extend(record)) return false;
   update(loader, pieces, 1, record);
   take_peak(record);
   bench_.device.memory().reset_peak();
@@ -89,7 +98,26 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
   record.steady_bytes = bench_.device.memory().peak().total_bytes();
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
-  record.confirmed = record.outcome != ProbeOutcome::kRetried;
+  return record.outcome != ProbeOutcome::kRetried;
+}
+
+// What the stream's first window needs, and then whether the worst one still fits between the blocks that
+// other shapes left.
+void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
+  MemoryMeter& memory = bench_.device.memory();
+  memory.empty_cache();
+  memory.reset_peak();
+  {
+    const Pieces typical =
+        trial_pieces(window_of(bench_.train, bench_.stream, 0, shape.window_samples), shape.micro_batch);
+    Loader loader(bench_.train, bench_.stream, repeated(typical), loading());
+    update(loader, typical, 3, record);
+    record.typical_bytes = memory.peak().total_bytes();
+  }
+  const Pieces worst = worst_pieces(bench_, shape);
+  Loader loader(bench_.train, stream_of_worst(bench_), repeated(worst), loading());
+  update(loader, worst, 4, record);
+  take_peak(record);
 }
 
 // With all the threads that the run may come to.
@@ -99,20 +127,20 @@ Loader::Options Probe::loading() const {
   return options;
 }
 
-void Probe::update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record) {
+void Probe::update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRecord& record) {
   const Stopwatch watch;
   int64_t offset = 0;
-  for (const int64_t samples : pieces) {
+  for (const Piece& piece : pieces) {
     stop_if_interrupted("plan", "a signal stopped the search; nothing was trained yet");
     const std::optional<Batch> batch = loader.next();
-    check_invariant(batch && batch->samples == samples, "a trial gets the pieces it asked for");
+    check_invariant(batch && batch->samples == piece.samples(), "a trial gets the pieces it asked for");
     bench_.device.memory().sample_outside_bytes();  // while decoders have what they need
     loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
-    bench_.step.accumulate(batch->to(bench_.device.torch_device()), window, offset);
+    bench_.step.accumulate(bench_.device.upload(*batch), window, offset);
     bench_.device.memory().sample_outside_bytes();
     if (window == 0 && offset == 0) record.weight = bench_.step.window_weight();
-    offset += samples;
-    record.samples += samples;
+    offset += piece.samples();
+    record.samples += piece.samples();
   }
   PendingUpdate pending = bench_.step.finish(0, UpdateStep::Apply::kForceSkip);
   check_invariant(pending.valid(), "a trial's update ran");
@@ -126,11 +154,11 @@ void Probe::evaluate(const TrialShape& shape) {
   const Dataset& data = *bench_.validation;
   torch::nn::Module& module = bench_.task.module();
   const int64_t samples = std::min(shape.evaluation_micro_batch, data.size());
-  Loader loader(data, Stream(0, data.size(), false), one_pass(data.size(), samples), loading());
+  Loader loader(data, Stream(0, data.size(), false), one_pass(data, samples), loading());
   const std::optional<Batch> batch = loader.next();
   loader.wait_until_full();
   module.eval();
-  evaluate_batch(bench_.task, batch->to(bench_.device.torch_device()), bench_.step.options().precision);
+  evaluate_batch(bench_.task, bench_.device.upload(*batch), bench_.step.options().precision);
   module.train();
   bench_.device.synchronize();
   bench_.device.memory().sample_outside_bytes();

@@ -15,9 +15,9 @@ struct TrialShape {
   int64_t evaluation_micro_batch = 0;  ///< 0: no evaluation in this run
 };
 
-/// The micro-batches of a trial's window: at most two full ones, since the second already has
+/// The micro-batches of a window that a trial runs: at most two full ones, since the second already has
 /// gradients beside it and a third adds nothing, and the remainder if it has another size.
-std::vector<int64_t> trial_pieces(const TrialShape& shape);
+std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch);
 
 /// Measures one micro-batch size by running the run's own update at it: real samples, real loader,
 /// real optimizer with the skip flag forced, so that parameters and state stay as they are.
@@ -30,8 +30,9 @@ class Probe {
   using Extend = std::function<bool(const ProbeRecord& so_far)>;
 
   /// One trial from clean state: caches emptied before, one update, and if `extend` says so two more
-  /// updates and one evaluation micro-batch. Leaves no trace: generators, scaler and buffers are put
-  /// back, gradients dropped.
+  /// updates and one evaluation micro-batch. Where samples differ in cost all are of the costliest, and an
+  /// update of typical ones follows, with one more of the costliest behind it. Leaves no trace: generators,
+  /// scaler and buffers are put back, gradients dropped.
   /// @throws whatever the task throws that does not mean "does not fit".
   ProbeRecord run(const TrialShape& shape, const Extend& extend);
 
@@ -42,8 +43,11 @@ class Probe {
   const std::string& library_error() const { return library_error_; }
 
  private:
+  using Pieces = std::vector<Piece>;
   void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
-  void update(Loader& loader, const std::vector<int64_t>& pieces, int64_t window, ProbeRecord& record);
+  bool run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
+  void run_mixed(const TrialShape& shape, ProbeRecord& record);
+  void update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);
   Loader::Options loading() const;
   void take_peak(ProbeRecord& record) const;  ///< the highest so far

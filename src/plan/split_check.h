@@ -13,6 +13,7 @@ struct SplitVerdict {
     kBatchNorm,   ///< batch normalisation: statistics are those of the micro-batch
     kRandom,      ///< the model draws random numbers that depend on the cut
     kMixes,       ///< samples influence each other
+    kPadding,     ///< what fills samples up to the longest of a micro-batch counts
     kNotChecked,  ///< there was no memory or there were too few samples for the comparison
   };
   Kind kind = Kind::kExact;

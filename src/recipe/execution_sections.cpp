@@ -138,7 +138,13 @@ Section loader_section(Recipe& r) {
            text_key("prefetch_memory",
                     "Most memory of prepared micro-batches, though always one; auto: no bound on a "
                     "CPU, where they count in the budget, and an eighth of free memory beside a GPU."),
-           l.prefetch_memory, "1GiB", "the budget such as \"5%\"")}};
+           l.prefetch_memory, "1GiB", "the budget such as \"5%\""),
+       bind_enum(
+           "preload",
+           "Hold all samples in memory before training: ram, in main memory; device, images as bytes in "
+           "a GPU's, which then cuts and normalises them; auto: what spares work and takes no more than "
+           "an eighth of the budget.",
+           l.preload)}};
 }
 
 Section scaler_section(Recipe& r) {

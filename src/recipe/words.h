@@ -33,6 +33,11 @@ constexpr auto enum_names(Recovery) {
                     EnumName<Recovery>{Recovery::kStop, "stop"}};
 }
 
+constexpr auto enum_names(Preload) {
+  return std::array{EnumName<Preload>{Preload::kAuto, "auto"}, EnumName<Preload>{Preload::kOff, "off"},
+                    EnumName<Preload>{Preload::kRam, "ram"}, EnumName<Preload>{Preload::kDevice, "device"}};
+}
+
 constexpr auto enum_names(BadSamples) {
   return std::array{EnumName<BadSamples>{BadSamples::kFail, "fail"},
                     EnumName<BadSamples>{BadSamples::kSkip, "skip"}};

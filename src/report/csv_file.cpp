@@ -52,7 +52,6 @@ void CsvFile::add_row(const std::vector<std::string>& cells) {
 
 void CsvFile::finish() {
   file_.write(buffer_);
-  file_.sync();
   if (file_layer().rename(unfinished_.c_str(), path_.c_str()) != 0) throw_io_error(path_, "renaming");
 }
 

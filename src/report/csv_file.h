@@ -15,7 +15,8 @@ std::string csv_number(double value);
 /// Cells as a line of a CSV file by RFC 4180: quoted where they hold a comma, a quote or a line end.
 std::string csv_line(const std::vector<std::string>& cells);
 
-/// Writes a CSV file line by line. Nothing stands under `path` until `finish` put the whole there.
+/// Writes a CSV file line by line. Nothing stands under `path` until `finish` put the whole there. It is not
+/// synced: what it is drawn from can be drawn anew.
 class CsvFile {
  public:
   /// @throws Error(kInputOutput); so do all others.

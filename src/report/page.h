@@ -20,7 +20,7 @@ struct Axis {
 
 enum class Draw { kLine, kLineAndPoints, kPoints, kStep, kDashed };
 
-/// Points in the order they are drawn in. A y that is not finite leaves a gap.
+/// Points in the order that lines join them in, by ascending x. A y that is not finite leaves a gap.
 struct Series {
   std::string name = {};
   std::vector<std::vector<double>> x = {};  ///< one column for each of the chart's x axes, as long as `y`

@@ -91,6 +91,8 @@ class Doctor {
         add(loading_cause(), {cat("execution.loader.workers=", more), cat("execution.loader.prefetch=", more),
                               "execution.loader.prefetch_memory=auto"});
       }
+      const int64_t bytes = found_.loading.holdable_bytes;
+      if (bytes > 0 && bytes <= machine_.budget_bytes) add(loading_cause(), {"execution.loader.preload=ram"});
     }
     if (workers > machine_.cores && !sleeps) {
       add("loader_threads", {"execution.loader.workers=auto", "execution.loader.prefetch=auto"});

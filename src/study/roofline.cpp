@@ -56,7 +56,7 @@ std::optional<Knee> find_knee(std::vector<BatchLatency> points) {
             .best_rate = rate(*best),
             .best_batch = best->batch};
   knee.batch = knee.flat_seconds * knee.best_rate;
-  knee.reached = !still_rising(points);
+  knee.reached = best != points.end() - 1 || !still_rising(points);
   knee.below_range = knee.reached && knee.batch < kFree * static_cast<double>(points.front().batch);
   return knee;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "data/loader.h"
+#include "data/preload.h"
 #include "trainer/parts.h"
 
 namespace autotrain {
@@ -61,12 +62,14 @@ Trial try_training(Recipe recipe, double seconds) {
 
 LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double seconds) {
   const auto device = open_run_device(recipe);
-  const RunData data = within_budget(*device, [&] { return load_data(recipe); });
+  const RunData data = within_budget(*device, [&] { return load_data(recipe, *device); });
   const Stream stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle);
   LoadingFigures figures;
+  const auto* const offer = dynamic_cast<const Preloadable*>(data.train);
+  if (offer != nullptr) figures.holdable_bytes = offer->ram_bytes();
   {
     const Stopwatch watch;
-    Loader loader(*data.train, stream, endless_windows({micro_batch, micro_batch}, 0),
+    Loader loader(*data.train, stream, endless_windows(*data.train, stream, {micro_batch, micro_batch}, 0),
                   resolve_loader(recipe.execution.loader, *device));
     double samples = 0, bytes = 0;
     do {
@@ -80,7 +83,8 @@ LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double sec
   }
   // Elsewhere in the data: what was just loaded is in memory now.
   const int64_t elsewhere = data.train->size() / 2;
-  Loader alone(*data.train, stream, endless_windows({micro_batch, micro_batch}, elsewhere), {.workers = 0});
+  Loader alone(*data.train, stream,
+               endless_windows(*data.train, stream, {micro_batch, micro_batch}, elsewhere), {.workers = 0});
   const Stopwatch watch;
   const double computed = thread_cpu_seconds();
   do {

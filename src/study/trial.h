@@ -26,6 +26,7 @@ struct LoadingFigures {
   double samples_per_second = 0;  ///< with the recipe's threads
   double bytes_per_second = 0;    ///< of finished batches
   double busy_share = 0;          ///< of one thread's time that it computed; the rest it waited for something
+  int64_t holdable_bytes = 0;     ///< that preload: ram would take; 0: nothing is left to preload
 };
 
 LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double seconds);

@@ -46,9 +46,9 @@ bool lower_is_better(const std::string& figure) {
 
 std::vector<std::string> evaluation_names(const Workbench& bench) {
   const EvaluationMode mode(bench.task.module());
-  Loader loader(*bench.validation, Stream(0, bench.validation->size(), /*shuffle=*/false), one_pass(1, 1),
-                {.prefetch = 0});
-  const Batch batch = loader.next()->to(bench.device.torch_device());
+  Loader loader(*bench.validation, Stream(0, bench.validation->size(), /*shuffle=*/false),
+                repeated({consecutive(0, 1)}), {.prefetch = 0});
+  const Batch batch = bench.device.upload(*loader.next());
   std::vector<std::string> names = {"loss"};
   for (const MetricTerms& metric :
        evaluate_batch(bench.task, batch, bench.step.options().precision).metrics) {
@@ -62,13 +62,12 @@ std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
   const PhaseScope phase(MemoryPhase::kEvaluation);
   const EvaluationMode mode(bench.task.module());
   const Dataset& data = *bench.validation;
-  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data.size(), micro_batch),
-                bench.loader);
+  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data, micro_batch), bench.loader);
   std::map<std::string, Sums> sums;
   int64_t done = 0;
   while (const std::optional<Batch> batch = loader.next()) {
     const EvaluationTerms terms =
-        evaluate_batch(bench.task, batch->to(bench.device.torch_device()), bench.step.options().precision);
+        evaluate_batch(bench.task, bench.device.upload(*batch), bench.step.options().precision);
     sums["loss"].add(terms.loss.sum, terms.loss.weight);
     for (const MetricTerms& metric : terms.metrics) {
       sums[metric.name].add(metric.sum, metric.weight);

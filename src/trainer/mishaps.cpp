@@ -116,8 +116,8 @@ std::string TrainingLoop::layer_out_of_memory() {
   std::string layer;
   try {
     const BufferScope buffers(c_.parts.task->module());
-    open_loader(micro_batch_);
-    const Batch batch = loader_->next()->to(c_.parts.device->torch_device());
+    open_loader(next_window_samples());  // its first micro-batch is the costliest
+    const Batch batch = c_.parts.device->upload(*loader_->next());
     const PhaseScope phase(MemoryPhase::kForward);
     layer = where_forward_throws(*c_.parts.task, batch, c_.plan.precision).module;
   } catch (const std::exception&) {
@@ -188,11 +188,11 @@ std::string TrainingLoop::first_non_finite() const {
   try {
     const torch::Device device = c_.parts.device->torch_device();
     const BufferScope buffers(c_.parts.task->module());
-    Loader loader(
-        *c_.parts.data.train, c_.parts.stream,
-        endless_windows({underway_.samples.samples, c_.plan.micro_batch}, underway_.samples.position),
-        {.prefetch = 0});
-    for (int64_t done = 0; done < underway_.samples.samples;) {
+    Loader loader(*c_.parts.data.train, c_.parts.stream,
+                  endless_windows(*c_.parts.data.train, c_.parts.stream,
+                                  {underway_.samples, c_.plan.micro_batch}, underway_.first),
+                  {.prefetch = 0});
+    for (int64_t done = 0; done < underway_.samples;) {
       const std::optional<Batch> batch = loader.next();
       done += batch->samples;
       const Place place = autotrain::first_non_finite(*c_.parts.task, batch->to(device), c_.plan.precision);

@@ -12,6 +12,7 @@
 #include "model/losses.h"
 #include "model/models.h"
 #include "plan/memory_statement.h"
+#include "trainer/preloading.h"
 
 namespace autotrain {
 namespace {
@@ -62,11 +63,20 @@ std::string describe(const DatasetInfo& info) {
   return cat("samples of ", join(sizes, " × "), " with ", info.classes, " classes or numbers to predict");
 }
 
+// Whether a model for samples of the one size takes those of the other.
+bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
+  if (train.kind == DatasetInfo::Kind::kVectors) return validation.input_shape == train.input_shape;
+  if (train.kind == DatasetInfo::Kind::kTokens) {
+    return validation.kind == train.kind && validation.input_shape[0] <= train.input_shape[0];
+  }
+  return true;
+}
+
 // The model is built for the training samples; it must be able to take the others too.
 void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
-  const bool same_size =
-      train.kind != DatasetInfo::Kind::kVectors || train.input_shape == validation.input_shape;
-  if (same_size && validation.classes <= train.classes && validation.vocabulary <= train.vocabulary) return;
+  if (fits_in(validation, train) && validation.classes <= train.classes &&
+      validation.vocabulary <= train.vocabulary)
+    return;
   throw Error(ExitCode::kBadRecipe, "data.validation",
               cat("has ", describe(validation), "; data.train has ", describe(train)),
               "give both the same keys; of a table, data.validation.like is the training file");
@@ -120,20 +130,21 @@ Precision resolve_precision(const Recipe& recipe, const Device& device) {
   return device.torch_device().is_cpu() ? Precision::kFp32 : Precision::kFp16;
 }
 
-RunData load_data(const Recipe& recipe) {
+RunData load_data(const Recipe& recipe, Device& device) {
   const PhaseScope phase(MemoryPhase::kData);
   RunData data;
-  const auto load = [&](const Choice& choice, const AugmentRecipe& augment) {
+  const auto load = [&](const Choice& choice, const AugmentRecipe& augment, const char* key) {
     std::unique_ptr<Dataset> dataset = make_dataset(choice, augment);
+    preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kFail) return dataset;
     auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
     data.skipping.push_back(skipping.get());
     return std::unique_ptr<Dataset>(std::move(skipping));
   };
-  data.owned_train = load(recipe.data.train, recipe.data.augment);
+  data.owned_train = load(recipe.data.train, recipe.data.augment, "data.train");
   data.train = data.owned_train.get();
   if (recipe.data.validation) {
-    data.owned_validation = load(*recipe.data.validation, {});
+    data.owned_validation = load(*recipe.data.validation, {}, "data.validation");
     data.validation = data.owned_validation.get();
     check_alike(data.train->info(), data.validation->info());
   }

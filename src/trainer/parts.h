@@ -51,8 +51,8 @@ auto within_budget(Device& device, Load load) {
 /// The recipe's loader on this device, `auto` resolved.
 Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device);
 
-/// The data sets that the recipe names.
-RunData load_data(const Recipe& recipe);
+/// The data sets that the recipe names, held in memory as it asks.
+RunData load_data(const Recipe& recipe, Device& device);
 
 /// The model and loss that the recipe names, for samples like those of `train`, seeded weights.
 std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train);

@@ -66,7 +66,7 @@ template <class Action>
 void RunFolder::with_tensorboard(Action action) {
   try {
     action();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     log::warn("report", cat("no more is written for TensorBoard: ", error.what()));
     tensorboard_.reset();
   }

@@ -27,7 +27,7 @@ std::vector<std::string> sentences_of(const BatchPlan& plan) {
               plan.world_size == 1 ? "" : cat(" on each of ", plan.world_size, " ranks"), ", at a peak of ",
               format_bytes(plan.peak_bytes), ", ", format_percent(plan.fill), " of the budget of ",
               format_bytes(plan.budget_bytes), "."),
-          cat("The largest micro-batch on record is ", format_count(plan.search.micro_batch), " samples (",
+          cat("The capacity is ", format_count(plan.search.micro_batch), " samples (",
               format_percent(plan.search.fill), " of the budget): ", reason_in_words(plan), ". ",
               plan.search.from_cache ? "Taken from a kept plan; " : "", plan.search.probes.size(),
               plan.search.probes.size() == 1 ? " trial in " : " trials in ",

@@ -82,6 +82,10 @@ std::string TrainingLoop::rescue() {
     c_.parts.step.abandon();
     loader_.reset();
     settle();
+    // What this update was to bring comes first on resume.
+    const bool evaluated =
+        c_.state.evaluated_update == c_.state.updates || c_.parts.data.validation == nullptr;
+    c_.state.evaluation_owed |= !evaluated && evaluation_clock_.near(progress());
   } catch (const std::exception&) {
     if (underway_.figures.valid()) return "";  // whether the last update counts is not known
   }

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "optim/lr_rules.h"
 #include "optim/schedule.h"
+#include "plan/words.h"
 
 namespace autotrain {
 namespace {
@@ -56,8 +57,7 @@ void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
       {"capacity",
        cat(plan.search.micro_batch, " samples, ", format_percent(plan.search.fill), " of the budget"),
        reason_in_words(plan)});
-  rows.push_back({"micro-batch",
-                  cat(plan.micro_batch, " samples, ", format_percent(plan.fill), " of the budget"),
+  rows.push_back({"micro-batch", cat(plan.micro_batch, " samples, ", fill_in_words(plan)),
                   r.execution.micro_batch ? origin_of(r, "execution.micro_batch")
                                           : "found, cut " + to_string(plan.cut)});
   rows.push_back(

@@ -35,7 +35,7 @@ Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train
 Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
   check_recipe(recipe);
   auto device = open_run_device(recipe);
-  RunData data = within_budget(*device, [&] { return load_data(recipe); });
+  RunData data = within_budget(*device, [&] { return load_data(recipe, *device); });
   auto task = within_budget(*device, [&] { return build_task(recipe, *data.train); });
   return Trainer(std::make_unique<Run>(std::move(recipe), std::move(device), std::move(data), std::move(task),
                                        std::move(options)));

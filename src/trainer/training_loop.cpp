@@ -92,13 +92,14 @@ void TrainingLoop::open_loader(int64_t window_samples) {
       trace->add(cat("loader ", worker + 1), "load", start, end, {{"samples", samples}});
     };
   }
-  loader_ = std::make_unique<Loader>(*c_.parts.data.train, c_.parts.stream,
-                                     endless_windows(cut, c_.state.cursor), std::move(options));
+  loader_ = std::make_unique<Loader>(
+      *c_.parts.data.train, c_.parts.stream,
+      endless_windows(*c_.parts.data.train, c_.parts.stream, cut, c_.state.cursor), std::move(options));
 }
 
 // Which threads load changes no sample, so a run may try.
 void TrainingLoop::tune_loader(double seconds, double waited) {
-  const int64_t workers = tuner_.after_update(underway_.samples.samples, seconds, waited);
+  const int64_t workers = tuner_.after_update(underway_.samples, seconds, waited);
   if (workers == c_.parts.loader.workers) return;
   log::info("data", cat("loading in ", workers, " threads from update ", c_.state.updates + 1, " on"));
   c_.parts.loader.workers = workers;
@@ -137,7 +138,6 @@ void TrainingLoop::train_window() {
 
 // False when a signal stopped it; the window then has left no trace.
 bool TrainingLoop::accumulate_window(int64_t samples) {
-  const torch::Device device = c_.parts.device->torch_device();
   for (int64_t offset = 0; offset < samples;) {
     if (pending_interrupt() == Interrupt::kStop) {
       c_.parts.step.abandon();
@@ -147,7 +147,7 @@ bool TrainingLoop::accumulate_window(int64_t samples) {
     c_.parts.timeline.enter(Activity::kDataWait);
     const std::optional<Batch> batch = loader_->next();
     c_.parts.timeline.enter(Activity::kCopy);
-    c_.parts.step.accumulate(batch->to(device), c_.state.windows, offset);
+    c_.parts.step.accumulate(c_.parts.device->upload(*batch), c_.state.windows, offset);
     offset += batch->samples;
   }
   return true;
@@ -161,7 +161,7 @@ void TrainingLoop::apply_window(int64_t samples) {
   }
   c_.parts.average.set_update_samples(samples);
   const double lr = c_.plan.lr.scaled * c_.state.lr_factor * schedule_.factor(c_.state.updates);
-  underway_ = {.figures = c_.parts.step.finish(lr), .lr = lr, .samples = {c_.state.cursor, samples}};
+  underway_ = {.figures = c_.parts.step.finish(lr), .lr = lr, .first = c_.state.cursor, .samples = samples};
   c_.parts.timeline.enter(Activity::kOther);
   underway_.stretch = c_.parts.timeline.cut();
   ++c_.state.windows;
@@ -221,7 +221,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome) {
                             .lr = underway_.lr,
                             .grad_norm = outcome.grad_norm,
                             .scale = outcome.scale,
-                            .samples_per_second = static_cast<double>(underway_.samples.samples) / seconds,
+                            .samples_per_second = static_cast<double>(underway_.samples) / seconds,
                             .peak_bytes = c_.state.peak_bytes,
                             .data_wait_fraction = std::min(1.0, waited / seconds),
                             .training_seconds = c_.state.training_seconds,

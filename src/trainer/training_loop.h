@@ -131,7 +131,8 @@ class TrainingLoop {
   struct Underway {
     PendingUpdate figures;
     double lr = 0;
-    Piece samples = {};
+    int64_t first = 0;  // position of its window in the stream
+    int64_t samples = 0;
     Timeline::Stretch stretch = {};  // since the update before it
   } underway_;
   double last_finished_ = 0;  // when the previous update was done

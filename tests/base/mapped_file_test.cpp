@@ -14,6 +14,17 @@ TEST(MappedFile, ShowsTheBytesOfTheFileWhereverItIsMoved) {
   EXPECT_EQ(std::string(moved.bytes().begin(), moved.bytes().end()), "some bytes");
 }
 
+TEST(MappedFile, HeldInMemoryItNeedsTheFileNoMore) {
+  const test::TemporaryFolder folder;
+  MappedFile file(folder.write("a", "some bytes"));
+  EXPECT_FALSE(file.held_in_memory());
+  file.hold_in_memory();
+  folder.write("a", "");
+  const MappedFile moved(std::move(file));
+  EXPECT_TRUE(moved.held_in_memory());
+  EXPECT_EQ(std::string(moved.bytes().begin(), moved.bytes().end()), "some bytes");
+}
+
 TEST(MappedFile, AnEmptyFileHasNoBytes) {
   const test::TemporaryFolder folder;
   EXPECT_TRUE(MappedFile(folder.write("a", "")).bytes().empty());

@@ -4,6 +4,7 @@
     misuse_test.py path/to/autotrain [--show]      --show prints every command with its message
 """
 import gzip
+import json
 import os
 import resource
 import struct
@@ -58,6 +59,10 @@ class Misuse:
                 wrong.append(f"the message holds {trace!r}")
         if not result.stderr.lstrip().startswith("error: ") and "\nerror: " not in result.stderr:
             wrong.append("there is no line that starts with 'error: '")
+        if "--json" in arguments:
+            failure = json.loads(result.stdout)
+            if failure["exit_code"] != code or failure["error"] not in result.stderr:
+                wrong.append(f"standard output says {failure}")
         if self.show:
             print(f"{self.count:2}. {what} → {result.returncode}\n   " + result.stderr.strip().replace("\n", "\n   "))
         for problem in wrong:
@@ -81,6 +86,16 @@ def command_lines(m):
     m.expect("an empty output", USAGE, ["is empty"], good + ["--output", ""])
     m.expect("patience without evaluations", BAD_RECIPE, ["stop.patience"],
              good + ["--set", "stop.patience=2", "--set", "evaluation.every=never"])
+    m.expect("a bad recipe, as JSON", BAD_RECIPE, ["optimizer.lrr"], good + ["--json", "--set", "optimizer.lrr=1"])
+    m.expect("an unknown option, as JSON", USAGE, ["--confg"], ["--json", "--confg", "x.yaml"])
+    m.expect("report without a folder", USAGE, ["FOLDER"], ["report"])
+    m.expect("a report of a folder that is not there", MISSING, ["nowhere", "is no folder"], ["report", "nowhere", "--json"])
+    m.expect("a report of a folder without a run", MISSING, ["holds nothing to draw"], ["report", "/usr"])
+    m.expect("reports together of a folder without a run", MISSING, ["holds no run"], ["report", "/usr", "--together", "t.html"])
+    run = m.folder / "drawn"
+    run.mkdir()
+    (run / "metrics.jsonl").touch()
+    m.expect("a report that nobody may write", IO, ["/proc"], ["report", str(run), "--together", "/proc/t.html"])
     m.expect("an output that is a file", IO, ["r.yaml"], good + ["--output", str(m.folder / "r.yaml")])
     m.expect("an output nobody may write", IO, ["/proc"], good + ["--output", "/proc/autotrain/run"])
 

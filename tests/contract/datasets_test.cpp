@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "data/datasets.h"
+#include "data/preload.h"
 #include "support/images.h"
 #include "support/npy.h"
 #include "support/support.h"
@@ -21,6 +22,7 @@ std::string file(const std::string& name) {
     folder.write("classes.npy", test::npy_file(test::npy_dictionary("<i2", "(4,)"), content.substr(0, 8)));
     folder.write("reals.npy", test::npy_file(test::npy_dictionary("<f8", "(4,)"), content));
     folder.write("tokens.bin", content);
+    folder.write("documents.txt", "ab\n\nabcdefghijklmnop\nc\nabc\n");
     folder.write("table.csv", "a,b,y\n1,red,0\n2,blue,2\n3,red,1\n4,,0\n");
     folder.write("reals.csv", "a,b,y\n1,red,0.5\n2,blue,2\n3,red,1\n4,,0\n");
     return true;
@@ -71,12 +73,24 @@ std::vector<Choice> choices() {
            {{"files", std::vector<std::string>{file("tokens.bin")}},
             {"context", int64_t{3}},
             {"vocabulary", int64_t{10}}}},
+          {"documents",
+           {{"files", std::vector<std::string>{file("documents.txt")}},
+            {"context", int64_t{6}},
+            {"multiple_of", int64_t{1}}}},
           {"text", {{"files", std::vector<std::string>{"/usr/share/common-licenses/GPL-*"}}}}};
 }
 
 Batch get(const Dataset& data, const std::vector<int64_t>& indices) {
   const std::vector<int64_t> epochs(indices.size(), 0);
   return data.get(indices, SampleRandom(0, indices, epochs));
+}
+
+constexpr int64_t kIgnored = -100;  // a target that fills up
+
+// Row i of a batch without what fills it up to the longest.
+Batch alone(const Batch& batch, int64_t i, int64_t length) {
+  EXPECT_TRUE((batch.targets[i].slice(0, length) == kIgnored).all().item<bool>());
+  return {batch.inputs[i].slice(0, 0, length), batch.targets[i].slice(0, 0, length), 1};
 }
 
 TEST(DatasetContract, EveryRowIsCovered) {
@@ -92,6 +106,11 @@ TEST(DatasetContract, SamplesHaveTheShapeThatInfoSays) {
     const DatasetInfo info = data->info();
     std::vector<int64_t> shape = {3};
     shape.insert(shape.end(), info.input_shape.begin(), info.input_shape.end());
+    const bool of_any_length = data->cost(0).has_value();
+    if (of_any_length) {
+      EXPECT_LE(batch.inputs.size(1), shape[1]) << choice.name;
+      shape[1] = batch.inputs.size(1);
+    }
     EXPECT_EQ(batch.inputs.sizes(), shape) << choice.name;
     EXPECT_EQ(batch.samples, 3);
     const bool boxes = batch.targets.dim() == 3;  // each begins with its class, or −1 for none
@@ -100,7 +119,7 @@ TEST(DatasetContract, SamplesHaveTheShapeThatInfoSays) {
     } else {
       const torch::Tensor classes = boxes ? batch.targets.select(2, 0) : batch.targets;
       EXPECT_LT(classes.max().item<int64_t>(), info.classes) << choice.name;
-      EXPECT_GE(classes.min().item<int64_t>(), boxes ? -1 : 0) << choice.name;
+      EXPECT_GE(classes.min().item<int64_t>(), boxes ? -1 : of_any_length ? kIgnored : 0) << choice.name;
     }
     if (info.vocabulary > 0) {
       EXPECT_LT(batch.inputs.max().item<int64_t>(), info.vocabulary);
@@ -113,10 +132,30 @@ TEST(DatasetContract, ABatchIsItsSamplesInOrder) {
     const auto data = make_dataset(choice, {});
     const int64_t last = data->size() - 1;
     const Batch batch = get(*data, {last, 0, last});
+    if (data->cost(0)) {
+      for (const auto& [row, index] : {std::pair{0, last}, {1, int64_t{0}}, {2, last}}) {
+        const Batch single = get(*data, {index}), part = alone(batch, row, single.inputs.size(1));
+        EXPECT_TRUE(part.inputs.equal(single.inputs[0])) << choice.name;
+        EXPECT_TRUE(part.targets.equal(single.targets[0])) << choice.name;
+      }
+      continue;
+    }
     EXPECT_TRUE(batch.inputs[0].equal(get(*data, {last}).inputs[0])) << choice.name;
     EXPECT_TRUE(batch.inputs[1].equal(get(*data, {0}).inputs[0])) << choice.name;
     EXPECT_TRUE(batch.inputs[2].equal(batch.inputs[0])) << choice.name;
     EXPECT_TRUE(batch.targets[2].equal(batch.targets[0])) << choice.name;
+  }
+}
+
+TEST(DatasetContract, CostsAreOfAllSamplesOrOfNoneAndWhatCostsMoreIsNotSmaller) {
+  for (const Choice& choice : choices()) {
+    const auto data = make_dataset(choice, {});
+    for (int64_t i = 0; i < std::min<int64_t>(data->size(), 20); ++i) {
+      ASSERT_EQ(data->cost(i).has_value(), data->cost(0).has_value()) << choice.name;
+      const bool costlier = data->cost(i) > data->cost(0);
+      const size_t first = get(*data, {0}).inputs.nbytes(), other = get(*data, {i}).inputs.nbytes();
+      EXPECT_TRUE(costlier ? other >= first : data->cost(i) || other == first) << choice.name << " " << i;
+    }
   }
 }
 
@@ -161,17 +200,54 @@ TEST(DatasetContract, AnAugmentationChangesSamplesOrIsRefusedByName) {
   }
 }
 
+AugmentRecipe all_augmentations(const Choice& choice) {
+  AugmentRecipe everything;
+  for (const std::string& key : augmentations_of(choice)) {
+    if (key == "flip") everything.flip = true;
+    if (key == "crop_padding") everything.crop_padding = 2;
+    if (key == "random_resized_crop") everything.random_resized_crop = AreaShare{};
+    if (key == "hue") everything.hue = everything.brightness = 0.4;
+    if (key == "mosaic") everything.mosaic = 0.5;
+  }
+  return everything;
+}
+
+// With everything, and without what keeps decoded images from being held.
+std::vector<AugmentRecipe> several_augmentations(const Choice& choice) {
+  AugmentRecipe some = all_augmentations(choice), few = some;
+  some.random_resized_crop.reset();
+  few = some;
+  few.brightness = few.hue = 0;
+  return {{}, few, some, all_augmentations(choice)};
+}
+
+TEST(DatasetContract, HeldInMemoryTheBatchesAreTheSame) {
+  std::set<std::string> held;
+  for (const Choice& choice : choices()) {
+    for (const AugmentRecipe& augment : several_augmentations(choice)) {
+      const auto plain = make_dataset(choice, augment), preloaded = make_dataset(choice, augment);
+      auto* const offer = dynamic_cast<Preloadable*>(preloaded.get());
+      if (offer == nullptr || offer->ram_bytes() == 0) continue;
+      held.insert(choice.name);
+      offer->preload({.threads = 3});
+      const int64_t last = plain->size() - 1;
+      const std::vector<int64_t> indices = {last, 0, 1, last, 2}, epochs = {0, 0, 1, 2, 7};
+      for (const uint64_t seed : {1, 2, 3, 4}) {
+        const SampleRandom random(seed, indices, epochs);
+        const Batch expected = plain->get(indices, random), batch = preloaded->get(indices, random);
+        EXPECT_TRUE(batch.inputs.equal(expected.inputs)) << choice.name;
+        ASSERT_EQ(batch.targets.defined(), expected.targets.defined());
+        const bool same = !expected.targets.defined() || batch.targets.equal(expected.targets);
+        EXPECT_TRUE(same) << choice.name;
+      }
+    }
+  }
+  EXPECT_EQ(held, (std::set<std::string>{"documents", "image_folder", "npy", "text", "tokens", "yolo"}));
+}
+
 TEST(DatasetContract, ThreadsThatAskAtOnceGetEqualBatches) {
   for (const Choice& choice : choices()) {
-    AugmentRecipe everything;
-    for (const std::string& key : augmentations_of(choice)) {
-      if (key == "flip") everything.flip = true;
-      if (key == "crop_padding") everything.crop_padding = 2;
-      if (key == "random_resized_crop") everything.random_resized_crop = AreaShare{};
-      if (key == "hue") everything.hue = everything.brightness = 0.4;
-      if (key == "mosaic") everything.mosaic = 0.5;
-    }
-    const auto data = make_dataset(choice, everything);
+    const auto data = make_dataset(choice, all_augmentations(choice));
     std::vector<Batch> batches(3);
     std::vector<std::thread> threads;
     for (Batch& batch : batches) {

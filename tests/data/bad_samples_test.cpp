@@ -21,6 +21,7 @@ class Brittle final : public Dataset {
     }
     return batch;
   }
+  std::optional<int64_t> cost(int64_t index) const override { return 10 * index; }
 
  private:
   int64_t size_;
@@ -78,6 +79,13 @@ TEST(BadSamples, WithoutAnyGoodOneThereIsAnError) {
   const SkippingDataset data(std::make_unique<Brittle>(3, std::set<int64_t>{0, 1, 2}));
   const Error error = test::expect_error(ExitCode::kBadData, [&] { got(data, {1}); });
   EXPECT_TRUE(test::holds(error.what(), "none of the 3 samples"));
+}
+
+// What is known of bad samples depends on what was asked for before; the order of a window must not.
+TEST(BadSamples, WhatASampleCostsDoesNotDependOnWhatIsBad) {
+  const SkippingDataset data(std::make_unique<Brittle>(5, std::set<int64_t>{2}));
+  EXPECT_EQ(got(data, {2}), (std::vector<int64_t>{3}));
+  EXPECT_EQ(data.cost(2), 20);
 }
 
 TEST(BadSamples, OtherErrorsEndTheRun) {

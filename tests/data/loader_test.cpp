@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "support/ragged.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -42,7 +43,8 @@ std::vector<int64_t> values(const torch::Tensor& tensor) {
 std::vector<int64_t> first_samples(int64_t count, int64_t position, int64_t micro_batch,
                                    Loader::Options options) {
   const Traced data(23);
-  Loader loader(data, Stream(4, 23, true), endless_windows({16, micro_batch}, position), options);
+  const Stream stream(4, 23, true);
+  Loader loader(data, stream, endless_windows(data, stream, {16, micro_batch}, position), options);
   std::vector<int64_t> all;
   while (static_cast<int64_t>(all.size()) < 2 * count) {
     const Batch batch = *loader.next();
@@ -81,7 +83,8 @@ TEST(Loader, StartsAnywhere) {
 TEST(Loader, WorkersMayComeAndGoWhileItRuns) {
   const auto reference = first_samples(400, 0, 16, {});
   const Traced data(23);
-  Loader loader(data, Stream(4, 23, true), endless_windows({16, 4}, 0), {.workers = 1, .prefetch = 6});
+  const Stream stream(4, 23, true);
+  Loader loader(data, stream, endless_windows(data, stream, {16, 4}, 0), {.workers = 1, .prefetch = 6});
   Random random(7);
   for (size_t at = 0; at < 400; at += 4) {
     loader.set_workers(random.below(8));
@@ -90,10 +93,32 @@ TEST(Loader, WorkersMayComeAndGoWhileItRuns) {
   }
 }
 
+TEST(Loader, SortedWindowsDoNotDependOnWorkersOrPrefetch) {
+  Random random(4);
+  const test::Ragged data(test::random_lengths(50, random));
+  const Stream stream(3, 50, true);
+  const auto shapes_and_tokens = [&](Loader::Options options) {
+    Loader loader(data, stream, endless_windows(data, stream, {20, 6}, 13), options);
+    std::vector<int64_t> all;
+    for (int i = 0; i < 12; ++i) {
+      const Batch batch = *loader.next();
+      for (const int64_t size : batch.inputs.sizes()) all.push_back(size);
+      for (const int64_t token : values(batch.inputs)) all.push_back(token);
+    }
+    return all;
+  };
+  const auto reference = shapes_and_tokens({.workers = 0});
+  for (const int64_t workers : {1, 2, 5}) {
+    for (const int64_t prefetch : {1, 4, 9}) {
+      EXPECT_EQ(shapes_and_tokens({.workers = workers, .prefetch = prefetch}), reference);
+    }
+  }
+}
+
 TEST(Loader, OnePassEndsAndStaysEnded) {
   const Traced data(10);
   for (const int64_t prefetch : {0, 2}) {
-    Loader loader(data, Stream(0, 10, false), one_pass(10, 4), {.prefetch = prefetch});
+    Loader loader(data, Stream(0, 10, false), one_pass(data, 4), {.prefetch = prefetch});
     EXPECT_EQ(values(loader.next()->inputs), (std::vector<int64_t>{0, 1, 2, 3}));
     EXPECT_EQ(loader.next()->samples, 4);
     EXPECT_EQ(loader.next()->samples, 2);
@@ -105,7 +130,7 @@ TEST(Loader, OnePassEndsAndStaysEnded) {
 TEST(Loader, ErrorsArriveInTheirPlace) {
   const Traced data(10, 5);
   for (const int64_t workers : {0, 1, 3}) {
-    Loader loader(data, Stream(0, 10, false), one_pass(10, 4), {.workers = workers, .prefetch = 3});
+    Loader loader(data, Stream(0, 10, false), one_pass(data, 4), {.workers = workers, .prefetch = 3});
     EXPECT_EQ(loader.next()->samples, 4);
     for (int again = 0; again < 2; ++again) {
       const Error error = test::expect_error(ExitCode::kBadData, [&] { loader.next(); });
@@ -117,7 +142,8 @@ TEST(Loader, ErrorsArriveInTheirPlace) {
 
 TEST(Loader, PreparesNoMoreThanItMay) {
   const Traced data(1000);
-  Loader loader(data, Stream(0, 1000, false), endless_windows({8, 8}, 0), {.prefetch = 3});
+  const Stream stream(0, 1000, false);
+  Loader loader(data, stream, endless_windows(data, stream, {8, 8}, 0), {.prefetch = 3});
   loader.wait_until_full();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(data.requests, 3);
@@ -126,12 +152,14 @@ TEST(Loader, PreparesNoMoreThanItMay) {
 TEST(Loader, PreparesNoMoreBytesThanItMay) {
   const Traced data(1000);
   // A sample takes 16 bytes, a batch 128: three batches.
-  Loader loader(data, Stream(0, 1000, false), endless_windows({8, 8}, 0),
+  const Stream stream(0, 1000, false);
+  Loader loader(data, stream, endless_windows(data, stream, {8, 8}, 0),
                 {.workers = 4, .prefetch = 100, .prefetch_bytes = 400});
   loader.wait_until_full();
   EXPECT_EQ(data.requests, 3);
   // One is always made, however little is allowed.
-  Loader narrow(data, Stream(0, 1000, false), one_pass(20, 8),
+  const Traced few(20);
+  Loader narrow(few, Stream(0, 20, false), one_pass(few, 8),
                 {.workers = 4, .prefetch = 9, .prefetch_bytes = 1});
   for (const int64_t samples : {8, 8, 4}) EXPECT_EQ(narrow.next()->samples, samples);
   EXPECT_FALSE(narrow.next());
@@ -152,13 +180,14 @@ TEST(Loader, SurvivesRandomCycles) {
   for (int cycle = test::soaking() ? 10'000 : 500; cycle > 0; --cycle) {
     const bool fails = random.below(4) == 0;
     const int64_t position = random.below(5000);
+    const Traced& data = fails ? broken : sound;
     Loader loader(
-        fails ? broken : sound, stream, endless_windows({64, 16}, position),
+        data, stream, endless_windows(data, stream, {64, 16}, position),
         {.workers = random.below(6), .prefetch = random.below(6), .prefetch_bytes = random.below(3) * 600});
     int64_t at = position;
     for (int64_t n = random.below(8); n > 0; --n) {
       if (random.below(6) == 0) loader.set_workers(random.below(6));
-      const Stream::Draw drawn = stream.draw({at, 16});
+      const Stream::Draw drawn = stream.draw(consecutive(at, 16));
       const bool holds_broken = std::ranges::find(drawn.indices, 500) != drawn.indices.end();
       try {
         if (random.below(6) == 0) loader.wait_until_full();

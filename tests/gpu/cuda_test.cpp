@@ -3,6 +3,7 @@
 
 #include "autotrain/trainer.h"
 #include "base/units.h"
+#include "data/image_dataset.h"
 #include "plan/probe.h"
 #include "support/run_parts.h"
 #include "support/snapshot.h"
@@ -95,6 +96,74 @@ TEST(CudaTrainer, FillsTheBandAndTrains) {
   const Summary summary = trainer.fit();
   EXPECT_EQ(summary.updates, 5);
   EXPECT_LE(summary.peak_bytes, plan.budget_bytes);
+}
+
+ImageDataset::Content random_images(int64_t count, int64_t channels, int64_t height, int64_t width) {
+  torch::manual_seed(1);
+  return {.images = torch::randint(256, {count, channels, height, width}, torch::kUInt8),
+          .labels = torch::arange(count),
+          .classes = count,
+          .mean = {0.1, 0.2, 0.3},
+          .deviation = {0.5, 0.3, 0.7}};
+}
+
+TEST(CudaImages, GatheredOnTheGpuABatchHasTheBitsOfTheCpu) {
+  const torch::Device gpu(torch::kCUDA, 0);
+  for (const auto& [channels, height, width] :
+       {std::tuple<int64_t, int64_t, int64_t>{1, 28, 28}, {3, 7, 13}, {5, 1, 1}}) {
+    for (const AugmentRecipe& augment :
+         {AugmentRecipe{}, AugmentRecipe{.flip = true}, AugmentRecipe{.flip = true, .crop_padding = 9}}) {
+      const auto content = random_images(40, channels, height, width);
+      const ImageDataset here(content, augment);
+      ImageDataset there(content, augment);
+      there.preload({.device = gpu});
+      std::vector<int64_t> indices(200), epochs(200);
+      for (int64_t i = 0; i < 200; ++i)
+        indices[static_cast<size_t>(i)] = i * 17 % 40, epochs[static_cast<size_t>(i)] = i % 3;
+      const Batch a = here.get(indices, SampleRandom(4, indices, epochs));
+      const Batch b = there.get(indices, SampleRandom(4, indices, epochs));
+      EXPECT_TRUE(b.inputs.is_cuda());
+      EXPECT_TRUE(b.inputs.cpu().equal(a.inputs));
+      EXPECT_TRUE(b.targets.equal(a.targets));
+    }
+  }
+}
+
+TEST(CudaImages, PreloadedToTheDeviceTrainingIsTheSame) {
+  const auto losses = [](Preload preload) {
+    Recipe recipe = cuda_recipe();
+    recipe.data.train = {"fashion_mnist", {{"limit", int64_t{512}}}};
+    recipe.data.augment = {.flip = true, .crop_padding = 2};
+    recipe.model = {"cnn", {}};
+    recipe.batch.effective = 128;
+    recipe.stop.updates = 8;
+    recipe.execution.micro_batch = 50;
+    recipe.execution.loader.preload = preload;
+    Trainer trainer = Trainer::from_recipe(recipe, {.write_files = false});
+    std::vector<double> all;
+    trainer.on_update([&](const UpdateRecord& u) { return all.push_back(u.loss), Flow::kContinue; });
+    trainer.fit();
+    return all;
+  };
+  EXPECT_EQ(losses(Preload::kDevice), losses(Preload::kOff));
+}
+
+// Copies run beside queued work; nothing may be read before it has arrived, nor overwritten while it is read.
+TEST(CudaUpload, EveryBatchArrivesWholeWhileTheDeviceComputes) {
+  const auto device = open_run_device(cuda_recipe());
+  const torch::Tensor big = torch::randn({2048, 2048}, device->torch_device());
+  std::vector<torch::Tensor> sums;
+  constexpr int64_t kRounds = 200, kSize = 1 << 20;
+  for (int64_t round = 0; round < kRounds; ++round) {
+    const torch::Tensor pinned =
+        torch::full({kSize}, static_cast<double>(round), torch::kFloat32).pin_memory();
+    const Batch batch = device->upload({.inputs = pinned, .targets = {}, .samples = kSize});
+    const torch::Tensor busy = big.mm(big);
+    sums.push_back(batch.inputs.sum(torch::kFloat64) + 0 * busy.sum());
+  }
+  for (int64_t round = 0; round < kRounds; ++round) {
+    EXPECT_EQ(sums[static_cast<size_t>(round)].item<double>(), static_cast<double>(round * kSize));
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Arrays that NumPy saved and tables that Python's csv module wrote are read with the values that were written.
+"""Arrays that NumPy saved, tables that Python's csv module wrote and lines of text are read with the values that were
+written.
 
     files_test.py path/to/autotrain_tests
 
@@ -155,6 +156,37 @@ class Tables(unittest.TestCase):
         if separator == ";":
             choice["separator"] = ";"
         write_case(folder, choice, numpy.array(columns).T.astype("float32"), targets)
+
+
+class Documents(unittest.TestCase):
+    ALPHABET = "aZ 0\t.é字😀\0"
+
+    def test_lines_are_read_equal(self):
+        rng = random.Random(0)
+        with tempfile.TemporaryDirectory() as parent:
+            for number in range(60):
+                self.write(Path(parent, f"case-{number}"), rng)
+            out = read_all(parent)
+        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
+        self.assertIn("[  PASSED  ] 1 test", out.stdout)
+
+    def write(self, folder, rng):
+        folder.mkdir()
+        lines = ["".join(rng.choices(self.ALPHABET, k=rng.randint(0, 40))) for _ in range(rng.randint(1, 9))] + ["x"]
+        path, end = folder / "lines.txt", rng.choice(["\n", "\r\n"])
+        path.write_text(end.join(lines) + rng.choice(["", end]), encoding="utf-8", newline="")
+        context, multiple = rng.randint(1, 50), rng.randint(1, 12)
+        parts = []
+        for line in filter(None, lines):
+            tokens = [256, *line.encode(), 256]
+            for first in range(0, len(tokens) - 1, context):
+                parts.append(tokens[first:first + context + 1])
+        longest = max(len(part) for part in parts) - 1
+        width = min(context, -(-longest // multiple) * multiple)
+        inputs = [part[:-1] + [256] * (width - len(part) + 1) for part in parts]
+        targets = [part[1:] + [-100] * (width - len(part) + 1) for part in parts]
+        choice = {"dataset": "documents", "files": [str(path)], "context": context, "multiple_of": multiple}
+        write_case(folder, choice, numpy.array(inputs, "int64"), numpy.array(targets, "int64"))
 
 
 if __name__ == "__main__":

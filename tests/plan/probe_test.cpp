@@ -1,6 +1,7 @@
 #include "plan/probe.h"
 
 #include "base/units.h"
+#include "support/ragged.h"
 #include "support/run_parts.h"
 #include "support/snapshot.h"
 #include "support/support.h"
@@ -44,12 +45,17 @@ INSTANTIATE_TEST_SUITE_P(Nets, ProbeTrace,
                                          SmallNet::Middle::kDropout));
 
 TEST(Probe, RunsTheWindowThatTheRunWillHave) {
-  EXPECT_EQ(trial_pieces({100, 100, 0}), (std::vector<int64_t>{100}));
-  EXPECT_EQ(trial_pieces({100, 150, 0}), (std::vector<int64_t>{100, 50}));
-  EXPECT_EQ(trial_pieces({100, 200, 0}), (std::vector<int64_t>{100, 100}));
-  EXPECT_EQ(trial_pieces({100, 1000, 0}), (std::vector<int64_t>{100, 100}));
-  EXPECT_EQ(trial_pieces({100, 1001, 0}), (std::vector<int64_t>{100, 100, 1}));
-  EXPECT_EQ(trial_pieces({100, 0, 0}), (std::vector<int64_t>{100}));
+  const auto sizes = [](int64_t window, int64_t micro_batch) {
+    std::vector<int64_t> all;
+    for (const Piece& piece : trial_pieces(consecutive(0, window), micro_batch))
+      all.push_back(piece.samples());
+    return all;
+  };
+  EXPECT_EQ(sizes(100, 100), (std::vector<int64_t>{100}));
+  EXPECT_EQ(sizes(150, 100), (std::vector<int64_t>{100, 50}));
+  EXPECT_EQ(sizes(200, 100), (std::vector<int64_t>{100, 100}));
+  EXPECT_EQ(sizes(1000, 100), (std::vector<int64_t>{100, 100}));
+  EXPECT_EQ(sizes(1001, 100), (std::vector<int64_t>{100, 100, 1}));
 }
 
 TEST(Probe, SeesTheMemoryOfGradientsBesideTheSecondMicroBatch) {
@@ -124,6 +130,47 @@ TEST(Probe, TellsTheSteadyPeakFromTheFirst) {
   EXPECT_GT(record.steady_bytes, 0);
   EXPECT_LE(record.steady_bytes, record.peak_bytes);
   EXPECT_EQ(probe.run({64, 64, 0}, kOnce).steady_bytes, 0);
+}
+
+// Notes the shapes of the batches it is given.
+class Noting final : public Task {
+ public:
+  Noting(std::unique_ptr<Task> task, std::vector<std::vector<int64_t>>& shapes)
+      : task_(std::move(task)), shapes_(shapes) {}
+  torch::nn::Module& module() override { return task_->module(); }
+  LossTerms loss(const Batch& batch) override {
+    shapes_.push_back(batch.inputs.sizes().vec());
+    return task_->loss(batch);
+  }
+  EvaluationTerms evaluate(const Batch& batch) override { return {loss(batch), {}}; }
+
+ private:
+  std::unique_ptr<Task> task_;
+  std::vector<std::vector<int64_t>>& shapes_;
+};
+
+TEST(Probe, RunsTheSamplesThatCostMostAndThenTheFirstWindowOfTheStream) {
+  std::vector<int64_t> lengths(200, 5);
+  lengths[150] = 60, lengths[30] = 40, lengths[31] = 20, lengths[32] = 10;
+  const test::Ragged data(lengths), validation({3, 7, 2, 30, 1});
+  std::vector<std::vector<int64_t>> shapes;
+  const auto parts = test::make_parts(
+      test::small_recipe(), std::make_unique<Noting>(test::ragged_task(60), shapes), data, &validation);
+  const auto before = everything(*parts);
+  const ProbeRecord record = Probe(parts->workbench(), 0.9).run({2, 7, 2}, kConfirm);
+  expect_equal(everything(*parts), before);
+  using Shapes = std::vector<std::vector<int64_t>>;
+  const Shapes worst = {{2, 60}, {2, 40}, {1, 10}}, typical = {{2, 5}, {2, 5}, {1, 5}},
+               evaluation = {{2, 30}};
+  Shapes expected;
+  for (const Shapes& part : {worst, worst, worst, evaluation, typical, worst}) {
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
+  EXPECT_EQ(shapes, expected);
+  EXPECT_TRUE(record.confirmed);
+  EXPECT_GT(record.typical_bytes, 0);
+  EXPECT_LT(record.typical_bytes, record.peak_bytes);
+  EXPECT_EQ(Probe(parts->workbench(), 0.9).run({2, 7, 2}, kOnce).typical_bytes, 0);
 }
 
 }  // namespace

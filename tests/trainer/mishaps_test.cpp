@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "autotrain/log.h"
 #include "base/file_layer.h"
@@ -12,6 +13,7 @@
 #include "base/random.h"
 #include "checkpoint/checkpoint.h"
 #include "device/caching_allocator.h"
+#include "study/compare_runs.h"
 #include "support/small_run.h"
 
 namespace autotrain {
@@ -420,6 +422,32 @@ TEST(RunFolder, WhenTheDiskIsFullTheStateIsSavedElsewhereAndTheRunGoesOnFromTher
   EXPECT_EQ(CheckpointFolder(folder / "run" / "checkpoints").read_newest_state()->first, 2) << "intact";
   EXPECT_EQ(fit(short_recipe(), folder / "elsewhere" / "run-1", true).updates, 5);
   EXPECT_EQ(model_digest(folder / "elsewhere" / "run-1", 5), model_digest(folder / "straight", 5));
+}
+
+// The failure of a checkpoint in the background is noticed at the next update, before its evaluation.
+TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
+  const TemporaryFolder folder;
+  Recipe r = short_recipe();
+  r.evaluation.every = *Interval::parse("1 updates");
+  r.checkpoint.every = *Interval::parse("1 updates");
+  fit(r, folder / "straight");
+  FullDisk disk(folder / "run");
+  test::expect_error(ExitCode::kInputOutput, [&] {
+    const FileLayerScope scope(disk);
+    SmallRun run(r, {.output = folder / "run"});
+    run.trainer.on_evaluation([&](const EvaluationRecord& e) {
+      disk.full |= e.update == 2;
+      return Flow::kContinue;
+    });
+    run.trainer.on_update([&](const UpdateRecord& u) {
+      if (u.update == 3) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the writer fails
+      disk.full &= u.update < 3;
+      return Flow::kContinue;
+    });
+    run.trainer.fit();
+  });
+  EXPECT_EQ(fit(r, folder / "run", true).updates, 5);
+  EXPECT_EQ(first_differing_row(folder / "run", folder / "straight"), "");
 }
 
 // What a run leaves for people cannot be written.

@@ -1,0 +1,195 @@
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/mapped_file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "data/datasets.h"
+#include "data/preload.h"
+#include "data/windows.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t kBoundary = 256;  // the token before a document's first byte and after its last
+constexpr int64_t kVocabulary = 257;
+constexpr int64_t kIgnored = -100;  // what cross_entropy does not count, unless told otherwise
+
+// Bytes of a file.
+struct Span {
+  size_t file;
+  int64_t at;
+  int64_t bytes;
+};
+
+// Calls `visit(at, bytes)` for each line, without its end.
+template <class Visit>
+void for_each_line(std::span<const uint8_t> text, Visit visit) {
+  for (auto begin = text.begin(); begin != text.end();) {
+    const auto end = std::find(begin, text.end(), '\n');
+    const bool carriage_return = end != begin && *(end - 1) == '\r';
+    visit(begin - text.begin(), end - begin - (carriage_return ? 1 : 0));
+    begin = end == text.end() ? end : end + 1;
+  }
+}
+
+// The documents of a file; empty ones are none.
+std::vector<Span> find_documents(std::span<const uint8_t> text, size_t file, const std::string& unit) {
+  if (unit == "file")
+    return text.empty() ? std::vector<Span>{} : std::vector{Span{file, 0, std::ssize(text)}};
+  std::vector<Span> found;
+  bool goes_on = false;  // a paragraph, with the next line
+  for_each_line(text, [&](int64_t at, int64_t bytes) {
+    if (bytes > 0 && goes_on) {
+      found.back().bytes = at + bytes - found.back().at;
+    } else if (bytes > 0) {
+      found.push_back({file, at, bytes});
+    }
+    goes_on = bytes > 0 && unit == "paragraph";
+  });
+  return found;
+}
+
+// Tokens of one document: boundary, bytes, boundary. A sample predicts `tokens` of those from the second on,
+// each from what stands before it in the sample.
+struct Sample {
+  size_t file;
+  int64_t at;  // where in the file the first token to be predicted is
+  int32_t tokens;
+  bool begins;  // with the document's first token
+  bool ends;    // with its last
+};
+
+class Documents final : public Dataset, public Preloadable {
+ public:
+  struct Options {
+    int64_t context = 0;
+    int64_t multiple_of = 1;
+  };
+
+  Documents(std::vector<MappedFile> files, std::span<const Span> documents, Options options)
+      : files_(std::move(files)), o_(options) {
+    for (const Span& document : documents) add(document);
+  }
+
+  int64_t size() const override { return std::ssize(samples_); }
+
+  std::optional<int64_t> cost(int64_t index) const override {
+    return samples_[static_cast<size_t>(index)].tokens;
+  }
+
+  int64_t ram_bytes() const override {
+    int64_t bytes = 0;
+    for (const MappedFile& file : files_) bytes += file.held_in_memory() ? 0 : std::ssize(file.bytes());
+    return bytes;
+  }
+  void preload(const PreloadWork&) override {
+    for (MappedFile& file : files_) file.hold_in_memory();
+  }
+
+  DatasetInfo info() const override {
+    return {.kind = DatasetInfo::Kind::kTokens,
+            .input_shape = {o_.context},
+            .classes = kVocabulary,
+            .vocabulary = kVocabulary};
+  }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const override {
+    const auto n = static_cast<int64_t>(indices.size());
+    int64_t longest = 0;
+    for (const int64_t index : indices) longest = std::max(longest, *cost(index));
+    const int64_t length = std::min(o_.context, round_up(longest, o_.multiple_of));
+    Batch batch{torch::full({n, length}, kBoundary, torch::kInt64),
+                torch::full({n, length}, kIgnored, torch::kInt64), n};
+    auto* inputs = batch.inputs.mutable_data_ptr<int64_t>();
+    auto* targets = batch.targets.mutable_data_ptr<int64_t>();
+    for (const int64_t index : indices) {
+      write(samples_[static_cast<size_t>(index)], inputs, targets);
+      inputs += length, targets += length;
+    }
+    return batch;
+  }
+
+ private:
+  void add(const Span& document) {
+    const int64_t to_predict = document.bytes + 1;
+    for (int64_t first = 0; first < to_predict; first += o_.context) {
+      const int64_t tokens = std::min(o_.context, to_predict - first);
+      samples_.push_back({.file = document.file,
+                          .at = document.at + first,
+                          .tokens = static_cast<int32_t>(tokens),
+                          .begins = first == 0,
+                          .ends = first + tokens == to_predict});
+    }
+  }
+
+  void write(const Sample& sample, int64_t* inputs, int64_t* targets) const {
+    const uint8_t* const next = files_[sample.file].bytes().data() + sample.at;
+    const int64_t bytes = sample.tokens - (sample.ends ? 1 : 0);
+    std::copy_n(next, bytes, targets);
+    if (sample.ends) targets[bytes] = kBoundary;
+    inputs[0] = sample.begins ? kBoundary : next[-1];
+    std::copy_n(next, sample.tokens - 1, inputs + 1);
+  }
+
+  std::vector<MappedFile> files_;
+  Options o_;
+  std::vector<Sample> samples_;
+};
+
+// What `split` leaves of the documents.
+std::span<const Span> part_of(std::span<const Span> documents, const Parameters& p) {
+  const double share = p.real("validation_share");
+  const auto border = static_cast<size_t>(static_cast<double>(documents.size()) * (1 - share));
+  const std::string split = p.text("split");
+  if (split == "all") return documents;
+  return split == "train" ? documents.first(border) : documents.subspan(border);
+}
+
+std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  std::vector<MappedFile> files;
+  std::vector<Span> documents;
+  for (const fs::path& path : matching_files("documents", p.texts("files"))) {
+    const size_t file = files.size();
+    const auto found = find_documents(files.emplace_back(path).bytes(), file, p.text("document"));
+    documents.insert(documents.end(), found.begin(), found.end());
+  }
+  const std::span<const Span> part = part_of(documents, p);
+  if (part.empty()) {
+    throw Error(ExitCode::kBadData, "documents: split " + p.text("split"),
+                cat("holds none of the ", documents.size(), " documents of ", files.size(), " files"),
+                "name more files; empty lines are no documents");
+  }
+  return std::make_unique<Documents>(
+      std::move(files), part,
+      Documents::Options{.context = p.integer("context"), .multiple_of = p.integer("multiple_of")});
+}
+
+}  // namespace
+
+DatasetRow documents_row() {
+  return {{"documents",
+           "Byte-level language modelling over documents of different lengths: a sample is a document with a "
+           "token before and after it, or a part of a long one, padded to the longest of its micro-batch.",
+           {list_key(KeyKind::kTextList, "files",
+                     "Files and patterns, in this order; matches of a pattern are sorted.",
+                     std::vector<std::string>{}),
+            word_key("document", "What a document is; a paragraph ends at an empty line.",
+                     {"line", "paragraph", "file"}, "line"),
+            integer_key("context", "Length of a sample at most; longer documents become several.", 256)
+                .from(1, 1 << 20)
+                .in("bytes"),
+            integer_key("multiple_of", "Samples are padded to a multiple of it, but not beyond context.", 8)
+                .from(1, 1 << 20)
+                .in("bytes"),
+            word_key("split", "Which part of the documents.", {"all", "train", "validation"}, "all"),
+            real_key("validation_share",
+                     "The part at the end that split: validation reads and split: train leaves out.", 0.1)
+                .from(0, 0.9)}},
+          make};
+}
+
+}  // namespace autotrain

@@ -1,0 +1,56 @@
+#include "data/preload.h"
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/interrupt.h"
+
+namespace autotrain {
+namespace {
+
+class Visit {
+ public:
+  Visit(int64_t count, const PreloadWork& work, const std::function<void(int64_t)>& visit)
+      : count_(count), work_(work), visit_(visit) {}
+
+  void run() {
+    std::vector<std::thread> threads;
+    for (int64_t i = 1; i < work_.threads; ++i) threads.emplace_back([this] { visit_rest(); });
+    visit_rest();
+    for (std::thread& thread : threads) thread.join();
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void visit_rest() {
+    try {
+      for (int64_t i = next_++; i < count_; i = next_++) {
+        stop_if_interrupted("data", "a signal stopped preloading; nothing was trained yet");
+        visit_(i);
+        work_.progress(++done_, count_);
+      }
+    } catch (...) {
+      next_ = count_;
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+  }
+
+  const int64_t count_;
+  const PreloadWork& work_;
+  const std::function<void(int64_t)>& visit_;
+  std::atomic<int64_t> next_ = 0, done_ = 0;
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+void visit_all(int64_t count, const PreloadWork& work, const std::function<void(int64_t)>& visit) {
+  Visit(count, work, visit).run();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,100 @@
+#include "trainer/preloading.h"
+
+#include <mutex>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "device/system_memory.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kShareOfAuto = 8;          // one in so many bytes
+constexpr double kSecondsBetweenWords = 10;  // of a long preload
+
+void check_fits(int64_t bytes, int64_t available, const char* whose) {
+  if (bytes <= available) return;
+  throw Error(
+      ExitCode::kDoesNotFit, "execution.loader.preload",
+      cat("holding the samples takes ", format_bytes(bytes), " of the ", format_bytes(available), " ", whose),
+      "set it to off, use fewer or smaller samples, or raise execution.memory.budget");
+}
+
+Preload choose_auto(const PreloadCase& c, const Preloadable& offer) {
+  if (!c.read_again) return Preload::kOff;
+  const auto little = [](int64_t bytes, int64_t of) { return bytes > 0 && bytes <= of / kShareOfAuto; };
+  if (c.on_gpu && little(offer.device_bytes(), c.budget_bytes)) return Preload::kDevice;
+  if (!offer.spares_decoding()) return Preload::kOff;
+  return little(offer.ram_bytes(), c.on_gpu ? c.free_bytes : c.budget_bytes) ? Preload::kRam : Preload::kOff;
+}
+
+// Says how far it is, seldom.
+class Words {
+ public:
+  explicit Words(std::string key) : key_(std::move(key)) {}
+
+  void operator()(int64_t done, int64_t all) {
+    const std::lock_guard lock(mutex_);
+    if (since_.seconds() < kSecondsBetweenWords) return;
+    since_ = Stopwatch();
+    log::info("data", cat(key_, ": ", format_count(done), " of ", format_count(all), " preloaded"));
+  }
+
+ private:
+  const std::string key_;
+  std::mutex mutex_;
+  Stopwatch since_;
+};
+
+}  // namespace
+
+Preload choose_preload(const PreloadCase& c, const Preloadable& offer) {
+  switch (c.asked) {
+    case Preload::kOff: return Preload::kOff;
+    case Preload::kAuto: return choose_auto(c, offer);
+    case Preload::kRam: break;
+    case Preload::kDevice:
+      if (!c.on_gpu) break;
+      if (offer.device_bytes() == 0) {
+        throw Error(ExitCode::kBadRecipe, "execution.loader.preload",
+                    "is device; these samples, or what augments them, are not made on a GPU",
+                    "set it to ram, or remove what changes colours or sizes at random");
+      }
+      check_fits(offer.device_bytes(), c.budget_bytes, "of the device's budget");
+      return Preload::kDevice;
+  }
+  const int64_t bytes = offer.ram_bytes();
+  if (bytes == 0) return Preload::kOff;
+  check_fits(bytes, c.on_gpu ? c.free_bytes : c.budget_bytes,
+             c.on_gpu ? "of free main memory" : "of the budget");
+  return Preload::kRam;
+}
+
+void preload(Dataset& dataset, const std::string& key, const Recipe& recipe, Device& device) {
+  auto* const offer = dynamic_cast<Preloadable*>(&dataset);
+  if (offer == nullptr) return;
+  const bool training = key == "data.train";
+  const PreloadCase given{
+      .asked = recipe.execution.loader.preload,
+      .on_gpu = !device.torch_device().is_cpu(),
+      .read_again = !training || recipe.stop.epochs.value_or(2) > 1,
+      .budget_bytes = device.budget_bytes(),
+      .free_bytes = tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes()};
+  const Preload chosen = choose_preload(given, *offer);
+  if (chosen == Preload::kOff) return;
+  const bool on_device = chosen == Preload::kDevice;
+  const int64_t bytes = on_device ? offer->device_bytes() : offer->ram_bytes();
+  const Stopwatch watch;
+  Words words(key);
+  offer->preload({.device = on_device ? device.torch_device() : torch::Device(torch::kCPU),
+                  .threads = usable_cores(),
+                  .progress = [&words](int64_t done, int64_t all) { words(done, all); }});
+  log::info("data", cat(key, ": ", format_count(dataset.size()), " samples held in ",
+                        on_device ? "the GPU's" : "main", " memory, ", format_bytes(bytes), ", after ",
+                        format_seconds(watch.seconds()), " (execution.loader.preload)"));
+}
+
+}  // namespace autotrain

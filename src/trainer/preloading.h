@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "autotrain/data.h"
+#include "autotrain/recipe.h"
+#include "data/preload.h"
+#include "device/device.h"
+
+namespace autotrain {
+
+/// What there is to decide by.
+struct PreloadCase {
+  Preload asked = Preload::kAuto;
+  bool on_gpu = false;
+  bool read_again = true;    ///< whether samples are wanted more than once
+  int64_t budget_bytes = 0;  ///< of the device
+  int64_t free_bytes = 0;    ///< of main memory
+};
+
+/// kOff, kRam or kDevice for a data set that offers this; `auto` takes at most an eighth of what there is.
+/// @throws Error(kBadRecipe, kDoesNotFit) without a place when what was asked for is not possible.
+Preload choose_preload(const PreloadCase& c, const Preloadable& offer);
+
+/// Holds the samples as the recipe asks and says so. @param key "data.train".
+void preload(Dataset& dataset, const std::string& key, const Recipe& recipe, Device& device);
+
+}  // namespace autotrain
