@@ -25,6 +25,7 @@ class Watch {
     terms_.figure = compared_figure(options);
     for (const NamedRecipe& named : options.recipes) terms_.recipes.push_back(named.label);
     total_ = options.recipes.size() * static_cast<size_t>(options.seeds);
+    so_far_ = analyse(terms_, {});  // a row for each recipe from the start
   }
 
   void on_outcome(const RunOutcome& outcome, bool kept) {
