@@ -100,7 +100,8 @@ TEST(Preload, ALoaderGivesTheSameBatchesWithAndWithout) {
   preloadable(*held).preload({.threads = 2});
   for (const int64_t position : {0, 17, 300}) {
     const auto batches = [&](const Dataset& data, int64_t workers) {
-      Loader loader(data, Stream(5, data.size(), true), endless_windows({10, 4}, position),
+      const Stream stream(5, data.size(), true);
+      Loader loader(data, stream, endless_windows(data, stream, {10, 4}, position),
                     {.workers = workers, .prefetch = workers + 1});
       std::vector<torch::Tensor> all;
       for (int i = 0; i < 9; ++i) all.push_back(loader.next()->inputs);
