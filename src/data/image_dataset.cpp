@@ -36,6 +36,7 @@ ImageDataset::ImageDataset(Content content, AugmentRecipe augment)
     const double deviation = content_.deviation[static_cast<size_t>(c) % content_.deviation.size()];
     normalisation_.emplace_back(mean, deviation);
   }
+  place_normalisation();
 }
 
 int64_t ImageDataset::size() const {
@@ -59,6 +60,11 @@ int64_t ImageDataset::device_bytes() const {
 void ImageDataset::preload(const PreloadWork& work) {
   content_.images = content_.images.to(work.device, /*non_blocking=*/false, /*copy=*/true);
   content_.mapped = false;
+  place_normalisation();
+}
+
+void ImageDataset::place_normalisation() {
+  if (!content_.images.is_cpu()) affine_ = bytes_on(content_.images.device(), normalisation_);
 }
 
 ImagePlace ImageDataset::place(int64_t index, uint64_t key) const {
@@ -83,9 +89,9 @@ void ImageDataset::gather(const std::vector<ImagePlace>& places, const torch::Te
                      .width = width_};
   if (out.is_cpu()) return gather_images(gather);
   const c10::DeviceGuard guard(out.device());
-  const torch::Tensor there = bytes_on(out.device(), places), affine = bytes_on(out.device(), normalisation_);
+  const torch::Tensor there = bytes_on(out.device(), places);
   gather.places = static_cast<const ImagePlace*>(there.const_data_ptr());
-  gather.normalisation = static_cast<const Affine*>(affine.const_data_ptr());
+  gather.normalisation = static_cast<const Affine*>(affine_.const_data_ptr());
   const c10::impl::VirtualGuardImpl device(out.device().type());
   gather_images_cuda(gather, device.getStream(out.device()).native_handle());
 }

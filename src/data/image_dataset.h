@@ -38,6 +38,7 @@ class ImageDataset final : public Dataset, public Preloadable {
   void preload(const PreloadWork& work) override;
 
  private:
+  void place_normalisation();
   ImagePlace place(int64_t index, uint64_t key) const;
   void gather(const std::vector<ImagePlace>& places, const torch::Tensor& out) const;
 
@@ -45,6 +46,7 @@ class ImageDataset final : public Dataset, public Preloadable {
   AugmentRecipe augment_;
   int64_t channels_, height_, width_;
   std::vector<Affine> normalisation_;  // per channel
+  torch::Tensor affine_;               // its bytes on a GPU, where the images are
 };
 
 }  // namespace autotrain

@@ -4,6 +4,7 @@
 #include "base/enum_names.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "data/class_files.h"
 #include "data/colour.h"
 #include "data/datasets.h"
@@ -83,10 +84,15 @@ class ImageFolder final : public Dataset, public Preloadable {
     if (!alike())
       return held_.hold(
           size(), [this](int64_t i) { return path(i); }, work);
-    pixels_ = torch::empty({size(), o_.channels, o_.size.height, o_.size.width}, torch::kUInt8);
+    pixels_ = torch::empty({size(), o_.channels, o_.size.height, o_.size.width},
+                           torch::TensorOptions().dtype(torch::kUInt8).device(work.device));
     decoded_.assign(static_cast<size_t>(size()), 0);
-    visit_all(size(), work, [this](int64_t i) { hold_decoded(i); });
-    if (!work.device.is_cpu()) move_to(work);
+    const bool here = work.device.is_cpu();
+    const int64_t at_once = here ? size() : std::max<int64_t>(1, kStagedBytes / sample_size());
+    for (int64_t first = 0; first < size(); first += at_once) {
+      hold_decoded(first, pixels_.slice(0, first, std::min(first + at_once, size())), work);
+    }
+    if (!here) make_on_device();
   }
 
  private:
@@ -107,27 +113,39 @@ class ImageFolder final : public Dataset, public Preloadable {
     return all;
   }
 
-  void hold_decoded(int64_t index) {
+  static constexpr int64_t kStagedBytes = 64 * kMiB;  // that are in main memory on their way to a GPU
+
+  // The samples from `first` on, as many as `pixels` has.
+  void hold_decoded(int64_t first, const torch::Tensor& pixels, PreloadWork work) {
+    const torch::Tensor here = pixels.is_cpu() ? pixels : torch::empty_like(pixels, torch::kCPU);
+    auto* const to = here.mutable_data_ptr<uint8_t>();
+    work.progress = [&, tell = std::move(work.progress)](int64_t done, int64_t) {
+      tell(first + done, size());
+    };
+    visit_all(here.size(0), work, [&](int64_t i) { hold_decoded(first + i, to + i * sample_size()); });
+    if (!pixels.is_cpu()) pixels.copy_(here);
+  }
+
+  void hold_decoded(int64_t index, uint8_t* to) {
     std::vector<float> values(static_cast<size_t>(sample_size()));
     Random unused(0);
-    FileSequence file(files_of(index));
+    FileSequence file({{path(index)}});
     try {
       draw_pixels(index, file, unused, planes_at(values.data()));
     } catch (const Error&) {
       return;  // whoever asks for this sample is told
     }
-    std::ranges::copy(values, pixels_.mutable_data_ptr<uint8_t>() + index * sample_size());
+    std::ranges::copy(values, to);
     decoded_[static_cast<size_t>(index)] = 1;
   }
 
-  void move_to(const PreloadWork& work) {
+  void make_on_device() {
     ImageDataset::Content content{.images = std::exchange(pixels_, {}),
                                   .labels = torch::tensor(files_.classes, torch::kInt64),
                                   .classes = files_.class_count,
                                   .mean = o_.mean,
                                   .deviation = o_.deviation};
     auto images = std::make_unique<ImageDataset>(std::move(content), AugmentRecipe{.flip = o_.augment.flip});
-    images->preload(work);
     on_device_ = std::move(images);
   }
 

@@ -58,8 +58,10 @@ int64_t bytes_of(const Batch& batch) {
   return static_cast<int64_t>(batch.inputs.nbytes() + (batch.targets.defined() ? batch.targets.nbytes() : 0));
 }
 
-bool about_memory(const std::exception& error) {
-  return classify_failure(error) != Failure::kOther;
+// Memory that ran out, or a GPU whose earlier work failed, says nothing about a sample.
+bool of_the_device(const std::exception& error) {
+  return classify_failure(error) != Failure::kOther ||
+         std::string_view(error.what()).find("CUDA error") != std::string_view::npos;
 }
 
 // What went wrong with a batch, said of the first sample that also fails alone.
@@ -70,7 +72,7 @@ Error error_of_sample(const Dataset& dataset, const Stream& stream, const Stream
     try {
       dataset.get(index, SampleRandom(stream.seed(), index, epoch));
     } catch (const std::exception& alone) {
-      if (about_memory(alone)) continue;
+      if (of_the_device(alone)) continue;
       return Error(ExitCode::kBadData, cat("sample ", drawn.indices[i], " of the data set"),
                    first_line(alone), "mend or remove it");
     }
@@ -138,11 +140,21 @@ bool Loader::may_start() const {
   return sample_bytes_ > 0 && samples * sample_bytes_ <= options_.prefetch_bytes;
 }
 
+// A window that cannot be put in order is the error of the batch that would come next.
+void Loader::find_upcoming() {
+  try {
+    upcoming_ = pieces_();
+  } catch (...) {
+    upcoming_.reset();
+    ahead_.push_back(Slot{.ready = true, .error = std::current_exception()});
+  }
+}
+
 // Begins the upcoming batch; the lock is open while it is made.
 void Loader::load_upcoming(Lock& lock, int64_t worker) {
   const Piece piece = std::move(*upcoming_);
-  upcoming_ = pieces_();
   Slot& slot = ahead_.emplace_back(Slot{.samples = piece.samples()});  // stays where it is until it is taken
+  find_upcoming();
   lock.unlock();
   std::optional<Batch> batch;
   std::exception_ptr error;
@@ -194,7 +206,7 @@ Batch Loader::load(const Piece& piece) const {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    if (about_memory(error)) throw;
+    if (of_the_device(error)) throw;
     throw error_of_sample(dataset_, stream_, drawn, error);
   }
 }

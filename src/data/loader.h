@@ -43,7 +43,8 @@ class Loader {
  public:
   using Options = LoaderOptions;
 
-  /// `dataset` must outlive the loader. @param pieces is called by one thread at a time and must not throw.
+  /// `dataset` must outlive the loader. @param pieces is called by one thread at a time;
+  /// what it throws takes the place of the next batch.
   Loader(const Dataset& dataset, Stream stream, PieceSource pieces, Options options);
   ~Loader();
   Loader(const Loader&) = delete;
@@ -71,6 +72,7 @@ class Loader {
 
   void work(int64_t worker);
   bool may_start() const;
+  void find_upcoming();
   void load_upcoming(Lock& lock, int64_t worker);
   Batch load(const Piece& piece) const;
   Batch staged(Batch batch) const;

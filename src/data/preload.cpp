@@ -3,10 +3,13 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
+#include "autotrain/log.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 
 namespace autotrain {
 namespace {
@@ -18,7 +21,11 @@ class Visit {
 
   void run() {
     std::vector<std::thread> threads;
-    for (int64_t i = 1; i < work_.threads; ++i) threads.emplace_back([this] { visit_rest(); });
+    try {
+      for (int64_t i = 1; i < work_.threads; ++i) threads.emplace_back([this] { visit_rest(); });
+    } catch (const std::system_error& error) {
+      log::warn("data", cat("preloading in ", threads.size() + 1, " threads: ", error.what()));
+    }
     visit_rest();
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
@@ -28,7 +35,7 @@ class Visit {
   void visit_rest() {
     try {
       for (int64_t i = next_++; i < count_; i = next_++) {
-        stop_if_interrupted("data", "a signal stopped preloading; nothing was trained yet");
+        stop_if_interrupted("data", "a signal stopped preloading; training had not begun");
         visit_(i);
         work_.progress(++done_, count_);
       }

@@ -52,6 +52,11 @@ class CudaDevice final : public Device {
 
   Batch upload(const Batch& batch) override {
     const auto compute = c10::cuda::getCurrentCUDAStream(index_);
+    // The host runs ahead of the device, and what it uploads for later work takes memory from now on: it
+    // waits until the last batch but two is done with.
+    at::cuda::CUDAEvent& passed = passed_[uploads_++ % passed_.size()];
+    if (passed.isCreated()) passed.synchronize();
+    passed.record(compute);
     Batch there;
     {
       const c10::cuda::CUDAStreamGuard copying(copies_);
@@ -77,6 +82,8 @@ class CudaDevice final : public Device {
   const c10::DeviceIndex index_;
   const c10::cuda::CUDAStream copies_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
   at::cuda::CUDAEvent copied_;
+  std::array<at::cuda::CUDAEvent, 2> passed_;  // where the compute stream was at the last uploads
+  size_t uploads_ = 0;
   std::unique_ptr<CudaMeter> meter_;
   ResolvedBudget budget_;
 };

@@ -41,7 +41,8 @@ class Device {
 
   /// The batch on this device. A GPU copies it beside the work that is queued already, on a stream of its
   /// own; what is queued from now on waits for the copy, the host does not (when the batch is in pinned
-  /// memory).
+  /// memory). No more than three batches are there for work that is not done. What is on the device already
+  /// must have been made on its default stream.
   virtual Batch upload(const Batch& batch) = 0;
 
   virtual MemoryMeter& memory() = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "autotrain/error.h"
 #include "base/text.h"
 #include "data/cost_order.h"
 #include "recipe/words.h"
@@ -16,8 +17,13 @@ std::string describe_costs(const Dataset& data) {
   if (!has_costs(data)) return "alike";
   int64_t most = 0, sum = 0;
   for (int64_t i = 0; i < data.size(); ++i) {
-    most = std::max(most, *data.cost(i));
-    sum += *data.cost(i);
+    const std::optional<int64_t> cost = data.cost(i);
+    if (!cost) {
+      throw Error(ExitCode::kInternal, cat("Dataset::cost of sample ", i), "is missing; sample 0 has one",
+                  "give every sample a cost, or none");
+    }
+    most = std::max(most, *cost);
+    sum += *cost;
   }
   return cat("at most ", most, " in all ", sum, " of ", data.size());
 }

@@ -28,13 +28,6 @@ Stream stream_of_worst(const Workbench& bench) {
                                 : bench.stream;
 }
 
-// Of stream_of_worst.
-std::vector<Piece> worst_pieces(const Workbench& bench, const TrialShape& shape) {
-  return trial_pieces(has_costs(bench.train) ? costliest_window(bench.train, shape.window_samples)
-                                             : consecutive(0, shape.window_samples),
-                      shape.micro_batch);
-}
-
 }  // namespace
 
 std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch) {
@@ -84,9 +77,18 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
 }
 
+// Of stream_of_worst.
+Probe::Pieces Probe::worst_pieces(const TrialShape& shape) {
+  if (worst_.samples() != shape.window_samples) {
+    worst_ = has_costs(bench_.train) ? costliest_window(bench_.train, shape.window_samples)
+                                     : consecutive(0, shape.window_samples);
+  }
+  return trial_pieces(worst_, shape.micro_batch);
+}
+
 // False when it ended after one update, or ran only after the caches had been emptied.
 bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
-  const Pieces pieces = worst_pieces(bench_, shape);
+  const Pieces pieces = worst_pieces(shape);
   Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
   update(loader, pieces, 0, record);
   take_peak(record);
@@ -114,7 +116,7 @@ void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
     update(loader, typical, 3, record);
     record.typical_bytes = memory.peak().total_bytes();
   }
-  const Pieces worst = worst_pieces(bench_, shape);
+  const Pieces worst = worst_pieces(shape);
   Loader loader(bench_.train, stream_of_worst(bench_), repeated(worst), loading());
   update(loader, worst, 4, record);
   take_peak(record);

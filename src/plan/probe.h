@@ -46,6 +46,7 @@ class Probe {
   using Pieces = std::vector<Piece>;
   void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
   bool run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
+  Pieces worst_pieces(const TrialShape& shape);
   void run_mixed(const TrialShape& shape, ProbeRecord& record);
   void update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);
@@ -54,6 +55,7 @@ class Probe {
 
   Workbench bench_;
   double target_high_;
+  Piece worst_;  // window of the last trial; to find it takes a look at every sample
   std::optional<Refusal> refusal_;
   std::string library_error_;
 };

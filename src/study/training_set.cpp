@@ -15,6 +15,7 @@ std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, con
   Recipe other = recipe;
   other.data.validation = recipe.data.train;
   other.data.augment = {};
+  other.execution.loader.preload = Preload::kOff;  // it is read once
   auto device = open_run_device(other);
   RunData data = within_budget(*device, [&] { return load_data(other, *device); });
   auto task = within_budget(*device, [&] { return build_task(other, *data.train); });

@@ -1,5 +1,7 @@
 #include "trainer/preloading.h"
 
+#include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include "autotrain/error.h"
@@ -51,6 +53,19 @@ class Words {
 
 }  // namespace
 
+bool reads_again(const Recipe& recipe, int64_t size) {
+  const auto epochs_of = [size](int64_t samples) {
+    return static_cast<double>(samples) / static_cast<double>(size);
+  };
+  const StopRecipe& stop = recipe.stop;
+  double epochs = stop.epochs.value_or(HUGE_VAL);
+  if (stop.samples) epochs = std::min(epochs, epochs_of(*stop.samples));
+  if (stop.updates && recipe.batch.effective) {
+    epochs = std::min(epochs, epochs_of(*stop.updates * *recipe.batch.effective));
+  }
+  return epochs > 1;
+}
+
 Preload choose_preload(const PreloadCase& c, const Preloadable& offer) {
   switch (c.asked) {
     case Preload::kOff: return Preload::kOff;
@@ -76,13 +91,16 @@ Preload choose_preload(const PreloadCase& c, const Preloadable& offer) {
 void preload(Dataset& dataset, const std::string& key, const Recipe& recipe, Device& device) {
   auto* const offer = dynamic_cast<Preloadable*>(&dataset);
   if (offer == nullptr) return;
-  const bool training = key == "data.train";
+  const bool again = key == "data.train" ? reads_again(recipe, dataset.size())
+                                         : recipe.evaluation.every.unit != Interval::Unit::kNever;
+  MemoryMeter& memory = device.memory();
+  const MemoryBound bound = tightest(memory_bounds(ResourceLimits::of_this_process()));
   const PreloadCase given{
       .asked = recipe.execution.loader.preload,
       .on_gpu = !device.torch_device().is_cpu(),
-      .read_again = !training || recipe.stop.epochs.value_or(2) > 1,
-      .budget_bytes = device.budget_bytes(),
-      .free_bytes = tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes()};
+      .read_again = again,
+      .budget_bytes = device.budget_bytes() - memory.allocated_bytes() - memory.sample_outside_bytes(),
+      .free_bytes = bound.available_bytes() - reserve_below(bound)};
   const Preload chosen = choose_preload(given, *offer);
   if (chosen == Preload::kOff) return;
   const bool on_device = chosen == Preload::kDevice;

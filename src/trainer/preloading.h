@@ -14,9 +14,13 @@ struct PreloadCase {
   Preload asked = Preload::kAuto;
   bool on_gpu = false;
   bool read_again = true;    ///< whether samples are wanted more than once
-  int64_t budget_bytes = 0;  ///< of the device
-  int64_t free_bytes = 0;    ///< of main memory
+  int64_t budget_bytes = 0;  ///< what is left of the device's
+  int64_t free_bytes = 0;    ///< of main memory, a reserve left out
 };
+
+/// Whether a run takes samples of the training data, `size` of them, more than once, as far as the recipe
+/// tells.
+bool reads_again(const Recipe& recipe, int64_t size);
 
 /// kOff, kRam or kDevice for a data set that offers this; `auto` takes at most an eighth of what there is.
 /// @throws Error(kBadRecipe, kDoesNotFit) without a place when what was asked for is not possible.

@@ -82,13 +82,16 @@ std::string TrainingLoop::rescue() {
     c_.parts.step.abandon();
     loader_.reset();
     settle();
-    // What this update was to bring comes first on resume.
-    const bool evaluated =
-        c_.state.evaluated_update == c_.state.updates || c_.parts.data.validation == nullptr;
-    c_.state.evaluation_owed |= !evaluated && evaluation_clock_.near(progress());
-  } catch (const std::exception&) {
-    if (underway_.figures.valid()) return "";  // whether the last update counts is not known
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kDiverged) return "";  // the checkpoints before are better
+    log::error("trainer", first_line(error));
+  } catch (const std::exception& error) {
+    log::error("trainer", first_line(error));
   }
+  if (underway_.figures.valid()) return "";  // whether the last update counts is not known
+  // What this update was to bring comes first on resume.
+  const bool evaluated = c_.state.evaluated_update == c_.state.updates || c_.parts.data.validation == nullptr;
+  c_.state.evaluation_owed |= !evaluated && evaluation_clock_.near(progress());
   try {
     writer_->wait();
   } catch (const std::exception& error) {

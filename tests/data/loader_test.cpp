@@ -140,6 +140,20 @@ TEST(Loader, ErrorsArriveInTheirPlace) {
   }
 }
 
+TEST(Loader, WhatTheSourceOfPiecesThrowsTakesThePlaceOfTheNextBatch) {
+  const Traced data(10);
+  for (const int64_t workers : {0, 1, 3}) {
+    const PieceSource failing = [count = int64_t{0}]() mutable -> std::optional<Piece> {
+      if (++count == 3) throw std::runtime_error("no cost");
+      return consecutive(0, 2);
+    };
+    Loader loader(data, Stream(0, 10, false), failing, {.workers = workers, .prefetch = 4});
+    EXPECT_EQ(loader.next()->samples, 2);
+    EXPECT_EQ(loader.next()->samples, 2);
+    for (int again = 0; again < 2; ++again) EXPECT_THROW(loader.next(), std::runtime_error);
+  }
+}
+
 TEST(Loader, PreparesNoMoreThanItMay) {
   const Traced data(1000);
   const Stream stream(0, 1000, false);

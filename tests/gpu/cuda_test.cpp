@@ -148,6 +148,36 @@ TEST(CudaImages, PreloadedToTheDeviceTrainingIsTheSame) {
   EXPECT_EQ(losses(Preload::kDevice), losses(Preload::kOff));
 }
 
+// Nothing is queued that would give the copy time.
+TEST(CudaUpload, NothingReadsABatchBeforeItHasArrived) {
+  const auto device = open_run_device(cuda_recipe());
+  constexpr int64_t kSize = 48 << 20;
+  const torch::Tensor pinned = torch::empty({kSize}, torch::kFloat32).pin_memory();
+  for (int64_t round = 1; round <= 20; ++round) {
+    pinned.fill_(static_cast<double>(round));
+    const Batch batch = device->upload({.inputs = pinned, .targets = {}, .samples = kSize});
+    EXPECT_EQ(batch.inputs.min().item<float>(), static_cast<float>(round));
+  }
+}
+
+TEST(CudaUpload, TheHostDoesNotRunFarAhead) {
+  const auto device = open_run_device(cuda_recipe());
+  const torch::Tensor big = torch::randn({4096, 4096}, device->torch_device());
+  constexpr int64_t kSize = 4 << 20;
+  const torch::Tensor pinned = torch::ones({kSize}, torch::kFloat32).pin_memory();
+  torch::Tensor sum = big.mm(big).sum();
+  device->synchronize();
+  device->memory().reset_peak();
+  const int64_t before = device->memory().allocated_bytes();
+  for (int64_t round = 0; round < 64; ++round) {
+    const Batch batch = device->upload({.inputs = pinned, .targets = {}, .samples = kSize});
+    sum += big.mm(big).sum() + batch.inputs.sum();
+  }
+  device->synchronize();
+  const int64_t product = 64 * kMiB;
+  EXPECT_LE(device->memory().peak().allocated_bytes - before, 4 * 16 * kMiB + 2 * product);
+}
+
 // Copies run beside queued work; nothing may be read before it has arrived, nor overwritten while it is read.
 TEST(CudaUpload, EveryBatchArrivesWholeWhileTheDeviceComputes) {
   const auto device = open_run_device(cuda_recipe());

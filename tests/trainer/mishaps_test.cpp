@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "checkpoint/checkpoint.h"
 #include "device/caching_allocator.h"
+#include "report/metrics_file.h"
 #include "study/compare_runs.h"
 #include "support/small_run.h"
 
@@ -446,6 +447,9 @@ TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
     });
     run.trainer.fit();
   });
+  const auto rows = read_metrics(folder / "run" / "metrics.jsonl");
+  EXPECT_EQ(std::ranges::count_if(rows, [](const auto& row) { return row.at("kind") == "evaluation"; }), 2)
+      << "the third was kept back";
   EXPECT_EQ(fit(r, folder / "run", true).updates, 5);
   EXPECT_EQ(first_differing_row(folder / "run", folder / "straight"), "");
 }
@@ -465,11 +469,13 @@ class NoReports final : public FileLayer {
 TEST(RunFolder, ReportsThatCannotBeWrittenAreWarnings) {
   const TemporaryFolder folder;
   NoReports disk;
+  Recipe r = short_recipe();
+  r.report = {};
   std::vector<std::string> warnings;
   log::set_sink([&](const log::Record& record) { warnings.emplace_back(record.text); }, log::Level::kWarning);
   {
     const FileLayerScope scope(disk);
-    EXPECT_EQ(fit(short_recipe(), folder / "run").status, "completed");
+    EXPECT_EQ(fit(r, folder / "run").status, "completed");
   }
   log::set_sink(log::terminal_sink(), log::Level::kWarning);
   ASSERT_EQ(warnings.size(), 2u);

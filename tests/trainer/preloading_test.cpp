@@ -2,8 +2,8 @@
 
 #include "base/units.h"
 #include "support/images.h"
-#include "support/small_run.h"
 #include "support/support.h"
+#include "trainer/parts.h"
 
 namespace autotrain {
 namespace {
@@ -57,6 +57,43 @@ TEST(Preloading, WhatIsAskedForIsDoneOrRefused) {
   refused(asking(kGpu, Preload::kRam), Offer(1601), ExitCode::kDoesNotFit);
   refused(asking(kGpu, Preload::kDevice), Offer(1, false, 801), ExitCode::kDoesNotFit);
   refused(asking(kGpu, Preload::kDevice), Offer(1), ExitCode::kBadRecipe);
+}
+
+Recipe stopping(StopRecipe stop) {
+  Recipe recipe;
+  recipe.batch.effective = 10;
+  recipe.stop = stop;
+  return recipe;
+}
+
+TEST(Preloading, WhetherSamplesAreReadAgainFollowsFromTheFirstStop) {
+  EXPECT_TRUE(reads_again(stopping({.epochs = 1.5}), 100));
+  EXPECT_FALSE(reads_again(stopping({.epochs = 1}), 100));
+  EXPECT_FALSE(reads_again(stopping({.epochs = 5, .updates = 10}), 100));
+  EXPECT_TRUE(reads_again(stopping({.epochs = 5, .updates = 11}), 100));
+  EXPECT_FALSE(reads_again(stopping({.samples = 100}), 100));
+  EXPECT_TRUE(reads_again(stopping({.minutes = 1}), 100)) << "nobody knows";
+}
+
+// Two sets that fit alone and not together.
+TEST(Preloading, BothDataSetsShareTheBudget) {
+  const test::TemporaryFolder folder;
+  for (const char* const name : {"a/1.png", "a/2.png", "b/3.png", "b/4.png"}) {
+    folder.write(name, test::png_file(test::plain_image(64, 64, {1, 2, 3})));
+  }
+  const Choice images{"image_folder",
+                      {{"root", folder.path().string()}, {"size", std::vector<int64_t>{1024, 1024}}}};
+  Recipe recipe;
+  recipe.data.train = images;
+  recipe.stop.epochs = 3;
+  recipe.execution.device = "cpu";
+  recipe.execution.loader.preload = Preload::kRam;
+  recipe.execution.memory.budget = *Budget::parse("20MiB");  // each set takes 12
+  const auto device = open_run_device(recipe);
+  EXPECT_EQ(load_data(recipe, *device).train->size(), 4);
+  recipe.data.validation = images;
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { load_data(recipe, *device); });
+  EXPECT_EQ(error.where(), "execution.loader.preload");
 }
 
 }  // namespace
