@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "recipe/reader.h"
@@ -31,6 +32,14 @@ std::string run_name(const std::string& label, int64_t seed) {
     if (!plain && c != '_' && c != '.') c = '-';
   }
   return name;
+}
+
+// What `auto` means to a run that has a checkpoint: what it meant when the run was begun. A resume refuses
+// another effective batch.
+void adopt_begun(Recipe& recipe, const fs::path& run) {
+  const Recipe begun = load_recipe(run / "recipe.yaml", {});
+  if (!recipe.batch.effective) recipe.batch.effective = begun.batch.effective;
+  recipe.execution.micro_batch = begun.execution.micro_batch;
 }
 
 // The micro-batch and the effective batch of the first of these runs that has a plan.
@@ -65,9 +74,13 @@ struct RunOrder {
 Json train(const RunOrder& order) {
   install_signal_handlers();
   Recipe recipe = order.recipe;
-  std::vector<fs::path> planned = {order.folder};
-  planned.insert(planned.end(), order.siblings.begin(), order.siblings.end());
-  adopt_plan(recipe, planned);
+  if (CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
+    std::vector<fs::path> planned = {order.folder};
+    planned.insert(planned.end(), order.siblings.begin(), order.siblings.end());
+    adopt_plan(recipe, planned);
+  } else {
+    adopt_begun(recipe, order.folder);
+  }
   RunOutcome outcome{.recipe = order.label, .seed = recipe.seed};
   BatchPlan plan;
   Summary summary;
