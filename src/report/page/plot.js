@@ -185,7 +185,7 @@ class Plot {
     ctx.font = "10px system-ui, sans-serif";
     ctx.textAlign = "right";
     let lastLine = -1, lastText = -1;
-    for (const mark of this.chart.marks) {
+    for (const mark of [...this.chart.marks].sort((a, b) => a.x[this.axis] - b.x[this.axis])) {
       const x = Math.round(scales.x.getPixelForValue(mark.x[this.axis] / this.unit.x.size));
       if (!(x >= area.left && x <= area.right) || x === lastLine) continue;
       lastLine = x;
