@@ -15,6 +15,7 @@
 #include "study/sweep.h"
 #include "study/sweep_page.h"
 #include "study/sweep_tables.h"
+#include "study/training_set.h"
 #include "trainer/run_folder.h"
 
 namespace autotrain {
@@ -27,7 +28,7 @@ std::string weights_file(const fs::path& given) {
   if (!fs::is_directory(given)) return given.string();
   const CheckpointFolder checkpoints(given / "checkpoints");
   const auto newest = checkpoints.read_newest_state();
-  if (newest) return (checkpoints.path_of(newest->first) / "model.safetensors").string();
+  if (newest) return evaluated_weights(checkpoints.path_of(newest->first)).string();
   throw Error(ExitCode::kMissingFile, given.string(), "holds no checkpoint",
               "give --weights the folder of a run, or a safetensors file");
 }

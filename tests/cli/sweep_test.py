@@ -118,17 +118,25 @@ class Sweep(unittest.TestCase):
         result = self.sweep("--batches", "1,2", "--set", "model.width=32", code=64)
         self.assertIn("--output", result.stderr)
 
+    def train(self, run, *settings):
+        subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(run), "--quiet", *settings], check=True,
+                       capture_output=True, timeout=300)
+        return json.loads((run / "summary.json").read_text())["final"]
+
     def test_trained_weights_show_what_a_precision_costs(self):
         run = self.root / "run"
-        subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(run), "--quiet"], check=True,
-                       capture_output=True, timeout=300)
+        trained = self.train(run)
         self.sweep("--weights", str(run), "--vary", "execution.precision=fp32,int8", "--batches", "1,2")
-        trained = json.loads((run / "summary.json").read_text())["final"]
         figures = [variant["figures"] for variant in self.result()["variants"]]
         self.assertAlmostEqual(figures[0]["loss"], trained["loss"], delta=1e-5)
         self.assertAlmostEqual(figures[0]["accuracy"], trained["accuracy"], delta=1e-6)
         self.assertNotEqual(figures[1]["loss"], figures[0]["loss"])
         self.assertAlmostEqual(figures[1]["loss"], figures[0]["loss"], delta=0.1)
+
+    def test_weights_of_a_run_that_averages_are_the_averages(self):
+        trained = self.train(self.root / "run", "--set", "average.half_life=8", "--set", "optimizer.lr=0.1")
+        self.sweep("--weights", str(self.root / "run"), "--batches", "1,2")
+        self.assertAlmostEqual(self.result()["variants"][0]["figures"]["loss"], trained["loss"], delta=1e-5)
 
     def test_mistakes_are_named(self):
         for arguments, code, word in [(["--batches", "8..1"], 78, "sweep.batches"),
