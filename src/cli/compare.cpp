@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "report/json_text.h"
 #include "report/live_block.h"
 #include "report/table.h"
 #include "study/compare.h"
@@ -124,7 +125,7 @@ ExitCode run(const Options& options, CompareOptions study) {
   if (talks) log::info("compare", "runs in " + study.folder.string());
   try {
     const Comparison found = compare(study);
-    std::fputs((options.json ? comparison_to_json(found).dump(2) + "\n" : text_of(found)).c_str(), stdout);
+    std::fputs((options.json ? text_of_json(comparison_to_json(found)) : text_of(found)).c_str(), stdout);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kInterrupted) throw;
     throw Error(error.code(), error.where(), error.problem(),

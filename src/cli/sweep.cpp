@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "recipe/words.h"
 #include "report/block_plot.h"
+#include "report/json_text.h"
 #include "report/progress.h"
 #include "report/table.h"
 #include "study/sweep.h"
@@ -121,11 +122,7 @@ ExitCode sweep_command(const Options& options) {
   const Sweep sweep = run_sweep(sweep_options);
   line.clear();
   write_sweep(sweep, sweep_options.folder);
-  if (options.json) {
-    std::printf("%s\n", to_json(sweep).dump(2).c_str());
-  } else {
-    std::fputs(text_of(sweep).c_str(), stdout);
-  }
+  std::fputs((options.json ? text_of_json(to_json(sweep)) : text_of(sweep)).c_str(), stdout);
   return ExitCode::kDone;
 }
 

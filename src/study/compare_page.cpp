@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "report/json_text.h"
 #include "study/compare_tables.h"
 
 namespace autotrain {
@@ -53,7 +54,7 @@ page::Page comparison_page(const Comparison& c) {
 
 std::vector<fs::path> write_comparison(const Comparison& comparison, const fs::path& folder) {
   const fs::path json = folder / "compare.json", csv = folder / "compare.csv", html = folder / "report.html";
-  write_file_atomically(json, comparison_to_json(comparison).dump(1) + "\n");
+  write_file_atomically(json, text_of_json(comparison_to_json(comparison), 1));
   write_file_atomically(csv, comparison_to_csv(comparison));
   write_file_atomically(html, render(comparison_page(comparison)));
   return {json, csv, html};

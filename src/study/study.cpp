@@ -12,6 +12,7 @@
 #include "base/folder_lock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "report/json_text.h"
 #include "study/child.h"
 
 namespace autotrain {
@@ -126,7 +127,7 @@ void Study::work(const StudyRun& run) {
     result.failure = error.what();
   }
   result.seconds = watch.seconds();
-  write_file_atomically(result_file(run), to_json(run, result).dump(2) + "\n");
+  write_file_atomically(result_file(run), text_of_json(to_json(run, result)));
 }
 
 StudyResult Study::finish(const StudyRun& run) {
@@ -141,7 +142,7 @@ StudyResult Study::finish(const StudyRun& run) {
                            .failure = why_it_ended(code, log_file(run)),
                            .code = code,
                            .seconds = watch.seconds()};
-  write_file_atomically(result_file(run), to_json(run, result).dump(2) + "\n");
+  write_file_atomically(result_file(run), text_of_json(to_json(run, result)));
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/words.h"
+#include "report/json_text.h"
 #include "study/sweep_tables.h"
 
 namespace autotrain {
@@ -178,7 +179,7 @@ page::Page sweep_page(const Sweep& sweep) {
 }
 
 std::vector<fs::path> write_sweep(const Sweep& sweep, const fs::path& folder) {
-  write_file_atomically(folder / "sweep.json", to_json(sweep).dump(2) + "\n");
+  write_file_atomically(folder / "sweep.json", text_of_json(to_json(sweep)));
   write_file_atomically(folder / "sweep.csv", to_csv(sweep));
   write_file_atomically(folder / "report.html", render(sweep_page(sweep)));
   return {folder / "sweep.json", folder / "sweep.csv", folder / "report.html"};

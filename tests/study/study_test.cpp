@@ -67,6 +67,15 @@ TEST(Study, ACrashAndAnErrorAreRowsAndTheStudyGoesOn) {
   EXPECT_FALSE(results[3].failed());
 }
 
+TEST(Study, AFailureIsKeptWhateverBytesItsMessageHas) {
+  const TemporaryFolder folder;
+  std::vector<StudyRun> runs = {noting_run(folder, "a")};
+  runs[0].work = []() -> Json { throw Error(ExitCode::kMissingFile, "\xff.png", "cannot be read"); };
+  const auto results = run_study(runs, {.folder = folder / "study"});
+  EXPECT_EQ(results[0].code, 66);
+  EXPECT_TRUE(test::holds(results[0].failure, "cannot be read"));
+}
+
 TEST(Study, WhatCrashedIsRunAgainAndWhatDidNotFitIsNot) {
   const TemporaryFolder folder;
   std::vector<StudyRun> runs = {noting_run(folder, "crash"), noting_run(folder, "large")};
