@@ -15,7 +15,11 @@ namespace {
 
 // The mean over the seeds, with one standard deviation on either side.
 page::Series curve_series(const std::string& label, size_t colour, const std::vector<BandPoint>& band) {
-  page::Series series{.name = label, .x = {{}, {}, {}}, .draw = page::Draw::kLineAndPoints, .colour = colour};
+  page::Series series{.name = label,
+                      .x = {{}, {}, {}},
+                      .band = {"mean − deviation", "mean + deviation"},
+                      .draw = page::Draw::kLineAndPoints,
+                      .colour = colour};
   for (const BandPoint& point : band) {
     const double spread = std::isfinite(point.figure.deviation) ? point.figure.deviation : 0;
     series.x[0].push_back(static_cast<double>(point.samples));
@@ -29,7 +33,7 @@ page::Series curve_series(const std::string& label, size_t colour, const std::ve
 }
 
 page::Chart curve_chart(const Comparison& c) {
-  page::Chart chart{.title = cat(c.terms.figure, " on the validation data: mean ± standard deviation"),
+  page::Chart chart{.title = cat(c.terms.figure, " on the validation data: mean; shaded: ± one standard deviation"),
                     .x = {{.label = "samples"},
                           {.label = "training time", .format = page::Format::kSeconds},
                           {.label = "updates"}},

@@ -146,7 +146,7 @@ class Plot {
   tooltipLine(item) {
     const { series } = item.dataset, i = item.raw.i, unit = this.unit.y;
     const number = value => numberText(value === null ? null : Number((value / unit.size).toPrecision(6)));
-    const band = series.low.length > 0 ? ` (${number(series.low[i])} to ${number(series.high[i])})` : "";
+    const band = series.low.length > 0 ? ` (${series.band[0]} ${number(series.low[i])}, ${series.band[1]} ${number(series.high[i])})` : "";
     const label = series.labels.length > 0 ? ` · ${shortText(series.labels[i], 80)}` : "";
     return ` ${item.dataset.label}: ${number(series.y[i])} ${unit.name}${band}${label}`;
   }
