@@ -58,6 +58,11 @@ class Sweep(unittest.TestCase):
             self.assertEqual([p["batch"] for p in variant["points"]], [1, 3])
             self.assertEqual(variant["flops_per_sample"], 2 * (8 * 16 + 16 * 3))
             self.assertGreater(variant["predicted_batch"], 0)
+            if variant["value"] == "fp32":
+                first = variant["operators"][0]
+                moved, weights = 4 * (8 + 8 * 16 + 16 + 16), 4 * (8 * 16 + 16)
+                self.assertEqual(first["intensity"], first["flops"] / moved)
+                self.assertEqual(first["intensity_at_large_batch"], first["flops"] / (moved - weights))
             for point in variant["points"]:
                 self.assertLessEqual(point["p50_seconds"], point["p99_seconds"])
                 self.assertIsNone(point["copy_to_device_seconds"])
