@@ -118,6 +118,7 @@ ExitCode run(const Options& options, CompareOptions study) {
   study.figure = options.figure;
   study.target = target_of(options);
   study.training_set |= options.training_set;
+  check_comparison(study);  // before a folder is made for it
   study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
   Watch watch(study, talks);
   study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
