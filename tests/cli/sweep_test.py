@@ -87,6 +87,11 @@ class Sweep(unittest.TestCase):
         self.assertEqual([point["failure"] is None for point in points], [True, True, False])
         self.assertIn("batch 1000000", points[2]["failure"])
 
+    def test_a_point_that_failed_has_no_further_rounds(self):
+        self.sweep("--batches", "1,1000000", "--rounds", "2", "--set", "execution.memory.budget=8MiB")
+        rounds = sorted(path.stem for path in (self.root / "out" / "results").glob("*-round-*.json"))
+        self.assertEqual(rounds, ["v0-batch-1-round-0", "v0-batch-1-round-1", "v0-batch-1000000-round-0"])
+
     def test_auto_ends_where_memory_does(self):
         self.sweep("--batches", "auto", "--set", "execution.memory.budget=8MiB", "--set", "data.train.shape=[4096]",
                    "--set", "data.validation.shape=[4096]")
