@@ -1,5 +1,6 @@
 #include "cli/compare.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -110,6 +111,13 @@ std::vector<NamedRecipe> labelled(const std::vector<std::filesystem::path>& file
   return recipes;
 }
 
+// The first failure's where no run succeeded.
+ExitCode code_of(const Comparison& comparison) {
+  const auto failed = [](const RunOutcome& run) { return !run.failure.empty(); };
+  const bool nothing = !comparison.runs.empty() && std::ranges::all_of(comparison.runs, failed);
+  return nothing ? exit_code_of(comparison.runs.front().code) : ExitCode::kDone;
+}
+
 ExitCode run(const Options& options, CompareOptions study) {
   install_signal_handlers();
   const bool talks = !options.json && !options.quiet;
@@ -127,12 +135,12 @@ ExitCode run(const Options& options, CompareOptions study) {
   try {
     const Comparison found = compare(study);
     std::fputs((options.json ? text_of_json(comparison_to_json(found)) : text_of(found)).c_str(), stdout);
+    return code_of(found);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kInterrupted) throw;
     throw Error(error.code(), error.where(), error.problem(),
                 "the same command with --output " + study.folder.string() + " goes on");
   }
-  return ExitCode::kDone;
 }
 
 }  // namespace

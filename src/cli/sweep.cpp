@@ -93,6 +93,18 @@ std::string result_text(const std::string& label, int64_t batch, const StudyResu
              " samples/s");
 }
 
+// The first failure's where no point succeeded.
+ExitCode code_of(const Sweep& sweep) {
+  std::optional<int> first;
+  for (const SweepVariant& variant : sweep.variants) {
+    for (const SweepPoint& point : variant.points) {
+      if (point.failure.empty()) return ExitCode::kDone;
+      if (!first) first = point.code;
+    }
+  }
+  return first ? exit_code_of(*first) : ExitCode::kDone;
+}
+
 }  // namespace
 
 ExitCode sweep_command(const Options& options) {
@@ -123,7 +135,7 @@ ExitCode sweep_command(const Options& options) {
   line.clear();
   write_sweep(sweep, sweep_options.folder);
   std::fputs((options.json ? text_of_json(to_json(sweep)) : text_of(sweep)).c_str(), stdout);
-  return ExitCode::kDone;
+  return code_of(sweep);
 }
 
 }  // namespace autotrain

@@ -198,6 +198,10 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Stud
   return Study(runs, options).run();
 }
 
+ExitCode exit_code_of(int code) {
+  return code > 0 ? static_cast<ExitCode>(code) : ExitCode::kInternal;
+}
+
 std::vector<std::pair<size_t, size_t>> interleaved(size_t rounds, size_t variants) {
   std::vector<std::pair<size_t, size_t>> order;
   for (size_t round = 0; round < rounds; ++round) {

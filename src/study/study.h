@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "autotrain/error.h"
+
 namespace autotrain {
 
 /// One run of a study: work whose result is kept.
@@ -63,6 +65,10 @@ struct StudyOptions {
 /// @throws Error(kUsage) when a result in the folder was made by another definition, or another process is
 /// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
+
+/// What a program ends with of which nothing came but this: the code of a StudyResult that failed; of one that
+/// was killed, kInternal.
+ExitCode exit_code_of(int code);
 
 /// {round, variant} in the order to run them: round after round, each one beginning with the next variant,
 /// so that a machine that slows down does so for every variant.

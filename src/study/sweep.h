@@ -18,6 +18,7 @@ namespace autotrain {
 struct SweepPoint {
   int64_t batch = 0;
   std::string failure = {};  ///< why there are no figures; then the rest is empty
+  int code = 0;              ///< exit code of what failed, or minus the signal that killed it
 
   double p50_seconds = 0, p90_seconds = 0, p99_seconds = 0;  ///< of one call
   std::optional<double> half_width = {};  ///< of the median's 95 % interval, relative; nothing: too few calls

@@ -153,9 +153,11 @@ void analyse_variant(const Sweep& sweep, SweepVariant& variant) {
 SweepPoint summarise_point(int64_t batch, const std::vector<StudyResult>& rounds) {
   SweepPoint point{.batch = batch};
   for (const StudyResult& round : rounds) {
-    if (round.failed()) point.failure = first_line_of(round.failure);
+    if (!round.failed()) continue;
+    point.failure = first_line_of(round.failure);
+    point.code = round.code;
+    return point;
   }
-  if (!point.failure.empty()) return point;
   take_latencies(rounds, point);
   point.samples_per_second = static_cast<double>(batch) / point.p50_seconds;
   for (const StudyResult& round : rounds) {

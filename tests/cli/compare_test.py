@@ -108,6 +108,10 @@ def main():
         run(binary, "compare", folder / "none.yaml", code=66)
         assert "accuracy" in run(binary, "compare", *files, "--figure", "acuracy", "--output", folder / "x", code=64)
 
+        broken = ["--set", "model.weights=/nowhere.safetensors", "--seeds", 1, "--output", folder / "broken"]
+        run(binary, "compare", *files, *broken, code=66)
+        assert {each["code"] for each in json.loads((folder / "broken" / "compare.json").read_text())["runs"]} == {66}
+
         sweep = ["sweep", "--mode", "converge", "--config", files[0], "--seeds", 1, "--output", folder / "sweep"]
         found = json.loads(run(binary, *sweep, "--vary", "batch.effective=32,128", "--json"))
         assert [r["label"] for r in found["recipes"]] == ["E32-linear", "E32-none", "E128-linear", "E128-none"]

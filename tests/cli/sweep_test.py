@@ -87,6 +87,10 @@ class Sweep(unittest.TestCase):
         self.assertEqual([point["failure"] is None for point in points], [True, True, False])
         self.assertIn("batch 1000000", points[2]["failure"])
 
+    def test_a_sweep_of_which_nothing_succeeded_has_failed(self):
+        self.sweep("--batches", "1000000", "--set", "execution.memory.budget=8MiB", code=71)
+        self.assertEqual(self.result()["variants"][0]["points"][0]["code"], 71)
+
     def test_a_point_that_failed_has_no_further_rounds(self):
         self.sweep("--batches", "1,1000000", "--rounds", "2", "--set", "execution.memory.budget=8MiB")
         rounds = sorted(path.stem for path in (self.root / "out" / "results").glob("*-round-*.json"))
