@@ -120,6 +120,7 @@ ExitCode sweep_command(const Options& options) {
   SweepOptions sweep_options{
       .config = options.config, .overrides = overrides_of(options), .folder = options.output};
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
+  check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
   if (talks) {
     log::info("sweep", cat(name_of(recipe.sweep.mode), " in ", sweep_options.folder.string(),

@@ -176,4 +176,8 @@ Sweep run_sweep(const SweepOptions& options) {
   return Sweeping(options).run();
 }
 
+void check_sweep(const SweepOptions& options) {
+  const Sweeping checked(options);
+}
+
 }  // namespace autotrain

@@ -94,6 +94,9 @@ struct SweepOptions {
 /// @throws Error as loading the recipe and `run_study` do.
 Sweep run_sweep(const SweepOptions& options);
 
+/// What `run_sweep` refuses before it measures anything.
+void check_sweep(const SweepOptions& options);
+
 /// The point with the largest throughput whose 99th percentile is at most so long; null: none.
 const SweepPoint* best_within(const SweepVariant& variant, double seconds);
 

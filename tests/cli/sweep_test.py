@@ -163,6 +163,12 @@ class Sweep(unittest.TestCase):
             with self.subTest(arguments):
                 self.assertIn(word, self.sweep(*arguments, code=code).stderr)
 
+    def test_a_mistake_leaves_no_folder(self):
+        result = subprocess.run([str(BINARY), "sweep", "--config", str(self.recipe), "--vary", "model.wdith=1,2"],
+                                capture_output=True, text=True, cwd=self.root, check=False, timeout=60)
+        self.assertEqual(result.returncode, 78, result.stderr)
+        self.assertFalse((self.root / "runs").exists())
+
     def test_nothing_trains_in_int8(self):
         result = subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(self.root / "run"), "--set",
                                  "execution.precision=int8"], capture_output=True, text=True, check=False, timeout=60)
