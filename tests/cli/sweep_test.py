@@ -154,7 +154,12 @@ class Sweep(unittest.TestCase):
 
     def test_mistakes_are_named(self):
         for arguments, code, word in [(["--batches", "8..1"], 78, "sweep.batches"),
-                                      (["--mode", "both"], 78, "sweep.mode"),
+                                      (["--mode", "both"], 64, "--mode"),
+                                      (["--seeds", "2"], 64, "--seeds"),
+                                      (["--training-set"], 64, "--training-set"),
+                                      (["--mode", "training", "--rules", "none"], 64, "--rules"),
+                                      (["--mode", "converge", "--batches", "1,2"], 64, "--batches"),
+                                      (["--mode", "converge", "--latency-ms", "5"], 64, "--latency-ms"),
                                       (["--vary", "model.width"], 78, "sweep.vary"),
                                       (["--vary", "model.wdith=1,2"], 78, "wdith"),
                                       (["--vary", "sweep.mode=inference,training"], 78, "sweep.vary"),
