@@ -152,9 +152,9 @@ class Pages(unittest.TestCase):
 
     def test_marks_are_named_in_whatever_order_they_come(self):
         folder = write_run(self.folder / "marks", 351)
-        outcomes = {256: "fits", 4096: "refused", 16: "above_band"}
-        probes = [{"micro_batch": size, "outcome": outcome, "peak_bytes": size << 16, "fill": 0.5, "seconds": 0.3,
-                   "samples_per_second": 180} for size, outcome in outcomes.items()]
+        sizes = [(256, "fits", 134), (4096, "refused", 0), (16, "out_of_memory", 0)]  # what has no peak is a mark
+        probes = [{"micro_batch": size, "outcome": outcome, "peak_bytes": peak << 20, "samples_per_second": 180}
+                  for size, outcome, peak in sizes]
         (folder / "plan.json").write_text(json.dumps({"budget_bytes": 256 << 20, "target": [0.8, 0.9], "micro_batch": 1024,
                                                       "search": {"probes": probes}}))
         page = self.open(self.draw(folder))
@@ -166,7 +166,7 @@ class Pages(unittest.TestCase):
           delete context.fillText;
           return words;
         }""")
-        for word in ("executed", *outcomes.values()):
+        for word in ("executed", "refused", "out_of_memory"):
             self.assertIn(word, written)
 
     def test_the_switches_work(self):
