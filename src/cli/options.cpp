@@ -133,13 +133,14 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
       ->add_option("--weights", options.weights,
                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
       ->type_name("RUN");
-  sweep->add_option_function<std::string>(
-      "--mode",
-      [&options](const std::string& mode) {
-        options.converge = mode == "converge";
-        if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
-      },
-      "inference, training, or converge: how well each of --vary batch.effective=64,256 learns")
+  sweep
+      ->add_option_function<std::string>(
+          "--mode",
+          [&options](const std::string& mode) {
+            options.converge = mode == "converge";
+            if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
+          },
+          "inference, training, or converge: how well each of --vary batch.effective=64,256 learns")
       ->check(CLI::IsMember({"inference", "training", "converge"}));
   sweep->add_option_function<std::string>(
       "--vary",
@@ -167,7 +168,8 @@ void refuse_of_sweep(const CLI::App& sweep, std::initializer_list<const char*> n
 void check_sweep_options(const CLI::App& sweep, bool converge) {
   if (converge) {
     refuse_of_sweep(sweep, {"--batches", "--latency-ms", "--rounds", "--seconds", "--weights"},
-                    "means nothing with --mode converge", "leave it out; batches are --vary batch.effective=64,256");
+                    "means nothing with --mode converge",
+                    "leave it out; batches are --vary batch.effective=64,256");
   } else {
     refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules"},
                     "means something with --mode converge only", "leave it out, or add --mode converge");

@@ -121,10 +121,8 @@ std::vector<RunOrder> orders_of(const CompareOptions& options) {
   std::vector<RunOrder> orders;
   for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
     const NamedRecipe& named = options.recipes[i];
-    RunOrder order{.name = "",
-                   .label = named.label,
-                   .recipe = named.recipe,
-                   .training_set = options.training_set};
+    RunOrder order{
+        .name = "", .label = named.label, .recipe = named.recipe, .training_set = options.training_set};
     order.recipe.seed = static_cast<int64_t>(round) + 1;
     order.name = name_of_run(i, order.recipe.seed);
     order.folder = folder_of(i, order.recipe.seed);
@@ -211,7 +209,8 @@ void check_comparison(const CompareOptions& options) {
   std::set<std::string> labels;
   for (const NamedRecipe& named : options.recipes) {
     if (!labels.insert(named.label).second)
-      throw Error(ExitCode::kUsage, "compare", quote(named.label) + " is there twice", "leave one of them out");
+      throw Error(ExitCode::kUsage, "compare", quote(named.label) + " is there twice",
+                  "leave one of them out");
     if (!named.recipe.data.validation)
       fail_recipe(named.recipe, "data.validation", "is not set, so that there is nothing to compare",
                   "give data to evaluate on");

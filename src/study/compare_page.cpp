@@ -33,11 +33,12 @@ page::Series curve_series(const std::string& label, size_t colour, const std::ve
 }
 
 page::Chart curve_chart(const Comparison& c) {
-  page::Chart chart{.title = cat(c.terms.figure, " on the validation data: mean; shaded: ± one standard deviation"),
-                    .x = {{.label = "samples"},
-                          {.label = "training time", .format = page::Format::kSeconds},
-                          {.label = "updates"}},
-                    .y = {.label = c.terms.figure}};
+  page::Chart chart{
+      .title = cat(c.terms.figure, " on the validation data: mean; shaded: ± one standard deviation"),
+      .x = {{.label = "samples"},
+            {.label = "training time", .format = page::Format::kSeconds},
+            {.label = "updates"}},
+      .y = {.label = c.terms.figure}};
   for (size_t i = 0; i < c.recipes.size(); ++i)
     chart.series.push_back(curve_series(c.terms.recipes[i], i, c.recipes[i].curve));
   if (c.terms.target && c.terms.target->figure == c.terms.figure)

@@ -57,17 +57,17 @@ struct StudyOptions {
 };
 
 /// Runs what is not finished yet, in order, each run in a process of its own, and returns all results in
-/// that order, without those of runs that were left out. A crash is a result like any other. What is finished is kept, so the same call goes on where
-/// an earlier one was killed; what failed is run again, unless it did not fit, diverged or has a recipe that
-/// cannot work: it would fail again.
+/// that order, without those of runs that were left out. A crash is a result like any other. What is finished
+/// is kept, so the same call goes on where an earlier one was killed; what failed is run again, unless it did
+/// not fit, diverged or has a recipe that cannot work: it would fail again.
 ///
 /// This process must not have computed with LibTorch (see Child).
 /// @throws Error(kUsage) when a result in the folder was made by another definition, or another process is
 /// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
 
-/// What a program ends with of which nothing came but this: the code of a StudyResult that failed; of one that
-/// was killed, kInternal.
+/// What a program ends with of which nothing came but this: the code of a StudyResult that failed; of one
+/// that was killed, kInternal.
 ExitCode exit_code_of(int code);
 
 /// {round, variant} in the order to run them: round after round, each one beginning with the next variant,

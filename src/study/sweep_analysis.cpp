@@ -88,9 +88,8 @@ double working_set_bytes(const Sweep& sweep, const SweepVariant& variant) {
 }
 
 bool fits_a_cache(double bytes, const Json& machine) {
-  return std::ranges::any_of(machine.at("memory_levels"), [&](const Json& level) {
-    return bytes <= level.at("bytes").get<double>();
-  });
+  return std::ranges::any_of(machine.at("memory_levels"),
+                             [&](const Json& level) { return bytes <= level.at("bytes").get<double>(); });
 }
 
 // Beyond the caches all variants read the same memory, which no reading of it makes faster than it is.
@@ -99,7 +98,8 @@ double peak_bytes_per_second(const Sweep& sweep, const SweepVariant& variant) {
   if (!variant.machine.is_object() || fits_a_cache(working_set_bytes(sweep, variant), variant.machine))
     return best;
   for (const SweepVariant& other : sweep.variants) {
-    if (same_device(other.machine, variant.machine)) best = std::max(best, level_rate(other.machine, "memory"));
+    if (same_device(other.machine, variant.machine))
+      best = std::max(best, level_rate(other.machine, "memory"));
   }
   return best;
 }

@@ -66,8 +66,9 @@ void add_knees(const Sweep& sweep, Chart& chart) {
 }
 
 Chart latency_chart(const Sweep& sweep) {
-  Chart chart = chart_of(sweep, "median latency of a call; shaded: up to the 99th percentile", log_axis("latency", Format::kSeconds),
-                         [](const SweepPoint& p) { return p.p50_seconds; });
+  Chart chart =
+      chart_of(sweep, "median latency of a call; shaded: up to the 99th percentile",
+               log_axis("latency", Format::kSeconds), [](const SweepPoint& p) { return p.p50_seconds; });
   for (size_t i = 0; i < sweep.variants.size(); ++i) {
     Series& series = chart.series[i];
     series.band = {"p50", "p99"};

@@ -122,8 +122,9 @@ TEST(Compare, WarnsOfDataAndEvaluationsThatAreNotTheSame) {
   const auto warnings_for = [&](const std::string& setting) {
     return unfair_because(differing_keys({named(folder, "a", {}), named(folder, "b", {setting})}));
   };
-  for (const char* setting : {"data.train.samples=400", "data.validation.noise=0.1", "stop.epochs=3",
-                              "evaluation.every=2 updates", "loss.label_smoothing=0.1", "model.weights=/a.safetensors"}) {
+  for (const char* setting :
+       {"data.train.samples=400", "data.validation.noise=0.1", "stop.epochs=3", "evaluation.every=2 updates",
+        "loss.label_smoothing=0.1", "model.weights=/a.safetensors"}) {
     const auto warnings = warnings_for(setting);
     ASSERT_EQ(warnings.size(), 1u) << setting;
     EXPECT_TRUE(test::holds(warnings[0], std::string(setting).substr(0, std::string(setting).find('='))));

@@ -78,11 +78,13 @@ TEST(Study, AFailureIsKeptWhateverBytesItsMessageHas) {
 
 TEST(Study, WhatIsNotWantedAnyMoreIsLeftOut) {
   const TemporaryFolder folder;
-  const std::vector<StudyRun> runs = {noting_run(folder, "a"), noting_run(folder, "b"), noting_run(folder, "c")};
+  const std::vector<StudyRun> runs = {noting_run(folder, "a"), noting_run(folder, "b"),
+                                      noting_run(folder, "c")};
   bool after_a = false;
-  const auto results = run_study(runs, {.folder = folder / "study",
-                                        .wanted = [&](const StudyRun& run) { return !after_a || run.name != "b"; },
-                                        .on_result = [&](const StudyResult&) { after_a = true; }});
+  const auto results =
+      run_study(runs, {.folder = folder / "study",
+                       .wanted = [&](const StudyRun& run) { return !after_a || run.name != "b"; },
+                       .on_result = [&](const StudyResult&) { after_a = true; }});
   EXPECT_EQ(test::slurp(folder / "done"), "a\nc\n");
   ASSERT_EQ(results.size(), 2u);
   EXPECT_EQ(results[1].name, "c");

@@ -32,9 +32,13 @@ StudyResult failed_round(const std::string& why) {
 }
 
 Json machine(double fp32_flops) {
-  return {{"device", "cpu"}, {"threads", 2}, {"name", "test"}, {"flops", {{"fp32", fp32_flops}}},
-          {"memory_levels", Json::array({{{"name", "L3"}, {"bytes", 1e6}, {"read_bytes_per_second", 1e12}},
-                                         {{"name", "memory"}, {"bytes", 0}, {"read_bytes_per_second", 1e7}}})}};
+  return {
+      {"device", "cpu"},
+      {"threads", 2},
+      {"name", "test"},
+      {"flops", {{"fp32", fp32_flops}}},
+      {"memory_levels", Json::array({{{"name", "L3"}, {"bytes", 1e6}, {"read_bytes_per_second", 1e12}},
+                                     {{"name", "memory"}, {"bytes", 0}, {"read_bytes_per_second", 1e7}}})}};
 }
 
 // A model of linear layers with `weights` float32 weights on a machine of 1 GFLOP/s and 100 MB/s.
