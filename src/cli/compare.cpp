@@ -1,5 +1,6 @@
 #include "cli/compare.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -8,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "report/json_text.h"
 #include "report/live_block.h"
 #include "report/table.h"
 #include "study/compare.h"
@@ -109,6 +111,13 @@ std::vector<NamedRecipe> labelled(const std::vector<std::filesystem::path>& file
   return recipes;
 }
 
+// The first failure's where no run succeeded.
+ExitCode code_of(const Comparison& comparison) {
+  const auto failed = [](const RunOutcome& run) { return !run.failure.empty(); };
+  const bool nothing = !comparison.runs.empty() && std::ranges::all_of(comparison.runs, failed);
+  return nothing ? exit_code_of(comparison.runs.front().code) : ExitCode::kDone;
+}
+
 ExitCode run(const Options& options, CompareOptions study) {
   install_signal_handlers();
   const bool talks = !options.json && !options.quiet;
@@ -117,6 +126,7 @@ ExitCode run(const Options& options, CompareOptions study) {
   study.figure = options.figure;
   study.target = target_of(options);
   study.training_set |= options.training_set;
+  check_comparison(study);  // before a folder is made for it
   study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
   Watch watch(study, talks);
   study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
@@ -124,13 +134,13 @@ ExitCode run(const Options& options, CompareOptions study) {
   if (talks) log::info("compare", "runs in " + study.folder.string());
   try {
     const Comparison found = compare(study);
-    std::fputs((options.json ? comparison_to_json(found).dump(2) + "\n" : text_of(found)).c_str(), stdout);
+    std::fputs((options.json ? text_of_json(comparison_to_json(found)) : text_of(found)).c_str(), stdout);
+    return code_of(found);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kInterrupted) throw;
     throw Error(error.code(), error.where(), error.problem(),
                 "the same command with --output " + study.folder.string() + " goes on");
   }
-  return ExitCode::kDone;
 }
 
 }  // namespace

@@ -133,13 +133,15 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
       ->add_option("--weights", options.weights,
                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
       ->type_name("RUN");
-  sweep->add_option_function<std::string>(
-      "--mode",
-      [&options](const std::string& mode) {
-        options.converge = mode == "converge";
-        if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
-      },
-      "inference, training, or converge: how well each of --vary batch.effective=64,256 learns");
+  sweep
+      ->add_option_function<std::string>(
+          "--mode",
+          [&options](const std::string& mode) {
+            options.converge = mode == "converge";
+            if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
+          },
+          "inference, training, or converge: how well each of --vary batch.effective=64,256 learns")
+      ->check(CLI::IsMember({"inference", "training", "converge"}));
   sweep->add_option_function<std::string>(
       "--vary",
       [&options](const std::string& vary) {
@@ -153,6 +155,25 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
       ->delimiter(',');
   add_comparison_options(*sweep, options);
   return sweep;
+}
+
+void refuse_of_sweep(const CLI::App& sweep, std::initializer_list<const char*> names, const char* problem,
+                     const char* advice) {
+  for (const char* const name : names) {
+    if (sweep.count(name) > 0) throw Error(ExitCode::kUsage, name, problem, advice);
+  }
+}
+
+// Options of one mode that another would ignore.
+void check_sweep_options(const CLI::App& sweep, bool converge) {
+  if (converge) {
+    refuse_of_sweep(sweep, {"--batches", "--latency-ms", "--rounds", "--seconds", "--weights"},
+                    "means nothing with --mode converge",
+                    "leave it out; batches are --vary batch.effective=64,256");
+  } else {
+    refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules"},
+                    "means something with --mode converge only", "leave it out, or add --mode converge");
+  }
 }
 
 CLI::App* add_report(CLI::App& app, Options& options) {
@@ -208,6 +229,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (doctor->parsed()) options.command = Command::kDoctor;
   if (compare->parsed()) options.command = Command::kCompare;
   if (sweep->parsed()) options.command = Command::kSweep;
+  if (sweep->parsed()) check_sweep_options(*sweep, options.converge);
   if (report->parsed()) options.command = Command::kReport;
   if (config->parsed()) options.command = Command::kConfig;
   if (schema->parsed()) options.command = Command::kSchema;

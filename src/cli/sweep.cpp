@@ -10,11 +10,13 @@
 #include "checkpoint/checkpoint.h"
 #include "recipe/words.h"
 #include "report/block_plot.h"
+#include "report/json_text.h"
 #include "report/progress.h"
 #include "report/table.h"
 #include "study/sweep.h"
 #include "study/sweep_page.h"
 #include "study/sweep_tables.h"
+#include "study/training_set.h"
 #include "trainer/run_folder.h"
 
 namespace autotrain {
@@ -27,7 +29,7 @@ std::string weights_file(const fs::path& given) {
   if (!fs::is_directory(given)) return given.string();
   const CheckpointFolder checkpoints(given / "checkpoints");
   const auto newest = checkpoints.read_newest_state();
-  if (newest) return (checkpoints.path_of(newest->first) / "model.safetensors").string();
+  if (newest) return evaluated_weights(checkpoints.path_of(newest->first)).string();
   throw Error(ExitCode::kMissingFile, given.string(), "holds no checkpoint",
               "give --weights the folder of a run, or a safetensors file");
 }
@@ -91,6 +93,18 @@ std::string result_text(const std::string& label, int64_t batch, const StudyResu
              " samples/s");
 }
 
+// The first failure's where no point succeeded.
+ExitCode code_of(const Sweep& sweep) {
+  std::optional<int> first;
+  for (const SweepVariant& variant : sweep.variants) {
+    for (const SweepPoint& point : variant.points) {
+      if (point.failure.empty()) return ExitCode::kDone;
+      if (!first) first = point.code;
+    }
+  }
+  return first ? exit_code_of(*first) : ExitCode::kDone;
+}
+
 }  // namespace
 
 ExitCode sweep_command(const Options& options) {
@@ -106,6 +120,7 @@ ExitCode sweep_command(const Options& options) {
   SweepOptions sweep_options{
       .config = options.config, .overrides = overrides_of(options), .folder = options.output};
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
+  check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
   if (talks) {
     log::info("sweep", cat(name_of(recipe.sweep.mode), " in ", sweep_options.folder.string(),
@@ -120,12 +135,8 @@ ExitCode sweep_command(const Options& options) {
   const Sweep sweep = run_sweep(sweep_options);
   line.clear();
   write_sweep(sweep, sweep_options.folder);
-  if (options.json) {
-    std::printf("%s\n", to_json(sweep).dump(2).c_str());
-  } else {
-    std::fputs(text_of(sweep).c_str(), stdout);
-  }
-  return ExitCode::kDone;
+  std::fputs((options.json ? text_of_json(to_json(sweep)) : text_of(sweep)).c_str(), stdout);
+  return code_of(sweep);
 }
 
 }  // namespace autotrain

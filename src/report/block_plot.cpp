@@ -13,7 +13,6 @@
 namespace autotrain {
 namespace {
 
-constexpr std::array kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 constexpr std::array kMarks = {"●", "▲", "■", "◆", "○", "△", "□", "◇"};
 constexpr std::array kColours = {34, 33, 32, 35, 36, 31};
 
@@ -41,18 +40,6 @@ class Scale {
   double low_ = std::numeric_limits<double>::infinity(), high_ = -low_;
 };
 
-std::vector<double> means(const std::vector<double>& values, size_t width) {
-  if (values.size() <= width || width == 0) return values;
-  std::vector<double> out;
-  for (size_t i = 0; i < width; ++i) {
-    const size_t begin = values.size() * i / width, end = values.size() * (i + 1) / width;
-    double sum = 0;
-    for (size_t k = begin; k < end; ++k) sum += values[k];
-    out.push_back(sum / static_cast<double>(end - begin));
-  }
-  return out;
-}
-
 std::string mark_of(size_t series, bool colour) {
   const std::string mark = kMarks[series % kMarks.size()];
   return colour ? cat("\x1b[", kColours[series % kColours.size()], "m", mark, "\x1b[0m") : mark;
@@ -67,18 +54,6 @@ std::string padded(const std::string& text, size_t width) {
 }
 
 }  // namespace
-
-std::string sparkline(const std::vector<double>& values, size_t width) {
-  const std::vector<double> shown = means(values, width);
-  Scale scale(/*log=*/false);
-  for (const double value : shown) {
-    if (scale.shows(value)) scale.cover(value);
-  }
-  std::string line;
-  for (const double value : shown)
-    line += scale.shows(value) ? kBlocks[scale.cell(value, kBlocks.size())] : " ";
-  return line;
-}
 
 std::string BlockPlot::text() const {
   Scale across(log_x), up(log_y);

@@ -7,10 +7,6 @@
 
 namespace autotrain {
 
-/// Values as one line of blocks from ▁, the least, to █, the greatest; a space where one is not finite. More
-/// values than `width` are drawn as the means of equally many neighbours.
-std::string sparkline(const std::vector<double>& values, size_t width);
-
 /// Points with a mark of their own each.
 struct BlockSeries {
   std::string name = {};

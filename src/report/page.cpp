@@ -96,6 +96,7 @@ Json series_json(const Series& whole, ColumnStore& columns) {
           {"y", rounded(series.y, kDigits)},
           {"low", rounded(series.low, kDigits)},
           {"high", rounded(series.high, kDigits)},
+          {"band", series.band},
           {"labels", series.labels},
           {"draw", name_of(series.draw)},
           {"smooth", series.smoothable},

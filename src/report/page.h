@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +27,8 @@ struct Series {
   std::vector<std::vector<double>> x = {};  ///< one column for each of the chart's x axes, as long as `y`
   std::vector<double> y = {};
   std::vector<double> low = {}, high = {};  ///< a shaded band around y, as long as `y`; empty: none
-  std::vector<std::string> labels = {};     ///< shown beside the numbers of each point; empty: none
+  std::array<std::string, 2> band = {"least", "greatest"};  ///< what its edges are
+  std::vector<std::string> labels = {};  ///< shown beside the numbers of each point; empty: none
   Draw draw = Draw::kLine;
   bool smoothable = false;            ///< the page's smoothing applies
   std::optional<size_t> colour = {};  ///< palette entry, for series that belong together; unset: its own

@@ -35,6 +35,7 @@ Thinned thin(const Series& whole, size_t most) {
                 .smoothable = whole.smoothable,
                 .colour = whole.colour};
   const bool banded = !whole.low.empty() && !whole.high.empty();
+  if (banded) out.band = whole.band;
   for (size_t begin = 0; begin < rows; begin += each) {
     const size_t end = std::min(rows, begin + each);
     Bucket bucket;

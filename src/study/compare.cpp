@@ -1,12 +1,14 @@
 #include "study/compare.h"
 
 #include <algorithm>
+#include <set>
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "recipe/reader.h"
@@ -24,13 +26,32 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Of a file: what a label may hold and a file name should not becomes '-'.
-std::string run_name(const std::string& label, int64_t seed) {
-  std::string name = cat(label, "-seed", seed);
+std::string file_name(std::string name) {
   for (char& c : name) {
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
     if (!plain && c != '_' && c != '.') c = '-';
   }
   return name;
+}
+
+// For each recipe, another one: labels may differ in what a file name does not keep.
+std::vector<std::string> file_names(const std::vector<NamedRecipe>& recipes) {
+  std::vector<std::string> names;
+  for (const NamedRecipe& named : recipes) {
+    const std::string plain = file_name(named.label);
+    std::string name = plain;
+    for (int n = 2; std::ranges::count(names, name) > 0; ++n) name = cat(plain, "-", n);
+    names.push_back(name);
+  }
+  return names;
+}
+
+// What `auto` means to a run that has a checkpoint: what it meant when the run was begun. A resume refuses
+// another effective batch.
+void adopt_begun(Recipe& recipe, const fs::path& run) {
+  const Recipe begun = load_recipe(run / "recipe.yaml", {});
+  if (!recipe.batch.effective) recipe.batch.effective = begun.batch.effective;
+  recipe.execution.micro_batch = begun.execution.micro_batch;
 }
 
 // The micro-batch and the effective batch of the first of these runs that has a plan.
@@ -54,6 +75,7 @@ Json plan_in_brief(const BatchPlan& plan) {
 }
 
 struct RunOrder {
+  std::string name;  // of its files
   std::string label;
   Recipe recipe;  // with its seed
   fs::path folder = {};
@@ -65,9 +87,13 @@ struct RunOrder {
 Json train(const RunOrder& order) {
   install_signal_handlers();
   Recipe recipe = order.recipe;
-  std::vector<fs::path> planned = {order.folder};
-  planned.insert(planned.end(), order.siblings.begin(), order.siblings.end());
-  adopt_plan(recipe, planned);
+  if (CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
+    std::vector<fs::path> planned = {order.folder};
+    planned.insert(planned.end(), order.siblings.begin(), order.siblings.end());
+    adopt_plan(recipe, planned);
+  } else {
+    adopt_begun(recipe, order.folder);
+  }
   RunOutcome outcome{.recipe = order.label, .seed = recipe.seed};
   BatchPlan plan;
   Summary summary;
@@ -87,16 +113,20 @@ Json train(const RunOrder& order) {
 }
 
 std::vector<RunOrder> orders_of(const CompareOptions& options) {
-  const auto folder_of = [&](const NamedRecipe& recipe, int64_t seed) {
-    return options.folder / "runs" / run_name(recipe.label, seed);
+  const std::vector<std::string> names = file_names(options.recipes);
+  const auto name_of_run = [&](size_t recipe, int64_t seed) { return cat(names[recipe], "-seed", seed); };
+  const auto folder_of = [&](size_t recipe, int64_t seed) {
+    return options.folder / "runs" / name_of_run(recipe, seed);
   };
   std::vector<RunOrder> orders;
   for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
     const NamedRecipe& named = options.recipes[i];
-    RunOrder order{.label = named.label, .recipe = named.recipe, .training_set = options.training_set};
+    RunOrder order{
+        .name = "", .label = named.label, .recipe = named.recipe, .training_set = options.training_set};
     order.recipe.seed = static_cast<int64_t>(round) + 1;
-    order.folder = folder_of(named, order.recipe.seed);
-    for (int64_t seed = 1; seed <= options.seeds; ++seed) order.siblings.push_back(folder_of(named, seed));
+    order.name = name_of_run(i, order.recipe.seed);
+    order.folder = folder_of(i, order.recipe.seed);
+    for (int64_t seed = 1; seed <= options.seeds; ++seed) order.siblings.push_back(folder_of(i, seed));
     orders.push_back(std::move(order));
   }
   return orders;
@@ -104,7 +134,7 @@ std::vector<RunOrder> orders_of(const CompareOptions& options) {
 
 StudyRun run_of(const RunOrder& order) {
   return {
-      .name = run_name(order.label, order.recipe.seed),
+      .name = order.name,
       .variant = order.label,
       .definition = {{"training_set", order.training_set}, {"recipe", values_of(order.recipe, catalog())}},
       .work = [&order] { return train(order); }};
@@ -113,19 +143,6 @@ StudyRun run_of(const RunOrder& order) {
 RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
   if (!result.failed()) return outcome_from_json(result.value);
   return {.recipe = order.label, .seed = order.recipe.seed, .failure = result.failure, .code = result.code};
-}
-
-void check(const CompareOptions& options) {
-  std::vector<std::string> names;
-  for (const NamedRecipe& named : options.recipes) {
-    names.push_back(run_name(named.label, 1));
-    if (!named.recipe.data.validation)
-      fail_recipe(named.recipe, "data.validation", "is not set, so that there is nothing to compare",
-                  "give data to evaluate on");
-  }
-  std::sort(names.begin(), names.end());
-  const auto twice = std::adjacent_find(names.begin(), names.end());
-  check_invariant(twice == names.end(), "labels of compared recipes are unique");
 }
 
 // After the first run, not after the last.
@@ -169,7 +186,7 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
 }  // namespace
 
 Comparison compare(const CompareOptions& options) {
-  check(options);
+  check_comparison(options);
   const std::vector<RunOrder> orders = orders_of(options);
   std::vector<StudyRun> runs;
   for (const RunOrder& order : orders) runs.push_back(run_of(order));
@@ -179,12 +196,28 @@ Comparison compare(const CompareOptions& options) {
                    .on_result = [&](const StudyResult& result) {
                      outcomes.push_back(outcome_of(orders[outcomes.size()], result));
                      check_figure(outcomes.back(), compared_figure(options));
+                     if (options.target) check_figure(outcomes.back(), options.target->figure);
                      options.on_outcome(outcomes.back(), result.kept);
                    }});
   ComparisonTerms terms = terms_of(options, outcomes);
   const Comparison comparison = analyse(std::move(terms), std::move(outcomes));
   write_comparison(comparison, options.folder);
   return comparison;
+}
+
+void check_comparison(const CompareOptions& options) {
+  std::set<std::string> labels;
+  for (const NamedRecipe& named : options.recipes) {
+    if (!labels.insert(named.label).second)
+      throw Error(ExitCode::kUsage, "compare", quote(named.label) + " is there twice",
+                  "leave one of them out");
+    if (!named.recipe.data.validation)
+      fail_recipe(named.recipe, "data.validation", "is not set, so that there is nothing to compare",
+                  "give data to evaluate on");
+    if (named.recipe.evaluation.every.unit == Interval::Unit::kMinutes)
+      fail_recipe(named.recipe, "evaluation.every", "in minutes evaluates every run after other updates",
+                  "count it in epochs, updates or samples");
+  }
 }
 
 std::string compared_figure(const CompareOptions& options) {
@@ -218,6 +251,7 @@ std::vector<std::string> unfair_because(const std::vector<DifferingKey>& keys) {
   constexpr std::array kCauses = {
       Cause{"data.train", "they learn from different data"},
       Cause{"data.validation", "they are evaluated on different data"},
+      Cause{"model.weights", "they start from different weights"},
       Cause{"loss", "their losses are different quantities"},
       Cause{"evaluation.every",
             "they are evaluated at different times: targets are noticed sooner where that is more often"},

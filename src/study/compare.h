@@ -39,6 +39,9 @@ struct CompareOptions {
 /// have the figure.
 Comparison compare(const CompareOptions& options);
 
+/// What `compare` refuses before it trains anything. @throws Error(kBadRecipe, kUsage).
+void check_comparison(const CompareOptions& options);
+
 /// The figure that differences will be about.
 std::string compared_figure(const CompareOptions& options);
 

@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "report/json_text.h"
 #include "study/compare_tables.h"
 
 namespace autotrain {
@@ -14,7 +15,11 @@ namespace {
 
 // The mean over the seeds, with one standard deviation on either side.
 page::Series curve_series(const std::string& label, size_t colour, const std::vector<BandPoint>& band) {
-  page::Series series{.name = label, .x = {{}, {}, {}}, .draw = page::Draw::kLineAndPoints, .colour = colour};
+  page::Series series{.name = label,
+                      .x = {{}, {}, {}},
+                      .band = {"mean − deviation", "mean + deviation"},
+                      .draw = page::Draw::kLineAndPoints,
+                      .colour = colour};
   for (const BandPoint& point : band) {
     const double spread = std::isfinite(point.figure.deviation) ? point.figure.deviation : 0;
     series.x[0].push_back(static_cast<double>(point.samples));
@@ -28,11 +33,12 @@ page::Series curve_series(const std::string& label, size_t colour, const std::ve
 }
 
 page::Chart curve_chart(const Comparison& c) {
-  page::Chart chart{.title = cat(c.terms.figure, " on the validation data: mean ± standard deviation"),
-                    .x = {{.label = "samples"},
-                          {.label = "training time", .format = page::Format::kSeconds},
-                          {.label = "updates"}},
-                    .y = {.label = c.terms.figure}};
+  page::Chart chart{
+      .title = cat(c.terms.figure, " on the validation data: mean; shaded: ± one standard deviation"),
+      .x = {{.label = "samples"},
+            {.label = "training time", .format = page::Format::kSeconds},
+            {.label = "updates"}},
+      .y = {.label = c.terms.figure}};
   for (size_t i = 0; i < c.recipes.size(); ++i)
     chart.series.push_back(curve_series(c.terms.recipes[i], i, c.recipes[i].curve));
   if (c.terms.target && c.terms.target->figure == c.terms.figure)
@@ -53,7 +59,7 @@ page::Page comparison_page(const Comparison& c) {
 
 std::vector<fs::path> write_comparison(const Comparison& comparison, const fs::path& folder) {
   const fs::path json = folder / "compare.json", csv = folder / "compare.csv", html = folder / "report.html";
-  write_file_atomically(json, comparison_to_json(comparison).dump(1) + "\n");
+  write_file_atomically(json, text_of_json(comparison_to_json(comparison), 1));
   write_file_atomically(csv, comparison_to_csv(comparison));
   write_file_atomically(html, render(comparison_page(comparison)));
   return {json, csv, html};

@@ -31,7 +31,7 @@ double value_of(const CurvePoint& point, const std::string& figure) {
 Curve read_curve(const std::filesystem::path& metrics) {
   Curve curve;
   CurvePoint now;
-  for (const Json& row : read_metrics(metrics)) {
+  for_each_row(metrics, [&](const Json& row) {
     const std::string kind = row.value("kind", "");
     if (kind == "update") {
       now.samples = row.at("samples");
@@ -42,7 +42,7 @@ Curve read_curve(const std::filesystem::path& metrics) {
       std::erase_if(curve, [&](const CurvePoint& point) { return point.update >= now.update; });
       curve.push_back(now);
     }
-  }
+  });
   return curve;
 }
 

@@ -75,8 +75,10 @@ std::vector<std::string> latency_advice(std::vector<BatchLatency> points) {
                             " more latency than batch ", first.batch, ": free"));
   } else {
     const BatchLatency& next = points[1];
-    sentences.push_back(cat("batch ", next.batch, " takes ", fixed(next.seconds / first.seconds, 1),
-                            " times as long as batch ", first.batch, ": nothing is free"));
+    sentences.push_back(
+        cat("batch ", next.batch, " takes ", fixed(next.seconds / first.seconds, 1),
+            " times as long as batch ", first.batch,
+            next.batch <= 2 * first.batch ? ": nothing is free" : "; no size between them was measured"));
   }
   const double best = rate(*std::ranges::max_element(points, {}, rate));
   const auto enough =

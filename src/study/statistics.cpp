@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "study/timing.h"
 
 namespace autotrain {
 namespace {
@@ -30,14 +31,6 @@ double resampled_mean(std::span<const double> values, Random& random) {
   for (size_t i = 0; i < values.size(); ++i)
     sum += values[static_cast<size_t>(random.below(static_cast<int64_t>(values.size())))];
   return sum / static_cast<double>(values.size());
-}
-
-// Between the two nearest of sorted values.
-double quantile_of(const std::vector<double>& sorted, double probability) {
-  const double place = probability * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
 // The share of sorted values below `value`, those equal to it counted half.
@@ -123,7 +116,7 @@ ConfidenceInterval bootstrap_difference(std::span<const double> a, std::span<con
   const double acceleration = (scaled_moment(b, 3) - scaled_moment(a, 3)) / (6 * std::pow(spread, 1.5));
   const auto bound = [&](double probability) {
     const double z = bias + bm::quantile(normal, probability);
-    return quantile_of(drawn, bm::cdf(normal, bias + z / (1 - acceleration * z)));
+    return quantile(drawn, bm::cdf(normal, bias + z / (1 - acceleration * z)));
   };
   return {bound((1 - confidence) / 2), bound((1 + confidence) / 2)};
 }

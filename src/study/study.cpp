@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -12,6 +14,7 @@
 #include "base/folder_lock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "report/json_text.h"
 #include "study/child.h"
 
 namespace autotrain {
@@ -24,7 +27,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kTickSeconds = 0.2;
 
 bool would_fail_again(int code) {
-  return code == static_cast<int>(ExitCode::kDoesNotFit) || code == static_cast<int>(ExitCode::kDiverged);
+  constexpr std::array kForGood = {ExitCode::kDoesNotFit, ExitCode::kDiverged, ExitCode::kBadRecipe};
+  return std::ranges::count(kForGood, static_cast<ExitCode>(code)) > 0;
 }
 
 Json to_json(const StudyRun& run, const StudyResult& result) {
@@ -61,11 +65,13 @@ class Study {
     lock_ = std::make_unique<FolderLock>(options_.folder);
     load_finished();
     for (const StudyRun& run : runs_) {
-      if (!results_.contains(run.name)) results_[run.name] = finish(run);
-      options_.on_result(results_.at(run.name));
+      if (is_to_run(run)) results_[run.name] = finish(run);
+      if (results_.contains(run.name)) options_.on_result(results_.at(run.name));
     }
     std::vector<StudyResult> in_order;
-    for (const StudyRun& run : runs_) in_order.push_back(results_.at(run.name));
+    for (const StudyRun& run : runs_) {
+      if (results_.contains(run.name)) in_order.push_back(results_.at(run.name));
+    }
     return in_order;
   }
 
@@ -74,6 +80,8 @@ class Study {
     return options_.folder / "results" / (run.name + ".json");
   }
   fs::path log_file(const StudyRun& run) const { return options_.folder / "logs" / (run.name + ".log"); }
+
+  bool is_to_run(const StudyRun& run) const { return !results_.contains(run.name) && options_.wanted(run); }
 
   void load_finished() {
     for (const StudyRun& run : runs_) {
@@ -126,7 +134,7 @@ void Study::work(const StudyRun& run) {
     result.failure = error.what();
   }
   result.seconds = watch.seconds();
-  write_file_atomically(result_file(run), to_json(run, result).dump(2) + "\n");
+  write_file_atomically(result_file(run), text_of_json(to_json(run, result)));
 }
 
 StudyResult Study::finish(const StudyRun& run) {
@@ -141,7 +149,7 @@ StudyResult Study::finish(const StudyRun& run) {
                            .failure = why_it_ended(code, log_file(run)),
                            .code = code,
                            .seconds = watch.seconds()};
-  write_file_atomically(result_file(run), to_json(run, result).dump(2) + "\n");
+  write_file_atomically(result_file(run), text_of_json(to_json(run, result)));
   return result;
 }
 
@@ -149,8 +157,10 @@ int Study::wait_for(Child& child, const StudyRun& run) {
   const Stopwatch watch;
   bool told = false;
   while (!child.ended_within(kTickSeconds)) {
+    const auto left = static_cast<size_t>(
+        std::ranges::count_if(runs_, [this](const StudyRun& each) { return is_to_run(each); }));
     options_.on_progress({.done = results_.size(),
-                          .total = runs_.size(),
+                          .total = results_.size() + left,
                           .running = run.name,
                           .seconds_left = seconds_left(run, watch.seconds())});
     if (told || pending_interrupt() != Interrupt::kStop) continue;
@@ -174,7 +184,7 @@ std::optional<double> Study::seconds_left(const StudyRun& running, double so_far
   if (spent.empty()) return std::nullopt;
   double left = 0;
   for (const StudyRun& run : runs_) {
-    if (results_.contains(run.name)) continue;
+    if (!is_to_run(run)) continue;
     const auto& [seconds, count] = spent[spent.contains(run.variant) ? run.variant : ""];
     const double each = seconds / count;
     left += run.name == running.name ? std::max(0.0, each - so_far) : each;
@@ -186,6 +196,10 @@ std::optional<double> Study::seconds_left(const StudyRun& running, double so_far
 
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options) {
   return Study(runs, options).run();
+}
+
+ExitCode exit_code_of(int code) {
+  return code > 0 ? static_cast<ExitCode>(code) : ExitCode::kInternal;
 }
 
 std::vector<std::pair<size_t, size_t>> interleaved(size_t rounds, size_t variants) {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "autotrain/error.h"
+
 namespace autotrain {
 
 /// One run of a study: work whose result is kept.
@@ -44,6 +46,9 @@ struct StudyProgress {
 struct StudyOptions {
   std::filesystem::path folder;  ///< gets `results/<name>.json` and `logs/<name>.log`
 
+  /// Asked of each run that is not finished, when its turn has come; false: it is left out.
+  std::function<bool(const StudyRun&)> wanted = [](const StudyRun&) { return true; };
+
   /// Several times a second, from the calling thread.
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 
@@ -52,14 +57,18 @@ struct StudyOptions {
 };
 
 /// Runs what is not finished yet, in order, each run in a process of its own, and returns all results in
-/// that order. A crash is a result like any other. What is finished is kept, so the same call goes on where
-/// an earlier one was killed; what failed is run again, unless it did not fit or diverged, which it would
-/// again.
+/// that order, without those of runs that were left out. A crash is a result like any other. What is finished
+/// is kept, so the same call goes on where an earlier one was killed; what failed is run again, unless it did
+/// not fit, diverged or has a recipe that cannot work: it would fail again.
 ///
 /// This process must not have computed with LibTorch (see Child).
 /// @throws Error(kUsage) when a result in the folder was made by another definition, or another process is
 /// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
+
+/// What a program ends with of which nothing came but this: the code of a StudyResult that failed; of one
+/// that was killed, kInternal.
+ExitCode exit_code_of(int code);
 
 /// {round, variant} in the order to run them: round after round, each one beginning with the next variant,
 /// so that a machine that slows down does so for every variant.

@@ -68,10 +68,12 @@ class Sweeping {
     return cat("v", variant, "-batch-", batch, "-round-", round);
   }
 
+  static std::string name_of_point(size_t variant, int64_t batch) { return cat("v", variant, "-", batch); }
+
   StudyRun make_run(size_t variant, int64_t batch, int64_t round) const {
     const Recipe& recipe = recipes_[variant];
     return {.name = name_of_run(variant, batch, round),
-            .variant = cat("v", variant, "-", batch),
+            .variant = name_of_point(variant, batch),
             .definition = {{"recipe", write_recipe(what_counts(recipe), catalog())},
                            {"batch", batch},
                            {"round", round}},
@@ -124,16 +126,18 @@ class Sweeping {
 
   void execute(const std::vector<StudyRun>& runs) {
     run_study(runs, {.folder = options_.folder,
+                     .wanted = [&](const StudyRun& run) { return !failed_.contains(run.variant); },
                      .on_progress = options_.on_progress,
                      .on_result = [&](const StudyResult& result) { note(result); }});
   }
 
   void note(const StudyResult& result) {
     const bool is_new = results_.insert_or_assign(result.name, result).second;
-    if (!is_new || result.kept) return;
     const std::vector<std::string> parts = split(result.name, '-');
     const auto variant = static_cast<size_t>(std::stoll(parts[0].substr(1)));
     const int64_t batch = parts.size() > 2 ? std::stoll(parts[2]) : kWholeModel;
+    if (result.failed()) failed_.insert(name_of_point(variant, batch));
+    if (!is_new || result.kept) return;
     options_.on_result(label_of(sweep_, sweep_.variants[variant]), batch, result);
   }
 
@@ -163,12 +167,17 @@ class Sweeping {
   int64_t rounds_ = 1;
   std::vector<Recipe> recipes_;
   std::map<std::string, StudyResult> results_;
+  std::set<std::string> failed_;  // points, of which no further round is asked in this call
 };
 
 }  // namespace
 
 Sweep run_sweep(const SweepOptions& options) {
   return Sweeping(options).run();
+}
+
+void check_sweep(const SweepOptions& options) {
+  const Sweeping checked(options);
 }
 
 }  // namespace autotrain

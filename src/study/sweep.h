@@ -18,6 +18,7 @@ namespace autotrain {
 struct SweepPoint {
   int64_t batch = 0;
   std::string failure = {};  ///< why there are no figures; then the rest is empty
+  int code = 0;              ///< exit code of what failed, or minus the signal that killed it
 
   double p50_seconds = 0, p90_seconds = 0, p99_seconds = 0;  ///< of one call
   std::optional<double> half_width = {};  ///< of the median's 95 % interval, relative; nothing: too few calls
@@ -92,6 +93,9 @@ struct SweepOptions {
 /// so for all. What is finished is kept: the same call goes on where one was killed.
 /// @throws Error as loading the recipe and `run_study` do.
 Sweep run_sweep(const SweepOptions& options);
+
+/// What `run_sweep` refuses before it measures anything.
+void check_sweep(const SweepOptions& options);
 
 /// The point with the largest throughput whose 99th percentile is at most so long; null: none.
 const SweepPoint* best_within(const SweepVariant& variant, double seconds);

@@ -73,6 +73,37 @@ double peak_flops_in(const std::string& precision, const Sweep& sweep, const Swe
   return best;
 }
 
+double level_rate(const Json& machine, const std::string& name) {
+  for (const Json& level : machine.at("memory_levels")) {
+    if (level.at("name") == name) return level.at("read_bytes_per_second");
+  }
+  return 0;
+}
+
+// What was read over and over to measure the bandwidth: weights, in training gradients and two moments too.
+double working_set_bytes(const Sweep& sweep, const SweepVariant& variant) {
+  double bytes = 0;
+  for (const Json& each : variant.counted) bytes += each.value("weight_bytes", 0.0);
+  return bytes * (sweep.mode == SweepMode::kTraining ? 4 : 1);
+}
+
+bool fits_a_cache(double bytes, const Json& machine) {
+  return std::ranges::any_of(machine.at("memory_levels"),
+                             [&](const Json& level) { return bytes <= level.at("bytes").get<double>(); });
+}
+
+// Beyond the caches all variants read the same memory, which no reading of it makes faster than it is.
+double peak_bytes_per_second(const Sweep& sweep, const SweepVariant& variant) {
+  double best = variant.roof.bytes_per_second;
+  if (!variant.machine.is_object() || fits_a_cache(working_set_bytes(sweep, variant), variant.machine))
+    return best;
+  for (const SweepVariant& other : sweep.variants) {
+    if (same_device(other.machine, variant.machine))
+      best = std::max(best, level_rate(other.machine, "memory"));
+  }
+  return best;
+}
+
 // What a model can reach that computes a part of its operations in int8 and the others in fp32: times add.
 double peak_flops(const Sweep& sweep, const SweepVariant& variant) {
   const double peak = peak_flops_in(variant.precision, sweep, variant);
@@ -106,7 +137,7 @@ void explain(SweepVariant& variant) {
 }
 
 void analyse_variant(const Sweep& sweep, SweepVariant& variant) {
-  variant.roof.flops_per_second = peak_flops(sweep, variant);
+  variant.roof = {peak_flops(sweep, variant), peak_bytes_per_second(sweep, variant)};
   rate_points(sweep, variant);
   std::vector<BatchLatency> latencies = latencies_of(variant);
   variant.knee = find_knee(latencies);
@@ -122,9 +153,11 @@ void analyse_variant(const Sweep& sweep, SweepVariant& variant) {
 SweepPoint summarise_point(int64_t batch, const std::vector<StudyResult>& rounds) {
   SweepPoint point{.batch = batch};
   for (const StudyResult& round : rounds) {
-    if (round.failed()) point.failure = first_line_of(round.failure);
+    if (!round.failed()) continue;
+    point.failure = first_line_of(round.failure);
+    point.code = round.code;
+    return point;
   }
-  if (!point.failure.empty()) return point;
   take_latencies(rounds, point);
   point.samples_per_second = static_cast<double>(batch) / point.p50_seconds;
   for (const StudyResult& round : rounds) {

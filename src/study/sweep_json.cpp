@@ -18,7 +18,7 @@ std::optional<double> number_at(const Json& json, const char* key) {
 }
 
 Json to_json(const SweepPoint& p) {
-  if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}};
+  if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   return {{"batch", p.batch},
           {"failure", nullptr},
           {"p50_seconds", p.p50_seconds},
@@ -44,6 +44,7 @@ SweepPoint point_from(const Json& j) {
   SweepPoint p{.batch = j.at("batch")};
   if (j.at("failure").is_string()) {
     p.failure = j.at("failure");
+    p.code = j.value("code", 0);
     return p;
   }
   p.p50_seconds = j.at("p50_seconds");

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/words.h"
+#include "report/json_text.h"
 #include "study/sweep_tables.h"
 
 namespace autotrain {
@@ -65,10 +66,12 @@ void add_knees(const Sweep& sweep, Chart& chart) {
 }
 
 Chart latency_chart(const Sweep& sweep) {
-  Chart chart = chart_of(sweep, "median latency of a call", log_axis("latency", Format::kSeconds),
-                         [](const SweepPoint& p) { return p.p50_seconds; });
+  Chart chart =
+      chart_of(sweep, "median latency of a call; shaded: up to the 99th percentile",
+               log_axis("latency", Format::kSeconds), [](const SweepPoint& p) { return p.p50_seconds; });
   for (size_t i = 0; i < sweep.variants.size(); ++i) {
     Series& series = chart.series[i];
+    series.band = {"p50", "p99"};
     for (const SweepPoint& p : sweep.variants[i].points) {
       if (!p.failure.empty()) continue;
       series.low.push_back(p.p50_seconds);
@@ -178,7 +181,7 @@ page::Page sweep_page(const Sweep& sweep) {
 }
 
 std::vector<fs::path> write_sweep(const Sweep& sweep, const fs::path& folder) {
-  write_file_atomically(folder / "sweep.json", to_json(sweep).dump(2) + "\n");
+  write_file_atomically(folder / "sweep.json", text_of_json(to_json(sweep)));
   write_file_atomically(folder / "sweep.csv", to_csv(sweep));
   write_file_atomically(folder / "report.html", render(sweep_page(sweep)));
   return {folder / "sweep.json", folder / "sweep.csv", folder / "report.html"};

@@ -123,6 +123,12 @@ double operator_seconds(const Device& device) {
   return quantile(seconds, 0.5);
 }
 
+// Weights are moved once however many samples there are: the more, the less they count.
+Json intensity_at_large_batch(const OperatorCount& counted) {
+  const int64_t bytes = counted.bytes - counted.weight_bytes;
+  return bytes > 0 ? Json(counted.flops / static_cast<double>(bytes)) : Json(nullptr);
+}
+
 Json operators_json(const ForwardCount& counts) {
   Json rows = Json::array();
   for (const OperatorCount& each : counts.operators) {
@@ -133,7 +139,9 @@ Json operators_json(const ForwardCount& counts) {
                     {"flops", each.flops},
                     {"backward_flops", each.backward_flops},
                     {"bytes", each.bytes},
-                    {"weight_bytes", each.weight_bytes}});
+                    {"weight_bytes", each.weight_bytes},
+                    {"intensity", each.intensity()},
+                    {"intensity_at_large_batch", intensity_at_large_batch(each)}});
   }
   return rows;
 }

@@ -10,6 +10,11 @@
 namespace autotrain {
 namespace fs = std::filesystem;
 
+fs::path evaluated_weights(const fs::path& checkpoint) {
+  const fs::path averaged = checkpoint / "averaged.safetensors";
+  return fs::exists(averaged) ? averaged : checkpoint / "model.safetensors";
+}
+
 std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, const BatchPlan& plan,
                                                        const fs::path& run, int64_t update) {
   Recipe other = recipe;
@@ -21,9 +26,8 @@ std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, con
   auto task = within_budget(*device, [&] { return build_task(other, *data.train); });
   Parts parts(other, std::move(device), std::move(data), std::move(task));
   const fs::path checkpoint = CheckpointFolder(run / "checkpoints").path_of(update);
-  const fs::path averaged = checkpoint / "averaged.safetensors";
-  read_safetensors_into(fs::exists(averaged) ? averaged : checkpoint / "model.safetensors",
-                        model_tensors(parts.task->module()), "remove the run's folder to train it again");
+  read_safetensors_into(evaluated_weights(checkpoint), model_tensors(parts.task->module()),
+                        "remove the run's folder to train it again");
   const auto figures = evaluate(parts.workbench(), plan.evaluation_micro_batch,
                                 [](int64_t) { return pending_interrupt() != Interrupt::kStop; });
   stop_if_interrupted("study", "stopped by a signal");

@@ -150,6 +150,25 @@ class Pages(unittest.TestCase):
                 self.check_quiet()
                 self.shot(page, name)
 
+    def test_marks_are_named_in_whatever_order_they_come(self):
+        folder = write_run(self.folder / "marks", 351)
+        sizes = [(256, "fits", 134), (4096, "refused", 0), (16, "out_of_memory", 0)]  # what has no peak is a mark
+        probes = [{"micro_batch": size, "outcome": outcome, "peak_bytes": peak << 20, "samples_per_second": 180}
+                  for size, outcome, peak in sizes]
+        (folder / "plan.json").write_text(json.dumps({"budget_bytes": 256 << 20, "target": [0.8, 0.9], "micro_batch": 1024,
+                                                      "search": {"probes": probes}}))
+        page = self.open(self.draw(folder))
+        written = page.evaluate("""() => {
+          const plot = kShared.plots.find(plot => plot.chart.marks.some(mark => mark.text === "refused"));
+          const words = [], context = plot.canvas.getContext("2d"), write = context.fillText;
+          context.fillText = function(text, ...more) { words.push(text); return write.call(this, text, ...more); };
+          plot.draw();
+          delete context.fillText;
+          return words;
+        }""")
+        for word in ("executed", "refused", "out_of_memory"):
+            self.assertIn(word, written)
+
     def test_the_switches_work(self):
         page = self.open(self.draw(write_run(self.folder / "switches", 351)))
         figure = page.query_selector("figure")

@@ -69,6 +69,25 @@ def check_written(study, found_text):
         assert summary["final"]["accuracy"] == float(row["final_accuracy"])
 
 
+def check_resumed_with_automatic_batch(binary, folder):
+    """The first run of a recipe searches its effective batch; stopped past a checkpoint, it keeps what it found."""
+    recipe = folder / "auto.yaml"
+    recipe.write_text("extends: small.yaml\nname: auto\nbatch: {effective: auto}\nstop: {epochs: 40}\n"
+                      "checkpoint: {every: 1 updates}\n", encoding="utf-8")
+    study = folder / "automatic"
+    arguments = ["compare", recipe, "--seeds", 2, "--output", study]
+    process = subprocess.Popen([binary, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    checkpoints = study / "runs" / "auto-seed1" / "checkpoints"
+    while not list(checkpoints.glob("update-*")):
+        assert process.poll() is None, "it ended before it was stopped"
+        time.sleep(0.002)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 75 and not finished(study)
+    found = json.loads(run(binary, *arguments, "--json"))
+    assert [each["failure"] for each in found["runs"]] == [None, None], found["runs"]
+    assert len({each["plan"]["effective_batch"] for each in found["runs"]}) == 1
+
+
 def main():
     binary = sys.argv[1]
     with tempfile.TemporaryDirectory() as name:
@@ -78,6 +97,7 @@ def main():
         files[1].write_text("extends: small.yaml\nname: fast\noptimizer: {lr: 0.01}\n", encoding="utf-8")
         study, arguments = check_resumed(binary, folder, files)
         check_written(study, run(binary, *arguments, "--figure", "accuracy", "--json"))
+        check_resumed_with_automatic_batch(binary, folder)
         text = run(binary, *arguments, "--target", "accuracy=0.5")
         assert "accuracy ≥ 0.5" in text and "optimizer.lr" in text and "\x1b" not in text, text
 
@@ -87,6 +107,10 @@ def main():
         run(binary, "compare", files[0], "--target", "accuracy", code=64)
         run(binary, "compare", folder / "none.yaml", code=66)
         assert "accuracy" in run(binary, "compare", *files, "--figure", "acuracy", "--output", folder / "x", code=64)
+
+        broken = ["--set", "model.weights=/nowhere.safetensors", "--seeds", 1, "--output", folder / "broken"]
+        run(binary, "compare", *files, *broken, code=66)
+        assert {each["code"] for each in json.loads((folder / "broken" / "compare.json").read_text())["runs"]} == {66}
 
         sweep = ["sweep", "--mode", "converge", "--config", files[0], "--seeds", 1, "--output", folder / "sweep"]
         found = json.loads(run(binary, *sweep, "--vary", "batch.effective=32,128", "--json"))

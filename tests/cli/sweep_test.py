@@ -58,6 +58,11 @@ class Sweep(unittest.TestCase):
             self.assertEqual([p["batch"] for p in variant["points"]], [1, 3])
             self.assertEqual(variant["flops_per_sample"], 2 * (8 * 16 + 16 * 3))
             self.assertGreater(variant["predicted_batch"], 0)
+            if variant["value"] == "fp32":
+                first = variant["operators"][0]
+                moved, weights = 4 * (8 + 8 * 16 + 16 + 16), 4 * (8 * 16 + 16)
+                self.assertEqual(first["intensity"], first["flops"] / moved)
+                self.assertEqual(first["intensity_at_large_batch"], first["flops"] / (moved - weights))
             for point in variant["points"]:
                 self.assertLessEqual(point["p50_seconds"], point["p99_seconds"])
                 self.assertIsNone(point["copy_to_device_seconds"])
@@ -81,6 +86,15 @@ class Sweep(unittest.TestCase):
         points = self.result()["variants"][0]["points"]
         self.assertEqual([point["failure"] is None for point in points], [True, True, False])
         self.assertIn("batch 1000000", points[2]["failure"])
+
+    def test_a_sweep_of_which_nothing_succeeded_has_failed(self):
+        self.sweep("--batches", "1000000", "--set", "execution.memory.budget=8MiB", code=71)
+        self.assertEqual(self.result()["variants"][0]["points"][0]["code"], 71)
+
+    def test_a_point_that_failed_has_no_further_rounds(self):
+        self.sweep("--batches", "1,1000000", "--rounds", "2", "--set", "execution.memory.budget=8MiB")
+        rounds = sorted(path.stem for path in (self.root / "out" / "results").glob("*-round-*.json"))
+        self.assertEqual(rounds, ["v0-batch-1-round-0", "v0-batch-1-round-1", "v0-batch-1000000-round-0"])
 
     def test_auto_ends_where_memory_does(self):
         self.sweep("--batches", "auto", "--set", "execution.memory.budget=8MiB", "--set", "data.train.shape=[4096]",
@@ -118,21 +132,34 @@ class Sweep(unittest.TestCase):
         result = self.sweep("--batches", "1,2", "--set", "model.width=32", code=64)
         self.assertIn("--output", result.stderr)
 
+    def train(self, run, *settings):
+        subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(run), "--quiet", *settings], check=True,
+                       capture_output=True, timeout=300)
+        return json.loads((run / "summary.json").read_text())["final"]
+
     def test_trained_weights_show_what_a_precision_costs(self):
         run = self.root / "run"
-        subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(run), "--quiet"], check=True,
-                       capture_output=True, timeout=300)
+        trained = self.train(run)
         self.sweep("--weights", str(run), "--vary", "execution.precision=fp32,int8", "--batches", "1,2")
-        trained = json.loads((run / "summary.json").read_text())["final"]
         figures = [variant["figures"] for variant in self.result()["variants"]]
         self.assertAlmostEqual(figures[0]["loss"], trained["loss"], delta=1e-5)
         self.assertAlmostEqual(figures[0]["accuracy"], trained["accuracy"], delta=1e-6)
         self.assertNotEqual(figures[1]["loss"], figures[0]["loss"])
         self.assertAlmostEqual(figures[1]["loss"], figures[0]["loss"], delta=0.1)
 
+    def test_weights_of_a_run_that_averages_are_the_averages(self):
+        trained = self.train(self.root / "run", "--set", "average.half_life=8", "--set", "optimizer.lr=0.1")
+        self.sweep("--weights", str(self.root / "run"), "--batches", "1,2")
+        self.assertAlmostEqual(self.result()["variants"][0]["figures"]["loss"], trained["loss"], delta=1e-5)
+
     def test_mistakes_are_named(self):
         for arguments, code, word in [(["--batches", "8..1"], 78, "sweep.batches"),
-                                      (["--mode", "both"], 78, "sweep.mode"),
+                                      (["--mode", "both"], 64, "--mode"),
+                                      (["--seeds", "2"], 64, "--seeds"),
+                                      (["--training-set"], 64, "--training-set"),
+                                      (["--mode", "training", "--rules", "none"], 64, "--rules"),
+                                      (["--mode", "converge", "--batches", "1,2"], 64, "--batches"),
+                                      (["--mode", "converge", "--latency-ms", "5"], 64, "--latency-ms"),
                                       (["--vary", "model.width"], 78, "sweep.vary"),
                                       (["--vary", "model.wdith=1,2"], 78, "wdith"),
                                       (["--vary", "sweep.mode=inference,training"], 78, "sweep.vary"),
@@ -140,6 +167,12 @@ class Sweep(unittest.TestCase):
                                       (["--weights", str(self.root)], 66, "checkpoint")]:
             with self.subTest(arguments):
                 self.assertIn(word, self.sweep(*arguments, code=code).stderr)
+
+    def test_a_mistake_leaves_no_folder(self):
+        result = subprocess.run([str(BINARY), "sweep", "--config", str(self.recipe), "--vary", "model.wdith=1,2"],
+                                capture_output=True, text=True, cwd=self.root, check=False, timeout=60)
+        self.assertEqual(result.returncode, 78, result.stderr)
+        self.assertFalse((self.root / "runs").exists())
 
     def test_nothing_trains_in_int8(self):
         result = subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(self.root / "run"), "--set",

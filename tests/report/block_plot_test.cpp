@@ -9,17 +9,6 @@
 namespace autotrain {
 namespace {
 
-TEST(Sparkline, GoesFromTheLeastToTheGreatest) {
-  EXPECT_EQ(sparkline({0, 1, 2, 3, 4, 5, 6, 7}, 80), "▁▂▃▄▅▆▇█");
-  EXPECT_EQ(sparkline({7, NAN, 0}, 80), "█ ▁");
-  EXPECT_EQ(sparkline({}, 80), "");
-  EXPECT_EQ(display_width(sparkline(std::vector<double>(1000, 1.0), 30)), 30u);
-}
-
-TEST(Sparkline, DrawsTheMeansOfMoreValuesThanFit) {
-  EXPECT_EQ(sparkline({0, 0, 7, 7, 3, 4}, 3), "▁█▅");
-}
-
 std::vector<std::string> grid_of(const BlockPlot& plot) {
   std::vector<std::string> rows;
   for (const std::string& line : split(plot.text(), '\n')) {

@@ -51,6 +51,17 @@ TEST(Page, HoldsTheNumbersOfItsSeries) {
   EXPECT_EQ(drawn["each"], 1);
 }
 
+TEST(Page, NamesTheEdgesOfABandAsItIsTold) {
+  Series series = ramp(2 * kMostPoints);
+  series.low = series.high = series.y;
+  series.band = {"p50", "p99"};
+  const auto edges = [](const Series& drawn) {
+    return data_of(render(page_with(drawn)))["sections"][0]["charts"][0]["series"][0]["band"].dump();
+  };
+  EXPECT_EQ(edges(series), R"(["p50","p99"])");
+  EXPECT_EQ(edges(ramp(2 * kMostPoints)), R"(["least","greatest"])");
+}
+
 TEST(Page, AColumnThatSeriesShareStandsInItOnce) {
   Page page = page_with(ramp(100));
   page.sections[0].charts[0].series.push_back(ramp(100));

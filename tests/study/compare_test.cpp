@@ -57,6 +57,28 @@ TEST(Compare, TrainsEveryRecipeWithEverySeedAndGoesOnWithMore) {
   EXPECT_EQ(comparison_to_json(read_comparison(folder / "study")), comparison_to_json(c));
 }
 
+TEST(Compare, LabelsThatDifferInNoLetterHaveFoldersOfTheirOwn) {
+  const test::TemporaryFolder folder;
+  const Comparison c = compare({.recipes = {named(folder, "a b", {}), named(folder, "a-b", {}),
+                                            named(folder, "a/b", {"optimizer.lr=0.1"})},
+                                .seeds = 1,
+                                .folder = folder / "s"});
+  EXPECT_EQ(c.recipes[0].final.mean, c.recipes[1].final.mean);
+  EXPECT_NE(c.recipes[0].final.mean, c.recipes[2].final.mean);
+  for (const char* const name : {"a-b-seed1", "a-b-2-seed1", "a-b-3-seed1"})
+    EXPECT_TRUE(std::filesystem::exists(folder / "s" / "runs" / name / "summary.json")) << name;
+}
+
+TEST(Compare, ATargetThatIsNotMeasuredIsNamedAfterTheFirstRun) {
+  const test::TemporaryFolder folder;
+  const CompareOptions options{.recipes = {named(folder, "a", {})},
+                               .figure = "accuracy",
+                               .target = Target{.figure = "top55", .value = 1},
+                               .folder = folder / "s"};
+  const Error error = test::expect_error(ExitCode::kUsage, [&] { compare(options); });
+  EXPECT_TRUE(test::holds(error.what(), "top55"));
+}
+
 TEST(Compare, AFigureThatIsNotMeasuredIsNamedAfterTheFirstRun) {
   const test::TemporaryFolder folder;
   const CompareOptions options{
@@ -71,6 +93,17 @@ TEST(Compare, ARecipeWithoutValidationIsRefused) {
   const CompareOptions options{.recipes = {named(folder, "a", {"data.validation=null"})},
                                .folder = folder / "s"};
   test::expect_error(ExitCode::kBadRecipe, [&] { compare(options); });
+}
+
+TEST(Compare, WhatCannotBeComparedIsRefusedBeforeAnythingIsTrained) {
+  const test::TemporaryFolder folder;
+  const auto refused = [&](std::vector<NamedRecipe> recipes) {
+    const CompareOptions options{.recipes = std::move(recipes), .folder = folder / "s"};
+    EXPECT_THROW(compare(options), Error);
+    return !std::filesystem::exists(folder / "s");
+  };
+  EXPECT_TRUE(refused({named(folder, "a", {"evaluation.every=1 minutes"})}));
+  EXPECT_TRUE(refused({named(folder, "a", {}), named(folder, "a", {"optimizer.lr=0.1"})}));
 }
 
 TEST(Compare, OnlyKeysThatDifferAreNamed) {
@@ -89,8 +122,9 @@ TEST(Compare, WarnsOfDataAndEvaluationsThatAreNotTheSame) {
   const auto warnings_for = [&](const std::string& setting) {
     return unfair_because(differing_keys({named(folder, "a", {}), named(folder, "b", {setting})}));
   };
-  for (const char* setting : {"data.train.samples=400", "data.validation.noise=0.1", "stop.epochs=3",
-                              "evaluation.every=2 updates", "loss.label_smoothing=0.1"}) {
+  for (const char* setting :
+       {"data.train.samples=400", "data.validation.noise=0.1", "stop.epochs=3", "evaluation.every=2 updates",
+        "loss.label_smoothing=0.1", "model.weights=/a.safetensors"}) {
     const auto warnings = warnings_for(setting);
     ASSERT_EQ(warnings.size(), 1u) << setting;
     EXPECT_TRUE(test::holds(warnings[0], std::string(setting).substr(0, std::string(setting).find('='))));

@@ -104,9 +104,15 @@ TEST(Advice, SaysWhatIsFreeAndBeyondWhatNothingIsGained) {
 }
 
 TEST(Advice, SaysThatNothingIsFreeAndThatThroughputStillRises) {
-  const auto sentences = latency_advice({{1, 1.0}, {4, 2.0}, {16, 4.0}});
-  EXPECT_TRUE(contains(sentences, "batch 4 takes 2.0 times as long as batch 1: nothing is free"));
+  const auto sentences = latency_advice({{1, 1.0}, {2, 1.5}, {16, 4.0}});
+  EXPECT_TRUE(contains(sentences, "batch 2 takes 1.5 times as long as batch 1: nothing is free"));
   EXPECT_TRUE(contains(sentences, "throughput still rises at 16"));
+}
+
+TEST(Advice, SaysWhereNothingWasMeasuredInsteadOfThatNothingIsFree) {
+  const auto sentences = latency_advice({{1, 1.0}, {32, 34.0}});
+  EXPECT_TRUE(
+      contains(sentences, "batch 32 takes 34.0 times as long as batch 1; no size between them was measured"));
 }
 
 }  // namespace

@@ -67,9 +67,33 @@ TEST(Study, ACrashAndAnErrorAreRowsAndTheStudyGoesOn) {
   EXPECT_FALSE(results[3].failed());
 }
 
+TEST(Study, AFailureIsKeptWhateverBytesItsMessageHas) {
+  const TemporaryFolder folder;
+  std::vector<StudyRun> runs = {noting_run(folder, "a")};
+  runs[0].work = []() -> Json { throw Error(ExitCode::kMissingFile, "\xff.png", "cannot be read"); };
+  const auto results = run_study(runs, {.folder = folder / "study"});
+  EXPECT_EQ(results[0].code, 66);
+  EXPECT_TRUE(test::holds(results[0].failure, "cannot be read"));
+}
+
+TEST(Study, WhatIsNotWantedAnyMoreIsLeftOut) {
+  const TemporaryFolder folder;
+  const std::vector<StudyRun> runs = {noting_run(folder, "a"), noting_run(folder, "b"),
+                                      noting_run(folder, "c")};
+  bool after_a = false;
+  const auto results =
+      run_study(runs, {.folder = folder / "study",
+                       .wanted = [&](const StudyRun& run) { return !after_a || run.name != "b"; },
+                       .on_result = [&](const StudyResult&) { after_a = true; }});
+  EXPECT_EQ(test::slurp(folder / "done"), "a\nc\n");
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[1].name, "c");
+}
+
 TEST(Study, WhatCrashedIsRunAgainAndWhatDidNotFitIsNot) {
   const TemporaryFolder folder;
-  std::vector<StudyRun> runs = {noting_run(folder, "crash"), noting_run(folder, "large")};
+  std::vector<StudyRun> runs = {noting_run(folder, "crash"), noting_run(folder, "large"),
+                                noting_run(folder, "wrong")};
   const auto fail_after_noting = [&](const std::string& name, ExitCode code) {
     return [file = folder / "done", name, code]() -> Json {
       note(file, name);
@@ -78,8 +102,9 @@ TEST(Study, WhatCrashedIsRunAgainAndWhatDidNotFitIsNot) {
   };
   runs[0].work = fail_after_noting("crash", ExitCode::kInternal);
   runs[1].work = fail_after_noting("large", ExitCode::kDoesNotFit);
+  runs[2].work = fail_after_noting("wrong", ExitCode::kBadRecipe);
   for (int i = 0; i < 2; ++i) run_study(runs, {.folder = folder / "study"});
-  EXPECT_EQ(test::slurp(folder / "done"), "crash\nlarge\ncrash\n");
+  EXPECT_EQ(test::slurp(folder / "done"), "crash\nlarge\nwrong\ncrash\n");
 }
 
 TEST(Study, KilledInTheMiddleItRepeatsNothingThatWasFinished) {

@@ -32,7 +32,13 @@ StudyResult failed_round(const std::string& why) {
 }
 
 Json machine(double fp32_flops) {
-  return {{"device", "cpu"}, {"threads", 2}, {"name", "test"}, {"flops", {{"fp32", fp32_flops}}}};
+  return {
+      {"device", "cpu"},
+      {"threads", 2},
+      {"name", "test"},
+      {"flops", {{"fp32", fp32_flops}}},
+      {"memory_levels", Json::array({{{"name", "L3"}, {"bytes", 1e6}, {"read_bytes_per_second", 1e12}},
+                                     {{"name", "memory"}, {"bytes", 0}, {"read_bytes_per_second", 1e7}}})}};
 }
 
 // A model of linear layers with `weights` float32 weights on a machine of 1 GFLOP/s and 100 MB/s.
@@ -115,6 +121,19 @@ TEST(Sweep, ThePeakIsTheBestThatAnyVariantOfTheSameDeviceMeasured) {
   sweep.variants[1].machine["threads"] = 4;
   analyse(sweep);
   EXPECT_EQ(sweep.variants[0].roof.flops_per_second, 1e9);
+}
+
+TEST(Sweep, MemoryIsAsFastAsAnyVariantOfTheSameDeviceReadIt) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1), variant_of(1e6, 1, 1)}};
+  sweep.variants[1].machine["memory_levels"][1]["read_bytes_per_second"] = 3e8;
+  sweep.variants[0].counted[0]["weight_bytes"] = 4e6;
+  sweep.variants[1].counted[0]["weight_bytes"] = 4e5;  // in the cache, whose rate is its own
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].roof.bytes_per_second, 3e8);
+  EXPECT_EQ(sweep.variants[1].roof.bytes_per_second, 1e8);
+  sweep.variants[0].roof.bytes_per_second = 4e8;
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].roof.bytes_per_second, 4e8);
 }
 
 TEST(Sweep, ThePeakOfInt8IsThatOfItsLinearLayersAndOfFp32ForTheRest) {

@@ -62,7 +62,7 @@ function chartTables(parent, chart) {
     const columns = chart.x.map((axis, a) => [axis.label, kData.columns[group[0].x[a]].map(numberText)]);
     for (const series of group) {
       columns.push([series.name, series.y.map(numberText)]);
-      if (series.low.length > 0) columns.push(["least", series.low.map(numberText)], ["greatest", series.high.map(numberText)]);
+      if (series.low.length > 0) columns.push([series.band[0], series.low.map(numberText)], [series.band[1], series.high.map(numberText)]);
       if (series.labels.length > 0) columns.push(["", series.labels]);
     }
     pagedTable(parent, { header: columns.map(column => column[0]), count: group[0].y.length, row: i => columns.map(column => column[1][i]) });

@@ -146,7 +146,7 @@ class Plot {
   tooltipLine(item) {
     const { series } = item.dataset, i = item.raw.i, unit = this.unit.y;
     const number = value => numberText(value === null ? null : Number((value / unit.size).toPrecision(6)));
-    const band = series.low.length > 0 ? ` (${number(series.low[i])} to ${number(series.high[i])})` : "";
+    const band = series.low.length > 0 ? ` (${series.band[0]} ${number(series.low[i])}, ${series.band[1]} ${number(series.high[i])})` : "";
     const label = series.labels.length > 0 ? ` · ${shortText(series.labels[i], 80)}` : "";
     return ` ${item.dataset.label}: ${number(series.y[i])} ${unit.name}${band}${label}`;
   }
@@ -185,7 +185,7 @@ class Plot {
     ctx.font = "10px system-ui, sans-serif";
     ctx.textAlign = "right";
     let lastLine = -1, lastText = -1;
-    for (const mark of this.chart.marks) {
+    for (const mark of [...this.chart.marks].sort((a, b) => a.x[this.axis] - b.x[this.axis])) {
       const x = Math.round(scales.x.getPixelForValue(mark.x[this.axis] / this.unit.x.size));
       if (!(x >= area.left && x <= area.right) || x === lastLine) continue;
       lastLine = x;
