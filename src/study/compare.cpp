@@ -191,7 +191,8 @@ Comparison compare(const CompareOptions& options) {
   std::vector<StudyRun> runs;
   for (const RunOrder& order : orders) runs.push_back(run_of(order));
   std::vector<RunOutcome> outcomes;
-  run_study(runs, {.folder = options.folder,
+  run_study(runs, {.kind = "comparison",
+                   .folder = options.folder,
                    .on_progress = options.on_progress,
                    .on_result = [&](const StudyResult& result) {
                      outcomes.push_back(outcome_of(orders[outcomes.size()], result));

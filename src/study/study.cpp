@@ -55,14 +55,31 @@ std::string why_it_ended(int code, const fs::path& log) {
              log.string());
 }
 
+// So that no study ends up among the files of something else.
+void claim(const fs::path& folder, const std::string& kind) {
+  const fs::path marker = folder / "study.json";
+  std::string held = fs::exists(folder / "recipe.yaml") ? "run" : "";
+  if (fs::exists(marker)) {
+    const Json json = Json::parse(read_file(marker), nullptr, /*allow_exceptions=*/false);
+    held = json.is_object() ? json.value("kind", "study") : "damaged study";
+  }
+  if (!held.empty() && held != kind) {
+    throw Error(ExitCode::kUsage, folder.string(), cat("holds a ", held, ", not a ", kind),
+                "give another --output");
+  }
+  if (held.empty()) write_file_atomically(marker, Json{{"kind", kind}}.dump() + "\n");
+}
+
 class Study {
  public:
   Study(const std::vector<StudyRun>& runs, const StudyOptions& options) : runs_(runs), options_(options) {}
 
   std::vector<StudyResult> run() {
+    make_folders(options_.folder);
+    lock_ = std::make_unique<FolderLock>(options_.folder);
+    claim(options_.folder, options_.kind);
     make_folders(options_.folder / "results");
     make_folders(options_.folder / "logs");
-    lock_ = std::make_unique<FolderLock>(options_.folder);
     load_finished();
     for (const StudyRun& run : runs_) {
       if (is_to_run(run)) results_[run.name] = finish(run);

@@ -44,7 +44,8 @@ struct StudyProgress {
 };
 
 struct StudyOptions {
-  std::filesystem::path folder;  ///< gets `results/<name>.json` and `logs/<name>.log`
+  std::string kind = "study";    ///< what the folder is of: "sweep", "comparison"; it holds nothing else
+  std::filesystem::path folder;  ///< gets `study.json`, `results/<name>.json` and `logs/<name>.log`
 
   /// Asked of each run that is not finished, when its turn has come; false: it is left out.
   std::function<bool(const StudyRun&)> wanted = [](const StudyRun&) { return true; };
@@ -62,7 +63,8 @@ struct StudyOptions {
 /// not fit, diverged or has a recipe that cannot work: it would fail again.
 ///
 /// This process must not have computed with LibTorch (see Child).
-/// @throws Error(kUsage) when a result in the folder was made by another definition, or another process is
+/// @throws Error(kUsage) when the folder holds a run or a study of another kind, a result in it was made by
+/// another definition, or another process is
 /// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
 

@@ -125,7 +125,8 @@ class Sweeping {
   }
 
   void execute(const std::vector<StudyRun>& runs) {
-    run_study(runs, {.folder = options_.folder,
+    run_study(runs, {.kind = "sweep",
+                     .folder = options_.folder,
                      .wanted = [&](const StudyRun& run) { return !failed_.contains(run.variant); },
                      .on_progress = options_.on_progress,
                      .on_result = [&](const StudyResult& result) { note(result); }});

@@ -18,6 +18,10 @@ bool holds_a_run(const fs::path& folder) {
 }
 
 void refuse_a_second_run(const TrainerOptions& options) {
+  if (!options.output.empty() && fs::exists(options.output / "study.json")) {
+    throw Error(ExitCode::kUsage, options.output.string(), "holds a sweep or a comparison",
+                "give another --output");
+  }
   if (options.resume || options.output.empty() || !holds_a_run(options.output)) return;
   throw Error(ExitCode::kUsage, options.output.string(), "holds a run already",
               "give another --output, or --resume to go on with it");

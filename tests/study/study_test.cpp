@@ -156,5 +156,21 @@ TEST(Study, RoundsAreInterleavedAndEveryVariantStandsInEveryPlace) {
   EXPECT_EQ(order, expected);
 }
 
+TEST(Study, AFolderIsOfOneKindOnly) {
+  const TemporaryFolder folder;
+  run_study({}, {.kind = "sweep", .folder = folder / "study"});
+  run_study({}, {.kind = "sweep", .folder = folder / "study"});
+  const auto other = [&](const char* name) {
+    return test::expect_error(ExitCode::kUsage,
+                              [&] { run_study({}, {.kind = "comparison", .folder = folder / name}); });
+  };
+  EXPECT_TRUE(test::holds(other("study").what(), "holds a sweep, not a comparison"));
+  folder.write("run/recipe.yaml", "");
+  EXPECT_TRUE(test::holds(other("run").what(), "holds a run, not a comparison"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run" / "results"));
+  folder.write("torn/study.json", "{");
+  EXPECT_TRUE(test::holds(other("torn").what(), "holds a damaged study"));
+}
+
 }  // namespace
 }  // namespace autotrain
