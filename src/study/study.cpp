@@ -126,7 +126,7 @@ std::optional<StudyResult> Study::stored(const StudyRun& run) const {
   if (!fs::exists(path)) return std::nullopt;
   try {
     const Json json = Json::parse(read_file(path));
-    const Json changes = Json::diff(json.at("definition"), run.definition);
+    const Json changes = Json::diff(json.at("definition"), Json::parse(text_of_json(run.definition)));
     if (changes.empty()) return from_json(json);
     throw Error(ExitCode::kUsage, path.string(),
                 cat("is the result of another definition; the first difference is at ",

@@ -69,7 +69,7 @@ TEST(Study, ACrashAndAnErrorAreRowsAndTheStudyGoesOn) {
 
 TEST(Study, AFailureIsKeptWhateverBytesItsMessageHas) {
   const TemporaryFolder folder;
-  std::vector<StudyRun> runs = {noting_run(folder, "a")};
+  std::vector<StudyRun> runs = {noting_run(folder, "a", {{"root", "\xff"}})};
   runs[0].work = []() -> Json { throw Error(ExitCode::kMissingFile, "\xff.png", "cannot be read"); };
   const auto results = run_study(runs, {.folder = folder / "study"});
   EXPECT_EQ(results[0].code, 66);
