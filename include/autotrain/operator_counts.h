@@ -28,6 +28,7 @@ struct OperatorCount {
   double backward_flops = 0;  ///< one more product for each operand whose gradient is asked for
   int64_t bytes = 0;          ///< weights included
   int64_t weight_bytes = 0;   ///< parameters of the module; the same at every batch size
+  double seconds = 0;         ///< that the call took while it was observed
 
   /// Operations for each byte moved.
   double intensity() const { return bytes > 0 ? flops / static_cast<double>(bytes) : 0; }
@@ -35,6 +36,7 @@ struct OperatorCount {
 
 struct ForwardCount {
   std::vector<OperatorCount> operators = {};  ///< in the order in which they ran; views and no-ops left out
+  double seconds = 0;                         ///< of all, with what runs between them and observing them
 
   double flops() const;
   double backward_flops() const;
@@ -42,10 +44,13 @@ struct ForwardCount {
   int64_t weight_bytes() const;
 };
 
-/// Counts what `forward` runs on this thread, whoever wrote the module. Products are found by the operators
-/// linear, matmul, mm, addmm, bmm, baddbmm, convolution, scaled_dot_product_attention and quantized linear;
-/// other kernels that multiply matrices count as kOther.
+/// Counts what `forward` runs on this thread, whoever wrote the module, and takes the time of each. Products
+/// are found by the operators linear, matmul, mm, addmm, bmm, baddbmm, convolution, scaled_dot_product_attention
+/// and quantized linear, those of a backward pass by mm, bmm, convolution_backward and attention's; other
+/// kernels that multiply matrices count as kOther.
 /// @param module whose parameters are weights. Call `forward` with gradients enabled to have backward_flops.
-ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward);
+/// @param wait for the device after each operator; times are those of starting them otherwise. Null: a CPU.
+ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward,
+                           const std::function<void()>& wait = nullptr);
 
 }  // namespace autotrain

@@ -86,6 +86,10 @@ class Trainer {
   /// @throws Error(kDoesNotFit) with a post-mortem.
   const BatchPlan& plan();
 
+  /// What evaluations measure: "loss" and the task's metrics. Evaluates a few samples.
+  /// Precondition: there is validation data.
+  std::vector<std::string> figure_names();
+
   /// Plans if need be, trains to the end, evaluates, checkpoints.
   /// @throws Error: kDoesNotFit, kDiverged, kInputOutput, kBadData. The run folder then says `failed`
   /// with the same text. A stop by signal or callback is no error: see Summary::status.

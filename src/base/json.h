@@ -2,10 +2,21 @@
 
 #include <concepts>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
 namespace autotrain {
+
+template <class Value>
+nlohmann::ordered_json or_null(const std::optional<Value>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+/// Null: nothing. @throws nlohmann::json::exception when it is neither null nor a number.
+inline std::optional<double> optional_number(const nlohmann::ordered_json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
+}
 
 /// Reads a value as its type and no other: a whole number never from a real one, which may not even fit.
 /// @throws nlohmann::json::exception when the types differ or the number does not fit.

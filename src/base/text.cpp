@@ -71,6 +71,10 @@ std::string join_choices(const std::vector<std::string>& words) {
   return join({words.begin(), words.end() - 1}, ", ") + " or " + words.back();
 }
 
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

@@ -32,6 +32,9 @@ std::string join_choices(const std::vector<std::string>& words);
 
 std::string_view trim(std::string_view text);
 
+/// What stands before the first end of a line.
+std::string first_line(std::string_view text);
+
 /// With the letters A to Z in lower case; other bytes as they are.
 std::string lower(std::string_view text);
 

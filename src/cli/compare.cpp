@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/study_command.h"
 #include "report/json_text.h"
 #include "report/live_block.h"
 #include "report/table.h"
@@ -36,7 +37,7 @@ class Watch {
     if (!talks_) return;
     live_.clear();
     const std::string result =
-        outcome.curve.empty() ? "failed: " + outcome.failure.substr(0, outcome.failure.find('\n'))
+        outcome.curve.empty() ? "failed: " + first_line(outcome.failure)
                               : cat(terms_.figure, " ", brief(outcome.curve.back().figures.at(terms_.figure)),
                                     " after ", format_seconds(outcome.curve.back().seconds));
     log::info("compare", cat(outcomes_.size(), " of ", total_, ": ", outcome.recipe, ", seed ", outcome.seed,
@@ -68,9 +69,7 @@ class Watch {
 std::string text_of(const Comparison& comparison) {
   std::string text;
   for (const page::Table& each : tables_of(comparison)) {
-    TextTable table(each.header);
-    for (const auto& row : each.rows) table.add_row(row);
-    text += each.title + "\n" + table.text() + "\n";
+    text += each.title + "\n" + TextTable(each.header, each.rows).text() + "\n";
   }
   for (const std::string& warning : comparison.terms.warnings) text += "not fair: " + warning + "\n";
   return text;
@@ -121,7 +120,7 @@ ExitCode code_of(const Comparison& comparison) {
 ExitCode run(const Options& options, CompareOptions study) {
   install_signal_handlers();
   const bool talks = !options.json && !options.quiet;
-  log::set_sink(log::terminal_sink(), talks ? log::Level::kInfo : log::Level::kWarning);
+  log::set_sink(log::terminal_sink(), log_level(options));
   study.seeds = options.seeds;
   study.figure = options.figure;
   study.target = target_of(options);
@@ -132,15 +131,15 @@ ExitCode run(const Options& options, CompareOptions study) {
   study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
   study.on_outcome = [&](const RunOutcome& outcome, bool kept) { watch.on_outcome(outcome, kept); };
   if (talks) log::info("compare", "runs in " + study.folder.string());
-  try {
-    const Comparison found = compare(study);
-    std::fputs((options.json ? text_of_json(comparison_to_json(found)) : text_of(found)).c_str(), stdout);
-    return code_of(found);
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::kInterrupted) throw;
-    throw Error(error.code(), error.where(), error.problem(),
-                "the same command with --output " + study.folder.string() + " goes on");
+  const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
+  const std::string last =
+      cat(found.runs.size(), " runs compared · ", (study.folder / "report.html").string(), "\n");
+  if (options.json) {
+    std::fputs(text_of_json(comparison_to_json(found)).c_str(), stdout);
+  } else {
+    std::fputs((options.quiet ? last : text_of(found) + "\n" + last).c_str(), stdout);
   }
+  return code_of(found);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "report/json_text.h"
 #include "report/table.h"
 #include "study/doctor.h"
 #include "trainer/parts.h"
@@ -64,7 +65,7 @@ std::string table_of(const Diagnosis& d) {
         {join(cure.settings, " "), format_rate(d.before.samples_per_second),
          failed ? "-" : format_rate(cure.after.samples_per_second),
          failed ? "-" : cat(shortest(static_cast<double>(static_cast<int64_t>(cure.gain * 100)) / 100), "×"),
-         failed ? cure.failure.substr(0, cure.failure.find('\n')) : shares_text(cure.after)});
+         failed ? first_line(cure.failure) : shares_text(cure.after)});
   }
   return text + table.text();
 }
@@ -129,7 +130,7 @@ ExitCode doctor_command(const Options& options) {
     if (!options.json) std::fputs(table_of(found).c_str(), stdout);
     out["recipe"] = json_of(found);
   }
-  if (options.json) std::printf("%s\n", out.dump(2).c_str());
+  if (options.json) std::fputs(text_of_json(out).c_str(), stdout);
   return ExitCode::kDone;
 }
 

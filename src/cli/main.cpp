@@ -18,6 +18,7 @@
 #include "cli/verify.h"
 #include "plan/plan_json.h"
 #include "recipe/writer.h"
+#include "report/json_text.h"
 #include "report/metrics_file.h"
 #include "trainer/catalog.h"
 
@@ -41,7 +42,7 @@ ExitCode train(const Options& options, Console& console) {
   Trainer trainer =
       Trainer::from_recipe(load_recipe(options.config, options.overrides), trainer_options(options, console));
   const Summary summary = trainer.fit();
-  if (options.json) std::printf("%s\n", summary_to_json(summary).dump(2).c_str());
+  if (options.json) std::fputs(text_of_json(summary_to_json(summary)).c_str(), stdout);
   const bool resumable = summary.status == "interrupted" && !options.json;
   if (resumable) {
     // The run's own recipe has every --set in it.
@@ -64,7 +65,7 @@ void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternati
          {"plan", row.plan ? plan_to_json(*row.plan) : nlohmann::ordered_json(nullptr)},
          {"why_not", row.why_not}});
   }
-  std::printf("%s\n", out.dump(2).c_str());
+  std::fputs(text_of_json(out).c_str(), stdout);
 }
 
 ExitCode plan(const Options& options, Console& console) {
@@ -104,9 +105,7 @@ ExitCode run(const Options& options) {
 int fail(ExitCode code, const std::string& text, bool json) {
   std::fprintf(stderr, "error: %s\n", text.c_str());
   const nlohmann::ordered_json failure = {{"error", text}, {"exit_code", static_cast<int>(code)}};
-  if (json)
-    std::printf("%s\n",
-                failure.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  if (json) std::fputs(text_of_json(failure).c_str(), stdout);
   return static_cast<int>(code);
 }
 

@@ -8,6 +8,41 @@
 namespace autotrain {
 namespace {
 
+constexpr const char* kExitCodes = R"(
+Exit codes: 0 done, 64 usage, 65 bad data, 66 missing file, 70 internal, 71 does not fit,
+74 I/O, 75 interrupted (resumable), 76 diverged, 78 bad recipe.
+)";
+
+constexpr const char* kCompareExamples = R"(
+Examples:
+  autotrain compare A.yaml B.yaml --seeds 5
+      train both with the seeds 1 to 5; which differences are real, and how many seeds would show it
+  autotrain compare A.yaml B.yaml --seeds 10 --output runs/compare-1
+      five seeds more of a comparison that is there; what is finished is kept
+  autotrain compare A.yaml B.yaml --target accuracy=0.9 --set stop.epochs=20
+      also the time, samples and updates to a figure, with a key of both recipes changed
+)";
+
+constexpr const char* kSweepExamples = R"(
+Examples:
+  autotrain sweep --config R.yaml --batches 1..512
+      inference: latency, throughput and memory, predicted and measured knee
+  autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16,int8 --weights runs/a
+      the same in three precisions, with the accuracy that each costs
+  autotrain sweep --config R.yaml --mode training --batches auto --latency-ms 200
+      updates instead, doubling until nothing is gained; the best within 200 ms
+  autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,256,1024 --seeds 5
+      train at each effective batch with and without the learning-rate rule, and compare
+)";
+
+constexpr const char* kReportExamples = R"(
+Examples:
+  autotrain report runs/a
+      report.html and the CSV files of a run, a sweep or a comparison, drawn anew
+  autotrain report runs/a runs/b --together both.html
+      the curves of both on one page
+)";
+
 constexpr const char* kExamples = R"(
 Examples:
   autotrain --config recipes/fashion_mnist_cnn.yaml
@@ -30,17 +65,18 @@ Examples:
       every key with its default, range and unit
   autotrain schema > recipe.schema.json
       a JSON Schema with which editors complete and check recipes
-
-Exit codes: 0 done, 64 usage, 65 bad data, 66 missing file, 70 internal, 71 does not fit,
-74 I/O, 75 interrupted (resumable), 76 diverged, 78 bad recipe.
 )";
 
-void add_recipe_options(CLI::App& app, Options& options) {
-  app.add_option("-c,--config", options.config, "The recipe, a YAML file")->type_name("FILE");
-  app.add_option("--set", options.overrides, "Override a key of the recipe: section.key=value; repeatable")
+void add_overrides(CLI::App& app, Options& options, const char* sentence) {
+  app.add_option("--set", options.overrides, sentence)
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_recipe_options(CLI::App& app, Options& options) {
+  app.add_option("-c,--config", options.config, "The recipe, a YAML file")->type_name("FILE");
+  add_overrides(app, options, "Override a key of the recipe: section.key=value; repeatable");
   app.add_flag("--fresh-plan", options.fresh_plan, "Search anew instead of taking a kept plan");
 }
 
@@ -52,6 +88,22 @@ void add_output_options(CLI::App& app, Options& options) {
 
 void add_output_folder(CLI::App& app, Options& options, const char* sentence) {
   app.add_option("-o,--output", options.output, sentence)->type_name("DIR");
+}
+
+void add_training(CLI::App& app, Options& options) {
+  add_recipe_options(app, options);
+  add_output_options(app, options);
+  add_output_folder(app, options, "Run folder; default: runs/<name>-<n>, the first free n");
+  app.add_flag("--resume", options.resume, "Go on from the newest checkpoint in --output");
+  app.add_flag("--allow-change", options.allow_change, "Resume although the recipe changes what is learned");
+}
+
+CLI::App* add_plan(CLI::App& app, Options& options) {
+  CLI::App* const plan = app.add_subcommand("plan", "Search only; print the plan and its trials");
+  add_recipe_options(*plan, options);
+  add_output_options(*plan, options);
+  plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
+  return plan;
 }
 
 CLI::App* add_verify(CLI::App& app, Options& options) {
@@ -100,13 +152,9 @@ CLI::App* add_compare(CLI::App& app, Options& options) {
   add_output_options(*compare, options);
   add_output_folder(*compare, options,
                     "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
-  compare
-      ->add_option("--set", options.overrides,
-                   "Override a key of every recipe: section.key=value; repeatable")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_overrides(*compare, options, "Override a key of every recipe: section.key=value; repeatable");
   add_comparison_options(*compare, options);
+  compare->footer(std::string(kCompareExamples) + kExitCodes);
   return compare;
 }
 
@@ -125,10 +173,10 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
         },
         sentence);
   };
-  stands_for("--batches", "batches", "1,32,128 or 1..4096 (powers of two) or auto");
-  stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most this");
-  stands_for("--rounds", "rounds", "Measurements of each point");
-  stands_for("--seconds", "max_seconds", "Longest time of one measurement");
+  stands_for("--batches", "batches", "1,32,128 or 1..4096 (powers of two) or auto; default: the recipe's sweep.batches, else auto");
+  stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most so many milliseconds");
+  stands_for("--rounds", "rounds", "Measurements of each point, 1 to 1000; default: the recipe's sweep.rounds, else 2");
+  stands_for("--seconds", "max_seconds", "Longest time of one measurement; default: the recipe's sweep.max_seconds, else 2");
   sweep
       ->add_option("--weights", options.weights,
                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
@@ -140,7 +188,7 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
             options.converge = mode == "converge";
             if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
           },
-          "inference, training, or converge: how well each of --vary batch.effective=64,256 learns")
+          "inference, training, or converge: how well each of --vary batch.effective=64,256 learns; default: the recipe's sweep.mode, else inference")
       ->check(CLI::IsMember({"inference", "training", "converge"}));
   sweep->add_option_function<std::string>(
       "--vary",
@@ -154,6 +202,7 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
                    "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
       ->delimiter(',');
   add_comparison_options(*sweep, options);
+  sweep->footer(std::string(kSweepExamples) + kExitCodes);
   return sweep;
 }
 
@@ -178,11 +227,29 @@ void check_sweep_options(const CLI::App& sweep, bool converge) {
 
 CLI::App* add_report(CLI::App& app, Options& options) {
   CLI::App* const report = app.add_subcommand("report", "Draw report.html and the CSV files of runs anew");
-  report->add_option("FOLDER", options.folders, "Folders of runs")->required();
+  report->add_option("FOLDER", options.folders, "Folders of runs, sweeps or comparisons")->required();
   report->add_option("--together", options.together, "One page with the curves of all of them instead")
       ->type_name("OUT.html");
   add_output_options(*report, options);
+  report->footer(std::string(kReportExamples) + kExitCodes);
   return report;
+}
+
+// What holds for several commands together.
+void check(const Options& options, bool output_given) {
+  const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||
+                            options.command == Command::kVerify || options.command == Command::kSweep;
+  if (needs_recipe && options.config.empty()) {
+    throw Error(ExitCode::kUsage, "command line", "names no recipe",
+                "autotrain --config recipes/fashion_mnist_cnn.yaml");
+  }
+  if (output_given && options.output.empty()) {
+    throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
+  }
+  if (options.resume && options.output.empty()) {
+    throw Error(ExitCode::kUsage, "--resume", "does not say which run to go on with",
+                "add --output with the run's folder");
+  }
 }
 
 }  // namespace
@@ -191,25 +258,18 @@ Options parse_options(int argc, const char* const* argv) {
   Options options;
   CLI::App app("Finds the batch size that fills its memory budget, then trains.\n", "autotrain");
   app.set_version_flag("--version", std::string("autotrain ") + version());
-  app.footer(kExamples);
+  app.footer(std::string(kExamples) + kExitCodes);
   app.require_subcommand(0, 1);
-  add_recipe_options(app, options);
-  add_output_options(app, options);
-  add_output_folder(app, options, "Run folder; default: runs/<name>-<n>, the first free n");
-  app.add_flag("--resume", options.resume, "Go on from the newest checkpoint in --output");
-  app.add_flag("--allow-change", options.allow_change, "Resume although the recipe changes what is learned");
-
-  CLI::App* const plan = app.add_subcommand("plan", "Search only; print the plan and its trials");
-  add_recipe_options(*plan, options);
-  add_output_options(*plan, options);
-  plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
-  CLI::App* const verify = add_verify(app, options);
-  CLI::App* const doctor = add_doctor(app, options);
-  CLI::App* const compare = add_compare(app, options);
-  CLI::App* const sweep = add_sweep(app, options);
-  CLI::App* const report = add_report(app, options);
-  CLI::App* const config = app.add_subcommand("config", "Print the reference configuration");
-  CLI::App* const schema = app.add_subcommand("schema", "Print the JSON Schema of recipes");
+  add_training(app, options);
+  const std::pair<CLI::App*, Command> commands[] = {
+      {add_plan(app, options), Command::kPlan},
+      {add_verify(app, options), Command::kVerify},
+      {add_doctor(app, options), Command::kDoctor},
+      {add_compare(app, options), Command::kCompare},
+      {add_sweep(app, options), Command::kSweep},
+      {add_report(app, options), Command::kReport},
+      {app.add_subcommand("config", "Print the reference configuration"), Command::kConfig},
+      {app.add_subcommand("schema", "Print the JSON Schema of recipes"), Command::kSchema}};
 
   try {
     app.parse(argc, argv);
@@ -224,30 +284,15 @@ Options parse_options(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::kUsage, "command line", error.what(), "autotrain --help shows examples");
   }
-  if (plan->parsed()) options.command = Command::kPlan;
-  if (verify->parsed()) options.command = Command::kVerify;
-  if (doctor->parsed()) options.command = Command::kDoctor;
-  if (compare->parsed()) options.command = Command::kCompare;
-  if (sweep->parsed()) options.command = Command::kSweep;
-  if (sweep->parsed()) check_sweep_options(*sweep, options.converge);
-  if (report->parsed()) options.command = Command::kReport;
-  if (config->parsed()) options.command = Command::kConfig;
-  if (schema->parsed()) options.command = Command::kSchema;
-  const bool needs_recipe = options.command == Command::kTrain || options.command == Command::kPlan ||
-                            options.command == Command::kVerify || options.command == Command::kSweep;
-  if (needs_recipe && options.config.empty()) {
-    throw Error(ExitCode::kUsage, "command line", "names no recipe",
-                "autotrain --config recipes/fashion_mnist_cnn.yaml");
+  bool output_given = app.count("--output") > 0;
+  for (const auto& [app_of_command, command] : commands) {
+    if (!app_of_command->parsed()) continue;
+    options.command = command;
+    if (command == Command::kSweep) check_sweep_options(*app_of_command, options.converge);
+    const CLI::Option* const output = app_of_command->get_option_no_throw("--output");
+    output_given |= output != nullptr && output->count() > 0;
   }
-  const size_t outputs = app.count("--output") + verify->count("--output") + compare->count("--output") +
-                         sweep->count("--output");
-  if (outputs > 0 && options.output.empty()) {
-    throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
-  }
-  if (options.resume && options.output.empty()) {
-    throw Error(ExitCode::kUsage, "--resume", "does not say which run to go on with",
-                "add --output with the run's folder");
-  }
+  check(options, output_given);
   return options;
 }
 

@@ -6,6 +6,7 @@
 
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "report/json_text.h"
 #include "report/run_page.h"
 #include "study/compare_page.h"
 #include "study/sweep_page.h"
@@ -63,7 +64,7 @@ void print(const std::vector<fs::path>& written, const Options& options) {
     if (!options.json && !options.quiet) std::printf("wrote %s\n", file.c_str());
   }
   const Json result = {{"written", names}};
-  if (options.json) std::printf("%s\n", result.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+  if (options.json) std::fputs(text_of_json(result).c_str(), stdout);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/study_command.h"
 #include "recipe/words.h"
 #include "report/block_plot.h"
 #include "report/json_text.h"
@@ -42,10 +43,8 @@ std::vector<std::string> overrides_of(const Options& options) {
   return all;
 }
 
-std::string text_of(const TableCells& cells) {
-  TextTable table(cells.header);
-  for (const auto& row : cells.rows) table.add_row(row);
-  return table.text();
+std::string text_of(const page::Table& table) {
+  return TextTable(table.header, table.rows).text();
 }
 
 // Latency against batch, both logarithmic, a mark for each variant.
@@ -73,7 +72,19 @@ std::string text_of(const Sweep& sweep) {
     for (const std::string& sentence : sentences_of(sweep, variant)) text += sentence + "\n";
     text += "\n";
   }
-  return text + plot_of(sweep) + "\n" + text_of(roofline_cells(sweep));
+  text += plot_of(sweep) + "\n" + text_of(roofline_cells(sweep));
+  const page::Table times = time_cells(sweep);
+  return times.rows.empty() ? text : text + "\nwhere the time of a call goes\n" + text_of(times);
+}
+
+std::string last_line(const Sweep& sweep, const fs::path& folder) {
+  size_t points = 0, failed = 0;
+  for (const SweepVariant& variant : sweep.variants) {
+    points += variant.points.size();
+    for (const SweepPoint& point : variant.points) failed += point.failure.empty() ? 0 : 1;
+  }
+  return cat(points, " points measured", failed > 0 ? cat(", ", failed, " of them failed") : "", " · ",
+             (folder / "report.html").string(), "\n");
 }
 
 std::string progress_text(const StudyProgress& progress) {
@@ -84,7 +95,7 @@ std::string progress_text(const StudyProgress& progress) {
 
 std::string result_text(const std::string& label, int64_t batch, const StudyResult& result) {
   const std::string what = batch > 0 ? cat(label, " batch ", batch) : label + " counted, machine measured";
-  if (result.failed()) return cat(what, ": ", result.failure.substr(0, result.failure.find('\n')));
+  if (result.failed()) return cat(what, ": ", first_line(result.failure));
   if (batch == 0) return what;
   auto seconds = result.value.at("latencies_seconds").get<std::vector<double>>();
   std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
@@ -116,7 +127,7 @@ ExitCode sweep_command(const Options& options) {
         line.clear();
         show(record);
       },
-      talks ? log::Level::kInfo : log::Level::kWarning);
+      log_level(options));
   SweepOptions sweep_options{
       .config = options.config, .overrides = overrides_of(options), .folder = options.output};
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
@@ -132,10 +143,16 @@ ExitCode sweep_command(const Options& options) {
       log::info("sweep", result_text(label, batch, result));
     };
   }
-  const Sweep sweep = run_sweep(sweep_options);
+  const Sweep sweep =
+      saying_how_to_go_on(sweep_options.folder, [&] { return run_sweep(sweep_options); });
   line.clear();
   write_sweep(sweep, sweep_options.folder);
-  std::fputs((options.json ? text_of_json(to_json(sweep)) : text_of(sweep)).c_str(), stdout);
+  const std::string last = last_line(sweep, sweep_options.folder);
+  if (options.json) {
+    std::fputs(text_of_json(to_json(sweep)).c_str(), stdout);
+  } else {
+    std::fputs((options.quiet ? last : text_of(sweep) + "\n" + last).c_str(), stdout);
+  }
   return code_of(sweep);
 }
 

@@ -10,6 +10,7 @@
 #include "autotrain/trainer.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "report/json_text.h"
 #include "report/table.h"
 #include "study/verify.h"
 
@@ -56,7 +57,7 @@ std::string json_of(const std::vector<Verdict>& verdicts) {
   for (const Verdict& v : verdicts) {
     rows.push_back({{"disturbance", v.disturbance}, {"result", to_string(v.result)}, {"detail", v.detail}});
   }
-  return rows.dump(2) + "\n";
+  return text_of_json(rows);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <new>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace autotrain {
 namespace {
 
@@ -57,8 +59,7 @@ Failure classify_failure(const std::exception& error) {
 
 std::string first_line(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string text = torch_error ? torch_error->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
+  return first_line(std::string_view(torch_error ? torch_error->what_without_backtrace() : error.what()));
 }
 
 }  // namespace autotrain

@@ -1,43 +1,18 @@
 #include "plan/operation_trace.h"
 
-#include <ATen/record_function.h>
-
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
+#include "plan/operator_scope.h"
 #include "step/autocast.h"
 
 namespace autotrain {
 namespace {
 
-// LibTorch's modules have no forward hooks in C++; its operations can be observed, and a parameter among
-// an operation's inputs tells which module it belongs to.
-struct Recording {
-  std::unordered_map<const void*, std::string> owner_of_parameter;
-  std::string last_module;
-  int64_t samples = 0;
-  std::string last_operation;
-  int64_t depth = 0;  // operations call operations; only the outermost are what the model's code says
-  std::vector<OperationTrace::Operation> operations;
-};
-
-thread_local Recording* recording = nullptr;
-
 std::string owner_of(const std::string& parameter) {
   const size_t dot = parameter.rfind('.');
   return dot == std::string::npos ? "the model" : parameter.substr(0, dot);
-}
-
-std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
-  if (recording->depth++ > 0) return nullptr;
-  recording->last_operation = function.name();
-  for (const c10::IValue& input : function.inputs()) {
-    if (!input.isTensor() || !input.toTensor().defined()) continue;
-    const auto owner = recording->owner_of_parameter.find(input.toTensor().unsafeGetTensorImpl());
-    if (owner != recording->owner_of_parameter.end()) recording->last_module = owner->second;
-  }
-  return nullptr;
 }
 
 // A weighted sum over everything a sample became; weights vary so that reordered values show.
@@ -57,45 +32,38 @@ bool leaves_uninitialised(std::string_view operation) {
          operation.find("resize") != std::string_view::npos;
 }
 
-void on_end(const at::RecordFunction& function, at::ObserverContext*) {
-  if (--recording->depth > 0 || leaves_uninitialised(function.name())) return;
-  Recording* const into = recording;
-  recording = nullptr;  // the operations that measure are not measured
-  OperationTrace::Operation operation{function.name(), into->last_module, {}};
-  for (const c10::IValue& output : function.outputs()) {
-    if (output.isTensor()) operation.samples = figures(output.toTensor(), into->samples);
-    if (!operation.samples.empty()) break;
-  }
-  into->operations.push_back(std::move(operation));
-  recording = into;
-}
+// LibTorch's modules have no forward hooks in C++; its operations can be observed, and a parameter among
+// an operation's inputs tells which module it belongs to.
+struct Recording {
+  std::unordered_map<const void*, std::string> owner_of_parameter;
+  std::string last_module;
+  int64_t samples = 0;
+  std::string last_operation;
+  int64_t depth = 0;  // operations call operations; only the outermost are what the model's code says
+  bool measures = false;  // what measures is not measured
+  std::vector<OperationTrace::Operation> operations;
 
-// Observes this thread's operations until the scope ends.
-class ObservationScope {
- public:
-  explicit ObservationScope(Recording& into) {
-    recording = &into;
-    handle_ = at::addThreadLocalCallback(
-        at::RecordFunctionCallback(
-            [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
-              return recording != nullptr ? on_start(f) : nullptr;
-            },
-            [](const at::RecordFunction& f, at::ObserverContext* context) {
-              if (recording != nullptr) on_end(f, context);
-            })
-            .needsInputs(true)
-            .needsOutputs(true)
-            .scopes({at::RecordScope::FUNCTION}));
+  void start(const at::RecordFunction& function) {
+    if (measures || depth++ > 0) return;
+    last_operation = function.name();
+    for (const c10::IValue& input : function.inputs()) {
+      if (!input.isTensor() || !input.toTensor().defined()) continue;
+      const auto owner = owner_of_parameter.find(input.toTensor().unsafeGetTensorImpl());
+      if (owner != owner_of_parameter.end()) last_module = owner->second;
+    }
   }
-  ~ObservationScope() {
-    at::removeCallback(handle_);
-    recording = nullptr;
-  }
-  ObservationScope(const ObservationScope&) = delete;
-  ObservationScope& operator=(const ObservationScope&) = delete;
 
- private:
-  at::CallbackHandle handle_;
+  void end(const at::RecordFunction& function) {
+    if (measures || --depth > 0 || leaves_uninitialised(function.name())) return;
+    measures = true;
+    OperationTrace::Operation operation{function.name(), last_module, {}};
+    for (const c10::IValue& output : function.outputs()) {
+      if (output.isTensor()) operation.samples = figures(output.toTensor(), samples);
+      if (!operation.samples.empty()) break;
+    }
+    operations.push_back(std::move(operation));
+    measures = false;
+  }
 };
 
 enum class Measure { kNothing, kSamples };
@@ -107,7 +75,7 @@ void record(Task& task, const Batch& batch, Precision precision, Measure measure
   for (const auto& parameter : task.module().named_parameters()) {
     into.owner_of_parameter.emplace(parameter.value().unsafeGetTensorImpl(), owner_of(parameter.key()));
   }
-  const ObservationScope observing(into);
+  const OperatorScope observing(into);
   task.loss(batch);
 }
 

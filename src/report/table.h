@@ -9,7 +9,8 @@ namespace autotrain {
 /// header reads as a number is aligned to the right. Widths count characters, not bytes.
 class TextTable {
  public:
-  explicit TextTable(std::vector<std::string> header) : header_(std::move(header)) {}
+  explicit TextTable(std::vector<std::string> header, std::vector<std::vector<std::string>> rows = {})
+      : header_(std::move(header)), rows_(std::move(rows)) {}
   void add_row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   std::string text() const;
 

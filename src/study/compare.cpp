@@ -54,12 +54,12 @@ void adopt_begun(Recipe& recipe, const fs::path& run) {
   recipe.execution.micro_batch = begun.execution.micro_batch;
 }
 
-// The micro-batch and the effective batch of the first of these runs that has a plan.
-void adopt_plan(Recipe& recipe, const std::vector<fs::path>& runs) {
-  const auto planned = std::find_if(runs.begin(), runs.end(),
-                                    [](const fs::path& run) { return fs::exists(run / "plan.json"); });
-  if (planned == runs.end()) return;
-  const BatchPlan plan = plan_from_json(Json::parse(read_file(*planned / "plan.json")));
+// The micro-batch and the effective batch that the recipe's search found, if it found any.
+void adopt_plan(Recipe& recipe, const fs::path& result) {
+  if (!fs::exists(result)) return;
+  const Json found = Json::parse(read_file(result)).at("value");
+  if (found.is_null()) return;
+  const BatchPlan plan = plan_from_json(found.at("plan"));
   recipe.batch.effective = plan.effective_batch;
   recipe.execution.micro_batch = plan.micro_batch;
 }
@@ -79,18 +79,24 @@ struct RunOrder {
   std::string label;
   Recipe recipe;  // with its seed
   fs::path folder = {};
-  std::vector<fs::path> siblings = {};  // runs of the recipe, this one too
+  fs::path search = {};  // result of the recipe's search
   bool training_set = false;
 };
+
+// In a process of its own, so that what a search leaves in memory counts for no run.
+Json search(const Recipe& recipe) {
+  install_signal_handlers();
+  Trainer trainer = Trainer::from_recipe(recipe, {.write_files = false});
+  const BatchPlan plan = trainer.plan();
+  return {{"plan", plan_to_json(plan)}, {"figures", trainer.figure_names()}};
+}
 
 // In the run's own process.
 Json train(const RunOrder& order) {
   install_signal_handlers();
   Recipe recipe = order.recipe;
   if (CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
-    std::vector<fs::path> planned = {order.folder};
-    planned.insert(planned.end(), order.siblings.begin(), order.siblings.end());
-    adopt_plan(recipe, planned);
+    adopt_plan(recipe, order.search);
   } else {
     adopt_begun(recipe, order.folder);
   }
@@ -114,19 +120,15 @@ Json train(const RunOrder& order) {
 
 std::vector<RunOrder> orders_of(const CompareOptions& options) {
   const std::vector<std::string> names = file_names(options.recipes);
-  const auto name_of_run = [&](size_t recipe, int64_t seed) { return cat(names[recipe], "-seed", seed); };
-  const auto folder_of = [&](size_t recipe, int64_t seed) {
-    return options.folder / "runs" / name_of_run(recipe, seed);
-  };
   std::vector<RunOrder> orders;
   for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
     const NamedRecipe& named = options.recipes[i];
     RunOrder order{
         .name = "", .label = named.label, .recipe = named.recipe, .training_set = options.training_set};
     order.recipe.seed = static_cast<int64_t>(round) + 1;
-    order.name = name_of_run(i, order.recipe.seed);
-    order.folder = folder_of(i, order.recipe.seed);
-    for (int64_t seed = 1; seed <= options.seeds; ++seed) order.siblings.push_back(folder_of(i, seed));
+    order.name = cat(names[i], "-seed", order.recipe.seed);
+    order.folder = options.folder / "runs" / order.name;
+    order.search = options.folder / "results" / (names[i] + "-search.json");
     orders.push_back(std::move(order));
   }
   return orders;
@@ -137,7 +139,22 @@ StudyRun run_of(const RunOrder& order) {
       .name = order.name,
       .variant = order.label,
       .definition = {{"training_set", order.training_set}, {"recipe", values_of(order.recipe, catalog())}},
-      .work = [&order] { return train(order); }};
+      .work = [&order] { return train(order); },
+      .label = cat(order.label, ", seed ", order.recipe.seed)};
+}
+
+// The searches of all recipes.
+std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
+  std::vector<StudyRun> runs;
+  for (const RunOrder& order : orders) {
+    if (order.recipe.seed != 1) continue;
+    runs.push_back({.name = order.search.stem().string(),
+                    .variant = "search",
+                    .definition = {{"recipe", values_of(order.recipe, catalog())}},
+                    .work = [&order] { return search(order.recipe); },
+                    .label = "search of " + order.label});
+  }
+  return runs;
 }
 
 RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
@@ -145,13 +162,17 @@ RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
   return {.recipe = order.label, .seed = order.recipe.seed, .failure = result.failure, .code = result.code};
 }
 
-// After the first run, not after the last.
-void check_figure(const RunOutcome& outcome, const std::string& figure) {
-  if (outcome.curve.empty() || outcome.curve.back().figures.contains(figure)) return;
-  std::vector<std::string> names;
-  for (const auto& [name, value] : outcome.curve.back().figures) names.push_back(name);
-  throw Error(ExitCode::kUsage, "compare", cat(quote(figure), " is not measured by ", outcome.recipe),
-              "one of " + join_choices(names));
+// Before anything is trained: a search also says what the recipe's evaluations measure.
+void check_figures(const StudyRun& run, const StudyResult& result, const CompareOptions& options) {
+  if (result.failed()) return;  // so do its runs, each as a row
+  const auto names = result.value.at("figures").get<std::vector<std::string>>();
+  const auto check = [&](const char* option, const std::string& figure) {
+    if (std::ranges::count(names, figure) > 0) return;
+    throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured (", run.label, ")"),
+                "one of " + join_choices(names));
+  };
+  check("--figure", compared_figure(options));
+  if (options.target) check("--target", options.target->figure);
 }
 
 std::string machine_of(const std::vector<RunOutcome>& runs) {
@@ -183,21 +204,36 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
   return terms;
 }
 
+// Shares of samples.
+bool is_fraction(const std::string& figure) {
+  return figure == "accuracy" || figure == "top5";
+}
+
+void check_target(const CompareOptions& options) {
+  if (!options.target || !is_fraction(options.target->figure) || options.target->value <= 1) return;
+  const double value = options.target->value;
+  throw Error(ExitCode::kUsage, "--target",
+              cat(options.target->figure, " is a fraction, of which ", shortest(value), " is never reached"),
+              value <= 100 ? cat("--target ", options.target->figure, "=", shortest(value / 100))
+                           : "a number from 0 to 1");
+}
+
 }  // namespace
 
 Comparison compare(const CompareOptions& options) {
   check_comparison(options);
   const std::vector<RunOrder> orders = orders_of(options);
-  std::vector<StudyRun> runs;
+  std::vector<StudyRun> runs = searches_of(orders);
+  const size_t searches = runs.size();
   for (const RunOrder& order : orders) runs.push_back(run_of(order));
   std::vector<RunOutcome> outcomes;
+  size_t searched = 0;
   run_study(runs, {.kind = "comparison",
                    .folder = options.folder,
                    .on_progress = options.on_progress,
                    .on_result = [&](const StudyResult& result) {
+                     if (searched < searches) return check_figures(runs[searched++], result, options);
                      outcomes.push_back(outcome_of(orders[outcomes.size()], result));
-                     check_figure(outcomes.back(), compared_figure(options));
-                     if (options.target) check_figure(outcomes.back(), options.target->figure);
                      options.on_outcome(outcomes.back(), result.kept);
                    }});
   ComparisonTerms terms = terms_of(options, outcomes);
@@ -208,6 +244,7 @@ Comparison compare(const CompareOptions& options) {
 
 void check_comparison(const CompareOptions& options) {
   std::set<std::string> labels;
+  check_target(options);
   for (const NamedRecipe& named : options.recipes) {
     if (!labels.insert(named.label).second)
       throw Error(ExitCode::kUsage, "compare", quote(named.label) + " is there twice",

@@ -33,8 +33,8 @@ struct CompareOptions {
 };
 
 /// Trains every recipe with every seed, each run in a process of its own, interleaved, and compares. The same
-/// call goes on where an earlier one stopped; more seeds or recipes add to what is there. The first run of a
-/// recipe searches its micro-batch, the others take it over.
+/// call goes on where an earlier one stopped; more seeds or recipes add to what is there. Each recipe's
+/// micro-batch is searched once, before anything is trained and in a process of its own; its runs take it over.
 /// @throws Error as run_study does, and Error(kBadRecipe, kUsage) when a recipe is not evaluated or does not
 /// have the figure.
 Comparison compare(const CompareOptions& options);

@@ -123,8 +123,7 @@ page::Table failure_table(const Comparison& c) {
   page::Table table{"runs that failed", {"recipe", "seed", "code", "why"}};
   for (const RunOutcome& run : c.runs) {
     if (!run.failure.empty())
-      table.rows.push_back(
-          {run.recipe, cat(run.seed), cat(run.code), run.failure.substr(0, run.failure.find('\n'))});
+      table.rows.push_back({run.recipe, cat(run.seed), cat(run.code), first_line(run.failure)});
   }
   return table;
 }

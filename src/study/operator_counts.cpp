@@ -1,13 +1,14 @@
 #include "autotrain/operator_counts.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/record_function.h>
 
 #include <algorithm>
 #include <array>
 #include <unordered_map>
 
+#include "base/clock.h"
 #include "base/text.h"
+#include "plan/operator_scope.h"
 
 namespace autotrain {
 namespace {
@@ -42,6 +43,20 @@ Products attention(const Tensors& in, const Tensors&) {
   return {2 * rows * keys * static_cast<double>(in[1].size(-1) + in[2].size(-1)), {0, 1, 2}};
 }
 
+// From the gradient of the result, the input and the weight: those gradients of input and weight that are
+// wanted, each in as many products as the forward pass makes. The bias has one dimension and needs none.
+Products convolution_backward(const Tensors& in, const Tensors& out, bool transposed) {
+  const double window = volume(in[2]) / static_cast<double>(in[2].size(0));
+  const auto wanted = std::ranges::count_if(out, [](const torch::Tensor& each) { return each.dim() > 1; });
+  return {2 * volume(in[transposed ? 1 : 0]) * window * static_cast<double>(wanted), {0, 2}};
+}
+
+// As many again for each of the four operands: scores and values' gradients, queries and keys.
+Products attention_backward(const Tensors& in, const Tensors&) {
+  const Products forward = attention({in[1], in[2], in[3]}, {});
+  return {2 * forward.flops, {1, 2, 3}};
+}
+
 struct Rule {
   const char* name;
   OperatorKind kind;
@@ -62,6 +77,14 @@ Products transposed_convolution(const Tensors& in, const Tensors& out) {
   return convolution(in, out, true);
 }
 
+Products plain_backward(const Tensors& in, const Tensors& out) {
+  return convolution_backward(in, out, false);
+}
+
+Products transposed_backward(const Tensors& in, const Tensors& out) {
+  return convolution_backward(in, out, true);
+}
+
 Products packed_linear(const Tensors& in, const Tensors& out) {
   return {2 * volume(out[0]) * static_cast<double>(in[0].size(-1)), {0}};
 }
@@ -75,16 +98,23 @@ constexpr std::array kRules = {
     Rule{"aten::baddbmm", OperatorKind::kMatrixProduct, 3, product_of<1>},
     Rule{"aten::convolution", OperatorKind::kConvolution, 2, plain_convolution},
     Rule{"aten::scaled_dot_product_attention", OperatorKind::kAttention, 3, attention},
+    Rule{"aten::convolution_backward", OperatorKind::kConvolution, 3, plain_backward},
+    Rule{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", OperatorKind::kAttention, 4,
+         attention_backward},
     Rule{"quantized::linear_dynamic", OperatorKind::kLinear, 1, packed_linear},
 };
 constexpr Rule kTransposed{"aten::convolution", OperatorKind::kConvolution, 2, transposed_convolution};
+constexpr Rule kTransposedBackward{"aten::convolution_backward", OperatorKind::kConvolution, 3,
+                                   transposed_backward};
 
 // The rule for a call; null where no product is counted.
 const Rule* rule_for(const char* name, c10::ArrayRef<const c10::IValue> inputs) {
   const auto* const rule = std::ranges::find(kRules, std::string_view(name), &Rule::name);
   if (rule == kRules.end()) return nullptr;
-  const bool transposed = rule->kind == OperatorKind::kConvolution && inputs.size() > 6 && inputs[6].toBool();
-  return transposed ? &kTransposed : rule;
+  const auto flag = [&](size_t argument) { return inputs.size() > argument && inputs[argument].toBool(); };
+  if (rule->products == plain_convolution && flag(6)) return &kTransposed;
+  if (rule->products == plain_backward && flag(7)) return &kTransposedBackward;
+  return rule;
 }
 
 template <class Values>
@@ -109,11 +139,12 @@ struct Call {
   const Rule* rule = nullptr;
   bool within_counted = false;  // a product above it has all that it does
   bool counted_below = false;
+  Stopwatch watch = {};
 };
 
 class Counter {
  public:
-  explicit Counter(const torch::nn::Module& module) {
+  Counter(const torch::nn::Module& module, const std::function<void()>& wait) : wait_(wait) {
     for (const auto& parameter : module.named_parameters()) {
       const std::string& name = parameter.key();
       const size_t dot = name.rfind('.');
@@ -121,18 +152,28 @@ class Counter {
     }
   }
 
+  // The clock of a call runs only between these two, so that looking at it is not part of it.
   void start(const at::RecordFunction& function) {
-    Call call{tensors_of(function.inputs()), rule_for(function.name(), function.inputs())};
-    if (!calls_.empty()) call.within_counted = calls_.back().within_counted || calls_.back().rule != nullptr;
+    Call call;
+    call.within_counted =
+        !calls_.empty() && (calls_.back().within_counted || calls_.back().rule != nullptr);
+    if (!call.within_counted) {
+      call.inputs = tensors_of(function.inputs());
+      call.rule = rule_for(function.name(), function.inputs());
+    }
     calls_.push_back(std::move(call));
+    calls_.back().watch.restart();
   }
 
   void end(const at::RecordFunction& function) {
+    if (wait_ && !calls_.back().within_counted) wait_();
+    const double seconds = calls_.back().watch.seconds();
     const Call call = std::move(calls_.back());
     calls_.pop_back();
     if (call.within_counted) return;
     const bool counted = call.counted_below || count(function, call, tensors_of(function.outputs()));
     if (!calls_.empty() && counted) calls_.back().counted_below = true;
+    if (counted && !call.counted_below) counts_.operators.back().seconds = seconds;
   }
 
   ForwardCount take() { return std::move(counts_); }
@@ -190,41 +231,11 @@ class Counter {
     c.shape = join(shapes, " ");
   }
 
+  const std::function<void()>& wait_;
   std::unordered_map<const void*, std::string> owners_;
   std::string last_module_;
   std::vector<Call> calls_;
   ForwardCount counts_;
-};
-
-thread_local Counter* counter = nullptr;
-
-// Observes this thread's operators until the scope ends.
-class CountingScope {
- public:
-  explicit CountingScope(Counter& into) {
-    counter = &into;
-    handle_ = at::addThreadLocalCallback(
-        at::RecordFunctionCallback(
-            [](const at::RecordFunction& f) -> std::unique_ptr<at::ObserverContext> {
-              if (counter != nullptr) counter->start(f);
-              return nullptr;
-            },
-            [](const at::RecordFunction& f, at::ObserverContext*) {
-              if (counter != nullptr) counter->end(f);
-            })
-            .needsInputs(true)
-            .needsOutputs(true)
-            .scopes({at::RecordScope::FUNCTION}));
-  }
-  ~CountingScope() {
-    at::removeCallback(handle_);
-    counter = nullptr;
-  }
-  CountingScope(const CountingScope&) = delete;
-  CountingScope& operator=(const CountingScope&) = delete;
-
- private:
-  at::CallbackHandle handle_;
 };
 
 template <class Number>
@@ -252,13 +263,18 @@ int64_t ForwardCount::weight_bytes() const {
   return total(operators, &OperatorCount::weight_bytes);
 }
 
-ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward) {
-  Counter counts(module);
+ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward,
+                           const std::function<void()>& wait) {
+  Counter counter(module, wait);
+  const Stopwatch watch;
   {
-    const CountingScope counting(counts);
+    const OperatorScope counting(counter);
     forward();
+    if (wait) wait();
   }
-  return counts.take();
+  ForwardCount counts = counter.take();
+  counts.seconds = watch.seconds();
+  return counts;
 }
 
 }  // namespace autotrain

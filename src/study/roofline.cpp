@@ -32,10 +32,49 @@ double latency_at(const std::vector<BatchLatency>& points, double batch) {
   return below->seconds * std::pow(above->seconds / below->seconds, share);
 }
 
+// Where none was measured between a quarter of the largest batch and it, nobody can tell: then yes.
 bool still_rising(const std::vector<BatchLatency>& points) {
-  const double half = static_cast<double>(points.back().batch) / 2;
-  if (half < static_cast<double>(points.front().batch)) return true;  // too narrow a range to tell
-  return rate(points.back()) > kStillRising * half / latency_at(points, half);
+  const auto last = static_cast<double>(points.back().batch);
+  if (4 * static_cast<double>(points[points.size() - 2].batch) < last) return true;
+  if (last / 2 < static_cast<double>(points.front().batch)) return true;  // too narrow a range
+  return rate(points.back()) > kStillRising * last / 2 / latency_at(points, last / 2);
+}
+
+// The two batches furthest apart of which the larger is free.
+std::pair<BatchLatency, BatchLatency> widest_plateau(const std::vector<BatchLatency>& points) {
+  std::pair<BatchLatency, BatchLatency> widest = {points[0], points[0]};
+  const auto width = [](const BatchLatency& from, const BatchLatency& to) {
+    return static_cast<double>(to.batch) / static_cast<double>(from.batch);
+  };
+  for (size_t i = 0; i < points.size(); ++i) {
+    for (size_t j = i + 1; j < points.size() && points[j].seconds <= kFree * points[i].seconds; ++j) {
+      if (width(points[i], points[j]) > width(widest.first, widest.second)) widest = {points[i], points[j]};
+    }
+  }
+  return widest;
+}
+
+std::string free_sentence(const std::vector<BatchLatency>& points) {
+  const auto [from, to] = widest_plateau(points);
+  if (to.batch > from.batch) {
+    const double more = to.seconds / from.seconds - 1;
+    return cat("batch ", to.batch, " costs ", more < 0.005 ? "no" : format_percent(more, 0),
+               " more latency than batch ", from.batch, ": free");
+  }
+  const BatchLatency &first = points[0], &next = points[1];
+  return cat("batch ", next.batch, " takes ", fixed(next.seconds / first.seconds, 1),
+             " times as long as batch ", first.batch,
+             next.batch <= 2 * first.batch ? ": nothing is free" : "; no size between them was measured");
+}
+
+std::string gain_sentence(const std::vector<BatchLatency>& points) {
+  const double best = rate(*std::ranges::max_element(points, {}, rate));
+  const auto enough =
+      std::ranges::find_if(points, [&](const BatchLatency& point) { return rate(point) >= kAsGood * best; });
+  if (enough->batch != points.back().batch) return cat("beyond ", enough->batch, " nothing is gained");
+  const BatchLatency &last = points.back(), &before = points[points.size() - 2];
+  return cat("throughput rises by ", format_percent(rate(last) / rate(before) - 1, 0), " from batch ",
+             before.batch, " to ", last.batch, ", the largest measured");
 }
 
 }  // namespace
@@ -52,7 +91,9 @@ std::optional<Knee> find_knee(std::vector<BatchLatency> points) {
   if (points.size() < 2) return std::nullopt;
   sort_by_batch(points);
   const auto best = std::ranges::max_element(points, {}, rate);
-  Knee knee{.flat_seconds = std::ranges::min_element(points, {}, &BatchLatency::seconds)->seconds,
+  const auto shortest = std::ranges::min_element(points, {}, &BatchLatency::seconds);
+  Knee knee{.flat_seconds = shortest->seconds,
+            .flat_batch = shortest->batch,
             .best_rate = rate(*best),
             .best_batch = best->batch};
   knee.batch = knee.flat_seconds * knee.best_rate;
@@ -64,31 +105,7 @@ std::optional<Knee> find_knee(std::vector<BatchLatency> points) {
 std::vector<std::string> latency_advice(std::vector<BatchLatency> points) {
   if (points.size() < 2) return {};
   sort_by_batch(points);
-  std::vector<std::string> sentences;
-  const BatchLatency& first = points.front();
-  const auto free = std::find_if(points.rbegin(), points.rend(), [&](const BatchLatency& point) {
-    return point.seconds <= kFree * first.seconds;
-  });
-  if (free->batch > first.batch) {
-    const double more = free->seconds / first.seconds - 1;
-    sentences.push_back(cat("batch ", free->batch, " costs ", more < 0.005 ? "no" : format_percent(more, 0),
-                            " more latency than batch ", first.batch, ": free"));
-  } else {
-    const BatchLatency& next = points[1];
-    sentences.push_back(
-        cat("batch ", next.batch, " takes ", fixed(next.seconds / first.seconds, 1),
-            " times as long as batch ", first.batch,
-            next.batch <= 2 * first.batch ? ": nothing is free" : "; no size between them was measured"));
-  }
-  const double best = rate(*std::ranges::max_element(points, {}, rate));
-  const auto enough =
-      std::ranges::find_if(points, [&](const BatchLatency& point) { return rate(point) >= kAsGood * best; });
-  if (enough->batch == points.back().batch) {
-    sentences.push_back(cat("throughput still rises at ", points.back().batch, ", the largest measured"));
-  } else {
-    sentences.push_back(cat("beyond ", enough->batch, " nothing is gained"));
-  }
-  return sentences;
+  return {free_sentence(points), gain_sentence(points)};
 }
 
 }  // namespace autotrain

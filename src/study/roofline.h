@@ -34,6 +34,7 @@ struct BatchLatency {
 struct Knee {
   double batch = 0;          ///< flat_seconds × best_rate
   double flat_seconds = 0;   ///< the shortest latency of any batch
+  int64_t flat_batch = 0;    ///< that had it
   double best_rate = 0;      ///< samples a second, the highest of any batch
   int64_t best_batch = 0;    ///< that reached it
   bool reached = false;      ///< false: throughput still rose at the largest batch, so the knee is further

@@ -70,6 +70,14 @@ void claim(const fs::path& folder, const std::string& kind) {
   if (held.empty()) write_file_atomically(marker, Json{{"kind", kind}}.dump() + "\n");
 }
 
+// "model.width", of a change that Json::diff found.
+std::string key_of(const Json& change) {
+  constexpr std::string_view kRecipe = "/recipe/";
+  const auto path = change.at("path").get<std::string>();
+  if (path.empty()) return "all of it";
+  return path.starts_with(kRecipe) ? path.substr(kRecipe.size()) : path.substr(1);
+}
+
 class Study {
  public:
   Study(const std::vector<StudyRun>& runs, const StudyOptions& options) : runs_(runs), options_(options) {}
@@ -129,8 +137,7 @@ std::optional<StudyResult> Study::stored(const StudyRun& run) const {
     const Json changes = Json::diff(json.at("definition"), Json::parse(text_of_json(run.definition)));
     if (changes.empty()) return from_json(json);
     throw Error(ExitCode::kUsage, path.string(),
-                cat("is the result of another definition; the first difference is at ",
-                    changes.at(0).at("path").get<std::string>()),
+                cat("comes from another definition of the study: ", key_of(changes.at(0)), " differs"),
                 "give another --output, or remove the file to have the run again");
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, path.string(), cat("is no result of a run: ", error.what()),
@@ -178,7 +185,7 @@ int Study::wait_for(Child& child, const StudyRun& run) {
         std::ranges::count_if(runs_, [this](const StudyRun& each) { return is_to_run(each); }));
     options_.on_progress({.done = results_.size(),
                           .total = results_.size() + left,
-                          .running = run.name,
+                          .running = run.label.empty() ? run.name : run.label,
                           .seconds_left = seconds_left(run, watch.seconds())});
     if (told || pending_interrupt() != Interrupt::kStop) continue;
     child.send(SIGTERM);  // once: a second one would not let it save its state

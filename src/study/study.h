@@ -21,6 +21,8 @@ struct StudyRun {
   /// Called in a process of its own. What it throws makes the run a failed one, except
   /// Error(kInterrupted): the run then is not finished and is started again with the next call.
   std::function<nlohmann::ordered_json()> work;
+
+  std::string label = {};  ///< for people; "": the name
 };
 
 /// How one run ended.

@@ -10,6 +10,7 @@
 #include "model/linear.h"
 #include "model/models.h"
 #include "step/autocast.h"
+#include "trainer/evaluator.h"
 #include "trainer/parts.h"
 #include "trainer/snapshot.h"
 
@@ -49,29 +50,6 @@ torch::ScalarType type_of(Precision precision) {
   return precision == Precision::kFp16 ? torch::kHalf : torch::kFloat32;
 }
 
-// Weighted means under names.
-class Means {
- public:
-  void add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight) {
-    sums_[name].first += sum.item<double>();
-    sums_[name].second += weight.item<double>();
-  }
-  void make_exponential(const std::string& name) { exponential_[name] = true; }
-
-  std::map<std::string, double> figures() {
-    std::map<std::string, double> figures;
-    for (const auto& [name, terms] : sums_) {
-      const double mean = terms.first / terms.second;
-      figures[name] = exponential_[name] ? std::exp(mean) : mean;
-    }
-    return figures;
-  }
-
- private:
-  std::map<std::string, std::pair<double, double>> sums_;
-  std::map<std::string, bool> exponential_;
-};
-
 class Inference final : public Subject {
  public:
   Inference(Materials materials, Precision precision)
@@ -89,8 +67,10 @@ class Inference final : public Subject {
   }
 
   ForwardCount count() override {
-    return count_forward(network_, [&] { call(); });
+    return count_forward(network_, [&] { call(); }, [&] { m_.device->synchronize(); });
   }
+
+  std::optional<ForwardCount> observe() override { return count(); }
 
   std::optional<CopySeconds> copy_seconds() override {
     if (m_.device->torch_device().is_cpu()) return std::nullopt;
@@ -105,17 +85,12 @@ class Inference final : public Subject {
     const c10::InferenceMode no_gradients;
     const Dataset& data = *m_.data.validation;
     Loader loader(data, Stream(0, data.size(), false), one_pass(data, kEvaluationBatch), {.prefetch = 0});
-    Means means;
+    FigureSums sums;
     while (const auto batch = loader.next()) {
       stop_if_interrupted("sweep", "a signal stopped it");
-      const EvaluationTerms terms = m_.task->evaluate(converted(*batch));
-      means.add("loss", terms.loss.sum, terms.loss.weight);
-      for (const MetricTerms& metric : terms.metrics) {
-        means.add(metric.name, metric.sum, metric.weight);
-        if (metric.exponential) means.make_exponential(metric.name);
-      }
+      sums.add(m_.task->evaluate(converted(*batch)));
     }
-    return means.figures();
+    return sums.figures();
   }
 
  private:
@@ -183,6 +158,11 @@ class Training final : public Subject {
   ForwardCount count() override {
     const AutocastScope autocast(parts_.device->torch_device().type(), parts_.precision);
     return count_forward(parts_.task->module(), [&] { parts_.task->loss(batch_); });
+  }
+
+  std::optional<ForwardCount> observe() override {
+    if (!parts_.device->torch_device().is_cpu()) return std::nullopt;
+    return count_forward(parts_.task->module(), [&] { call(); });
   }
 
  private:

@@ -34,6 +34,10 @@ class Subject {
   /// The operators of one call's forward pass, which it runs.
   virtual ForwardCount count() = 0;
 
+  /// The operators of a whole call, which it runs; nothing where not all of them can be observed, as the
+  /// backward pass on a GPU, which threads of LibTorch's run. Precondition: a batch was loaded.
+  virtual std::optional<ForwardCount> observe() = 0;
+
   /// Nothing on a CPU, where nothing is copied, and of training, whose loader copies ahead. Precondition: a
   /// call was made.
   virtual std::optional<CopySeconds> copy_seconds() { return std::nullopt; }

@@ -7,7 +7,7 @@
 #include "autotrain/trainer.h"
 #include "base/text.h"
 #include "recipe/axes.h"
-#include "recipe/writer.h"
+#include "recipe/compare.h"
 #include "study/sweep_analysis.h"
 #include "study/sweep_point.h"
 #include "trainer/catalog.h"
@@ -26,6 +26,12 @@ Recipe what_counts(Recipe recipe) {
   recipe.sweep = SweepRecipe{.mode = recipe.sweep.mode, .max_seconds = recipe.sweep.max_seconds};
   return recipe;
 }
+
+struct Measurement {
+  size_t variant = 0;
+  int64_t batch = kWholeModel;
+  int64_t round = 0;
+};
 
 class Sweeping {
  public:
@@ -63,37 +69,38 @@ class Sweeping {
     return load_recipe(options_.config, overrides);
   }
 
-  static std::string name_of_run(size_t variant, int64_t batch, int64_t round) {
-    if (batch == kWholeModel) return cat("v", variant, "-model");
-    return cat("v", variant, "-batch-", batch, "-round-", round);
+  static std::string name_of(const Measurement& m) {
+    if (m.batch == kWholeModel) return cat("v", m.variant, "-model");
+    return cat("v", m.variant, "-batch-", m.batch, "-round-", m.round);
   }
 
-  static std::string name_of_point(size_t variant, int64_t batch) { return cat("v", variant, "-", batch); }
-
-  StudyRun make_run(size_t variant, int64_t batch, int64_t round) const {
-    const Recipe& recipe = recipes_[variant];
-    return {.name = name_of_run(variant, batch, round),
-            .variant = name_of_point(variant, batch),
-            .definition = {{"recipe", write_recipe(what_counts(recipe), catalog())},
-                           {"batch", batch},
-                           {"round", round}},
-            .work = [&recipe, batch] {
+  StudyRun make_run(const Measurement& m) {
+    const Recipe& recipe = recipes_[m.variant];
+    measurements_[name_of(m)] = m;
+    return {.name = name_of(m),
+            .variant = cat("v", m.variant, "-", m.batch),
+            .definition = {{"recipe", values_of(what_counts(recipe), catalog())},
+                           {"batch", m.batch},
+                           {"round", m.round}},
+            .work = [&recipe, batch = m.batch] {
               return batch == kWholeModel ? measure_variant(recipe) : measure_point(recipe, batch);
-            }};
+            },
+            .label = label_of(sweep_, sweep_.variants[m.variant]) +
+                     (m.batch == kWholeModel ? " as a whole" : cat(", batch ", m.batch))};
   }
 
   // The models first; then round after round, each batch of all variants one after the other, every other
   // round from the largest down: what slows down steadily does so for all alike.
-  std::vector<StudyRun> all_runs(const std::vector<std::vector<int64_t>>& sizes) const {
+  std::vector<StudyRun> all_runs(const std::vector<std::vector<int64_t>>& sizes) {
     std::vector<StudyRun> runs;
-    for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run(v, kWholeModel, 0));
+    for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run({v, kWholeModel}));
     std::set<int64_t> all;
     for (const auto& some : sizes) all.insert(some.begin(), some.end());
     std::vector<int64_t> batches(all.begin(), all.end());
     for (int64_t round = 0; round < rounds_; ++round, std::ranges::reverse(batches)) {
       for (const int64_t batch : batches) {
         for (size_t v = 0; v < recipes_.size(); ++v) {
-          if (std::ranges::count(sizes[v], batch) > 0) runs.push_back(make_run(v, batch, round));
+          if (std::ranges::count(sizes[v], batch) > 0) runs.push_back(make_run({v, batch, round}));
         }
       }
     }
@@ -110,7 +117,7 @@ class Sweeping {
       for (size_t v = 0; v < recipes_.size(); ++v) {
         if (idle[v] >= kPatience) continue;
         sizes[v].push_back(batch);
-        runs.push_back(make_run(v, batch, 0));
+        runs.push_back(make_run({v, batch}));
       }
       execute(runs);
       for (size_t v = 0; v < recipes_.size(); ++v) {
@@ -127,25 +134,27 @@ class Sweeping {
   void execute(const std::vector<StudyRun>& runs) {
     run_study(runs, {.kind = "sweep",
                      .folder = options_.folder,
-                     .wanted = [&](const StudyRun& run) { return !failed_.contains(run.variant); },
+                     .wanted =
+                         [&](const StudyRun& run) {
+                           const Measurement& m = measurements_.at(run.name);
+                           return !failed_.contains({m.variant, m.batch});
+                         },
                      .on_progress = options_.on_progress,
                      .on_result = [&](const StudyResult& result) { note(result); }});
   }
 
   void note(const StudyResult& result) {
     const bool is_new = results_.insert_or_assign(result.name, result).second;
-    const std::vector<std::string> parts = split(result.name, '-');
-    const auto variant = static_cast<size_t>(std::stoll(parts[0].substr(1)));
-    const int64_t batch = parts.size() > 2 ? std::stoll(parts[2]) : kWholeModel;
-    if (result.failed()) failed_.insert(name_of_point(variant, batch));
+    const Measurement& m = measurements_.at(result.name);
+    if (result.failed()) failed_.insert({m.variant, m.batch});
     if (!is_new || result.kept) return;
-    options_.on_result(label_of(sweep_, sweep_.variants[variant]), batch, result);
+    options_.on_result(label_of(sweep_, sweep_.variants[m.variant]), m.batch, result);
   }
 
   std::vector<StudyResult> rounds_of(size_t variant, int64_t batch) const {
     std::vector<StudyResult> rounds;
     for (int64_t round = 0; round < rounds_; ++round) {
-      const auto found = results_.find(name_of_run(variant, batch, round));
+      const auto found = results_.find(name_of({variant, batch, round}));
       if (found != results_.end()) rounds.push_back(found->second);
     }
     return rounds;
@@ -154,10 +163,12 @@ class Sweeping {
   void collect(const std::vector<std::vector<int64_t>>& sizes) {
     for (size_t v = 0; v < recipes_.size(); ++v) {
       SweepVariant& variant = sweep_.variants[v];
-      take_model(recipes_[v], results_.at(name_of_run(v, kWholeModel, 0)), variant);
+      take_model(recipes_[v], results_.at(name_of({v, kWholeModel})), variant);
       for (const int64_t batch : sizes[v]) {
         variant.points.push_back(summarise_point(batch, rounds_of(v, batch)));
       }
+      if (const auto knee = find_knee(latencies_of(variant)))
+        variant.products = rounds_of(v, knee->best_batch).front().value.at("products");
     }
     analyse(sweep_);
   }
@@ -168,10 +179,15 @@ class Sweeping {
   int64_t rounds_ = 1;
   std::vector<Recipe> recipes_;
   std::map<std::string, StudyResult> results_;
-  std::set<std::string> failed_;  // points, of which no further round is asked in this call
+  std::map<std::string, Measurement> measurements_;  // by the names of their runs
+  std::set<std::pair<size_t, int64_t>> failed_;  // {variant, batch}: no further round is asked in this call
 };
 
 }  // namespace
+
+const SweepPoint& SweepVariant::point_of(int64_t batch) const {
+  return *std::ranges::find(points, batch, &SweepPoint::batch);
+}
 
 Sweep run_sweep(const SweepOptions& options) {
   return Sweeping(options).run();

@@ -22,8 +22,9 @@ struct SweepPoint {
 
   double p50_seconds = 0, p90_seconds = 0, p99_seconds = 0;  ///< of one call
   std::optional<double> half_width = {};  ///< of the median's 95 % interval, relative; nothing: too few calls
-  double drift = 0;                       ///< the largest median of a round ÷ the smallest, less 1
-  size_t repeats = 0;                     ///< calls that were timed
+  std::optional<double> drift = {};       ///< the largest median of a round ÷ the smallest, less 1; of
+                                          ///< one round nothing
+  int64_t repeats = 0;                    ///< calls that count, equally many of each round
   std::string ended_by = {};              ///< of the last round: narrow | seconds | repeats
 
   double samples_per_second = 0;                ///< batch ÷ median
@@ -36,6 +37,11 @@ struct SweepPoint {
   int64_t major_faults = 0;
   std::optional<double> copy_to_device_seconds = {};  ///< nothing on a CPU
   std::optional<double> copy_to_host_seconds = {};
+
+  /// Where the time of a call goes that was observed operator by operator, as shares of it; the rest is
+  /// between operators. Nothing of training on a GPU.
+  std::optional<double> products_share = {}, others_share = {};
+  std::optional<double> products_flops_per_second = {};  ///< while products are computed
 };
 
 /// What a prediction and a measurement of the knee have to do with each other: ratio = slower × efficiency,
@@ -66,7 +72,13 @@ struct SweepVariant {
   nlohmann::ordered_json counted =
       nlohmann::ordered_json::array();  ///< operators of a forward pass, as counted
   int64_t counted_samples = 0;
+
+  /// The products of one call at the batch of the best throughput, as they were observed; inference only.
+  nlohmann::ordered_json products = nlohmann::ordered_json::array();
   nlohmann::ordered_json machine = nullptr;
+
+  /// The point of this batch. Precondition: it has figures.
+  const SweepPoint& point_of(int64_t batch) const;
 };
 
 struct Sweep {

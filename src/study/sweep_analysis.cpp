@@ -1,7 +1,9 @@
 #include "study/sweep_analysis.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "study/timing.h"
@@ -11,34 +13,50 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string first_line_of(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
-
-std::optional<double> optional_number(const Json& json) {
-  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
-}
-
 double median_of(std::vector<double> values) {
   std::ranges::sort(values);
   return quantile(values, 0.5);
 }
 
+// Equally many calls of each round: a round in which the machine was fast has more of them.
 void take_latencies(const std::vector<StudyResult>& rounds, SweepPoint& point) {
+  std::vector<std::vector<double>> calls;
   std::vector<double> all, medians;
+  size_t fewest = std::numeric_limits<size_t>::max();
   for (const StudyResult& round : rounds) {
-    const auto some = round.value.at("latencies_seconds").get<std::vector<double>>();
-    all.insert(all.end(), some.begin(), some.end());
-    medians.push_back(median_of(some));
+    calls.push_back(round.value.at("latencies_seconds").get<std::vector<double>>());
+    medians.push_back(median_of(calls.back()));
+    fewest = std::min(fewest, calls.back().size());
   }
+  for (const auto& round : calls)
+    all.insert(all.end(), round.begin(), round.begin() + static_cast<std::ptrdiff_t>(fewest));
   std::ranges::sort(all);
-  point.repeats = all.size();
+  point.repeats = static_cast<int64_t>(all.size());
   point.p50_seconds = quantile(all, 0.5);
   point.p90_seconds = quantile(all, 0.9);
   point.p99_seconds = quantile(all, 0.99);
   if (const auto interval = median_interval(all)) point.half_width = interval->half_width(point.p50_seconds);
   const auto [least, most] = std::ranges::minmax(medians);
-  point.drift = most / least - 1;
+  if (medians.size() > 1) point.drift = most / least - 1;
+}
+
+// Of the round in the middle by the length of the observed call.
+void take_time(const std::vector<StudyResult>& rounds, SweepPoint& point) {
+  std::vector<const Json*> times;
+  const auto part = [](const Json* time, const char* name) { return time->at(name).get<double>(); };
+  const auto length = [&](const Json* time) {
+    return part(time, "products_seconds") + part(time, "others_seconds") + part(time, "between_seconds");
+  };
+  for (const StudyResult& round : rounds) {
+    if (round.value.at("time").is_object()) times.push_back(&round.value.at("time"));
+  }
+  if (times.empty()) return;
+  std::ranges::sort(times, {}, length);
+  const Json* const time = times[times.size() / 2];
+  const double products = part(time, "products_seconds");
+  point.products_share = products / length(time);
+  point.others_share = part(time, "others_seconds") / length(time);
+  if (products > 0) point.products_flops_per_second = part(time, "products_flops") / products;
 }
 
 // The gradient is written once, read once for its norm and once by the optimizer, which also reads and
@@ -154,11 +172,12 @@ SweepPoint summarise_point(int64_t batch, const std::vector<StudyResult>& rounds
   SweepPoint point{.batch = batch};
   for (const StudyResult& round : rounds) {
     if (!round.failed()) continue;
-    point.failure = first_line_of(round.failure);
+    point.failure = first_line(round.failure);
     point.code = round.code;
     return point;
   }
   take_latencies(rounds, point);
+  take_time(rounds, point);
   point.samples_per_second = static_cast<double>(batch) / point.p50_seconds;
   for (const StudyResult& round : rounds) {
     const Json& v = round.value;
@@ -168,7 +187,9 @@ SweepPoint summarise_point(int64_t batch, const std::vector<StudyResult>& rounds
     point.allocator_retries += v.at("allocator_retries").get<int64_t>();
     point.swapped_bytes = std::max(point.swapped_bytes, v.at("swapped_bytes").get<int64_t>());
     point.major_faults += v.at("major_faults").get<int64_t>();
-    point.bytes_per_second = v.at("forward_bytes").get<double>() / point.p50_seconds;
+    if (const auto bytes = optional_number(v.at("forward_bytes"))) {
+      point.bytes_per_second = *bytes / point.p50_seconds;
+    }
     point.copy_to_device_seconds = optional_number(v.at("copy_to_device_seconds"));
     point.copy_to_host_seconds = optional_number(v.at("copy_to_host_seconds"));
   }
@@ -177,7 +198,7 @@ SweepPoint summarise_point(int64_t batch, const std::vector<StudyResult>& rounds
 
 void take_model(const Recipe& recipe, const StudyResult& result, SweepVariant& variant) {
   if (result.failed()) {
-    variant.failure = first_line_of(result.failure);
+    variant.failure = first_line(result.failure);
     return;
   }
   const Json& v = result.value;

@@ -1,43 +1,27 @@
+#include <concepts>
+
+#include "base/json.h"
 #include "recipe/words.h"
 #include "study/sweep.h"
 #include "study/sweep_analysis.h"
+#include "study/sweep_fields.h"
 
 namespace autotrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-template <class Number>
-Json or_null(const std::optional<Number>& number) {
-  return number ? Json(*number) : Json(nullptr);
-}
-
-std::optional<double> number_at(const Json& json, const char* key) {
-  const Json& value = json.at(key);
-  return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-}
-
 Json to_json(const SweepPoint& p) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
-  return {{"batch", p.batch},
-          {"failure", nullptr},
-          {"p50_seconds", p.p50_seconds},
-          {"p90_seconds", p.p90_seconds},
-          {"p99_seconds", p.p99_seconds},
-          {"median_half_width", or_null(p.half_width)},
-          {"drift", p.drift},
-          {"repeats", p.repeats},
-          {"ended_by", p.ended_by},
-          {"samples_per_second", p.samples_per_second},
-          {"flops_per_second", p.flops_per_second},
-          {"bytes_per_second", or_null(p.bytes_per_second)},
-          {"peak_bytes", p.peak_bytes},
-          {"fill", p.fill},
-          {"allocator_retries", p.allocator_retries},
-          {"swapped_bytes", p.swapped_bytes},
-          {"major_faults", p.major_faults},
-          {"copy_to_device_seconds", or_null(p.copy_to_device_seconds)},
-          {"copy_to_host_seconds", or_null(p.copy_to_host_seconds)}};
+  Json json = {{"batch", p.batch}, {"failure", nullptr}};
+  visit_figures(p, [&]<class Value>(const char* name, const Value& value) {
+    if constexpr (std::same_as<Value, std::optional<double>>) {
+      json[name] = or_null(value);
+    } else {
+      json[name] = value;
+    }
+  });
+  return json;
 }
 
 SweepPoint point_from(const Json& j) {
@@ -47,23 +31,13 @@ SweepPoint point_from(const Json& j) {
     p.code = j.value("code", 0);
     return p;
   }
-  p.p50_seconds = j.at("p50_seconds");
-  p.p90_seconds = j.at("p90_seconds");
-  p.p99_seconds = j.at("p99_seconds");
-  p.half_width = number_at(j, "median_half_width");
-  p.drift = j.at("drift");
-  p.repeats = j.at("repeats");
-  p.ended_by = j.at("ended_by");
-  p.samples_per_second = j.at("samples_per_second");
-  p.flops_per_second = j.at("flops_per_second");
-  p.bytes_per_second = number_at(j, "bytes_per_second");
-  p.peak_bytes = j.at("peak_bytes");
-  p.fill = j.at("fill");
-  p.allocator_retries = j.at("allocator_retries");
-  p.swapped_bytes = j.at("swapped_bytes");
-  p.major_faults = j.at("major_faults");
-  p.copy_to_device_seconds = number_at(j, "copy_to_device_seconds");
-  p.copy_to_host_seconds = number_at(j, "copy_to_host_seconds");
+  visit_figures(p, [&]<class Value>(const char* name, Value& value) {
+    if constexpr (std::same_as<Value, std::optional<double>>) {
+      value = optional_number(j.at(name));
+    } else {
+      value = j.at(name).get<Value>();
+    }
+  });
   return p;
 }
 
@@ -72,7 +46,9 @@ Json to_json(const Knee& k) {
           {"reached", k.reached},
           {"below_range", k.below_range},
           {"flat_seconds", k.flat_seconds},
-          {"best_samples_per_second", k.best_rate}};
+          {"flat_batch", k.flat_batch},
+          {"best_samples_per_second", k.best_rate},
+          {"best_batch", k.best_batch}};
 }
 
 Json to_json(const KneeExplanation& e) {
@@ -98,6 +74,7 @@ Json to_json(const Sweep& sweep, const SweepVariant& v) {
           {"points", std::move(points)},
           {"counted_samples", v.counted_samples},
           {"operators", v.counted},
+          {"products_at_best_throughput", v.products},
           {"machine", v.machine}};
 }
 
@@ -114,6 +91,7 @@ SweepVariant variant_from(const Json& j) {
   v.counted_samples = j.at("counted_samples");
   v.counted = j.at("operators");
   v.operators = v.counted.size();
+  v.products = j.at("products_at_best_throughput");
   v.machine = j.at("machine");
   return v;
 }
@@ -134,7 +112,7 @@ Sweep sweep_from_json(const Json& json) {
   Sweep sweep{.name = json.at("name")};
   sweep.mode = parse_enum<SweepMode>(json.at("mode").get<std::string>()).value();
   if (json.at("key").is_string()) sweep.key = json.at("key");
-  sweep.latency_ms = number_at(json, "latency_ms");
+  sweep.latency_ms = optional_number(json.at("latency_ms"));
   for (const Json& variant : json.at("variants")) sweep.variants.push_back(variant_from(variant));
   analyse(sweep);
   return sweep;

@@ -85,12 +85,27 @@ Chart latency_chart(const Sweep& sweep) {
   return chart;
 }
 
-// Each product of the model's forward pass as it was counted, on the two edges of the device.
+// Each product at the batch of the best throughput, as it was observed.
+Series products_of(const Sweep& sweep, size_t index) {
+  const SweepVariant& v = sweep.variants[index];
+  Series points{.name = label_of(sweep, v) + ", products", .x = {{}}, .draw = Draw::kPoints, .colour = index};
+  for (const auto& each : v.products) {
+    const auto flops = each.at("flops").get<double>(), bytes = each.at("bytes").get<double>(),
+               seconds = each.at("seconds").get<double>();
+    if (bytes <= 0 || seconds <= 0) continue;
+    points.x[0].push_back(flops / bytes);
+    points.y.push_back(flops / seconds);
+    points.labels.push_back(each.at("module").get<std::string>() + " " + each.at("shape").get<std::string>());
+  }
+  return points;
+}
+
+// What the device allows at most, and what each product of the model reached.
 Chart roofline_chart(const Sweep& sweep) {
   Chart chart;
-  chart.title = "what the roofline allows each operator, as counted";
+  chart.title = "roofline (lines), and the products of a call at the batch of the best throughput (points)";
   chart.x = {log_axis("operations for each byte")};
-  chart.y = log_axis("attainable FLOP/s");
+  chart.y = log_axis("FLOP/s");
   for (size_t i = 0; i < sweep.variants.size(); ++i) {
     const SweepVariant& v = sweep.variants[i];
     if (v.predicted <= 0) continue;
@@ -102,19 +117,15 @@ Chart roofline_chart(const Sweep& sweep) {
       edge.x[0].push_back(intensity);
       edge.y.push_back(attainable(intensity));
     }
-    Series points{.name = label_of(sweep, v) + ", products", .x = {{}}, .draw = Draw::kPoints, .colour = i};
-    for (const auto& each : v.counted) {
-      const auto flops = each.at("flops").get<double>(), bytes = each.at("bytes").get<double>();
-      if (flops <= 0 || bytes <= 0) continue;
-      points.x[0].push_back(flops / bytes);
-      points.y.push_back(attainable(flops / bytes));
-      points.labels.push_back(each.at("module").get<std::string>() + " " +
-                              each.at("shape").get<std::string>());
-    }
     chart.series.push_back(std::move(edge));
-    chart.series.push_back(std::move(points));
+    if (!v.products.empty()) chart.series.push_back(products_of(sweep, i));
   }
   return chart;
+}
+
+page::Table titled(std::string title, page::Table table) {
+  table.title = std::move(title);
+  return table;
 }
 
 page::Section summary_section(const Sweep& sweep) {
@@ -123,8 +134,8 @@ page::Section summary_section(const Sweep& sweep) {
     for (const std::string& sentence : sentences_of(sweep, variant))
       section.paragraphs.push_back(label_of(sweep, variant) + ": " + sentence);
   }
-  const TableCells table = roofline_cells(sweep);
-  section.tables.push_back({.title = "Knees", .header = table.header, .rows = table.rows});
+  section.tables.push_back(titled("Knees", roofline_cells(sweep)));
+  section.tables.push_back(titled("Where the time of a call goes", time_cells(sweep)));
   return section;
 }
 
@@ -144,8 +155,7 @@ page::Section plots_section(const Sweep& sweep) {
 page::Section points_section(const Sweep& sweep) {
   page::Section section{.title = "Points", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
-    const TableCells table = point_cells(variant);
-    section.tables.push_back({.title = label_of(sweep, variant), .header = table.header, .rows = table.rows});
+    section.tables.push_back(titled(label_of(sweep, variant), point_cells(variant)));
   }
   return section;
 }
@@ -153,11 +163,8 @@ page::Section points_section(const Sweep& sweep) {
 page::Section operators_section(const Sweep& sweep) {
   page::Section section{.title = "Operators", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
-    const TableCells table = operator_cells(variant);
-    section.tables.push_back(
-        {.title = cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
-         .header = table.header,
-         .rows = table.rows});
+    section.tables.push_back(titled(cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
+                                    operator_cells(variant)));
   }
   return section;
 }

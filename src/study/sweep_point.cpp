@@ -26,7 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kWarmUpCalls = 3;
-constexpr double kWarmUpShare = 0.1;  // of the time for repeats
+constexpr double kWarmUpShare = 0.1, kObservedShare = 0.2;  // of the time for repeats
 
 double timed_call(Subject& subject) {
   stop_if_interrupted("sweep", "a signal stopped it; finished points are kept");
@@ -70,6 +70,44 @@ int64_t major_faults() {
   return usage.ru_majflt;
 }
 
+// The observed call of median length among a few: observing takes time, so that its parts are what counts.
+std::optional<ForwardCount> observe(Subject& subject, double seconds) {
+  constexpr size_t kLeast = 3, kMost = 21;
+  std::vector<ForwardCount> calls;
+  for (const Stopwatch watch; calls.size() < kLeast || (watch.seconds() < seconds && calls.size() < kMost);) {
+    stop_if_interrupted("sweep", "a signal stopped it; finished points are kept");
+    std::optional<ForwardCount> call = subject.observe();
+    if (!call) return std::nullopt;
+    calls.push_back(std::move(*call));
+  }
+  const auto middle = calls.begin() + static_cast<std::ptrdiff_t>(calls.size() / 2);
+  std::ranges::nth_element(calls, middle, {}, &ForwardCount::seconds);
+  return std::move(*middle);
+}
+
+Json products_json(const ForwardCount& call) {
+  Json rows = Json::array();
+  for (const OperatorCount& each : call.operators) {
+    if (each.flops == 0) continue;
+    rows.push_back({{"module", each.module},
+                    {"shape", each.shape},
+                    {"flops", each.flops},
+                    {"bytes", each.bytes},
+                    {"seconds", each.seconds}});
+  }
+  return rows;
+}
+
+// Where the time of a call goes.
+Json time_json(const ForwardCount& call) {
+  double products = 0, others = 0;
+  for (const OperatorCount& each : call.operators) (each.flops > 0 ? products : others) += each.seconds;
+  return {{"products_seconds", products},
+          {"others_seconds", others},
+          {"between_seconds", call.seconds - products - others},
+          {"products_flops", call.flops()}};
+}
+
 Json point_json(Subject& subject, const Recipe& recipe) {
   const int64_t faults_before = major_faults();
   warm_up(subject, kWarmUpShare * recipe.sweep.max_seconds);
@@ -77,7 +115,8 @@ Json point_json(Subject& subject, const Recipe& recipe) {
   subject.device().memory().sample_outside_bytes();
   const MemoryPeak peak = subject.device().memory().peak();
   const int64_t faults = major_faults() - faults_before;
-  const ForwardCount counts = subject.count();
+  const bool inference = recipe.sweep.mode == SweepMode::kInference;
+  const std::optional<ForwardCount> call = observe(subject, kObservedShare * recipe.sweep.max_seconds);
   const auto copies = subject.copy_seconds();
   return {{"latencies_seconds", repeats.seconds},
           {"ended_by", name_of(repeats.end)},
@@ -88,9 +127,9 @@ Json point_json(Subject& subject, const Recipe& recipe) {
           {"major_faults", faults},
           {"copy_to_device_seconds", copies ? Json(copies->to_device) : Json(nullptr)},
           {"copy_to_host_seconds", copies ? Json(copies->to_host) : Json(nullptr)},
-          {"flops", counts.flops()},
-          {"backward_flops", counts.backward_flops()},
-          {"forward_bytes", counts.bytes()}};
+          {"forward_bytes", inference ? Json(call->bytes()) : Json(nullptr)},
+          {"time", call ? time_json(*call) : Json(nullptr)},
+          {"products", inference ? products_json(*call) : Json::array()}};
 }
 
 // What memory, or the model, has against a batch is a row of the sweep.

@@ -6,8 +6,8 @@
 namespace autotrain {
 namespace {
 
-std::string percent_or_dash(const std::optional<double>& fraction) {
-  return fraction ? "±" + format_percent(*fraction) : "-";
+std::string percent_or_dash(const std::optional<double>& fraction, int digits = 0) {
+  return fraction ? format_percent(*fraction, digits) : "-";
 }
 
 std::string trouble_of(const SweepPoint& p) {
@@ -43,9 +43,9 @@ std::string milliseconds(double seconds) {
   return seconds < 0.1 ? brief(seconds * 1e3, 3) : fixed(seconds * 1e3, 0);
 }
 
-TableCells point_cells(const SweepVariant& variant) {
-  TableCells table{{"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
-                    "copies ms", "peak", "fill", ""}};
+page::Table point_cells(const SweepVariant& variant) {
+  page::Table table{.header = {"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
+                               "copies ms", "peak", "fill", ""}};
   for (const SweepPoint& p : variant.points) {
     const std::string batch = std::to_string(p.batch);
     if (!p.failure.empty()) {
@@ -53,7 +53,8 @@ TableCells point_cells(const SweepVariant& variant) {
       continue;
     }
     table.rows.push_back(
-        {batch, milliseconds(p.p50_seconds), percent_or_dash(p.half_width), format_percent(p.drift, 0),
+        {batch, milliseconds(p.p50_seconds), p.half_width ? "±" + format_percent(*p.half_width) : "-",
+         percent_or_dash(p.drift),
          milliseconds(p.p90_seconds), milliseconds(p.p99_seconds), format_rate(p.samples_per_second),
          format_rate(p.flops_per_second), p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-",
          copies_of(p), format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
@@ -61,26 +62,49 @@ TableCells point_cells(const SweepVariant& variant) {
   return table;
 }
 
-TableCells roofline_cells(const Sweep& sweep) {
-  TableCells table{{sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample", "weights",
-                    "peak FLOP/s", "reads at", "predicted", "knee", "ratio", "= slower", "× efficiency",
-                    "validation"}};
-  for (const SweepVariant& v : sweep.variants) {
-    if (!v.explanation) continue;
-    const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
+page::Table time_cells(const Sweep& sweep) {
+  page::Table table{.header = {sweep.key.empty() ? "recipe" : sweep.key, "batch", "", "p50 ms", "products",
+                               "of the peak", "other operators", "between"}};
+  const auto add = [&](const SweepVariant& v, int64_t batch, const char* what) {
+    const SweepPoint& p = v.point_of(batch);
+    if (!p.products_share) return;
+    const bool rated = p.products_flops_per_second && v.roof.flops_per_second > 0;
     table.rows.push_back(
-        {sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
-         format_bytes(static_cast<int64_t>(v.weight_bytes)), format_rate(v.roof.flops_per_second),
-         format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s", brief(v.predicted, 3),
-         mark + brief(v.knee->batch, 3), brief(v.explanation->ratio, 3), brief(v.explanation->slower, 3),
-         fixed(v.explanation->efficiency, 2), v.figures.empty() ? "-" : figures_of(v)});
+        {sweep.key.empty() ? sweep.name : v.value, std::to_string(batch), what, milliseconds(p.p50_seconds),
+         percent_or_dash(p.products_share),
+         rated ? format_percent(*p.products_flops_per_second / v.roof.flops_per_second, 0) : "-",
+         percent_or_dash(p.others_share), format_percent(1 - *p.products_share - *p.others_share, 0)});
+  };
+  for (const SweepVariant& v : sweep.variants) {
+    if (!v.knee) continue;
+    add(v, v.knee->flat_batch, "shortest latency");
+    add(v, v.knee->best_batch, "best throughput");
   }
   return table;
 }
 
-TableCells operator_cells(const SweepVariant& variant) {
-  TableCells table{
-      {"module", "operator", "kind", "shape", "FLOP", "bytes", "weights", "FLOP/byte", "critical batch"}};
+page::Table roofline_cells(const Sweep& sweep) {
+  page::Table table{.header = {sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample",
+                               "weights", "peak FLOP/s", "reads at", "predicted", "knee", "ratio", "= slower",
+                               "× efficiency", "validation"}};
+  for (const SweepVariant& v : sweep.variants) {
+    if (!v.knee) continue;
+    const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
+    const auto& e = v.explanation;
+    table.rows.push_back({sweep.key.empty() ? sweep.name : v.value, v.precision,
+                          format_rate(v.flops_per_sample), format_bytes(static_cast<int64_t>(v.weight_bytes)),
+                          e ? format_rate(v.roof.flops_per_second) : "-",
+                          format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s",
+                          e ? brief(v.predicted, 3) : "-", mark + brief(v.knee->batch, 3),
+                          e ? brief(e->ratio, 3) : "-", e ? brief(e->slower, 3) : "-",
+                          e ? brief(e->efficiency, 2) : "-", v.figures.empty() ? "-" : figures_of(v)});
+  }
+  return table;
+}
+
+page::Table operator_cells(const SweepVariant& variant) {
+  page::Table table{.header = {"module", "operator", "kind", "shape", "FLOP", "bytes", "weights", "FLOP/byte",
+                               "critical batch"}};
   int64_t others = 0, other_bytes = 0;
   for (const auto& each : variant.counted) {
     const auto flops = each.at("flops").get<double>();

@@ -1,28 +1,25 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "report/page.h"
 #include "study/sweep.h"
 
 namespace autotrain {
-
-/// A table as text, for the terminal and for pages.
-struct TableCells {
-  std::vector<std::string> header = {};
-  std::vector<std::vector<std::string>> rows = {};
-};
 
 /// "0.0251", "5.31", "1360".
 std::string milliseconds(double seconds);
 
 /// Every batch with its latency, throughput and memory.
-TableCells point_cells(const SweepVariant& variant);
+page::Table point_cells(const SweepVariant& variant);
 
 /// Prediction, measurement and their ratio, a row for each variant that has both.
-TableCells roofline_cells(const Sweep& sweep);
+page::Table roofline_cells(const Sweep& sweep);
+
+/// Where the time of the shortest latency and of the best throughput goes, for each variant.
+page::Table time_cells(const Sweep& sweep);
 
 /// What was counted, a row for each operator that multiplies, and one for all others together.
-TableCells operator_cells(const SweepVariant& variant);
+page::Table operator_cells(const SweepVariant& variant);
 
 }  // namespace autotrain

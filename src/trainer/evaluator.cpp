@@ -7,24 +7,6 @@
 namespace autotrain {
 namespace {
 
-// Sums stay on the device; one read at the end.
-struct Sums {
-  torch::Tensor sum;
-  torch::Tensor weight;
-  bool exponential = false;
-
-  void add(const torch::Tensor& more_sum, const torch::Tensor& more_weight) {
-    const torch::Tensor s = more_sum.to(torch::kFloat64), w = more_weight.to(torch::kFloat64);
-    sum = sum.defined() ? sum + s : s;
-    weight = weight.defined() ? weight + w : w;
-  }
-
-  double value() const {
-    const double mean = sum.item<double>() / weight.item<double>();
-    return exponential ? std::exp(mean) : mean;
-  }
-};
-
 // Evaluation mode until the scope ends.
 class EvaluationMode {
  public:
@@ -38,6 +20,30 @@ class EvaluationMode {
 };
 
 }  // namespace
+
+void FigureSums::add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight) {
+  Sums& sums = sums_[name];
+  const torch::Tensor s = sum.to(torch::kFloat64), w = weight.to(torch::kFloat64);
+  sums.sum = sums.sum.defined() ? sums.sum + s : s;
+  sums.weight = sums.weight.defined() ? sums.weight + w : w;
+}
+
+void FigureSums::add(const EvaluationTerms& terms) {
+  add("loss", terms.loss.sum, terms.loss.weight);
+  for (const MetricTerms& metric : terms.metrics) {
+    add(metric.name, metric.sum, metric.weight);
+    sums_[metric.name].exponential = metric.exponential;
+  }
+}
+
+Figures FigureSums::figures() const {
+  Figures figures;
+  for (const auto& [name, sums] : sums_) {
+    const double mean = sums.sum.item<double>() / sums.weight.item<double>();
+    figures[name] = sums.exponential ? std::exp(mean) : mean;
+  }
+  return figures;
+}
 
 bool lower_is_better(const std::string& figure) {
   return figure == "loss" || figure == "perplexity" || figure.ends_with("_error") ||
@@ -63,22 +69,14 @@ std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
   const EvaluationMode mode(bench.task.module());
   const Dataset& data = *bench.validation;
   Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data, micro_batch), bench.loader);
-  std::map<std::string, Sums> sums;
+  FigureSums sums;
   int64_t done = 0;
   while (const std::optional<Batch> batch = loader.next()) {
-    const EvaluationTerms terms =
-        evaluate_batch(bench.task, bench.device.upload(*batch), bench.step.options().precision);
-    sums["loss"].add(terms.loss.sum, terms.loss.weight);
-    for (const MetricTerms& metric : terms.metrics) {
-      sums[metric.name].add(metric.sum, metric.weight);
-      sums[metric.name].exponential = metric.exponential;
-    }
+    sums.add(evaluate_batch(bench.task, bench.device.upload(*batch), bench.step.options().precision));
     done += batch->samples;
     if (!proceed(done)) return std::nullopt;
   }
-  Figures figures;
-  for (const auto& [name, sum] : sums) figures[name] = sum.value();
-  return figures;
+  return sums.figures();
 }
 
 }  // namespace autotrain

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/task.h"
 #include "data/loader.h"
 #include "plan/workbench.h"
 
@@ -13,6 +14,22 @@ namespace autotrain {
 
 /// The figures of a data set: "loss" and the task's metrics, each Σ sums ÷ Σ weights over all of it.
 using Figures = std::map<std::string, double>;
+
+/// Adds up what the batches of an evaluation give. Sums stay on the device; one read at the end.
+class FigureSums {
+ public:
+  void add(const EvaluationTerms& terms);
+  Figures figures() const;
+
+ private:
+  struct Sums {
+    torch::Tensor sum = {}, weight = {};  // float64 scalars
+    bool exponential = false;
+  };
+  void add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight);
+
+  std::map<std::string, Sums> sums_;
+};
 
 /// Whether a smaller value of the figure is better.
 bool lower_is_better(const std::string& figure);

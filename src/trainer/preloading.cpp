@@ -25,12 +25,16 @@ void check_fits(int64_t bytes, int64_t available, const char* whose) {
       "set it to off, use fewer or smaller samples, or raise execution.memory.budget");
 }
 
-Preload choose_auto(const PreloadCase& c, const Preloadable& offer) {
-  if (!c.read_again) return Preload::kOff;
+PreloadChoice choose_auto(const PreloadCase& c, const Preloadable& offer) {
+  if (!c.read_again) return {};
   const auto little = [](int64_t bytes, int64_t of) { return bytes > 0 && bytes <= of / kShareOfAuto; };
-  if (c.on_gpu && little(offer.device_bytes(), c.budget_bytes)) return Preload::kDevice;
-  if (!offer.spares_decoding()) return Preload::kOff;
-  return little(offer.ram_bytes(), c.on_gpu ? c.free_bytes : c.budget_bytes) ? Preload::kRam : Preload::kOff;
+  if (const int64_t bytes = offer.device_bytes(); c.on_gpu && little(bytes, c.budget_bytes)) {
+    return {Preload::kDevice, bytes};
+  }
+  if (!offer.spares_decoding()) return {};
+  const int64_t bytes = offer.ram_bytes();
+  if (!little(bytes, c.on_gpu ? c.free_bytes : c.budget_bytes)) return {};
+  return {Preload::kRam, bytes};
 }
 
 // Says how far it is, seldom.
@@ -66,26 +70,24 @@ bool reads_again(const Recipe& recipe, int64_t size) {
   return epochs > 1;
 }
 
-Preload choose_preload(const PreloadCase& c, const Preloadable& offer) {
-  switch (c.asked) {
-    case Preload::kOff: return Preload::kOff;
-    case Preload::kAuto: return choose_auto(c, offer);
-    case Preload::kRam: break;
-    case Preload::kDevice:
-      if (!c.on_gpu) break;
-      if (offer.device_bytes() == 0) {
-        throw Error(ExitCode::kBadRecipe, "execution.loader.preload",
-                    "is device; these samples, or what augments them, are not made on a GPU",
-                    "set it to ram, or remove what changes colours or sizes at random");
-      }
-      check_fits(offer.device_bytes(), c.budget_bytes, "of the device's budget");
-      return Preload::kDevice;
+PreloadChoice choose_preload(const PreloadCase& c, const Preloadable& offer) {
+  if (c.asked == Preload::kOff) return {};
+  if (c.asked == Preload::kAuto) return choose_auto(c, offer);
+  if (c.asked == Preload::kDevice && c.on_gpu) {
+    const int64_t bytes = offer.device_bytes();
+    if (bytes == 0) {
+      throw Error(ExitCode::kBadRecipe, "execution.loader.preload",
+                  "is device; these samples, or what augments them, are not made on a GPU",
+                  "set it to ram, or remove what changes colours or sizes at random");
+    }
+    check_fits(bytes, c.budget_bytes, "of the device's budget");
+    return {Preload::kDevice, bytes};
   }
   const int64_t bytes = offer.ram_bytes();
-  if (bytes == 0) return Preload::kOff;
+  if (bytes == 0) return {};
   check_fits(bytes, c.on_gpu ? c.free_bytes : c.budget_bytes,
              c.on_gpu ? "of free main memory" : "of the budget");
-  return Preload::kRam;
+  return {Preload::kRam, bytes};
 }
 
 void preload(Dataset& dataset, const std::string& key, const Recipe& recipe, Device& device) {
@@ -101,17 +103,16 @@ void preload(Dataset& dataset, const std::string& key, const Recipe& recipe, Dev
       .read_again = again,
       .budget_bytes = device.budget_bytes() - memory.allocated_bytes() - memory.sample_outside_bytes(),
       .free_bytes = bound.available_bytes() - reserve_below(bound)};
-  const Preload chosen = choose_preload(given, *offer);
-  if (chosen == Preload::kOff) return;
-  const bool on_device = chosen == Preload::kDevice;
-  const int64_t bytes = on_device ? offer->device_bytes() : offer->ram_bytes();
+  const PreloadChoice chosen = choose_preload(given, *offer);
+  if (chosen.where == Preload::kOff) return;
+  const bool on_device = chosen.where == Preload::kDevice;
   const Stopwatch watch;
   Words words(key);
   offer->preload({.device = on_device ? device.torch_device() : torch::Device(torch::kCPU),
                   .threads = usable_cores(),
                   .progress = [&words](int64_t done, int64_t all) { words(done, all); }});
   log::info("data", cat(key, ": ", format_count(dataset.size()), " samples held in ",
-                        on_device ? "the GPU's" : "main", " memory, ", format_bytes(bytes), ", after ",
+                        on_device ? "the GPU's" : "main", " memory, ", format_bytes(chosen.bytes), ", after ",
                         format_seconds(watch.seconds()), " (execution.loader.preload)"));
 }
 

@@ -22,9 +22,14 @@ struct PreloadCase {
 /// tells.
 bool reads_again(const Recipe& recipe, int64_t size);
 
+struct PreloadChoice {
+  Preload where = Preload::kOff;
+  int64_t bytes = 0;  ///< that it takes
+};
+
 /// kOff, kRam or kDevice for a data set that offers this; `auto` takes at most an eighth of what there is.
 /// @throws Error(kBadRecipe, kDoesNotFit) without a place when what was asked for is not possible.
-Preload choose_preload(const PreloadCase& c, const Preloadable& offer);
+PreloadChoice choose_preload(const PreloadCase& c, const Preloadable& offer);
 
 /// Holds the samples as the recipe asks and says so. @param key "data.train".
 void preload(Dataset& dataset, const std::string& key, const Recipe& recipe, Device& device);

@@ -137,11 +137,15 @@ void Trainer::Run::load_initial_weights() {
   parts_.average.restart();
 }
 
+std::vector<std::string> Trainer::Run::figure_names() {
+  return evaluation_names(parts_.workbench());
+}
+
 // One small evaluation tells which figures there are, before hours are spent.
 void Trainer::Run::check_monitor() {
   const std::string& monitor = recipe_.evaluation.monitor;
   if (monitor == "loss" || parts_.data.validation == nullptr) return;
-  const std::vector<std::string> names = evaluation_names(parts_.workbench());
+  const std::vector<std::string> names = figure_names();
   if (std::find(names.begin(), names.end(), monitor) != names.end()) return;
   fail_recipe(recipe_, "evaluation.monitor", quote(monitor) + " is not measured here",
               "one of " + join_choices(names));

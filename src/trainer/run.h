@@ -21,6 +21,7 @@ class Trainer::Run {
       TrainerOptions options);
 
   const BatchPlan& plan();
+  std::vector<std::string> figure_names();
   Summary fit();
 
   Callbacks callbacks;

@@ -57,6 +57,10 @@ const BatchPlan& Trainer::plan() {
   return run_->plan();
 }
 
+std::vector<std::string> Trainer::figure_names() {
+  return run_->figure_names();
+}
+
 Summary Trainer::fit() {
   return run_->fit();
 }

@@ -69,7 +69,7 @@ TEST(Compare, LabelsThatDifferInNoLetterHaveFoldersOfTheirOwn) {
     EXPECT_TRUE(std::filesystem::exists(folder / "s" / "runs" / name / "summary.json")) << name;
 }
 
-TEST(Compare, ATargetThatIsNotMeasuredIsNamedAfterTheFirstRun) {
+TEST(Compare, ATargetThatIsNotMeasuredIsNamedBeforeAnythingIsTrained) {
   const test::TemporaryFolder folder;
   const CompareOptions options{.recipes = {named(folder, "a", {})},
                                .figure = "accuracy",
@@ -79,13 +79,23 @@ TEST(Compare, ATargetThatIsNotMeasuredIsNamedAfterTheFirstRun) {
   EXPECT_TRUE(test::holds(error.what(), "top55"));
 }
 
-TEST(Compare, AFigureThatIsNotMeasuredIsNamedAfterTheFirstRun) {
+TEST(Compare, AFigureThatIsNotMeasuredIsNamedBeforeAnythingIsTrained) {
   const test::TemporaryFolder folder;
   const CompareOptions options{
       .recipes = {named(folder, "a", {})}, .figure = "acuracy", .folder = folder / "s"};
   const Error error = test::expect_error(ExitCode::kUsage, [&] { compare(options); });
   EXPECT_TRUE(test::holds(error.what(), "accuracy"));
-  EXPECT_FALSE(std::filesystem::exists(folder / "s" / "results" / "a-seed2.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "s" / "runs"));
+}
+
+TEST(Compare, ATargetThatAFractionNeverReachesIsRefused) {
+  const test::TemporaryFolder folder;
+  const CompareOptions options{.recipes = {named(folder, "a", {})},
+                               .target = Target{.figure = "accuracy", .value = 80},
+                               .folder = folder / "s"};
+  const Error error = test::expect_error(ExitCode::kUsage, [&] { compare(options); });
+  EXPECT_TRUE(test::holds(error.what(), "accuracy=0.8"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "s"));
 }
 
 TEST(Compare, ARecipeWithoutValidationIsRefused) {

@@ -49,6 +49,37 @@ TEST(OperatorCounts, ALinearLayerOverSequencesCountsEveryToken) {
   EXPECT_EQ(count_of(layer, torch::ones({3, 5, 32})).flops(), 2.0 * 15 * 32 * 8);
 }
 
+TEST(OperatorCounts, TheTimeOfAnOperatorIsItsOwn) {
+  torch::nn::Linear layer(256, 256);
+  const ForwardCount counts = count_of(layer, torch::ones({64, 256}));
+  EXPECT_GT(product_in(counts).seconds, 0);
+  EXPECT_LT(product_in(counts).seconds, counts.seconds);
+  int waits = 0;
+  const torch::NoGradGuard no_gradients;
+  count_forward(*layer, [&] { layer->forward(torch::ones({1, 256})).relu(); }, [&] { ++waits; });
+  EXPECT_GE(waits, 3) << "after the product, after the activation and at the end";
+}
+
+// What a backward pass really runs is what backward_flops says.
+TEST(OperatorCounts, AnObservedBackwardPassComputesWhatTheForwardPassPredicts) {
+  const auto check = [](auto layer, const torch::Tensor& input) {
+    const ForwardCount forward = count_of(layer, input, /*gradients=*/true);
+    const torch::AutoGradMode mode(true);
+    const ForwardCount all = count_forward(*layer, [&] { layer->forward(input).sum().backward(); });
+    EXPECT_GT(forward.backward_flops(), 0);
+    EXPECT_EQ(all.flops(), forward.flops() + forward.backward_flops());
+  };
+  for (const bool of_input : {false, true}) {
+    check(torch::nn::Linear(24, 8), torch::ones({4, 24}).set_requires_grad(of_input));
+    check(torch::nn::Conv2d(torch::nn::Conv2dOptions(4, 6, 3).stride(2)),
+          torch::ones({2, 4, 9, 9}).set_requires_grad(of_input));
+    check(torch::nn::Conv2d(torch::nn::Conv2dOptions(4, 6, 3).groups(2).bias(false)),
+          torch::ones({2, 4, 9, 9}).set_requires_grad(of_input));
+    check(torch::nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(4, 6, 3).stride(2)),
+          torch::ones({2, 4, 5, 5}).set_requires_grad(of_input));
+  }
+}
+
 TEST(OperatorCounts, AConvolutionMultipliesItsWindowAtEveryPixelOfTheResult) {
   torch::nn::Conv2d layer(torch::nn::Conv2dOptions(3, 16, 5).stride(2).padding(2));
   const ForwardCount counts = count_of(layer, torch::ones({4, 3, 32, 32}));

@@ -76,6 +76,11 @@ TEST(Knee, IsNotReachedWhileThroughputRises) {
   EXPECT_FALSE(find_knee(curve(doubled(64), [](double b) { return 1 + b / 50; }))->reached);
 }
 
+TEST(Knee, IsNotReachedWhereNothingNearTheLargestBatchWasMeasured) {
+  EXPECT_FALSE(find_knee({{1, 1.0}, {512, 512.0}})->reached);
+  EXPECT_TRUE(find_knee({{1, 1.0}, {128, 128.0}, {512, 512.0}})->reached);
+}
+
 TEST(Knee, IsBelowTheRangeWhereEveryBatchTakesItsShare) {
   const auto found = find_knee(curve({8, 16, 32, 64}, [](double b) { return b; }));
   EXPECT_TRUE(found->below_range);
@@ -106,7 +111,12 @@ TEST(Advice, SaysWhatIsFreeAndBeyondWhatNothingIsGained) {
 TEST(Advice, SaysThatNothingIsFreeAndThatThroughputStillRises) {
   const auto sentences = latency_advice({{1, 1.0}, {2, 1.5}, {16, 4.0}});
   EXPECT_TRUE(contains(sentences, "batch 2 takes 1.5 times as long as batch 1: nothing is free"));
-  EXPECT_TRUE(contains(sentences, "throughput still rises at 16"));
+  EXPECT_TRUE(contains(sentences, "throughput rises by 200 % from batch 2 to 16, the largest measured"));
+}
+
+TEST(Advice, FindsWhatIsFreeBehindAStep) {
+  const auto sentences = latency_advice({{1, 1.0}, {2, 1.5}, {4, 1.52}, {8, 1.59}, {16, 3.2}});
+  EXPECT_TRUE(contains(sentences, "batch 8 costs 6 % more latency than batch 2: free"));
 }
 
 TEST(Advice, SaysWhereNothingWasMeasuredInsteadOfThatNothingIsFree) {

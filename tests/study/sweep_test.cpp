@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "base/text.h"
 #include "study/sweep_analysis.h"
+#include "study/sweep_tables.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -22,9 +24,13 @@ StudyResult round_of(double seconds, size_t calls = 10, int64_t peak_bytes = 100
                     {"major_faults", 2},
                     {"copy_to_device_seconds", nullptr},
                     {"copy_to_host_seconds", nullptr},
-                    {"flops", 100.0},
-                    {"backward_flops", 0.0},
-                    {"forward_bytes", 50.0}}};
+                    {"forward_bytes", 50.0},
+                    {"time",
+                     {{"products_seconds", seconds / 2},
+                      {"others_seconds", seconds / 4},
+                      {"between_seconds", seconds / 4},
+                      {"products_flops", 100.0}}},
+                    {"products", Json::array()}}};
 }
 
 StudyResult failed_round(const std::string& why) {
@@ -71,11 +77,11 @@ SweepVariant variant_of(double weights, double read_slower, double compute_slowe
 
 TEST(Sweep, APointIsAllItsRoundsTogether) {
   const SweepPoint point = summarise_point(8, {round_of(1.0, 30, 1000), round_of(1.1, 10, 2000)});
-  EXPECT_EQ(point.repeats, 40u);
-  EXPECT_EQ(point.p50_seconds, 1.0);
+  EXPECT_EQ(point.repeats, 20) << "a fast round has more calls, which do not count more";
+  EXPECT_NEAR(point.p50_seconds, 1.05, 1e-12);
   EXPECT_EQ(point.p99_seconds, 1.1);
-  EXPECT_NEAR(point.drift, 0.1, 1e-12);
-  EXPECT_EQ(point.samples_per_second, 8);
+  EXPECT_NEAR(*point.drift, 0.1, 1e-12);
+  EXPECT_NEAR(point.samples_per_second, 8 / 1.05, 1e-12);
   EXPECT_EQ(point.peak_bytes, 2000);
   EXPECT_EQ(point.fill, 0.5);
   EXPECT_EQ(point.allocator_retries, 2);
@@ -83,11 +89,27 @@ TEST(Sweep, APointIsAllItsRoundsTogether) {
   EXPECT_FALSE(point.copy_to_device_seconds);
 }
 
+TEST(Sweep, OneRoundDriftsFromNothing) {
+  EXPECT_FALSE(summarise_point(8, {round_of(1.0)}).drift);
+}
+
+TEST(Sweep, ThePartsOfACallAreThoseOfTheRoundInTheMiddle) {
+  StudyResult slow = round_of(9.0);
+  slow.value["time"]["products_seconds"] = 9.0;
+  StudyResult unknown = round_of(2.0);
+  unknown.value["time"] = nullptr;
+  const SweepPoint point = summarise_point(8, {round_of(1.0), slow, round_of(2.0), unknown});
+  EXPECT_NEAR(*point.products_share, 0.5, 1e-12);
+  EXPECT_NEAR(*point.others_share, 0.25, 1e-12);
+  EXPECT_NEAR(*point.products_flops_per_second, 100 / 1.0, 1e-9);
+  EXPECT_FALSE(summarise_point(8, {unknown}).products_share);
+}
+
 TEST(Sweep, ARoundThatFailedIsTheReasonOfItsPoint) {
   const SweepPoint point =
       summarise_point(8, {round_of(1), failed_round("batch 8: out of memory\n  try: less")});
   EXPECT_EQ(point.failure, "batch 8: out of memory");
-  EXPECT_EQ(point.repeats, 0u);
+  EXPECT_EQ(point.repeats, 0);
 }
 
 // docs/roofline.md: s·F ÷ (2·B) = 4 · 1e9 ÷ (2 · 1e8).
@@ -177,10 +199,24 @@ TEST(Sweep, SaysWhyAMeasuredKneeIsFarFromItsPrediction) {
   Sweep sweep{.name = "test", .variants = {variant_of(1e6, 5, 1)}};
   analyse(sweep);
   const auto sentences = sentences_of(sweep, sweep.variants[0]);
-  EXPECT_TRUE(test::holds(sentences.back(), "5 × the prediction of 20 = 5 ×"));
+  const std::string text = join(sentences, "\n");
+  EXPECT_TRUE(test::holds(text, "5 × the prediction of 20 = 5 × × 1"));
+  EXPECT_TRUE(test::holds(text, "the shortest latency, of batch 1, is 5 × that of reading the weights: 50 % of it in "
+                                "products"));
+  EXPECT_TRUE(test::holds(text, "25 % in other operators, 25 % between operators"));
+  EXPECT_TRUE(test::holds(text, "the best throughput, of batch"));
   sweep.variants = {variant_of(1e6, 1.5, 1)};
   analyse(sweep);
-  EXPECT_FALSE(test::holds(sentences_of(sweep, sweep.variants[0]).back(), "prediction"));
+  EXPECT_FALSE(test::holds(join(sentences_of(sweep, sweep.variants[0]), "\n"), "prediction"));
+}
+
+TEST(Sweep, SaysWhyThereIsNoPrediction) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  sweep.variants[0].precision = "fp16";
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].predicted, 0);
+  EXPECT_TRUE(test::holds(join(sentences_of(sweep, sweep.variants[0]), "\n"), "the peak of fp16 is not measured"));
+  EXPECT_EQ(roofline_cells(sweep).rows.size(), 1u) << "what was measured stays";
 }
 
 TEST(Sweep, JsonGivesTheSameSweepBack) {
@@ -201,7 +237,7 @@ TEST(Sweep, CsvHasARowForEveryPointWithAsManyCellsAsItsHeader) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 13);
   EXPECT_TRUE(test::holds(csv, "\"no, really\""));
   const auto commas = [&](const std::string& line) { return std::ranges::count(line, ','); };
-  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 22);
+  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 26);
 }
 
 }  // namespace

@@ -30,25 +30,27 @@ PreloadCase asking(PreloadCase c, Preload asked) {
 }
 
 TEST(Preloading, AutoHoldsWhatSparesWorkAndTakesLittle) {
-  EXPECT_EQ(choose_preload(kCpu, Offer(100, true)), Preload::kRam);
-  EXPECT_EQ(choose_preload(kCpu, Offer(101, true)), Preload::kOff) << "more than an eighth of the budget";
-  EXPECT_EQ(choose_preload(kCpu, Offer(100)), Preload::kOff) << "files that were read are in memory anyway";
-  EXPECT_EQ(choose_preload(kCpu, Offer(0, true, 50)), Preload::kOff) << "they are there already";
-  EXPECT_EQ(choose_preload(kGpu, Offer(0, false, 100)), Preload::kDevice);
-  EXPECT_EQ(choose_preload(kGpu, Offer(200, true, 101)), Preload::kRam);
-  EXPECT_EQ(choose_preload(kGpu, Offer(201, true, 101)), Preload::kOff);
+  EXPECT_EQ(choose_preload(kCpu, Offer(100, true)).where, Preload::kRam);
+  EXPECT_EQ(choose_preload(kCpu, Offer(101, true)).where, Preload::kOff)
+      << "more than an eighth of the budget";
+  EXPECT_EQ(choose_preload(kCpu, Offer(100)).where, Preload::kOff)
+      << "files that were read are in memory anyway";
+  EXPECT_EQ(choose_preload(kCpu, Offer(0, true, 50)).where, Preload::kOff) << "they are there already";
+  EXPECT_EQ(choose_preload(kGpu, Offer(0, false, 100)).where, Preload::kDevice);
+  EXPECT_EQ(choose_preload(kGpu, Offer(200, true, 101)).where, Preload::kRam);
+  EXPECT_EQ(choose_preload(kGpu, Offer(201, true, 101)).where, Preload::kOff);
   PreloadCase once = kGpu;
   once.read_again = false;
-  EXPECT_EQ(choose_preload(once, Offer(10, true, 10)), Preload::kOff);
+  EXPECT_EQ(choose_preload(once, Offer(10, true, 10)).where, Preload::kOff);
 }
 
 TEST(Preloading, WhatIsAskedForIsDoneOrRefused) {
-  EXPECT_EQ(choose_preload(asking(kCpu, Preload::kOff), Offer(1, true)), Preload::kOff);
-  EXPECT_EQ(choose_preload(asking(kCpu, Preload::kRam), Offer(800)), Preload::kRam);
-  EXPECT_EQ(choose_preload(asking(kCpu, Preload::kDevice), Offer(800)), Preload::kRam)
+  EXPECT_EQ(choose_preload(asking(kCpu, Preload::kOff), Offer(1, true)).where, Preload::kOff);
+  EXPECT_EQ(choose_preload(asking(kCpu, Preload::kRam), Offer(800)).where, Preload::kRam);
+  EXPECT_EQ(choose_preload(asking(kCpu, Preload::kDevice), Offer(800)).where, Preload::kRam)
       << "a CPU's own memory";
-  EXPECT_EQ(choose_preload(asking(kGpu, Preload::kRam), Offer(1600)), Preload::kRam);
-  EXPECT_EQ(choose_preload(asking(kGpu, Preload::kDevice), Offer(1, false, 800)), Preload::kDevice);
+  EXPECT_EQ(choose_preload(asking(kGpu, Preload::kRam), Offer(1600)).where, Preload::kRam);
+  EXPECT_EQ(choose_preload(asking(kGpu, Preload::kDevice), Offer(1, false, 800)).where, Preload::kDevice);
   const auto refused = [](PreloadCase c, const Offer& offer, ExitCode code) {
     EXPECT_EQ(test::expect_error(code, [&] { choose_preload(c, offer); }).where(),
               "execution.loader.preload");
