@@ -25,31 +25,36 @@ bool far_off(double ratio) {
   return ratio > kFarOff || ratio < 1 / kFarOff;
 }
 
-// Where the time of one batch goes.
-std::string time_sentence(const SweepVariant& variant, int64_t batch) {
+// Where the time of one batch goes, and how near its products come to both edges.
+std::string time_sentence(const Sweep& sweep, const SweepVariant& variant, int64_t batch) {
   const SweepPoint& p = variant.point_of(batch);
   if (!p.products_share || !p.products_flops_per_second) return "";
-  return cat(": ", format_percent(*p.products_share, 0), " of it in products, at ",
-             format_percent(*p.products_flops_per_second / variant.roof.flops_per_second, 0),
-             " of the peak, ", format_percent(*p.others_share, 0), " in other operators, ",
+  const double reading = variant.weight_bytes / (*p.products_share * p.p50_seconds);
+  const std::string of_bandwidth =
+      sweep.mode == SweepMode::kInference
+          ? cat(", the weights at ", format_percent(reading / variant.roof.bytes_per_second, 0), " of the bandwidth")
+          : "";
+  return cat(": ", format_percent(*p.products_share, 0), " of it in products (",
+             format_percent(*p.products_flops_per_second / variant.roof.flops_per_second, 0), " of the peak",
+             of_bandwidth, "), ", format_percent(*p.others_share, 0), " in other operators, ",
              format_percent(1 - *p.products_share - *p.others_share, 0), " between operators");
 }
 
 // Why prediction and measurement differ as they do, in what was measured.
-std::vector<std::string> explanation_sentences(const SweepVariant& variant) {
+std::vector<std::string> explanation_sentences(const Sweep& sweep, const SweepVariant& variant) {
   const KneeExplanation& e = *variant.explanation;
   const Knee& knee = *variant.knee;
   std::vector<std::string> sentences = {cat(times(e.ratio), " the prediction of ", brief(variant.predicted, 3),
-                                            " = ", times(e.slower), " × ", brief(e.efficiency, 2))};
+                                            " = ", brief(e.slower, 2), " × ", brief(e.efficiency, 2))};
   if (variant.predicted < 1) {
     sentences.push_back(cat("a sample takes ", times(1 / variant.predicted),
                             " as long to compute as the weights to read: by the prediction no batch is free"));
   }
   sentences.push_back(cat("the shortest latency, of batch ", knee.flat_batch, ", is ", times(e.slower),
-                          " that of reading the weights", time_sentence(variant, knee.flat_batch)));
+                          " that of reading the weights", time_sentence(sweep, variant, knee.flat_batch)));
   sentences.push_back(cat("the best throughput, of batch ", knee.best_batch, ", is ",
                           format_percent(e.efficiency, 1), " of what the peak allows",
-                          time_sentence(variant, knee.best_batch)));
+                          time_sentence(sweep, variant, knee.best_batch)));
   return sentences;
 }
 
@@ -86,7 +91,7 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
   if (variant.failure.empty() && variant.predicted == 0)
     sentences.push_back("no prediction: " + why_no_prediction(variant));
   if (variant.explanation && far_off(variant.explanation->ratio)) {
-    for (std::string& sentence : explanation_sentences(variant)) sentences.push_back(std::move(sentence));
+    for (std::string& sentence : explanation_sentences(sweep, variant)) sentences.push_back(std::move(sentence));
   }
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
   for (const SweepPoint& point : variant.points) {

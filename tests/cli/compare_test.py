@@ -49,10 +49,10 @@ def check_resumed(binary, folder, files):
         assert start_and_signal(binary, arguments, study, number) == code
         assert not (study / "compare.json").exists()
         before = finished(study)
-        assert 2 <= len(before) < 6
+        assert 2 <= len(before) < 8
         found = json.loads(run(binary, *arguments, "--figure", "accuracy", "--json"))
         after = finished(study)
-        assert len(after) == 6 and all(after[path] == when for path, when in before.items())
+        assert len(after) == 8 and all(after[path] == when for path, when in before.items())
         assert all(recipe["failed"] == 0 and recipe["final"]["count"] == 3 for recipe in found["recipes"])
     return study, arguments
 
@@ -70,7 +70,7 @@ def check_written(study, found_text):
 
 
 def check_resumed_with_automatic_batch(binary, folder):
-    """The first run of a recipe searches its effective batch; stopped past a checkpoint, it keeps what it found."""
+    """Each recipe's search comes first and serves all its runs, one that was stopped past a checkpoint included."""
     recipe = folder / "auto.yaml"
     recipe.write_text("extends: small.yaml\nname: auto\nbatch: {effective: auto}\nstop: {epochs: 40}\n"
                       "checkpoint: {every: 1 updates}\n", encoding="utf-8")
@@ -82,10 +82,15 @@ def check_resumed_with_automatic_batch(binary, folder):
         assert process.poll() is None, "it ended before it was stopped"
         time.sleep(0.002)
     process.send_signal(signal.SIGTERM)
-    assert process.wait() == 75 and not finished(study)
+    assert process.wait() == 75
+    assert [path.name for path in finished(study)] == ["auto-search.json"]
     found = json.loads(run(binary, *arguments, "--json"))
     assert [each["failure"] for each in found["runs"]] == [None, None], found["runs"]
-    assert len({each["plan"]["effective_batch"] for each in found["runs"]}) == 1
+    searched = json.loads((study / "results" / "auto-search.json").read_text())["value"]["plan"]
+    for each in found["runs"]:
+        assert each["plan"]["effective_batch"] == searched["effective_batch"]
+        own = json.loads((study / "runs" / f"auto-seed{each['seed']}" / "plan.json").read_text())
+        assert own["search"]["reason"] != searched["search"]["reason"], "it searched again"
 
 
 def main():

@@ -77,8 +77,8 @@ TEST(Knee, IsNotReachedWhileThroughputRises) {
 }
 
 TEST(Knee, IsNotReachedWhereNothingNearTheLargestBatchWasMeasured) {
-  EXPECT_FALSE(find_knee({{1, 1.0}, {512, 512.0}})->reached);
-  EXPECT_TRUE(find_knee({{1, 1.0}, {128, 128.0}, {512, 512.0}})->reached);
+  EXPECT_FALSE(find_knee({{1, 1.0}, {512, 100.0}})->reached);
+  EXPECT_TRUE(find_knee({{1, 1.0}, {128, 25.0}, {512, 99.0}})->reached);
 }
 
 TEST(Knee, IsBelowTheRangeWhereEveryBatchTakesItsShare) {

@@ -200,7 +200,7 @@ TEST(Sweep, SaysWhyAMeasuredKneeIsFarFromItsPrediction) {
   analyse(sweep);
   const auto sentences = sentences_of(sweep, sweep.variants[0]);
   const std::string text = join(sentences, "\n");
-  EXPECT_TRUE(test::holds(text, "5 × the prediction of 20 = 5 × × 1"));
+  EXPECT_TRUE(test::holds(text, "5 × the prediction of 20 = 5 × 1"));
   EXPECT_TRUE(test::holds(text, "the shortest latency, of batch 1, is 5 × that of reading the weights: 50 % of it in "
                                 "products"));
   EXPECT_TRUE(test::holds(text, "25 % in other operators, 25 % between operators"));
