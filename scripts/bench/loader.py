@@ -77,11 +77,13 @@ def evicted(files):
     os.sync()  # what was not written yet would stay
     thread = threading.Thread(target=evict)
     thread.start()
-    yield
-    done.set()
-    thread.join()
-    for file in opened:
-        os.close(file)
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        for file in opened:
+            os.close(file)
 
 
 def measure(kind, folder, rounds):

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <concepts>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +14,19 @@ namespace autotrain {
 template <class Value>
 nlohmann::ordered_json or_null(const std::optional<Value>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
+/// Null, as a number that is not finite is kept: NaN. @throws nlohmann::json::exception when it is neither
+/// null nor a number.
+inline double number_or_nan(const nlohmann::ordered_json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+/// Such numbers by name.
+inline std::map<std::string, double> numbers_of(const nlohmann::ordered_json& json) {
+  std::map<std::string, double> numbers;
+  for (const auto& [name, value] : json.items()) numbers[name] = number_or_nan(value);
+  return numbers;
 }
 
 /// Null: nothing. @throws nlohmann::json::exception when it is neither null nor a number.

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/study_command.h"
-#include "report/json_text.h"
 #include "report/live_block.h"
 #include "report/table.h"
 #include "study/compare.h"
@@ -53,7 +52,7 @@ class Watch {
       table.add_row({terms_.recipes[i], cat(r.runs), spread_text(r.final),
                      r.samples_per_second.count > 0 ? format_rate(r.samples_per_second.mean) : "-"});
     }
-    live_.show(cat(table.text(), progress.done, " of ", progress.total, " runs · ", progress.running, left_));
+    live_.show(cat(table.text(), progress.done, " of ", progress.total, " · ", progress.running, left_));
   }
 
  private:
@@ -71,7 +70,7 @@ std::string text_of(const Comparison& comparison) {
   for (const page::Table& each : tables_of(comparison)) {
     text += each.title + "\n" + TextTable(each.header, each.rows).text() + "\n";
   }
-  for (const std::string& warning : comparison.terms.warnings) text += "not fair: " + warning + "\n";
+  for (const std::string& note : notes_of(comparison)) text += note + "\n";
   return text;
 }
 
@@ -134,11 +133,8 @@ ExitCode run(const Options& options, CompareOptions study) {
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
   const std::string last =
       cat(found.runs.size(), " runs compared · ", (study.folder / "report.html").string(), "\n");
-  if (options.json) {
-    std::fputs(text_of_json(comparison_to_json(found)).c_str(), stdout);
-  } else {
-    std::fputs((options.quiet ? last : text_of(found) + "\n" + last).c_str(), stdout);
-  }
+  const std::string text = options.quiet || options.json ? "" : text_of(found) + "\n";
+  print_study(options, comparison_to_json(found), text + last, study.folder);
   return code_of(found);
 }
 

@@ -159,24 +159,32 @@ CLI::App* add_compare(CLI::App& app, Options& options) {
 }
 
 // Options that stand for keys of the recipe's section `sweep`.
-CLI::App* add_sweep(CLI::App& app, Options& options) {
-  CLI::App* const sweep = app.add_subcommand(
-      "sweep", "Measure batch sizes: latency, throughput, memory, and where a larger one stops being free");
-  add_recipe_options(*sweep, options);
-  add_output_options(*sweep, options);
-  add_output_folder(*sweep, options, "Folder of the results; one with results goes on where it ended");
+void add_sweep_keys(CLI::App& sweep, Options& options) {
   const auto stands_for = [&](const char* option, const char* key, const char* sentence) {
-    sweep->add_option_function<std::string>(
+    sweep.add_option_function<std::string>(
         option,
         [&options, key](const std::string& value) {
           options.sweep_settings.push_back(std::string("sweep.") + key + "=" + value);
         },
         sentence);
   };
-  stands_for("--batches", "batches", "1,32,128 or 1..4096 (powers of two) or auto; default: the recipe's sweep.batches, else auto");
-  stands_for("--latency-ms", "latency_ms", "Find the largest throughput whose p99 is at most so many milliseconds");
-  stands_for("--rounds", "rounds", "Measurements of each point, 1 to 1000; default: the recipe's sweep.rounds, else 2");
-  stands_for("--seconds", "max_seconds", "Longest time of one measurement; default: the recipe's sweep.max_seconds, else 2");
+  stands_for("--batches", "batches",
+             "1,32,128 or 1..4096 (powers of two) or auto; default: the recipe's sweep.batches, else auto");
+  stands_for("--latency-ms", "latency_ms",
+             "Find the largest throughput whose p99 is at most so many milliseconds");
+  stands_for("--rounds", "rounds",
+             "Measurements of each point, 1 to 1000; default: the recipe's sweep.rounds, else 2");
+  stands_for("--seconds", "max_seconds",
+             "Longest time of one measurement; default: the recipe's sweep.max_seconds, else 2");
+}
+
+CLI::App* add_sweep(CLI::App& app, Options& options) {
+  CLI::App* const sweep = app.add_subcommand(
+      "sweep", "Measure batch sizes: latency, throughput, memory, and where a larger one stops being free");
+  add_recipe_options(*sweep, options);
+  add_output_options(*sweep, options);
+  add_output_folder(*sweep, options, "Folder of the results; one with results goes on where it ended");
+  add_sweep_keys(*sweep, options);
   sweep
       ->add_option("--weights", options.weights,
                    "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
@@ -188,7 +196,8 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
             options.converge = mode == "converge";
             if (!options.converge) options.sweep_settings.push_back("sweep.mode=" + mode);
           },
-          "inference, training, or converge: how well each of --vary batch.effective=64,256 learns; default: the recipe's sweep.mode, else inference")
+          "inference, training, or converge: how well each of --vary batch.effective=64,256 learns; "
+          "default: the recipe's sweep.mode, else inference")
       ->check(CLI::IsMember({"inference", "training", "converge"}));
   sweep->add_option_function<std::string>(
       "--vary",

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "cli/options.h"
+#include "report/json_text.h"
 
 namespace autotrain {
 
@@ -24,6 +28,13 @@ auto saying_how_to_go_on(const std::filesystem::path& folder, const Work& work) 
     throw Error(error.code(), error.where(), error.problem(),
                 "the same command with --output " + folder.string() + " goes on");
   }
+}
+
+/// Prints the JSON, with the folder in it, or the text, whichever was asked for.
+inline void print_study(const Options& options, nlohmann::ordered_json json, const std::string& text,
+                        const std::filesystem::path& folder) {
+  json["folder"] = folder.string();
+  std::fputs((options.json ? text_of_json(json) : text).c_str(), stdout);
 }
 
 }  // namespace autotrain

@@ -1,6 +1,7 @@
 #include "cli/sweep.h"
 
 #include <cstdio>
+#include <limits>
 
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
@@ -11,8 +12,7 @@
 #include "cli/study_command.h"
 #include "recipe/words.h"
 #include "report/block_plot.h"
-#include "report/json_text.h"
-#include "report/progress.h"
+#include "report/live_block.h"
 #include "report/table.h"
 #include "study/sweep.h"
 #include "study/sweep_page.h"
@@ -83,14 +83,8 @@ std::string last_line(const Sweep& sweep, const fs::path& folder) {
     points += variant.points.size();
     for (const SweepPoint& point : variant.points) failed += point.failure.empty() ? 0 : 1;
   }
-  return cat(points, " points measured", failed > 0 ? cat(", ", failed, " of them failed") : "", " · ",
+  return cat(points, " points", failed > 0 ? cat(", of which ", failed, " failed") : "", " · ",
              (folder / "report.html").string(), "\n");
-}
-
-std::string progress_text(const StudyProgress& progress) {
-  const std::string left =
-      progress.seconds_left ? cat(" · ", format_seconds(*progress.seconds_left), " left") : "";
-  return cat(progress.done, " of ", progress.total, " · ", progress.running, left);
 }
 
 std::string result_text(const std::string& label, int64_t batch, const StudyResult& result) {
@@ -103,6 +97,47 @@ std::string result_text(const std::string& label, int64_t batch, const StudyResu
   return cat(what, ": ", milliseconds(median), " ms, ", format_rate(static_cast<double>(batch) / median),
              " samples/s");
 }
+
+// What a person sees while a sweep goes on: a table that is redrawn on a terminal, else a line for each
+// measurement. And its files, with what is known by then.
+class Watch {
+ public:
+  Watch(const fs::path& folder, LiveBlock& live) : folder_(folder), live_(live) {}
+
+  void attach_to(SweepOptions& options, bool talks) {
+    options.on_sweep = [this](const Sweep& sweep) { on_sweep(sweep); };
+    if (!talks) return;
+    options.on_progress = [this](const StudyProgress& progress) { on_progress(progress); };
+    options.on_result = [](const std::string& label, int64_t batch, const StudyResult& result) {
+      log::info("sweep", result_text(label, batch, result));
+    };
+  }
+
+ private:
+  void on_sweep(const Sweep& sweep) {
+    so_far_ = sweep;
+    write_sweep(sweep, folder_);
+  }
+
+  void on_progress(const StudyProgress& progress) {
+    if (!live_.due()) return;
+    TextTable table({"", "batches", "best samples/s", "at batch"});
+    for (const SweepVariant& variant : so_far_.variants) {
+      const SweepPoint* const best = best_within(variant, std::numeric_limits<double>::infinity());
+      table.add_row({label_of(so_far_, variant), cat(variant.points.size()),
+                     best == nullptr ? "-" : format_rate(best->samples_per_second),
+                     best == nullptr ? "-" : cat(best->batch)});
+    }
+    const std::string left =
+        progress.seconds_left ? cat(" · ", format_seconds(*progress.seconds_left), " left") : "";
+    live_.show(
+        cat(table.text(), progress.done, " of ", progress.total, " measurements · ", progress.running, left));
+  }
+
+  const fs::path& folder_;
+  LiveBlock& live_;
+  Sweep so_far_;
+};
 
 // The first failure's where no point succeeded.
 ExitCode code_of(const Sweep& sweep) {
@@ -121,10 +156,10 @@ ExitCode code_of(const Sweep& sweep) {
 ExitCode sweep_command(const Options& options) {
   install_signal_handlers();
   const bool talks = !options.json && !options.quiet;
-  ProgressLine line(stderr);
+  LiveBlock live(stderr);
   log::set_sink(
-      [&line, show = log::terminal_sink()](const log::Record& record) {
-        line.clear();
+      [&live, show = log::terminal_sink()](const log::Record& record) {
+        live.clear();
         show(record);
       },
       log_level(options));
@@ -133,26 +168,17 @@ ExitCode sweep_command(const Options& options) {
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
   check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
+  Watch watch(sweep_options.folder, live);
+  watch.attach_to(sweep_options, talks);
   if (talks) {
     log::info("sweep", cat(name_of(recipe.sweep.mode), " in ", sweep_options.folder.string(),
-                           "; --output with this folder goes on after an interruption"));
-    sweep_options.on_progress = [&](const StudyProgress& progress) {
-      if (line.due()) line.show(progress_text(progress));
-    };
-    sweep_options.on_result = [](const std::string& label, int64_t batch, const StudyResult& result) {
-      log::info("sweep", result_text(label, batch, result));
-    };
+                           "; its report.html grows with every measurement"));
   }
-  const Sweep sweep =
-      saying_how_to_go_on(sweep_options.folder, [&] { return run_sweep(sweep_options); });
-  line.clear();
+  const Sweep sweep = saying_how_to_go_on(sweep_options.folder, [&] { return run_sweep(sweep_options); });
+  live.clear();
   write_sweep(sweep, sweep_options.folder);
-  const std::string last = last_line(sweep, sweep_options.folder);
-  if (options.json) {
-    std::fputs(text_of_json(to_json(sweep)).c_str(), stdout);
-  } else {
-    std::fputs((options.quiet ? last : text_of(sweep) + "\n" + last).c_str(), stdout);
-  }
+  const std::string text = options.quiet || options.json ? "" : text_of(sweep) + "\n";
+  print_study(options, to_json(sweep), text + last_line(sweep, sweep_options.folder), sweep_options.folder);
   return code_of(sweep);
 }
 

@@ -39,7 +39,7 @@ struct Recording {
   std::string last_module;
   int64_t samples = 0;
   std::string last_operation;
-  int64_t depth = 0;  // operations call operations; only the outermost are what the model's code says
+  int64_t depth = 0;      // operations call operations; only the outermost are what the model's code says
   bool measures = false;  // what measures is not measured
   std::vector<OperationTrace::Operation> operations;
 

@@ -221,7 +221,9 @@ Section report_section(Recipe& r) {
       "What a run leaves for people beside its metrics.",
       {bind(bool_key("html", "At the end, report.html: one page with plots and tables, for a browser."),
             r.report.html),
-       bind(bool_key("csv", "At the end, metrics.csv and evaluations.csv, for spreadsheets."), r.report.csv),
+       bind(bool_key("csv",
+                     "At the end, metrics.csv, evaluations.csv, telemetry.csv, probes.csv and summary.csv."),
+            r.report.csv),
        bind(bool_key("tensorboard", "All along, event files in tensorboard/, for TensorBoard."),
             r.report.tensorboard)}};
 }

@@ -5,10 +5,19 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/files.h"
+
 namespace autotrain {
 
 /// Fields of files that may be damaged or of another version: what is not there, or not of the type, is
 /// "none".
+
+/// The object in a file of JSON; an empty one where there is none, or none that can be read.
+inline nlohmann::ordered_json read_json(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return nlohmann::ordered_json::object();
+  auto json = nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::ordered_json::object();
+}
 
 inline double number_of(const nlohmann::ordered_json& value) {
   return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();

@@ -111,7 +111,9 @@ Json chart_json(const Chart& chart, ColumnStore& columns) {
   for (const Axis& axis : chart.x) json["x"].push_back(axis_json(axis));
   for (const Series& series : chart.series) json["series"].push_back(series_json(series, columns));
   for (const Mark& mark : chart.marks) {
-    json["marks"].push_back({{"x", rounded(mark.x, kDigitsOfX)}, {"text", mark.text}});
+    json["marks"].push_back({{"x", rounded(mark.x, kDigitsOfX)},
+                             {"text", mark.text},
+                             {"colour", mark.colour ? Json(*mark.colour) : Json(nullptr)}});
   }
   for (const Range& range : chart.ranges) {
     json["ranges"].push_back(

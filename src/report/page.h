@@ -38,6 +38,7 @@ struct Series {
 struct Mark {
   std::vector<double> x = {};  ///< one for each of the chart's x axes
   std::string text = {};
+  std::optional<size_t> colour = {};  ///< palette entry of the series that it belongs to
 };
 
 /// A range of y worth knowing, shaded; `low` = `high` is a line.

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "report/csv_file.h"
 #include "report/json_fields.h"
 #include "report/metrics_file.h"
 
@@ -83,36 +82,6 @@ void add(RunHistory& history, const Json& row) {
   if (history.events.back().event == "rollback") go_back(history, history.events.back().update);
 }
 
-void write_updates(const fs::path& path, const Columns& updates) {
-  CsvFile file(path, updates.names);
-  std::vector<std::string> cells(updates.names.size());
-  for (size_t row = 0; row < updates.rows(); ++row) {
-    for (size_t i = 0; i < cells.size(); ++i) cells[i] = csv_number(updates.values[i][row]);
-    file.add_row(cells);
-  }
-  file.finish();
-}
-
-void write_evaluations(const fs::path& path, const std::vector<EvaluationRecord>& evaluations) {
-  std::set<std::string> figures;
-  for (const EvaluationRecord& record : evaluations) {
-    for (const auto& [name, value] : record.figures) figures.insert(name);
-  }
-  std::vector<std::string> header = {"update", "epoch", "split", "seconds", "samples"};
-  header.insert(header.end(), figures.begin(), figures.end());
-  CsvFile file(path, header);
-  for (const EvaluationRecord& r : evaluations) {
-    std::vector<std::string> cells = {std::to_string(r.update), csv_number(r.epoch), r.split,
-                                      csv_number(r.seconds), std::to_string(r.samples)};
-    for (const std::string& name : figures) {
-      const auto figure = r.figures.find(name);
-      cells.push_back(csv_number(figure == r.figures.end() ? kNone : figure->second));
-    }
-    file.add_row(cells);
-  }
-  file.finish();
-}
-
 }  // namespace
 
 const std::vector<double>* Columns::find(const std::string& name) const {
@@ -130,11 +99,6 @@ Columns read_columns(const fs::path& file) {
   Columns columns;
   if (fs::exists(file)) for_each_row(file, [&](const Json& row) { add_row(columns, cells_of(row)); });
   return columns;
-}
-
-void write_csv_files(const fs::path& folder, const RunHistory& history) {
-  write_updates(folder / "metrics.csv", history.updates);
-  write_evaluations(folder / "evaluations.csv", history.evaluations);
 }
 
 }  // namespace autotrain

@@ -33,7 +33,4 @@ RunHistory read_history(const std::filesystem::path& metrics_file);
 /// name that occurs. Empty when there is no such file.
 Columns read_columns(const std::filesystem::path& file);
 
-/// metrics.csv, a row for each update, and evaluations.csv, in `folder`. @throws Error(kInputOutput).
-void write_csv_files(const std::filesystem::path& folder, const RunHistory& history);
-
 }  // namespace autotrain

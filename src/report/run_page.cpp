@@ -21,13 +21,6 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr size_t kMostEvents = 1000;
 
-// A file of JSON; an empty object where there is none, or none that can be read.
-Json read_json(const fs::path& path) {
-  if (!fs::exists(path)) return Json::object();
-  Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
-}
-
 std::string in_words(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer()) return format_count(value.get<int64_t>());
@@ -69,9 +62,9 @@ Rows summary_rows(const Json& s) {
                       count("samples"), " samples in ", format_seconds(number_in(s, "seconds")))});
   add_if(rows, !part_in(s, "final").empty(), "final", figures_in_words(part_in(s, "final")));
   add_if(rows, !part_in(s, "best").empty(), "best", figures_in_words(part_in(s, "best")));
-  rows.push_back(
-      {"speed", cat(brief(number_in(s, "samples_per_second")), " samples/s, ",
-                    format_percent(number_in(s, "data_wait_fraction")), " of the time waiting for data")});
+  rows.push_back({"speed", cat(format_rate(number_in(s, "samples_per_second")), " samples/s, ",
+                               format_percent(number_in(s, "data_wait_fraction")),
+                               " of the training time waiting for data")});
   rows.push_back(
       {"peak memory", format_bytes(count_in(s, "peak_bytes")) + ", reserved plus outside the allocator"});
   for (const auto& [field, name] :
@@ -84,7 +77,8 @@ Rows summary_rows(const Json& s) {
 }
 
 page::Table activity_table(const Json& summary) {
-  page::Table table{.title = "Where the time went", .header = {"activity", "seconds", "share"}};
+  page::Table table{.title = "Where the time of the whole run went",
+                    .header = {"activity", "seconds", "share"}};
   const Json& activities = part_in(summary, "activity_seconds");
   double all = 0;
   for (const auto& [name, seconds] : activities.items()) all += number_of(seconds);
@@ -118,12 +112,13 @@ page::Section search_section(const Json& plan) {
   page::Table table{.header = {"trial", "micro-batch", "peak", "fill", "samples/s", "seconds", "outcome"}};
   for (const Json& probe : part_in(part_in(plan, "search"), "probes")) {
     const bool ran = count_in(probe, "peak_bytes") > 0;
-    table.rows.push_back(
-        {std::to_string(table.rows.size() + 1), std::to_string(count_in(probe, "micro_batch")),
-         ran ? format_bytes(count_in(probe, "peak_bytes")) : "–",
-         ran ? format_percent(number_in(probe, "fill")) : "–",
-         ran ? brief(number_in(probe, "samples_per_second")) : "–", fixed(number_in(probe, "seconds"), 3),
-         text_in(probe, "outcome") + (flag_in(probe, "confirmed") ? ", confirmed" : "")});
+    table.rows.push_back({std::to_string(table.rows.size() + 1),
+                          std::to_string(count_in(probe, "micro_batch")),
+                          ran ? format_bytes(count_in(probe, "peak_bytes")) : "–",
+                          ran ? format_percent(number_in(probe, "fill")) : "–",
+                          ran ? format_rate(number_in(probe, "samples_per_second")) : "–",
+                          fixed(number_in(probe, "seconds"), 3),
+                          text_in(probe, "outcome") + (flag_in(probe, "confirmed") ? ", confirmed" : "")});
   }
   if (table.rows.empty())
     section.paragraphs.push_back("No trial is on record.");

@@ -149,7 +149,7 @@ std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
   for (const RunOrder& order : orders) {
     if (order.recipe.seed != 1) continue;
     runs.push_back({.name = order.search.stem().string(),
-                    .variant = "search",
+                    .variant = "",
                     .definition = {{"recipe", values_of(order.recipe, catalog())}},
                     .work = [&order] { return search(order.recipe); },
                     .label = "search of " + order.label});
@@ -162,13 +162,11 @@ RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
   return {.recipe = order.label, .seed = order.recipe.seed, .failure = result.failure, .code = result.code};
 }
 
-// Before anything is trained: a search also says what the recipe's evaluations measure.
-void check_figures(const StudyRun& run, const StudyResult& result, const CompareOptions& options) {
-  if (result.failed()) return;  // so do its runs, each as a row
-  const auto names = result.value.at("figures").get<std::vector<std::string>>();
+void check_measured(const std::string& who, const std::vector<std::string>& names,
+                    const CompareOptions& options) {
   const auto check = [&](const char* option, const std::string& figure) {
     if (std::ranges::count(names, figure) > 0) return;
-    throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured (", run.label, ")"),
+    throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by ", who),
                 "one of " + join_choices(names));
   };
   check("--figure", compared_figure(options));
@@ -204,6 +202,49 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
   return terms;
 }
 
+// Results as they come, and the comparison of those that are there.
+class Outcomes {
+ public:
+  Outcomes(const CompareOptions& options, const std::vector<RunOrder>& orders)
+      : options_(options), orders_(orders) {}
+
+  void add(const StudyResult& result) {
+    const auto order = std::ranges::find(orders_, result.name, &RunOrder::name);
+    if (order == orders_.end()) return check_search(result);
+    const RunOutcome& outcome = by_name_[result.name] = outcome_of(*order, result);
+    check_curve(outcome);
+    options_.on_outcome(outcome, result.kept);
+    if (!result.kept) write_comparison(comparison(), options_.folder);
+  }
+
+  Comparison comparison() const {
+    std::vector<RunOutcome> in_order;
+    for (const RunOrder& order : orders_) {
+      if (by_name_.contains(order.name)) in_order.push_back(by_name_.at(order.name));
+    }
+    ComparisonTerms terms = terms_of(options_, in_order);
+    return analyse(std::move(terms), std::move(in_order));
+  }
+
+ private:
+  // Before anything is trained: a search also says what the recipe's evaluations measure.
+  void check_search(const StudyResult& result) const {
+    if (result.failed()) return;  // its runs search for themselves, or fail as it did
+    check_measured(result.name, result.value.at("figures").get<std::vector<std::string>>(), options_);
+  }
+
+  void check_curve(const RunOutcome& outcome) const {
+    if (outcome.curve.empty()) return;
+    std::vector<std::string> names;
+    for (const auto& [name, value] : outcome.curve.back().figures) names.push_back(name);
+    check_measured(outcome.recipe, names, options_);
+  }
+
+  const CompareOptions& options_;
+  const std::vector<RunOrder>& orders_;
+  std::map<std::string, RunOutcome> by_name_;
+};
+
 // Shares of samples.
 bool is_fraction(const std::string& figure) {
   return figure == "accuracy" || figure == "top5";
@@ -224,20 +265,13 @@ Comparison compare(const CompareOptions& options) {
   check_comparison(options);
   const std::vector<RunOrder> orders = orders_of(options);
   std::vector<StudyRun> runs = searches_of(orders);
-  const size_t searches = runs.size();
   for (const RunOrder& order : orders) runs.push_back(run_of(order));
-  std::vector<RunOutcome> outcomes;
-  size_t searched = 0;
+  Outcomes outcomes(options, orders);
   run_study(runs, {.kind = "comparison",
                    .folder = options.folder,
                    .on_progress = options.on_progress,
-                   .on_result = [&](const StudyResult& result) {
-                     if (searched < searches) return check_figures(runs[searched++], result, options);
-                     outcomes.push_back(outcome_of(orders[outcomes.size()], result));
-                     options.on_outcome(outcomes.back(), result.kept);
-                   }});
-  ComparisonTerms terms = terms_of(options, outcomes);
-  const Comparison comparison = analyse(std::move(terms), std::move(outcomes));
+                   .on_result = [&](const StudyResult& result) { outcomes.add(result); }});
+  const Comparison comparison = outcomes.comparison();
   write_comparison(comparison, options.folder);
   return comparison;
 }

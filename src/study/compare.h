@@ -32,9 +32,10 @@ struct CompareOptions {
   std::function<void(const RunOutcome&, bool kept)> on_outcome = [](const RunOutcome&, bool) {};
 };
 
-/// Trains every recipe with every seed, each run in a process of its own, interleaved, and compares. The same
-/// call goes on where an earlier one stopped; more seeds or recipes add to what is there. Each recipe's
-/// micro-batch is searched once, before anything is trained and in a process of its own; its runs take it over.
+/// Trains every recipe with every seed, each run in a process of its own, interleaved, and compares; the
+/// files in the folder tell after each run what is known by then. The same call goes on where an earlier one
+/// stopped; more seeds or recipes add to what is there. Each recipe's micro-batch is searched once, before
+/// anything is trained and in a process of its own; its runs take it over.
 /// @throws Error as run_study does, and Error(kBadRecipe, kUsage) when a recipe is not evaluated or does not
 /// have the figure.
 Comparison compare(const CompareOptions& options);

@@ -1,10 +1,13 @@
 #include "study/compare_page.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "report/json_text.h"
 #include "study/compare_tables.h"
 
@@ -46,13 +49,82 @@ page::Chart curve_chart(const Comparison& c) {
   return chart;
 }
 
+// What a recipe has beside its effective batch, of the keys that differ: "lr_rule linear".
+std::string rest_of(const Comparison& c, size_t recipe) {
+  std::vector<std::string> parts;
+  for (const DifferingKey& key : c.terms.differing_keys) {
+    if (key.path == "batch.effective") continue;
+    const size_t dot = key.path.rfind('.');
+    parts.push_back(cat(key.path.substr(dot == std::string::npos ? 0 : dot + 1), " ", key.values[recipe]));
+  }
+  return parts.empty() ? c.terms.figure : join(parts, ", ");
+}
+
+using SpreadOf = const Spread* (*)(const RecipeFigures& figures, const std::string& figure);
+
+page::Chart batch_chart(const Comparison& c, const std::string& title, SpreadOf spread_of) {
+  page::Chart chart{.title = title,
+                    .x = {{.label = "effective batch (samples)", .log = true}},
+                    .y = {.label = c.terms.figure}};
+  std::map<std::string, std::map<double, Spread>> curves;  // by what else they differ in: by batch
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    const RecipeFigures& r = c.recipes[i];
+    const Spread* const spread = spread_of(r, c.terms.figure);
+    if (r.plan.is_null() || spread == nullptr || spread->count == 0) continue;
+    curves[rest_of(c, i)][r.plan.at("effective_batch").get<double>()] = *spread;
+  }
+  for (const auto& [name, curve] : curves) {
+    page::Series series{.name = name,
+                        .x = {{}},
+                        .band = {"mean − deviation", "mean + deviation"},
+                        .draw = page::Draw::kLineAndPoints,
+                        .colour = chart.series.size()};
+    for (const auto& [batch, spread] : curve) {
+      const double deviation = std::isfinite(spread.deviation) ? spread.deviation : 0;
+      series.x[0].push_back(batch);
+      series.y.push_back(spread.mean);
+      series.low.push_back(spread.mean - deviation);
+      series.high.push_back(spread.mean + deviation);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+// The figure over effective batches, where recipes differ in them.
+std::vector<page::Chart> batch_charts(const Comparison& c) {
+  const auto is_batch = [](const DifferingKey& key) { return key.path == "batch.effective"; };
+  if (std::ranges::none_of(c.terms.differing_keys, is_batch)) return {};
+  std::vector<page::Chart> charts = {
+      batch_chart(c,
+                  cat(c.terms.figure, " after ", format_count(c.samples),
+                      " samples, by effective batch; shaded: ± one "
+                      "standard deviation"),
+                  [](const RecipeFigures& r, const std::string&) { return &r.at_samples; }),
+      batch_chart(c, cat("generalisation gap of ", c.terms.figure, " at the end, training set − validation"),
+                  [](const RecipeFigures& r, const std::string& figure) -> const Spread* {
+                    const auto gap = r.gaps.find(figure);
+                    return gap == r.gaps.end() ? nullptr : &gap->second;
+                  })};
+  std::erase_if(charts, [](const page::Chart& chart) { return chart.series.empty(); });
+  return charts;
+}
+
+std::string title_of(const Comparison& c) {
+  constexpr size_t kMostNames = 4;
+  if (c.terms.recipes.size() > kMostNames) return cat("comparison of ", c.terms.recipes.size(), " recipes");
+  return "comparison of " + join(c.terms.recipes, ", ");
+}
+
 }  // namespace
 
 page::Page comparison_page(const Comparison& c) {
-  page::Page page{.title = "comparison of " + join(c.terms.recipes, ", "), .subtitle = c.terms.machine};
-  page::Section section{.title = c.terms.figure, .charts = {curve_chart(c)}, .tables = tables_of(c)};
-  for (const std::string& warning : c.terms.warnings)
-    section.paragraphs.push_back("Not fair: " + warning + ".");
+  page::Page page{.title = title_of(c), .subtitle = c.terms.machine};
+  const size_t planned = c.terms.recipes.size() * c.terms.seeds.size();
+  if (c.runs.size() < planned) page.subtitle += cat(" · so far: ", c.runs.size(), " of ", planned, " runs");
+  page::Section section{
+      .title = c.terms.figure, .paragraphs = notes_of(c), .charts = {curve_chart(c)}, .tables = tables_of(c)};
+  for (page::Chart& chart : batch_charts(c)) section.charts.push_back(std::move(chart));
   page.sections.push_back(std::move(section));
   return page;
 }

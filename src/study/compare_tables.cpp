@@ -41,7 +41,8 @@ std::string plan_cell(const nlohmann::ordered_json& plan, const char* key) {
 
 page::Table figures_table(const Comparison& c) {
   page::Table table{
-      cat(c.terms.figure, " of ", c.terms.seeds.size(), " seeds, mean ± standard deviation"),
+      cat(c.terms.figure, " of ", c.terms.seeds.size(),
+          c.terms.seeds.size() == 1 ? " seed" : " seeds, mean ± standard deviation"),
       {"recipe", "runs", cat("after ", format_count(c.samples), " samples"),
        cat("after ", format_seconds(c.seconds)), "at its end", "training time", "samples/s", "peak memory"}};
   for (size_t i = 0; i < c.recipes.size(); ++i) {
@@ -143,6 +144,19 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
   return cat("not distinguishable with these seeds; ",
              d.runs_needed ? cat("about ", *d.runs_needed) : cat("more than ", format_count(kMostRunsNeeded)),
              " of each would be needed");
+}
+
+std::vector<std::string> notes_of(const Comparison& c) {
+  constexpr size_t kFewSeeds = 10;
+  std::vector<std::string> notes;
+  for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
+  const size_t seeds = c.terms.seeds.size();
+  if (seeds > 1 && seeds < kFewSeeds && !c.differences.empty()) {
+    notes.push_back(cat("Of ", seeds,
+                        " seeds a bootstrap interval tends to be narrower than its 95 % say; the verdicts "
+                        "are those of Welch's test, which takes the few seeds into account."));
+  }
+  return notes;
 }
 
 std::vector<page::Table> tables_of(const Comparison& c) {

@@ -1,5 +1,6 @@
-#include <limits>
+#include <algorithm>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "report/metrics_file.h"
 #include "study/comparison.h"
@@ -8,15 +9,6 @@ namespace autotrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double number_or_nan(const Json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
-}
-
-template <class Value>
-Json or_null(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json to_json(const Spread& s) {
   return {{"mean", finite_or_null(s.mean)}, {"deviation", finite_or_null(s.deviation)}, {"count", s.count}};
@@ -76,6 +68,16 @@ Json to_json(const Difference& d, const std::vector<std::string>& labels) {
           {"runs_needed", or_null(d.runs_needed)}};
 }
 
+// What others take for granted.
+void check_sizes(const ComparisonTerms& terms, const Json& json) {
+  const size_t recipes = terms.recipes.size();
+  const bool keys = std::ranges::all_of(
+      terms.differing_keys, [&](const DifferingKey& key) { return key.values.size() == recipes; });
+  const bool pairs = std::ranges::all_of(
+      terms.pairs, [&](const auto& pair) { return pair.first < recipes && pair.second < recipes; });
+  if (!keys || !pairs) throw Json::other_error::create(501, "names recipes that are not there", &json);
+}
+
 }  // namespace
 
 Json outcome_to_json(const RunOutcome& run) {
@@ -99,8 +101,7 @@ RunOutcome outcome_from_json(const Json& json) {
                  .samples_per_second = number_or_nan(json.at("samples_per_second")),
                  .peak_bytes = json.at("peak_bytes"),
                  .curve = curve_from_json(json.at("curve"))};
-  for (const auto& [name, value] : json.at("training_set").items())
-    run.training_set[name] = number_or_nan(value);
+  run.training_set = numbers_of(json.at("training_set"));
   return run;
 }
 
@@ -139,6 +140,7 @@ Comparison comparison_from_json(const Json& json) {
     terms.target = Target{target.at("figure"), target.at("value"), target.at("at_most")};
   for (const Json& key : json.at("differing_keys"))
     terms.differing_keys.push_back({key.at("path"), key.at("values")});
+  check_sizes(terms, json);
   std::vector<RunOutcome> runs;
   for (const Json& run : json.at("runs")) runs.push_back(outcome_from_json(run));
   return analyse(std::move(terms), std::move(runs));

@@ -155,8 +155,7 @@ class Counter {
   // The clock of a call runs only between these two, so that looking at it is not part of it.
   void start(const at::RecordFunction& function) {
     Call call;
-    call.within_counted =
-        !calls_.empty() && (calls_.back().within_counted || calls_.back().rule != nullptr);
+    call.within_counted = !calls_.empty() && (calls_.back().within_counted || calls_.back().rule != nullptr);
     if (!call.within_counted) {
       call.inputs = tensors_of(function.inputs());
       call.rule = rule_for(function.name(), function.inputs());
@@ -170,7 +169,7 @@ class Counter {
     const double seconds = calls_.back().watch.seconds();
     const Call call = std::move(calls_.back());
     calls_.pop_back();
-    if (call.within_counted) return;
+    if (call.within_counted || fills_a_result(function)) return;
     const bool counted = call.counted_below || count(function, call, tensors_of(function.outputs()));
     if (!calls_.empty() && counted) calls_.back().counted_below = true;
     if (counted && !call.counted_below) counts_.operators.back().seconds = seconds;
@@ -179,6 +178,12 @@ class Counter {
   ForwardCount take() { return std::move(counts_); }
 
  private:
+  // Kernels set their results to zero before they compute them: that is a part of theirs.
+  bool fills_a_result(const at::RecordFunction& function) const {
+    const std::string_view name = function.name();
+    return !calls_.empty() && (name == "aten::zero_" || name == "aten::fill_");
+  }
+
   // A view computes nothing, memory that was only asked for neither.
   static bool computes(const at::RecordFunction& function, const Call& call, const Tensors& outputs) {
     const std::string_view name = function.name();

@@ -10,7 +10,7 @@ namespace autotrain {
 namespace {
 
 constexpr double kStillRising = 1.25;  // times the throughput of half the largest batch
-constexpr double kFree = 1.10;         // times the latency of the smallest batch
+constexpr double kFree = 1.10;         // times the latency of a batch of at most half the size
 constexpr double kAsGood = 0.95;       // of the best throughput
 
 double rate(const BatchLatency& point) {
@@ -40,15 +40,18 @@ bool still_rising(const std::vector<BatchLatency>& points) {
   return rate(points.back()) > kStillRising * last / 2 / latency_at(points, last / 2);
 }
 
-// The two batches furthest apart of which the larger is free.
+// The two batches furthest apart, by twice at least, of which the larger is free; one batch twice: there are
+// none.
 std::pair<BatchLatency, BatchLatency> widest_plateau(const std::vector<BatchLatency>& points) {
   std::pair<BatchLatency, BatchLatency> widest = {points[0], points[0]};
   const auto width = [](const BatchLatency& from, const BatchLatency& to) {
     return static_cast<double>(to.batch) / static_cast<double>(from.batch);
   };
   for (size_t i = 0; i < points.size(); ++i) {
-    for (size_t j = i + 1; j < points.size() && points[j].seconds <= kFree * points[i].seconds; ++j) {
-      if (width(points[i], points[j]) > width(widest.first, widest.second)) widest = {points[i], points[j]};
+    for (size_t j = i + 1; j < points.size(); ++j) {
+      const bool free = width(points[i], points[j]) >= 2 && points[j].seconds <= kFree * points[i].seconds;
+      if (free && width(points[i], points[j]) > width(widest.first, widest.second))
+        widest = {points[i], points[j]};
     }
   }
   return widest;

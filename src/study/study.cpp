@@ -90,8 +90,12 @@ class Study {
     make_folders(options_.folder / "logs");
     load_finished();
     for (const StudyRun& run : runs_) {
-      if (is_to_run(run)) results_[run.name] = finish(run);
       if (results_.contains(run.name)) options_.on_result(results_.at(run.name));
+    }
+    for (const StudyRun& run : runs_) {
+      if (!is_to_run(run)) continue;
+      results_[run.name] = finish(run);
+      options_.on_result(results_.at(run.name));
     }
     std::vector<StudyResult> in_order;
     for (const StudyRun& run : runs_) {
@@ -199,7 +203,7 @@ std::optional<double> Study::seconds_left(const StudyRun& running, double so_far
   std::map<std::string, std::pair<double, double>> spent;  // by variant, "" is all: seconds, runs
   for (const StudyRun& run : runs_) {
     const auto result = results_.find(run.name);
-    if (result == results_.end() || result->second.failed()) continue;
+    if (run.variant.empty() || result == results_.end() || result->second.failed()) continue;
     for (const std::string& group : {run.variant, std::string()}) {
       spent[group].first += result->second.seconds;
       spent[group].second += 1;
@@ -208,7 +212,7 @@ std::optional<double> Study::seconds_left(const StudyRun& running, double so_far
   if (spent.empty()) return std::nullopt;
   double left = 0;
   for (const StudyRun& run : runs_) {
-    if (!is_to_run(run)) continue;
+    if (!is_to_run(run) || run.variant.empty()) continue;
     const auto& [seconds, count] = spent[spent.contains(run.variant) ? run.variant : ""];
     const double each = seconds / count;
     left += run.name == running.name ? std::max(0.0, each - so_far) : each;

@@ -15,7 +15,8 @@ namespace autotrain {
 /// One run of a study: work whose result is kept.
 struct StudyRun {
   std::string name;     ///< of its files, so letters, digits, '_', '-' and '.'; unique in its study
-  std::string variant;  ///< runs of one variant take about equally long, from which the rest is estimated
+  std::string variant;  ///< runs of one variant take about equally long, from which the rest is estimated;
+                        ///< "": a short run, of which the estimate says nothing
   nlohmann::ordered_json definition;  ///< everything that decides what comes out
 
   /// Called in a process of its own. What it throws makes the run a failed one, except
@@ -55,7 +56,7 @@ struct StudyOptions {
   /// Several times a second, from the calling thread.
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 
-  /// After each run, those that were kept included.
+  /// Of each run that was kept, before anything runs; then after each run.
   std::function<void(const StudyResult&)> on_result = [](const StudyResult&) {};
 };
 

@@ -1,7 +1,6 @@
 #include "study/subject.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "autotrain/error.h"
 #include "base/clock.h"
@@ -67,7 +66,8 @@ class Inference final : public Subject {
   }
 
   ForwardCount count() override {
-    return count_forward(network_, [&] { call(); }, [&] { m_.device->synchronize(); });
+    return count_forward(
+        network_, [&] { call(); }, [&] { m_.device->synchronize(); });
   }
 
   std::optional<ForwardCount> observe() override { return count(); }

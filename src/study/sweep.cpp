@@ -1,6 +1,7 @@
 #include "study/sweep.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "autotrain/error.h"
@@ -14,8 +15,6 @@
 
 namespace autotrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kGain = 1.03;      // of throughput, for another doubling to be worth it
 constexpr int kPatience = 2;        // doublings without it
@@ -55,11 +54,10 @@ class Sweeping {
   }
 
   Sweep run() {
-    std::vector<std::vector<int64_t>> sizes(recipes_.size(), batches_.sizes);
-    if (batches_.until_no_gain) sizes = grow();
-    execute(all_runs(sizes));
-    collect(sizes);
-    return std::move(sweep_);
+    sizes_.assign(recipes_.size(), batches_.until_no_gain ? std::vector<int64_t>{} : batches_.sizes);
+    if (batches_.until_no_gain) grow();
+    execute(all_runs());
+    return collected();
   }
 
  private:
@@ -82,25 +80,26 @@ class Sweeping {
             .definition = {{"recipe", values_of(what_counts(recipe), catalog())},
                            {"batch", m.batch},
                            {"round", m.round}},
-            .work = [&recipe, batch = m.batch] {
-              return batch == kWholeModel ? measure_variant(recipe) : measure_point(recipe, batch);
-            },
+            .work =
+                [&recipe, batch = m.batch] {
+                  return batch == kWholeModel ? measure_variant(recipe) : measure_point(recipe, batch);
+                },
             .label = label_of(sweep_, sweep_.variants[m.variant]) +
                      (m.batch == kWholeModel ? " as a whole" : cat(", batch ", m.batch))};
   }
 
   // The models first; then round after round, each batch of all variants one after the other, every other
   // round from the largest down: what slows down steadily does so for all alike.
-  std::vector<StudyRun> all_runs(const std::vector<std::vector<int64_t>>& sizes) {
+  std::vector<StudyRun> all_runs() {
     std::vector<StudyRun> runs;
     for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run({v, kWholeModel}));
     std::set<int64_t> all;
-    for (const auto& some : sizes) all.insert(some.begin(), some.end());
+    for (const auto& some : sizes_) all.insert(some.begin(), some.end());
     std::vector<int64_t> batches(all.begin(), all.end());
     for (int64_t round = 0; round < rounds_; ++round, std::ranges::reverse(batches)) {
       for (const int64_t batch : batches) {
         for (size_t v = 0; v < recipes_.size(); ++v) {
-          if (std::ranges::count(sizes[v], batch) > 0) runs.push_back(make_run({v, batch, round}));
+          if (std::ranges::count(sizes_[v], batch) > 0) runs.push_back(make_run({v, batch, round}));
         }
       }
     }
@@ -108,15 +107,15 @@ class Sweeping {
   }
 
   // Doubles each variant's batch until its throughput stops growing, in the first round only.
-  std::vector<std::vector<int64_t>> grow() {
-    std::vector<std::vector<int64_t>> sizes(recipes_.size());
+  void grow() {
+    growing_ = true;
     std::vector<double> best(recipes_.size(), 0);
     std::vector<int> idle(recipes_.size(), 0);
     for (const int64_t batch : batches_.sizes) {
       std::vector<StudyRun> runs;
       for (size_t v = 0; v < recipes_.size(); ++v) {
         if (idle[v] >= kPatience) continue;
-        sizes[v].push_back(batch);
+        sizes_[v].push_back(batch);
         runs.push_back(make_run({v, batch}));
       }
       execute(runs);
@@ -128,7 +127,7 @@ class Sweeping {
         best[v] = std::max(best[v], point.samples_per_second);
       }
     }
-    return sizes;
+    growing_ = false;
   }
 
   void execute(const std::vector<StudyRun>& runs) {
@@ -139,7 +138,11 @@ class Sweeping {
                            const Measurement& m = measurements_.at(run.name);
                            return !failed_.contains({m.variant, m.batch});
                          },
-                     .on_progress = options_.on_progress,
+                     .on_progress =
+                         [&](StudyProgress progress) {
+                           if (growing_) progress.seconds_left.reset();  // nobody knows where it ends
+                           options_.on_progress(progress);
+                         },
                      .on_result = [&](const StudyResult& result) { note(result); }});
   }
 
@@ -149,6 +152,7 @@ class Sweeping {
     if (result.failed()) failed_.insert({m.variant, m.batch});
     if (!is_new || result.kept) return;
     options_.on_result(label_of(sweep_, sweep_.variants[m.variant]), m.batch, result);
+    options_.on_sweep(collected());
   }
 
   std::vector<StudyResult> rounds_of(size_t variant, int64_t batch) const {
@@ -160,17 +164,27 @@ class Sweeping {
     return rounds;
   }
 
-  void collect(const std::vector<std::vector<int64_t>>& sizes) {
+  // With what is finished.
+  Sweep collected() const {
+    Sweep sweep = sweep_;
     for (size_t v = 0; v < recipes_.size(); ++v) {
-      SweepVariant& variant = sweep_.variants[v];
-      take_model(recipes_[v], results_.at(name_of({v, kWholeModel})), variant);
-      for (const int64_t batch : sizes[v]) {
-        variant.points.push_back(summarise_point(batch, rounds_of(v, batch)));
+      SweepVariant& variant = sweep.variants[v];
+      const auto model = results_.find(name_of({v, kWholeModel}));
+      if (model == results_.end()) {
+        ++sweep.unfinished;
+      } else {
+        take_model(recipes_[v], model->second, variant);
+      }
+      for (const int64_t batch : sizes_[v]) {
+        const std::vector<StudyResult> rounds = rounds_of(v, batch);
+        if (!failed_.contains({v, batch})) sweep.unfinished += rounds_ - static_cast<int64_t>(rounds.size());
+        if (!rounds.empty()) variant.points.push_back(summarise_point(batch, rounds));
       }
       if (const auto knee = find_knee(latencies_of(variant)))
         variant.products = rounds_of(v, knee->best_batch).front().value.at("products");
     }
-    analyse(sweep_);
+    analyse(sweep);
+    return sweep;
   }
 
   const SweepOptions& options_;
@@ -178,6 +192,8 @@ class Sweeping {
   BatchAxis batches_;
   int64_t rounds_ = 1;
   std::vector<Recipe> recipes_;
+  std::vector<std::vector<int64_t>> sizes_;  // batches of each variant
+  bool growing_ = false;
   std::map<std::string, StudyResult> results_;
   std::map<std::string, Measurement> measurements_;  // by the names of their runs
   std::set<std::pair<size_t, int64_t>> failed_;  // {variant, batch}: no further round is asked in this call

@@ -87,6 +87,7 @@ struct Sweep {
   std::string key = {};  ///< that is varied; empty: none
   std::optional<double> latency_ms = {};
   std::vector<SweepVariant> variants = {};
+  int64_t unfinished = 0;  ///< measurements that are still to be made
 };
 
 struct SweepOptions {
@@ -98,6 +99,9 @@ struct SweepOptions {
   /// After each measurement of this call: the variant's value, the batch, how it ended.
   std::function<void(const std::string& value, int64_t batch, const StudyResult&)> on_result =
       [](const std::string&, int64_t, const StudyResult&) {};
+
+  /// Likewise: what is known so far.
+  std::function<void(const Sweep&)> on_sweep = [](const Sweep&) {};
 };
 
 /// Measures every batch of every variant, each round of each in a process of its own, so that memory is

@@ -213,7 +213,7 @@ void take_model(const Recipe& recipe, const StudyResult& result, SweepVariant& v
   variant.counted = v.at("operators");
   variant.operators = variant.counted.size();
   variant.operator_seconds = v.at("operator_seconds");
-  variant.figures = v.at("figures").get<std::map<std::string, double>>();
+  variant.figures = numbers_of(v.at("figures"));
   variant.machine = v.at("machine");
 }
 

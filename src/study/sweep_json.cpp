@@ -26,6 +26,7 @@ Json to_json(const SweepPoint& p) {
 
 SweepPoint point_from(const Json& j) {
   SweepPoint p{.batch = j.at("batch")};
+  if (p.batch < 1) throw Json::other_error::create(501, "a batch has at least one sample", &j);
   if (j.at("failure").is_string()) {
     p.failure = j.at("failure");
     p.code = j.value("code", 0);
@@ -87,7 +88,7 @@ SweepVariant variant_from(const Json& j) {
   v.weight_bytes = j.at("weight_bytes");
   v.roof.bytes_per_second = j.at("weight_read_bytes_per_second");
   v.operator_seconds = j.at("operator_seconds");
-  v.figures = j.at("figures").get<std::map<std::string, double>>();
+  v.figures = numbers_of(j.at("figures"));
   v.counted_samples = j.at("counted_samples");
   v.counted = j.at("operators");
   v.operators = v.counted.size();
@@ -105,6 +106,7 @@ Json to_json(const Sweep& sweep) {
           {"mode", name_of(sweep.mode)},
           {"key", sweep.key.empty() ? Json(nullptr) : Json(sweep.key)},
           {"latency_ms", or_null(sweep.latency_ms)},
+          {"unfinished", sweep.unfinished},
           {"variants", std::move(variants)}};
 }
 
@@ -112,6 +114,7 @@ Sweep sweep_from_json(const Json& json) {
   Sweep sweep{.name = json.at("name")};
   sweep.mode = parse_enum<SweepMode>(json.at("mode").get<std::string>()).value();
   if (json.at("key").is_string()) sweep.key = json.at("key");
+  sweep.unfinished = json.at("unfinished");
   sweep.latency_ms = optional_number(json.at("latency_ms"));
   for (const Json& variant : json.at("variants")) sweep.variants.push_back(variant_from(variant));
   analyse(sweep);

@@ -1,5 +1,8 @@
 #include "study/sweep_page.h"
 
+#include <algorithm>
+#include <ranges>
+
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "base/text.h"
@@ -58,10 +61,21 @@ Series edge_of(const Sweep& sweep, size_t index) {
   return edge;
 }
 
+// A knee as a vertical line; at the edge of the plot where it lies far outside of what was measured.
+page::Mark mark_of(const SweepVariant& v, size_t colour, const std::string& what, double batch) {
+  const auto [first, last] = std::ranges::minmax(v.points | std::views::transform(&SweepPoint::batch));
+  const double least = static_cast<double>(first) / 2, most = static_cast<double>(last) * 2;
+  const char* const where = batch < least ? "← " : batch > most ? "→ " : "";
+  return {{std::clamp(batch, least, most)}, where + cat(what, " ", brief(batch, 3)), colour};
+}
+
 void add_knees(const Sweep& sweep, Chart& chart) {
-  for (const SweepVariant& v : sweep.variants) {
-    if (v.predicted > 0) chart.marks.push_back({{v.predicted}, label_of(sweep, v) + ", predicted"});
-    if (v.knee) chart.marks.push_back({{v.knee->batch}, label_of(sweep, v) + ", measured"});
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const SweepVariant& v = sweep.variants[i];
+    if (v.points.empty()) continue;
+    const std::string name = sweep.key.empty() ? "" : v.value + " ";
+    if (v.predicted > 0) chart.marks.push_back(mark_of(v, i, name + "predicted", v.predicted));
+    if (v.knee) chart.marks.push_back(mark_of(v, i, name + "knee", v.knee->batch));
   }
 }
 
@@ -135,7 +149,8 @@ page::Section summary_section(const Sweep& sweep) {
       section.paragraphs.push_back(label_of(sweep, variant) + ": " + sentence);
   }
   section.tables.push_back(titled("Knees", roofline_cells(sweep)));
-  section.tables.push_back(titled("Where the time of a call goes", time_cells(sweep)));
+  const page::Table times = time_cells(sweep);
+  if (!times.rows.empty()) section.tables.push_back(titled("Where the time of a call goes", times));
   return section;
 }
 
@@ -181,10 +196,12 @@ std::string machine_of(const Sweep& sweep) {
 }  // namespace
 
 page::Page sweep_page(const Sweep& sweep) {
-  return {.title = cat("Sweep of ", sweep.name, ": ", name_of(sweep.mode)),
-          .subtitle = machine_of(sweep),
-          .sections = {summary_section(sweep), plots_section(sweep), points_section(sweep),
-                       operators_section(sweep)}};
+  return {
+      .title = cat("Sweep of ", sweep.name, ": ", name_of(sweep.mode)),
+      .subtitle = machine_of(sweep) +
+                  (sweep.unfinished > 0 ? cat(" · so far: ", sweep.unfinished, " measurements to come") : ""),
+      .sections = {summary_section(sweep), plots_section(sweep), points_section(sweep),
+                   operators_section(sweep)}};
 }
 
 std::vector<fs::path> write_sweep(const Sweep& sweep, const fs::path& folder) {

@@ -1,5 +1,7 @@
 #include "study/sweep_tables.h"
 
+#include <cmath>
+
 #include "base/text.h"
 #include "base/units.h"
 
@@ -25,7 +27,9 @@ std::string copies_of(const SweepPoint& p) {
 
 std::string figures_of(const SweepVariant& variant) {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : variant.figures) parts.push_back(cat(name, " ", fixed(value, 4)));
+  for (const auto& [name, value] : variant.figures) {
+    parts.push_back(cat(name, " ", std::isfinite(value) ? fixed(value, 4) : "-"));
+  }
   return join(parts, ", ");
 }
 
@@ -52,12 +56,12 @@ page::Table point_cells(const SweepVariant& variant) {
       table.rows.push_back({batch, "-", "", "", "", "", "", "", "", "", "", "", p.failure});
       continue;
     }
-    table.rows.push_back(
-        {batch, milliseconds(p.p50_seconds), p.half_width ? "±" + format_percent(*p.half_width) : "-",
-         percent_or_dash(p.drift),
-         milliseconds(p.p90_seconds), milliseconds(p.p99_seconds), format_rate(p.samples_per_second),
-         format_rate(p.flops_per_second), p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-",
-         copies_of(p), format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
+    table.rows.push_back({batch, milliseconds(p.p50_seconds),
+                          p.half_width ? "±" + format_percent(*p.half_width) : "-", percent_or_dash(p.drift),
+                          milliseconds(p.p90_seconds), milliseconds(p.p99_seconds),
+                          format_rate(p.samples_per_second), format_rate(p.flops_per_second),
+                          p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-", copies_of(p),
+                          format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
   }
   return table;
 }
@@ -67,7 +71,7 @@ page::Table time_cells(const Sweep& sweep) {
                                "of the peak", "other operators", "between"}};
   const auto add = [&](const SweepVariant& v, int64_t batch, const char* what) {
     const SweepPoint& p = v.point_of(batch);
-    if (!p.products_share) return;
+    if (!p.products_share || !p.others_share) return;
     const bool rated = p.products_flops_per_second && v.roof.flops_per_second > 0;
     table.rows.push_back(
         {sweep.key.empty() ? sweep.name : v.value, std::to_string(batch), what, milliseconds(p.p50_seconds),
@@ -88,16 +92,15 @@ page::Table roofline_cells(const Sweep& sweep) {
                                "weights", "peak FLOP/s", "reads at", "predicted", "knee", "ratio", "= slower",
                                "× efficiency", "validation"}};
   for (const SweepVariant& v : sweep.variants) {
-    if (!v.knee) continue;
+    if (!v.knee || v.precision.empty()) continue;
     const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
     const auto& e = v.explanation;
-    table.rows.push_back({sweep.key.empty() ? sweep.name : v.value, v.precision,
-                          format_rate(v.flops_per_sample), format_bytes(static_cast<int64_t>(v.weight_bytes)),
-                          e ? format_rate(v.roof.flops_per_second) : "-",
-                          format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s",
-                          e ? brief(v.predicted, 3) : "-", mark + brief(v.knee->batch, 3),
-                          e ? brief(e->ratio, 3) : "-", e ? brief(e->slower, 3) : "-",
-                          e ? brief(e->efficiency, 2) : "-", v.figures.empty() ? "-" : figures_of(v)});
+    table.rows.push_back(
+        {sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
+         format_bytes(static_cast<int64_t>(v.weight_bytes)), e ? format_rate(v.roof.flops_per_second) : "-",
+         format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s", e ? brief(v.predicted, 3) : "-",
+         mark + brief(v.knee->batch, 3), e ? brief(e->ratio, 3) : "-", e ? brief(e->slower, 3) : "-",
+         e ? brief(e->efficiency, 2) : "-", v.figures.empty() ? "-" : figures_of(v)});
   }
   return table;
 }

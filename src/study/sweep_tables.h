@@ -13,7 +13,7 @@ std::string milliseconds(double seconds);
 /// Every batch with its latency, throughput and memory.
 page::Table point_cells(const SweepVariant& variant);
 
-/// Prediction, measurement and their ratio, a row for each variant that has both.
+/// Prediction, measurement and their ratio, a row for each variant whose knee was measured.
 page::Table roofline_cells(const Sweep& sweep);
 
 /// Where the time of the shortest latency and of the best throughput goes, for each variant.

@@ -9,8 +9,12 @@ namespace {
 
 constexpr double kFarOff = 2;  // times the prediction, or a part of it
 
+std::string factor_text(double factor) {
+  return factor < 10 ? brief(factor, 2) : fixed(factor, 0);
+}
+
 std::string times(double factor) {
-  return (factor < 10 ? brief(factor, 2) : fixed(factor, 0)) + " ×";
+  return factor_text(factor) + " ×";
 }
 
 std::string knee_sentence(const SweepVariant& variant) {
@@ -25,36 +29,43 @@ bool far_off(double ratio) {
   return ratio > kFarOff || ratio < 1 / kFarOff;
 }
 
-// Where the time of one batch goes, and how near its products come to both edges.
-std::string time_sentence(const Sweep& sweep, const SweepVariant& variant, int64_t batch) {
+// Where the time of one batch goes, and how near its products come to the peak.
+std::string time_sentence(const SweepVariant& variant, int64_t batch, const std::string& of_bandwidth = "") {
   const SweepPoint& p = variant.point_of(batch);
-  if (!p.products_share || !p.products_flops_per_second) return "";
-  const double reading = variant.weight_bytes / (*p.products_share * p.p50_seconds);
-  const std::string of_bandwidth =
-      sweep.mode == SweepMode::kInference
-          ? cat(", the weights at ", format_percent(reading / variant.roof.bytes_per_second, 0), " of the bandwidth")
-          : "";
+  if (!p.products_share || !p.others_share || !p.products_flops_per_second) return "";
   return cat(": ", format_percent(*p.products_share, 0), " of it in products (",
              format_percent(*p.products_flops_per_second / variant.roof.flops_per_second, 0), " of the peak",
              of_bandwidth, "), ", format_percent(*p.others_share, 0), " in other operators, ",
              format_percent(1 - *p.products_share - *p.others_share, 0), " between operators");
 }
 
+// How near the products of the shortest latency come to the other edge.
+std::string bandwidth_words(const Sweep& sweep, const SweepVariant& variant) {
+  const SweepPoint& p = variant.point_of(variant.knee->flat_batch);
+  if (sweep.mode != SweepMode::kInference || !p.products_share) return "";
+  const double read = variant.weight_bytes / (*p.products_share * p.p50_seconds);
+  return cat(", the weights at ", format_percent(read / variant.roof.bytes_per_second, 0),
+             " of the bandwidth");
+}
+
 // Why prediction and measurement differ as they do, in what was measured.
 std::vector<std::string> explanation_sentences(const Sweep& sweep, const SweepVariant& variant) {
   const KneeExplanation& e = *variant.explanation;
   const Knee& knee = *variant.knee;
-  std::vector<std::string> sentences = {cat(times(e.ratio), " the prediction of ", brief(variant.predicted, 3),
-                                            " = ", brief(e.slower, 2), " × ", brief(e.efficiency, 2))};
+  std::vector<std::string> sentences = {cat(times(e.ratio), " the prediction of ",
+                                            brief(variant.predicted, 3), " = ", factor_text(e.slower), " × ",
+                                            factor_text(e.efficiency))};
   if (variant.predicted < 1) {
-    sentences.push_back(cat("a sample takes ", times(1 / variant.predicted),
-                            " as long to compute as the weights to read: by the prediction no batch is free"));
+    sentences.push_back(
+        cat("a sample takes ", times(1 / variant.predicted),
+            " as long to compute as the weights to read: by the prediction no batch is free"));
   }
   sentences.push_back(cat("the shortest latency, of batch ", knee.flat_batch, ", is ", times(e.slower),
-                          " that of reading the weights", time_sentence(sweep, variant, knee.flat_batch)));
+                          " that of reading the weights",
+                          time_sentence(variant, knee.flat_batch, bandwidth_words(sweep, variant))));
   sentences.push_back(cat("the best throughput, of batch ", knee.best_batch, ", is ",
                           format_percent(e.efficiency, 1), " of what the peak allows",
-                          time_sentence(sweep, variant, knee.best_batch)));
+                          time_sentence(variant, knee.best_batch)));
   return sentences;
 }
 
@@ -88,10 +99,11 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
   std::vector<std::string> sentences = latency_advice(latencies_of(variant));
   if (!variant.failure.empty()) sentences.push_back("no prediction: " + variant.failure);
   if (variant.knee) sentences.push_back(knee_sentence(variant));
-  if (variant.failure.empty() && variant.predicted == 0)
+  if (!variant.precision.empty() && variant.predicted == 0)
     sentences.push_back("no prediction: " + why_no_prediction(variant));
   if (variant.explanation && far_off(variant.explanation->ratio)) {
-    for (std::string& sentence : explanation_sentences(sweep, variant)) sentences.push_back(std::move(sentence));
+    for (std::string& sentence : explanation_sentences(sweep, variant))
+      sentences.push_back(std::move(sentence));
   }
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
   for (const SweepPoint& point : variant.points) {

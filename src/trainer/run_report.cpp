@@ -11,6 +11,7 @@
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "recipe/load.h"
+#include "report/run_csv.h"
 #include "trainer/catalog.h"
 #include "trainer/start_table.h"
 
@@ -63,8 +64,8 @@ std::vector<fs::path> draw_run(const fs::path& folder, const ReportRecipe& what)
   if (!what.html && !what.csv) return written;
   const RunHistory history = read_history(folder / "metrics.jsonl");
   if (what.csv) {
-    write_csv_files(folder, history);
-    written.insert(written.end(), {folder / "metrics.csv", folder / "evaluations.csv"});
+    const std::vector<fs::path> tables = write_csv_files(folder, history);
+    written.insert(written.end(), tables.begin(), tables.end());
   }
   if (what.html) {
     write_file_atomically(folder / "report.html", render(run_page(folder, history, extras_of(folder))));

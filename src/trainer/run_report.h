@@ -8,8 +8,8 @@
 
 namespace autotrain {
 
-/// Draws a run anew from what its folder holds, whatever became of it: report.html, metrics.csv and
-/// evaluations.csv, as `what` asks for. @return the files written. @throws Error(kInputOutput).
+/// Draws a run anew from what its folder holds, whatever became of it: report.html and the CSV files, as
+/// `what` asks for. @return the files written. @throws Error(kInputOutput).
 std::vector<std::filesystem::path> draw_run(const std::filesystem::path& folder, const ReportRecipe& what);
 
 /// Whether a folder holds a run, or what is left of one.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Pages of runs in a real browser: drawn, switched, printed, and harmless whatever their texts say.
+"""Pages of runs, sweeps and comparisons in a real browser: drawn, switched, printed, and harmless whatever their texts
+say.
 
     page_test.py path/to/autotrain [--shots FOLDER]      --shots keeps screenshots there
 
@@ -30,6 +31,7 @@ if CHROMIUM is None:
 
 HOSTILE = """</script><script>window.hacked=1</script><img src="http://hostile.test/x" onerror="window.hacked=1"> "'`&amp; 😀 \u202e"""
 LONG = "ä" * 10_000
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 
 # Ink of a series on the canvas: pixels whose colour is nearly its own.
 INK = """(canvas) => {
@@ -306,6 +308,93 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.evaluate("kShared.plots[0].chart.series.length"), 6)
         self.assertGreaterEqual(self.check_drawn(page), 5)
         self.check_quiet()
+
+    def check_whole(self, page_file, least, name):
+        """A page of committed results in every width and theme."""
+        for shown, width, scheme in [("light", 1200, "light"), ("dark", 1200, "dark"), ("narrow", 390, "light")]:
+            self.requests.clear()
+            page = self.open(page_file, width, scheme)
+            self.assertGreaterEqual(self.check_drawn(page), least)
+            self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), width, "nothing sticks out")
+            cut = page.evaluate("""() => [...document.querySelectorAll('td.number')].filter(cell => {
+              const range = document.createRange();
+              range.selectNodeContents(cell);
+              return new Set([...range.getClientRects()].map(each => Math.round(each.top))).size > 1;
+            }).map(cell => cell.textContent)""")
+            self.assertEqual(cut, [], "numbers stay on one line")
+            self.check_quiet()
+            self.shot(page, f"{name}-{shown}")
+        return self.open(page_file)
+
+    def test_sweeps_are_drawn_with_their_roofline(self):
+        for results in sorted((RECIPES / "results").glob("*.json")):
+            with self.subTest(results.stem):
+                folder = self.folder / f"sweep-{results.stem}"
+                folder.mkdir()
+                shutil.copy(results, folder / "sweep.json")
+                sweep = json.loads(results.read_text())
+                page = self.check_whole(self.draw(folder), 4, results.stem)
+                axes = page.evaluate("kShared.plots.map(p => [p.drawing.scales.x.type, p.drawing.scales.y.type])")
+                self.assertEqual(axes, [["logarithmic", "logarithmic"]] * len(axes))
+                latency = page.evaluate("""() => { const c = kShared.plots[0].chart;
+                  return { names: c.series.map(s => s.name), bands: c.series.map(s => s.low.length), marks: c.marks.map(m => m.text),
+                           dashed: kShared.plots[0].drawing.data.datasets.filter(d => d.borderDash.length > 0).length }; }""")
+                variants = sweep["variants"]
+                self.assertEqual(latency["bands"][:len(variants)], [len(v["points"]) for v in variants])
+                predicted = [v for v in variants if v["predicted_batch"] > 0]
+                self.assertEqual(len([name for name in latency["names"] if name.endswith("roofline")]), len(predicted))
+                self.assertGreaterEqual(latency["dashed"], len(predicted))
+                self.assertEqual(len([text for text in latency["marks"] if "predicted" in text]), len(predicted))
+                self.assertEqual(len([text for text in latency["marks"] if "knee" in text]), len(variants))
+                body = page.inner_text("main")
+                for variant in variants:
+                    for sentence in variant["sentences"]:
+                        self.assertIn(sentence, body)
+
+    def test_comparisons_are_drawn_with_bands_over_seeds(self):
+        for results in sorted((RECIPES / "compare/results").glob("*.json")):
+            with self.subTest(results.stem):
+                folder = self.folder / f"compare-{results.stem}"
+                folder.mkdir()
+                shutil.copy(results, folder / "compare.json")
+                compared = json.loads(results.read_text())
+                page = self.check_whole(self.draw(folder), 1, results.stem)
+                bands = page.evaluate("""() => kShared.plots[0].chart.series.map(s => [s.name, s.y.length,
+                  s.low.every((low, i) => low <= s.y[i]) && s.high.every((high, i) => high >= s.y[i]) && s.low.some((low, i) => low < s.y[i])])""")
+                self.assertEqual(bands, [[r["label"], len(r["curve"]), True] for r in compared["recipes"]])
+                batches = {r["plan"]["effective_batch"] for r in compared["recipes"]}
+                if len(batches) > 1:
+                    curves = page.evaluate("kShared.plots[1].chart.series.map(s => [s.name, kData.columns[s.x[0]]])")
+                    self.assertEqual(curves, [[f"lr_rule {rule}", sorted(batches)] for rule in ("linear", "none", "sqrt")])
+
+    def test_hostile_names_in_studies_are_harmless(self):
+        folder = self.folder / "hostile-sweep"
+        folder.mkdir()
+        sweep = json.loads((RECIPES / "results/roofline_mlp.json").read_text())
+        sweep["name"], sweep["key"] = HOSTILE, HOSTILE + LONG
+        for i, variant in enumerate(sweep["variants"]):
+            variant["value"] = f"{HOSTILE}{i}"
+            variant["points"].append({"batch": 4096 + i, "failure": HOSTILE + LONG, "code": 71})
+            variant["machine"]["name"] = HOSTILE
+            variant["figures"] = {HOSTILE: 1.0}
+            for product in variant["products_at_best_throughput"]:
+                product["module"], product["shape"] = HOSTILE, LONG
+        (folder / "sweep.json").write_text(json.dumps(sweep))
+        compared = self.folder / "hostile-compare"
+        compared.mkdir()
+        comparison = (RECIPES / "compare/results/fp32_bf16.json").read_text()
+        for old, new in [("fp32", HOSTILE), ("bf16", HOSTILE + "2"), ("accuracy", HOSTILE + "a")]:
+            comparison = comparison.replace(f'"{old}"', json.dumps(new))
+        (compared / "compare.json").write_text(comparison)
+        for each in (folder, compared):
+            self.requests.clear()
+            page = self.open(self.draw(each), 390)
+            page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+            self.assertIsNone(page.evaluate("window.hacked ?? null"))
+            self.assertEqual(page.evaluate("document.querySelectorAll('img, main script, body > script').length"), 3)
+            self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 390)
+            self.check_drawn(page)
+            self.check_quiet()
 
     def test_the_page_prints(self):
         page = self.open(self.draw(write_run(self.folder / "print", 50)), scheme="dark")

@@ -35,7 +35,7 @@ def finished(study):
 def start_and_signal(binary, arguments, study, number):
     """Starts a study and sends it the signal when it has finished some runs. Returns its exit code."""
     process = subprocess.Popen([binary, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while len(finished(study)) < 2:
+    while len([path for path in finished(study) if "-seed" in path.name]) < 2 or not (study / "compare.json").exists():
         assert process.poll() is None, "it ended before it was stopped"
         time.sleep(0.002)
     process.send_signal(number)
@@ -47,9 +47,10 @@ def check_resumed(binary, folder, files):
         study = folder / f"stopped-{number.name}"
         arguments = ["compare", *files, "--seeds", 3, "--output", study]
         assert start_and_signal(binary, arguments, study, number) == code
-        assert not (study / "compare.json").exists()
+        assert 1 <= len(json.loads((study / "compare.json").read_text())["runs"]) < 6, "what was known by then"
+        assert "so far" in (study / "report.html").read_text()
         before = finished(study)
-        assert 2 <= len(before) < 8
+        assert 4 <= len(before) < 8
         found = json.loads(run(binary, *arguments, "--figure", "accuracy", "--json"))
         after = finished(study)
         assert len(after) == 8 and all(after[path] == when for path, when in before.items())
@@ -58,8 +59,9 @@ def check_resumed(binary, folder, files):
 
 
 def check_written(study, found_text):
-    found = json.loads((study / "compare.json").read_text())
-    assert found == json.loads(found_text)
+    found, printed = json.loads((study / "compare.json").read_text()), json.loads(found_text)
+    assert printed.pop("folder") == str(study)
+    assert found == printed
     assert [key["path"] for key in found["differing_keys"]] == ["optimizer.lr"]
     rows = list(csv.DictReader((study / "compare.csv").open(newline="")))
     assert len(rows) == 6 and {row["recipe"] for row in rows} == {"small", "fast"}
@@ -110,6 +112,9 @@ def main():
         assert "optimizer.lr" in said and "--output" in said, said
         run(binary, "compare", code=64)
         run(binary, "compare", files[0], "--target", "accuracy", code=64)
+        assert "accuracy=0.8" in run(binary, "compare", files[0], "--target", "accuracy=80", code=64)
+        quiet = run(binary, *arguments, "--quiet")
+        assert quiet == f"6 runs compared · {study}/report.html\n", quiet
         run(binary, "compare", folder / "none.yaml", code=66)
         assert "accuracy" in run(binary, "compare", *files, "--figure", "acuracy", "--output", folder / "x", code=64)
 

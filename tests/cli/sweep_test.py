@@ -52,6 +52,7 @@ class Sweep(unittest.TestCase):
     def test_measures_every_batch_of_every_value(self):
         result = self.sweep("--vary", "execution.precision=fp32,bf16,int8", "--batches", "1,3", "--json")
         printed = json.loads(result.stdout)
+        self.assertEqual(printed.pop("folder"), str(self.root / "out"))
         self.assertEqual(printed, self.result())
         self.assertEqual([v["value"] for v in printed["variants"]], ["fp32", "bf16", "int8"])
         for variant in printed["variants"]:
@@ -95,6 +96,26 @@ class Sweep(unittest.TestCase):
         self.sweep("--batches", "1,1000000", "--rounds", "2", "--set", "execution.memory.budget=8MiB")
         rounds = sorted(path.stem for path in (self.root / "out" / "results").glob("*-round-*.json"))
         self.assertEqual(rounds, ["v0-batch-1-round-0", "v0-batch-1-round-1", "v0-batch-1000000-round-0"])
+        kept, failed = self.result()["variants"][0]["points"]
+        self.assertGreaterEqual(kept["drift"], 0)
+        self.assertNotIn("drift", failed)
+        fewest = min(len(json.loads((self.root / "out" / "results" / f"{name}.json").read_text())["value"]["latencies_seconds"])
+                     for name in rounds[:2])
+        self.assertEqual(kept["repeats"], 2 * fewest)
+
+    def test_the_parts_of_a_call_make_up_the_whole(self):
+        for mode in ("inference", "training"):
+            with self.subTest(mode):
+                self.sweep("--batches", "2,4", "--mode", mode, "--output", str(self.root / mode))
+                variant = json.loads((self.root / mode / "sweep.json").read_text())["variants"][0]
+                for point in variant["points"]:
+                    self.assertIsNone(point["drift"], "of one round")
+                    self.assertTrue(0 < point["products_share"] < 1)
+                    self.assertTrue(0 < point["others_share"] < 1 - point["products_share"])
+                    # The products of the whole update that was observed are those that were counted.
+                    seconds = json.loads((self.root / mode / "results" / f"v0-batch-{point['batch']}-round-0.json").read_text())
+                    self.assertEqual(seconds["value"]["time"]["products_flops"], variant["flops_per_sample"] * point["batch"])
+                self.assertEqual(len(variant["products_at_best_throughput"]), 2 if mode == "inference" else 0)
 
     def test_auto_ends_where_memory_does(self):
         self.sweep("--batches", "auto", "--set", "execution.memory.budget=8MiB", "--set", "data.train.shape=[4096]",
@@ -115,10 +136,39 @@ class Sweep(unittest.TestCase):
         time.sleep(0.5)  # its child ends by itself
         before = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in results.glob("*.json")}
         self.assertLess(len(before), 8)
+        self.assertGreater(self.result()["unfinished"], 0)
+        self.assertGreater(len(self.result()["variants"][0]["points"]), 0)
+        drawn = subprocess.run([str(BINARY), "report", str(self.root / "out")], capture_output=True, text=True, check=True,
+                               timeout=60).stdout
+        self.assertIn("report.html", drawn)
+        self.assertIn("measurements to come", (self.root / "out" / "report.html").read_text())
         self.sweep("--batches", "1..64")
         after = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in results.glob("*.json")}
+        self.assertEqual(self.result()["unfinished"], 0)
         self.assertEqual(len(after), 8)
         self.assertEqual({name: after[name] for name in before}, before)
+
+    def test_an_interruption_names_the_folder_to_go_on_with(self):
+        process = subprocess.Popen([str(BINARY), "sweep", "--config", str(self.recipe), "--batches", "1..64"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.root)
+        results = self.root / "runs" / "tiny-sweep-1" / "results"
+        deadline = time.monotonic() + 120
+        while not list(results.glob("*batch*.json")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 75, said)
+        self.assertIn("--output runs/tiny-sweep-1 goes on", said)
+
+    def test_quiet_says_one_line(self):
+        result = self.sweep("--batches", "1,2", "--quiet")
+        self.assertEqual(result.stdout, f"2 points · {self.root / 'out' / 'report.html'}\n")
+        self.assertEqual(result.stderr, "")
+
+    def test_what_has_no_peak_says_so(self):
+        said = self.sweep("--batches", "1,2", "--set", "execution.precision=fp16").stdout
+        self.assertIn("no prediction: the peak of fp16 is not measured", said)
+        self.assertIn("fp16", said.split("precision", 1)[1])
 
     def test_more_batches_keep_what_was_measured(self):
         self.sweep("--batches", "1,2")
@@ -131,6 +181,7 @@ class Sweep(unittest.TestCase):
         self.sweep("--batches", "1,2")
         result = self.sweep("--batches", "1,2", "--set", "model.width=32", code=64)
         self.assertIn("--output", result.stderr)
+        self.assertIn("model.width differs", result.stderr)
 
     def train(self, run, *settings):
         subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(run), "--quiet", *settings], check=True,

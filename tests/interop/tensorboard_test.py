@@ -92,9 +92,28 @@ class Files(unittest.TestCase):
                 for name, value in flat.items():
                     wanted = value if isinstance(value, str) else "" if value is None else float(value)
                     self.assertEqual(cells[name] if isinstance(wanted, str) else float(cells[name]), wanted, name)
+        self.check_other_tables()
+
+    def check_other_tables(self):
+        def table(name):
+            with open(self.folder / name, newline="") as opened:
+                return list(csv.DictReader(opened))
+        summary = json.loads((self.folder / "summary.json").read_text())
+        values = {row["name"]: row["value"] for row in table("summary.csv")}
+        self.assertEqual(values["status"], summary["status"])
+        self.assertEqual(float(values["final.accuracy"]), summary["final"]["accuracy"])
+        probes = json.loads((self.folder / "plan.json").read_text())["search"]["probes"]
+        self.assertEqual([(int(row["micro_batch"]), row["outcome"], row["fits"]) for row in table("probes.csv")],
+                         [(each["micro_batch"], each["outcome"], str(each["fits"]).lower()) for each in probes])
+        if not (self.folder / "telemetry.jsonl").exists():
+            return
+        telemetry = [json.loads(line) for line in (self.folder / "telemetry.jsonl").read_text().splitlines()]
+        self.assertGreater(len(telemetry), 0)
+        self.assertEqual([float(row["seconds"]) for row in table("telemetry.csv")], [row["seconds"] for row in telemetry])
 
     def test_a_run_from_its_start_to_its_end(self):
-        self.train()
+        self.train("--set", "execution.telemetry=0.01")
+        self.assertTrue((self.folder / "telemetry.jsonl").exists())
         self.check_events()
         self.check_csv()
 
@@ -119,9 +138,10 @@ class Files(unittest.TestCase):
     def test_nothing_is_written_that_was_not_asked_for(self):
         self.train("--set", "report.html=false", "--set", "report.csv=false", "--set", "report.tensorboard=false")
         names = {path.name for path in self.folder.iterdir()}
-        self.assertFalse(names & {"report.html", "metrics.csv", "evaluations.csv", "tensorboard"}, names)
+        self.assertFalse(names & {"report.html", "metrics.csv", "evaluations.csv", "telemetry.csv", "probes.csv", "summary.csv",
+                                    "tensorboard"}, names)
         out = subprocess.run([AUTOTRAIN, "report", self.folder], text=True, capture_output=True, check=True).stdout
-        for name in ("report.html", "metrics.csv", "evaluations.csv"):
+        for name in ("report.html", "metrics.csv", "evaluations.csv", "probes.csv", "summary.csv"):
             self.assertIn(f"wrote {self.folder}/{name}\n", out)
             self.assertTrue((self.folder / name).exists())
 

@@ -56,7 +56,12 @@ TEST(OperatorCounts, TheTimeOfAnOperatorIsItsOwn) {
   EXPECT_LT(product_in(counts).seconds, counts.seconds);
   int waits = 0;
   const torch::NoGradGuard no_gradients;
-  count_forward(*layer, [&] { layer->forward(torch::ones({1, 256})).relu(); }, [&] { ++waits; });
+  count_forward(
+      *layer,
+      [&] {
+        layer->forward(torch::ones({1, 256})).relu();
+      },
+      [&] { ++waits; });
   EXPECT_GE(waits, 3) << "after the product, after the activation and at the end";
 }
 
@@ -78,6 +83,19 @@ TEST(OperatorCounts, AnObservedBackwardPassComputesWhatTheForwardPassPredicts) {
     check(torch::nn::ConvTranspose2d(torch::nn::ConvTranspose2dOptions(4, 6, 3).stride(2)),
           torch::ones({2, 4, 5, 5}).set_requires_grad(of_input));
   }
+}
+
+TEST(OperatorCounts, AKernelThatClearsItsResultCountsAsItself) {
+  torch::nn::Conv2d layer(torch::nn::Conv2dOptions(2, 3, 3));
+  const torch::AutoGradMode mode(true);
+  const ForwardCount counts = count_forward(*layer, [&] {
+    at::max_pool2d(layer->forward(torch::ones({1, 2, 8, 8})), {2, 2}).sum().backward();
+  });
+  const auto backward =
+      std::ranges::find(counts.operators, "aten::max_pool2d_with_indices_backward", &OperatorCount::name);
+  ASSERT_NE(backward, counts.operators.end());
+  EXPECT_GT(backward->seconds, 0);
+  EXPECT_EQ(std::ranges::count(counts.operators, "aten::zero_", &OperatorCount::name), 0);
 }
 
 TEST(OperatorCounts, AConvolutionMultipliesItsWindowAtEveryPixelOfTheResult) {

@@ -114,6 +114,15 @@ TEST(Advice, SaysThatNothingIsFreeAndThatThroughputStillRises) {
   EXPECT_TRUE(contains(sentences, "throughput rises by 200 % from batch 2 to 16, the largest measured"));
 }
 
+TEST(Advice, CallsNoBatchFreeThatIsHardlyLarger) {
+  EXPECT_TRUE(contains(latency_advice({{1, 1.0}, {2, 2.0}, {64, 64.0}, {66, 66.0}}), "nothing is free"));
+}
+
+TEST(Advice, LooksBeyondABatchThatTookLonger) {
+  EXPECT_TRUE(contains(latency_advice({{1, 1.0}, {2, 1.2}, {4, 1.05}, {8, 1.08}, {16, 3.0}}),
+                       "batch 8 costs 8 % more latency than batch 1: free"));
+}
+
 TEST(Advice, FindsWhatIsFreeBehindAStep) {
   const auto sentences = latency_advice({{1, 1.0}, {2, 1.5}, {4, 1.52}, {8, 1.59}, {16, 3.2}});
   EXPECT_TRUE(contains(sentences, "batch 8 costs 6 % more latency than batch 2: free"));

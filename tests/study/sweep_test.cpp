@@ -201,8 +201,10 @@ TEST(Sweep, SaysWhyAMeasuredKneeIsFarFromItsPrediction) {
   const auto sentences = sentences_of(sweep, sweep.variants[0]);
   const std::string text = join(sentences, "\n");
   EXPECT_TRUE(test::holds(text, "5 × the prediction of 20 = 5 × 1"));
-  EXPECT_TRUE(test::holds(text, "the shortest latency, of batch 1, is 5 × that of reading the weights: 50 % of it in "
-                                "products"));
+  EXPECT_TRUE(
+      test::holds(text,
+                  "the shortest latency, of batch 1, is 5 × that of reading the weights: 50 % of it in "
+                  "products"));
   EXPECT_TRUE(test::holds(text, "25 % in other operators, 25 % between operators"));
   EXPECT_TRUE(test::holds(text, "the best throughput, of batch"));
   sweep.variants = {variant_of(1e6, 1.5, 1)};
@@ -215,7 +217,8 @@ TEST(Sweep, SaysWhyThereIsNoPrediction) {
   sweep.variants[0].precision = "fp16";
   analyse(sweep);
   EXPECT_EQ(sweep.variants[0].predicted, 0);
-  EXPECT_TRUE(test::holds(join(sentences_of(sweep, sweep.variants[0]), "\n"), "the peak of fp16 is not measured"));
+  EXPECT_TRUE(
+      test::holds(join(sentences_of(sweep, sweep.variants[0]), "\n"), "the peak of fp16 is not measured"));
   EXPECT_EQ(roofline_cells(sweep).rows.size(), 1u) << "what was measured stays";
 }
 

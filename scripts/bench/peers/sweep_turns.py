@@ -3,6 +3,7 @@ and answers each with one JSON line, the batch ÷ the median latency of a call.
 python sweep_turns.py --width 64 --batch 32 --precision fp32"""
 import argparse
 import json
+import os
 import statistics
 import sys
 import time
@@ -16,7 +17,7 @@ parser.add_argument("--width", type=int, required=True)
 parser.add_argument("--batch", type=int, required=True)
 parser.add_argument("--precision", default="fp32")
 args = parser.parse_args()
-torch.set_num_threads(2)
+torch.set_num_threads(len(os.sched_getaffinity(0)))  # as the sweep has by default
 
 layers, inputs = [], FEATURES
 for _ in range(DEPTH):

@@ -25,6 +25,13 @@ function numberText(value) {
   return size < 1e-4 || size >= 1e9 ? Number(value.toPrecision(6)).toExponential() : kGrouped.format(value);
 }
 
+// For the little room beside an axis: 50G, 2.5M.
+function tickText(value) {
+  const steps = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"]];
+  const [size, name] = steps.find(([step]) => Math.abs(value) >= step) ?? [1, ""];
+  return size === 1 || Math.abs(value) >= 1e18 ? numberText(value) : numberText(Number((value / size).toPrecision(6))) + name;
+}
+
 function shortText(text, most) {
   const characters = Array.from(text);
   return characters.length <= most ? text : characters.slice(0, most - 1).join("") + "…";

@@ -51,24 +51,28 @@ function addLeaves(parent, count, show) {
   go(0);
 }
 
+// Tables have the numbers of the data, not those of the axes' units.
+const kUnitOfData = { number: "", bytes: " (B)", seconds: " (s)", percent: " (fraction)" };
+
 // Series with the same x stand side by side, others in tables of their own.
 function chartTables(parent, chart) {
+  const inData = (name, axis) => name + kUnitOfData[axis.format];
   const groups = new Map();
   for (const series of chart.series) {
     const key = series.x.join();
     groups.set(key, [...(groups.get(key) ?? []), series]);
   }
   for (const group of groups.values()) {
-    const columns = chart.x.map((axis, a) => [axis.label, kData.columns[group[0].x[a]].map(numberText)]);
+    const columns = chart.x.map((axis, a) => [inData(axis.label, axis), kData.columns[group[0].x[a]].map(numberText)]);
     for (const series of group) {
-      columns.push([series.name, series.y.map(numberText)]);
+      columns.push([inData(series.name, chart.y), series.y.map(numberText)]);
       if (series.low.length > 0) columns.push([series.band[0], series.low.map(numberText)], [series.band[1], series.high.map(numberText)]);
       if (series.labels.length > 0) columns.push(["", series.labels]);
     }
     pagedTable(parent, { header: columns.map(column => column[0]), count: group[0].y.length, row: i => columns.map(column => column[1][i]) });
   }
   if (chart.marks.length > 0) {
-    pagedTable(parent, { header: [...chart.x.map(axis => axis.label), "mark"], count: chart.marks.length,
+    pagedTable(parent, { header: [...chart.x.map(axis => inData(axis.label, axis)), "mark"], count: chart.marks.length,
                          row: i => [...chart.marks[i].x.map(numberText), chart.marks[i].text] });
   }
 }

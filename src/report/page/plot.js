@@ -134,7 +134,7 @@ class Plot {
   tick(value, log) {
     const digit = Number(value.toExponential()[0]);
     const round = Math.abs(value / 10 ** Math.floor(Math.log10(value)) - digit) < 1e-6;
-    return !log || (round && [1, 2, 5].includes(digit)) ? numberText(Number(value.toPrecision(6))) : null;
+    return !log || (round && [1, 2, 5].includes(digit)) ? tickText(Number(value.toPrecision(6))) : null;
   }
 
   tooltipTitle(items) {
@@ -176,27 +176,30 @@ class Plot {
     ctx.restore();
   }
 
-  // Every mark is a line; names are written as long as there is room for them.
+  // Every mark is a line; names are written in two rows, as long as there is room for them.
   drawMarks(plot) {
     const { ctx, chartArea: area, scales } = plot;
     ctx.save();
-    ctx.strokeStyle = ctx.fillStyle = this.style.getPropertyValue("--faint").trim();
+    const faint = this.style.getPropertyValue("--faint").trim();
     ctx.setLineDash([3, 3]);
     ctx.font = "10px system-ui, sans-serif";
     ctx.textAlign = "right";
-    let lastLine = -1, lastText = -1;
+    const rows = [area.top + 2, (area.top + area.bottom) / 2], written = [-Infinity, -Infinity];
+    let lastLine = -1;
     for (const mark of [...this.chart.marks].sort((a, b) => a.x[this.axis] - b.x[this.axis])) {
       const x = Math.round(scales.x.getPixelForValue(mark.x[this.axis] / this.unit.x.size));
       if (!(x >= area.left && x <= area.right) || x === lastLine) continue;
       lastLine = x;
+      ctx.strokeStyle = ctx.fillStyle = mark.colour === null ? faint : this.style.getPropertyValue(`--c${mark.colour % kColours}`).trim();
       ctx.beginPath();
       ctx.moveTo(x + 0.5, area.top);
       ctx.lineTo(x + 0.5, area.bottom);
       ctx.stroke();
-      if (lastText >= 0 && x < lastText + 12) continue;
-      lastText = x;
+      const row = written.findIndex(last => x >= last + 12);
+      if (row < 0) continue;
+      written[row] = x;
       ctx.save();
-      ctx.translate(x - 3, area.top + 2);
+      ctx.translate(x - 3, rows[row]);
       ctx.rotate(-Math.PI / 2);
       ctx.fillText(shortText(mark.text, 24), 0, 0);
       ctx.restore();
