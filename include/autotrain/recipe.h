@@ -205,7 +205,7 @@ struct CheckpointRecipe {
 /// What a run leaves for people beside its metrics.
 struct ReportRecipe {
   bool html = true;         ///< report.html
-  bool csv = true;          ///< metrics.csv and evaluations.csv
+  bool csv = true;          ///< tables of what stands in JSON
   bool tensorboard = true;  ///< event files in tensorboard/
   bool operator==(const ReportRecipe&) const = default;
 };

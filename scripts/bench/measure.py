@@ -90,14 +90,15 @@ def text(r):
 
 
 def save(name, rows, key):
-    """Keeps the figures beside the scripts, with the machine they were measured on. Rows that an earlier run on this
-    kind of processor kept stay, unless a new one has the same values under the fields `key`."""
+    """Keeps the figures beside the scripts, with the machine they were measured on and the day of each. Rows that an
+    earlier run on this kind of processor kept stay, unless a new one has the same values under the fields `key`."""
     RESULTS.mkdir(exist_ok=True)
     path, here = RESULTS / f"{name}.json", machine()
     former = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": {}, "rows": []}
     new = {tuple(row[field] for field in key) for row in rows}
     same_kind = former["machine"].get("cpu") == here["cpu"]
-    stay = [row for row in former["rows"] if same_kind and tuple(row[field] for field in key) not in new]
+    rows = [{**row, "date": here["date"]} for row in rows]
+    stay = [{"date": former["machine"]["date"], **row} for row in former["rows"] if same_kind and tuple(row[field] for field in key) not in new]
     path.write_text(json.dumps({"machine": here, "rows": stay + rows}, indent=1) + "\n", encoding="utf-8")
     print(f"kept in {path}", file=sys.stderr)
 
