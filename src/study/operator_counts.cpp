@@ -137,7 +137,8 @@ const void* memory_of(const torch::Tensor& tensor) {
 struct Call {
   Tensors inputs;
   const Rule* rule = nullptr;
-  bool within_counted = false;  // a product above it has all that it does
+  bool within_counted = false;  // a product or a kernel above it has all that it does
+  bool has_all = false;         // it is one
   bool counted_below = false;
   Stopwatch watch = {};
 };
@@ -155,10 +156,11 @@ class Counter {
   // The clock of a call runs only between these two, so that looking at it is not part of it.
   void start(const at::RecordFunction& function) {
     Call call;
-    call.within_counted = !calls_.empty() && (calls_.back().within_counted || calls_.back().rule != nullptr);
+    call.within_counted = !calls_.empty() && (calls_.back().within_counted || calls_.back().has_all);
     if (!call.within_counted) {
       call.inputs = tensors_of(function.inputs());
       call.rule = rule_for(function.name(), function.inputs());
+      call.has_all = call.rule != nullptr || traits_of(function).is_kernel;
     }
     calls_.push_back(std::move(call));
     calls_.back().watch.restart();
@@ -169,7 +171,7 @@ class Counter {
     const double seconds = calls_.back().watch.seconds();
     const Call call = std::move(calls_.back());
     calls_.pop_back();
-    if (call.within_counted || fills_a_result(function)) return;
+    if (call.within_counted) return;
     const bool counted = call.counted_below || count(function, call, tensors_of(function.outputs()));
     if (!calls_.empty() && counted) calls_.back().counted_below = true;
     if (counted && !call.counted_below) counts_.operators.back().seconds = seconds;
@@ -178,18 +180,34 @@ class Counter {
   ForwardCount take() { return std::move(counts_); }
 
  private:
-  // Kernels set their results to zero before they compute them: that is a part of theirs.
-  bool fills_a_result(const at::RecordFunction& function) const {
-    const std::string_view name = function.name();
-    return !calls_.empty() && (name == "aten::zero_" || name == "aten::fill_");
+  // What LibTorch's dispatcher knows of an operator.
+  struct Traits {
+    bool is_known = false;
+    bool is_mutable = false;
+    bool is_kernel = false;  // not composed of other operators; what it calls serves its own computing
+  };
+
+  // Each operator's name stands at an address of its own.
+  const Traits& traits_of(const at::RecordFunction& function) {
+    const auto [entry, is_new] = traits_.try_emplace(function.name());
+    const auto name = is_new ? function.operator_name() : std::nullopt;
+    const auto op = name ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
+    if (op) {
+      using c10::DispatchKey;
+      entry->second = {.is_known = true,
+                       .is_mutable = op->schema().is_mutable(),
+                       .is_kernel = !op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) &&
+                                    !op->hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd)};
+    }
+    return entry->second;
   }
 
   // A view computes nothing, memory that was only asked for neither.
-  static bool computes(const at::RecordFunction& function, const Call& call, const Tensors& outputs) {
+  bool computes(const at::RecordFunction& function, const Call& call, const Tensors& outputs) {
     const std::string_view name = function.name();
     if (outputs.empty() || name.find("empty") != name.npos || name.find("resize") != name.npos) return false;
-    const auto schema = function.operator_schema();
-    if (!schema || schema->is_mutable()) return schema.has_value();
+    const Traits& traits = traits_of(function);
+    if (!traits.is_known || traits.is_mutable) return traits.is_known;
     return std::ranges::none_of(call.inputs, [&](const torch::Tensor& input) {
       return memory_of(input) != nullptr && memory_of(input) == memory_of(outputs[0]);
     });
@@ -238,6 +256,7 @@ class Counter {
 
   const std::function<void()>& wait_;
   std::unordered_map<const void*, std::string> owners_;
+  std::unordered_map<const char*, Traits> traits_;
   std::string last_module_;
   std::vector<Call> calls_;
   ForwardCount counts_;

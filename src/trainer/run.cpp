@@ -252,6 +252,7 @@ void Trainer::Run::describe_end(Summary& summary) const {
 void Trainer::Run::write_summary(Summary& summary, const std::string& status, ExitCode code,
                                  const std::string& error) {
   describe_end(summary);
+  telemetry_.reset();  // whose file is whole before it is drawn
   summary.status = status;
   summary.exit_code = static_cast<int>(code);
   summary.error = error;

@@ -6,6 +6,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,15 +107,16 @@ class Sweep(unittest.TestCase):
     def test_the_parts_of_a_call_make_up_the_whole(self):
         for mode in ("inference", "training"):
             with self.subTest(mode):
-                self.sweep("--batches", "2,4", "--mode", mode, "--output", str(self.root / mode))
-                variant = json.loads((self.root / mode / "sweep.json").read_text())["variants"][0]
+                shutil.rmtree(self.root / "out", ignore_errors=True)
+                self.sweep("--batches", "2,4", "--mode", mode)
+                variant = self.result()["variants"][0]
                 for point in variant["points"]:
                     self.assertIsNone(point["drift"], "of one round")
                     self.assertTrue(0 < point["products_share"] < 1)
                     self.assertTrue(0 < point["others_share"] < 1 - point["products_share"])
                     # The products of the whole update that was observed are those that were counted.
-                    seconds = json.loads((self.root / mode / "results" / f"v0-batch-{point['batch']}-round-0.json").read_text())
-                    self.assertEqual(seconds["value"]["time"]["products_flops"], variant["flops_per_sample"] * point["batch"])
+                    taken = json.loads((self.root / "out" / "results" / f"v0-batch-{point['batch']}-round-0.json").read_text())
+                    self.assertEqual(taken["value"]["time"]["products_flops"], variant["flops_per_sample"] * point["batch"])
                 self.assertEqual(len(variant["products_at_best_throughput"]), 2 if mode == "inference" else 0)
 
     def test_auto_ends_where_memory_does(self):

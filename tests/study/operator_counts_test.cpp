@@ -85,7 +85,7 @@ TEST(OperatorCounts, AnObservedBackwardPassComputesWhatTheForwardPassPredicts) {
   }
 }
 
-TEST(OperatorCounts, AKernelThatClearsItsResultCountsAsItself) {
+TEST(OperatorCounts, AKernelCountsAsItselfWhateverItCalls) {
   torch::nn::Conv2d layer(torch::nn::Conv2dOptions(2, 3, 3));
   const torch::AutoGradMode mode(true);
   const ForwardCount counts = count_forward(*layer, [&] {
