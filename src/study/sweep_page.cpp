@@ -1,6 +1,7 @@
 #include "study/sweep_page.h"
 
 #include <algorithm>
+#include <limits>
 #include <ranges>
 
 #include "autotrain/error.h"
@@ -114,12 +115,29 @@ Series products_of(const Sweep& sweep, size_t index) {
   return points;
 }
 
+// A range in which all products lie, and the corner of each roofline.
+std::pair<double, double> intensities_of(const Sweep& sweep) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  const auto take = [&](double intensity) {
+    least = std::min(least, intensity / 4);
+    most = std::max(most, intensity * 4);
+  };
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const SweepVariant& v = sweep.variants[i];
+    if (v.predicted > 0) take(v.roof.flops_per_second / v.roof.bytes_per_second);
+    const Series products = products_of(sweep, i);
+    for (const double intensity : products.x[0]) take(intensity);
+  }
+  return {least, most};
+}
+
 // What the device allows at most, and what each product of the model reached.
 Chart roofline_chart(const Sweep& sweep) {
   Chart chart;
   chart.title = "roofline (lines), and the products of a call at the batch of the best throughput (points)";
   chart.x = {log_axis("operations for each byte")};
   chart.y = log_axis("FLOP/s");
+  const auto [from, to] = intensities_of(sweep);
   for (size_t i = 0; i < sweep.variants.size(); ++i) {
     const SweepVariant& v = sweep.variants[i];
     if (v.predicted <= 0) continue;
@@ -127,7 +145,7 @@ Chart roofline_chart(const Sweep& sweep) {
       return std::min(v.roof.flops_per_second, intensity * v.roof.bytes_per_second);
     };
     Series edge{.name = label_of(sweep, v), .x = {{}}, .colour = i};
-    for (double intensity = 1.0 / 16; intensity <= 4096; intensity *= 2) {
+    for (double intensity = from; intensity <= to; intensity *= 2) {
       edge.x[0].push_back(intensity);
       edge.y.push_back(attainable(intensity));
     }
@@ -144,10 +162,8 @@ page::Table titled(std::string title, page::Table table) {
 
 page::Section summary_section(const Sweep& sweep) {
   page::Section section{.title = "Prediction and measurement"};
-  for (const SweepVariant& variant : sweep.variants) {
-    for (const std::string& sentence : sentences_of(sweep, variant))
-      section.paragraphs.push_back(label_of(sweep, variant) + ": " + sentence);
-  }
+  for (const SweepVariant& variant : sweep.variants)
+    section.paragraphs.push_back(label_of(sweep, variant) + ": " + join(sentences_of(sweep, variant), "; "));
   section.tables.push_back(titled("Knees", roofline_cells(sweep)));
   const page::Table times = time_cells(sweep);
   if (!times.rows.empty()) section.tables.push_back(titled("Where the time of a call goes", times));
