@@ -338,14 +338,17 @@ class Pages(unittest.TestCase):
             self.shot(page, f"{name}-{shown}")
         return self.open(page_file)
 
+    def drawn(self, results, name, least):
+        """The committed result, as the file `name` of a folder, and its page."""
+        folder = self.folder / f"{name}-{results.stem}"
+        folder.mkdir()
+        shutil.copy(results, folder / name)
+        return json.loads(results.read_text()), self.check_whole(self.draw(folder), least, results.stem)
+
     def test_sweeps_are_drawn_with_their_roofline(self):
         for results in sorted((RECIPES / "results").glob("*.json")):
             with self.subTest(results.stem):
-                folder = self.folder / f"sweep-{results.stem}"
-                folder.mkdir()
-                shutil.copy(results, folder / "sweep.json")
-                sweep = json.loads(results.read_text())
-                page = self.check_whole(self.draw(folder), 4, results.stem)
+                sweep, page = self.drawn(results, "sweep.json", 4)
                 axes = page.evaluate("kShared.plots.map(p => [p.drawing.scales.x.type, p.drawing.scales.y.type])")
                 self.assertEqual(axes, [["logarithmic", "logarithmic"]] * len(axes))
                 latency = page.evaluate("""() => { const c = kShared.plots[0].chart;
@@ -366,11 +369,7 @@ class Pages(unittest.TestCase):
     def test_comparisons_are_drawn_with_bands_over_seeds(self):
         for results in sorted((RECIPES / "compare/results").glob("*.json")):
             with self.subTest(results.stem):
-                folder = self.folder / f"compare-{results.stem}"
-                folder.mkdir()
-                shutil.copy(results, folder / "compare.json")
-                compared = json.loads(results.read_text())
-                page = self.check_whole(self.draw(folder), 1, results.stem)
+                compared, page = self.drawn(results, "compare.json", 1)
                 bands = page.evaluate("""() => kShared.plots[0].chart.series.map(s => [s.name, s.y.length,
                   s.low.every((low, i) => low <= s.y[i]) && s.high.every((high, i) => high >= s.y[i]) && s.low.some((low, i) => low < s.y[i])])""")
                 self.assertEqual(bands, [[r["label"], len(r["curve"]), True] for r in compared["recipes"]])

@@ -176,15 +176,15 @@ class Plot {
     ctx.restore();
   }
 
-  // Every mark is a line; names are written in two rows, as long as there is room for them.
+  // Every mark is a line; names hang from the top or stand on the bottom, as long as there is room for them.
   drawMarks(plot) {
     const { ctx, chartArea: area, scales } = plot;
     ctx.save();
     const faint = this.style.getPropertyValue("--faint").trim();
     ctx.setLineDash([3, 3]);
     ctx.font = "10px system-ui, sans-serif";
-    ctx.textAlign = "right";
-    const rows = [area.top + 2, (area.top + area.bottom) / 2], written = [-Infinity, -Infinity];
+    const places = [{ y: area.top + 2, align: "right" }, { y: area.bottom - 2, align: "left" }];
+    const written = places.map(() => -Infinity);
     let lastLine = -1;
     for (const mark of [...this.chart.marks].sort((a, b) => a.x[this.axis] - b.x[this.axis])) {
       const x = Math.round(scales.x.getPixelForValue(mark.x[this.axis] / this.unit.x.size));
@@ -195,11 +195,12 @@ class Plot {
       ctx.moveTo(x + 0.5, area.top);
       ctx.lineTo(x + 0.5, area.bottom);
       ctx.stroke();
-      const row = written.findIndex(last => x >= last + 12);
-      if (row < 0) continue;
-      written[row] = x;
+      const place = written.findIndex(last => x >= last + 12);
+      if (place < 0) continue;
+      written[place] = x;
       ctx.save();
-      ctx.translate(x - 3, rows[row]);
+      ctx.textAlign = places[place].align;
+      ctx.translate(x - 3, places[place].y);
       ctx.rotate(-Math.PI / 2);
       ctx.fillText(shortText(mark.text, 24), 0, 0);
       ctx.restore();
