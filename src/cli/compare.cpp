@@ -87,6 +87,10 @@ std::optional<Target> target_of(const Options& options) {
 
 std::vector<std::string> batches_of(const Options& options) {
   constexpr std::string_view kKey = "batch.effective=";
+  if (options.vary.empty()) {
+    throw Error(ExitCode::kUsage, "--mode converge", "does not say which batch sizes to train at",
+                "add --vary batch.effective=64,256,1024");
+  }
   if (!options.vary.starts_with(kKey) || options.vary.size() == kKey.size()) {
     throw Error(ExitCode::kUsage, "--vary", quote(options.vary) + " names no batch sizes",
                 "for instance --vary batch.effective=64,256,1024");
@@ -131,8 +135,11 @@ ExitCode run(const Options& options, CompareOptions study) {
   study.on_outcome = [&](const RunOutcome& outcome, bool kept) { watch.on_outcome(outcome, kept); };
   if (talks) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
-  const std::string last =
-      cat(found.runs.size(), " runs compared · ", (study.folder / "report.html").string(), "\n");
+  const auto failed =
+      std::ranges::count_if(found.runs, [](const RunOutcome& run) { return !run.failure.empty(); });
+  const std::string last = cat(found.runs.size(), found.runs.size() == 1 ? " run" : " runs", " compared",
+                               failed > 0 ? cat(", of which ", failed, " failed") : "", " · ",
+                               (study.folder / "report.html").string(), "\n");
   const std::string text = options.quiet || options.json ? "" : text_of(found) + "\n";
   print_study(options, comparison_to_json(found), text + last, study.folder);
   return code_of(found);

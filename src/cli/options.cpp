@@ -168,8 +168,10 @@ void add_sweep_keys(CLI::App& sweep, Options& options) {
         },
         sentence);
   };
-  stands_for("--batches", "batches",
-             "1,32,128 or 1..4096 (powers of two) or auto; default: the recipe's sweep.batches, else auto");
+  stands_for(
+      "--batches", "batches",
+      "1,32,128 or 1..4096 (powers of two, and the end) or auto (doubled to at most 4096, until nothing is "
+      "gained); default: the recipe's sweep.batches, else auto");
   stands_for("--latency-ms", "latency_ms",
              "Find the largest throughput whose p99 is at most so many milliseconds");
   stands_for("--rounds", "rounds",
@@ -205,7 +207,7 @@ CLI::App* add_sweep(CLI::App& app, Options& options) {
         options.vary = vary;
         options.sweep_settings.push_back("sweep.vary=" + vary);
       },
-      "One further axis, such as model.width=64,256 or execution.precision=fp32,bf16");
+      "One further axis, and no more than one: model.width=64,256 or execution.precision=fp32,bf16");
   sweep
       ->add_option("--rules", options.rules,
                    "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
@@ -237,7 +239,9 @@ void check_sweep_options(const CLI::App& sweep, bool converge) {
 CLI::App* add_report(CLI::App& app, Options& options) {
   CLI::App* const report = app.add_subcommand("report", "Draw report.html and the CSV files of runs anew");
   report->add_option("FOLDER", options.folders, "Folders of runs, sweeps or comparisons")->required();
-  report->add_option("--together", options.together, "One page with the curves of all of them instead")
+  report
+      ->add_option("--together", options.together,
+                   "One page with the curves of all of them, which are runs, instead")
       ->type_name("OUT.html");
   add_output_options(*report, options);
   report->footer(std::string(kReportExamples) + kExitCodes);

@@ -41,6 +41,10 @@ std::vector<fs::path> draw(const fs::path& folder) {
   for (const FolderKind& kind : folder_kinds()) {
     if (kind.holds(folder)) return kind.draw(folder);
   }
+  if (fs::exists(folder / "study.json")) {
+    throw Error(ExitCode::kMissingFile, folder.string(), "holds a study of which nothing is finished yet",
+                "the command that began it goes on with --output " + folder.string());
+  }
   throw Error(ExitCode::kMissingFile, folder.string(), "holds nothing to draw",
               "name the folder of a run: it has recipe.yaml, plan.json and metrics.jsonl");
 }

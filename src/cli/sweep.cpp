@@ -27,6 +27,10 @@ namespace {
 
 // A safetensors file, or the newest checkpoint of a run.
 std::string weights_file(const fs::path& given) {
+  if (!fs::exists(given)) {
+    throw Error(ExitCode::kMissingFile, given.string(), "is not there",
+                "give --weights the folder of a run, or a safetensors file");
+  }
   if (!fs::is_directory(given)) return given.string();
   const CheckpointFolder checkpoints(given / "checkpoints");
   const auto newest = checkpoints.read_newest_state();
@@ -79,11 +83,16 @@ std::string text_of(const Sweep& sweep) {
 
 std::string last_line(const Sweep& sweep, const fs::path& folder) {
   size_t points = 0, failed = 0;
+  std::string why;
   for (const SweepVariant& variant : sweep.variants) {
     points += variant.points.size();
-    for (const SweepPoint& point : variant.points) failed += point.failure.empty() ? 0 : 1;
+    for (const SweepPoint& point : variant.points) {
+      if (point.failure.empty()) continue;
+      if (failed++ == 0) why = point.failure;
+    }
   }
-  return cat(points, " points", failed > 0 ? cat(", of which ", failed, " failed") : "", " · ",
+  return cat(points, points == 1 ? " point" : " points",
+             failed > 0 ? cat(", of which ", failed, " failed (", why, ")") : "", " · ",
              (folder / "report.html").string(), "\n");
 }
 

@@ -49,9 +49,8 @@ std::optional<Axis> parse_axis(std::string_view text) {
   Axis axis{std::string(trim(text.substr(0, equals)))};
   for (const std::string& part : split(text.substr(equals + 1), ',')) {
     std::string value(trim(part));
-    const bool again = std::ranges::find(axis.values, value) != axis.values.end();
-    if (value.empty() || again) return std::nullopt;
-    axis.values.push_back(std::move(value));
+    if (value.empty()) return std::nullopt;
+    if (std::ranges::count(axis.values, value) == 0) axis.values.push_back(std::move(value));
   }
   return axis.key.empty() ? std::nullopt : std::optional(std::move(axis));
 }

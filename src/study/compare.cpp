@@ -169,8 +169,8 @@ void check_measured(const std::string& who, const std::vector<std::string>& name
     throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by ", who),
                 "one of " + join_choices(names));
   };
-  check("--figure", compared_figure(options));
   if (options.target) check("--target", options.target->figure);
+  check("--figure", compared_figure(options));
 }
 
 std::string machine_of(const std::vector<RunOutcome>& runs) {
@@ -230,7 +230,8 @@ class Outcomes {
   // Before anything is trained: a search also says what the recipe's evaluations measure.
   void check_search(const StudyResult& result) const {
     if (result.failed()) return;  // its runs search for themselves, or fail as it did
-    check_measured(result.name, result.value.at("figures").get<std::vector<std::string>>(), options_);
+    const std::string recipe = result.name.substr(0, result.name.rfind("-search"));
+    check_measured(recipe, result.value.at("figures").get<std::vector<std::string>>(), options_);
   }
 
   void check_curve(const RunOutcome& outcome) const {

@@ -1,5 +1,7 @@
 #include "study/converge.h"
 
+#include <algorithm>
+
 #include "autotrain/trainer.h"
 #include "base/text.h"
 #include "recipe/reader.h"
@@ -13,6 +15,14 @@ Recipe load_with(const ConvergeOptions& options, const std::vector<std::string>&
   return load_recipe(options.config, overrides);
 }
 
+std::vector<std::string> once_each(const std::vector<std::string>& words) {
+  std::vector<std::string> once;
+  for (const std::string& word : words) {
+    if (std::ranges::count(once, word) == 0) once.push_back(word);
+  }
+  return once;
+}
+
 std::vector<std::string> rules_of(const ConvergeOptions& options) {
   if (!options.rules.empty()) return options.rules;
   const std::string own = load_with(options, {}).batch.lr_rule;
@@ -22,10 +32,10 @@ std::vector<std::string> rules_of(const ConvergeOptions& options) {
 }  // namespace
 
 CompareOptions convergence(const ConvergeOptions& options) {
-  const std::vector<std::string> rules = rules_of(options);
+  const std::vector<std::string> rules = once_each(rules_of(options));
   CompareOptions compare;
   compare.training_set = true;
-  for (const std::string& batch : options.batches) {
+  for (const std::string& batch : once_each(options.batches)) {
     const size_t first = compare.recipes.size();
     for (const std::string& rule : rules) {
       Recipe recipe = load_with(options, {"batch.effective=" + batch, "batch.lr_rule=" + rule});

@@ -37,6 +37,7 @@ bool still_rising(const std::vector<BatchLatency>& points) {
   const auto last = static_cast<double>(points.back().batch);
   if (4 * static_cast<double>(points[points.size() - 2].batch) < last) return true;
   if (last / 2 < static_cast<double>(points.front().batch)) return true;  // too narrow a range
+  if (rate(points.back()) > kStillRising * rate(points[points.size() - 2])) return true;
   return rate(points.back()) > kStillRising * last / 2 / latency_at(points, last / 2);
 }
 
@@ -59,10 +60,16 @@ std::pair<BatchLatency, BatchLatency> widest_plateau(const std::vector<BatchLate
 
 std::string free_sentence(const std::vector<BatchLatency>& points) {
   const auto [from, to] = widest_plateau(points);
+  const BatchLatency& shortest = *std::ranges::min_element(points, {}, &BatchLatency::seconds);
   if (to.batch > from.batch) {
     const double more = to.seconds / from.seconds - 1;
+    const bool is_shortest = from.seconds <= kFree * shortest.seconds;
     return cat("batch ", to.batch, " costs ", more < 0.005 ? "no" : format_percent(more, 0),
-               " more latency than batch ", from.batch, ": free");
+               " more latency than batch ", from.batch, ": free",
+               is_shortest
+                   ? ""
+                   : cat(", though batch ", from.batch, " takes ", fixed(from.seconds / shortest.seconds, 1),
+                         " times as long as batch ", shortest.batch));
   }
   const BatchLatency &first = points[0], &next = points[1];
   return cat("batch ", next.batch, " takes ", fixed(next.seconds / first.seconds, 1),

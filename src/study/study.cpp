@@ -142,7 +142,7 @@ std::optional<StudyResult> Study::stored(const StudyRun& run) const {
     if (changes.empty()) return from_json(json);
     throw Error(ExitCode::kUsage, path.string(),
                 cat("comes from another definition of the study: ", key_of(changes.at(0)), " differs"),
-                "give another --output, or remove the file to have the run again");
+                "give another --output: a folder holds one study");
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, path.string(), cat("is no result of a run: ", error.what()),
                 "remove the file to have the run again");

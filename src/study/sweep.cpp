@@ -50,6 +50,11 @@ class Sweeping {
     for (const std::string& value : axis.values) {
       sweep_.variants.push_back({.value = value});
       recipes_.push_back(recipe_with(value));
+      if (recipe.sweep.mode == SweepMode::kTraining &&
+          recipes_.back().execution.precision == Precision::kInt8) {
+        throw Error(ExitCode::kBadRecipe, "execution.precision", "is int8, in which nothing trains",
+                    "use fp32 or bf16, or --mode inference");
+      }
     }
   }
 

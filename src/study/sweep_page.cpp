@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "base/files.h"
@@ -63,11 +64,11 @@ Series edge_of(const Sweep& sweep, size_t index) {
 }
 
 // A knee as a vertical line; at the edge of the plot where it lies far outside of what was measured.
-page::Mark mark_of(const SweepVariant& v, size_t colour, const std::string& what, double batch) {
+page::Mark mark_of(const SweepVariant& v, size_t colour, double batch, const std::string& text) {
   const auto [first, last] = std::ranges::minmax(v.points | std::views::transform(&SweepPoint::batch));
   const double least = static_cast<double>(first) / 2, most = static_cast<double>(last) * 2;
   const char* const where = batch < least ? "← " : batch > most ? "→ " : "";
-  return {{std::clamp(batch, least, most)}, where + cat(what, " ", brief(batch, 3)), colour};
+  return {{std::clamp(batch, least, most)}, where + text, colour};
 }
 
 void add_knees(const Sweep& sweep, Chart& chart) {
@@ -75,8 +76,12 @@ void add_knees(const Sweep& sweep, Chart& chart) {
     const SweepVariant& v = sweep.variants[i];
     if (v.points.empty()) continue;
     const std::string name = sweep.key.empty() ? "" : v.value + " ";
-    if (v.predicted > 0) chart.marks.push_back(mark_of(v, i, name + "predicted", v.predicted));
-    if (v.knee) chart.marks.push_back(mark_of(v, i, name + "knee", v.knee->batch));
+    if (v.predicted > 0) {
+      chart.marks.push_back(mark_of(v, i, v.predicted, cat(name, "predicted ", brief(v.predicted, 3))));
+    }
+    if (v.knee) {
+      chart.marks.push_back(mark_of(v, i, v.knee->batch, cat(name, "knee ", knee_text(*v.knee))));
+    }
   }
 }
 
@@ -162,8 +167,14 @@ page::Table titled(std::string title, page::Table table) {
 
 page::Section summary_section(const Sweep& sweep) {
   page::Section section{.title = "Prediction and measurement"};
-  for (const SweepVariant& variant : sweep.variants)
-    section.paragraphs.push_back(label_of(sweep, variant) + ": " + join(sentences_of(sweep, variant), "; "));
+  page::Table said{.title = "What came out", .header = {}};
+  for (const SweepVariant& variant : sweep.variants) {
+    std::string name = label_of(sweep, variant);
+    for (const std::string& sentence : sentences_of(sweep, variant)) {
+      said.rows.push_back({std::exchange(name, ""), sentence});
+    }
+  }
+  section.tables.push_back(std::move(said));
   section.tables.push_back(titled("Knees", roofline_cells(sweep)));
   const page::Table times = time_cells(sweep);
   if (!times.rows.empty()) section.tables.push_back(titled("Where the time of a call goes", times));

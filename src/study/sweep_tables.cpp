@@ -47,6 +47,10 @@ std::string milliseconds(double seconds) {
   return seconds < 0.1 ? brief(seconds * 1e3, 3) : fixed(seconds * 1e3, 0);
 }
 
+std::string knee_text(const Knee& knee) {
+  return (!knee.reached ? "≥ " : knee.below_range ? "≤ " : "") + brief(knee.batch, 3);
+}
+
 page::Table point_cells(const SweepVariant& variant) {
   page::Table table{.header = {"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
                                "copies ms", "peak", "fill", ""}};
@@ -92,15 +96,15 @@ page::Table roofline_cells(const Sweep& sweep) {
                                "weights", "peak FLOP/s", "reads at", "predicted", "knee", "ratio", "= slower",
                                "× efficiency", "validation"}};
   for (const SweepVariant& v : sweep.variants) {
-    if (!v.knee || v.precision.empty()) continue;
-    const char* const mark = !v.knee->reached ? "≥ " : v.knee->below_range ? "≤ " : "";
+    if (v.precision.empty()) continue;
     const auto& e = v.explanation;
-    table.rows.push_back(
-        {sweep.key.empty() ? sweep.name : v.value, v.precision, format_rate(v.flops_per_sample),
-         format_bytes(static_cast<int64_t>(v.weight_bytes)), e ? format_rate(v.roof.flops_per_second) : "-",
-         format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s", e ? brief(v.predicted, 3) : "-",
-         mark + brief(v.knee->batch, 3), e ? brief(e->ratio, 3) : "-", e ? brief(e->slower, 3) : "-",
-         e ? brief(e->efficiency, 2) : "-", v.figures.empty() ? "-" : figures_of(v)});
+    table.rows.push_back({sweep.key.empty() ? sweep.name : v.value, v.precision,
+                          format_rate(v.flops_per_sample), format_bytes(static_cast<int64_t>(v.weight_bytes)),
+                          v.predicted > 0 ? format_rate(v.roof.flops_per_second) : "-",
+                          format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s",
+                          v.predicted > 0 ? brief(v.predicted, 3) : "-", v.knee ? knee_text(*v.knee) : "-",
+                          e ? brief(e->ratio, 3) : "-", e ? brief(e->slower, 3) : "-",
+                          e ? brief(e->efficiency, 2) : "-", v.figures.empty() ? "-" : figures_of(v)});
   }
   return table;
 }

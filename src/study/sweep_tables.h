@@ -13,7 +13,10 @@ std::string milliseconds(double seconds);
 /// Every batch with its latency, throughput and memory.
 page::Table point_cells(const SweepVariant& variant);
 
-/// Prediction, measurement and their ratio, a row for each variant whose knee was measured.
+/// "23.7", "≥ 24.9" of a lower bound, "≤ 8" of an upper one.
+std::string knee_text(const Knee& knee);
+
+/// Prediction, measurement and their ratio, a row for each variant whose model was measured.
 page::Table roofline_cells(const Sweep& sweep);
 
 /// Where the time of the shortest latency and of the best throughput goes, for each variant.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "study/sweep.h"
@@ -7,7 +9,8 @@
 namespace autotrain {
 namespace {
 
-constexpr double kFarOff = 2;  // times the prediction, or a part of it
+constexpr double kFarOff = 2;    // times the prediction, or a part of it
+constexpr double kSteady = 0.2;  // of the smallest median of a round, for the others to be above it
 
 std::string factor_text(double factor) {
   return factor < 10 ? brief(factor, 2) : fixed(factor, 0);
@@ -106,6 +109,12 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
       sentences.push_back(std::move(sentence));
   }
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
+  const auto unsteady = std::ranges::max_element(
+      variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });
+  if (unsteady != variant.points.end() && unsteady->drift.value_or(0) > kSteady) {
+    sentences.push_back(cat("the machine was not steady: medians of rounds differ by up to ",
+                            format_percent(*unsteady->drift, 0), " (batch ", unsteady->batch, ")"));
+  }
   for (const SweepPoint& point : variant.points) {
     if (point.swapped_bytes > 0)
       sentences.push_back(cat("at batch ", point.batch, " ", format_bytes(point.swapped_bytes),

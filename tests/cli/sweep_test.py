@@ -172,6 +172,21 @@ class Sweep(unittest.TestCase):
         self.assertIn("no prediction: the peak of fp16 is not measured", said)
         self.assertIn("fp16", said.split("precision", 1)[1])
 
+    def test_a_folder_of_which_nothing_is_finished_says_so(self):
+        (self.root / "out").mkdir()
+        (self.root / "out" / "study.json").write_text('{"kind": "sweep"}')
+        result = subprocess.run([str(BINARY), "report", str(self.root / "out")], capture_output=True, text=True, check=False)
+        self.assertEqual(result.returncode, 66)
+        self.assertIn("nothing is finished yet", result.stderr)
+
+    def test_values_and_batches_that_are_there_twice_are_measured_once(self):
+        self.sweep("--vary", "execution.precision=fp32,fp32", "--batches", "2,2,4")
+        self.assertEqual([len(variant["points"]) for variant in self.result()["variants"]], [2])
+
+    def test_a_prediction_needs_no_knee(self):
+        said = self.sweep("--batches", "2").stdout
+        self.assertIn("fp32", said.split("predicted", 1)[1])
+
     def test_more_batches_keep_what_was_measured(self):
         self.sweep("--batches", "1,2")
         stamp = (self.root / "out" / "results" / "v0-batch-2-round-0.json").stat().st_mtime_ns
@@ -217,6 +232,9 @@ class Sweep(unittest.TestCase):
                                       (["--vary", "model.wdith=1,2"], 78, "wdith"),
                                       (["--vary", "sweep.mode=inference,training"], 78, "sweep.vary"),
                                       (["--latency-ms", "0"], 78, "sweep.latency_ms"),
+                                      (["--mode", "training", "--vary", "execution.precision=fp32,int8"], 78, "int8"),
+                                      (["--mode", "converge"], 64, "batch.effective"),
+                                      (["--weights", str(self.root / "nope")], 66, "nope"),
                                       (["--weights", str(self.root)], 66, "checkpoint")]:
             with self.subTest(arguments):
                 self.assertIn(word, self.sweep(*arguments, code=code).stderr)

@@ -81,6 +81,10 @@ TEST(Knee, IsNotReachedWhereNothingNearTheLargestBatchWasMeasured) {
   EXPECT_TRUE(find_knee({{1, 1.0}, {128, 25.0}, {512, 99.0}})->reached);
 }
 
+TEST(Knee, IsNotReachedWhereThroughputRisesMuchFromTheLastBatchButOne) {
+  EXPECT_FALSE(find_knee({{1, 1.0}, {16, 4.0}, {64, 11.0}})->reached);
+}
+
 TEST(Knee, IsBelowTheRangeWhereEveryBatchTakesItsShare) {
   const auto found = find_knee(curve({8, 16, 32, 64}, [](double b) { return b; }));
   EXPECT_TRUE(found->below_range);
@@ -125,7 +129,9 @@ TEST(Advice, LooksBeyondABatchThatTookLonger) {
 
 TEST(Advice, FindsWhatIsFreeBehindAStep) {
   const auto sentences = latency_advice({{1, 1.0}, {2, 1.5}, {4, 1.52}, {8, 1.59}, {16, 3.2}});
-  EXPECT_TRUE(contains(sentences, "batch 8 costs 6 % more latency than batch 2: free"));
+  EXPECT_TRUE(contains(sentences,
+                       "batch 8 costs 6 % more latency than batch 2: free, though batch 2 takes 1.5 times "
+                       "as long as batch 1"));
 }
 
 TEST(Advice, SaysWhereNothingWasMeasuredInsteadOfThatNothingIsFree) {
