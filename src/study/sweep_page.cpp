@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
-#include <utility>
 
 #include "autotrain/error.h"
 #include "base/files.h"
@@ -167,14 +166,11 @@ page::Table titled(std::string title, page::Table table) {
 
 page::Section summary_section(const Sweep& sweep) {
   page::Section section{.title = "Prediction and measurement"};
-  page::Table said{.title = "What came out", .header = {}};
   for (const SweepVariant& variant : sweep.variants) {
-    std::string name = label_of(sweep, variant);
-    for (const std::string& sentence : sentences_of(sweep, variant)) {
-      said.rows.push_back({std::exchange(name, ""), sentence});
-    }
+    page::Table said{.title = label_of(sweep, variant)};
+    for (const std::string& sentence : sentences_of(sweep, variant)) said.rows.push_back({sentence});
+    section.tables.push_back(std::move(said));
   }
-  section.tables.push_back(std::move(said));
   section.tables.push_back(titled("Knees", roofline_cells(sweep)));
   const page::Table times = time_cells(sweep);
   if (!times.rows.empty()) section.tables.push_back(titled("Where the time of a call goes", times));
