@@ -38,8 +38,7 @@ TEST(Axes, AKeyHasItsValuesInTheirOrder) {
 }
 
 TEST(Axes, WhatIsNoAxisIsRefused) {
-  for (const char* text : {"", "model.width", "=1,2", "a=", "a=1,"})
-    EXPECT_FALSE(parse_axis(text)) << text;
+  for (const char* text : {"", "model.width", "=1,2", "a=", "a=1,"}) EXPECT_FALSE(parse_axis(text)) << text;
 }
 
 }  // namespace
