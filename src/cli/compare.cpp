@@ -1,6 +1,7 @@
 #include "cli/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -35,10 +36,9 @@ class Watch {
     so_far_ = analyse(terms_, outcomes_);
     if (!talks_) return;
     live_.clear();
-    const std::string result =
-        outcome.curve.empty() ? "failed: " + first_line(outcome.failure)
-                              : cat(terms_.figure, " ", brief(outcome.curve.back().figures.at(terms_.figure)),
-                                    " after ", format_seconds(outcome.curve.back().seconds));
+    const std::string result = outcome.curve.empty() ? "failed: " + first_line(outcome.failure)
+                                                     : cat(terms_.figure, " ", figure_of(outcome), " after ",
+                                                           format_seconds(outcome.curve.back().seconds));
     log::info("compare", cat(outcomes_.size(), " of ", total_, ": ", outcome.recipe, ", seed ", outcome.seed,
                              ": ", result, kept ? " (kept)" : "", outcomes_.size() < total_ ? left_ : ""));
   }
@@ -56,6 +56,11 @@ class Watch {
   }
 
  private:
+  std::string figure_of(const RunOutcome& outcome) const {
+    const double value = outcome.curve.back().figures.at(terms_.figure);
+    return std::isfinite(value) ? brief(value) : "not finite";
+  }
+
   const bool talks_;
   LiveBlock live_;
   ComparisonTerms terms_;

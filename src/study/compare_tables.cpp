@@ -147,8 +147,14 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
 }
 
 std::vector<std::string> notes_of(const Comparison& c) {
-  constexpr size_t kFewSeeds = 10;
+  constexpr size_t kFewSeeds = 10, kFewDifferences = 6;
   std::vector<std::string> notes;
+  if (c.differences.size() <= kFewDifferences) {
+    for (const Difference& d : c.differences) {
+      notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], " at equal ", name_of(d.axis),
+                          ": ", verdict_text(d, c.terms), "."));
+    }
+  }
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
   const size_t seeds = c.terms.seeds.size();
   if (seeds > 1 && seeds < kFewSeeds && !c.differences.empty()) {

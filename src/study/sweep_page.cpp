@@ -180,9 +180,9 @@ page::Section summary_section(const Sweep& sweep) {
 page::Section plots_section(const Sweep& sweep) {
   page::Section section{.title = "Batch size"};
   section.charts = {latency_chart(sweep),
-                    chart_of(sweep, "throughput", log_axis("samples/s"),
+                    chart_of(sweep, "throughput (samples/s)", log_axis("samples/s"),
                              [](const SweepPoint& p) { return p.samples_per_second; }),
-                    chart_of(sweep, "operations", log_axis("FLOP/s"),
+                    chart_of(sweep, "arithmetic (FLOP/s)", log_axis("FLOP/s"),
                              [](const SweepPoint& p) { return p.flops_per_second; }),
                     chart_of(sweep, "peak memory", log_axis("memory", Format::kBytes),
                              [](const SweepPoint& p) { return static_cast<double>(p.peak_bytes); }),

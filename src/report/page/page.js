@@ -131,7 +131,9 @@ function addChart(parent, chart) {
   checkbox(bar, "log x", chart.x[0].log, on => { plot.log.x.fill(on); plot.draw(); });
   checkbox(bar, "log y", chart.y.log, on => { plot.log.y = on; plot.draw(); });
   if (chart.series.some(series => series.smooth)) smoothingSwitch(bar);
-  element(figure, "div", "", "canvas").append(canvas);
+  const holder = element(figure, "div", "", "canvas");
+  holder.append(canvas);
+  holder.style.setProperty("--legend", `${Math.max(0, Math.ceil(chart.series.length / 3) - 2)}`);  // lines of names
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${title}; its numbers stand in the table below`);
   const longest = Math.max(...chart.series.map(series => series.each));
