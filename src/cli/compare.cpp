@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/study_command.h"
+#include "recipe/axes.h"
 #include "report/live_block.h"
 #include "report/table.h"
 #include "study/compare.h"
@@ -44,7 +45,7 @@ class Watch {
   }
 
   void on_progress(const StudyProgress& progress) {
-    left_ = progress.seconds_left ? cat(" · ", format_seconds(*progress.seconds_left), " left") : "";
+    left_ = left_text(progress);
     if (!talks_ || !live_.due()) return;
     TextTable table({"recipe", "done", terms_.figure, "samples/s"});
     for (size_t i = 0; i < so_far_.recipes.size(); ++i) {
@@ -91,16 +92,16 @@ std::optional<Target> target_of(const Options& options) {
 }
 
 std::vector<std::string> batches_of(const Options& options) {
-  constexpr std::string_view kKey = "batch.effective=";
   if (options.vary.empty()) {
     throw Error(ExitCode::kUsage, "--mode converge", "does not say which batch sizes to train at",
                 "add --vary batch.effective=64,256,1024");
   }
-  if (!options.vary.starts_with(kKey) || options.vary.size() == kKey.size()) {
+  const auto axis = parse_axis(options.vary);
+  if (!axis || axis->key != "batch.effective") {
     throw Error(ExitCode::kUsage, "--vary", quote(options.vary) + " names no batch sizes",
                 "for instance --vary batch.effective=64,256,1024");
   }
-  return split(std::string_view(options.vary).substr(kKey.size()), ',');
+  return axis->values;
 }
 
 // The recipe's name where no other has it, else the file's, else with a number.
@@ -118,16 +119,8 @@ std::vector<NamedRecipe> labelled(const std::vector<std::filesystem::path>& file
   return recipes;
 }
 
-// The first failure's where no run succeeded.
-ExitCode code_of(const Comparison& comparison) {
-  const auto failed = [](const RunOutcome& run) { return !run.failure.empty(); };
-  const bool nothing = !comparison.runs.empty() && std::ranges::all_of(comparison.runs, failed);
-  return nothing ? exit_code_of(comparison.runs.front().code) : ExitCode::kDone;
-}
-
 ExitCode run(const Options& options, CompareOptions study) {
   install_signal_handlers();
-  const bool talks = !options.json && !options.quiet;
   log::set_sink(log::terminal_sink(), log_level(options));
   study.seeds = options.seeds;
   study.figure = options.figure;
@@ -135,19 +128,19 @@ ExitCode run(const Options& options, CompareOptions study) {
   study.training_set |= options.training_set;
   check_comparison(study);  // before a folder is made for it
   study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
-  Watch watch(study, talks);
+  Watch watch(study, talks(options));
   study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
   study.on_outcome = [&](const RunOutcome& outcome, bool kept) { watch.on_outcome(outcome, kept); };
-  if (talks) log::info("compare", "runs in " + study.folder.string());
+  if (talks(options)) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
-  const auto failed =
-      std::ranges::count_if(found.runs, [](const RunOutcome& run) { return !run.failure.empty(); });
-  const std::string last = cat(found.runs.size(), found.runs.size() == 1 ? " run" : " runs", " compared",
-                               failed > 0 ? cat(", of which ", failed, " failed") : "", " · ",
+  Tally tally;
+  for (const RunOutcome& outcome : found.runs) tally.add(outcome.failure, outcome.code);
+  const std::string last = cat(tally.all, tally.all == 1 ? " run" : " runs", " compared",
+                               tally.failed > 0 ? cat(", of which ", tally.failed, " failed") : "", " · ",
                                (study.folder / "report.html").string(), "\n");
   const std::string text = options.quiet || options.json ? "" : text_of(found) + "\n";
   print_study(options, comparison_to_json(found), text + last, study.folder);
-  return code_of(found);
+  return tally.code();
 }
 
 }  // namespace

@@ -7,15 +7,46 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "cli/options.h"
 #include "report/json_text.h"
+#include "study/study.h"
 
 namespace autotrain {
+
+/// Whether a study tells how far it is.
+inline bool talks(const Options& options) {
+  return !options.json && !options.quiet;
+}
+
+/// " · 3 min 20 s left", or nothing where that is not known.
+inline std::string left_text(const StudyProgress& progress) {
+  return progress.seconds_left ? cat(" · ", format_seconds(*progress.seconds_left), " left") : "";
+}
+
+/// How the parts of a study ended.
+struct Tally {
+  size_t all = 0, failed = 0;
+  std::string first_failure = {};
+  int first_code = 0;
+
+  void add(const std::string& failure, int code) {
+    ++all;
+    if (!failure.empty() && failed++ == 0) {
+      first_failure = failure;
+      first_code = code;
+    }
+  }
+
+  /// The first failure's where nothing succeeded.
+  ExitCode code() const { return all > 0 && failed == all ? exit_code_of(first_code) : ExitCode::kDone; }
+};
 
 /// What a study says on the terminal.
 inline log::Level log_level(const Options& options) {
   if (options.verbose) return log::Level::kDebug;
-  return options.json || options.quiet ? log::Level::kWarning : log::Level::kInfo;
+  return talks(options) ? log::Level::kInfo : log::Level::kWarning;
 }
 
 /// Does the study's work; an interruption then names the folder to go on with.

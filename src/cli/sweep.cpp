@@ -17,6 +17,7 @@
 #include "study/sweep.h"
 #include "study/sweep_page.h"
 #include "study/sweep_tables.h"
+#include "study/timing.h"
 #include "study/training_set.h"
 #include "trainer/run_folder.h"
 
@@ -81,28 +82,25 @@ std::string text_of(const Sweep& sweep) {
   return times.rows.empty() ? text : text + "\nwhere the time of a call goes\n" + text_of(times);
 }
 
-std::string last_line(const Sweep& sweep, const fs::path& folder) {
-  size_t points = 0, failed = 0;
-  std::string why;
+Tally tally_of(const Sweep& sweep) {
+  Tally tally;
   for (const SweepVariant& variant : sweep.variants) {
-    points += variant.points.size();
-    for (const SweepPoint& point : variant.points) {
-      if (point.failure.empty()) continue;
-      if (failed++ == 0) why = point.failure;
-    }
+    for (const SweepPoint& point : variant.points) tally.add(point.failure, point.code);
   }
-  return cat(points, points == 1 ? " point" : " points",
-             failed > 0 ? cat(", of which ", failed, " failed (", why, ")") : "", " · ",
-             (folder / "report.html").string(), "\n");
+  return tally;
+}
+
+std::string last_line(const Tally& tally, const fs::path& folder) {
+  return cat(tally.all, tally.all == 1 ? " point" : " points",
+             tally.failed > 0 ? cat(", of which ", tally.failed, " failed (", tally.first_failure, ")") : "",
+             " · ", (folder / "report.html").string(), "\n");
 }
 
 std::string result_text(const std::string& label, int64_t batch, const StudyResult& result) {
   const std::string what = batch > 0 ? cat(label, " batch ", batch) : label + " counted, machine measured";
   if (result.failed()) return cat(what, ": ", first_line(result.failure));
   if (batch == 0) return what;
-  auto seconds = result.value.at("latencies_seconds").get<std::vector<double>>();
-  std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
-  const double median = seconds[seconds.size() / 2];
+  const double median = median_of(result.value.at("latencies_seconds").get<std::vector<double>>());
   return cat(what, ": ", milliseconds(median), " ms, ", format_rate(static_cast<double>(batch) / median),
              " samples/s");
 }
@@ -137,10 +135,8 @@ class Watch {
                      best == nullptr ? "-" : format_rate(best->samples_per_second),
                      best == nullptr ? "-" : cat(best->batch)});
     }
-    const std::string left =
-        progress.seconds_left ? cat(" · ", format_seconds(*progress.seconds_left), " left") : "";
-    live_.show(
-        cat(table.text(), progress.done, " of ", progress.total, " measurements · ", progress.running, left));
+    live_.show(cat(table.text(), progress.done, " of ", progress.total, " measurements · ", progress.running,
+                   left_text(progress)));
   }
 
   const fs::path& folder_;
@@ -148,23 +144,10 @@ class Watch {
   Sweep so_far_;
 };
 
-// The first failure's where no point succeeded.
-ExitCode code_of(const Sweep& sweep) {
-  std::optional<int> first;
-  for (const SweepVariant& variant : sweep.variants) {
-    for (const SweepPoint& point : variant.points) {
-      if (point.failure.empty()) return ExitCode::kDone;
-      if (!first) first = point.code;
-    }
-  }
-  return first ? exit_code_of(*first) : ExitCode::kDone;
-}
-
 }  // namespace
 
 ExitCode sweep_command(const Options& options) {
   install_signal_handlers();
-  const bool talks = !options.json && !options.quiet;
   LiveBlock live(stderr);
   log::set_sink(
       [&live, show = log::terminal_sink()](const log::Record& record) {
@@ -178,8 +161,8 @@ ExitCode sweep_command(const Options& options) {
   check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
   Watch watch(sweep_options.folder, live);
-  watch.attach_to(sweep_options, talks);
-  if (talks) {
+  watch.attach_to(sweep_options, talks(options));
+  if (talks(options)) {
     log::info("sweep", cat(name_of(recipe.sweep.mode), " in ", sweep_options.folder.string(),
                            "; its report.html grows with every measurement"));
   }
@@ -187,8 +170,9 @@ ExitCode sweep_command(const Options& options) {
   live.clear();
   write_sweep(sweep, sweep_options.folder);
   const std::string text = options.quiet || options.json ? "" : text_of(sweep) + "\n";
-  print_study(options, to_json(sweep), text + last_line(sweep, sweep_options.folder), sweep_options.folder);
-  return code_of(sweep);
+  const Tally tally = tally_of(sweep);
+  print_study(options, to_json(sweep), text + last_line(tally, sweep_options.folder), sweep_options.folder);
+  return tally.code();
 }
 
 }  // namespace autotrain

@@ -15,12 +15,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kFlushSeconds = 0.5;
 
-Json figures_to_json(const std::map<std::string, double>& figures) {
-  Json json = Json::object();
-  for (const auto& [name, value] : figures) json[name] = finite_or_null(value);
-  return json;
-}
-
 // The file's first `keep_bytes`, without a torn last line.
 void cut_to(const fs::path& path, int64_t keep_bytes) {
   std::string kept = read_file(path).substr(0, static_cast<size_t>(keep_bytes));
@@ -37,6 +31,12 @@ fs::path prepared(const fs::path& path, std::optional<int64_t> keep_bytes) {
 
 Json finite_or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
+
+Json figures_to_json(const std::map<std::string, double>& figures) {
+  Json json = Json::object();
+  for (const auto& [name, value] : figures) json[name] = finite_or_null(value);
+  return json;
 }
 
 MetricsFile::MetricsFile(const fs::path& path, std::optional<int64_t> keep_bytes)

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "autotrain/report.h"
 #include "base/clock.h"
@@ -49,6 +51,9 @@ std::vector<nlohmann::ordered_json> read_metrics(const std::filesystem::path& pa
 
 /// summary.json.
 nlohmann::ordered_json summary_to_json(const Summary& summary);
+
+/// Figures by name, as JSON has them.
+nlohmann::ordered_json figures_to_json(const std::map<std::string, double>& figures);
 
 /// A number as JSON has it: a non-finite one is null.
 nlohmann::ordered_json finite_or_null(double value);

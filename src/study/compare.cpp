@@ -79,7 +79,8 @@ struct RunOrder {
   std::string label;
   Recipe recipe;  // with its seed
   fs::path folder = {};
-  fs::path search = {};  // result of the recipe's search
+  std::string search = {};  // name of the recipe's search
+  fs::path found = {};      // its result
   bool training_set = false;
 };
 
@@ -96,7 +97,7 @@ Json train(const RunOrder& order) {
   install_signal_handlers();
   Recipe recipe = order.recipe;
   if (CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
-    adopt_plan(recipe, order.search);
+    adopt_plan(recipe, order.found);
   } else {
     adopt_begun(recipe, order.folder);
   }
@@ -128,7 +129,8 @@ std::vector<RunOrder> orders_of(const CompareOptions& options) {
     order.recipe.seed = static_cast<int64_t>(round) + 1;
     order.name = cat(names[i], "-seed", order.recipe.seed);
     order.folder = options.folder / "runs" / order.name;
-    order.search = options.folder / "results" / (names[i] + "-search.json");
+    order.search = names[i] + "-search";
+    order.found = study_result_file(options.folder, order.search);
     orders.push_back(std::move(order));
   }
   return orders;
@@ -148,7 +150,7 @@ std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
   std::vector<StudyRun> runs;
   for (const RunOrder& order : orders) {
     if (order.recipe.seed != 1) continue;
-    runs.push_back({.name = order.search.stem().string(),
+    runs.push_back({.name = order.search,
                     .variant = "",
                     .definition = {{"recipe", values_of(order.recipe, catalog())}},
                     .work = [&order] { return search(order.recipe); },
@@ -230,8 +232,8 @@ class Outcomes {
   // Before anything is trained: a search also says what the recipe's evaluations measure.
   void check_search(const StudyResult& result) const {
     if (result.failed()) return;  // its runs search for themselves, or fail as it did
-    const std::string recipe = result.name.substr(0, result.name.rfind("-search"));
-    check_measured(recipe, result.value.at("figures").get<std::vector<std::string>>(), options_);
+    const auto order = std::ranges::find(orders_, result.name, &RunOrder::search);
+    check_measured(order->label, result.value.at("figures").get<std::vector<std::string>>(), options_);
   }
 
   void check_curve(const RunOutcome& outcome) const {

@@ -14,12 +14,6 @@ Json to_json(const Spread& s) {
   return {{"mean", finite_or_null(s.mean)}, {"deviation", finite_or_null(s.deviation)}, {"count", s.count}};
 }
 
-Json to_json(const std::map<std::string, double>& figures) {
-  Json json = Json::object();
-  for (const auto& [name, value] : figures) json[name] = finite_or_null(value);
-  return json;
-}
-
 Json to_json(const Target& target) {
   return {{"figure", target.figure}, {"value", target.value}, {"at_most", target.at_most}};
 }
@@ -89,7 +83,7 @@ Json outcome_to_json(const RunOutcome& run) {
           {"samples_per_second", finite_or_null(run.samples_per_second)},
           {"peak_bytes", run.peak_bytes},
           {"curve", curve_to_json(run.curve)},
-          {"training_set", to_json(run.training_set)}};
+          {"training_set", figures_to_json(run.training_set)}};
 }
 
 RunOutcome outcome_from_json(const Json& json) {

@@ -35,7 +35,7 @@ CompareOptions convergence(const ConvergeOptions& options) {
   const std::vector<std::string> rules = once_each(rules_of(options));
   CompareOptions compare;
   compare.training_set = true;
-  for (const std::string& batch : once_each(options.batches)) {
+  for (const std::string& batch : options.batches) {
     const size_t first = compare.recipes.size();
     for (const std::string& rule : rules) {
       Recipe recipe = load_with(options, {"batch.effective=" + batch, "batch.lr_rule=" + rule});

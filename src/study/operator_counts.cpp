@@ -31,7 +31,8 @@ Products matrix_product(const Tensors& in, const Tensors& out, size_t left) {
 
 // A weight [O, I / groups, …] makes volume ÷ O products for each element of the result; a transposed one,
 // whose first dimension is I, for each element of the input.
-Products convolution(const Tensors& in, const Tensors& out, bool transposed) {
+template <bool transposed>
+Products convolution(const Tensors& in, const Tensors& out) {
   const double window = volume(in[1]) / static_cast<double>(in[1].size(0));
   return {2 * volume(transposed ? in[0] : out[0]) * window, {0, 1}};
 }
@@ -45,7 +46,8 @@ Products attention(const Tensors& in, const Tensors&) {
 
 // From the gradient of the result, the input and the weight: those gradients of input and weight that are
 // wanted, each in as many products as the forward pass makes. The bias has one dimension and needs none.
-Products convolution_backward(const Tensors& in, const Tensors& out, bool transposed) {
+template <bool transposed>
+Products convolution_backward(const Tensors& in, const Tensors& out) {
   const double window = volume(in[2]) / static_cast<double>(in[2].size(0));
   const auto wanted = std::ranges::count_if(out, [](const torch::Tensor& each) { return each.dim() > 1; });
   return {2 * volume(in[transposed ? 1 : 0]) * window * static_cast<double>(wanted), {0, 2}};
@@ -69,22 +71,6 @@ Products product_of(const Tensors& in, const Tensors& out) {
   return matrix_product(in, out, left);
 }
 
-Products plain_convolution(const Tensors& in, const Tensors& out) {
-  return convolution(in, out, false);
-}
-
-Products transposed_convolution(const Tensors& in, const Tensors& out) {
-  return convolution(in, out, true);
-}
-
-Products plain_backward(const Tensors& in, const Tensors& out) {
-  return convolution_backward(in, out, false);
-}
-
-Products transposed_backward(const Tensors& in, const Tensors& out) {
-  return convolution_backward(in, out, true);
-}
-
 Products packed_linear(const Tensors& in, const Tensors& out) {
   return {2 * volume(out[0]) * static_cast<double>(in[0].size(-1)), {0}};
 }
@@ -96,24 +82,24 @@ constexpr std::array kRules = {
     Rule{"aten::bmm", OperatorKind::kMatrixProduct, 2, product_of<0>},
     Rule{"aten::addmm", OperatorKind::kMatrixProduct, 3, product_of<1>},
     Rule{"aten::baddbmm", OperatorKind::kMatrixProduct, 3, product_of<1>},
-    Rule{"aten::convolution", OperatorKind::kConvolution, 2, plain_convolution},
+    Rule{"aten::convolution", OperatorKind::kConvolution, 2, convolution<false>},
     Rule{"aten::scaled_dot_product_attention", OperatorKind::kAttention, 3, attention},
-    Rule{"aten::convolution_backward", OperatorKind::kConvolution, 3, plain_backward},
+    Rule{"aten::convolution_backward", OperatorKind::kConvolution, 3, convolution_backward<false>},
     Rule{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", OperatorKind::kAttention, 4,
          attention_backward},
     Rule{"quantized::linear_dynamic", OperatorKind::kLinear, 1, packed_linear},
 };
-constexpr Rule kTransposed{"aten::convolution", OperatorKind::kConvolution, 2, transposed_convolution};
+constexpr Rule kTransposed{"aten::convolution", OperatorKind::kConvolution, 2, convolution<true>};
 constexpr Rule kTransposedBackward{"aten::convolution_backward", OperatorKind::kConvolution, 3,
-                                   transposed_backward};
+                                   convolution_backward<true>};
 
 // The rule for a call; null where no product is counted.
 const Rule* rule_for(const char* name, c10::ArrayRef<const c10::IValue> inputs) {
   const auto* const rule = std::ranges::find(kRules, std::string_view(name), &Rule::name);
   if (rule == kRules.end()) return nullptr;
   const auto flag = [&](size_t argument) { return inputs.size() > argument && inputs[argument].toBool(); };
-  if (rule->products == plain_convolution && flag(6)) return &kTransposed;
-  if (rule->products == plain_backward && flag(7)) return &kTransposedBackward;
+  if (rule->products == convolution<false> && flag(6)) return &kTransposed;
+  if (rule->products == convolution_backward<false> && flag(7)) return &kTransposedBackward;
   return rule;
 }
 

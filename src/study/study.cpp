@@ -105,9 +105,7 @@ class Study {
   }
 
  private:
-  fs::path result_file(const StudyRun& run) const {
-    return options_.folder / "results" / (run.name + ".json");
-  }
+  fs::path result_file(const StudyRun& run) const { return study_result_file(options_.folder, run.name); }
   fs::path log_file(const StudyRun& run) const { return options_.folder / "logs" / (run.name + ".log"); }
 
   bool is_to_run(const StudyRun& run) const { return !results_.contains(run.name) && options_.wanted(run); }
@@ -224,6 +222,10 @@ std::optional<double> Study::seconds_left(const StudyRun& running, double so_far
 
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options) {
   return Study(runs, options).run();
+}
+
+fs::path study_result_file(const fs::path& folder, const std::string& run) {
+  return folder / "results" / (run + ".json");
 }
 
 ExitCode exit_code_of(int code) {

@@ -71,6 +71,9 @@ struct StudyOptions {
 /// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
 
+/// Where the result of a run stands.
+std::filesystem::path study_result_file(const std::filesystem::path& folder, const std::string& run);
+
 /// What a program ends with of which nothing came but this: the code of a StudyResult that failed; of one
 /// that was killed, kInternal.
 ExitCode exit_code_of(int code);

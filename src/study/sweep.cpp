@@ -12,6 +12,7 @@
 #include "study/sweep_analysis.h"
 #include "study/sweep_point.h"
 #include "trainer/catalog.h"
+#include "trainer/parts.h"
 
 namespace autotrain {
 namespace {
@@ -50,18 +51,14 @@ class Sweeping {
     for (const std::string& value : axis.values) {
       sweep_.variants.push_back({.value = value});
       recipes_.push_back(recipe_with(value));
-      if (recipe.sweep.mode == SweepMode::kTraining &&
-          recipes_.back().execution.precision == Precision::kInt8) {
-        throw Error(ExitCode::kBadRecipe, "execution.precision", "is int8, in which nothing trains",
-                    "use fp32 or bf16, or --mode inference");
-      }
+      if (recipe.sweep.mode == SweepMode::kTraining) check_trains(recipes_.back().execution.precision);
     }
   }
 
   Sweep run() {
     sizes_.assign(recipes_.size(), batches_.until_no_gain ? std::vector<int64_t>{} : batches_.sizes);
     if (batches_.until_no_gain) grow();
-    execute(all_runs());
+    execute(all_runs(), /*to_the_end=*/true);
     return collected();
   }
 
@@ -113,7 +110,6 @@ class Sweeping {
 
   // Doubles each variant's batch until its throughput stops growing, in the first round only.
   void grow() {
-    growing_ = true;
     std::vector<double> best(recipes_.size(), 0);
     std::vector<int> idle(recipes_.size(), 0);
     for (const int64_t batch : batches_.sizes) {
@@ -123,7 +119,7 @@ class Sweeping {
         sizes_[v].push_back(batch);
         runs.push_back(make_run({v, batch}));
       }
-      execute(runs);
+      execute(runs, /*to_the_end=*/false);
       for (size_t v = 0; v < recipes_.size(); ++v) {
         if (idle[v] >= kPatience) continue;
         const SweepPoint point = summarise_point(batch, rounds_of(v, batch));
@@ -132,10 +128,10 @@ class Sweeping {
         best[v] = std::max(best[v], point.samples_per_second);
       }
     }
-    growing_ = false;
   }
 
-  void execute(const std::vector<StudyRun>& runs) {
+  // Where more may follow nobody knows how long it takes.
+  void execute(const std::vector<StudyRun>& runs, bool to_the_end) {
     run_study(runs, {.kind = "sweep",
                      .folder = options_.folder,
                      .wanted =
@@ -145,7 +141,7 @@ class Sweeping {
                          },
                      .on_progress =
                          [&](StudyProgress progress) {
-                           if (growing_) progress.seconds_left.reset();  // nobody knows where it ends
+                           if (!to_the_end) progress.seconds_left.reset();
                            options_.on_progress(progress);
                          },
                      .on_result = [&](const StudyResult& result) { note(result); }});
@@ -198,13 +194,17 @@ class Sweeping {
   int64_t rounds_ = 1;
   std::vector<Recipe> recipes_;
   std::vector<std::vector<int64_t>> sizes_;  // batches of each variant
-  bool growing_ = false;
   std::map<std::string, StudyResult> results_;
   std::map<std::string, Measurement> measurements_;  // by the names of their runs
   std::set<std::pair<size_t, int64_t>> failed_;  // {variant, batch}: no further round is asked in this call
 };
 
 }  // namespace
+
+std::optional<double> SweepPoint::between_share() const {
+  if (!products_share || !others_share) return std::nullopt;
+  return 1 - *products_share - *others_share;
+}
 
 const SweepPoint& SweepVariant::point_of(int64_t batch) const {
   return *std::ranges::find(points, batch, &SweepPoint::batch);

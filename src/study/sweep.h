@@ -42,6 +42,9 @@ struct SweepPoint {
   /// between operators. Nothing of training on a GPU.
   std::optional<double> products_share = {}, others_share = {};
   std::optional<double> products_flops_per_second = {};  ///< while products are computed
+
+  /// The rest; nothing where the other two are not known.
+  std::optional<double> between_share() const;
 };
 
 /// What a prediction and a measurement of the knee have to do with each other: ratio = slower × efficiency,

@@ -13,11 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double median_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  return quantile(values, 0.5);
-}
-
 // Equally many calls of each round: a round in which the machine was fast has more of them.
 void take_latencies(const std::vector<StudyResult>& rounds, SweepPoint& point) {
   std::vector<std::vector<double>> calls;

@@ -28,8 +28,12 @@ using Json = nlohmann::ordered_json;
 constexpr int kWarmUpCalls = 3;
 constexpr double kWarmUpShare = 0.1, kObservedShare = 0.2;  // of the time for repeats
 
-double timed_call(Subject& subject) {
+void stop_if_asked() {
   stop_if_interrupted("sweep", "a signal stopped it; finished points are kept");
+}
+
+double timed_call(Subject& subject) {
+  stop_if_asked();
   const Stopwatch watch;
   subject.call();
   subject.device().synchronize();
@@ -75,7 +79,7 @@ std::optional<ForwardCount> observe(Subject& subject, double seconds) {
   constexpr size_t kLeast = 3, kMost = 21;
   std::vector<ForwardCount> calls;
   for (const Stopwatch watch; calls.size() < kLeast || (watch.seconds() < seconds && calls.size() < kMost);) {
-    stop_if_interrupted("sweep", "a signal stopped it; finished points are kept");
+    stop_if_asked();
     std::optional<ForwardCount> call = subject.observe();
     if (!call) return std::nullopt;
     calls.push_back(std::move(*call));
@@ -158,8 +162,7 @@ double operator_seconds(const Device& device) {
     at::linear(input, weight, bias);
     seconds.push_back(watch.seconds());
   }
-  std::ranges::sort(seconds);
-  return quantile(seconds, 0.5);
+  return median_of(std::move(seconds));
 }
 
 // Weights are moved once however many samples there are: the more, the less they count.

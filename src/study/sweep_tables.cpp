@@ -8,8 +8,17 @@
 namespace autotrain {
 namespace {
 
-std::string percent_or_dash(const std::optional<double>& fraction, int digits = 0) {
-  return fraction ? format_percent(*fraction, digits) : "-";
+std::string percent_or_dash(const std::optional<double>& fraction) {
+  return fraction ? format_percent(*fraction, 0) : "-";
+}
+
+// Of the tables with a row for each variant.
+std::string first_header(const Sweep& sweep) {
+  return sweep.key.empty() ? "recipe" : sweep.key;
+}
+
+std::string first_cell(const Sweep& sweep, const SweepVariant& variant) {
+  return sweep.key.empty() ? sweep.name : variant.value;
 }
 
 std::string trouble_of(const SweepPoint& p) {
@@ -71,17 +80,17 @@ page::Table point_cells(const SweepVariant& variant) {
 }
 
 page::Table time_cells(const Sweep& sweep) {
-  page::Table table{.header = {sweep.key.empty() ? "recipe" : sweep.key, "batch", "", "p50 ms", "products",
-                               "of the peak", "other operators", "between"}};
+  page::Table table{.header = {first_header(sweep), "batch", "", "p50 ms", "products", "of the peak",
+                               "other operators", "between"}};
   const auto add = [&](const SweepVariant& v, int64_t batch, const char* what) {
     const SweepPoint& p = v.point_of(batch);
-    if (!p.products_share || !p.others_share) return;
+    if (!p.between_share()) return;
     const bool rated = p.products_flops_per_second && v.roof.flops_per_second > 0;
     table.rows.push_back(
-        {sweep.key.empty() ? sweep.name : v.value, std::to_string(batch), what, milliseconds(p.p50_seconds),
+        {first_cell(sweep, v), std::to_string(batch), what, milliseconds(p.p50_seconds),
          percent_or_dash(p.products_share),
          rated ? format_percent(*p.products_flops_per_second / v.roof.flops_per_second, 0) : "-",
-         percent_or_dash(p.others_share), format_percent(1 - *p.products_share - *p.others_share, 0)});
+         percent_or_dash(p.others_share), percent_or_dash(p.between_share())});
   };
   for (const SweepVariant& v : sweep.variants) {
     if (!v.knee) continue;
@@ -92,14 +101,14 @@ page::Table time_cells(const Sweep& sweep) {
 }
 
 page::Table roofline_cells(const Sweep& sweep) {
-  page::Table table{.header = {sweep.key.empty() ? "recipe" : sweep.key, "precision", "FLOP/sample",
-                               "weights", "peak FLOP/s", "reads at", "predicted", "knee", "ratio", "= slower",
-                               "× efficiency", "validation"}};
+  page::Table table{.header = {first_header(sweep), "precision", "FLOP/sample", "weights", "peak FLOP/s",
+                               "reads at", "predicted", "knee", "ratio", "= slower", "× efficiency",
+                               "validation"}};
   for (const SweepVariant& v : sweep.variants) {
     if (v.precision.empty()) continue;
     const auto& e = v.explanation;
-    table.rows.push_back({sweep.key.empty() ? sweep.name : v.value, v.precision,
-                          format_rate(v.flops_per_sample), format_bytes(static_cast<int64_t>(v.weight_bytes)),
+    table.rows.push_back({first_cell(sweep, v), v.precision, format_rate(v.flops_per_sample),
+                          format_bytes(static_cast<int64_t>(v.weight_bytes)),
                           v.predicted > 0 ? format_rate(v.roof.flops_per_second) : "-",
                           format_bytes(static_cast<int64_t>(v.roof.bytes_per_second)) + "/s",
                           v.predicted > 0 ? brief(v.predicted, 3) : "-", v.knee ? knee_text(*v.knee) : "-",

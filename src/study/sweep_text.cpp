@@ -35,11 +35,12 @@ bool far_off(double ratio) {
 // Where the time of one batch goes, and how near its products come to the peak.
 std::string time_sentence(const SweepVariant& variant, int64_t batch, const std::string& of_bandwidth = "") {
   const SweepPoint& p = variant.point_of(batch);
-  if (!p.products_share || !p.others_share || !p.products_flops_per_second) return "";
+  const auto between = p.between_share();
+  if (!between || !p.products_flops_per_second) return "";
   return cat(": ", format_percent(*p.products_share, 0), " of it in products (",
              format_percent(*p.products_flops_per_second / variant.roof.flops_per_second, 0), " of the peak",
              of_bandwidth, "), ", format_percent(*p.others_share, 0), " in other operators, ",
-             format_percent(1 - *p.products_share - *p.others_share, 0), " between operators");
+             format_percent(*between, 0), " between operators");
 }
 
 // How near the products of the shortest latency come to the other edge.

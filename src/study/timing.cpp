@@ -13,6 +13,11 @@ double quantile(const std::vector<double>& sorted, double q) {
   return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
 }
 
+double median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  return quantile(values, 0.5);
+}
+
 std::optional<MedianInterval> median_interval(const std::vector<double>& sorted) {
   // How many of n values lie below the true median is binomial with p = 1/2.
   const boost::math::binomial below(static_cast<double>(sorted.size()), 0.5);

@@ -10,6 +10,9 @@ namespace autotrain {
 /// Precondition: `sorted` is not empty, q in [0, 1].
 double quantile(const std::vector<double>& sorted, double q);
 
+/// Their quantile 0.5. Precondition: `values` is not empty.
+double median_of(std::vector<double> values);
+
 /// Where the true median lies with a probability of at least 95 %, whatever the distribution.
 struct MedianInterval {
   double low = 0;

@@ -113,13 +113,18 @@ std::unique_ptr<Device> open_run_device(const Recipe& recipe) {
   return device;
 }
 
+void check_trains(Precision precision) {
+  if (precision != Precision::kInt8) return;
+  throw Error(ExitCode::kBadRecipe, "execution.precision", "int8 is for inference only: nothing trains in it",
+              "use fp32, bf16 or auto; autotrain sweep --mode inference measures int8");
+}
+
 namespace {
 
 Precision training_precision(const Recipe& recipe, const Device& device) {
   const Precision precision = resolve_precision(recipe, device);
-  if (precision != Precision::kInt8) return precision;
-  throw Error(ExitCode::kBadRecipe, "execution.precision", "int8 is for inference only: nothing trains in it",
-              "use fp32, bf16 or auto; autotrain sweep --mode inference measures int8");
+  check_trains(precision);
+  return precision;
 }
 
 }  // namespace

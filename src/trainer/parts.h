@@ -30,6 +30,9 @@ struct RunData {
 /// The device that the recipe asks for, its budget in force from now on.
 std::unique_ptr<Device> open_run_device(const Recipe& recipe);
 
+/// @throws Error(kBadRecipe) for int8, which is for inference only.
+void check_trains(Precision precision);
+
 /// `precision: auto` resolved for a device; an explicit one is kept.
 Precision resolve_precision(const Recipe& recipe, const Device& device);
 
