@@ -59,7 +59,8 @@ class Sweep(unittest.TestCase):
         for variant in printed["variants"]:
             self.assertEqual([p["batch"] for p in variant["points"]], [1, 3])
             self.assertEqual(variant["flops_per_sample"], 2 * (8 * 16 + 16 * 3))
-            self.assertGreater(variant["predicted_batch"], 0)
+            # Not every machine has peaks of all precisions: bf16 only has one where it is native.
+            self.assertEqual(variant["predicted_batch"] > 0, variant["value"] in variant["machine"]["flops"])
             if variant["value"] == "fp32":
                 first = variant["operators"][0]
                 moved, weights = 4 * (8 + 8 * 16 + 16 + 16), 4 * (8 * 16 + 16)

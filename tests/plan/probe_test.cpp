@@ -150,17 +150,18 @@ class Noting final : public Task {
 };
 
 TEST(Probe, RunsTheSamplesThatCostMostAndThenTheFirstWindowOfTheStream) {
+  // Long enough that the two peaks differ by more than what the allocator rounds to.
   std::vector<int64_t> lengths(200, 5);
-  lengths[150] = 60, lengths[30] = 40, lengths[31] = 20, lengths[32] = 10;
+  lengths[150] = 900, lengths[30] = 600, lengths[31] = 20, lengths[32] = 10;
   const test::Ragged data(lengths), validation({3, 7, 2, 30, 1});
   std::vector<std::vector<int64_t>> shapes;
   const auto parts = test::make_parts(
-      test::small_recipe(), std::make_unique<Noting>(test::ragged_task(60), shapes), data, &validation);
+      test::small_recipe(), std::make_unique<Noting>(test::ragged_task(900, 64), shapes), data, &validation);
   const auto before = everything(*parts);
   const ProbeRecord record = Probe(parts->workbench(), 0.9).run({2, 7, 2}, kConfirm);
   expect_equal(everything(*parts), before);
   using Shapes = std::vector<std::vector<int64_t>>;
-  const Shapes worst = {{2, 60}, {2, 40}, {1, 10}}, typical = {{2, 5}, {2, 5}, {1, 5}},
+  const Shapes worst = {{2, 900}, {2, 600}, {1, 10}}, typical = {{2, 5}, {2, 5}, {1, 5}},
                evaluation = {{2, 30}};
   Shapes expected;
   for (const Shapes& part : {worst, worst, worst, evaluation, typical, worst}) {

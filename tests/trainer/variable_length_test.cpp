@@ -28,10 +28,11 @@ Recipe make_recipe(std::optional<int64_t> micro_batch) {
 }
 
 struct RaggedRun {
-  explicit RaggedRun(const Recipe& recipe, TrainerOptions options, bool silent = false)
+  explicit RaggedRun(const Recipe& recipe, TrainerOptions options, bool silent = false,
+                     int64_t width = kWidth)
       : train(make_data(100, 1, silent)),
         validation(make_data(30, 2, silent)),
-        trainer(recipe, test::ragged_task(kLongest, kWidth), train, validation, std::move(options)) {}
+        trainer(recipe, test::ragged_task(kLongest, width), train, validation, std::move(options)) {}
 
   Ragged train, validation;
   Trainer trainer;
@@ -42,19 +43,28 @@ Summary fit(const Recipe& recipe, const std::filesystem::path& folder, bool resu
   return RaggedRun(recipe, {.output = folder, .resume = resume}, silent).trainer.fit();
 }
 
+// Plain descent: adaptive optimizers divide by the root of a second moment that may be next to nothing, and
+// then make anything of what rounding leaves.
+Recipe plain_recipe(int64_t micro_batch) {
+  Recipe r = make_recipe(micro_batch);
+  r.optimizer.algorithm = {"sgd", {}};
+  r.optimizer.lr = 0.05;
+  return r;
+}
+
 TEST(VariableLength, NeitherCutNorSortingNorPaddingChangesAnUpdateButForRounding) {
   const TemporaryFolder folder;
-  const Summary whole = fit(make_recipe(24), folder / "whole");
+  const Summary whole = fit(plain_recipe(24), folder / "whole");
   const auto losses = column(folder / "whole", "loss"), norms = column(folder / "whole", "grad_norm");
   for (const int64_t micro_batch : {1, 5, 7}) {
     for (const bool silent : {false, true}) {  // silent ones are cut as they come, with more padding
       const auto path = folder / std::to_string(2 * micro_batch + (silent ? 1 : 0));
-      const Summary cut = fit(make_recipe(micro_batch), path, false, silent);
-      for (size_t i = 0; i < 3; ++i) {  // later the optimizer amplifies what rounding leaves
+      const Summary cut = fit(plain_recipe(micro_batch), path, false, silent);
+      for (size_t i = 0; i < losses.size(); ++i) {
         EXPECT_NEAR(column(path, "loss")[i] / losses[i], 1, 1e-5) << micro_batch << " " << silent;
         EXPECT_NEAR(column(path, "grad_norm")[i] / norms[i], 1, 1e-5) << micro_batch << " " << silent;
       }
-      EXPECT_NEAR(cut.final.at("perplexity") / whole.final.at("perplexity"), 1, 1e-3);
+      EXPECT_NEAR(cut.final.at("perplexity") / whole.final.at("perplexity"), 1, 1e-5);
     }
   }
 }
@@ -94,8 +104,9 @@ TEST(VariableLength, AStoppedAndResumedRunEqualsTheUninterruptedOneForAnyWorkers
 TEST(VariableLength, ThePlanIsMadeForTheWorstShapeAndSaysWhatIsTypical) {
   const TemporaryFolder folder;
   Recipe recipe = make_recipe(std::nullopt);
-  recipe.execution.memory.budget = *Budget::parse("6MiB");
-  RaggedRun run(recipe, {.output = folder / "run"});
+  // Much more than the granules in which memory is taken, so that the two shapes can be told apart.
+  recipe.execution.memory.budget = *Budget::parse("40MiB");
+  RaggedRun run(recipe, {.output = folder / "run"}, /*silent=*/false, /*width=*/128);
   const BatchPlan plan = run.trainer.plan();
   EXPECT_TRUE(plan.confirmed && plan.search.confirmed);
   EXPECT_GT(plan.window, 1);
