@@ -27,6 +27,7 @@ void set_sink(Sink sink, Level minimum = Level::kInfo);
 /// is unset.
 Sink terminal_sink();
 
+void write(Level level, std::string_view room, std::string_view text);
 void debug(std::string_view room, std::string_view text);
 void info(std::string_view room, std::string_view text);
 void warn(std::string_view room, std::string_view text);

@@ -17,13 +17,17 @@ struct LiveBlock {
 /// What was asked for and what stood in the way when an allocation was refused.
 struct Refusal {
   int64_t requested_bytes = 0;
-  int64_t allocated_bytes = 0;  ///< held by tensors at that moment
-  int64_t reserved_bytes = 0;   ///< held by the allocator; the rest of it is fragmentation
-  int64_t limit_bytes = 0;
+  int64_t allocated_bytes = 0;           ///< held by tensors at that moment
+  int64_t reserved_bytes = 0;            ///< held by the allocator; the rest of it is fragmentation
+  int64_t outside_bytes = 0;             ///< use outside the allocator, when it was last measured
+  int64_t limit_bytes = 0;               ///< of reserved and outside; negative: none
   bool by_system = false;                ///< the system refused although the limit would have allowed it
   std::string phase = {};                ///< what the run was doing
   std::vector<LiveBlock> by_phase = {};  ///< all live memory, one row a phase, largest first
   std::vector<LiveBlock> largest = {};   ///< the largest live blocks, at most eight rows
+
+  /// What would have been in use with the block that was refused.
+  int64_t total_bytes() const { return reserved_bytes + outside_bytes + requested_bytes; }
 };
 
 /// The peaks since the last reset. All in bytes.

@@ -17,6 +17,7 @@ enum class ProbeOutcome {
   kRetried,     ///< ran only after the allocator had emptied its caches: too tight
   kLibrary,     ///< a library failed in the way it does when memory is short
   kIndexLimit,  ///< beyond what a kernel can index or launch
+  kCrashed,  ///< ended its process: a library could not bear that memory was short, or the system killed it
 };
 
 /// One measured trial of a micro-batch size.
@@ -25,8 +26,9 @@ struct ProbeRecord {
   ProbeOutcome outcome = ProbeOutcome::kFits;
   int64_t peak_bytes = 0;         ///< reserved plus outside, above the start's baseline; 0 unless it ran
   int64_t allocated_bytes = 0;    ///< peak that tensors held
-  int64_t steady_bytes = 0;       ///< peak of the third update, when kernels are compiled; 0: not run
+  int64_t refused_bytes = 0;      ///< what it would have come to with the block that was refused; 0: unknown
   int64_t typical_bytes = 0;      ///< peak of the stream's first window; 0: not run, or samples are alike
+  int64_t growth_bytes = 0;       ///< of the peak: what kernels for shapes to come are expected to take
   double fill = 0;                ///< peak_bytes ÷ budget
   double seconds = 0;             ///< of the whole trial
   double samples_per_second = 0;  ///< of its last update; 0 unless it ran

@@ -30,6 +30,7 @@ class RunObserver {
 
   /// The search is about to start; everything that is known by now.
   virtual void on_search_start(const Recipe&) {}
+  virtual void on_trial(int64_t micro_batch) { (void)micro_batch; }  ///< one is about to be made
   virtual void on_probe(const ProbeRecord&) {}
 
   /// Before the first update. `rows`: every resolved number as {what, value, where it comes from}.
@@ -53,7 +54,12 @@ struct TrainerOptions {
   bool resume = false;                ///< go on from the newest checkpoint in `output`; none there: start
   bool allow_change = false;          ///< resume although the recipe changes what is learned
   bool fresh_plan = false;            ///< ignore the plan cache
-  RunObserver* observer = nullptr;    ///< must outlive the trainer
+
+  /// Search in a process of its own, a copy of this one (fork): nothing that the search leaves in memory
+  /// counts for the run, and a library that dies of memory that is short ends a trial, not the program. For
+  /// `from_recipe` in a process that has not computed with LibTorch yet.
+  bool search_apart = false;
+  RunObserver* observer = nullptr;  ///< must outlive the trainer
 };
 
 /// A training run: plans, trains, evaluates, checkpoints, resumes.

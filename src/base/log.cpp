@@ -56,13 +56,6 @@ State& state() {
   return *state;
 }
 
-void write(Level level, std::string_view room, std::string_view text) {
-  State& s = state();
-  std::lock_guard lock(s.mutex);
-  if (level < s.minimum || !s.sink) return;
-  s.sink({level, room, text});
-}
-
 }  // namespace
 
 void set_sink(Sink sink, Level minimum) {
@@ -70,6 +63,13 @@ void set_sink(Sink sink, Level minimum) {
   std::lock_guard lock(s.mutex);
   s.sink = std::move(sink);
   s.minimum = minimum;
+}
+
+void write(Level level, std::string_view room, std::string_view text) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (level < s.minimum || !s.sink) return;
+  s.sink({level, room, text});
 }
 
 void debug(std::string_view room, std::string_view text) {

@@ -1,12 +1,9 @@
 #include "checkpoint/writer.h"
 
 #include <chrono>
+#include <memory>
 
 namespace autotrain {
-
-CheckpointWriter::~CheckpointWriter() {
-  if (under_way_.valid()) under_way_.wait();
-}
 
 void CheckpointWriter::wait() {
   if (under_way_.valid()) under_way_.get();
@@ -26,11 +23,14 @@ void CheckpointWriter::write(int64_t update, const CheckpointContent& content, R
 
 void CheckpointWriter::start(int64_t update, CheckpointContent content, Retention retention) {
   wait();
-  under_way_ = std::async(std::launch::async, [this, update, retention, copy = std::move(content)]() mutable {
+  const auto task = std::make_shared<std::packaged_task<void()>>([this, update, retention,
+                                                                  copy = std::move(content)]() mutable {
     const CheckpointContent held = std::move(copy);  // gone when it is written, not when someone waits for it
     folder_.write(update, held);
     folder_.prune(update, retention.keep, retention.best);
   });
+  under_way_ = task->get_future();
+  thread_ = SmallThread([task] { (*task)(); });
 }
 
 }  // namespace autotrain

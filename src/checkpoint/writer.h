@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "base/small_thread.h"
 #include "checkpoint/checkpoint.h"
 
 namespace autotrain {
@@ -18,7 +19,7 @@ class CheckpointWriter {
   explicit CheckpointWriter(CheckpointFolder& folder) : folder_(folder) {}
 
   /// Waits until what is under way is on disk; errors of it are lost: call `wait` before.
-  ~CheckpointWriter();
+  ~CheckpointWriter() = default;
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
@@ -38,6 +39,7 @@ class CheckpointWriter {
  private:
   CheckpointFolder& folder_;
   std::future<void> under_way_;
+  SmallThread thread_;
 };
 
 }  // namespace autotrain

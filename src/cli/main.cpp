@@ -35,6 +35,7 @@ TrainerOptions trainer_options(const Options& options, RunObserver& observer) {
           .resume = options.resume,
           .allow_change = options.allow_change,
           .fresh_plan = options.fresh_plan,
+          .search_apart = true,
           .observer = &observer};
 }
 

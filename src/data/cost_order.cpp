@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
+#include <unordered_set>
 #include <utility>
 
 #include "base/units.h"
@@ -52,6 +53,12 @@ Piece costliest_window(const Dataset& dataset, int64_t samples) {
   for (; !most.empty(); most.pop()) sorted.push_back(most.top());
   std::reverse(sorted.begin(), sorted.end());
   return positions_of(sorted);
+}
+
+int64_t distinct_costs(const Dataset& dataset) {
+  std::unordered_set<int64_t> costs;
+  for (int64_t i = 0; i < dataset.size(); ++i) costs.insert(dataset.cost(i).value_or(0));
+  return std::ssize(costs);
 }
 
 }  // namespace autotrain

@@ -19,4 +19,7 @@ Piece window_of(const Dataset& dataset, const Stream& stream, int64_t position, 
 /// twice; so it may here. Precondition: has_costs.
 Piece costliest_window(const Dataset& dataset, int64_t samples);
 
+/// How many different costs its samples have. Precondition: has_costs.
+int64_t distinct_costs(const Dataset& dataset);
+
 }  // namespace autotrain

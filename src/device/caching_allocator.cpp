@@ -89,12 +89,12 @@ c10::DataPtr CachingAllocator::allocate(size_t bytes) {
     block = find_block(which = Pool::kLarge, with_header);
   }
   if (block == nullptr) {
-    refusal_ = describe_refusal(absurd ? kUnlimited : requested);
+    refusal_ = describe_refusal(absurd ? kUnlimited / 2 : requested);
     C10_THROW_ERROR(OutOfMemoryError,
                     cat("out of memory: ", format_bytes(refusal_->requested_bytes), " refused in phase ",
                         refusal_->phase, " with ", format_bytes(refusal_->allocated_bytes), " allocated, ",
-                        format_bytes(refusal_->reserved_bytes), " reserved, limit ",
-                        format_bytes(refusal_->limit_bytes)));
+                        format_bytes(refusal_->reserved_bytes), " reserved, of ",
+                        format_bytes(refusal_->limit_bytes), " for tensors"));
   }
   block->phase = PhaseScope::current();
   const AddressSpace& space = which == Pool::kLarge ? large_space_ : medium_space_;

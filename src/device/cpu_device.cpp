@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/cpu_meter.h"
+#include "device/kernel_caches.h"
 #include "device/system_memory.h"
 #include "device/warm_up.h"
 
@@ -52,29 +53,36 @@ int64_t quota_cores() {
 // Tensors no longer come from the C library's heap, but the scratch memory of libraries does. By default
 // glibc raises its threshold for separate mappings each time one is freed, and then keeps up to 64 MiB: each
 // trial of a search made the next one look some 20 MiB larger. Setting the threshold stops that. It also
-// takes 64 MiB of addresses for every thread that allocates, which counts where addresses are limited.
+// keeps a heap for every thread that allocates, up to eight for each core, of 64 MiB of addresses each, which
+// count where addresses are limited; what a heap had at most it hardly gives back.
 void keep_heap_small() {
   constexpr int kSeparateFrom = 128 << 10;  // glibc's own first value
+  constexpr int kArenas = 4;
   ::mallopt(M_MMAP_THRESHOLD, kSeparateFrom);
-  if (ResourceLimits::of_this_process().address_space >= 0) ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_ARENA_MAX, ResourceLimits::of_this_process().address_space >= 0 ? 1 : kArenas);
 }
 
-// Addresses that the allocator holds without memory are its own to use. A fifth is left for the holes between
-// tensors: elsewhere they are filled by committing other addresses, but here there are no others.
-std::vector<MemoryBound> bounds_of_this_process() {
-  std::vector<MemoryBound> bounds = memory_bounds(ResourceLimits::of_this_process());
-  for (MemoryBound& bound : bounds) {
-    if (bound.name != kAddressSpaceBound) continue;
-    bound.used_bytes -= CachingAllocator::process_wide().idle_address_bytes();
-    bound.used_bytes += bound.available_bytes() / 5;
+int64_t bytes_of(const Budget& budget, int64_t available_bytes) {
+  switch (budget.kind) {
+    case Budget::Kind::kAuto: break;
+    case Budget::Kind::kShare:
+      return static_cast<int64_t>(budget.share * static_cast<double>(available_bytes));
+    case Budget::Kind::kBytes: return std::min(budget.bytes, available_bytes);
   }
-  return bounds;
+  return available_bytes;
+}
+
+// Before there is a meter: near enough for what hangs on its order of magnitude.
+int64_t likely_budget_bytes(const DeviceOptions& options) {
+  if (options.settled) return options.settled->bytes;
+  return bytes_of(options.budget,
+                  tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes());
 }
 
 class CpuDevice final : public Device {
  public:
   CpuDevice(std::unique_ptr<CpuMeter> meter, ResolvedBudget budget)
-      : meter_(std::move(meter)), budget_(std::move(budget)), name_(read_cpu_name()) {}
+      : Device(std::move(budget)), meter_(std::move(meter)), name_(read_cpu_name()) {}
 
   c10::Device torch_device() const override { return c10::Device(c10::DeviceType::CPU); }
   std::string name() const override { return name_; }
@@ -83,13 +91,10 @@ class CpuDevice final : public Device {
   void synchronize() const override {}
   Batch upload(const Batch& batch) override { return batch; }
   MemoryMeter& memory() override { return *meter_; }
-  int64_t budget_bytes() const override { return budget_.bytes; }
-  const std::string& budget_source() const override { return budget_.source; }
   int64_t used_by_others_bytes() const override { return memory_of_other_processes_bytes(); }
 
  private:
   std::unique_ptr<CpuMeter> meter_;
-  ResolvedBudget budget_;
   std::string name_;
 };
 
@@ -113,27 +118,27 @@ int64_t usable_cores() {
 
 ResolvedBudget resolve_budget(const Budget& budget, int64_t available_bytes,
                               const std::string& available_name) {
+  const int64_t bytes = bytes_of(budget, available_bytes);
   switch (budget.kind) {
-    case Budget::Kind::kAuto: return {available_bytes, "all of " + available_name};
-    case Budget::Kind::kShare: {
-      const double bytes = budget.share * static_cast<double>(available_bytes);
-      return {static_cast<int64_t>(bytes), format_percent(budget.share, 0) + " of " + available_name};
-    }
+    case Budget::Kind::kAuto: return {bytes, "all of " + available_name};
+    case Budget::Kind::kShare: return {bytes, format_percent(budget.share, 0) + " of " + available_name};
     case Budget::Kind::kBytes: break;
   }
-  if (budget.bytes <= available_bytes) return {budget.bytes, "asked"};
+  if (bytes == budget.bytes) return {bytes, "asked"};
   log::warn("device",
             cat("the budget of ", format_bytes(budget.bytes), " is more than the ",
                 format_bytes(available_bytes), " that ", available_name, " leaves; the smaller one holds"));
-  return {available_bytes, "all of " + available_name + ", less than asked"};
+  return {bytes, "all of " + available_name + ", less than asked"};
 }
 
 std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
   keep_heap_small();
+  bound_kernel_caches(likely_budget_bytes(options));
   warm_up_cpu();
   auto meter = std::make_unique<CpuMeter>();
+  if (options.settled) return std::make_unique<CpuDevice>(std::move(meter), *options.settled);
 
-  const MemoryBound bound = tightest(bounds_of_this_process());
+  const MemoryBound bound = tightest(meter->bounds());
   const int64_t available =
       (bound.available_bytes() - reserve_below(bound)) / std::max<int64_t>(1, options.ranks_here);
   if (available <= 0) {

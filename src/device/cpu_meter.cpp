@@ -47,8 +47,8 @@ CpuMeter::CpuMeter() : allocator_(CachingAllocator::process_wide()) {
   allocator_.clear_refusal();
   allocated_before_ = allocator_.allocated_bytes();
   reserved_before_ = allocator_.reserved_bytes();
-  outside_before_ = outside_now();
-  watch_resource_limits();
+  resident_before_ = beside_allocator(&ProcessMemory::anonymous_bytes, ProcessMemory::now());
+  watch_mapping_limits();
 }
 
 CpuMeter::~CpuMeter() {
@@ -66,36 +66,75 @@ int64_t CpuMeter::reserved_bytes() const {
   return allocator_.reserved_bytes() - reserved_before_;
 }
 
-// Resident memory beside the allocator's. Committed memory is touched when committed, so resident compares
-// with resident.
-int64_t CpuMeter::outside_now() const {
-  return ProcessMemory::now().anonymous_bytes - allocator_.reserved_bytes();
+// Where addresses are limited, the allocator has reserved nearly all of them. A fifth is left for the holes
+// between tensors: elsewhere they are filled by committing other addresses, but here there are no others.
+std::vector<MemoryBound> CpuMeter::bounds() const {
+  std::vector<MemoryBound> bounds = memory_bounds(ResourceLimits::of_this_process());
+  for (MemoryBound& bound : bounds) {
+    if (bound.name != kAddressSpaceBound) continue;
+    bound.used_bytes -= allocator_.idle_address_bytes();
+    bound.used_bytes += bound.available_bytes() / 5;
+  }
+  return bounds;
+}
+
+// Committed memory is touched when it is committed, so it is resident, and counts as mapped data. Its
+// addresses were mapped long before.
+int64_t CpuMeter::beside_allocator(int64_t ProcessMemory::*mapped, const ProcessMemory& now) const {
+  const int64_t held = allocator_.reserved_bytes();
+  const bool addresses = mapped == &ProcessMemory::address_bytes;
+  return now.*mapped - held - (addresses ? allocator_.idle_address_bytes() : 0);
+}
+
+// Libraries map memory that cannot be refused to them, so tensors stop short of these limits by a reserve.
+void CpuMeter::watch_mapping_limits() {
+  const ProcessMemory now = ProcessMemory::now();
+  for (const MemoryBound& bound : bounds()) {
+    const bool data = bound.name == kDataBound;
+    if (!data && bound.name != kAddressSpaceBound) continue;
+    const auto mapped = data ? &ProcessMemory::data_bytes : &ProcessMemory::address_bytes;
+    const int64_t reserve = reserve_below(bound);
+    mapping_limits_.push_back({.mapped = mapped,
+                               .limit_bytes = bound.limit_bytes,
+                               .reserve_bytes = reserve,
+                               .granted_bytes = std::max<int64_t>(0, bound.available_bytes() - reserve),
+                               .before_bytes = beside_allocator(mapped, now)});
+    if (!data) continue;
+    const int64_t most = bound.limit_bytes - reserve;
+    allocator_.set_headroom([most] { return most - ProcessMemory::now().data_bytes; });
+  }
+}
+
+// Growth of the process beside the allocator, in the terms of whatever refuses first: resident memory, which
+// is what a budget is about; or what a resource limit counts, as far as that limit grants no more than the
+// budget.
+int64_t CpuMeter::outside_growth() const {
+  const ProcessMemory now = ProcessMemory::now();
+  int64_t growth = beside_allocator(&ProcessMemory::anonymous_bytes, now) - resident_before_;
+  for (const MappingLimit& limit : mapping_limits_) {
+    if (limit_bytes_ < 0) break;
+    const int64_t mapped = beside_allocator(limit.mapped, now) - limit.before_bytes;
+    growth = std::max(growth, mapped - std::max<int64_t>(0, limit.granted_bytes - limit_bytes_));
+  }
+  return std::max<int64_t>(0, growth);
 }
 
 int64_t CpuMeter::sample_outside_bytes() {
-  const int64_t outside = outside_now() - outside_before_;
   std::lock_guard lock(mutex_);
-  outside_bytes_ = std::max<int64_t>(0, outside);
+  outside_bytes_ = outside_growth();
   peak_outside_bytes_ = std::max(peak_outside_bytes_, outside_bytes_);
   if (limit_bytes_ >= 0) apply_limit();
   give_up_addresses();
   return outside_bytes_;
 }
 
-// Resource limits count mappings, touched or not, and what libraries map cannot be refused: so tensors stop
-// short of the limit.
-void CpuMeter::watch_resource_limits() {
-  if (limits_.data < 0) return;
-  const int64_t most = limits_.data - reserve_below({kDataBound, limits_.data, 0});
-  allocator_.set_headroom([most] { return most - ProcessMemory::now().data_bytes; });
-}
-
 // Where addresses are limited, libraries need those that this allocator holds and has no memory for.
 void CpuMeter::give_up_addresses() {
-  if (limits_.address_space < 0) return;
-  const int64_t kept_free = reserve_below({kAddressSpaceBound, limits_.address_space, 0}) / 2;
-  const int64_t missing = ProcessMemory::now().address_bytes + kept_free - limits_.address_space;
-  if (missing > 0) allocator_.give_up_addresses(missing);
+  for (const MappingLimit& limit : mapping_limits_) {
+    if (limit.mapped != &ProcessMemory::address_bytes) continue;
+    const int64_t missing = ProcessMemory::now().address_bytes + limit.reserve_bytes / 2 - limit.limit_bytes;
+    if (missing > 0) allocator_.give_up_addresses(missing);
+  }
 }
 
 MemoryPeak CpuMeter::peak() const {
@@ -134,7 +173,14 @@ void CpuMeter::empty_cache() {
 }
 
 std::optional<Refusal> CpuMeter::last_refusal() const {
-  return allocator_.last_refusal();
+  std::optional<Refusal> refusal = allocator_.last_refusal();
+  if (!refusal) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  refusal->allocated_bytes -= allocated_before_;
+  refusal->reserved_bytes -= reserved_before_;
+  refusal->limit_bytes = limit_bytes_;
+  refusal->outside_bytes = outside_bytes_;
+  return refusal;
 }
 
 }  // namespace autotrain

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mutex>
+#include <vector>
 
 #include "autotrain/memory.h"
 #include "device/caching_allocator.h"
@@ -27,17 +28,31 @@ class CpuMeter final : public MemoryMeter {
   void empty_cache() override;
   std::optional<Refusal> last_refusal() const override;
 
+  /// What bounds this process now. Addresses that the allocator holds for tensors are free to be used.
+  std::vector<MemoryBound> bounds() const;
+
  private:
-  int64_t outside_now() const;
+  // A resource limit counts mappings, touched or not: what of them the run may have, and what the process had
+  // beside the allocator before.
+  struct MappingLimit {
+    int64_t ProcessMemory::*mapped = nullptr;
+    int64_t limit_bytes = 0;
+    int64_t reserve_bytes = 0;
+    int64_t granted_bytes = 0;
+    int64_t before_bytes = 0;
+  };
+
+  int64_t beside_allocator(int64_t ProcessMemory::*mapped, const ProcessMemory& now) const;
+  int64_t outside_growth() const;
+  void watch_mapping_limits();
   void apply_limit();
-  void watch_resource_limits();
   void give_up_addresses();
 
   CachingAllocator& allocator_;
-  const ResourceLimits limits_ = ResourceLimits::of_this_process();
   int64_t allocated_before_ = 0;
   int64_t reserved_before_ = 0;
-  int64_t outside_before_ = 0;
+  int64_t resident_before_ = 0;
+  std::vector<MappingLimit> mapping_limits_;
   mutable std::mutex mutex_;
   int64_t outside_bytes_ = 0;
   int64_t peak_outside_bytes_ = 0;

@@ -29,7 +29,7 @@ constexpr int64_t kReserveBytes = int64_t{256} << 20;
 class CudaDevice final : public Device {
  public:
   CudaDevice(c10::DeviceIndex index, std::unique_ptr<CudaMeter> meter, ResolvedBudget budget)
-      : index_(index), meter_(std::move(meter)), budget_(std::move(budget)) {}
+      : Device(std::move(budget)), index_(index), meter_(std::move(meter)) {}
 
   c10::Device torch_device() const override { return {c10::DeviceType::CUDA, index_}; }
   std::string name() const override { return at::cuda::getDeviceProperties(index_)->name; }
@@ -73,9 +73,6 @@ class CudaDevice final : public Device {
   }
 
   MemoryMeter& memory() override { return *meter_; }
-  int64_t budget_bytes() const override { return budget_.bytes; }
-  const std::string& budget_source() const override { return budget_.source; }
-
   int64_t used_by_others_bytes() const override { return meter_->outside_at_start_bytes(); }
 
  private:
@@ -85,7 +82,6 @@ class CudaDevice final : public Device {
   std::array<at::cuda::CUDAEvent, 2> passed_;  // where the compute stream was at the last uploads
   size_t uploads_ = 0;
   std::unique_ptr<CudaMeter> meter_;
-  ResolvedBudget budget_;
 };
 
 }  // namespace
@@ -120,6 +116,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
   at::globalContext().setDeterministicCuDNN(deterministic);
   at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, device_index)));
   auto meter = std::make_unique<CudaMeter>(device_index);
+  if (options.settled) return std::make_unique<CudaDevice>(device_index, std::move(meter), *options.settled);
   const int64_t available = (meter->free_bytes() - kReserveBytes) / std::max<int64_t>(1, options.ranks_here);
   if (available <= 0) {
     throw Error(ExitCode::kDoesNotFit, cat("cuda:", index), "has no free memory",

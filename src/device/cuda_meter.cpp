@@ -182,6 +182,7 @@ std::optional<Refusal> CudaMeter::last_refusal() const {
   std::lock_guard lock(mutex_);
   refusal->allocated_bytes -= allocated_before_;
   refusal->reserved_bytes -= reserved_before_;
+  refusal->outside_bytes = outside_bytes_;
   refusal->limit_bytes = limit_bytes_;
   return refusal;
 }

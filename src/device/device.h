@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "autotrain/amounts.h"
 #include "autotrain/batch.h"
@@ -12,19 +13,29 @@
 
 namespace autotrain {
 
+/// A budget in bytes, and where it comes from: "asked", "50 % of available memory", …
+struct ResolvedBudget {
+  int64_t bytes = 0;
+  std::string source = {};
+};
+
 struct DeviceOptions {
   std::string device = "auto";  ///< auto | cpu | cuda | cuda:N
   Budget budget;
-  int64_t threads = 0;                       ///< on the CPU; 0: the physical cores this process may use
-  std::optional<bool> deterministic = true;  ///< ask for deterministic kernels; unset: on a CPU only
-  int64_t ranks_here = 1;                    ///< processes of this run on this machine
+  std::optional<ResolvedBudget> settled = {};  ///< the budget of a plan that was made before; it stands
+  int64_t threads = 0;                         ///< on the CPU; 0: the physical cores this process may use
+  std::optional<bool> deterministic = true;    ///< ask for deterministic kernels; unset: on a CPU only
+  int64_t ranks_here = 1;                      ///< processes of this run on this machine
 };
 
 /// Where a run computes: one device, its memory and its budget. While it lives, LibTorch allocates
 /// CPU memory through the run's allocator if the device is the CPU.
 class Device {
  public:
+  explicit Device(ResolvedBudget budget) : budget_(std::move(budget)) {}
   virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
 
   virtual c10::Device torch_device() const = 0;
 
@@ -48,14 +59,21 @@ class Device {
   virtual MemoryMeter& memory() = 0;
 
   /// Bytes that the run may use above the meter's baseline.
-  virtual int64_t budget_bytes() const = 0;
+  int64_t budget_bytes() const { return budget_.bytes; }
+  const std::string& budget_source() const { return budget_.source; }
 
-  /// Where the budget comes from: "asked", "50 % of available memory", …
-  virtual const std::string& budget_source() const = 0;
+  /// Puts `budget` in the place of the one so far, and in force as the meter's limit.
+  void set_budget(ResolvedBudget budget) {
+    budget_ = std::move(budget);
+    memory().set_limit(budget_.bytes);
+  }
 
   /// Memory of the device that was in use before this run: other processes and, on CUDA, this one's
   /// context. In bytes.
   virtual int64_t used_by_others_bytes() const = 0;
+
+ private:
+  ResolvedBudget budget_;
 };
 
 /// Opens the device of a run and fixes its budget.

@@ -154,9 +154,11 @@ MemoryBound tightest(const std::vector<MemoryBound>& bounds) {
 }
 
 int64_t reserve_below(const MemoryBound& bound) {
-  // Among what nobody counts: oneDNN maps 256 KiB for each kernel that it compiles, a hundred for a new
-  // shape, and crashes when it gets none.
-  return std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
+  // A resource limit refuses, and counts this process alone. Beyond the others' limits the kernel kills, and
+  // they count what others do.
+  const bool refuses = bound.name == kDataBound || bound.name == kAddressSpaceBound;
+  return refuses ? std::clamp(bound.available_bytes() / 20, 32 * kMiB, kGiB)
+                 : std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
 }
 
 int64_t memory_of_other_processes_bytes(const fs::path& root) {

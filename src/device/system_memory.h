@@ -37,8 +37,8 @@ std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const std::
 /// The bound with the least available.
 MemoryBound tightest(const std::vector<MemoryBound>& bounds);
 
-/// What is kept free below a real limit, so that the many small allocations which nobody counts
-/// (thread stacks, compiled kernels, the C library) never meet it.
+/// What is kept free below a real limit for what nobody foresees, such as small allocations of libraries in
+/// the middle of an update.
 int64_t reserve_below(const MemoryBound& bound);
 
 /// The machine's memory that is neither available nor resident in this process, in bytes.

@@ -22,6 +22,11 @@ struct Writer {
       json[name] = value;
     }
   }
+
+  template <class T>
+  void added(const char* name, const T& value) const {
+    (*this)(name, value);
+  }
 };
 
 struct Reader {
@@ -37,6 +42,12 @@ struct Reader {
       read_exactly(json.at(name), value);
     }
   }
+
+  // A field that plans of earlier versions do not have.
+  template <class T>
+  void added(const char* name, T& value) const {
+    if (json.contains(name)) (*this)(name, value);
+  }
 };
 
 template <class Probe, class Visit>
@@ -44,8 +55,9 @@ void visit_probe(Probe& p, const Visit& visit) {
   visit("micro_batch", p.micro_batch);
   visit("peak_bytes", p.peak_bytes);
   visit("allocated_bytes", p.allocated_bytes);
-  visit("steady_bytes", p.steady_bytes);
+  visit.added("refused_bytes", p.refused_bytes);
   visit("typical_bytes", p.typical_bytes);
+  visit.added("growth_bytes", p.growth_bytes);
   visit("fill", p.fill);
   visit("seconds", p.seconds);
   visit("samples_per_second", p.samples_per_second);
@@ -100,6 +112,19 @@ void visit_plan(Plan& p, const Visit& visit) {
 
 }  // namespace
 
+Json probe_to_json(const ProbeRecord& probe) {
+  Json json;
+  visit_probe(probe, Writer{json});
+  json["fits"] = probe.fits();
+  return json;
+}
+
+ProbeRecord probe_from_json(const Json& json) {
+  ProbeRecord probe;
+  visit_probe(probe, Reader{json});
+  return probe;
+}
+
 Json plan_to_json(const BatchPlan& plan) {
   Json json, lr, search;
   visit_plan(plan, Writer{json});
@@ -107,12 +132,7 @@ Json plan_to_json(const BatchPlan& plan) {
   visit_learning_rate(plan.lr, Writer{lr});
   visit_search(plan.search, Writer{search});
   search["probes"] = Json::array();
-  for (const ProbeRecord& probe : plan.search.probes) {
-    Json row;
-    visit_probe(probe, Writer{row});
-    row["fits"] = probe.fits();
-    search["probes"].push_back(std::move(row));
-  }
+  for (const ProbeRecord& probe : plan.search.probes) search["probes"].push_back(probe_to_json(probe));
   json["lr"] = std::move(lr);
   json["search"] = std::move(search);
   json["origin"] = Json::object();
@@ -127,11 +147,7 @@ BatchPlan plan_from_json(const Json& json) {
   json.at("target").at(1).get_to(plan.target_high);
   visit_learning_rate(plan.lr, Reader{json.at("lr")});
   visit_search(plan.search, Reader{json.at("search")});
-  for (const Json& row : json.at("search").at("probes")) {
-    ProbeRecord probe;
-    visit_probe(probe, Reader{row});
-    plan.search.probes.push_back(probe);
-  }
+  for (const Json& row : json.at("search").at("probes")) plan.search.probes.push_back(probe_from_json(row));
   for (const auto& [key, word] : json.at("origin").items()) {
     plan.origin[key] = parse_enum<Origin>(word.get<std::string>()).value_or(Origin::kDefault);
   }

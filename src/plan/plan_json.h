@@ -6,6 +6,10 @@
 
 namespace autotrain {
 
+/// A row of `search.probes` in plan.json, and back. @throws as plan_from_json.
+nlohmann::ordered_json probe_to_json(const ProbeRecord& probe);
+ProbeRecord probe_from_json(const nlohmann::ordered_json& json);
+
 /// `plan.json` of the run folder.
 nlohmann::ordered_json plan_to_json(const BatchPlan& plan);
 

@@ -33,7 +33,7 @@ std::string describe_costs(const Dataset& data) {
 std::string plan_key(const PlanRequest& request, const Workbench& bench, const SearchLimits& limits) {
   const Recipe& r = request.recipe;
   std::string key =
-      cat("format 2\n", bench.device.name(), "\n", bench.device.software(), "\nprecision ",
+      cat("format 3\n", bench.device.name(), "\n", bench.device.software(), "\nprecision ",
           to_string(request.precision), " world ", request.world_size, " threads ", at::get_num_threads(),
           "\nbudget ", limits.budget_bytes, " floor ", limits.floor_bytes, " band ", limits.target_low, " ",
           limits.target_high, " min ", limits.minimum, " cap ", limits.cap, " multiple ", limits.multiple_of,

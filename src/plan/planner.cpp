@@ -53,12 +53,15 @@ bool has_batch_norm(const torch::nn::Module& module) {
   return false;
 }
 
-Planner::Planner(const PlanRequest& request, const Workbench& bench, ProbeListener listener)
+Planner::Planner(const PlanRequest& request, const Workbench& bench, TrialListener listener)
     : request_(request),
       bench_(bench),
       listener_(std::move(listener)),
       probe_(bench, request.recipe.execution.memory.target_high),
-      strategy_(find_strategy(request.recipe.execution.search.strategy)) {}
+      strategy_(find_strategy(request.recipe.execution.search.strategy)),
+      all_(request.known) {
+  for (const ProbeRecord& record : all_) replace_or_add(history_, record);
+}
 
 int64_t PlanRequest::share() const {
   return recipe.batch.effective ? ceil_div(*recipe.batch.effective, world_size) : 0;
@@ -99,11 +102,13 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
   int64_t window_samples = std::max(request_.share(), micro_batch);
   // A remainder too small for batch normalisation is never executed, so never tried.
   if (remainder_of(window_samples, micro_batch) < smallest_piece(request_)) window_samples -= 1;
+  const int64_t ranks = request_.world_size;
+  const int64_t effective = request_.recipe.batch.effective.value_or(micro_batch * ranks);
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
-          .evaluation_micro_batch = bench_.validation != nullptr
-                                        ? request_.recipe.evaluation.micro_batch.value_or(micro_batch)
-                                        : 0};
+          .evaluation_micro_batch =
+              bench_.validation != nullptr ? request_.recipe.evaluation.micro_batch.value_or(micro_batch) : 0,
+          .last_window_samples = ceil_div(request_.last_window(effective), ranks)};
 }
 
 MemoryStatement Planner::statement() const {
@@ -114,10 +119,28 @@ void Planner::keep(const ProbeRecord& record) {
   replace_or_add(history_, record);
   all_.push_back(record);
   log::info("plan", probe_line(all_.size(), record));
-  if (listener_) listener_(record);
+  listener_.on_end(record);
+  lower_budget();
+}
+
+// When a trial showed that less is granted than was announced, that is the budget from now on.
+void Planner::lower_budget() {
+  const int64_t announced = bench_.device.budget_bytes();
+  const int64_t granted = granted_bytes(history_, limits());
+  if (granted == announced) return;
+  log::warn("plan", cat("the budget of ", format_bytes(announced), " cannot be had: trials were refused at ",
+                        format_bytes(granted), ", which is the budget from now on"));
+  bench_.device.set_budget(
+      {granted, cat(bench_.device.budget_source(), ", of which ", format_bytes(announced),
+                    " were announced and ", format_bytes(granted), " granted")});
+  const double high = request_.recipe.execution.memory.target_high;
+  for (std::vector<ProbeRecord>* const records : {&history_, &all_}) {
+    for (ProbeRecord& record : *records) judge(record, granted, high);
+  }
 }
 
 ProbeRecord Planner::run_probe(int64_t size, const Probe::Extend& extend) {
+  listener_.on_start(size);
   ProbeRecord record = probe_.run(shape_for(size), extend);
   if (probe_.last_refusal()) refusal_ = probe_.last_refusal();
   if (!record.fits()) library_error_ = probe_.library_error();
@@ -125,15 +148,17 @@ ProbeRecord Planner::run_probe(int64_t size, const Probe::Extend& extend) {
 }
 
 ProbeRecord Planner::confirm(int64_t size) {
-  const ProbeRecord record = run_probe(size, [](const ProbeRecord&) { return true; });
-  keep(record);
-  return record;
+  const ProbeRecord* const known = find_size(history_, size);
+  if (known != nullptr && known->outcome == ProbeOutcome::kCrashed) return *known;  // it would again
+  keep(run_probe(size, [](const ProbeRecord&) { return true; }));
+  return *find_size(history_, size);  // judged by what is granted
 }
 
 // Runs trials until the strategy is done. A trial that ends the search is extended to its
 // confirmation on the spot.
-Planner::Capacity Planner::search(const SearchLimits& limits) {
+Planner::Capacity Planner::search(SearchLimits limits) {
   for (;;) {
+    limits.budget_bytes = bench_.device.budget_bytes();  // a trial may have lowered it
     const SearchStep step = strategy_.next(history_, limits);
     if (step.done) {
       const ProbeRecord* const record = find_size(history_, step.size);
@@ -230,9 +255,9 @@ Planner::Capacity Planner::find_capacity(BatchPlan& plan) {
     const std::optional<ProbeRecord> executed = execute(capacity, plan.micro_batch);
     if (!executed) return false;
     plan.fill = executed->fill;
-    plan.typical_fill = executed->typical_bytes == 0 ? executed->fill
-                                                     : static_cast<double>(executed->typical_bytes) /
-                                                           static_cast<double>(plan.budget_bytes);
+    const auto budget = static_cast<double>(bench_.device.budget_bytes());
+    plan.typical_fill =
+        executed->typical_bytes == 0 ? executed->fill : static_cast<double>(executed->typical_bytes) / budget;
     plan.peak_bytes = executed->peak_bytes;
     plan.confirmed = executed->confirmed;
     plan.samples_per_second = executed->samples_per_second;
@@ -306,10 +331,11 @@ BatchPlan Planner::plan() {
   check_effective(r.batch.effective.value_or(r.execution.micro_batch.value_or(1) * request_.world_size));
   const Stopwatch watch;
   BatchPlan plan;
-  describe_machine(plan);
   const bool check = may_accumulate() && bench_.task.splittable();
   const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
-  const Capacity capacity = find_capacity(plan);
+  Capacity capacity = find_capacity(plan);
+  judge(capacity.record, bench_.device.budget_bytes(), r.execution.memory.target_high);
+  describe_machine(plan);
   plan.cut = r.execution.cut;
   plan.window = WindowCut{std::max(request_.share(), plan.micro_batch), plan.micro_batch}.pieces();
   plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.world_size);

@@ -20,17 +20,25 @@ struct PlanRequest {
   bool has_batch_norm = false;
   bool fresh = false;  ///< ignore plans that were kept
 
+  /// Samples over all ranks of the shorter update that a run of this effective batch ends with; 0: none.
+  std::function<int64_t(int64_t effective)> last_window = [](int64_t) { return 0; };
+
+  std::vector<ProbeRecord> known = {};  ///< trials that were made before, of which none is made again
+
   /// Samples of an update on one rank; 0 while `effective: auto` leaves it open.
   int64_t share() const;
 };
 
 /// Sees every trial as it happens.
-using ProbeListener = std::function<void(const ProbeRecord&)>;
+struct TrialListener {
+  std::function<void(int64_t micro_batch)> on_start = [](int64_t) {};
+  std::function<void(const ProbeRecord&)> on_end = [](const ProbeRecord&) {};
+};
 
 /// Decides the micro-batch, the window and the learning rate of a run, by measuring.
 class Planner {
  public:
-  Planner(const PlanRequest& request, const Workbench& bench, ProbeListener listener = {});
+  Planner(const PlanRequest& request, const Workbench& bench, TrialListener listener = {});
 
   /// The plan. Both the capacity and the executed size have been run from clean state, inside the
   /// budget, over several updates and an evaluation.
@@ -48,7 +56,7 @@ class Planner {
   SearchLimits limits() const;
   TrialShape shape_for(int64_t micro_batch) const;
 
-  Capacity search(const SearchLimits& limits);
+  Capacity search(SearchLimits limits);
   Capacity search_confirmed(const SearchLimits& limits);
   Capacity take_typed(int64_t size);
   std::optional<Capacity> take_kept(const PlanCache& cache, const SearchLimits& limits) const;
@@ -56,6 +64,7 @@ class Planner {
   ProbeRecord confirm(int64_t size);
   ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
   void keep(const ProbeRecord& record);
+  void lower_budget();
 
   std::optional<ProbeRecord> execute(const Capacity& capacity, int64_t& micro_batch);
   void describe_machine(BatchPlan& plan) const;
@@ -71,7 +80,7 @@ class Planner {
 
   PlanRequest request_;
   Workbench bench_;
-  ProbeListener listener_;
+  TrialListener listener_;
   Probe probe_;
   const StrategyRow& strategy_;
   std::vector<ProbeRecord> history_;  ///< one record a size: the latest

@@ -1,13 +1,16 @@
 #include "plan/probe.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "data/cost_order.h"
 #include "device/failure.h"
+#include "device/kernel_caches.h"
 #include "plan/scopes.h"
+#include "plan/search.h"
 #include "step/generators.h"
 
 namespace autotrain {
@@ -66,6 +69,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
     if (failure != Failure::kOutOfMemory) library_error_ = first_line(error);
   }
   refusal_ = memory.last_refusal();
+  if (record.outcome == ProbeOutcome::kRefused && refusal_) record.refused_bytes = refusal_->total_bytes();
   record.seconds = watch.seconds();
   return record;
 }
@@ -78,29 +82,38 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
 }
 
 // Of stream_of_worst.
-Probe::Pieces Probe::worst_pieces(const TrialShape& shape) {
-  if (worst_.samples() != shape.window_samples) {
-    worst_ = has_costs(bench_.train) ? costliest_window(bench_.train, shape.window_samples)
-                                     : consecutive(0, shape.window_samples);
+Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
+  if (worst_.samples() != samples) {
+    worst_ = has_costs(bench_.train) ? costliest_window(bench_.train, samples) : consecutive(0, samples);
   }
-  return trial_pieces(worst_, shape.micro_batch);
+  return trial_pieces(worst_, micro_batch);
 }
 
-// False when it ended after one update, or ran only after the caches had been emptied.
+// False when it ended after one update, or ran only after the caches had been emptied. The second update has
+// what the first one compiled and left between its blocks; a third one would be like it.
 bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
-  const Pieces pieces = worst_pieces(shape);
+  const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
   Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
   update(loader, pieces, 0, record);
   take_peak(record);
   if (record.outcome == ProbeOutcome::kRetried || !extend(record)) return false;
   update(loader, pieces, 1, record);
-  take_peak(record);
-  bench_.device.memory().reset_peak();
-  update(loader, pieces, 2, record);
-  record.steady_bytes = bench_.device.memory().peak().total_bytes();
+  if (shape.last_window_samples > 0) run_last_window(shape, pieces, record);
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
   return record.outcome != ProbeOutcome::kRetried;
+}
+
+// What it adds are sizes that no other update has; they are smaller ones.
+void Probe::run_last_window(const TrialShape& shape, const Pieces& known, ProbeRecord& record) {
+  Pieces pieces =
+      worst_pieces(shape.last_window_samples, std::min(shape.micro_batch, shape.last_window_samples));
+  std::erase_if(pieces, [&](const Piece& piece) {
+    return std::ranges::count(known, piece.samples(), &Piece::samples) > 0;
+  });
+  if (pieces.empty()) return;
+  Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
+  update(loader, pieces, 4, record);
 }
 
 // What the stream's first window needs, and then whether the worst one still fits between the blocks that
@@ -108,18 +121,31 @@ bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord
 void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
   MemoryMeter& memory = bench_.device.memory();
   memory.empty_cache();
+  const int64_t outside = memory.sample_outside_bytes();
   memory.reset_peak();
+  const Pieces typical =
+      trial_pieces(window_of(bench_.train, bench_.stream, 0, shape.window_samples), shape.micro_batch);
   {
-    const Pieces typical =
-        trial_pieces(window_of(bench_.train, bench_.stream, 0, shape.window_samples), shape.micro_batch);
     Loader loader(bench_.train, bench_.stream, repeated(typical), loading());
-    update(loader, typical, 3, record);
+    update(loader, typical, 2, record);
     record.typical_bytes = memory.peak().total_bytes();
   }
-  const Pieces worst = worst_pieces(shape);
+  const int64_t grown = memory.sample_outside_bytes() - outside;
+  const Pieces worst = worst_pieces(shape.window_samples, shape.micro_batch);
   Loader loader(bench_.train, stream_of_worst(bench_), repeated(worst), loading());
-  update(loader, worst, 4, record);
+  update(loader, worst, 3, record);
   take_peak(record);
+  record.growth_bytes = expected_growth(grown / std::ssize(typical));
+  record.peak_bytes += record.growth_bytes;
+  judge(record, bench_.device.budget_bytes(), target_high_);
+}
+
+// What kernels for the lengths that no trial had may come to take, when a new shape takes `each`: no more
+// than libraries are let keep.
+int64_t Probe::expected_growth(int64_t each) {
+  if (each <= 0 || !bench_.device.torch_device().is_cpu()) return 0;
+  if (lengths_ == 0) lengths_ = distinct_costs(bench_.train);
+  return std::min(each * lengths_, kernel_cache_bytes(bench_.device.budget_bytes()));
 }
 
 // With all the threads that the run may come to.
@@ -154,9 +180,21 @@ void Probe::update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRe
 
 void Probe::evaluate(const TrialShape& shape) {
   const Dataset& data = *bench_.validation;
-  torch::nn::Module& module = bench_.task.module();
   const int64_t samples = std::min(shape.evaluation_micro_batch, data.size());
-  Loader loader(data, Stream(0, data.size(), false), one_pass(data, samples), loading());
+  evaluate_next(one_pass(data, samples));
+  if (data.size() % samples == 0) return;
+  const PieceSource pieces = one_pass(data, samples);
+  Piece last;
+  while (std::optional<Piece> piece = pieces()) last = *std::move(piece);
+  evaluate_next(
+      [last = std::optional(std::move(last))]() mutable { return std::exchange(last, std::nullopt); });
+}
+
+// The first of `pieces`, while those behind it are prepared.
+void Probe::evaluate_next(PieceSource pieces) {
+  const Dataset& data = *bench_.validation;
+  torch::nn::Module& module = bench_.task.module();
+  Loader loader(data, Stream(0, data.size(), false), std::move(pieces), loading());
   const std::optional<Batch> batch = loader.next();
   loader.wait_until_full();
   module.eval();
@@ -168,11 +206,9 @@ void Probe::evaluate(const TrialShape& shape) {
 
 void Probe::take_peak(ProbeRecord& record) const {
   const MemoryPeak peak = bench_.device.memory().peak();
-  const int64_t budget = bench_.device.budget_bytes();
   record.peak_bytes = std::max(record.peak_bytes, peak.total_bytes());
   record.allocated_bytes = std::max(record.allocated_bytes, peak.allocated_bytes);
-  record.fill = static_cast<double>(record.peak_bytes) / static_cast<double>(budget);
-  if (record.fill > target_high_) record.outcome = ProbeOutcome::kAboveBand;
+  judge(record, bench_.device.budget_bytes(), target_high_);
   if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
 }
 

@@ -13,6 +13,7 @@ struct TrialShape {
   int64_t micro_batch = 0;
   int64_t window_samples = 0;          ///< this rank's share of an update; at least micro_batch
   int64_t evaluation_micro_batch = 0;  ///< 0: no evaluation in this run
+  int64_t last_window_samples = 0;     ///< of one shorter update at the run's end; 0: there is none
 };
 
 /// The micro-batches of a window that a trial runs: at most two full ones, since the second already has
@@ -29,10 +30,11 @@ class Probe {
   /// After the first update, decides whether to go on to a confirmation.
   using Extend = std::function<bool(const ProbeRecord& so_far)>;
 
-  /// One trial from clean state: caches emptied before, one update, and if `extend` says so two more
-  /// updates and one evaluation micro-batch. Where samples differ in cost all are of the costliest, and an
-  /// update of typical ones follows, with one more of the costliest behind it. Leaves no trace: generators,
-  /// scaler and buffers are put back, gradients dropped.
+  /// One trial from clean state: caches emptied before, one update, and if `extend` says so everything else
+  /// of which the run will have the shape: one more update, the last one of the run if that is cut otherwise,
+  /// an evaluation micro-batch and what is left over of an evaluation. Where samples differ in cost all are
+  /// of the costliest, and an update of typical ones follows, with one more of the costliest behind it.
+  /// Leaves no trace: generators, scaler and buffers are put back, gradients dropped.
   /// @throws whatever the task throws that does not mean "does not fit".
   ProbeRecord run(const TrialShape& shape, const Extend& extend);
 
@@ -46,16 +48,20 @@ class Probe {
   using Pieces = std::vector<Piece>;
   void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
   bool run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
-  Pieces worst_pieces(const TrialShape& shape);
+  Pieces worst_pieces(int64_t samples, int64_t micro_batch);
+  void run_last_window(const TrialShape& shape, const Pieces& known, ProbeRecord& record);
   void run_mixed(const TrialShape& shape, ProbeRecord& record);
   void update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);
+  void evaluate_next(PieceSource pieces);
   Loader::Options loading() const;
+  int64_t expected_growth(int64_t each);
   void take_peak(ProbeRecord& record) const;  ///< the highest so far
 
   Workbench bench_;
   double target_high_;
-  Piece worst_;  // window of the last trial; to find it takes a look at every sample
+  Piece worst_;          // window of the last trial; to find it takes a look at every sample
+  int64_t lengths_ = 0;  // that samples may have; 0: not counted yet
   std::optional<Refusal> refusal_;
   std::string library_error_;
 };

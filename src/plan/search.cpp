@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kFirstSize = 16;
 constexpr double kLargestGrowth = 16;
 constexpr double kSmallestGrowth = 1.25;  // also: less is not worth another trial once in the band
+constexpr double kGrowthAboveAim = 2;     // nor is less than this once above the aim
 constexpr double kEdgeShare = 0.05;       // a pivot keeps this share of the bracket on either side
 constexpr double kAim = 0.6;              // where in the band to aim: overshooting costs more
 
@@ -19,7 +20,8 @@ constexpr double kAim = 0.6;              // where in the band to aim: overshoot
 struct Bracket {
   const ProbeRecord* largest_fit = nullptr;
   const ProbeRecord* next_failure = nullptr;  // above largest_fit, or any when nothing fitted
-  int probes_since_bracketed = 0;
+  bool closed() const { return largest_fit != nullptr && next_failure != nullptr; }
+  int64_t width() const { return next_failure->micro_batch - largest_fit->micro_batch; }
 };
 
 // The trial of the largest size among those that `wanted` accepts; null when there is none.
@@ -36,17 +38,20 @@ Bracket bracket_of(const std::vector<ProbeRecord>& history) {
   Bracket bracket;
   bracket.largest_fit = largest_where(history, [](const ProbeRecord& probe) { return probe.fits(); });
   const int64_t fitted = bracket.largest_fit ? bracket.largest_fit->micro_batch : 0;
-  bool fit_seen = false, failure_seen = false;
   for (const ProbeRecord& probe : history) {
-    if (fit_seen && failure_seen) ++bracket.probes_since_bracketed;
-    fit_seen |= probe.fits();
     if (probe.fits() || probe.micro_batch <= fitted) continue;
-    failure_seen = true;
     const bool nearer =
         bracket.next_failure == nullptr || probe.micro_batch < bracket.next_failure->micro_batch;
     if (nearer) bracket.next_failure = &probe;
   }
   return bracket;
+}
+
+// Whether the last trial left more than half of the bracket that there was before it.
+bool hardly_narrowed(const std::vector<ProbeRecord>& history) {
+  const std::vector<ProbeRecord> earlier(history.begin(), history.end() - 1);
+  const Bracket now = bracket_of(history), before = bracket_of(earlier);
+  return before.closed() && 2 * now.width() > before.width();
 }
 
 // A size with what tensors held for it: affine in the size, and free of the allocator's rounding.
@@ -79,22 +84,33 @@ double expected_beside(const std::vector<ProbeRecord>& history) {
   return last + std::max(0.0, last - before);
 }
 
-double aim_bytes(const SearchLimits& limits) {
+// The peak that the next trial should have. Above the usual aim: half of what is left of the band.
+double aim_bytes(const SearchLimits& limits, const ProbeRecord& fit) {
   const double fill = limits.target_low + kAim * (limits.target_high - limits.target_low);
-  return fill * static_cast<double>(limits.budget_bytes);
+  const auto budget = static_cast<double>(limits.budget_bytes), peak = static_cast<double>(fit.peak_bytes);
+  const double aim = fill * budget;
+  return peak < aim ? aim : (peak + limits.target_high * budget) / 2;
 }
 
-// The size whose tensors hold `allocated` bytes, on the line through two points; nothing when it does not
-// rise.
-std::optional<double> predict(const Point& at, const Point& other, double allocated) {
+// Through two points.
+struct Line {
+  Point at;
+  double slope = 0;  // bytes a sample
+  double size_for(double allocated) const { return at.size + (allocated - at.allocated) / slope; }
+  double allocated_at(double size) const { return at.allocated + slope * (size - at.size); }
+};
+
+// Nothing when it does not rise: then it predicts nothing.
+std::optional<Line> rising_line(const Point& at, const Point& other) {
   const double slope = (at.allocated - other.allocated) / (at.size - other.size);
-  if (!std::isfinite(slope) || slope <= 0) return std::nullopt;
-  return at.size + (allocated - at.allocated) / slope;
+  return std::isfinite(slope) && slope > 0 ? std::optional(Line{at, slope}) : std::nullopt;
 }
 
-// What tensors may hold in the next trial for its peak to reach the aim.
-double aim_for_tensors(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
-  return aim_bytes(limits) - expected_beside(history);
+// What tensors may hold in the next trial for its peak to reach the aim. `fit`: the largest that fitted; a
+// record without a peak when there is none.
+double aim_for_tensors(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
+                       const SearchLimits& limits) {
+  return aim_bytes(limits, fit) - expected_beside(history);
 }
 
 // The multiple of `step` nearest to `size` strictly between `low` and `high`; 0 when there is none.
@@ -133,7 +149,8 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
   double size = static_cast<double>(failure.micro_batch) / 4;
   if (failure.peak_bytes > 0 && limits.pivot == Pivot::kInterpolate) {
     const Point empty{0, static_cast<double>(limits.floor_bytes)};
-    size = predict(point_of(failure), empty, aim_for_tensors(history, limits)).value_or(size);
+    if (const auto line = rising_line(point_of(failure), empty))
+      size = line->size_for(aim_for_tensors(history, {}, limits));
   }
   // With everything spent, the smallest size is still tried: "does not fit" must have been seen.
   if (spent(history, limits)) return {false, limits.minimum, {}};
@@ -141,11 +158,33 @@ SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& fa
   return {false, std::max(next, limits.minimum), {}};
 }
 
-// The size that the line through the largest fit and the one below it predicts for the aim.
+// Through the largest size that fitted and the one below it.
+std::optional<Line> line_of_fits(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
+                                 const SearchLimits& limits) {
+  return rising_line(point_of(fit), point_below(history, fit.micro_batch, limits));
+}
+
+// The size that this line predicts for the aim.
 std::optional<double> predicted_size(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
                                      const SearchLimits& limits) {
-  return predict(point_of(fit), point_below(history, fit.micro_batch, limits),
-                 aim_for_tensors(history, limits));
+  const auto line = line_of_fits(history, fit, limits);
+  return line ? std::optional(line->size_for(aim_for_tensors(history, fit, limits))) : std::nullopt;
+}
+
+// Between a size that fitted and one that did not; nothing when no line can be drawn. What a refused size
+// would have needed is not known. If the line through the sizes that fitted has it well beyond what is
+// granted, it goes on there; if that line has it in the band, memory is steeper than the line, nobody knows
+// how much.
+std::optional<Line> line_to_failure(const std::vector<ProbeRecord>& history, const Bracket& bracket,
+                                    const SearchLimits& limits) {
+  const ProbeRecord& fit = *bracket.largest_fit;
+  const ProbeRecord& failure = *bracket.next_failure;
+  if (failure.peak_bytes > 0) return rising_line(point_of(fit), point_of(failure));
+  const auto line = line_of_fits(history, fit, limits);
+  if (!line) return std::nullopt;
+  const double predicted =
+      line->allocated_at(static_cast<double>(failure.micro_batch)) + expected_beside(history);
+  return predicted > limits.target_high * static_cast<double>(limits.budget_bytes) ? line : std::nullopt;
 }
 
 // Where parameters take most of the budget, a tiny micro-batch is in the band already, and many times
@@ -153,11 +192,11 @@ std::optional<double> predicted_size(const std::vector<ProbeRecord>& history, co
 bool much_more_fits(const std::vector<ProbeRecord>& history, const Bracket& bracket,
                     const SearchLimits& limits) {
   const ProbeRecord& fit = *bracket.largest_fit;
-  const double enough = kSmallestGrowth * static_cast<double>(fit.micro_batch);
+  const bool below_aim = static_cast<double>(fit.peak_bytes) < aim_bytes(limits, {});
+  const double enough =
+      (below_aim ? kSmallestGrowth : kGrowthAboveAim) * static_cast<double>(fit.micro_batch);
   const int64_t most = bracket.next_failure ? bracket.next_failure->micro_batch : limits.cap;
   if (limits.pivot == Pivot::kMidpoint || static_cast<double>(most) <= enough) return false;
-  const double aim = aim_bytes(limits);
-  if (static_cast<double>(fit.peak_bytes) >= aim) return false;
   return predicted_size(history, fit, limits).value_or(enough) > enough;
 }
 
@@ -177,22 +216,33 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
   const int64_t high = bracket.next_failure->micro_batch;
   const double width = static_cast<double>(high - low);
   double pivot = static_cast<double>(low) + width / 2;
-  // Every second pivot is the midpoint, so the width halves at least every two probes.
-  if (limits.pivot == Pivot::kInterpolate && bracket.probes_since_bracketed % 2 == 0) {
-    const Point fit = point_of(*bracket.largest_fit);
-    const bool measured = bracket.next_failure->peak_bytes > 0;
-    const auto predicted =
-        measured ? predict(fit, point_of(*bracket.next_failure), aim_for_tensors(history, limits))
-                 : predicted_size(history, *bracket.largest_fit, limits);
+  // The midpoint follows whenever the width was not halved, so it is at least every two trials.
+  if (limits.pivot == Pivot::kInterpolate && !hardly_narrowed(history)) {
+    const ProbeRecord& fit = *bracket.largest_fit;
+    const auto line = line_to_failure(history, bracket, limits);
+    if (line) pivot = line->size_for(aim_for_tensors(history, fit, limits));
     const double edge = std::max(1.0, kEdgeShare * width);
-    pivot = std::clamp(predicted.value_or(pivot), static_cast<double>(low) + edge,
-                       static_cast<double>(high) - edge);
+    pivot = std::clamp(pivot, static_cast<double>(low) + edge, static_cast<double>(high) - edge);
   }
   const int64_t next = size_between(pivot, low, high, limits);
   if (next != 0) return {false, next, {}};
   if (bracket.largest_fit->fill >= limits.target_low) return {true, low, SearchReason::kInBand};
   const bool index_limit = bracket.next_failure->outcome == ProbeOutcome::kIndexLimit;
   return {true, low, index_limit ? SearchReason::kIndexLimit : SearchReason::kGranularity};
+}
+
+// What a trial that failed shows to be granted; nothing when it shows nothing. Where a library failed or the
+// process ended nobody says how much was in use: about what the line through the sizes that ran predicts.
+std::optional<double> shown_ceiling(const std::vector<ProbeRecord>& history, const ProbeRecord& failure,
+                                    const SearchLimits& limits) {
+  if (failure.refused_bytes > 0) return static_cast<double>(failure.refused_bytes);
+  if (failure.outcome != ProbeOutcome::kLibrary && failure.outcome != ProbeOutcome::kCrashed)
+    return std::nullopt;
+  const ProbeRecord* const fit = fit_below(history, failure.micro_batch);
+  if (fit == nullptr || fit_below(history, fit->micro_batch) == nullptr) return std::nullopt;
+  const auto line = line_of_fits(history, *fit, limits);
+  if (!line) return std::nullopt;
+  return line->allocated_at(static_cast<double>(failure.micro_batch)) + expected_beside(history);
 }
 
 // ------------------------------------------------------------------ throughput
@@ -218,6 +268,24 @@ const ProbeRecord* smallest_good(const std::vector<ProbeRecord>& history) {
 }
 
 }  // namespace
+
+int64_t granted_bytes(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
+  auto granted = static_cast<double>(limits.budget_bytes);
+  int64_t had = 0;
+  for (const ProbeRecord& probe : history) {
+    had = std::max(had, probe.peak_bytes);
+    if (probe.peak_bytes == 0)
+      granted = std::min(granted, shown_ceiling(history, probe, limits).value_or(granted));
+  }
+  return std::min(limits.budget_bytes, std::max(had, static_cast<int64_t>(granted)));
+}
+
+void judge(ProbeRecord& probe, int64_t budget_bytes, double target_high) {
+  if (probe.peak_bytes == 0) return;
+  probe.fill = static_cast<double>(probe.peak_bytes) / static_cast<double>(budget_bytes);
+  if (probe.outcome == ProbeOutcome::kFits && probe.fill > target_high)
+    probe.outcome = ProbeOutcome::kAboveBand;
+}
 
 SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
   if (history.empty()) return {false, first_size(limits), {}};

@@ -22,6 +22,13 @@ struct SearchLimits {
   Pivot pivot = Pivot::kInterpolate;
 };
 
+/// The budget, or less where a trial was refused below it: what is really granted. Never less than what a
+/// trial that ran had.
+int64_t granted_bytes(const std::vector<ProbeRecord>& history, const SearchLimits& limits);
+
+/// Holds a trial that ran against another budget than it was measured under: its fill, and whether it fits.
+void judge(ProbeRecord& probe, int64_t budget_bytes, double target_high);
+
 /// Try `size` next, or stop with it.
 struct SearchStep {
   bool done = false;
@@ -29,8 +36,9 @@ struct SearchStep {
   SearchReason reason = SearchReason::kInBand;
 };
 
-/// The search: a pure function of what was measured so far. Memory need not be monotone in the size,
-/// so nothing is concluded about a size that was not run; a size that is returned has been run.
+/// The search: a pure function of what was measured so far, every trial judged by `limits.budget_bytes`.
+/// Memory need not be monotone in the size, so nothing is concluded about a size that was not run; a size
+/// that is returned has been run.
 ///
 /// Feed it only numbers that all ranks agreed on, and ranks stay in lock-step.
 using NextSize = SearchStep (*)(const std::vector<ProbeRecord>& history, const SearchLimits& limits);

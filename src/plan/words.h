@@ -11,7 +11,8 @@ constexpr auto enum_names(ProbeOutcome) {
   using O = ProbeOutcome;
   return std::array{EnumName<O>{O::kFits, "fits"},       EnumName<O>{O::kAboveBand, "above_band"},
                     EnumName<O>{O::kRefused, "refused"}, EnumName<O>{O::kRetried, "retried"},
-                    EnumName<O>{O::kLibrary, "library"}, EnumName<O>{O::kIndexLimit, "index_limit"}};
+                    EnumName<O>{O::kLibrary, "library"}, EnumName<O>{O::kIndexLimit, "index_limit"},
+                    EnumName<O>{O::kCrashed, "crashed"}};
 }
 
 constexpr auto enum_names(SearchReason) {

@@ -9,13 +9,13 @@
 #include <memory>
 
 #include "autotrain/error.h"
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/folder_lock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "report/json_text.h"
-#include "study/child.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

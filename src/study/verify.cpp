@@ -8,6 +8,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "base/child.h"
 #include "base/clock.h"
 #include "base/file_layer.h"
 #include "base/files.h"
@@ -15,7 +16,6 @@
 #include "base/text.h"
 #include "device/caching_allocator.h"
 #include "report/metrics_file.h"
-#include "study/child.h"
 #include "study/compare_runs.h"
 
 namespace autotrain {

@@ -13,9 +13,8 @@ struct Limit {
   const char* key;
 };
 
-}  // namespace
-
-Horizon horizon_of(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
+// The stop that is reached first, of those that count samples; nothing when only time stops the run.
+std::optional<Limit> first_limit(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
   const StopRecipe& stop = recipe.stop;
   std::optional<Limit> least;
   const auto bound = [&](double samples, const char* key) {
@@ -25,13 +24,24 @@ Horizon horizon_of(const Recipe& recipe, int64_t dataset_size, int64_t effective
   if (stop.epochs) bound(*stop.epochs * static_cast<double>(dataset_size), "epochs");
   if (stop.samples) bound(static_cast<double>(*stop.samples), "samples");
   if (stop.updates) bound(static_cast<double>(*stop.updates) * static_cast<double>(effective), "updates");
+  return least;
+}
+
+}  // namespace
+
+int64_t last_window_samples(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
+  const auto limit = first_limit(recipe, dataset_size, effective);
+  return limit && recipe.stop.keep_last ? limit->samples % effective : 0;
+}
+
+Horizon horizon_of(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
+  const auto least = first_limit(recipe, dataset_size, effective);
   if (!least) return {.stopped_by = "minutes"};
 
-  Horizon horizon{.updates = least->samples / effective, .stopped_by = least->key};
-  if (stop.keep_last && least->samples % effective != 0) {
-    horizon.last_window = least->samples % effective;
-    ++*horizon.updates;
-  }
+  Horizon horizon{.updates = least->samples / effective,
+                  .last_window = last_window_samples(recipe, dataset_size, effective),
+                  .stopped_by = least->key};
+  if (horizon.last_window > 0) ++*horizon.updates;
   if (*horizon.updates == 0) {
     fail_recipe(recipe, cat("stop.", least->key),
                 cat("allows ", least->samples, " samples, less than one update of ", effective),

@@ -15,6 +15,9 @@ struct Horizon {
   std::string stopped_by = "";  ///< the key that bounds it
 };
 
+/// Samples of the shorter update that such a run ends with; 0: none.
+int64_t last_window_samples(const Recipe& recipe, int64_t dataset_size, int64_t effective);
+
 /// @param dataset_size samples in an epoch; @param effective samples per update.
 /// @throws Error(kBadRecipe) when the run would not make a single update.
 Horizon horizon_of(const Recipe& recipe, int64_t dataset_size, int64_t effective);

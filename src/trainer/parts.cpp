@@ -103,10 +103,11 @@ void fail_loading(const std::exception& error, Device& device) {
               "raise execution.memory.budget, use less data, or a smaller model");
 }
 
-std::unique_ptr<Device> open_run_device(const Recipe& recipe) {
+std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled) {
   const ExecutionRecipe& e = recipe.execution;
   auto device = open_device({.device = e.device,
                              .budget = e.memory.budget,
+                             .settled = std::move(settled),
                              .threads = e.threads.value_or(0),
                              .deterministic = e.deterministic});
   device->memory().set_limit(device->budget_bytes());

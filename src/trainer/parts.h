@@ -27,8 +27,9 @@ struct RunData {
   std::vector<const SkippingDataset*> skipping;  ///< those that go on after bad samples
 };
 
-/// The device that the recipe asks for, its budget in force from now on.
-std::unique_ptr<Device> open_run_device(const Recipe& recipe);
+/// The device that the recipe asks for, its budget in force from now on. @param settled the budget of a plan
+/// that was made before.
+std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled = {});
 
 /// @throws Error(kBadRecipe) for int8, which is for inference only.
 void check_trains(Precision precision);

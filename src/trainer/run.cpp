@@ -13,12 +13,14 @@
 #include "plan/cut.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
+#include "recipe/checks.h"
 #include "recipe/reader.h"
 #include "trainer/advice.h"
 #include "trainer/evaluator.h"
 #include "trainer/identity.h"
 #include "trainer/out_of_memory.h"
 #include "trainer/run_report.h"
+#include "trainer/search_process.h"
 #include "trainer/start_table.h"
 
 namespace autotrain {
@@ -63,17 +65,51 @@ void log_batch_norm(const BatchPlan& plan, const Parts& parts) {
                         "batch.effective or a model without batch normalisation makes it exact"));
 }
 
+double epochs_of(const RunState& state, const Parts* parts) {
+  return parts ? static_cast<double>(state.cursor) / static_cast<double>(parts->data.train->size()) : 0;
+}
+
 }  // namespace
 
-Trainer::Run::Run(Recipe recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task,
-                  TrainerOptions options)
+Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
     : recipe_(std::move(recipe)),
       options_(std::move(options)),
       observer_(observer_or_silence(options_.observer)),
-      parts_(recipe_, std::move(device), std::move(data), std::move(task)) {
-  if (recipe_.stop.patience && parts_.data.validation == nullptr) {
+      build_(std::move(build)) {
+  check_recipe(recipe_);
+  if (!options_.search_apart) parts();
+}
+
+std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_ptr<Task> task, RunData data,
+                                                    TrainerOptions options) {
+  options.search_apart = false;
+  const auto build = [&](const Recipe& r,
+                         std::optional<ResolvedBudget> settled) {  // called at once, and only once
+    return std::make_unique<Parts>(r, open_run_device(r, std::move(settled)), std::move(data),
+                                   std::move(task));
+  };
+  return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
+}
+
+std::unique_ptr<Trainer::Run> Trainer::Run::of_recipe(Recipe recipe, TrainerOptions options) {
+  const auto build = [](const Recipe& r, std::optional<ResolvedBudget> settled) {
+    auto device = open_run_device(r, std::move(settled));
+    RunData data = within_budget(*device, [&] { return load_data(r, *device); });
+    auto task = within_budget(*device, [&] { return build_task(r, *data.train); });
+    return std::make_unique<Parts>(r, std::move(device), std::move(data), std::move(task));
+  };
+  return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
+}
+
+// A plan that was made elsewhere has settled the budget.
+Parts& Trainer::Run::parts() {
+  if (parts_) return *parts_;
+  parts_ = build_(recipe_, plan_ ? std::optional(ResolvedBudget{plan_->budget_bytes, plan_->budget_source})
+                                 : std::nullopt);
+  if (recipe_.stop.patience && parts_->data.validation == nullptr) {
     fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
   }
+  return *parts_;
 }
 
 void Trainer::Run::open_folder() {
@@ -83,16 +119,17 @@ void Trainer::Run::open_folder() {
 }
 
 // Whether the checkpoint's plan can be executed here as it was there.
-bool Trainer::Run::stored_plan_holds() const {
+bool Trainer::Run::stored_plan_holds() {
   if (!resume_point_->keep_plan) return false;
   const BatchPlan& stored = resume_point_->saved.plan;
+  const Parts& parts = this->parts();
   const double fill =
-      static_cast<double>(stored.peak_bytes) / static_cast<double>(parts_.device->budget_bytes());
+      static_cast<double>(stored.peak_bytes) / static_cast<double>(parts.device->budget_bytes());
   std::string changed;
-  if (stored.device_name != parts_.device->name()) changed = "the device is " + parts_.device->name();
-  if (stored.precision != parts_.precision) changed = "the precision is " + to_string(parts_.precision);
+  if (stored.device_name != parts.device->name()) changed = "the device is " + parts.device->name();
+  if (stored.precision != parts.precision) changed = "the precision is " + to_string(parts.precision);
   if (fill > std::max(stored.fill, recipe_.execution.memory.target_high))
-    changed = "the budget is only " + format_bytes(parts_.device->budget_bytes());
+    changed = "the budget is only " + format_bytes(parts.device->budget_bytes());
   if (changed.empty()) return true;
   log::warn("trainer", cat(changed,
                            ", unlike where the checkpoint was written: planning anew. The run goes on "
@@ -100,61 +137,85 @@ bool Trainer::Run::stored_plan_holds() const {
   return false;
 }
 
+// A plan that a checkpoint has is looked at first, on the device; after that there can be no other process.
+bool Trainer::Run::searches_apart() const {
+  return options_.search_apart && parts_ == nullptr && !(resume_point_ && resume_point_->keep_plan);
+}
+
 BatchPlan Trainer::Run::make_plan() {
-  Recipe recipe = recipe_;
-  if (resume_point_) {
-    if (stored_plan_holds()) return resume_point_->saved.plan;
-    // Samples per update are what was learned with; only how they are cut is found anew.
-    if (!recipe.batch.effective) recipe.batch.effective = resume_point_->saved.plan.effective_batch;
+  if (resume_point_ && stored_plan_holds()) {
+    check_monitor();
+    return resume_point_->saved.plan;
   }
+  Recipe recipe = recipe_;
+  // Samples per update are what was learned with; only how they are cut is found anew.
+  if (resume_point_ && !recipe.batch.effective)
+    recipe.batch.effective = resume_point_->saved.plan.effective_batch;
   observer_.on_search_start(recipe);
-  Planner planner({.recipe = recipe,
-                   .precision = parts_.precision,
-                   .has_batch_norm = has_batch_norm(parts_.task->module()),
-                   .fresh = options_.fresh_plan},
-                  parts_.workbench(), [&](const ProbeRecord& probe) { observer_.on_probe(probe); });
-  BatchPlan plan = planner.plan();
+  const auto make = [&](const std::vector<ProbeRecord>& known, RunObserver& observer) {
+    return search(recipe, known, observer);
+  };
+  BatchPlan plan = searches_apart() ? plan_in_own_process(make, observer_) : make({}, observer_);
   plan.origin = plan_origins(recipe_);
+  return plan;
+}
+
+// Looks for the plan here.
+BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
+  check_monitor();
+  load_initial_weights();
+  Planner planner({.recipe = recipe,
+                   .precision = parts().precision,
+                   .has_batch_norm = has_batch_norm(parts().task->module()),
+                   .fresh = options_.fresh_plan,
+                   .last_window =
+                       [&](int64_t effective) {
+                         return last_window_samples(recipe, parts().data.train->size(), effective);
+                       },
+                   .known = std::move(known)},
+                  parts().workbench(),
+                  {.on_start = [&](int64_t micro_batch) { observer.on_trial(micro_batch); },
+                   .on_end = [&](const ProbeRecord& probe) { observer.on_probe(probe); }});
+  BatchPlan plan = planner.plan();
+  check_last_window(plan);
   return plan;
 }
 
 const BatchPlan& Trainer::Run::plan() {
   if (!plan_) {
     if (options_.resume) open_folder();
-    check_monitor();
-    load_initial_weights();
     plan_ = make_plan();
-    check_last_window();
   }
   return *plan_;
 }
 
 // Of a model that the recipe names; a checkpoint has all weights itself.
 void Trainer::Run::load_initial_weights() {
-  if (!recipe_.weights || resume_point_ || parts_.data.owned_train == nullptr) return;
-  read_safetensors_into(*recipe_.weights, model_tensors(parts_.task->module()),
+  if (std::exchange(weights_loaded_, true)) return;
+  if (!recipe_.weights || resume_point_ || parts().data.owned_train == nullptr) return;
+  read_safetensors_into(*recipe_.weights, model_tensors(parts().task->module()),
                         "give model.weights a file of the same model, for as many classes");
-  parts_.average.restart();
+  parts().average.restart();
 }
 
 std::vector<std::string> Trainer::Run::figure_names() {
-  return evaluation_names(parts_.workbench());
+  return evaluation_names(parts().workbench());
 }
 
 // One small evaluation tells which figures there are, before hours are spent.
 void Trainer::Run::check_monitor() {
   const std::string& monitor = recipe_.evaluation.monitor;
-  if (monitor == "loss" || parts_.data.validation == nullptr) return;
+  if (monitor == "loss" || parts().data.validation == nullptr) return;
   const std::vector<std::string> names = figure_names();
   if (std::find(names.begin(), names.end(), monitor) != names.end()) return;
   fail_recipe(recipe_, "evaluation.monitor", quote(monitor) + " is not measured here",
               "one of " + join_choices(names));
 }
 
-void Trainer::Run::check_last_window() const {
-  const int64_t samples = horizon_of(recipe_, parts_.data.train->size(), plan_->effective_batch).last_window;
-  if (samples == 0 || !has_batch_norm(parts_.task->module())) return;
-  if (remainder_of(samples / plan_->world_size, plan_->micro_batch) > 1) return;
+void Trainer::Run::check_last_window(const BatchPlan& plan) {
+  const int64_t samples = horizon_of(recipe_, parts().data.train->size(), plan.effective_batch).last_window;
+  if (samples == 0 || !has_batch_norm(parts().task->module())) return;
+  if (remainder_of(samples / plan.world_size, plan.micro_batch) > 1) return;
   fail_recipe(recipe_, "stop.last",
               cat("the run ends with an update of ", samples,
                   " samples, whose last micro-batch has one sample; "
@@ -164,11 +225,11 @@ void Trainer::Run::check_last_window() const {
 
 void Trainer::Run::resume() {
   if (!resume_point_) return;
-  load_tensors(folder_->checkpoints(), resume_point_->update, parts_);
+  load_tensors(folder_->checkpoints(), resume_point_->update, parts());
   state_ = resume_point_->saved.state;
   // What lies beyond it was broken, or half written.
   folder_->checkpoints().prune(resume_point_->update, recipe_.checkpoint.keep, state_.best_update);
-  const Identity now = identity_of(*parts_.device, *plan_);
+  const Identity now = identity_of(*parts().device, *plan_);
   const std::string how = resume_point_->same_recipe ? exactness(resume_point_->saved.identity, now)
                                                      : "with another recipe than it was begun with";
   log::info("trainer", cat("resumed at update ", state_.updates, " from ", folder_->path().string(),
@@ -178,9 +239,9 @@ void Trainer::Run::resume() {
 void Trainer::Run::announce() {
   log::info("plan", summary_line(*plan_));
   log_learning_rate(recipe_, *plan_);
-  log_batch_norm(*plan_, parts_);
-  const Horizon horizon = horizon_of(recipe_, parts_.data.train->size(), plan_->effective_batch);
-  observer_.on_start(*plan_, start_table(recipe_, *plan_, parts_, horizon));
+  log_batch_norm(*plan_, parts());
+  const Horizon horizon = horizon_of(recipe_, parts().data.train->size(), plan_->effective_batch);
+  observer_.on_start(*plan_, start_table(recipe_, *plan_, parts(), horizon));
   if (!folder_) return;
   folder_->save_recipe(recipe_);
   folder_->write_json("plan.json", plan_to_json(*plan_));
@@ -193,18 +254,18 @@ void Trainer::Run::start_telemetry() {
   if (recipe_.execution.telemetry == 0 || !folder_) return;
   std::vector<std::unique_ptr<TelemetrySource>> sources;
   sources.push_back(process_telemetry());
-  if (auto gpu = gpu_telemetry(parts_.device->torch_device())) sources.push_back(std::move(gpu));
+  if (auto gpu = gpu_telemetry(parts().device->torch_device())) sources.push_back(std::move(gpu));
   telemetry_ = std::make_unique<TelemetrySampler>(std::move(sources), folder_->path() / "telemetry.jsonl",
                                                   std::max(0.01, recipe_.execution.telemetry),
                                                   steady_seconds() - state_.seconds);
 }
 
 void Trainer::Run::train(Summary& summary) {
-  parts_.device->memory().reset_peak();
+  parts().device->memory().reset_peak();
   start_telemetry();
   TrainingLoop loop({.recipe = recipe_,
                      .plan = *plan_,
-                     .parts = parts_,
+                     .parts = parts(),
                      .state = state_,
                      .callbacks = callbacks,
                      .folder = folder_.get(),
@@ -217,15 +278,15 @@ void Trainer::Run::train(Summary& summary) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
-    throw out_of_memory(parts_, *plan_, error, parts_.device->memory().last_refusal(), "training",
+    throw out_of_memory(parts(), *plan_, error, parts().device->memory().last_refusal(), "training",
                         plan_->micro_batch, "");
   }
 }
 
-void Trainer::Run::describe_end(Summary& summary) const {
+void Trainer::Run::describe_end(Summary& summary) {
   summary.updates = state_.updates;
   summary.samples = state_.cursor;
-  summary.epochs = static_cast<double>(state_.cursor) / static_cast<double>(parts_.data.train->size());
+  summary.epochs = epochs_of(state_, parts_.get());
   summary.seconds = state_.seconds;
   summary.final = state_.last_figures;
   summary.best = state_.best_figures;
@@ -243,8 +304,10 @@ void Trainer::Run::describe_end(Summary& summary) const {
   summary.skipped_updates = state_.skipped;
   summary.rollbacks = state_.rollbacks;
   summary.bad_samples = 0;
-  for (const SkippingDataset* dataset : parts_.data.skipping) summary.bad_samples += dataset->count();
-  summary.loader_workers = parts_.loader.prefetch > 0 ? parts_.loader.workers : 0;
+  if (parts_) {
+    for (const SkippingDataset* dataset : parts_->data.skipping) summary.bad_samples += dataset->count();
+    summary.loader_workers = parts_->loader.prefetch > 0 ? parts_->loader.workers : 0;
+  }
   summary.checkpoint_stall_seconds = state_.checkpoint_stall_seconds;
   summary.folder = folder_ ? folder_->path().string() : "";
 }
@@ -283,6 +346,7 @@ Summary Trainer::Run::fit() {
   try {
     open_folder();
     plan();
+    load_initial_weights();
     resume();
     announce();
     train(summary);
@@ -297,7 +361,7 @@ Summary Trainer::Run::fit() {
   const bool interrupted = summary.stopped_by == "signal";
   write_summary(summary, interrupted ? "interrupted" : "completed",
                 interrupted ? ExitCode::kInterrupted : ExitCode::kDone, "");
-  observer_.on_finish(summary, *plan_, advice_for(recipe_, *plan_, parts_, summary));
+  observer_.on_finish(summary, *plan_, advice_for(recipe_, *plan_, parts(), summary));
   return summary;
 }
 

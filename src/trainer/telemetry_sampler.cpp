@@ -12,7 +12,7 @@ TelemetrySampler::TelemetrySampler(std::vector<std::unique_ptr<TelemetrySource>>
                                    const std::filesystem::path& path, double period_seconds, double origin)
     : sources_(std::move(sources)), period_seconds_(period_seconds), origin_(origin) {
   if (!path.empty()) file_ = std::make_unique<OutputFile>(path, OutputFile::Mode::kAppend);
-  thread_ = std::thread([this] { work(); });
+  thread_ = SmallThread([this] { work(); });
 }
 
 TelemetrySampler::~TelemetrySampler() {

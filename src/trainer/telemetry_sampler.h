@@ -7,10 +7,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/files.h"
+#include "base/small_thread.h"
 #include "device/telemetry.h"
 
 namespace autotrain {
@@ -45,7 +45,7 @@ class TelemetrySampler {
   std::condition_variable stopping_;
   bool stop_ = false;
   std::map<std::string, std::pair<double, int64_t>> sums_;  // of each reading, and how many
-  std::thread thread_;
+  SmallThread thread_;
 };
 
 }  // namespace autotrain

@@ -1,6 +1,5 @@
 #include "autotrain/trainer.h"
 
-#include "recipe/checks.h"
 #include "trainer/run.h"
 
 namespace autotrain {
@@ -17,28 +16,17 @@ RunData borrowed(const Dataset& train, const Dataset* validation) {
 
 Trainer::Trainer(std::unique_ptr<Run> run) : run_(std::move(run)) {}
 
-Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options) {
-  check_recipe(recipe);
-  auto device = open_run_device(recipe);
-  run_ = std::make_unique<Run>(std::move(recipe), std::move(device), borrowed(train, nullptr),
-                               std::move(task), std::move(options));
-}
+Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options)
+    : Trainer(
+          Run::of_task(std::move(recipe), std::move(task), borrowed(train, nullptr), std::move(options))) {}
 
 Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, const Dataset& validation,
-                 TrainerOptions options) {
-  check_recipe(recipe);
-  auto device = open_run_device(recipe);
-  run_ = std::make_unique<Run>(std::move(recipe), std::move(device), borrowed(train, &validation),
-                               std::move(task), std::move(options));
-}
+                 TrainerOptions options)
+    : Trainer(Run::of_task(std::move(recipe), std::move(task), borrowed(train, &validation),
+                           std::move(options))) {}
 
 Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
-  check_recipe(recipe);
-  auto device = open_run_device(recipe);
-  RunData data = within_budget(*device, [&] { return load_data(recipe, *device); });
-  auto task = within_budget(*device, [&] { return build_task(recipe, *data.train); });
-  return Trainer(std::make_unique<Run>(std::move(recipe), std::move(device), std::move(data), std::move(task),
-                                       std::move(options)));
+  return Trainer(Run::of_recipe(std::move(recipe), std::move(options)));
 }
 
 Trainer::~Trainer() = default;

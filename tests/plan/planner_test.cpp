@@ -29,7 +29,7 @@ struct Planned {
                  .precision = parts->precision,
                  .has_batch_norm = has_batch_norm(parts->task->module()),
                  .fresh = fresh},
-                parts->workbench(), [this](const ProbeRecord& r) { seen.push_back(r); }) {}
+                parts->workbench(), {.on_end = [this](const ProbeRecord& r) { seen.push_back(r); }}) {}
 
   BatchPlan plan() { return planner.plan(); }
 

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <thread>
 
+#include "base/child.h"
 #include "base/interrupt.h"
-#include "study/child.h"
 #include "support/support.h"
 
 namespace autotrain {

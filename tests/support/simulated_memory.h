@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -13,17 +15,23 @@
 namespace autotrain::test {
 
 /// Peak memory as a function of the micro-batch, as a caching allocator shows it: rounded blocks, steps
-/// of library workspaces, use outside the allocator that jumps, and noise.
+/// of library workspaces, use outside the allocator that jumps, and noise. All shares are of the budget.
 struct MemoryShape {
   std::string name;
   /// Bytes per sample at `n` samples, relative to the affine case.
   std::function<double(double n, double capacity, Random& random)> bytes;
+  double granted = 1;      ///< share that can really be had: more is refused, whatever the budget says
+  bool silent = false;     ///< a library fails where the system refuses, and nobody says how much was in use
+  double kept_growth = 0;  ///< share that every new size adds to all trials after it
+  double passing_growth = 0;  ///< share that a new size adds to its own trial
 };
 
 inline const std::vector<MemoryShape>& memory_shapes() {
+  const auto affine = [](double n, double, Random&) { return n; };
+  const auto noisy = [](double n, double, Random& r) { return n * (1 + 0.01 * (2 * r.uniform() - 1)); };
   static const std::vector<MemoryShape> shapes = {
-      {"affine", [](double n, double, Random&) { return n; }},
-      {"noisy", [](double n, double, Random& r) { return n * (1 + 0.01 * (2 * r.uniform() - 1)); }},
+      {"affine", affine},
+      {"noisy", noisy},
       {"workspace steps",  // a faster algorithm with a workspace takes over, and another gives it up again
        [](double n, double c, Random&) {
          const double part = n / c;
@@ -33,6 +41,21 @@ inline const std::vector<MemoryShape>& memory_shapes() {
       {"concave", [](double n, double c, Random&) { return c * std::pow(n / c, 0.7); }},
       {"stochastic",  // one of several algorithms at random, whatever the size
        [](double n, double c, Random& r) { return n + 0.04 * c * static_cast<double>(r.below(3)); }},
+      {.name = "ceiling under the band", .bytes = noisy, .granted = 0.7},
+      {.name = "ceiling in the band", .bytes = noisy, .granted = 0.86},
+      {.name = "silent ceiling", .bytes = noisy, .granted = 0.7, .silent = true},
+      {.name = "growth that is kept", .bytes = noisy, .kept_growth = 0.015},
+      {.name = "growth that passes", .bytes = noisy, .passing_growth = 0.05},
+      {.name = "ceiling and growth",
+       .bytes = noisy,
+       .granted = 0.75,
+       .kept_growth = 0.01,
+       .passing_growth = 0.02},
+      {.name = "silent ceiling and growth",
+       .bytes = noisy,
+       .granted = 0.75,
+       .silent = true,
+       .kept_growth = 0.01},
   };
   return shapes;
 }
@@ -58,40 +81,57 @@ class SimulatedDevice {
       peak = std::max(peak, shape_.bytes(static_cast<double>(size), capacity_, random_) * per_unit);
       samples_ += std::min(size, static_cast<int64_t>(std::ceil(capacity_)));
     }
-    // Blocks of 20 MiB, and outside use that appears with the first real step.
-    const int64_t outside = size > 1 ? 40 * kMiB : 10 * kMiB;
     ProbeRecord record;
     record.micro_batch = size;
     record.allocated_bytes = floor_ + static_cast<int64_t>(peak);
-    record.peak_bytes = floor_ + outside + round_up(static_cast<int64_t>(peak), 20 * kMiB);
-    record.fill = static_cast<double>(record.peak_bytes) / static_cast<double>(budget_);
+    record.peak_bytes = floor_ + outside(size) + round_up(static_cast<int64_t>(peak), 20 * kMiB);
     record.confirmed = confirm;
-    if (record.fill > 1) {
-      record = ProbeRecord{};
-      record.micro_batch = size;
-      record.outcome = ProbeOutcome::kRefused;
-    } else if (record.fill > target_high) {
-      record.outcome = ProbeOutcome::kAboveBand;
-    }
+    if (record.peak_bytes > granted()) return failed(size, record.peak_bytes);
+    judge(record, budget_, target_high);
     return record;
   }
 
  private:
+  int64_t share(double part) const { return static_cast<int64_t>(part * static_cast<double>(budget_)); }
+  int64_t granted() const { return share(shape_.granted); }
+
+  // Blocks of 20 MiB, use that appears with the first real step, and what libraries keep for each size.
+  int64_t outside(int64_t size) {
+    const bool is_new = sizes_.insert(size).second;
+    const auto sizes = static_cast<double>(sizes_.size());
+    return (size > 1 ? 40 : 10) * kMiB + share(shape_.kept_growth * sizes) +
+           (is_new ? share(shape_.passing_growth) : 0);
+  }
+
+  // The system's refusal says what would have been in use; a library's failure says nothing.
+  ProbeRecord failed(int64_t size, int64_t needed) {
+    ProbeRecord record;
+    record.micro_batch = size;
+    record.outcome = shape_.silent ? ProbeOutcome::kLibrary : ProbeOutcome::kRefused;
+    if (shape_.silent) return record;
+    const auto block = static_cast<int64_t>(0.1 * random_.uniform() * static_cast<double>(budget_));
+    record.refused_bytes = std::min(needed, granted() + block);
+    return record;
+  }
+
   const MemoryShape& shape_;
   double capacity_;
   Random random_;
   int64_t budget_ = 0, floor_ = 0, samples_ = 0;
+  std::set<int64_t> sizes_;
 };
 
 /// What the planner does with a strategy: runs trials, confirms the one that ends the search, goes on
-/// when the confirmation leaves the band.
+/// when the confirmation leaves the band, and lowers the budget when a refusal shows that less is granted.
 struct SimulatedSearch {
   SearchStep end;
   ProbeRecord last;  ///< the record of the size that was chosen
   int64_t trials = 0;
+  int64_t budget_bytes = 0;  ///< in the end
 };
 
-inline SimulatedSearch simulate(NextSize next, SimulatedDevice& device, const SearchLimits& limits) {
+inline SimulatedSearch simulate(NextSize next, SimulatedDevice& device, SearchLimits limits,
+                                bool lower_budget = true) {
   std::vector<ProbeRecord> history;
   SimulatedSearch result;
   for (int64_t guard = 0; guard < 1000; ++guard) {
@@ -100,6 +140,7 @@ inline SimulatedSearch simulate(NextSize next, SimulatedDevice& device, const Se
                                     [&](const ProbeRecord& r) { return r.micro_batch == step.size; });
     if (step.done && (step.size == 0 || (known != history.end() && known->confirmed))) {
       result.end = step;
+      result.budget_bytes = limits.budget_bytes;
       if (step.size > 0) result.last = *known;
       return result;
     }
@@ -110,8 +151,15 @@ inline SimulatedSearch simulate(NextSize next, SimulatedDevice& device, const Se
     } else {
       history.push_back(record);
     }
+    if (lower_budget) limits.budget_bytes = granted_bytes(history, limits);
+    for (ProbeRecord& each : history) judge(each, limits.budget_bytes, limits.target_high);
   }
   throw std::logic_error("the search does not end");
+}
+
+/// The same for a search that takes the budget as it is announced.
+inline SimulatedSearch simulate_alone(NextSize next, SimulatedDevice& device, const SearchLimits& limits) {
+  return simulate(next, device, limits, /*lower_budget=*/false);
 }
 
 /// The textbook: double until it fails, then bisect to the granularity of 2 %.

@@ -15,6 +15,10 @@ namespace autotrain::test {
 // 96 KiB of activations a sample: a few megabytes hold some hundred.
 constexpr int64_t kWide = 1 << 13;
 
+// Calls of a task's loss that the trial of a typed size makes before training, when the window is one piece:
+// call kTrialCalls + w is window w.
+constexpr int64_t kTrialCalls = 2;
+
 // One run of SmallNet with dropout or batch normalisation, in a folder.
 struct SmallRun {
   explicit SmallRun(const Recipe& recipe, TrainerOptions options = {},

@@ -23,6 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using test::column;
 using test::fit;
+using test::kTrialCalls;
 using test::model_digest;
 using test::read_json;
 using test::SmallNet;
@@ -268,13 +269,12 @@ Summary fit_diverging(const Recipe& r, const fs::path& folder, std::function<boo
   return Trainer(r, std::make_unique<Diverging>(std::move(diverges)), train, {.output = folder}).fit();
 }
 
-// The confirming trial makes three calls: call 3 + w is window w.
 TEST(Divergence, RollbackGoesOnFromTheLastCheckpointWithASmallerLearningRate) {
   const TemporaryFolder folder;
   Recipe r = one_piece();
   r.divergence.policy = DivergencePolicy::kRollback;
-  const Summary summary =
-      fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 7 && call < 3 + 9; });
+  const Summary summary = fit_diverging(
+      r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 7 && call < kTrialCalls + 9; });
   EXPECT_EQ(summary.status, "completed");
   EXPECT_EQ(summary.updates, 12);
   EXPECT_EQ(summary.rollbacks, 1);
@@ -296,8 +296,8 @@ TEST(Divergence, RollbackGoesBackBeforeTheWeightsThatFailed) {
   Recipe r = one_piece();
   r.checkpoint.every = *Interval::parse("1 updates");
   r.divergence.policy = DivergencePolicy::kRollback;
-  const Summary summary =
-      fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 7 && call < 3 + 9; });
+  const Summary summary = fit_diverging(
+      r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 7 && call < kTrialCalls + 9; });
   EXPECT_EQ(summary.status, "completed");
   const auto rollbacks = events(folder / "run", "rollback");
   ASSERT_EQ(rollbacks.size(), 1U);
@@ -309,7 +309,7 @@ TEST(Divergence, WithoutACheckpointFromBeforeItSaysSo) {
   Recipe r = one_piece();
   r.divergence.policy = DivergencePolicy::kRollback;
   const Error error = test::expect_error(ExitCode::kDiverged, [&] {
-    fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 1; });
+    fit_diverging(r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 1; });
   });
   EXPECT_TRUE(test::holds(error.what(), "no checkpoint from before update 1"));
 }
@@ -320,7 +320,7 @@ TEST(Divergence, RollbacksAreBounded) {
   r.divergence.policy = DivergencePolicy::kRollback;
   r.divergence.max_rollbacks = 2;
   const Error error = test::expect_error(ExitCode::kDiverged, [&] {
-    fit_diverging(r, folder / "run", [](int64_t call) { return call >= 3 + 7; });
+    fit_diverging(r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 7; });
   });
   EXPECT_TRUE(test::holds(error.what(), "after 2 rollbacks"));
 }
@@ -330,7 +330,7 @@ TEST(Divergence, StopEndsTheRunAtTheFirst) {
   Recipe r = one_piece();
   r.divergence.policy = DivergencePolicy::kStop;
   const Error error = test::expect_error(ExitCode::kDiverged, [&] {
-    fit_diverging(r, folder / "run", [](int64_t call) { return call == 3 + 7; });
+    fit_diverging(r, folder / "run", [](int64_t call) { return call == kTrialCalls + 7; });
   });
   EXPECT_TRUE(test::holds(error.what(), "1 update was not finite"));
   EXPECT_EQ(read_json(folder / "run" / "summary.json").at("updates"), 7);

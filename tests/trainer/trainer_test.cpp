@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using test::column;
 using test::fit;
+using test::kTrialCalls;
 using test::kWide;
 using test::model_digest;
 using test::read_json;
@@ -462,9 +463,8 @@ Recipe one_piece() {
 
 TEST(Trainer, ASkippedWindowMovesTheCursorAndNothingElse) {
   const TemporaryFolder folder;
-  // The confirming trial makes three calls, so call 3 + w is window w.
   const Summary summary = fit_troubled(one_piece(), folder / "run", [](torch::Tensor sum, int64_t call) {
-    return call == 3 + 4 ? sum * INFINITY : sum;
+    return call == kTrialCalls + 4 ? sum * INFINITY : sum;
   });
   EXPECT_EQ(summary.updates, 12);
   EXPECT_EQ(summary.skipped_updates, 1);

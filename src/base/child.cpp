@@ -1,4 +1,4 @@
-#include "study/child.h"
+#include "base/child.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -38,9 +38,12 @@ void depend_on(pid_t parent) {
   ::setpgid(0, 0);
 }
 
+// Printing to the file `log`; where it is negative, to where it printed before.
 [[noreturn]] void become(const std::function<int()>& work, int log) {
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
+  if (log >= 0) {
+    ::dup2(log, STDOUT_FILENO);
+    ::dup2(log, STDERR_FILENO);
+  }
   const int code = exit_code_of(work);
   std::fflush(nullptr);
   ::_exit(code);  // what the parent has open, it will close itself
@@ -53,8 +56,11 @@ int meaning(int status) {
 }  // namespace
 
 Child::Child(const std::function<int()>& work, const std::filesystem::path& log) {
-  const int descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (descriptor < 0) throw_io_error(log, "opening for writing");
+  int descriptor = -1;
+  if (!log.empty()) {
+    descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (descriptor < 0) throw_io_error(log, "opening for writing");
+  }
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
   pid_ = ::fork();
@@ -62,7 +68,7 @@ Child::Child(const std::function<int()>& work, const std::filesystem::path& log)
     depend_on(parent);
     become(work, descriptor);
   }
-  ::close(descriptor);
+  if (descriptor >= 0) ::close(descriptor);
   if (pid_ < 0) throw_io_error(log, "starting a process");
 }
 

@@ -15,8 +15,8 @@ namespace autotrain {
 class Child {
  public:
   /// @param work its result is the exit code; an Error's code when it throws one.
-  /// @param log  takes what the process prints.
-  Child(const std::function<int()>& work, const std::filesystem::path& log);
+  /// @param log  takes what the process prints; empty: it prints where this process does.
+  explicit Child(const std::function<int()>& work, const std::filesystem::path& log = {});
 
   /// Kills and reaps it if it still runs.
   ~Child();
