@@ -47,7 +47,8 @@ struct DatasetInfo {
   int64_t vocabulary = 0;  ///< tokens are below it
 };
 
-/// Samples by index. `get` is called from several loader threads at once and must be thread-safe.
+/// Samples by index. `get` is called from several loader threads at once, whose stacks have 2 MiB, and must
+/// be thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;

@@ -26,6 +26,7 @@ struct ProbeRecord {
   ProbeOutcome outcome = ProbeOutcome::kFits;
   int64_t peak_bytes = 0;         ///< reserved plus outside, above the start's baseline; 0 unless it ran
   int64_t allocated_bytes = 0;    ///< peak that tensors held
+  int64_t outside_bytes = 0;      ///< peak outside the allocator: kernels and scratch memory of libraries
   int64_t refused_bytes = 0;      ///< what it would have come to with the block that was refused; 0: unknown
   int64_t typical_bytes = 0;      ///< peak of the stream's first window; 0: not run, or samples are alike
   int64_t growth_bytes = 0;       ///< of the peak: what kernels for shapes to come are expected to take

@@ -7,8 +7,6 @@
 namespace autotrain {
 namespace {
 
-constexpr size_t kStackBytes = size_t{1} << 20;
-
 void* run(void* work) {
   const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(work));
   (*owned)();

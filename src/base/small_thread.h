@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstddef>
 #include <functional>
 
 namespace autotrain {
@@ -11,6 +12,8 @@ namespace autotrain {
 class SmallThread {
  public:
   SmallThread() = default;
+
+  static constexpr size_t kStackBytes = size_t{2} << 20;
 
   /// @param work must not throw. @throws std::system_error when there can be no thread.
   explicit SmallThread(std::function<void()> work);

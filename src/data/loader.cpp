@@ -98,7 +98,7 @@ Loader::~Loader() {
     stop_ = true;
   }
   room_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void Loader::set_workers(int64_t workers) {

@@ -6,10 +6,10 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "autotrain/data.h"
+#include "base/small_thread.h"
 #include "data/stream.h"
 
 namespace autotrain {
@@ -90,7 +90,7 @@ class Loader {
   int64_t sample_bytes_ = 0;       // of the largest so far
   int64_t workers_ = 0;
   bool stop_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<SmallThread> threads_;
 };
 
 }  // namespace autotrain

@@ -4,11 +4,11 @@
 #include <exception>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "autotrain/log.h"
 #include "base/interrupt.h"
+#include "base/small_thread.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -20,14 +20,14 @@ class Visit {
       : count_(count), work_(work), visit_(visit) {}
 
   void run() {
-    std::vector<std::thread> threads;
+    std::vector<SmallThread> threads;
     try {
       for (int64_t i = 1; i < work_.threads; ++i) threads.emplace_back([this] { visit_rest(); });
     } catch (const std::system_error& error) {
       log::warn("data", cat("preloading in ", threads.size() + 1, " threads: ", error.what()));
     }
     visit_rest();
-    for (std::thread& thread : threads) thread.join();
+    threads.clear();
     if (error_) std::rethrow_exception(error_);
   }
 

@@ -89,12 +89,17 @@ class CpuDevice final : public Device {
   std::string software() const override { return cat("LibTorch ", TORCH_VERSION); }
   bool has_native_bf16() const override { return cpu_has("avx512_bf16") || cpu_has("amx_bf16"); }
   void synchronize() const override {}
-  Batch upload(const Batch& batch) override { return batch; }
+  Batch upload(const Batch& batch) override {
+    shapes_.insert(batch.inputs.sizes().vec());
+    return batch;
+  }
+  int64_t shapes_met() const override { return std::ssize(shapes_); }
   MemoryMeter& memory() override { return *meter_; }
   int64_t used_by_others_bytes() const override { return memory_of_other_processes_bytes(); }
 
  private:
   std::unique_ptr<CpuMeter> meter_;
+  std::set<std::vector<int64_t>> shapes_;
   std::string name_;
 };
 

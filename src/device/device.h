@@ -68,6 +68,10 @@ class Device {
     memory().set_limit(budget_.bytes);
   }
 
+  /// How many shapes the inputs of uploaded batches had so far, for each of which libraries may keep kernels
+  /// outside the allocator; 0: this device does not count them.
+  virtual int64_t shapes_met() const { return 0; }
+
   /// Memory of the device that was in use before this run: other processes and, on CUDA, this one's
   /// context. In bytes.
   virtual int64_t used_by_others_bytes() const = 0;

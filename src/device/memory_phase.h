@@ -18,6 +18,7 @@ enum class MemoryPhase : uint8_t {
   kUpdate,
   kEvaluation,
   kCheckpoint,
+  kBufferCopies,
 };
 
 constexpr auto enum_names(MemoryPhase) {
@@ -27,11 +28,11 @@ constexpr auto enum_names(MemoryPhase) {
       EnumName<P>{P::kModel, "model"},           EnumName<P>{P::kOptimizer, "optimizer state"},
       EnumName<P>{P::kForward, "forward"},       EnumName<P>{P::kBackward, "backward"},
       EnumName<P>{P::kUpdate, "update"},         EnumName<P>{P::kEvaluation, "evaluation"},
-      EnumName<P>{P::kCheckpoint, "checkpoint"},
+      EnumName<P>{P::kCheckpoint, "checkpoint"}, EnumName<P>{P::kBufferCopies, "copies of buffers"},
   };
 }
 
-constexpr size_t kMemoryPhases = 9;
+constexpr size_t kMemoryPhases = 10;
 
 /// The phase of this thread until the scope ends.
 class PhaseScope {

@@ -50,8 +50,14 @@ MemoryStatement memory_statement(const Workbench& bench, Precision precision) {
   s.optimizer_state = bench.optimizer.state_bytes();
   const int64_t held = bench.device.memory().allocated_bytes();
   s.data = std::max<int64_t>(0, held - s.parameters - s.optimizer_state - s.buffers);
+  s.outside = bench.device.memory().peak().outside_bytes;
+  s.shapes = bench.device.shapes_met();
   s.others = bench.device.used_by_others_bytes();
   return s;
+}
+
+std::string outside_in_words(const MemoryStatement& s) {
+  return cat(format_bytes(s.outside), s.shapes > 0 ? cat(" for ", s.shapes, " shapes") : "");
 }
 
 std::string describe(const MemoryStatement& s, const std::optional<Refusal>& refusal) {
@@ -62,7 +68,8 @@ std::string describe(const MemoryStatement& s, const std::optional<Refusal>& ref
   add_line(out, "buffers", s.buffers);
   add_line(out, "weights in half precision", s.autocast_copies);
   add_line(out, "data set and the like", s.data);
-  add_line(out, "left for activations", s.budget - s.floor());
+  add_line(out, "beside the tensors", s.outside);
+  add_line(out, "left for activations", s.budget - s.floor() - s.outside);
   if (s.floor() > s.budget)
     out += cat("\n    needed at any size        ", format_bytes(s.floor()), ": more than the budget");
   if (s.others > 0) out += cat("\n  used by others on this device: ", format_bytes(s.others));

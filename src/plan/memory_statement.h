@@ -18,7 +18,9 @@ struct MemoryStatement {
   int64_t buffers = 0;
   int64_t autocast_copies = 0;  ///< weights cast to the precision, at most
   int64_t data = 0;             ///< everything else held now: the data set
-  int64_t others = 0;           ///< used on the device by others, outside the budget
+  int64_t outside = 0;  ///< the most that stood beside the tensors: kernels, scratch memory of libraries
+  int64_t shapes = 0;   ///< that inputs had so far; 0: not counted
+  int64_t others = 0;   ///< used on the device by others, outside the budget
 
   /// Needed at any micro-batch size.
   int64_t floor() const {
@@ -31,6 +33,9 @@ MemoryStatement memory_statement(const Workbench& bench, Precision precision);
 /// The lines of a post-mortem: what the budget goes to and, if a refusal is known, what was asked for
 /// in which phase and the largest blocks alive then.
 std::string describe(const MemoryStatement& statement, const std::optional<Refusal>& refusal);
+
+/// "38.0 MiB for 41 shapes", of what stands beside the tensors.
+std::string outside_in_words(const MemoryStatement& statement);
 
 /// The lines about a refusal alone.
 std::string describe(const Refusal& refusal);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "plan/operator_scope.h"
 #include "step/autocast.h"
+#include "step/operator_scope.h"
 
 namespace autotrain {
 namespace {

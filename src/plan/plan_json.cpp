@@ -55,6 +55,7 @@ void visit_probe(Probe& p, const Visit& visit) {
   visit("micro_batch", p.micro_batch);
   visit("peak_bytes", p.peak_bytes);
   visit("allocated_bytes", p.allocated_bytes);
+  visit.added("outside_bytes", p.outside_bytes);
   visit.added("refused_bytes", p.refused_bytes);
   visit("typical_bytes", p.typical_bytes);
   visit.added("growth_bytes", p.growth_bytes);

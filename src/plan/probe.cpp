@@ -56,7 +56,6 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
     const GeneratorScope generators(bench_.device.torch_device());
     const ScalerScope scaler(bench_.scaler);
     const WindowScope window(bench_.step);
-    const BufferScope buffers(bench_.task.module());
     measure(shape, extend, record);
   } catch (const std::exception& error) {
     const Failure failure = classify_failure(error);
@@ -208,6 +207,7 @@ void Probe::take_peak(ProbeRecord& record) const {
   const MemoryPeak peak = bench_.device.memory().peak();
   record.peak_bytes = std::max(record.peak_bytes, peak.total_bytes());
   record.allocated_bytes = std::max(record.allocated_bytes, peak.allocated_bytes);
+  record.outside_bytes = std::max(record.outside_bytes, peak.outside_bytes);
   judge(record, bench_.device.budget_bytes(), target_high_);
   if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "autotrain/log.h"
@@ -49,11 +50,15 @@ class WindowScope {
   UpdateStep& step_;
 };
 
-/// The buffers that a forward may change, such as running statistics.
+/// The buffers that forward passes in this scope change, such as running statistics.
 class BufferScope {
  public:
-  explicit BufferScope(const torch::nn::Module& module) : buffers_(module) { buffers_.save(); }
+  explicit BufferScope(const torch::nn::Module& module) : buffers_(module) {
+    buffers_.save();
+    watch_.emplace(buffers_);
+  }
   ~BufferScope() {
+    watch_.reset();
     put_back([&] { buffers_.restore(); });
   }
   BufferScope(const BufferScope&) = delete;
@@ -61,6 +66,7 @@ class BufferScope {
 
  private:
   ChangingBuffers buffers_;
+  std::optional<ChangingBuffers::Watch> watch_;
 };
 
 }  // namespace autotrain

@@ -2,21 +2,113 @@
 
 #include <ATen/ops/_foreach_copy.h>
 
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "base/units.h"
+#include "device/memory_phase.h"
+
 namespace autotrain {
+namespace {
+
+constexpr int64_t kLargeFrom = kMiB;
+
+// Batch and instance normalisation write their statistics without saying so: neither their schemas nor the
+// buffers' versions tell.
+bool writes_silently(std::string_view operation) {
+  return operation.find("batch_norm") != std::string_view::npos ||
+         operation.find("instance_norm") != std::string_view::npos;
+}
+
+bool writes_to(const c10::FunctionSchema& schema, size_t argument) {
+  if (argument >= schema.arguments().size()) return false;
+  const c10::AliasInfo* const alias = schema.arguments()[argument].alias_info();
+  return alias != nullptr && alias->isWrite();
+}
+
+bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.defined() && b.defined() && a.has_storage() && b.has_storage() &&
+         a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+}
+
+}  // namespace
+
+void ChangingBuffers::find_buffers() {
+  live_.clear(), copies_.clear(), large_.clear();  // of an attempt for which memory did not suffice
+  for (const auto& item : module_.named_buffers()) {
+    const torch::Tensor& buffer = item.value();
+    if (static_cast<int64_t>(buffer.nbytes()) >= kLargeFrom) {
+      large_.push_back({.buffer = buffer});
+    } else {
+      add_copy(buffer);
+    }
+  }
+  found_ = true;
+}
+
+void ChangingBuffers::add_copy(const torch::Tensor& buffer) {
+  const PhaseScope phase(MemoryPhase::kBufferCopies);
+  torch::Tensor copy = torch::empty_like(buffer);  // before anything is changed: it may be refused
+  copies_.push_back(std::move(copy));
+  live_.push_back(buffer);
+}
 
 void ChangingBuffers::save() {
   const torch::NoGradGuard no_gradients;
-  if (!saved_) {
-    std::vector<torch::Tensor> live, copies;
-    for (const auto& item : module_.named_buffers()) {
-      live.push_back(item.value());
-      copies.push_back(torch::empty_like(item.value()));
-    }
-    live_ = std::move(live);
-    copies_ = std::move(copies);
-    saved_ = true;
+  if (found_) {
+    settled_ = true;
+    note_unseen_changes();
+  } else {
+    find_buffers();
   }
   if (!live_.empty()) at::_foreach_copy_(copies_, live_);
+  for (Large& large : large_) large.version = large.buffer._version();
+}
+
+void ChangingBuffers::note_unseen_changes() {
+  for (size_t i = 0; i < large_.size();) {
+    const bool changed = large_[i].buffer._version() != large_[i].version;
+    changed ? move_to_copied(i) : void(++i);
+  }
+}
+
+void ChangingBuffers::move_to_copied(size_t i) {
+  add_copy(large_[i].buffer);
+  large_.erase(large_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+void ChangingBuffers::start(const at::RecordFunction& operation) {
+  if (large_.empty() || copying_) return;
+  const auto schema = operation.operator_schema();
+  const bool all = writes_silently(operation.name());
+  const c10::ArrayRef<const c10::IValue> inputs = operation.inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!all && !(schema && writes_to(*schema, i))) continue;
+    if (inputs[i].isTensor()) copy_before_change(inputs[i].toTensor());
+    if (!inputs[i].isTensorList()) continue;
+    for (const torch::Tensor& tensor : inputs[i].toTensorVector()) copy_before_change(tensor);
+  }
+}
+
+// An exception here would be swallowed by LibTorch.
+void ChangingBuffers::copy_before_change(const torch::Tensor& written) {
+  const auto found =
+      std::ranges::find_if(large_, [&](const Large& large) { return share_memory(large.buffer, written); });
+  if (found == large_.end()) return;
+  copying_ = true;
+  try {
+    const torch::NoGradGuard no_gradients;
+    move_to_copied(static_cast<size_t>(found - large_.begin()));
+    copies_.back().copy_(live_.back());
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  copying_ = false;
+}
+
+void ChangingBuffers::rethrow_failure() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void ChangingBuffers::restore() {

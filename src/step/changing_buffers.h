@@ -2,20 +2,42 @@
 
 #include <torch/nn/module.h>
 
+#include <exception>
+#include <optional>
 #include <vector>
+
+#include "step/operator_scope.h"
 
 namespace autotrain {
 
-/// A copy of a module's buffers, which its forward may change (running statistics, queues), to put back
-/// when what the forward was for did not happen. All of them: which ones change cannot be told, since
-/// batch normalisation writes its statistics without moving their version counter.
+/// Copies of those buffers of a module that its forward changes (running statistics, queues), to put back
+/// when what the forward was for did not happen.
+///
+/// Small buffers are always copied. A large one may be a constant that takes most of the memory: it is copied
+/// when an operation is about to write to it, and at every `save` from then on. To see that, the first window
+/// is watched, operation by operation; what writes to a large buffer by a pointer of its own is not seen
+/// then, but by the buffer's version, if it moves that, at the next `save`.
 class ChangingBuffers {
  public:
   /// `module` must outlive this object.
   explicit ChangingBuffers(const torch::nn::Module& module) : module_(module) {}
 
-  /// Copies the buffers as they are now. The first call allocates the copies.
+  /// Begins a window: the buffers as they are now are what `restore` puts back.
   void save();
+
+  /// Where forward passes of the module run until its end. One at a time in a thread.
+  class Watch {
+   public:
+    explicit Watch(ChangingBuffers& buffers) {
+      if (!buffers.settled_) scope_.emplace(buffers);
+    }
+
+   private:
+    std::optional<OperatorScope<ChangingBuffers>> scope_;
+  };
+
+  /// What kept a buffer from being copied in time while it was watched. @throws that.
+  void rethrow_failure();
 
   /// Puts the buffers back to the last `save`. Without one, nothing.
   void restore();
@@ -25,10 +47,28 @@ class ChangingBuffers {
   void restore_unless(const torch::Tensor& keep);
 
  private:
+  friend class OperatorScope<ChangingBuffers>;
+  struct Large {
+    torch::Tensor buffer;
+    int64_t version = 0;  // at the last `save`
+  };
+
+  void start(const at::RecordFunction& operation);
+  void end(const at::RecordFunction&) {}
+  void find_buffers();
+  void note_unseen_changes();
+  void copy_before_change(const torch::Tensor& written);
+  void move_to_copied(size_t large);
+  void add_copy(const torch::Tensor& buffer);
+
   const torch::nn::Module& module_;
   std::vector<torch::Tensor> live_;
   std::vector<torch::Tensor> copies_;
-  bool saved_ = false;
+  std::vector<Large> large_;  // those without a copy
+  bool found_ = false;
+  bool settled_ = false;  // a whole window was watched
+  bool copying_ = false;
+  std::exception_ptr failure_;
 };
 
 }  // namespace autotrain

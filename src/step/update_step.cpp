@@ -81,8 +81,10 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
   {
     const PhaseScope phase(MemoryPhase::kForward);
     const AutocastScope autocast(options_.device.type(), options_.precision);
+    const ChangingBuffers::Watch watch(buffers_);
     terms = task_.loss(batch);
   }
+  buffers_.rethrow_failure();
   check_terms(terms);
   enter(Activity::kBackward);
   const PhaseScope phase(MemoryPhase::kBackward);
@@ -135,7 +137,7 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   optimizer_.apply({.lr = lr, .grad_scale = kernel_scale, .found_inf = skip});
   if (average_) average_->update(average_step);
   scaler_.update(found_inf);
-  buffers_.restore_unless(sound);
+  apply == Apply::kForceSkip ? buffers_.restore() : buffers_.restore_unless(sound);
   close_window();
   committing_ = false;
   return pending;

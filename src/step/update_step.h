@@ -77,8 +77,8 @@ class UpdateStep {
   /// in the window. Both key the model's random numbers.
   void accumulate(const Batch& batch, int64_t window, int64_t offset);
 
-  /// How the window ends. kForceSkip runs every kernel but leaves parameters and optimizer state
-  /// untouched: what a probe does.
+  /// How the window ends. kForceSkip runs every kernel but leaves parameters, optimizer state and buffers as
+  /// they were: what a probe does.
   enum class Apply { kYes, kForceSkip };
 
   /// Applies the window's gradient and drops it. All memory that this needs is had before the first

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "plan/operator_scope.h"
+#include "step/operator_scope.h"
 
 namespace autotrain {
 namespace {

@@ -12,6 +12,7 @@
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "plan/scopes.h"
+#include "plan/search.h"
 #include "trainer/out_of_memory.h"
 #include "trainer/snapshot.h"
 #include "trainer/training_loop.h"
@@ -45,7 +46,7 @@ TrainingLoop::Attempt TrainingLoop::attempt(int64_t samples, const std::function
 }
 
 // The first time at the same size, from emptied caches: what was lacking may be there again, and the same cut
-// gives the same bits. From then on with half as many samples at a time.
+// gives the same bits. From then on with at most half as many samples at a time.
 void TrainingLoop::prepare_another_attempt(const std::exception& error, int64_t samples) {
   c_.parts.step.abandon();
   loader_.reset();
@@ -79,10 +80,14 @@ std::optional<Refusal> TrainingLoop::free_memory() {
 int64_t TrainingLoop::smaller_micro_batch(int64_t samples) const {
   const int64_t minimum = has_batch_norm(c_.parts.task->module()) ? 2 : 1;
   if (micro_batch_ <= minimum || !c_.parts.task->splittable()) return 0;
-  return executed_micro_batch({.share = samples / c_.plan.world_size,
-                               .capacity = std::max(minimum, micro_batch_ / 2),
-                               .cut = c_.plan.cut,
-                               .minimum = minimum});
+  const int64_t share = samples / c_.plan.world_size;
+  const int64_t half = std::max(minimum, micro_batch_ / 2);
+  // For a size that was run before, nothing new has to be compiled, and it is known what it takes.
+  const ProbeRecord* const known = fit_below(c_.plan.search.probes, half + 1);
+  if (known != nullptr && 2 * known->micro_batch >= half &&
+      remainder_of(share, known->micro_batch) >= minimum)
+    return known->micro_batch;
+  return executed_micro_batch({.share = share, .capacity = half, .cut = c_.plan.cut, .minimum = minimum});
 }
 
 // The window is done. If it took a smaller micro-batch, the next one has the plan's again, unless that is

@@ -9,9 +9,26 @@
 namespace autotrain {
 namespace {
 
+// What stood beside the tensors in the trial of the executed size.
+int64_t outside_in_trial(const BatchPlan& plan) {
+  const ProbeRecord* const trial = find_size(plan.search.probes, plan.micro_batch);
+  return trial ? trial->outside_bytes : 0;
+}
+
+// Whether libraries took what tensors lacked: a twentieth of the budget more than the plan saw them take.
+bool outgrown_by_libraries(const MemoryStatement& memory, const BatchPlan& plan) {
+  return memory.outside > outside_in_trial(plan) + memory.budget / 20;
+}
+
 std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std::string& key,
-                            int64_t micro_batch) {
+                            int64_t micro_batch, bool libraries) {
   std::vector<std::string> ways;
+  if (libraries) {
+    ways.push_back(
+        "have fewer shapes (a large execution.search.multiple_of, samples of fewer lengths), or let fewer "
+        "kernels "
+        "be kept: ONEDNN_PRIMITIVE_CACHE_CAPACITY=32 LRU_CACHE_CAPACITY=32 before the command");
+  }
   if (const ProbeRecord* const smaller = fit_below(plan.search.probes, micro_batch)) {
     ways.push_back(cat("set ", key, ": ", smaller->micro_batch, ", which took ",
                        format_percent(smaller->fill), " of the budget in the plan's trial"));
@@ -36,10 +53,17 @@ Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& e
   if (refusal && refusal->phase != activity) where += ", phase " + refusal->phase;
   if (!layer.empty()) where += ", layer " + layer;
   const std::string size = cat(micro_batch, micro_batch == 1 ? " sample" : " samples", " in a micro-batch");
+  const bool libraries = outgrown_by_libraries(statement, plan);
+  const std::string cause = libraries
+                                ? cat("kernels and scratch memory of libraries grew beside the tensors to ",
+                                      outside_in_words(statement), ", from ",
+                                      format_bytes(outside_in_trial(plan)), " in the plan's trial. ")
+                                : "";
   return Error(ExitCode::kDoesNotFit, where,
-               cat("out of memory with ", size, ": ", first_line(error), describe(statement, refusal)),
+               cat(cause, cause.empty() ? "out" : "Out", " of memory with ", size, ": ", first_line(error),
+                   describe(statement, refusal)),
                what_would_help(parts, plan, evaluating ? "evaluation.micro_batch" : "execution.micro_batch",
-                               micro_batch));
+                               micro_batch, libraries));
 }
 
 }  // namespace autotrain

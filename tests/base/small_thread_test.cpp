@@ -22,7 +22,7 @@ TEST(SmallThread, RunsItsWorkWithASmallStackAndIsWaitedFor) {
       stack = bytes;
     });
   }
-  EXPECT_EQ(stack, size_t{1} << 20);
+  EXPECT_EQ(stack, SmallThread::kStackBytes);
 }
 
 TEST(SmallThread, MovesAndJoinsOnce) {
