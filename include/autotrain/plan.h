@@ -82,6 +82,7 @@ struct BatchPlan {
   std::string device = {};  ///< "cpu", "cuda:0"
   std::string device_name = {};
   Precision precision = Precision::kFp32;
+  MemoryFormat memory_format = MemoryFormat::kContiguous;
   int64_t world_size = 1;
   int64_t budget_bytes = 0;
   std::string budget_source = {};
@@ -111,6 +112,7 @@ std::string to_string(ProbeOutcome outcome);
 std::string to_string(SearchReason reason);
 std::string to_string(Origin origin);
 std::string to_string(Precision precision);
+std::string to_string(MemoryFormat format);
 std::string to_string(Cut cut);
 
 /// One line: "micro 96 · window 3 · ranks 2 · effective 576 · peak 10.8 of 12.0 GiB", and where samples

@@ -128,6 +128,13 @@ enum class Precision {
   kFp16,
   kInt8,  ///< of linear layers, for inference in a sweep only
 };
+
+/// How the images of a batch lie in memory; their sizes stay [n, C, H, W].
+enum class MemoryFormat {
+  kAuto,
+  kContiguous,    ///< plane after plane
+  kChannelsLast,  ///< all channels of a pixel together
+};
 enum class Cut { kEven, kFull };
 enum class Pivot { kInterpolate, kMidpoint };
 enum class Recovery { kShrink, kStop };
@@ -179,6 +186,7 @@ struct ScalerRecipe {
 struct ExecutionRecipe {
   std::string device = "auto";
   Precision precision = Precision::kAuto;
+  MemoryFormat memory_format = MemoryFormat::kAuto;
   std::optional<int64_t> micro_batch = {};  ///< unset: found by the search
   Cut cut = Cut::kEven;
   std::optional<int64_t> threads = {};             ///< unset: the physical cores this process may use

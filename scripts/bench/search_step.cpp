@@ -1,10 +1,12 @@
-// Our search on one workload under RLIMIT_DATA = what the idle process has + so many MiB, then 50 updates
-// and an evaluation at the size found. One JSON line, with the fields of the peers' scripts.
+// Our search on one workload under a limit of so many MiB above what the idle process has, then updates and
+// an evaluation at the size found. One JSON line, with the fields of the peers' scripts.
 #include <ATen/CPUGeneratorImpl.h>
-#include <sys/resource.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
@@ -39,14 +41,32 @@ bool any_gradient(torch::nn::Module& module) {
   return false;
 }
 
-Recipe recipe_of_search(int64_t largest) {
+// Who refuses: the kernel (RLIMIT_DATA or RLIMIT_AS, the caller's memory cgroup), or nobody but us.
+constexpr std::array kLimits = {"data", "as", "outer", "typed"};
+
+Recipe recipe_of_search(int argc, char** argv) {
+  const auto number = [&](const char* key, const char* fallback) {
+    return std::stoll(argument(argc, argv, key, fallback));
+  };
   Recipe recipe = plain_recipe();
-  recipe.batch.max_effective = largest;
+  recipe.batch.max_effective = number("max-val", "8192");
+  if (const int64_t effective = number("effective", "0"); effective > 0) recipe.batch.effective = effective;
   recipe.batch.lr_rule = "none";
-  recipe.execution.precision = Precision::kFp32;
+  const bool bf16 = argument(argc, argv, "precision", "fp32") == "bf16";
+  recipe.execution.precision = bf16 ? Precision::kBf16 : Precision::kFp32;
   recipe.execution.search.plan_cache = false;
-  recipe.stop.updates = 50;
+  recipe.stop.updates = number("updates", "50");
   return recipe;
+}
+
+void set_limit(const std::string& kind, int64_t budget_mib, Recipe& recipe) {
+  if (std::ranges::find(kLimits, kind) == kLimits.end()) throw std::invalid_argument("no limit " + kind);
+  if (kind == "data") limit_data_to(budget_mib);
+  if (kind == "as") limit_address_space_to(budget_mib);
+  if (kind == "typed") {
+    recipe.execution.memory.budget.kind = Budget::Kind::kBytes;
+    recipe.execution.memory.budget.bytes = budget_mib << 20;
+  }
 }
 
 }  // namespace
@@ -54,12 +74,14 @@ Recipe recipe_of_search(int64_t largest) {
 int search_step(int argc, char** argv) {
   const std::string name = argument(argc, argv, "workload", "mlp");
   const int64_t budget_mib = std::stoll(argument(argc, argv, "budget-mib", "512"));
-  const Recipe recipe = recipe_of_search(std::stoll(argument(argc, argv, "max-val", "8192")));
+  const std::string limit = argument(argc, argv, "limit", "data");
+  Recipe recipe = recipe_of_search(argc, argv);
 
   warm_up_cpu();
   Workload workload = make_workload(name);
-  limit_data_to(budget_mib);
-  nlohmann::ordered_json result = {{"peer", "autotrain"}, {"workload", name}, {"budget_mib", budget_mib}};
+  set_limit(limit, budget_mib, recipe);
+  nlohmann::ordered_json result = {
+      {"peer", "autotrain"}, {"workload", name}, {"budget_mib", budget_mib}, {"limit", limit}};
   try {
     Trainer trainer(recipe, std::move(workload.task), *workload.train, *workload.validation,
                     {.write_files = false});
@@ -71,15 +93,20 @@ int search_step(int argc, char** argv) {
     result["samples"] = plan.search.samples;
     result["chosen"] = plan.micro_batch;
     result["budget_auto_mib"] = plan.budget_bytes >> 20;
+    result["capacity"] = plan.search.micro_batch;
+    result["capacity_fill"] = plan.search.fill;
     result["fill"] = plan.fill;
     result["reason"] = to_string(plan.search.reason);
     result["no_trace"] = equal(before, state_of(trainer.module())) && !any_gradient(trainer.module());
     const Stopwatch training;
     const Summary summary = trainer.fit();
-    result["survival"] = {{"ok", summary.updates == 50 && summary.final.contains("loss")},
-                          {"steps", summary.updates},
-                          {"peak_mib", summary.peak_bytes >> 20},
-                          {"wall_s", training.seconds()}};
+    result["survival"] = {
+        {"ok", summary.updates == *recipe.stop.updates && summary.final.contains("loss")},
+        {"steps", summary.updates},
+        {"peak_mib", summary.peak_bytes >> 20},
+        {"fill", static_cast<double>(summary.peak_bytes) / static_cast<double>(plan.budget_bytes)},
+        {"recoveries", summary.oom_recoveries},
+        {"wall_s", training.seconds()}};
   } catch (const Error& error) {
     result["error"] = error.what();
   }

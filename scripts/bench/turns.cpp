@@ -11,8 +11,10 @@
 
 #include "autotrain/trainer.h"
 #include "base/clock.h"
+#include "data/channels_last.h"
 #include "optim/optimizer.h"
 #include "programs.h"
+#include "recipe/words.h"
 #include "step/autocast.h"
 #include "workloads.h"
 
@@ -38,8 +40,8 @@ void answer(const std::string& side, int64_t updates, int64_t samples, double se
 // What one would write by hand: a shuffled index, the loss, backward, the norm, the fused update.
 class BareLoop {
  public:
-  BareLoop(Workload& workload, int64_t batch, Precision precision)
-      : workload_(workload), batch_(batch), precision_(precision) {
+  BareLoop(Workload& workload, int64_t batch, Precision precision, bool channels_last)
+      : workload_(workload), batch_(batch), precision_(precision), channels_last_(channels_last) {
     for (const NamedTensor& parameter : trainable_parameters(workload.task->module())) {
       parameters_.push_back(parameter.tensor);
       averages_.push_back(torch::zeros_like(parameter.tensor));
@@ -73,7 +75,8 @@ class BareLoop {
   void update() {
     const std::vector<int64_t> indices = next_indices();
     const std::vector<int64_t> epochs(indices.size(), 0);
-    const Batch batch = workload_.train->get(indices, SampleRandom(1, indices, epochs));
+    Batch batch = workload_.train->get(indices, SampleRandom(1, indices, epochs));
+    if (channels_last_) batch.inputs = channels_last(batch.inputs);
     torch::Tensor loss;
     {
       const AutocastScope autocast(torch::kCPU, precision_);
@@ -95,6 +98,7 @@ class BareLoop {
   Workload& workload_;
   const int64_t batch_;
   const Precision precision_;
+  const bool channels_last_;
   std::vector<torch::Tensor> parameters_, averages_, squares_, steps_;
   torch::Tensor order_;
   int64_t at_ = 0;
@@ -149,10 +153,12 @@ int turns(int argc, char** argv) {
   Recipe recipe = plain_recipe();
   recipe.batch.effective = recipe.execution.micro_batch = batch;
   recipe.execution.precision = precision;
+  recipe.execution.memory_format = *parse_enum<MemoryFormat>(argument(argc, argv, "memory-format", "auto"));
   recipe.execution.loader.prefetch = std::stoll(argument(argc, argv, "prefetch", "2"));
   recipe.stop.updates = int64_t{1} << 40;
   Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});
-  BareLoop bare(by_hand, batch, precision);
+  const bool channels_last = trainer.plan().memory_format == MemoryFormat::kChannelsLast;
+  BareLoop bare(by_hand, batch, precision, channels_last);
   Turns turns(bare, batch);
   trainer.on_update([&](const UpdateRecord&) { return turns.after_update(); });
   trainer.fit();

@@ -1,5 +1,10 @@
 #include "workloads.h"
 
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
+
+#include <bit>
 #include <stdexcept>
 
 #include "data/datasets.h"
@@ -13,16 +18,102 @@ Choice images(const std::string& split, int64_t limit) {
   return {"fashion_mnist", {{"split", split}, {"limit", limit}, {"normalize", false}}};
 }
 
+// In colour, of `side` × `side` pixels.
+Choice made_up_images(int64_t side, int64_t samples) {
+  return {"synthetic",
+          {{"kind", std::string("images")},
+           {"shape", std::vector<int64_t>{3, side, side}},
+           {"samples", samples}}};
+}
+
 Choice tokens(int64_t samples, int64_t first) {
   return {
       "synthetic",
       {{"kind", std::string("tokens")}, {"classes", int64_t{256}}, {"samples", samples}, {"first", first}}};
 }
 
-Choice model_of(const std::string& name) {
-  if (name == "mlp") return {"mlp", {{"depth", int64_t{8}}, {"width", int64_t{1024}}}};
-  if (name == "resnet") return {"resnet18", {{"stem", std::string("small")}}};
-  if (name == "gpt") return {"transformer", {{"tied", false}}};
+// Of the predictions, whatever the targets: for a model whose own loss needs boxes.
+Loss sum_of_squares() {
+  return {.terms =
+              [](const torch::Tensor& prediction, const torch::Tensor&) {
+                return LossTerms{prediction.square().sum(),
+                                 torch::tensor(static_cast<float>(prediction.size(0)))};
+              },
+          .metrics = nullptr};
+}
+
+class Lstm final : public Network {
+ public:
+  explicit Lstm(int64_t columns) {
+    rows_ = register_module(
+        "rows", torch::nn::LSTM(torch::nn::LSTMOptions(columns, 64).num_layers(2).batch_first(true)));
+    output_ = register_module("output", torch::nn::Linear(64, 10));
+  }
+
+  torch::Tensor forward(torch::Tensor images) override {
+    const torch::Tensor states = std::get<0>(rows_->forward(images.squeeze(1)));
+    return output_->forward(states.select(1, -1));
+  }
+
+ private:
+  torch::nn::LSTM rows_{nullptr};
+  torch::nn::Linear output_{nullptr};
+};
+
+// Linear layers of one width, each with a shortcut around it or not.
+class Linears final : public Network {
+ public:
+  struct Options {
+    int64_t layers = 2;
+    int64_t width = 256;
+    bool shortcuts = false;
+    bool padded = false;  ///< the batch is filled up to a power of two
+  };
+
+  Linears(int64_t pixels, const Options& options) : options_(options) {
+    input_ = register_module("input", torch::nn::Linear(pixels, options.width));
+    for (int64_t i = 0; i < options.layers; ++i)
+      layers_->push_back(torch::nn::Linear(options.width, options.width));
+    register_module("layers", layers_);
+    output_ = register_module("output", torch::nn::Linear(options.width, 10));
+  }
+
+  torch::Tensor forward(torch::Tensor images) override {
+    const int64_t samples = images.size(0);
+    torch::Tensor x = images.flatten(1);
+    if (options_.padded) {
+      const auto filled = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(samples)));
+      x = at::constant_pad_nd(x, {0, 0, 0, filled - samples});
+    }
+    x = input_->forward(x);
+    for (const auto& layer : *layers_) {
+      const torch::Tensor y = layer->as<torch::nn::Linear>()->forward(x.relu());
+      x = options_.shortcuts ? x + y : y;
+    }
+    return output_->forward(x.relu()).narrow(0, 0, samples);
+  }
+
+ private:
+  Options options_;
+  torch::nn::Linear input_{nullptr}, output_{nullptr};
+  torch::nn::ModuleList layers_;
+};
+
+std::shared_ptr<Network> network_of(const std::string& name, const DatasetInfo& info) {
+  const SampleShape shape{info.input_shape, info.classes, info.vocabulary};
+  const auto model = [&](const Choice& choice) { return make_model(choice, shape); };
+  if (name == "mlp") return model({"mlp", {{"depth", int64_t{8}}, {"width", int64_t{1024}}}});
+  if (name == "cnn") return model({"cnn", {}});
+  if (name == "resnet") return model({"resnet18", {{"stem", std::string("small")}}});
+  if (name == "resnet50") return model({"resnet50", {}});
+  if (name == "detector") return model({"detector", {}});
+  if (name == "gpt") return model({"transformer", {{"tied", false}}});
+  const int64_t pixels = info.input_shape[1] * info.input_shape[2];
+  if (name == "lstm") return std::make_shared<Lstm>(info.input_shape[2]);
+  if (name == "residual")
+    return std::make_shared<Linears>(pixels, Linears::Options{.layers = 60, .width = 32, .shortcuts = true});
+  if (name == "padded") return std::make_shared<Linears>(pixels, Linears::Options{.padded = true});
+  if (name == "wide") return std::make_shared<Linears>(pixels, Linears::Options{});
   throw std::invalid_argument("no workload " + name);
 }
 
@@ -30,14 +121,20 @@ Choice model_of(const std::string& name) {
 
 Workload make_workload(const std::string& name) {
   Workload workload;
-  const bool text = name == "gpt";
-  workload.train = make_dataset(text ? tokens(60000, 0) : images("train", 60000), {});
-  workload.validation =
-      make_dataset(text ? tokens(514, 1 << 20) : images("test", name == "mlp" ? 10000 : 1000), {});
-  const DatasetInfo info = workload.train->info();
+  if (name == "gpt") {
+    workload.train = make_dataset(tokens(60000, 0), {});
+    workload.validation = make_dataset(tokens(514, 1 << 20), {});
+  } else if (name == "resnet50" || name == "detector") {
+    const int64_t side = name == "resnet50" ? 224 : 128;
+    workload.train = make_dataset(made_up_images(side, 4096), {});
+    workload.validation = make_dataset(made_up_images(side, 64), {});
+  } else {
+    workload.train = make_dataset(images("train", 60000), {});
+    workload.validation = make_dataset(images("test", name == "resnet" ? 1000 : 10000), {});
+  }
   torch::manual_seed(0);
-  workload.task = supervised(make_model(model_of(name), {info.input_shape, info.classes, info.vocabulary}),
-                             cross_entropy());
+  auto network = network_of(name, workload.train->info());
+  workload.task = supervised(std::move(network), name == "detector" ? sum_of_squares() : cross_entropy());
   return workload;
 }
 

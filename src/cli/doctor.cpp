@@ -51,12 +51,21 @@ std::string shares_text(const Trial& trial) {
   return join(parts, ", ");
 }
 
+std::string step_text(const Diagnosis& d) {
+  if (!d.step) return "";
+  const std::string images = d.step->convolutions ? cat("; images ", to_string(d.plan.memory_format)) : "";
+  return cat("\nstep       products ", format_percent(d.step->products_share, 0),
+             " of the time, of the rest ", d.step->slowest,
+             " most: ", format_percent(d.step->slowest_share, 0), images);
+}
+
 std::string table_of(const Diagnosis& d) {
-  std::string text = cat(
-      "\nplan       ", summary_line(d.plan), "\ntraining   ", format_rate(d.before.samples_per_second),
-      " samples/s: ", shares_text(d.before), "\nloading    ", format_rate(d.loading.samples_per_second),
-      " samples/s alone, ", per_second(d.loading.bytes_per_second), "; a loading thread computes ",
-      format_percent(d.loading.busy_share, 0), " of its time\nverdict    ", d.cause, ": ", d.verdict, "\n\n");
+  std::string text = cat("\nplan       ", summary_line(d.plan), "\ntraining   ",
+                         format_rate(d.before.samples_per_second), " samples/s: ", shares_text(d.before),
+                         step_text(d), "\nloading    ", format_rate(d.loading.samples_per_second),
+                         " samples/s alone, ", per_second(d.loading.bytes_per_second),
+                         "; a loading thread computes ", format_percent(d.loading.busy_share, 0),
+                         " of its time\nverdict    ", d.cause, ": ", d.verdict, "\n\n");
   if (d.cures.empty()) return text + "nothing that the program could change is left to try\n";
   TextTable table({"tried (--set)", "before", "after", "gain", ""});
   for (const Cure& cure : d.cures) {
@@ -74,6 +83,13 @@ Json json_of(const Trial& trial) {
   return {{"samples_per_second", trial.samples_per_second}, {"shares", trial.shares}};
 }
 
+Json json_of(const StepProfile& step, const BatchPlan& plan) {
+  return {{"memory_format", to_string(plan.memory_format)},
+          {"products_share", step.products_share},
+          {"slowest_other", step.slowest},
+          {"slowest_other_share", step.slowest_share}};
+}
+
 Json json_of(const Diagnosis& d) {
   Json cures = Json::array();
   for (const Cure& cure : d.cures) {
@@ -88,6 +104,7 @@ Json json_of(const Diagnosis& d) {
           {"micro_batch", d.plan.micro_batch},
           {"effective_batch", d.plan.effective_batch},
           {"before", json_of(d.before)},
+          {"step", d.step ? json_of(*d.step, d.plan) : Json(nullptr)},
           {"loading",
            {{"samples_per_second", d.loading.samples_per_second},
             {"bytes_per_second", d.loading.bytes_per_second},

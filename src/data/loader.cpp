@@ -11,6 +11,7 @@
 #include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "data/channels_last.h"
 #include "data/cost_order.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
@@ -212,6 +213,7 @@ Batch Loader::load(const Piece& piece) const {
 }
 
 Batch Loader::staged(Batch batch) const {
+  if (options_.channels_last) batch.inputs = channels_last(batch.inputs);
   if (!options_.pin) return batch;
   // What a data set made on the GPU is there already.
   for (torch::Tensor* const tensor : {&batch.inputs, &batch.targets}) {

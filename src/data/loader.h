@@ -32,6 +32,7 @@ struct LoaderOptions {
   int64_t prefetch = 2;        ///< batches ahead of the step at most, those in the making included
   int64_t prefetch_bytes = 0;  ///< and bytes of them, but always one batch; 0: no bound
   bool pin = false;            ///< stage in pinned memory, for asynchronous copies to a GPU
+  bool channels_last = false;  ///< inputs of four dimensions come with all channels of a pixel together
 
   /// Told after each batch who made it and when, in `steady_seconds`; from the thread that made it.
   std::function<void(int64_t worker, double start, double end, int64_t samples)> on_loaded = {};

@@ -20,6 +20,10 @@ std::string to_string(Origin origin) {
 std::string to_string(Precision precision) {
   return std::string(name_of(precision));
 }
+std::string to_string(MemoryFormat format) {
+  return std::string(name_of(format));
+}
+
 std::string to_string(Cut cut) {
   return std::string(name_of(cut));
 }

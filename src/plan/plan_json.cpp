@@ -94,6 +94,7 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit("device", p.device);
   visit("device_name", p.device_name);
   visit("precision", p.precision);
+  visit.added("memory_format", p.memory_format);
   visit("world_size", p.world_size);
   visit("budget_bytes", p.budget_bytes);
   visit("budget_source", p.budget_source);

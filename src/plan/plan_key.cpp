@@ -32,17 +32,17 @@ std::string describe_costs(const Dataset& data) {
 
 std::string plan_key(const PlanRequest& request, const Workbench& bench, const SearchLimits& limits) {
   const Recipe& r = request.recipe;
-  std::string key =
-      cat("format 3\n", bench.device.name(), "\n", bench.device.software(), "\nprecision ",
-          to_string(request.precision), " world ", request.world_size, " threads ", at::get_num_threads(),
-          "\nbudget ", limits.budget_bytes, " floor ", limits.floor_bytes, " band ", limits.target_low, " ",
-          limits.target_high, " min ", limits.minimum, " cap ", limits.cap, " multiple ", limits.multiple_of,
-          " share ", request.share(), " cut ", to_string(r.execution.cut), "\nstrategy ",
-          r.execution.search.strategy, " optimizer ", r.optimizer.algorithm.name, " loss ", r.loss.name,
-          " model ", r.model.name, " prefetch ", bench.loader.prefetch, " of ",
-          r.execution.loader.prefetch_memory.text(), " in ", bench.most_workers, " preload ",
-          name_of(r.execution.loader.preload), " evaluation ", r.evaluation.micro_batch.value_or(0), " of ",
-          bench.validation ? bench.validation->size() : 0, "\nsample");
+  std::string key = cat(
+      "format 3\n", bench.device.name(), "\n", bench.device.software(), "\nprecision ",
+      to_string(request.precision), " world ", request.world_size, " threads ", at::get_num_threads(),
+      bench.loader.channels_last ? " channels last" : "", "\nbudget ", limits.budget_bytes, " floor ",
+      limits.floor_bytes, " band ", limits.target_low, " ", limits.target_high, " min ", limits.minimum,
+      " cap ", limits.cap, " multiple ", limits.multiple_of, " share ", request.share(), " cut ",
+      to_string(r.execution.cut), "\nstrategy ", r.execution.search.strategy, " optimizer ",
+      r.optimizer.algorithm.name, " loss ", r.loss.name, " model ", r.model.name, " prefetch ",
+      bench.loader.prefetch, " of ", r.execution.loader.prefetch_memory.text(), " in ", bench.most_workers,
+      " preload ", name_of(r.execution.loader.preload), " evaluation ", r.evaluation.micro_batch.value_or(0),
+      " of ", bench.validation ? bench.validation->size() : 0, "\nsample");
   for (const int64_t size : bench.train.info().input_shape) key += cat(" ", size);
   key += "\ncosts " + describe_costs(bench.train);
   if (bench.validation) key += ", " + describe_costs(*bench.validation);

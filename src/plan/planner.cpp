@@ -290,6 +290,7 @@ void Planner::describe_machine(BatchPlan& plan) const {
   plan.device = bench_.device.torch_device().str();
   plan.device_name = bench_.device.name();
   plan.precision = request_.precision;
+  plan.memory_format = bench_.loader.channels_last ? MemoryFormat::kChannelsLast : MemoryFormat::kContiguous;
   plan.world_size = request_.world_size;
   plan.budget_bytes = bench_.device.budget_bytes();
   plan.budget_source = bench_.device.budget_source();

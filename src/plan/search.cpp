@@ -269,7 +269,9 @@ const ProbeRecord* smallest_good(const std::vector<ProbeRecord>& history) {
 
 }  // namespace
 
+// A refusal in the upper half of what the band leaves free costs the band next to nothing.
 int64_t granted_bytes(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
+  const double worth_a_word = (1 + limits.target_high) / 2 * static_cast<double>(limits.budget_bytes);
   auto granted = static_cast<double>(limits.budget_bytes);
   int64_t had = 0;
   for (const ProbeRecord& probe : history) {
@@ -277,6 +279,7 @@ int64_t granted_bytes(const std::vector<ProbeRecord>& history, const SearchLimit
     if (probe.peak_bytes == 0)
       granted = std::min(granted, shown_ceiling(history, probe, limits).value_or(granted));
   }
+  if (granted >= worth_a_word) return limits.budget_bytes;
   return std::min(limits.budget_bytes, std::max(had, static_cast<int64_t>(granted)));
 }
 

@@ -37,7 +37,8 @@ class NoDropoutScope {
 };
 
 Batch load(const Workbench& bench, const Piece& piece) {
-  Loader loader(bench.train, bench.stream, repeated({piece}), {.prefetch = 0});
+  Loader loader(bench.train, bench.stream, repeated({piece}),
+                {.prefetch = 0, .channels_last = bench.loader.channels_last});
   return bench.device.upload(*loader.next());
 }
 

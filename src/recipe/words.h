@@ -14,6 +14,12 @@ constexpr auto enum_names(Precision) {
                     EnumName<P>{P::kInt8, "int8"}};
 }
 
+constexpr auto enum_names(MemoryFormat) {
+  using F = MemoryFormat;
+  return std::array{EnumName<F>{F::kAuto, "auto"}, EnumName<F>{F::kContiguous, "contiguous"},
+                    EnumName<F>{F::kChannelsLast, "channels_last"}};
+}
+
 constexpr auto enum_names(SweepMode) {
   return std::array{EnumName<SweepMode>{SweepMode::kInference, "inference"},
                     EnumName<SweepMode>{SweepMode::kTraining, "training"}};

@@ -22,6 +22,10 @@ std::vector<std::string> typed(const BatchPlan& plan) {
   return {cat("batch.effective=", plan.effective_batch), cat("execution.micro_batch=", plan.micro_batch)};
 }
 
+std::string in_words(MemoryFormat format) {
+  return format == MemoryFormat::kChannelsLast ? "with their channels last" : "contiguous";
+}
+
 class Doctor {
  public:
   Doctor(const DoctorOptions& options, const MachineFigures& machine)
@@ -34,6 +38,8 @@ class Doctor {
     base_ = typed(found_.plan);
     options_.progress("training as the recipe says");
     found_.before = try_training(next({}), options_.seconds);
+    options_.progress("training operator by operator");
+    found_.step = profile_step(with({}), found_.plan.micro_batch);
     options_.progress("loading alone");
     found_.loading = try_loading(next({}), found_.plan.micro_batch, options_.seconds / 2);
     for (Cure& cure : candidates(recipe)) attempt(std::move(cure));
@@ -104,6 +110,10 @@ class Doctor {
     const bool faster_bf16 =
         std::ranges::count(machine_.rates, "bf16", &MachineFigures::Rate::precision) > 0 &&
         found_.plan.precision == Precision::kFp32;
+    if (found_.step && found_.step->convolutions) {
+      const bool last = found_.plan.memory_format == MemoryFormat::kChannelsLast;
+      add("memory_format", {cat("execution.memory_format=", last ? "contiguous" : "channels_last")});
+    }
     if (faster_bf16) add("compute", {"execution.precision=bf16"});
     return cures;
   }
@@ -166,6 +176,10 @@ class Doctor {
     }
     if (found_.cause == "micro_batch") {
       return cat("micro-batches of ", found_.plan.micro_batch, " are too small to keep the device busy");
+    }
+    if (found_.cause == "memory_format") {
+      return cat("images lie ", in_words(found_.plan.memory_format), ", and ", found_.step->slowest,
+                 " takes ", format_percent(found_.step->slowest_share), " of a step");
     }
     return cat("the device computes ", format_percent(share("forward") + share("backward") + share("update")),
                " of the time: data is there when it is needed");

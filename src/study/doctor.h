@@ -25,8 +25,9 @@ struct Diagnosis {
   BatchPlan plan;
   Trial before;
   LoadingFigures loading;
-  std::string
-      cause;  ///< storage | decode | copy | prefetch | threads | loader_threads | micro_batch | compute
+  std::optional<StepProfile> step = {};
+  /// storage | decode | copy | prefetch | threads | loader_threads | micro_batch | memory_format | compute
+  std::string cause;
   std::string verdict;      ///< the same in a sentence
   std::vector<Cure> cures;  ///< in order of gain
 };

@@ -6,10 +6,12 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "checkpoint/safetensors.h"
+#include "data/channels_last.h"
 #include "model/linear.h"
 #include "model/models.h"
 #include "step/autocast.h"
 #include "trainer/evaluator.h"
+#include "trainer/memory_format.h"
 #include "trainer/parts.h"
 #include "trainer/snapshot.h"
 
@@ -23,6 +25,11 @@ Batch first_samples(const Dataset& data, int64_t count) {
   std::vector<int64_t> indices, epochs(static_cast<size_t>(count), 0);
   for (int64_t i = 0; i < count; ++i) indices.push_back(i % data.size());
   return data.get(indices, SampleRandom(0, indices, epochs));
+}
+
+Batch laid_out(const Batch& batch, MemoryFormat format) {
+  if (format != MemoryFormat::kChannelsLast) return batch;
+  return {channels_last(batch.inputs), batch.targets, batch.samples};
 }
 
 // The parts that both kinds of subject are made of.
@@ -51,9 +58,11 @@ torch::ScalarType type_of(Precision precision) {
 
 class Inference final : public Subject {
  public:
-  Inference(Materials materials, Precision precision)
-      : m_(std::move(materials)), precision_(precision), network_(dynamic_cast<Network&>(m_.task->module())) {
-    within_budget(*m_.device, [&] { convert(); });
+  Inference(const Recipe& recipe, Materials materials)
+      : m_(std::move(materials)),
+        precision_(resolve_precision(recipe, *m_.device)),
+        network_(dynamic_cast<Network&>(m_.task->module())) {
+    within_budget(*m_.device, [&] { convert(recipe); });
   }
 
   Device& device() override { return *m_.device; }
@@ -94,9 +103,10 @@ class Inference final : public Subject {
   }
 
  private:
-  void convert() {
-    network_.eval();
+  void convert(const Recipe& recipe) {
     network_.to(m_.device->torch_device());
+    format_ = resolve_memory_format(recipe, precision_, *m_.device, *m_.task, *m_.data.train);
+    network_.eval();
     if (precision_ == Precision::kInt8) return quantize();
     if (precision_ != Precision::kFp32) network_.to(type_of(precision_));
   }
@@ -110,7 +120,7 @@ class Inference final : public Subject {
   }
 
   Batch converted(const Batch& batch) const {
-    Batch here = batch.to(m_.device->torch_device());
+    Batch here = laid_out(batch, format_).to(m_.device->torch_device());
     if (here.inputs.is_floating_point()) here.inputs = here.inputs.to(type_of(precision_));
     return here;
   }
@@ -131,6 +141,7 @@ class Inference final : public Subject {
   Materials m_;
   Precision precision_;
   Network& network_;
+  MemoryFormat format_ = MemoryFormat::kContiguous;
   Batch batch_;
   torch::Tensor output_;
 };
@@ -146,7 +157,8 @@ class Training final : public Subject {
   Precision precision() const override { return parts_.precision; }
 
   void load(int64_t samples) override {
-    batch_ = first_samples(*parts_.data.train, samples).to(parts_.device->torch_device());
+    const Batch batch = laid_out(first_samples(*parts_.data.train, samples), parts_.memory_format);
+    batch_ = batch.to(parts_.device->torch_device());
     parts_.step.set_loss_factor(loss_factor_for(static_cast<double>(samples)));
   }
 
@@ -177,8 +189,7 @@ std::unique_ptr<Subject> make_subject(const Recipe& recipe) {
   Materials materials = gather(recipe);
   if (recipe.sweep.mode == SweepMode::kTraining)
     return std::make_unique<Training>(recipe, std::move(materials));
-  const Precision precision = resolve_precision(recipe, *materials.device);
-  return std::make_unique<Inference>(std::move(materials), precision);
+  return std::make_unique<Inference>(recipe, std::move(materials));
 }
 
 }  // namespace autotrain

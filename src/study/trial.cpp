@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "data/loader.h"
 #include "data/preload.h"
+#include "study/subject.h"
 #include "trainer/parts.h"
 
 namespace autotrain {
@@ -60,6 +61,33 @@ Trial try_training(Recipe recipe, double seconds) {
   return trial;
 }
 
+std::optional<StepProfile> profile_step(Recipe recipe, int64_t micro_batch) {
+  recipe.sweep.mode = SweepMode::kTraining;
+  const auto subject = make_subject(recipe);
+  subject->load(micro_batch);
+  for (int64_t i = 0; i < kWarmUp; ++i) subject->call();
+  std::map<std::string, double> others;
+  double seconds = 0, products = 0;
+  StepProfile profile;
+  for (int64_t i = 0; i < kLeast; ++i) {
+    stop_if_interrupted();
+    const std::optional<ForwardCount> step = subject->observe();
+    if (!step) return std::nullopt;
+    seconds += step->seconds;
+    for (const OperatorCount& each : step->operators) {
+      (each.flops > 0 ? products : others[each.name]) += each.seconds;
+      profile.convolutions |= each.kind == OperatorKind::kConvolution;
+    }
+  }
+  profile.products_share = products / seconds;
+  for (const auto& [name, spent] : others) {
+    if (spent / seconds <= profile.slowest_share) continue;
+    profile.slowest = name;
+    profile.slowest_share = spent / seconds;
+  }
+  return profile;
+}
+
 LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double seconds) {
   const auto device = open_run_device(recipe);
   const RunData data = within_budget(*device, [&] { return load_data(recipe, *device); });
@@ -70,7 +98,7 @@ LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double sec
   {
     const Stopwatch watch;
     Loader loader(*data.train, stream, endless_windows(*data.train, stream, {micro_batch, micro_batch}, 0),
-                  resolve_loader(recipe.execution.loader, *device));
+                  resolve_loader(recipe.execution.loader, *device, MemoryFormat::kContiguous));
     double samples = 0, bytes = 0;
     do {
       stop_if_interrupted();

@@ -29,6 +29,17 @@ struct LoadingFigures {
   int64_t holdable_bytes = 0;     ///< that preload: ram would take; 0: nothing is left to preload
 };
 
+/// What a training step spends its time on, operator by operator.
+struct StepProfile {
+  double products_share = 0;  ///< of the step's time in products of matrices and convolutions, both ways
+  std::string slowest = {};   ///< of the other operators: "aten::max_pool2d_with_indices"
+  double slowest_share = 0;   ///< of the step's time, all calls of it
+  bool convolutions = false;  ///< whether there are any
+};
+
+/// Observes some steps on `micro_batch` samples. Nothing on a GPU, whose operators only start here.
+std::optional<StepProfile> profile_step(Recipe recipe, int64_t micro_batch);
+
 LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double seconds);
 
 }  // namespace autotrain

@@ -5,22 +5,6 @@
 #include "device/memory_phase.h"
 
 namespace autotrain {
-namespace {
-
-// Evaluation mode until the scope ends.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
-  ~EvaluationMode() { module_.train(); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  torch::nn::Module& module_;
-};
-
-}  // namespace
-
 void FigureSums::add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight) {
   Sums& sums = sums_[name];
   const torch::Tensor s = sum.to(torch::kFloat64), w = weight.to(torch::kFloat64);
@@ -53,7 +37,7 @@ bool lower_is_better(const std::string& figure) {
 std::vector<std::string> evaluation_names(const Workbench& bench) {
   const EvaluationMode mode(bench.task.module());
   Loader loader(*bench.validation, Stream(0, bench.validation->size(), /*shuffle=*/false),
-                repeated({consecutive(0, 1)}), {.prefetch = 0});
+                repeated({consecutive(0, 1)}), {.prefetch = 0, .channels_last = bench.loader.channels_last});
   const Batch batch = bench.device.upload(*loader.next());
   std::vector<std::string> names = {"loss"};
   for (const MetricTerms& metric :

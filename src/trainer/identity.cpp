@@ -24,6 +24,7 @@ Identity identity_of(const Device& device, const BatchPlan& plan) {
           {"threads", std::to_string(at::get_num_threads())},
           {kDeterministic, at::globalContext().deterministicAlgorithms() ? "yes" : "no"},
           {"precision", to_string(plan.precision)},
+          {"memory format", to_string(plan.memory_format)},
           {"ranks", std::to_string(plan.world_size)},
           {"micro-batch", std::to_string(plan.micro_batch)},
           {"micro-batch of evaluations", std::to_string(plan.evaluation_micro_batch)}};

@@ -196,7 +196,7 @@ std::string TrainingLoop::first_non_finite() const {
     Loader loader(*c_.parts.data.train, c_.parts.stream,
                   endless_windows(*c_.parts.data.train, c_.parts.stream,
                                   {underway_.samples, c_.plan.micro_batch}, underway_.first),
-                  {.prefetch = 0});
+                  {.prefetch = 0, .channels_last = c_.parts.loader.channels_last});
     for (int64_t done = 0; done < underway_.samples;) {
       const std::optional<Batch> batch = loader.next();
       done += batch->samples;

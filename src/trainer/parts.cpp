@@ -12,6 +12,8 @@
 #include "model/losses.h"
 #include "model/models.h"
 #include "plan/memory_statement.h"
+#include "plan/scopes.h"
+#include "trainer/memory_format.h"
 #include "trainer/preloading.h"
 
 namespace autotrain {
@@ -84,13 +86,14 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
 
 }  // namespace
 
-Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device) {
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format) {
   const int64_t most = asked.workers.value_or(spare_cores(device));
   const int64_t prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most));
   return {.workers = std::min(asked.workers.value_or(1), prefetch),
           .prefetch = prefetch,
           .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device),
-          .pin = !device.torch_device().is_cpu()};
+          .pin = !device.torch_device().is_cpu(),
+          .channels_last = format == MemoryFormat::kChannelsLast};
 }
 
 void fail_loading(const std::exception& error, Device& device) {
@@ -166,6 +169,19 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
   return supervised(std::move(network), make_loss(recipe.loss));
 }
 
+namespace {
+
+// The module takes a format if it also learns with it.
+MemoryFormat training_memory_format(const Recipe& recipe, Parts& parts) {
+  return resolve_memory_format(recipe, parts.precision, *parts.device, *parts.task, *parts.data.train,
+                               [&](const Batch& batch) {
+                                 const WindowScope window(parts.step);
+                                 parts.step.accumulate(batch, 0, 0);
+                               });
+}
+
+}  // namespace
+
 Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data,
              std::unique_ptr<Task> run_task)
     : device(std::move(run_device)),
@@ -183,8 +199,9 @@ Parts::Parts(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData r
             .seed = static_cast<uint64_t>(recipe.seed),
             .timeline = &timeline},
            &average),
+      memory_format(training_memory_format(recipe, *this)),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle),
-      loader(resolve_loader(recipe.execution.loader, *device)),
+      loader(resolve_loader(recipe.execution.loader, *device, memory_format)),
       most_workers(recipe.execution.loader.workers ? loader.workers
                                                    : std::min(spare_cores(*device), loader.prefetch)) {}
 

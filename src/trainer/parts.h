@@ -53,7 +53,7 @@ auto within_budget(Device& device, Load load) {
 }
 
 /// The recipe's loader on this device, `auto` resolved.
-Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device);
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format);
 
 /// The data sets that the recipe names, held in memory as it asks.
 RunData load_data(const Recipe& recipe, Device& device);
@@ -80,6 +80,7 @@ class Parts {
   GradScaler scaler;
   WeightAverage average;
   UpdateStep step;
+  const MemoryFormat memory_format;  ///< resolved: never kAuto
   const Stream stream;
   Loader::Options loader;
   const int64_t most_workers;  ///< as many as loader.workers when the recipe names a number

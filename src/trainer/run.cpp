@@ -128,6 +128,8 @@ bool Trainer::Run::stored_plan_holds() {
   std::string changed;
   if (stored.device_name != parts.device->name()) changed = "the device is " + parts.device->name();
   if (stored.precision != parts.precision) changed = "the precision is " + to_string(parts.precision);
+  if (stored.memory_format != parts.memory_format)
+    changed = "the memory format is " + to_string(parts.memory_format);
   if (fill > std::max(stored.fill, recipe_.execution.memory.target_high))
     changed = "the budget is only " + format_bytes(parts.device->budget_bytes());
   if (changed.empty()) return true;

@@ -42,6 +42,10 @@ def main():
         best = found["cures"][0]
         assert best["gain"] > 1.5 and best["cause"] == "storage", best
         assert any(setting.startswith("execution.loader.workers=") for setting in best["set"])
+        step = found["step"]
+        assert 0 < step["products_share"] + step["slowest_other_share"] <= 1 and step["slowest_other"], step
+        assert step["memory_format"] == "contiguous"
+        assert not any(cure["cause"] == "memory_format" for cure in found["cures"]), "there are no images"
         text = doctor(binary, "--config", recipe, "--seconds", 0.2)
         assert "verdict" in text and "tried (--set)" in text, text
         assert not list(Path(folder).glob("runs*")), "trials leave no files"

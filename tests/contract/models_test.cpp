@@ -1,5 +1,7 @@
 // What holds for every row of the model table.
 #include "model/models.h"
+
+#include "data/channels_last.h"
 #include "optim/optimizer.h"
 #include "support/fixtures.h"
 #include "support/support.h"
@@ -44,6 +46,18 @@ TEST(ModelContract, PredictionsHaveTheClassesLast) {
     if (c.shape.vocabulary > 0) shape.insert(shape.begin() + 1, c.shape.input[0]);
     if (!c.grid.empty()) shape = {2, c.grid[0], c.grid[1], 5 + c.shape.classes};  // objectness and box first
     EXPECT_EQ(model->forward(inputs_for(c, 2)).sizes(), shape) << c.choice.name;
+  }
+}
+
+TEST(ModelContract, ImagesMayLieWithTheirChannelsLast) {
+  for (const Case& c : cases()) {
+    if (c.shape.vocabulary > 0) continue;
+    const auto model = make_model(c.choice, c.shape);
+    model->eval();
+    const torch::Tensor inputs = inputs_for(c, 2);
+    const torch::Tensor a = model->forward(inputs), b = model->forward(channels_last(inputs));
+    EXPECT_LT((a - b).norm().item<double>(), 1e-3 * a.norm().item<double>()) << c.choice.name;
+    EXPECT_NO_THROW(b.square().sum().backward()) << c.choice.name;
   }
 }
 

@@ -57,6 +57,23 @@ std::vector<int64_t> first_samples(int64_t count, int64_t position, int64_t micr
   return all;
 }
 
+TEST(Loader, DeliversImagesInTheFormatThatWasAskedFor) {
+  const TensorDataset data(torch::randn({8, 3, 4, 5}), torch::arange(8), 8);
+  for (const int64_t workers : {0, 2}) {
+    const Stream stream(4, 8, /*shuffle=*/true);
+    const auto first = [&](bool channels_last) {
+      return *Loader(data, stream, endless_windows(data, stream, {8, 4}, 0),
+                     {.workers = workers, .channels_last = channels_last})
+                  .next();
+    };
+    const Batch contiguous = first(false), last = first(true);
+    EXPECT_TRUE(contiguous.inputs.is_contiguous());
+    EXPECT_TRUE(last.inputs.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(last.inputs.equal(contiguous.inputs));
+    EXPECT_TRUE(last.targets.equal(contiguous.targets));
+  }
+}
+
 TEST(Loader, SamplesAndTheirKeysDoNotDependOnCutWorkersOrPrefetch) {
   const auto reference = first_samples(300, 0, 16, {.workers = 0});
   for (const int64_t micro : {1, 3, 5, 16}) {

@@ -1,5 +1,5 @@
-"""The hand-written PyTorch loop in turns with another program: reads lines "pre SECONDS" from standard input
-and answers each with one JSON line. python turns.py --workload mlp --batch 64 --precision fp32"""
+"""The hand-written PyTorch loop in turns with another program: reads lines "pre SECONDS" from standard input, or
+"pre_last SECONDS" for the same in channels last, and answers each with one JSON line. python turns.py --workload mlp --batch 64 --precision fp32"""
 import argparse
 import json
 import sys
@@ -16,5 +16,6 @@ torch.set_num_threads(2)
 workload = Workload(args.workload)
 for line in sys.stdin:
     data, seconds = line.split()
-    segment = handloop.run_segment(workload, args.batch, data, args.precision, "fused", float(seconds))
+    segment = handloop.run_segment(workload, args.batch, data.removesuffix("_last"), args.precision, "fused",
+                                   float(seconds), channels_last=data.endswith("_last"))
     print(json.dumps({"side": data, "updates": segment["steps"], "samples_per_second": segment["sps"]}), flush=True)

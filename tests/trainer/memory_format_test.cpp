@@ -1,0 +1,162 @@
+// Which images lie with their channels last, and that nothing but rounding depends on it.
+#include "trainer/memory_format.h"
+
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+
+#include "autotrain/error.h"
+#include "autotrain/trainer.h"
+#include "checkpoint/safetensors.h"
+#include "data/channels_last.h"
+#include "model/models.h"
+#include "support/run_parts.h"
+#include "support/small_run.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using test::make_parts;
+
+struct ConvNet : torch::nn::Module {
+  // How the features of a sample become one row.
+  enum class Rows { kFlatten, kView, kRawMemory };
+
+  explicit ConvNet(Rows how = Rows::kFlatten) : rows(how) {
+    conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3).padding(1)));
+    norm = register_module("norm", torch::nn::BatchNorm2d(8));
+    output = register_module("output", torch::nn::Linear(8 * 3 * 3, 4));
+  }
+
+  torch::Tensor forward(torch::Tensor x) {
+    x = at::max_pool2d(norm->forward(conv->forward(x)).relu(), 2);
+    const int64_t n = x.size(0);
+    if (rows == Rows::kView) return output->forward(x.view({n, -1}));
+    // As a kernel does that takes the memory behind a tensor for [n, C, H, W].
+    if (rows == Rows::kRawMemory) return output->forward(x.as_strided({n, 72}, {72, 1}));
+    return output->forward(x.flatten(1));
+  }
+
+  Rows rows;
+  torch::nn::Conv2d conv{nullptr};
+  torch::nn::BatchNorm2d norm{nullptr};
+  torch::nn::Linear output{nullptr};
+};
+
+std::unique_ptr<Task> conv_task(ConvNet::Rows rows = ConvNet::Rows::kFlatten) {
+  torch::manual_seed(1);
+  return supervised(std::make_shared<ConvNet>(rows), cross_entropy());
+}
+
+TensorDataset small_images(int64_t count) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
+  const torch::Tensor images = at::randn({count, 3, 6, 6}, generator);
+  return TensorDataset(images, images.mean({2, 3}).argmax(1));
+}
+
+Recipe with_format(MemoryFormat format) {
+  Recipe recipe = test::small_recipe();
+  recipe.optimizer.algorithm = {"sgd", {}};
+  recipe.execution.memory_format = format;
+  return recipe;
+}
+
+MemoryFormat chosen(MemoryFormat asked, std::unique_ptr<Task> task, const Dataset& data) {
+  return make_parts(with_format(asked), std::move(task), data)->memory_format;
+}
+
+TEST(MemoryFormat, AutoPutsChannelsLastForConvolutionsOverImages) {
+  const TensorDataset images = small_images(64), vectors = test::small_data(64);
+  EXPECT_EQ(chosen(MemoryFormat::kAuto, conv_task(), images), MemoryFormat::kChannelsLast);
+  EXPECT_EQ(chosen(MemoryFormat::kContiguous, conv_task(), images), MemoryFormat::kContiguous);
+  EXPECT_EQ(chosen(MemoryFormat::kAuto, test::small_task(), vectors), MemoryFormat::kContiguous);
+}
+
+TEST(MemoryFormat, AModelThatDoesNotTakeItKeepsItsImagesContiguous) {
+  const TensorDataset images = small_images(64);
+  for (const auto rows : {ConvNet::Rows::kView, ConvNet::Rows::kRawMemory})
+    EXPECT_EQ(chosen(MemoryFormat::kAuto, conv_task(rows), images), MemoryFormat::kContiguous);
+}
+
+TEST(MemoryFormat, WhatIsAskedForAndCannotBeHadIsAnError) {
+  const auto refusal = [](ConvNet::Rows rows) {
+    return test::expect_error(ExitCode::kBadRecipe,
+                              [&] { chosen(MemoryFormat::kChannelsLast, conv_task(rows), small_images(64)); })
+        .what();
+  };
+  EXPECT_TRUE(test::holds(refusal(ConvNet::Rows::kView),
+                          "execution.memory_format: channels_last: the model does not take it"));
+  EXPECT_TRUE(test::holds(refusal(ConvNet::Rows::kRawMemory), "its loss on 2 samples would be"));
+  const Error linear = test::expect_error(ExitCode::kBadRecipe, [&] {
+    chosen(MemoryFormat::kChannelsLast, test::small_task(), test::small_data(64));
+  });
+  EXPECT_TRUE(test::holds(linear.what(), "the model has no convolutions"));
+}
+
+TEST(MemoryFormat, ChoosingLeavesNoTrace) {
+  const TensorDataset images = small_images(64);
+  auto asked = make_parts(with_format(MemoryFormat::kContiguous), conv_task(), images);
+  torch::manual_seed(9);
+  auto chosen = make_parts(with_format(MemoryFormat::kAuto), conv_task(), images);
+  const torch::Tensor after = torch::rand(4);
+  torch::manual_seed(9);
+  EXPECT_TRUE(after.equal(torch::rand(4)));
+  EXPECT_TRUE(chosen->task->module().is_training());
+  for (const NamedTensor& parameter : chosen->optimizer->parameters())
+    EXPECT_FALSE(parameter.tensor.grad().defined()) << parameter.name;
+  const auto before = asked->task->module().named_buffers(), now = chosen->task->module().named_buffers();
+  for (const auto& buffer : before) EXPECT_TRUE(buffer.value().equal(now[buffer.key()])) << buffer.key();
+}
+
+struct Trained {
+  std::vector<double> losses;
+  std::map<std::string, torch::Tensor> weights;
+};
+
+Trained train(MemoryFormat format, const TensorDataset& images) {
+  Trained trained;
+  Recipe recipe = with_format(format);
+  recipe.optimizer.lr = 0.1;
+  recipe.execution.micro_batch = 16;
+  const test::TemporaryFolder folder;
+  Trainer trainer(recipe, conv_task(), images, {.output = folder.path() / "run"});
+  trainer.on_update([&](const UpdateRecord& record) {
+    trained.losses.push_back(record.loss);
+    return Flow::kContinue;
+  });
+  trainer.fit();
+  EXPECT_EQ(trainer.plan().memory_format, format);
+  for (const auto& parameter : trainer.module().named_parameters()) {
+    EXPECT_TRUE(parameter.value().is_contiguous()) << parameter.key();
+    trained.weights[parameter.key()] = parameter.value().detach().clone();
+  }
+  return trained;
+}
+
+// Under plain descent, which does not amplify rounding as Adam does.
+TEST(MemoryFormat, BothFormatsLearnTheSameButForRounding) {
+  const TensorDataset images = small_images(128);
+  const Trained a = train(MemoryFormat::kContiguous, images), b = train(MemoryFormat::kChannelsLast, images);
+  ASSERT_EQ(a.losses.size(), b.losses.size());
+  for (size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(a.losses[i], b.losses[i], 1e-4 * a.losses[i]);
+  EXPECT_LT(a.losses.back(), a.losses.front()) << "it learns";
+  for (const auto& [name, weights] : a.weights) {
+    EXPECT_TRUE(at::allclose(weights, b.weights.at(name), 1e-3, 1e-5)) << name;
+  }
+}
+
+TEST(ChannelsLast, ValuesStayAndOnlyTheirPlacesChange) {
+  for (const std::vector<int64_t>& sizes :
+       {std::vector<int64_t>{2, 3, 4, 5}, {2, 1, 4, 5}, {1, 1, 4, 5}, {2, 3, 1, 1}, {0, 3, 4, 5}}) {
+    const torch::Tensor images = torch::randn(sizes), stored = channels_last(images);
+    EXPECT_TRUE(stored.equal(images));
+    EXPECT_EQ(stored.suggest_memory_format(), at::MemoryFormat::ChannelsLast) << images.sizes();
+  }
+  const torch::Tensor grey = torch::randn({2, 1, 4, 5}), rows = torch::randn({2, 3});
+  EXPECT_EQ(channels_last(grey).const_data_ptr(), grey.const_data_ptr()) << "one channel needs no copy";
+  EXPECT_EQ(channels_last(rows).strides(), rows.strides());
+  EXPECT_FALSE(channels_last({}).defined());
+}
+
+}  // namespace
+}  // namespace autotrain
