@@ -45,11 +45,12 @@ Section execution_section(Recipe& r) {
            "on a CPU and fp16 with the scaler on a GPU. int8 is of linear layers and for inference in a "
            "sweep only.",
            e.precision),
-       bind_enum("memory_format",
-                 "How images lie in memory on their way through a model with convolutions; weights and files "
-                 "are the same either way. auto: channels last on a CPU, and on a GPU in half precision, if "
-                 "the model takes it.",
-                 e.memory_format),
+       bind_enum(
+           "memory_format",
+           "How images lie in memory on their way through a model with convolutions; weights and files "
+           "are the same either way. auto: channels last on a CPU, and on a GPU in half precision, unless "
+           "the model does not take it or has group or instance normalisation.",
+           e.memory_format),
        bind(integer_key("micro_batch", "Samples per forward and backward pass on one rank; auto: searched.")
                 .from(1)
                 .in("samples")

@@ -1,8 +1,10 @@
 #include "trainer/memory_format.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -12,6 +14,7 @@
 #include "device/failure.h"
 #include "plan/scopes.h"
 #include "step/generators.h"
+#include "step/operator_scope.h"
 #include "step/update_step.h"
 #include "trainer/evaluator.h"
 
@@ -22,7 +25,22 @@ constexpr int64_t kSamples = 2;  // batch normalisation needs more than one
 // float32 rounding over a deep network stays below 1e-5; a module that reads the wrong pixels is far off.
 constexpr double kTolerance = 1e-3;
 
-bool has_convolutions(const torch::nn::Module& module) {
+// Kernels of LibTorch that lose more in channels last than convolutions gain: those for groups of channels go
+// through memory in strides, the others copy (scripts/bench/memory_format.py measures both).
+constexpr std::array<std::string_view, 4> kSlowInChannelsLast = {
+    "aten::group_norm", "aten::instance_norm", "aten::pixel_shuffle", "aten::channel_shuffle"};
+
+// Which of these a forward pass runs.
+struct SlowOperators {
+  void start(const at::RecordFunction& function) {
+    if (std::ranges::find(kSlowInChannelsLast, function.name()) != kSlowInChannelsLast.end())
+      found = function.name();
+  }
+  void end(const at::RecordFunction&) {}
+  std::string found = {};
+};
+
+bool has_weights_of_convolutions(const torch::nn::Module& module) {
   return std::ranges::any_of(module.parameters(),
                              [](const torch::Tensor& parameter) { return parameter.dim() == 4; });
 }
@@ -51,27 +69,37 @@ double loss_of(Task& task, const Batch& batch) {
   return evaluate_batch(task, batch, Precision::kFp32).loss.sum.item<double>();
 }
 
-// What is against channels last; "" when nothing is. What fails in both formats is no matter of formats, nor
-// is memory.
-std::string objection(Task& task, const Batch& batch, const std::function<void(const Batch&)>& run) {
+// What speaks against channels last.
+struct Objection {
+  std::string slow = {};    // an operator that runs slower; "" for none
+  std::string broken = {};  // what goes wrong; "" for nothing
+};
+
+// What fails in both formats is no matter of formats, nor is memory.
+Objection objection(Task& task, const Batch& batch, const std::function<void(const Batch&)>& run) {
   const BufferScope buffers(task.module());
+  SlowOperators slow;
   double contiguous = 0;
   try {
-    contiguous = loss_of(task, batch);
+    {
+      const OperatorScope<SlowOperators> scope(slow);
+      contiguous = loss_of(task, batch);
+    }
     run(batch);
   } catch (const std::exception&) {
-    return "";
+    return {};
   }
   try {
     const Batch other{channels_last(batch.inputs), batch.targets, batch.samples};
     const double loss = loss_of(task, other);
-    if (std::abs(loss - contiguous) > kTolerance * std::abs(contiguous))
-      return cat("its loss on ", batch.samples, " samples would be ", brief(loss), " instead of ",
-                 brief(contiguous));
+    if (std::abs(loss - contiguous) > kTolerance * std::abs(contiguous)) {
+      return {slow.found, cat("its loss on ", batch.samples, " samples would be ", brief(loss),
+                              " instead of ", brief(contiguous))};
+    }
     run(other);
-    return "";
+    return {slow.found, ""};
   } catch (const std::exception& error) {
-    return classify_failure(error) == Failure::kOther ? first_line(error) : "";
+    return {slow.found, classify_failure(error) == Failure::kOther ? first_line(error) : ""};
   }
 }
 
@@ -86,7 +114,7 @@ MemoryFormat resolve_memory_format(const Recipe& recipe, Precision precision, De
                                    const Dataset& train, const std::function<void(const Batch&)>& run) {
   const MemoryFormat asked = recipe.execution.memory_format;
   const bool by_rule = asked == MemoryFormat::kAuto;
-  const bool convolutions = has_convolutions(task.module());
+  const bool convolutions = has_weights_of_convolutions(task.module());
   if (asked == MemoryFormat::kContiguous || (by_rule && !(convolutions && may_gain(precision, device))))
     return MemoryFormat::kContiguous;
   if (!convolutions) fail_asked("the model has no convolutions");
@@ -95,10 +123,14 @@ MemoryFormat resolve_memory_format(const Recipe& recipe, Precision precision, De
   const std::optional<Batch> batch = first_samples(device, train);
   if (!batch) return by_rule ? MemoryFormat::kContiguous : asked;
   const bool images = batch->inputs.dim() == 4;
-  const std::string against = images ? objection(task, *batch, run) : "samples are no images [C, H, W]";
-  if (against.empty()) return MemoryFormat::kChannelsLast;
-  if (!by_rule) fail_asked(images ? "the model does not take it: " + against : against);
-  if (images) log::info("plan", "images stay contiguous: the model does not take channels last: " + against);
+  if (!images && !by_rule) fail_asked("samples are no images [C, H, W]");
+  if (!images) return MemoryFormat::kContiguous;
+  const Objection against = objection(task, *batch, run);
+  if (!by_rule && !against.broken.empty()) fail_asked("the model does not take it: " + against.broken);
+  if (!by_rule || (against.broken.empty() && against.slow.empty())) return MemoryFormat::kChannelsLast;
+  log::debug("trainer", "images stay contiguous: " + (against.broken.empty()
+                                                          ? against.slow + " is slow in channels last"
+                                                          : "the model does not take it: " + against.broken));
   return MemoryFormat::kContiguous;
 }
 
