@@ -97,6 +97,13 @@ int search_step(int argc, char** argv) {
     result["capacity_fill"] = plan.search.fill;
     result["fill"] = plan.fill;
     result["reason"] = to_string(plan.search.reason);
+    for (const ProbeRecord& p : plan.search.probes)
+      result["probes"].push_back({{"size", p.micro_batch},
+                                  {"outcome", to_string(p.outcome)},
+                                  {"fill", p.fill},
+                                  {"peak", p.peak_bytes},
+                                  {"outside", p.outside_bytes},
+                                  {"refused", p.refused_bytes}});
     result["no_trace"] = equal(before, state_of(trainer.module())) && !any_gradient(trainer.module());
     const Stopwatch training;
     const Summary summary = trainer.fit();

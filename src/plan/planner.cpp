@@ -164,14 +164,28 @@ Planner::Capacity Planner::search(SearchLimits limits) {
       const ProbeRecord* const record = find_size(history_, step.size);
       return record ? Capacity{step.size, *record, step.reason} : Capacity{0, {}, step.reason};
     }
-    keep(run_probe(step.size, [&](const ProbeRecord& so_far) {
-      if (strategy_.timed) return true;  // later updates are the ones worth timing
+    const auto ends_the_search = [&](const ProbeRecord& so_far) {
       std::vector<ProbeRecord> with_this = history_;
       replace_or_add(with_this, so_far);
       const SearchStep then = strategy_.next(with_this, limits);
       return then.done && then.size == step.size;
-    }));
+    };
+    bool whole = false;
+    const ProbeRecord record = run_probe(step.size, [&](const ProbeRecord& so_far) {
+      whole = strategy_.timed || whole_trials_ ||
+              ends_the_search(so_far);  // timed: later updates are worth timing
+      return whole;
+    });
+    if (whole && !record.fits()) distrust_short_trials();
+    keep(record);
   }
+}
+
+// An evaluation, or a shape that only some updates have, takes more than a first update: what a trial of that
+// alone showed to fit may not.
+void Planner::distrust_short_trials() {
+  whole_trials_ = true;
+  std::erase_if(history_, [](const ProbeRecord& record) { return record.fits() && !record.confirmed; });
 }
 
 Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
@@ -183,6 +197,7 @@ Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
     // on below it.
     capacity.record = confirm(capacity.size);
     if (capacity.record.fits()) return capacity;
+    distrust_short_trials();
   }
 }
 

@@ -64,6 +64,7 @@ class Planner {
   ProbeRecord confirm(int64_t size);
   ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
   void keep(const ProbeRecord& record);
+  void distrust_short_trials();
   void lower_budget();
 
   std::optional<ProbeRecord> execute(const Capacity& capacity, int64_t& micro_batch);
@@ -85,6 +86,7 @@ class Planner {
   const StrategyRow& strategy_;
   std::vector<ProbeRecord> history_;  ///< one record a size: the latest
   std::vector<ProbeRecord> all_;      ///< every trial, in order
+  bool whole_trials_ = false;         ///< each from now on with everything that a confirmation runs
   std::optional<Refusal> refusal_;
   std::string library_error_;  ///< of the last size that did not fit, if a library said it in words
   std::string key_;            ///< under which the plan is kept

@@ -263,6 +263,8 @@ void Trainer::Run::start_telemetry() {
 }
 
 void Trainer::Run::train(Summary& summary) {
+  // As a trial starts: between blocks that other sizes left, the same tensors would take more memory.
+  parts().device->memory().empty_cache();
   parts().device->memory().reset_peak();
   start_telemetry();
   TrainingLoop loop({.recipe = recipe_,

@@ -21,9 +21,9 @@ struct Planned {
   explicit Planned(const Recipe& recipe, SmallNet::Middle middle = SmallNet::Middle::kNothing,
                    bool fresh = false)
       : Planned(recipe, test::small_task(middle, kWide), fresh) {}
-  Planned(const Recipe& recipe, std::unique_ptr<Task> task, bool fresh = false)
+  Planned(const Recipe& recipe, std::unique_ptr<Task> task, bool fresh = false, int64_t evaluated = 100)
       : data(test::small_data(4000)),
-        validation(test::small_data(100, 8)),
+        validation(test::small_data(evaluated, 8)),
         parts(test::make_parts(recipe, std::move(task), data, &validation)),
         planner({.recipe = recipe,
                  .precision = parts->precision,
@@ -61,6 +61,29 @@ TEST(Planner, FillsTheBandAndCutsTheEffectiveBatch) {
   EXPECT_NEAR(plan.lr.scaled, 0.01 * 1000 / 32, 1e-12);
   EXPECT_EQ(run.seen.size(), plan.search.probes.size());
   EXPECT_TRUE(test::holds(plan.split_check, "rounding"));
+}
+
+// Evaluating takes four times as much memory for a sample as learning from it.
+struct HungryEvaluation final : Task {
+  std::unique_ptr<Task> inner = test::small_task(SmallNet::Middle::kNothing, kWide / 4);
+  torch::nn::Module& module() override { return inner->module(); }
+  LossTerms loss(const Batch& batch) override { return inner->loss(batch); }
+  EvaluationTerms evaluate(const Batch& batch) override {
+    const torch::Tensor held = torch::zeros({batch.samples, 16 * kWide / 4});
+    return inner->evaluate(batch);
+  }
+};
+
+TEST(Planner, FillsTheBandThoughEvaluationsTakeMoreThanUpdates) {
+  Recipe recipe = tight_recipe();
+  recipe.batch.effective = 4000;
+  Planned run(recipe, std::make_unique<HungryEvaluation>(), /*fresh=*/false, /*evaluated=*/4000);
+  const BatchPlan plan = run.plan();
+  EXPECT_EQ(plan.search.reason, SearchReason::kInBand);
+  EXPECT_GE(plan.search.fill, 0.8);
+  EXPECT_LE(plan.search.fill, 0.9);
+  EXPECT_TRUE(plan.search.confirmed);
+  EXPECT_LE(plan.search.probes.size(), 12u);
 }
 
 TEST(Planner, SaysWhenAllOfTheEffectiveBatchFits) {
