@@ -18,7 +18,7 @@ from measure import BENCH, need_programs, save
 SMALL = ("residual", "lstm", "padded", "wide")
 CELLS = [f"effective:{model}:typed:48" for model in SMALL]
 CELLS += [f"{model}:{limit}:{budget}" for limit in ("data", "as", "cgroup", "typed")
-          for model, budget in (("mlp", 512), ("cnn", 256), ("lstm", 128), ("gpt", 512), ("resnet", 256))]
+          for model, budget in (("mlp", 512), ("cnn", 256), ("lstm", 128), ("gpt", 512), ("resnet", 512))]
 CGROUPS = Path("/sys/fs/cgroup")
 IDLE_MIB = 150  # what a cgroup counts of the idle process: about
 
@@ -27,23 +27,21 @@ class Cgroup:
     """A memory cgroup of our own, version 2 or 1; path is None where none can be made."""
 
     def __init__(self, mib):
-        self.path = None
-        for parent, key in ((CGROUPS, "memory.max"), (CGROUPS / "memory", "memory.limit_in_bytes")):
-            path = parent / f"autotrain-bench-{os.getpid()}"
-            try:
-                path.mkdir()
-                (path / key).write_text(str((mib + IDLE_MIB) << 20), encoding="ascii")
-                self.path = path
-                return
-            except OSError:
-                if path.exists():
-                    path.rmdir()
+        second = (CGROUPS / "cgroup.controllers").exists()
+        parent, key = (CGROUPS, "memory.max") if second else (CGROUPS / "memory", "memory.limit_in_bytes")
+        self.path = parent / f"autotrain-bench-{os.getpid()}"
+        try:
+            self.path.mkdir()
+            (self.path / key).write_text(str((mib + IDLE_MIB) << 20), encoding="ascii")
+        except OSError:
+            self.remove()
+            self.path = None
 
     def enter(self):
         (self.path / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
 
     def remove(self):
-        if self.path:
+        if self.path and self.path.exists():
             self.path.rmdir()
 
 

@@ -11,6 +11,7 @@
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "base/clock.h"
+#include "device/kernel_caches.h"
 #include "device/warm_up.h"
 #include "process_memory.h"
 #include "programs.h"
@@ -77,6 +78,7 @@ int search_step(int argc, char** argv) {
   const std::string limit = argument(argc, argv, "limit", "data");
   Recipe recipe = recipe_of_search(argc, argv);
 
+  bound_kernel_caches(budget_mib << 20);  // as a Trainer does that is made before anything is computed
   warm_up_cpu();
   Workload workload = make_workload(name);
   set_limit(limit, budget_mib, recipe);

@@ -7,7 +7,7 @@
 
 namespace autotrain {
 
-/// A thread for our own light work, with a stack of a mebibyte. Resource limits (`ulimit -d`, `ulimit -v`)
+/// A thread for our own light work, with a stack of two mebibytes. Resource limits (`ulimit -d`, `ulimit -v`)
 /// count the whole stack of a thread, which is 8 MiB by default.
 class SmallThread {
  public:

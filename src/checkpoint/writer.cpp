@@ -29,8 +29,9 @@ void CheckpointWriter::start(int64_t update, CheckpointContent content, Retentio
     folder_.write(update, held);
     folder_.prune(update, retention.keep, retention.best);
   });
-  under_way_ = task->get_future();
+  std::future<void> result = task->get_future();
   thread_ = SmallThread([task] { (*task)(); });
+  under_way_ = std::move(result);
 }
 
 }  // namespace autotrain

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "device/kernel_caches.h"
 #include "device/system_memory.h"
 
 namespace autotrain {
@@ -170,6 +171,22 @@ void CpuMeter::remove_limit() {
 void CpuMeter::empty_cache() {
   allocator_.empty_cache();
   ::malloc_trim(0);
+  give_back_kernels();
+}
+
+// Those that are needed have to be compiled again, so only when they have come to something.
+void CpuMeter::give_back_kernels() {
+  constexpr int64_t kShareOfLimit = 32;
+  int64_t limit = 0;
+  {
+    std::lock_guard lock(mutex_);
+    limit = limit_bytes_;
+  }
+  if (limit < 0 || outside_growth() - outside_after_release_ < limit / kShareOfLimit) return;
+  release_kernels();
+  allocator_.empty_cache();
+  ::malloc_trim(0);
+  outside_after_release_ = outside_growth();
 }
 
 std::optional<Refusal> CpuMeter::last_refusal() const {

@@ -47,6 +47,7 @@ class CpuMeter final : public MemoryMeter {
   void watch_mapping_limits();
   void apply_limit();
   void give_up_addresses();
+  void give_back_kernels();
 
   CachingAllocator& allocator_;
   int64_t allocated_before_ = 0;
@@ -57,6 +58,7 @@ class CpuMeter final : public MemoryMeter {
   int64_t outside_bytes_ = 0;
   int64_t peak_outside_bytes_ = 0;
   int64_t limit_bytes_ = -1;
+  int64_t outside_after_release_ = 0;  ///< growth when kernels were last given back
 };
 
 }  // namespace autotrain

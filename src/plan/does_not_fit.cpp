@@ -54,7 +54,8 @@ void Planner::fail_smallest(const SearchLimits& limits) {
       history_.begin(), history_.end(),
       [](const ProbeRecord& a, const ProbeRecord& b) { return a.micro_batch < b.micro_batch; });
   const std::string size = cat(smallest->micro_batch, smallest->micro_batch == 1 ? " sample" : " samples");
-  if (smallest->outcome == ProbeOutcome::kAboveBand && smallest->micro_batch <= limits.minimum) {
+  const bool inside = smallest->outcome == ProbeOutcome::kAboveBand && smallest->fill <= 1;
+  if (inside && smallest->micro_batch <= limits.minimum) {
     throw Error(
         ExitCode::kDoesNotFit, "execution.memory.target",
         cat("the smallest micro-batch, ", size, ", fills ", format_percent(smallest->fill),
@@ -63,10 +64,17 @@ void Planner::fail_smallest(const SearchLimits& limits) {
             smallest->micro_batch));
   }
   const MemoryStatement memory = statement();
+  std::string why = library_error_.empty() ? to_string(smallest->outcome)
+                                           : cat(to_string(smallest->outcome), ": ", library_error_);
+  if (smallest->fill > 1) {
+    why = cat("with what libraries take, which cannot be refused to them, it came to ",
+              format_percent(smallest->fill), " of the budget");
+  } else if (smallest->outcome == ProbeOutcome::kCrashed) {
+    why = "its process ended each time, for lack of memory or by a fault of the model's own";
+  }
   throw Error(ExitCode::kDoesNotFit, "plan",
               cat("not even ", size, " in one micro-batch fit", smallest->micro_batch == 1 ? "s" : "", " (",
-                  to_string(smallest->outcome), library_error_.empty() ? "" : ": " + library_error_, ")",
-                  describe(memory, refusal_)),
+                  why, ")", describe(memory, refusal_)),
               advice(bench_, memory, half_that_fits(smallest->micro_batch)));
 }
 

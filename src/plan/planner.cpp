@@ -59,8 +59,13 @@ Planner::Planner(const PlanRequest& request, const Workbench& bench, TrialListen
       listener_(std::move(listener)),
       probe_(bench, request.recipe.execution.memory.target_high),
       strategy_(find_strategy(request.recipe.execution.search.strategy)),
-      all_(request.known) {
-  for (const ProbeRecord& record : all_) replace_or_add(history_, record);
+      all_(request.known),
+      announced_bytes_(bench.device.budget_bytes()),
+      announced_source_(bench.device.budget_source()) {
+  for (ProbeRecord& record : all_) {
+    judge(record, announced_bytes_, request.recipe.execution.memory.target_high);
+    replace_or_add(history_, record);
+  }
 }
 
 int64_t PlanRequest::share() const {
@@ -104,11 +109,13 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
   if (remainder_of(window_samples, micro_batch) < smallest_piece(request_)) window_samples -= 1;
   const int64_t ranks = request_.world_size;
   const int64_t effective = request_.recipe.batch.effective.value_or(micro_batch * ranks);
+  int64_t last_window = ceil_div(request_.last_window(effective), ranks);
+  if (last_window > 0 && remainder_of(last_window, micro_batch) < smallest_piece(request_)) last_window -= 1;
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
           .evaluation_micro_batch =
               bench_.validation != nullptr ? request_.recipe.evaluation.micro_batch.value_or(micro_batch) : 0,
-          .last_window_samples = ceil_div(request_.last_window(effective), ranks)};
+          .last_window_samples = last_window};
 }
 
 MemoryStatement Planner::statement() const {
@@ -119,8 +126,8 @@ void Planner::keep(const ProbeRecord& record) {
   replace_or_add(history_, record);
   all_.push_back(record);
   log::info("plan", probe_line(all_.size(), record));
-  listener_.on_end(record);
   lower_budget();
+  listener_.on_end(all_.back());
 }
 
 // When a trial showed that less is granted than was announced, that is the budget from now on.
@@ -130,9 +137,8 @@ void Planner::lower_budget() {
   if (granted == announced) return;
   log::warn("plan", cat("the budget of ", format_bytes(announced), " cannot be had: trials were refused at ",
                         format_bytes(granted), ", which is the budget from now on"));
-  bench_.device.set_budget(
-      {granted, cat(bench_.device.budget_source(), ", of which ", format_bytes(announced),
-                    " were announced and ", format_bytes(granted), " granted")});
+  bench_.device.set_budget({granted, cat(announced_source_, ", of which ", format_bytes(announced_bytes_),
+                                         " were announced and ", format_bytes(granted), " granted")});
   const double high = request_.recipe.execution.memory.target_high;
   for (std::vector<ProbeRecord>* const records : {&history_, &all_}) {
     for (ProbeRecord& record : *records) judge(record, granted, high);
@@ -157,8 +163,10 @@ ProbeRecord Planner::confirm(int64_t size) {
 // Runs trials until the strategy is done. A trial that ends the search is extended to its
 // confirmation on the spot.
 Planner::Capacity Planner::search(SearchLimits limits) {
+  const int64_t most_probes = limits.max_probes;
   for (;;) {
     limits.budget_bytes = bench_.device.budget_bytes();  // a trial may have lowered it
+    limits.max_probes = most_probes - distrusted_;
     const SearchStep step = strategy_.next(history_, limits);
     if (step.done) {
       const ProbeRecord* const record = find_size(history_, step.size);
@@ -170,22 +178,40 @@ Planner::Capacity Planner::search(SearchLimits limits) {
       const SearchStep then = strategy_.next(with_this, limits);
       return then.done && then.size == step.size;
     };
-    bool whole = false;
+    std::optional<ProbeRecord> first_update;  // when more was run than that
     const ProbeRecord record = run_probe(step.size, [&](const ProbeRecord& so_far) {
-      whole = strategy_.timed || whole_trials_ ||
-              ends_the_search(so_far);  // timed: later updates are worth timing
+      // Where speed is wanted, later updates are the ones worth timing.
+      const bool whole = strategy_.timed || whole_trials_ || ends_the_search(so_far);
+      if (whole) first_update = so_far;
       return whole;
     });
-    if (whole && !record.fits()) distrust_short_trials();
+    if (first_update && !record.fits()) distrust_short_trials(*first_update, record);
     keep(record);
   }
 }
 
-// An evaluation, or a shape that only some updates have, takes more than a first update: what a trial of that
-// alone showed to fit may not.
-void Planner::distrust_short_trials() {
+// An evaluation, or a shape that only some updates have, took more than a first update: so would they at the
+// sizes that were tried without them, in proportion. When nobody knows how much, small sizes are trusted.
+void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole) {
   whole_trials_ = true;
-  std::erase_if(history_, [](const ProbeRecord& record) { return record.fits() && !record.confirmed; });
+  const bool measured = whole.peak_bytes > 0;
+  const double more =
+      measured
+          ? static_cast<double>(std::max<int64_t>(0, whole.allocated_bytes - short_trial.allocated_bytes)) /
+                static_cast<double>(whole.micro_batch)
+          : 0;
+  const auto is_short = [](const ProbeRecord& record) { return record.fits() && !record.confirmed; };
+  for (ProbeRecord& record : history_) {
+    if (!is_short(record)) continue;
+    const auto bytes = static_cast<int64_t>(more * static_cast<double>(record.micro_batch));
+    record.allocated_bytes += bytes;
+    record.peak_bytes += bytes;
+    judge(record, bench_.device.budget_bytes(), request_.recipe.execution.memory.target_high);
+  }
+  if (measured) return;
+  distrusted_ += std::erase_if(history_, [&](const ProbeRecord& record) {
+    return is_short(record) && 2 * record.micro_batch > whole.micro_batch;
+  });
 }
 
 Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
@@ -195,9 +221,10 @@ Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
     if (capacity.record.confirmed) return capacity;
     // Found by an earlier trial: run it from clean state now. If it leaves the band, the search goes
     // on below it.
+    const ProbeRecord short_trial = capacity.record;
     capacity.record = confirm(capacity.size);
     if (capacity.record.fits()) return capacity;
-    distrust_short_trials();
+    distrust_short_trials(short_trial, capacity.record);
   }
 }
 
@@ -210,7 +237,7 @@ Planner::Capacity Planner::take_typed(int64_t size) {
                 cat("type another size, or leave it out: the search avoids such remainders"));
   }
   const ProbeRecord record = confirm(size);
-  if (!record.confirmed) fail_typed(size);
+  if (!record.confirmed || record.fill > 1) fail_typed(size);
   if (!record.fits()) {
     log::warn(
         "plan",
@@ -223,7 +250,6 @@ Planner::Capacity Planner::take_typed(int64_t size) {
 // The record of the size that the run executes; nothing when a kept plan's size no longer fits.
 std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const bool typed = request_.recipe.execution.micro_batch.has_value();
-  const bool measured_here = !all_.empty();
   const auto cut = [&](Cut how) {
     if (typed || request_.share() == 0) return capacity.size;
     return executed_micro_batch({.share = request_.share(),
@@ -232,10 +258,10 @@ std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& m
                                  .minimum = smallest_piece(request_)});
   };
   micro_batch = cut(request_.recipe.execution.cut);
-  if (measured_here && micro_batch == capacity.size) return capacity.record;
+  if (capacity.measured && micro_batch == capacity.size) return capacity.record;
   const ProbeRecord record = confirm(micro_batch);
   if (record.fits()) return record;
-  if (!measured_here) return std::nullopt;
+  if (!capacity.measured) return std::nullopt;
   // Memory is not monotone in the size. The capacity was run with its own remainder, and fits.
   micro_batch = cut(Cut::kFull);
   return micro_batch == capacity.size ? capacity.record : confirm(micro_batch);
@@ -255,7 +281,9 @@ std::optional<Planner::Capacity> Planner::take_kept(const PlanCache& cache,
                                                     const SearchLimits& limits) const {
   const std::optional<SearchResult> kept = cache.find(key_);
   if (!kept || kept->micro_batch < limits.minimum || kept->micro_batch > limits.cap) return std::nullopt;
-  Capacity capacity{.size = kept->micro_batch, .record = {}, .reason = kept->reason};
+  const ProbeRecord* const known = find_size(history_, kept->micro_batch);
+  if (known != nullptr && !known->fits()) return std::nullopt;  // it was tried before the search began anew
+  Capacity capacity{.size = kept->micro_batch, .record = {}, .reason = kept->reason, .measured = false};
   capacity.record.micro_batch = kept->micro_batch;
   capacity.record.fill = kept->fill;
   capacity.record.peak_bytes = kept->peak_bytes;
@@ -349,10 +377,12 @@ BatchPlan Planner::plan() {
   BatchPlan plan;
   const bool check = may_accumulate() && bench_.task.splittable();
   const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
+  lower_budget();  // to what the trials that were made before show
   Capacity capacity = find_capacity(plan);
   judge(capacity.record, bench_.device.budget_bytes(), r.execution.memory.target_high);
   describe_machine(plan);
   plan.cut = r.execution.cut;
+  plan.fill = static_cast<double>(plan.peak_bytes) / static_cast<double>(plan.budget_bytes);
   plan.window = WindowCut{std::max(request_.share(), plan.micro_batch), plan.micro_batch}.pieces();
   plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.world_size);
   plan.evaluation_micro_batch = r.evaluation.micro_batch.value_or(plan.micro_batch);

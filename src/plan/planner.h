@@ -51,6 +51,7 @@ class Planner {
     int64_t size = 0;
     ProbeRecord record;
     SearchReason reason = SearchReason::kFixed;
+    bool measured = true;  ///< by this planner; false: kept from an earlier run
   };
 
   SearchLimits limits() const;
@@ -64,7 +65,7 @@ class Planner {
   ProbeRecord confirm(int64_t size);
   ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
   void keep(const ProbeRecord& record);
-  void distrust_short_trials();
+  void distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole);
   void lower_budget();
 
   std::optional<ProbeRecord> execute(const Capacity& capacity, int64_t& micro_batch);
@@ -87,6 +88,9 @@ class Planner {
   std::vector<ProbeRecord> history_;  ///< one record a size: the latest
   std::vector<ProbeRecord> all_;      ///< every trial, in order
   bool whole_trials_ = false;         ///< each from now on with everything that a confirmation runs
+  int64_t distrusted_ = 0;            ///< trials that were dropped from the history
+  const int64_t announced_bytes_;     ///< the budget before any trial
+  const std::string announced_source_;
   std::optional<Refusal> refusal_;
   std::string library_error_;  ///< of the last size that did not fit, if a library said it in words
   std::string key_;            ///< under which the plan is kept

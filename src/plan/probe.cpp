@@ -112,7 +112,9 @@ void Probe::run_last_window(const TrialShape& shape, const Pieces& known, ProbeR
   });
   if (pieces.empty()) return;
   Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
+  const double rate = record.samples_per_second;  // of the updates that most windows are like
   update(loader, pieces, 4, record);
+  record.samples_per_second = rate;
 }
 
 // What the stream's first window needs, and then whether the worst one still fits between the blocks that
@@ -196,9 +198,11 @@ void Probe::evaluate_next(PieceSource pieces) {
   Loader loader(data, Stream(0, data.size(), false), std::move(pieces), loading());
   const std::optional<Batch> batch = loader.next();
   loader.wait_until_full();
-  module.eval();
-  evaluate_batch(bench_.task, bench_.device.upload(*batch), bench_.step.options().precision);
-  module.train();
+  {
+    const BufferScope buffers(module);
+    const EvaluationMode mode(module);
+    evaluate_batch(bench_.task, bench_.device.upload(*batch), bench_.step.options().precision);
+  }
   bench_.device.synchronize();
   bench_.device.memory().sample_outside_bytes();
 }

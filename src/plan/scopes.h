@@ -50,6 +50,18 @@ class WindowScope {
   UpdateStep& step_;
 };
 
+/// Evaluation mode until the scope ends; training mode after it.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
+  ~EvaluationMode() { module_.train(); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+};
+
 /// The buffers that forward passes in this scope change, such as running statistics.
 class BufferScope {
  public:

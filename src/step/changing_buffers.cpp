@@ -56,8 +56,9 @@ void ChangingBuffers::add_copy(const torch::Tensor& buffer) {
 
 void ChangingBuffers::save() {
   const torch::NoGradGuard no_gradients;
+  failure_ = nullptr;
+  uncopied_ = false;
   if (found_) {
-    settled_ = true;
     note_unseen_changes();
   } else {
     find_buffers();
@@ -69,7 +70,11 @@ void ChangingBuffers::save() {
 void ChangingBuffers::note_unseen_changes() {
   for (size_t i = 0; i < large_.size();) {
     const bool changed = large_[i].buffer._version() != large_[i].version;
-    changed ? move_to_copied(i) : void(++i);
+    if (changed) {
+      move_to_copied(i);
+    } else {
+      ++i;
+    }
   }
 }
 
@@ -102,6 +107,7 @@ void ChangingBuffers::copy_before_change(const torch::Tensor& written) {
     move_to_copied(static_cast<size_t>(found - large_.begin()));
     copies_.back().copy_(live_.back());
   } catch (...) {
+    uncopied_ = true;
     failure_ = std::current_exception();
   }
   copying_ = false;
@@ -112,6 +118,7 @@ void ChangingBuffers::rethrow_failure() {
 }
 
 void ChangingBuffers::restore() {
+  failure_ = nullptr;
   const torch::NoGradGuard no_gradients;
   if (!live_.empty()) at::_foreach_copy_(live_, copies_);
 }

@@ -39,6 +39,12 @@ class ChangingBuffers {
   /// What kept a buffer from being copied in time while it was watched. @throws that.
   void rethrow_failure();
 
+  /// Whether a buffer was changed in this window for whose copy there was no memory: it cannot be put back.
+  bool changed_for_good() const { return uncopied_; }
+
+  /// A window was watched to its end: which buffers change is known from now on.
+  void settle() { settled_ = found_; }
+
   /// Puts the buffers back to the last `save`. Without one, nothing.
   void restore();
 
@@ -68,6 +74,7 @@ class ChangingBuffers {
   bool found_ = false;
   bool settled_ = false;  // a whole window was watched
   bool copying_ = false;
+  bool uncopied_ = false;
   std::exception_ptr failure_;
 };
 

@@ -3,16 +3,18 @@
 #include <ATen/record_function.h>
 
 #include <memory>
+#include <utility>
 
 namespace autotrain {
 
 /// Observes this thread's operators until the scope ends: `observer.start(function)` before each, with its
-/// inputs, `observer.end(function)` after it, with its outputs. One scope of an observer's type at a time.
+/// inputs, `observer.end(function)` after it, with its outputs. Of scopes inside each other, with observers
+/// of one type, the inner one observes.
 template <class Observer>
 class OperatorScope {
  public:
-  explicit OperatorScope(Observer& observer) {
-    current() = &observer;
+  explicit OperatorScope(Observer& observer) : outer_(std::exchange(current(), &observer)) {
+    if (outer_ != nullptr) return;
     handle_ = at::addThreadLocalCallback(
         at::RecordFunctionCallback(
             [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
@@ -27,8 +29,8 @@ class OperatorScope {
             .scopes({at::RecordScope::FUNCTION}));
   }
   ~OperatorScope() {
-    at::removeCallback(handle_);
-    current() = nullptr;
+    if (outer_ == nullptr) at::removeCallback(handle_);
+    current() = outer_;
   }
   OperatorScope(const OperatorScope&) = delete;
   OperatorScope& operator=(const OperatorScope&) = delete;
@@ -39,7 +41,8 @@ class OperatorScope {
     return observer;
   }
 
-  at::CallbackHandle handle_;
+  Observer* const outer_;
+  at::CallbackHandle handle_{};
 };
 
 }  // namespace autotrain

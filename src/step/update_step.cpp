@@ -137,7 +137,12 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   optimizer_.apply({.lr = lr, .grad_scale = kernel_scale, .found_inf = skip});
   if (average_) average_->update(average_step);
   scaler_.update(found_inf);
-  apply == Apply::kForceSkip ? buffers_.restore() : buffers_.restore_unless(sound);
+  if (apply == Apply::kForceSkip) {
+    buffers_.restore();
+  } else {
+    buffers_.restore_unless(sound);
+  }
+  buffers_.settle();
   close_window();
   committing_ = false;
   return pending;

@@ -85,8 +85,9 @@ class UpdateStep {
   /// parameter moves: when it throws for lack of memory, the window can be abandoned and run again.
   PendingUpdate finish(double lr, Apply apply = Apply::kYes);
 
-  /// Whether the window under way, if any, has left parameters and optimizer state as they were.
-  bool replayable() const { return !committing_; }
+  /// Whether the window under way, if any, can be taken back: parameters and optimizer state are as they
+  /// were, and so are the buffers, or copied.
+  bool replayable() const { return !committing_ && !buffers_.changed_for_good(); }
 
   /// Drops gradients and sums of an unfinished window, and puts back the buffers that its forward passes
   /// changed.

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/loader.h"
+#include "device/failure.h"
 
 namespace autotrain {
 namespace {
@@ -39,7 +40,7 @@ class Doctor {
     options_.progress("training as the recipe says");
     found_.before = try_training(next({}), options_.seconds);
     options_.progress("training operator by operator");
-    found_.step = profile_step(with({}), found_.plan.micro_batch);
+    observe_step();
     options_.progress("loading alone");
     found_.loading = try_loading(next({}), found_.plan.micro_batch, options_.seconds / 2);
     for (Cure& cure : candidates(recipe)) attempt(std::move(cure));
@@ -62,6 +63,17 @@ class Doctor {
     Recipe recipe = with(settings);
     recipe.seed += ++trials_;
     return recipe;
+  }
+
+  // It needs a little more memory than training: where that is missing, the rest is still worth saying.
+  void observe_step() {
+    try {
+      found_.step = profile_step(with({}), found_.plan.micro_batch);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kInterrupted) throw;
+    } catch (const std::exception& error) {
+      if (classify_failure(error) == Failure::kOther) throw;
+    }
   }
 
   double share(const char* activity) const {

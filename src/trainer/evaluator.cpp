@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "device/memory_phase.h"
+#include "plan/scopes.h"
 
 namespace autotrain {
 void FigureSums::add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight) {

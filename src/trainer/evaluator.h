@@ -15,18 +15,6 @@ namespace autotrain {
 /// The figures of a data set: "loss" and the task's metrics, each Σ sums ÷ Σ weights over all of it.
 using Figures = std::map<std::string, double>;
 
-/// Evaluation mode until the scope ends; training mode after it.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
-  ~EvaluationMode() { module_.train(); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  torch::nn::Module& module_;
-};
-
 /// Adds up what the batches of an evaluation give. Sums stay on the device; one read at the end.
 class FigureSums {
  public:

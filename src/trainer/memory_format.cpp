@@ -75,8 +75,9 @@ struct Objection {
   std::string broken = {};  // what goes wrong; "" for nothing
 };
 
-// What fails in both formats is no matter of formats, nor is memory.
-Objection objection(Task& task, const Batch& batch, const std::function<void(const Batch&)>& run) {
+// Nothing when the model fails with contiguous images too: then it is no matter of formats.
+std::optional<Objection> find_objection(Task& task, const Batch& batch,
+                                        const std::function<void(const Batch&)>& run) {
   const BufferScope buffers(task.module());
   SlowOperators slow;
   double contiguous = 0;
@@ -87,19 +88,19 @@ Objection objection(Task& task, const Batch& batch, const std::function<void(con
     }
     run(batch);
   } catch (const std::exception&) {
-    return {};
+    return std::nullopt;
   }
   try {
     const Batch other{channels_last(batch.inputs), batch.targets, batch.samples};
     const double loss = loss_of(task, other);
-    if (std::abs(loss - contiguous) > kTolerance * std::abs(contiguous)) {
-      return {slow.found, cat("its loss on ", batch.samples, " samples would be ", brief(loss),
-                              " instead of ", brief(contiguous))};
+    if (!(std::abs(loss - contiguous) <= kTolerance * std::abs(contiguous))) {
+      return Objection{slow.found, cat("its loss on ", batch.samples, " samples would be ", brief(loss),
+                                       " instead of ", brief(contiguous))};
     }
     run(other);
-    return {slow.found, ""};
+    return Objection{slow.found, ""};
   } catch (const std::exception& error) {
-    return {slow.found, classify_failure(error) == Failure::kOther ? first_line(error) : ""};
+    return Objection{slow.found, first_line(error)};
   }
 }
 
@@ -125,7 +126,9 @@ MemoryFormat resolve_memory_format(const Recipe& recipe, Precision precision, De
   const bool images = batch->inputs.dim() == 4;
   if (!images && !by_rule) fail_asked("samples are no images [C, H, W]");
   if (!images) return MemoryFormat::kContiguous;
-  const Objection against = objection(task, *batch, run);
+  const std::optional<Objection> found = find_objection(task, *batch, run);
+  if (!found) return by_rule ? MemoryFormat::kContiguous : asked;
+  const Objection& against = *found;
   if (!by_rule && !against.broken.empty()) fail_asked("the model does not take it: " + against.broken);
   if (!by_rule || (against.broken.empty() && against.slow.empty())) return MemoryFormat::kChannelsLast;
   log::debug("trainer", "images stay contiguous: " + (against.broken.empty()

@@ -26,8 +26,7 @@ std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std
   if (libraries) {
     ways.push_back(
         "have fewer shapes (a large execution.search.multiple_of, samples of fewer lengths), or let fewer "
-        "kernels "
-        "be kept: ONEDNN_PRIMITIVE_CACHE_CAPACITY=32 LRU_CACHE_CAPACITY=32 before the command");
+        "kernels be kept: ONEDNN_PRIMITIVE_CACHE_CAPACITY=32 LRU_CACHE_CAPACITY=32 before the command");
   }
   if (const ProbeRecord* const smaller = fit_below(plan.search.probes, micro_batch)) {
     ways.push_back(cat("set ", key, ": ", smaller->micro_batch, ", which took ",

@@ -147,6 +147,14 @@ void Search::note_crash(int code) {
         ExitCode::kInternal, "plan", cat("the process that searches the micro-batch ", how),
         code == -SIGKILL ? "the system may have run out of memory: lower execution.memory.budget" : "");
   }
+  const auto same = [&](const ProbeRecord& r) {
+    return r.micro_batch == *under_way_ && r.outcome == ProbeOutcome::kCrashed;
+  };
+  if (std::ranges::any_of(known_, same)) {
+    throw Error(ExitCode::kDoesNotFit, "plan",
+                cat("the process of a trial of ", *under_way_, " samples ", how, ", twice"),
+                "lower execution.memory.budget, or type execution.micro_batch");
+  }
   log::warn("plan", cat("a trial of ", *under_way_, *under_way_ == 1 ? " sample " : " samples ", how,
                         ": it counts as one that does not fit"));
   known_.push_back({.micro_batch = *under_way_, .outcome = ProbeOutcome::kCrashed});
