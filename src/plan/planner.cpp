@@ -190,22 +190,23 @@ Planner::Capacity Planner::search(SearchLimits limits) {
   }
 }
 
-// An evaluation, or a shape that only some updates have, took more than a first update: so would they at the
-// sizes that were tried without them, in proportion. When nobody knows how much, small sizes are trusted.
+// An evaluation, or a shape that only some updates have, took more than a first update. So would it at the
+// sizes that were tried without: tensors in proportion to the size, and beside them as much again. When
+// nobody knows how much, small sizes are trusted.
 void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole) {
   whole_trials_ = true;
   const bool measured = whole.peak_bytes > 0;
-  const double more =
-      measured
-          ? static_cast<double>(std::max<int64_t>(0, whole.allocated_bytes - short_trial.allocated_bytes)) /
-                static_cast<double>(whole.micro_batch)
-          : 0;
+  const auto beside = [](const ProbeRecord& record) { return record.peak_bytes - record.allocated_bytes; };
+  const int64_t tensors =
+      measured ? std::max<int64_t>(0, whole.allocated_bytes - short_trial.allocated_bytes) : 0;
+  const int64_t others = measured ? std::max<int64_t>(0, beside(whole) - beside(short_trial)) : 0;
+  const double each = static_cast<double>(tensors) / static_cast<double>(whole.micro_batch);
   const auto is_short = [](const ProbeRecord& record) { return record.fits() && !record.confirmed; };
   for (ProbeRecord& record : history_) {
     if (!is_short(record)) continue;
-    const auto bytes = static_cast<int64_t>(more * static_cast<double>(record.micro_batch));
-    record.allocated_bytes += bytes;
-    record.peak_bytes += bytes;
+    const auto more = static_cast<int64_t>(each * static_cast<double>(record.micro_batch));
+    record.allocated_bytes += more;
+    record.peak_bytes += more + others;
     judge(record, bench_.device.budget_bytes(), request_.recipe.execution.memory.target_high);
   }
   if (measured) return;
