@@ -17,6 +17,14 @@ RESULTS = HERE / "results"
 QUIET = 0.08  # a segment in which others took a larger share of the cores is measured again
 
 
+def instructions():
+    """The widest instructions that kernels can use here: what tells one AMD EPYC from the next."""
+    with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
+        flags = next((line.split() for line in cpuinfo if line.startswith("flags")), [])
+    known = ("amx_bf16", "avx512_bf16", "avx512f", "avx2")
+    return next((each for each in known if each in flags), platform.machine())
+
+
 def machine():
     with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
         names = [line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")]
@@ -90,10 +98,10 @@ def text(r):
 
 
 def save(name, rows, key):
-    """Keeps the figures beside the scripts, with the machine they were measured on and the day of each. Rows that an
-    earlier run on this kind of processor kept stay, unless a new one has the same values under the fields `key`."""
+    """Keeps the figures beside the scripts, in a file for each kind of processor, with the machine they were measured on
+    and the day of each. Rows that an earlier run kept stay, unless a new one has the same values under the fields `key`."""
     RESULTS.mkdir(exist_ok=True)
-    path, here = RESULTS / f"{name}.json", machine()
+    path, here = RESULTS / f"{name}.{instructions()}.json", machine()
     former = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": {}, "rows": []}
     new = {tuple(row[field] for field in key) for row in rows}
     same_kind = former["machine"].get("cpu") == here["cpu"]
