@@ -21,7 +21,10 @@
 namespace autotrain {
 namespace {
 
-constexpr int64_t kSamples = 2;  // batch normalisation needs more than one
+// Small images are run sixteen at a time, because for fewer some kernels are others than in training. Batch
+// normalisation needs more than one sample.
+constexpr int64_t kFewest = 2, kMost = 16;
+constexpr int64_t kManyNumbers = 1 << 20;
 // float32 rounding over a deep network stays below 1e-5; a module that reads the wrong pixels is far off.
 constexpr double kTolerance = 1e-3;
 
@@ -53,11 +56,16 @@ bool may_gain(Precision precision, const Device& device) {
 
 // Nothing when they cannot be read: whoever needs them says why.
 std::optional<Batch> first_samples(Device& device, const Dataset& train) {
-  const int64_t size = train.size(), count = std::min(kSamples, size);
+  const int64_t size = train.size();
+  const auto load = [&](int64_t count) {
+    Loader loader(train, Stream(0, size, /*shuffle=*/false),
+                  repeated({consecutive(0, std::min(count, size))}), {.workers = 0, .prefetch = 0});
+    return *loader.next();
+  };
   try {
-    Loader loader(train, Stream(0, size, /*shuffle=*/false), repeated({consecutive(0, count)}),
-                  {.workers = 0, .prefetch = 0});
-    return device.upload(*loader.next());
+    const Batch few = load(kFewest);
+    const int64_t numbers = std::max<int64_t>(1, few.inputs.numel() / few.samples);
+    return device.upload(load(std::clamp(kManyNumbers / numbers, kFewest, kMost)));
   } catch (const std::exception& error) {
     log::debug("trainer", cat("no samples to choose the memory format by: ", first_line(error)));
     return std::nullopt;

@@ -99,7 +99,7 @@ TEST(MemoryFormat, WhatIsAskedForAndCannotBeHadIsAnError) {
   };
   EXPECT_TRUE(test::holds(refusal(ConvNet::First::kView),
                           "execution.memory_format: channels_last: the model does not take it"));
-  EXPECT_TRUE(test::holds(refusal(ConvNet::First::kRawMemory), "its loss on 2 samples would be"));
+  EXPECT_TRUE(test::holds(refusal(ConvNet::First::kRawMemory), "samples would be"));
   const Error linear = test::expect_error(ExitCode::kBadRecipe, [&] {
     chosen(MemoryFormat::kChannelsLast, test::small_task(), test::small_data(64));
   });
