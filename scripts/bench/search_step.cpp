@@ -64,10 +64,7 @@ void set_limit(const std::string& kind, int64_t budget_mib, Recipe& recipe) {
   if (std::ranges::find(kLimits, kind) == kLimits.end()) throw std::invalid_argument("no limit " + kind);
   if (kind == "data") limit_data_to(budget_mib);
   if (kind == "as") limit_address_space_to(budget_mib);
-  if (kind == "typed") {
-    recipe.execution.memory.budget.kind = Budget::Kind::kBytes;
-    recipe.execution.memory.budget.bytes = budget_mib << 20;
-  }
+  if (kind == "typed") recipe.execution.memory.budget = *Budget::parse(std::to_string(budget_mib) + "MiB");
 }
 
 }  // namespace

@@ -11,8 +11,6 @@ from measure import BENCH, HERE, PEERS_PYTHON, Worker, need_programs, ratio, sav
 
 CELLS = [f"{workload}:{batch}:{precision}" for workload in ("mlp", "cnn", "resnet", "gpt") for batch in (64, 256, 1024)
          for precision in ("fp32", "bf16")]
-
-
 IMAGES = ("cnn", "resnet")
 
 

@@ -169,24 +169,25 @@ void CpuMeter::remove_limit() {
 }
 
 void CpuMeter::empty_cache() {
-  allocator_.empty_cache();
-  ::malloc_trim(0);
-  give_back_kernels();
+  give_back_free_memory();
+  if (!kernels_have_grown()) return;
+  release_kernels();
+  give_back_free_memory();
+  std::lock_guard lock(mutex_);
+  outside_after_release_ = outside_growth();
 }
 
-// Those that are needed have to be compiled again, so only when they have come to something.
-void CpuMeter::give_back_kernels() {
-  constexpr int64_t kShareOfLimit = 32;
-  int64_t limit = 0;
-  {
-    std::lock_guard lock(mutex_);
-    limit = limit_bytes_;
-  }
-  if (limit < 0 || outside_growth() - outside_after_release_ < limit / kShareOfLimit) return;
-  release_kernels();
+void CpuMeter::give_back_free_memory() {
   allocator_.empty_cache();
   ::malloc_trim(0);
-  outside_after_release_ = outside_growth();
+}
+
+// Kernels that are needed again must be compiled again, so they are given back only when they came to
+// something.
+bool CpuMeter::kernels_have_grown() const {
+  constexpr int64_t kShareOfLimit = 32;
+  std::lock_guard lock(mutex_);
+  return limit_bytes_ >= 0 && outside_growth() - outside_after_release_ >= limit_bytes_ / kShareOfLimit;
 }
 
 std::optional<Refusal> CpuMeter::last_refusal() const {

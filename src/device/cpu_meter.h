@@ -47,7 +47,8 @@ class CpuMeter final : public MemoryMeter {
   void watch_mapping_limits();
   void apply_limit();
   void give_up_addresses();
-  void give_back_kernels();
+  void give_back_free_memory();
+  bool kernels_have_grown() const;
 
   CachingAllocator& allocator_;
   int64_t allocated_before_ = 0;

@@ -20,6 +20,7 @@ std::string to_string(Origin origin) {
 std::string to_string(Precision precision) {
   return std::string(name_of(precision));
 }
+
 std::string to_string(MemoryFormat format) {
   return std::string(name_of(format));
 }

@@ -104,18 +104,19 @@ SearchLimits Planner::limits() const {
 }
 
 TrialShape Planner::shape_for(int64_t micro_batch) const {
-  int64_t window_samples = std::max(request_.share(), micro_batch);
   // A remainder too small for batch normalisation is never executed, so never tried.
-  if (remainder_of(window_samples, micro_batch) < smallest_piece(request_)) window_samples -= 1;
+  const auto without_rest = [&](int64_t samples) {
+    const bool rest = samples > 0 && remainder_of(samples, micro_batch) < smallest_piece(request_);
+    return rest ? samples - 1 : samples;
+  };
+  const int64_t window_samples = without_rest(std::max(request_.share(), micro_batch));
   const int64_t ranks = request_.world_size;
   const int64_t effective = request_.recipe.batch.effective.value_or(micro_batch * ranks);
-  int64_t last_window = ceil_div(request_.last_window(effective), ranks);
-  if (last_window > 0 && remainder_of(last_window, micro_batch) < smallest_piece(request_)) last_window -= 1;
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
           .evaluation_micro_batch =
               bench_.validation != nullptr ? request_.recipe.evaluation.micro_batch.value_or(micro_batch) : 0,
-          .last_window_samples = last_window};
+          .last_window_samples = without_rest(ceil_div(request_.last_window(effective), ranks))};
 }
 
 MemoryStatement Planner::statement() const {
@@ -180,7 +181,7 @@ Planner::Capacity Planner::search(SearchLimits limits) {
     };
     std::optional<ProbeRecord> first_update;  // when more was run than that
     const ProbeRecord record = run_probe(step.size, [&](const ProbeRecord& so_far) {
-      // Where speed is wanted, later updates are the ones worth timing.
+      // A strategy that compares speeds times the second update: the first one compiles kernels.
       const bool whole = strategy_.timed || whole_trials_ || ends_the_search(so_far);
       if (whole) first_update = so_far;
       return whole;
@@ -195,13 +196,17 @@ Planner::Capacity Planner::search(SearchLimits limits) {
 // nobody knows how much, small sizes are trusted.
 void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole) {
   whole_trials_ = true;
-  const bool measured = whole.peak_bytes > 0;
-  const auto beside = [](const ProbeRecord& record) { return record.peak_bytes - record.allocated_bytes; };
-  const int64_t tensors =
-      measured ? std::max<int64_t>(0, whole.allocated_bytes - short_trial.allocated_bytes) : 0;
-  const int64_t others = measured ? std::max<int64_t>(0, beside(whole) - beside(short_trial)) : 0;
-  const double each = static_cast<double>(tensors) / static_cast<double>(whole.micro_batch);
   const auto is_short = [](const ProbeRecord& record) { return record.fits() && !record.confirmed; };
+  if (whole.peak_bytes == 0) {
+    distrusted_ += std::erase_if(history_, [&](const ProbeRecord& record) {
+      return is_short(record) && 2 * record.micro_batch > whole.micro_batch;
+    });
+    return;
+  }
+  const auto beside = [](const ProbeRecord& record) { return record.peak_bytes - record.allocated_bytes; };
+  const int64_t tensors = std::max<int64_t>(0, whole.allocated_bytes - short_trial.allocated_bytes);
+  const int64_t others = std::max<int64_t>(0, beside(whole) - beside(short_trial));
+  const double each = static_cast<double>(tensors) / static_cast<double>(whole.micro_batch);
   for (ProbeRecord& record : history_) {
     if (!is_short(record)) continue;
     const auto more = static_cast<int64_t>(each * static_cast<double>(record.micro_batch));
@@ -209,10 +214,6 @@ void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeR
     record.peak_bytes += more + others;
     judge(record, bench_.device.budget_bytes(), request_.recipe.execution.memory.target_high);
   }
-  if (measured) return;
-  distrusted_ += std::erase_if(history_, [&](const ProbeRecord& record) {
-    return is_short(record) && 2 * record.micro_batch > whole.micro_batch;
-  });
 }
 
 Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {

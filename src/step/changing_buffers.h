@@ -25,7 +25,7 @@ class ChangingBuffers {
   /// Begins a window: the buffers as they are now are what `restore` puts back.
   void save();
 
-  /// Where forward passes of the module run until its end. One at a time in a thread.
+  /// Watches the module's forward passes that run while it lives. A thread has one at a time.
   class Watch {
    public:
     explicit Watch(ChangingBuffers& buffers) {
@@ -36,7 +36,7 @@ class ChangingBuffers {
     std::optional<OperatorScope<ChangingBuffers>> scope_;
   };
 
-  /// What kept a buffer from being copied in time while it was watched. @throws that.
+  /// Throws, once, what kept a buffer from being copied before an operation wrote to it; else does nothing.
   void rethrow_failure();
 
   /// Whether a buffer was changed in this window for whose copy there was no memory: it cannot be put back.

@@ -127,6 +127,7 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   const torch::Tensor found_inf = sound.logical_not().to(torch::kFloat32);
 
   const torch::Tensor skip = apply == Apply::kForceSkip ? torch::ones_like(found_inf) : found_inf;
+  const torch::Tensor applies = skip.logical_not();
   const torch::Tensor kernel_scale = grad_scale.to(torch::kFloat32);
   const torch::Tensor average_step = average_ ? average_->step_for(skip) : torch::Tensor();
   PendingUpdate pending(
@@ -137,11 +138,7 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   optimizer_.apply({.lr = lr, .grad_scale = kernel_scale, .found_inf = skip});
   if (average_) average_->update(average_step);
   scaler_.update(found_inf);
-  if (apply == Apply::kForceSkip) {
-    buffers_.restore();
-  } else {
-    buffers_.restore_unless(sound);
-  }
+  buffers_.restore_unless(applies);
   buffers_.settle();
   close_window();
   committing_ = false;

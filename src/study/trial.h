@@ -29,7 +29,7 @@ struct LoadingFigures {
   int64_t holdable_bytes = 0;     ///< that preload: ram would take; 0: nothing is left to preload
 };
 
-/// What a training step spends its time on, operator by operator.
+/// Says where the time of a training step goes, operator by operator.
 struct StepProfile {
   double products_share = 0;  ///< of the step's time in products of matrices and convolutions, both ways
   std::string slowest = {};   ///< of the other operators: "aten::max_pool2d_with_indices"

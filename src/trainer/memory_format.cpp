@@ -28,8 +28,8 @@ constexpr int64_t kManyNumbers = 1 << 20;
 // float32 rounding over a deep network stays below 1e-5; a module that reads the wrong pixels is far off.
 constexpr double kTolerance = 1e-3;
 
-// Kernels of LibTorch that lose more in channels last than convolutions gain: those for groups of channels go
-// through memory in strides, the others copy (scripts/bench/memory_format.py measures both).
+// These kernels of LibTorch lose more in channels last than convolutions gain. scripts/bench/memory_format.py
+// measures the first of them, in the detector.
 constexpr std::array<std::string_view, 4> kSlowInChannelsLast = {
     "aten::group_norm", "aten::instance_norm", "aten::pixel_shuffle", "aten::channel_shuffle"};
 
@@ -65,7 +65,8 @@ std::optional<Batch> first_samples(Device& device, const Dataset& train) {
   try {
     const Batch few = load(kFewest);
     const int64_t numbers = std::max<int64_t>(1, few.inputs.numel() / few.samples);
-    return device.upload(load(std::clamp(kManyNumbers / numbers, kFewest, kMost)));
+    const int64_t count = std::clamp(kManyNumbers / numbers, kFewest, kMost);
+    return device.upload(count > kFewest ? load(count) : few);
   } catch (const std::exception& error) {
     log::debug("trainer", cat("no samples to choose the memory format by: ", first_line(error)));
     return std::nullopt;
@@ -86,6 +87,7 @@ struct Objection {
 // Nothing when the model fails with contiguous images too: then it is no matter of formats.
 std::optional<Objection> find_objection(Task& task, const Batch& batch,
                                         const std::function<void(const Batch&)>& run) {
+  if (batch.inputs.dim() != 4) return Objection{"", "samples are no images [C, H, W]"};
   const BufferScope buffers(task.module());
   SlowOperators slow;
   double contiguous = 0;
@@ -102,13 +104,13 @@ std::optional<Objection> find_objection(Task& task, const Batch& batch,
     const Batch other{channels_last(batch.inputs), batch.targets, batch.samples};
     const double loss = loss_of(task, other);
     if (!(std::abs(loss - contiguous) <= kTolerance * std::abs(contiguous))) {
-      return Objection{slow.found, cat("its loss on ", batch.samples, " samples would be ", brief(loss),
-                                       " instead of ", brief(contiguous))};
+      return Objection{slow.found, cat("the model does not take it: its loss on ", batch.samples,
+                                       " samples would be ", brief(loss), " instead of ", brief(contiguous))};
     }
     run(other);
     return Objection{slow.found, ""};
   } catch (const std::exception& error) {
-    return Objection{slow.found, first_line(error)};
+    return Objection{slow.found, "the model does not take it: " + first_line(error)};
   }
 }
 
@@ -131,17 +133,17 @@ MemoryFormat resolve_memory_format(const Recipe& recipe, Precision precision, De
   const GeneratorScope generators(device.torch_device());
   const std::optional<Batch> batch = first_samples(device, train);
   if (!batch) return by_rule ? MemoryFormat::kContiguous : asked;
-  const bool images = batch->inputs.dim() == 4;
-  if (!images && !by_rule) fail_asked("samples are no images [C, H, W]");
-  if (!images) return MemoryFormat::kContiguous;
-  const std::optional<Objection> found = find_objection(task, *batch, run);
-  if (!found) return by_rule ? MemoryFormat::kContiguous : asked;
-  const Objection& against = *found;
-  if (!by_rule && !against.broken.empty()) fail_asked("the model does not take it: " + against.broken);
-  if (!by_rule || (against.broken.empty() && against.slow.empty())) return MemoryFormat::kChannelsLast;
-  log::debug("trainer", "images stay contiguous: " + (against.broken.empty()
-                                                          ? against.slow + " is slow in channels last"
-                                                          : "the model does not take it: " + against.broken));
+  const std::optional<Objection> against = find_objection(task, *batch, run);
+  if (!by_rule) {
+    if (against && !against->broken.empty()) fail_asked(against->broken);
+    return asked;
+  }
+  if (against && against->broken.empty() && against->slow.empty()) return MemoryFormat::kChannelsLast;
+  if (against) {
+    log::debug("trainer",
+               "images stay contiguous: " +
+                   (against->broken.empty() ? against->slow + " is slow in channels last" : against->broken));
+  }
   return MemoryFormat::kContiguous;
 }
 

@@ -263,7 +263,8 @@ void Trainer::Run::start_telemetry() {
 }
 
 void Trainer::Run::train(Summary& summary) {
-  // As a trial starts: between blocks that other sizes left, the same tensors would take more memory.
+  // A trial starts from clean memory, so the run does too: between blocks that other sizes left, the same
+  // tensors would take more.
   parts().device->memory().empty_cache();
   parts().device->memory().reset_peak();
   start_telemetry();

@@ -7,9 +7,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
-#include "checkpoint/safetensors.h"
 #include "data/channels_last.h"
-#include "model/models.h"
 #include "support/run_parts.h"
 #include "support/small_run.h"
 #include "support/support.h"
@@ -20,7 +18,8 @@ namespace {
 using test::make_parts;
 
 struct ConvNet : torch::nn::Module {
-  // What it does to the images first: which format convolutions leave depends on threads and processor.
+  // The module does this to the images first. It does nothing of the kind behind the convolution, because the
+  // format of what that returns depends on threads and processor.
   enum class First { kNothing, kView, kRawMemory };
 
   explicit ConvNet(First what = First::kNothing, bool group_norm = false) : first(what) {
@@ -33,7 +32,7 @@ struct ConvNet : torch::nn::Module {
   torch::Tensor forward(torch::Tensor x) {
     const int64_t n = x.size(0);
     if (first == First::kView) x = x.view({n, -1}).view({n, 3, 6, 6});
-    // As a kernel does that takes the memory behind a tensor for [n, C, H, W].
+    // A kernel does the same that takes the memory behind a tensor for contiguous images.
     if (first == First::kRawMemory) x = x.as_strided({n, 3, 6, 6}, {108, 36, 6, 1});
     x = conv->forward(x);
     if (groups) x = groups->forward(x);
