@@ -1,6 +1,7 @@
-// Timed segments of training in turns with another program: reads lines "harness SECONDS" or
-// "bare SECONDS" from standard input and answers each with one JSON line. Harness is a Trainer that waits
-// between segments inside its callback; bare is a plain LibTorch loop over the same kernels.
+// Segments of training in turns with another program: reads lines "harness LENGTH" or "bare LENGTH" from
+// standard input and answers each with one JSON line. Harness is a Trainer that waits between segments inside
+// its callback; bare is a plain LibTorch loop over the same kernels. A length is in seconds, or with
+// `--unit updates` in updates, for programs that count what those take.
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
 
@@ -21,13 +22,20 @@
 namespace autotrain::bench {
 namespace {
 
+enum class Unit { kSeconds, kUpdates };
+
 struct Segment {
   std::string side;
-  double seconds = 0;
+  double length = 0;
+  Unit unit = Unit::kSeconds;
+
+  bool reached(int64_t updates, double seconds) const {
+    return (unit == Unit::kUpdates ? static_cast<double>(updates) : seconds) >= length;
+  }
 };
 
 bool read_segment(Segment& segment) {
-  return static_cast<bool>(std::cin >> segment.side >> segment.seconds);
+  return static_cast<bool>(std::cin >> segment.side >> segment.length);
 }
 
 void answer(const std::string& side, int64_t updates, int64_t samples, double seconds) {
@@ -50,14 +58,14 @@ class BareLoop {
     }
   }
 
-  void run(double seconds) {
+  void run(const Segment& segment) {
     update();  // warms caches that the other side has evicted
     const Stopwatch watch;
     int64_t updates = 0;
     do {
       update();
       ++updates;
-    } while (watch.seconds() < seconds);
+    } while (!segment.reached(updates, watch.seconds()));
     answer("bare", updates, updates * batch_, watch.seconds());
   }
 
@@ -109,18 +117,18 @@ class BareLoop {
 // next one.
 class Turns {
  public:
-  Turns(BareLoop& bare, int64_t batch) : bare_(bare), batch_(batch) {}
+  Turns(BareLoop& bare, int64_t batch, Unit unit) : bare_(bare), batch_(batch), segment_{.side = {}, .unit = unit} {}
 
   Flow after_update() {
     if (running_) {
       ++updates_;
       if (warming_) warming_ = false, updates_ = 0, watch_.restart();
-      if (updates_ == 0 || watch_.seconds() < segment_.seconds) return Flow::kContinue;
+      if (updates_ == 0 || !segment_.reached(updates_, watch_.seconds())) return Flow::kContinue;
       answer("harness", updates_, updates_ * batch_, watch_.seconds());
     }
     while (read_segment(segment_)) {
       if (segment_.side == "bare") {
-        bare_.run(segment_.seconds);
+        bare_.run(segment_);
         continue;
       }
       running_ = warming_ = true;
@@ -145,6 +153,8 @@ int turns(int argc, char** argv) {
   const int64_t batch = std::stoll(argument(argc, argv, "batch", "64"));
   const Precision precision =
       argument(argc, argv, "precision", "fp32") == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  const Unit unit =
+      argument(argc, argv, "unit", "seconds") == "updates" ? Unit::kUpdates : Unit::kSeconds;
   const std::filesystem::path folder = argument(argc, argv, "output", "/tmp/autotrain-turns");
   std::filesystem::remove_all(folder);
 
@@ -159,7 +169,7 @@ int turns(int argc, char** argv) {
   Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});
   const bool channels_last = trainer.plan().memory_format == MemoryFormat::kChannelsLast;
   BareLoop bare(by_hand, batch, precision, channels_last);
-  Turns turns(bare, batch);
+  Turns turns(bare, batch, unit);
   trainer.on_update([&](const UpdateRecord&) { return turns.after_update(); });
   trainer.fit();
   std::filesystem::remove_all(folder);
