@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Instructions that an update takes in the harness and in a bare LibTorch loop over the same kernels, on one thread,
-counted by valgrind: a count that no other process disturbs, where clocks spread by more than the harness takes. Of
-each side two runs of different lengths are counted, and their difference divided by the updates between them. What
-runs by the second (telemetry) counts many times over here, since valgrind makes a second hold few instructions.
+counted by valgrind between two updates of a running program: a count that no other process disturbs, where clocks
+spread by more than the harness takes. What runs by the second (telemetry) counts many times over here, since so few
+instructions pass in a second under valgrind.
 
     scripts/bench/overhead.py [mlp:64:fp32 gpt:16:fp32 …]
 """
@@ -12,28 +12,58 @@ import shutil
 import subprocess
 import sys
 
-from measure import BENCH, need_programs, save
+from measure import BENCH, need_programs, ratio, save, text
 
-CELLS = ["mlp:64:fp32", "mlp:256:fp32", "cnn:64:fp32", "resnet:8:fp32", "gpt:16:fp32", "lstm:64:fp32"]
-SHORT, LONG = 2, 8  # updates
+CELLS = ["mlp:64:fp32", "cnn:64:fp32", "resnet:8:fp32", "gpt:8:fp32", "lstm:64:fp32"]
+UPDATES, ROUNDS = 4, 3
 
 
-def instructions(workload, batch, precision, side, updates):
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(BENCH), "turns", "--workload", workload,
-               "--batch", batch, "--precision", precision, "--unit", "updates"]
-    out = subprocess.run(command, input=f"{side} {updates}\n", capture_output=True, text=True, check=True,
-                         env={**os.environ, "OMP_NUM_THREADS": "1"})
-    return int(re.search(r"Collected : (\d+)", out.stderr).group(1))
+class Counted:
+    """The turns program under callgrind, which counts only while it is told to."""
+
+    def __init__(self, workload, batch, precision):
+        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null", str(BENCH),
+                   "turns", "--workload", workload, "--batch", batch, "--precision", precision, "--unit", "updates",
+                   "--output", f"/tmp/autotrain-turns-{os.getpid()}"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+    def control(self, *options):
+        return subprocess.run(["callgrind_control", *options, str(self.process.pid)], capture_output=True, text=True,
+                              check=True).stdout
+
+    def run(self, side):
+        """Some updates of a side, after one that warms up."""
+        self.process.stdin.write(f"{side} {UPDATES - 1}\n")
+        self.process.stdin.flush()
+        if not self.process.stdout.readline():
+            raise RuntimeError(f"{side} ended with {self.process.wait()}")
+
+    def instructions(self, side):
+        """Of one update, in the mean, on all threads."""
+        self.control("--instr=on")
+        self.run(side)
+        threads = re.findall(r"Th \d+\s+([\d,]+)", self.control("-e"))
+        self.control("--instr=off")
+        return sum(int(count.replace(",", "")) for count in threads) / UPDATES
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 def measure(cell):
     workload, batch, precision = cell.split(":")
-    each = {}
-    for side in ("harness", "bare"):
-        short, long = (instructions(workload, batch, precision, side, updates) for updates in (SHORT, LONG))
-        each[side] = (long - short) / (LONG - SHORT)
-    return {"workload": workload, "batch": int(batch), "precision": precision, "instructions": each,
-            "harness/bare": round(each["harness"] / each["bare"], 4)}
+    program = Counted(workload, batch, precision)
+    program.run("harness")
+    program.run("bare")
+    counts = {"harness": [], "bare": []}
+    for _ in range(ROUNDS):
+        for side in counts:
+            counts[side].append(program.instructions(side))
+    program.close()
+    return {"workload": workload, "batch": int(batch), "precision": precision, "instructions": counts,
+            "harness/bare": ratio(counts["harness"], counts["bare"])}
 
 
 def main():
@@ -41,12 +71,12 @@ def main():
     if not shutil.which("valgrind"):
         sys.exit("install Debian's package valgrind first")
     rows = []
-    print("| cell | instructions of an update, bare loop | harness | harness ÷ bare loop |\n| --- | --- | --- | --- |")
+    print("| cell | instructions of an update, bare loop | harness ÷ bare loop |\n| --- | --- | --- |")
     for cell in sys.argv[1:] or CELLS:
         row = measure(cell)
         rows.append(row)
-        millions = {side: f"{count / 1e6:.1f} million" for side, count in row["instructions"].items()}
-        print(f"| {cell} | {millions['bare']} | {millions['harness']} | {row['harness/bare']:.4f} |", flush=True)
+        bare = sorted(row["instructions"]["bare"])[ROUNDS // 2]
+        print(f"| {cell} | {bare / 1e6:.0f} million | {text(row['harness/bare'])} |", flush=True)
         save("overhead", rows, ("workload", "batch", "precision"))
 
 

@@ -117,7 +117,8 @@ class BareLoop {
 // next one.
 class Turns {
  public:
-  Turns(BareLoop& bare, int64_t batch, Unit unit) : bare_(bare), batch_(batch), segment_{.side = {}, .unit = unit} {}
+  Turns(BareLoop& bare, int64_t batch, Unit unit)
+      : bare_(bare), batch_(batch), segment_{.side = {}, .unit = unit} {}
 
   Flow after_update() {
     if (running_) {
@@ -153,8 +154,7 @@ int turns(int argc, char** argv) {
   const int64_t batch = std::stoll(argument(argc, argv, "batch", "64"));
   const Precision precision =
       argument(argc, argv, "precision", "fp32") == "bf16" ? Precision::kBf16 : Precision::kFp32;
-  const Unit unit =
-      argument(argc, argv, "unit", "seconds") == "updates" ? Unit::kUpdates : Unit::kSeconds;
+  const Unit unit = argument(argc, argv, "unit", "seconds") == "updates" ? Unit::kUpdates : Unit::kSeconds;
   const std::filesystem::path folder = argument(argc, argv, "output", "/tmp/autotrain-turns");
   std::filesystem::remove_all(folder);
 
