@@ -14,6 +14,7 @@
 #include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/heap_refused.h"
 
 namespace autotrain {
 namespace {
@@ -24,6 +25,9 @@ int exit_code_of(const std::function<int()>& work) {
   } catch (const Error& error) {
     log::error("run", error.what());
     return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    log::error("run", heap_refused().what());
+    return static_cast<int>(heap_refused().code());
   } catch (const std::exception& error) {
     log::error("run", std::string("internal: ") + error.what());
     return static_cast<int>(ExitCode::kInternal);

@@ -1,5 +1,7 @@
 #include "autotrain/error.h"
 
+#include "base/heap_refused.h"
+
 namespace autotrain {
 namespace {
 
@@ -17,6 +19,12 @@ Error::Error(ExitCode code, std::string where, std::string what, std::string hin
       where_(std::move(where)),
       problem_(std::move(what)),
       hint_(std::move(hint)) {}
+
+Error heap_refused() {
+  return Error(ExitCode::kDoesNotFit, "memory",
+               "the system refused what the program needs beside its tensors",
+               "raise the limit on this process (ulimit -d, ulimit -v, the cgroup), or end other programs");
+}
 
 void check_invariant(bool condition, const char* message) {
   if (!condition) throw std::logic_error(std::string("broken invariant: ") + message);

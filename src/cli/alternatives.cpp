@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/failure.h"
+#include "plan/words.h"
 #include "report/table.h"
 
 namespace autotrain {
@@ -48,7 +49,7 @@ std::string alternatives_text(const std::vector<Alternative>& alternatives) {
     }
     const BatchPlan& plan = *row.plan;
     table.add_row({to_string(row.precision), std::to_string(plan.search.micro_batch),
-                   format_percent(plan.search.fill), cat(plan.window, " × ", plan.micro_batch),
+                   format_percent(plan.search.fill), window_in_words(plan),
                    format_rate(plan.samples_per_second), ""});
   }
   return table.text();

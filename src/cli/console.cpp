@@ -37,14 +37,16 @@ std::string probe_table(const BatchPlan& plan) {
 
 std::string plan_text(const BatchPlan& plan) {
   TextTable table({});
-  table.add_row({"device", cat(plan.device, " (", plan.device_name, "), ", to_string(plan.precision))});
+  const bool last = plan.memory_format == MemoryFormat::kChannelsLast;
+  table.add_row({"device", cat(plan.device, " (", plan.device_name, "), ", to_string(plan.precision),
+                               last ? ", images with their channels last" : "")});
   table.add_row(
       {"budget", cat(format_bytes(plan.budget_bytes), " (", plan.budget_source, "), band ",
                      format_percent(plan.target_low, 0), " to ", format_percent(plan.target_high, 0))});
   table.add_row(
       {"capacity", cat(plan.search.micro_batch, " samples: ", format_bytes(plan.search.peak_bytes), ", ",
                        format_percent(plan.search.fill), " of the budget; ", reason_in_words(plan))});
-  table.add_row({"executed", cat(plan.window, " × ", plan.micro_batch, " samples: ", fill_in_words(plan),
+  table.add_row({"executed", cat(window_in_words(plan), " samples: ", fill_in_words(plan),
                                  plan.confirmed ? ", confirmed" : "")});
   table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
   table.add_row({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled), " (", plan.lr.rule,

@@ -6,6 +6,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
+#include "base/heap_refused.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/alternatives.h"
@@ -126,6 +127,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(code);
   } catch (const Error& error) {
     return fail(error.code(), error.what(), json);
+  } catch (const std::bad_alloc&) {
+    return fail(heap_refused().code(), heap_refused().what(), json);
   } catch (const std::exception& error) {
     return fail(ExitCode::kInternal,
                 cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"), json);

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "autotrain/error.h"
+#include "base/text.h"
 #include "base/version.h"
 
 namespace autotrain {
@@ -11,6 +12,34 @@ namespace {
 constexpr const char* kExitCodes = R"(
 Exit codes: 0 done, 64 usage, 65 bad data, 66 missing file, 70 internal, 71 does not fit,
 74 I/O, 75 interrupted (resumable), 76 diverged, 78 bad recipe.
+)";
+
+constexpr const char* kPlanExamples = R"(
+Examples:
+  autotrain plan --config R.yaml
+      what a run would execute on this machine, and how it was found; writes nothing
+  autotrain plan --config R.yaml --set execution.memory.budget=512MiB --alternatives
+      the same within 512 MiB, beside the other precision
+  autotrain plan --config R.yaml --fresh-plan --json
+      search anew instead of taking a kept plan; every trial as JSON
+)";
+
+constexpr const char* kVerifyExamples = R"(
+Examples:
+  autotrain verify --config R.yaml
+      kill, stop, starve and resume short runs of the recipe: each must end with the same bytes
+  autotrain verify --config R.yaml --updates 50 --kills 20 --output runs/verify
+      longer runs, killed more often, kept to look at
+)";
+
+constexpr const char* kDoctorExamples = R"(
+Examples:
+  autotrain doctor
+      what the machine can do: memory, products, bandwidth, precisions
+  autotrain doctor --config R.yaml
+      what bounds the recipe's training here, which cures were tried, and what each gained
+  autotrain doctor --config R.yaml --seconds 10 --json
+      longer trials, where the machine is unsteady
 )";
 
 constexpr const char* kCompareExamples = R"(
@@ -103,6 +132,7 @@ CLI::App* add_plan(CLI::App& app, Options& options) {
   add_recipe_options(*plan, options);
   add_output_options(*plan, options);
   plan->add_flag("--alternatives", options.alternatives, "Also search in the other precision, side by side");
+  plan->footer(std::string(kPlanExamples) + kExitCodes);
   return plan;
 }
 
@@ -118,6 +148,7 @@ CLI::App* add_verify(CLI::App& app, Options& options) {
   verify->add_option("--kills", options.verify_kills, "Kills −9 of the run that is killed")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
+  verify->footer(std::string(kVerifyExamples) + kExitCodes);
   return verify;
 }
 
@@ -130,6 +161,7 @@ CLI::App* add_doctor(CLI::App& app, Options& options) {
   doctor->add_option("--seconds", options.doctor_seconds, "Length of each trial")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
+  doctor->footer(std::string(kDoctorExamples) + kExitCodes);
   return doctor;
 }
 
@@ -287,6 +319,10 @@ Options parse_options(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
+    if (!app.remaining().empty()) {
+      throw Error(ExitCode::kUsage, "command line", "knows nothing called " + quote(app.remaining().front()),
+                  "autotrain --help shows the commands; training is autotrain --config R.yaml");
+    }
     options.command = Command::kHelp;
     options.help = app.help();
     return options;

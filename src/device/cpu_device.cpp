@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/cpu/Utils.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <torch/version.h>
 
@@ -134,6 +135,27 @@ ResolvedBudget resolve_budget(const Budget& budget, int64_t available_bytes,
             cat("the budget of ", format_bytes(budget.bytes), " is more than the ",
                 format_bytes(available_bytes), " that ", available_name, " leaves; the smaller one holds"));
   return {bytes, "all of " + available_name + ", less than asked"};
+}
+
+void require_room_for_threads(int64_t threads) {
+  pthread_attr_t attributes;
+  size_t stack_bytes = 0;
+  if (::pthread_getattr_default_np(&attributes) == 0) {
+    ::pthread_attr_getstacksize(&attributes, &stack_bytes);
+    ::pthread_attr_destroy(&attributes);
+  }
+  // Each of LibTorch's two pools starts all but the calling thread, and backward passes have one of their
+  // own.
+  const int64_t wanted = 1 + 2 * (threads - 1) + 1;
+  const int64_t missing = std::max<int64_t>(0, wanted - read_kernel_table("/proc/self/status")["Threads"]);
+  for (const MemoryBound& bound : memory_bounds(ResourceLimits::of_this_process())) {
+    const int64_t needed = reserve_below(bound) + missing * static_cast<int64_t>(stack_bytes);
+    if (!refuses(bound) || bound.available_bytes() >= needed) continue;
+    throw Error(ExitCode::kDoesNotFit, bound.name,
+                cat("leaves ", format_bytes(bound.available_bytes()), ", less than the ",
+                    format_bytes(needed), " that ", missing, " threads and a reserve need"),
+                "raise that limit, or lower execution.threads");
+  }
 }
 
 std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {

@@ -24,7 +24,9 @@ std::unique_ptr<Device> open_device(const DeviceOptions& options) {
   const std::string& name = options.device;
   const bool on_cpu = name == "cpu" || (name == "auto" && cuda_device_count() == 0);
   ask_for_determinism(options.deterministic.value_or(on_cpu));
-  at::set_num_threads(static_cast<int>(options.threads > 0 ? options.threads : usable_cores()));
+  const int64_t threads = options.threads > 0 ? options.threads : usable_cores();
+  require_room_for_threads(threads);
+  at::set_num_threads(static_cast<int>(threads));
   if (on_cpu) return open_cpu_device(options);
   if (name == "auto" || name == "cuda") return open_cuda_device(options, 0);
   int64_t index = 0;

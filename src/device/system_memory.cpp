@@ -153,12 +153,14 @@ MemoryBound tightest(const std::vector<MemoryBound>& bounds) {
   return least == bounds.end() ? MemoryBound{"unknown", kGiB, 0} : *least;
 }
 
+bool refuses(const MemoryBound& bound) {
+  return bound.name == kDataBound || bound.name == kAddressSpaceBound;
+}
+
 int64_t reserve_below(const MemoryBound& bound) {
-  // A resource limit refuses, and counts this process alone. Beyond the others' limits the kernel kills, and
-  // they count what others do.
-  const bool refuses = bound.name == kDataBound || bound.name == kAddressSpaceBound;
-  return refuses ? std::clamp(bound.available_bytes() / 20, 32 * kMiB, kGiB)
-                 : std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
+  // What refuses counts this process alone. The others count what others do.
+  return refuses(bound) ? std::clamp(bound.available_bytes() / 20, 32 * kMiB, kGiB)
+                        : std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
 }
 
 int64_t memory_of_other_processes_bytes(const fs::path& root) {

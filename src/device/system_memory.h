@@ -37,6 +37,9 @@ std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const std::
 /// The bound with the least available.
 MemoryBound tightest(const std::vector<MemoryBound>& bounds);
 
+/// Whether an allocation beyond it fails. Beyond the others the kernel kills.
+bool refuses(const MemoryBound& bound);
+
 /// What is kept free below a real limit for what nobody foresees, such as small allocations of libraries in
 /// the middle of an update.
 int64_t reserve_below(const MemoryBound& bound);

@@ -86,8 +86,8 @@ void Planner::fail_typed(int64_t size) {
   if (limits.cap >= limits.minimum) {
     const Capacity capacity = search(limits);
     if (capacity.size > 0) {
-      hint = cat("micro_batch: ", capacity.size, " fits (measured, ", format_percent(capacity.record.fill),
-                 " of the budget); or micro_batch: auto");
+      hint = cat("execution.micro_batch: ", capacity.size, " fits (measured, ",
+                 format_percent(capacity.record.fill), " of the budget); or auto");
     }
   }
   const MemoryStatement memory = statement();

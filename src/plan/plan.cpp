@@ -1,5 +1,7 @@
 #include "autotrain/plan.h"
 
+#include <algorithm>
+
 #include "base/enum_names.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -35,6 +37,12 @@ std::string summary_line(const BatchPlan& plan) {
                          " of ", format_bytes(plan.budget_bytes));
   if (plan.typical_fill < plan.fill) line += " · fill " + fill_in_words(plan);
   return line;
+}
+
+std::string window_in_words(const BatchPlan& plan) {
+  const int64_t share = std::max(ceil_div(plan.effective_batch, plan.world_size), plan.micro_batch);
+  const int64_t rest = share % plan.micro_batch;
+  return cat(share / plan.micro_batch, " × ", plan.micro_batch, rest > 0 ? cat(" + ", rest) : "");
 }
 
 std::string fill_in_words(const BatchPlan& plan) {

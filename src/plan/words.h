@@ -39,4 +39,7 @@ constexpr auto enum_names(Origin) {
 /// typical 51.0 %".
 std::string fill_in_words(const BatchPlan& plan);
 
+/// How a rank's share of an update is cut: "6 × 41 + 10".
+std::string window_in_words(const BatchPlan& plan);
+
 }  // namespace autotrain

@@ -116,7 +116,7 @@ std::optional<Objection> find_objection(Task& task, const Batch& batch,
 
 [[noreturn]] void fail_asked(const std::string& why) {
   throw Error(ExitCode::kBadRecipe, "execution.memory_format", "channels_last: " + why,
-              "use memory_format: auto");
+              "execution.memory_format: auto");
 }
 
 }  // namespace

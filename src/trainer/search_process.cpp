@@ -8,6 +8,8 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/child.h"
+#include "base/clock.h"
+#include "base/heap_refused.h"
 #include "base/interrupt.h"
 #include "base/pipe.h"
 #include "base/text.h"
@@ -59,6 +61,8 @@ int search(const MakePlan& make, const std::vector<ProbeRecord>& known, const Pi
     reporter.say({{kPlan, plan_to_json(plan)}});
   } catch (const Error& error) {
     reporter.say({{kError, to_json(error)}});
+  } catch (const std::bad_alloc&) {
+    reporter.say({{kError, to_json(heap_refused())}});
   } catch (const std::exception& error) {
     reporter.say({{kError, {{"internal", error.what()}}}});
   }
@@ -107,14 +111,21 @@ void Search::run_process() {
   if (!plan_) note_crash(code);
 }
 
+// Told to stop, the other process ends after the micro-batch that it is at. If that takes long, or hangs in a
+// library, it is killed: a search that is cut short loses nothing.
 void Search::listen(Pipe& pipe, Child& child) {
   constexpr int kTickMilliseconds = 200;
-  bool told = false;
+  constexpr double kGraceSeconds = 5;
+  std::optional<Stopwatch> since_told;
   while (const auto line = pipe.read_line(kTickMilliseconds)) {
     if (!line->empty()) take(Json::parse(*line));
-    if (told || pending_interrupt() != Interrupt::kStop) continue;
-    child.send(SIGTERM);
-    told = true;
+    if (pending_interrupt() != Interrupt::kStop) continue;
+    if (!since_told) {
+      child.send(SIGTERM);
+      since_told.emplace();
+    } else if (since_told->seconds() > kGraceSeconds) {
+      child.send(SIGKILL);
+    }
   }
 }
 

@@ -52,10 +52,11 @@ void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
   rows.push_back({"device", cat(plan.device, " (", plan.device_name, ")"), origin_of(r, "execution.device")});
   rows.push_back({"precision", to_string(plan.precision),
                   found_or_asked(r, "execution.precision", r.execution.precision != Precision::kAuto)});
-  if (plan.memory_format == MemoryFormat::kChannelsLast) {
-    const bool asked = r.execution.memory_format != MemoryFormat::kAuto;
-    rows.push_back({"memory format", "channels last, convolutions over images",
-                    found_or_asked(r, "execution.memory_format", asked)});
+  const bool format_asked = r.execution.memory_format != MemoryFormat::kAuto;
+  const bool channels_last = plan.memory_format == MemoryFormat::kChannelsLast;
+  if (format_asked || channels_last) {
+    rows.push_back({"memory format", channels_last ? "channels last, convolutions over images" : "contiguous",
+                    found_or_asked(r, "execution.memory_format", format_asked)});
   }
   rows.push_back({"memory budget", format_bytes(plan.budget_bytes), plan.budget_source});
   rows.push_back(

@@ -17,7 +17,7 @@ execution: {precision: fp32, memory: {budget: 256MiB}, loader: {workers: 1}}
 
 
 def doctor(binary, *arguments, code=0):
-    out = subprocess.run([binary, "doctor", *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    out = subprocess.run([binary, "doctor", *map(str, arguments)], capture_output=True, text=True, timeout=1200)
     assert out.returncode == code, f"{arguments}: ended with {out.returncode}:\n{out.stderr}"
     return out.stdout if code == 0 else out.stderr
 

@@ -48,7 +48,7 @@ class Misuse:
     def expect(self, what, code, parts, arguments, environment=None, largest_file=None):
         self.count += 1
         limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file,) * 2)) if largest_file else None
-        result = subprocess.run([self.binary, *arguments], capture_output=True, text=True, errors="replace", timeout=60,
+        result = subprocess.run([self.binary, *arguments], capture_output=True, text=True, errors="replace", timeout=1200,
                                 cwd=self.folder, env={**os.environ, "CI": "1", **(environment or {})}, preexec_fn=limit)
         wrong = []
         if result.returncode != code:
@@ -74,6 +74,7 @@ def command_lines(m):
     m.expect("no arguments", USAGE, ["names no recipe", "--config"], [])
     m.expect("an unknown option", USAGE, ["--confg"], ["--confg", "x.yaml"])
     m.expect("an unknown command", USAGE, ["trian"], ["trian"])
+    m.expect("help for an unknown command", USAGE, ["trian"], ["trian", "--help"])
     m.expect("plan without a recipe", USAGE, ["names no recipe"], ["plan"])
     m.expect("--config without a file", USAGE, ["--config"], ["--config"])
     m.expect("a recipe that is not there", MISSING, ["no such file"], ["--config", "nowhere.yaml"])

@@ -70,6 +70,36 @@ def least_to_load(binary, kind):
     sys.exit("the program does not load")
 
 
+def just_loads(binary, kind, limit):
+    """Within a MiB the least limit under which the program can be loaded. `limit` suffices, and 64 MiB less does not."""
+    too_little, enough = limit - 64 * MIB, limit
+    while enough - too_little > MIB:
+        middle = (too_little + enough) // 2
+        loaded = subprocess.run([binary, "--version"], capture_output=True, preexec_fn=lambda: set_limit(kind, middle))
+        too_little, enough = (too_little, middle) if loaded.returncode == 0 else (middle, enough)
+    return enough
+
+
+def hardly_more(binary, kind, limit):
+    """What went wrong where hardly more is left than loading takes: threads cannot be started, and small allocations
+    are refused."""
+    failures, least = [], just_loads(binary, kind, limit)
+    for room in (2, 4, 8, 12, 16, 24, 32, 48):
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "r.yaml").write_text(RECIPES["mlp"] + COMMON % {"effective": "auto", "precision": "fp32", "budget": "auto"})
+            try:
+                result = subprocess.run([binary, "plan", "--config", "r.yaml"], cwd=folder, capture_output=True, text=True,
+                                        timeout=1200, preexec_fn=lambda: set_limit(kind, least + room * MIB),
+                                        env={**os.environ, "CI": "1"})
+            except subprocess.TimeoutExpired:
+                failures.append(f"{kind}, {room} MiB above what loading takes: hung")
+                continue
+        print(f"{kind}, {room} MiB above what loading takes → {result.returncode}", flush=True)
+        if result.returncode not in (DONE, DOES_NOT_FIT):
+            failures.append(f"{kind}, {room} MiB above what loading takes: {result.returncode}\n{result.stderr[-800:]}")
+    return failures
+
+
 def set_limit(kind, limit):
     resource.setrlimit(resource.RLIMIT_DATA if kind == "data" else resource.RLIMIT_AS, (limit, limit))
 
@@ -82,7 +112,7 @@ def main():
     kinds = ["data", "as"] + (["cgroup"] if cgroup.path else [])
     if not cgroup.path:
         print("no memory cgroup can be made here: cgroup limits are skipped")
-    ends, failures = collections.Counter(), []
+    ends, failures = collections.Counter(), [each for kind in least for each in hardly_more(binary, kind, least[kind])]
     for number in range(runs):
         kind, model = kinds[number % len(kinds)], chance.choice(sorted(RECIPES))
         room = chance.randrange(150, 1500) * MIB
@@ -102,7 +132,7 @@ def main():
             what = f"{number}: {model} under {kind} {limit >> 20} MiB"
             try:
                 result = subprocess.run([binary, "--config", "r.yaml", "--output", "run", "--quiet"], cwd=folder,
-                                        capture_output=True, text=True, timeout=120, preexec_fn=restrain,
+                                        capture_output=True, text=True, timeout=1200, preexec_fn=restrain,
                                         env={**os.environ, "CI": "1"})
             except subprocess.TimeoutExpired:
                 failures.append(f"{what}: hung\n{recipe}")

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "autotrain/plan.h"
 #include "base/units.h"
+#include "plan/words.h"
 
 namespace autotrain {
 namespace {
@@ -37,6 +39,16 @@ TEST(Cut, NoPieceOfOneSampleIsLeftForBatchNormalisation) {
       }
     }
   }
+}
+
+TEST(Cut, InWordsHasAsManySamplesAsTheWindow) {
+  BatchPlan plan;
+  plan.effective_batch = 256, plan.micro_batch = 41;
+  EXPECT_EQ(window_in_words(plan), "6 × 41 + 10");
+  plan.micro_batch = 64;
+  EXPECT_EQ(window_in_words(plan), "4 × 64");
+  plan.world_size = 2;
+  EXPECT_EQ(window_in_words(plan), "2 × 64");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class Runs:
 
     def finish(self, output, micro_batch=None):
         start = time.monotonic()
-        out = subprocess.run(self.command(output, micro_batch), capture_output=True, text=True, timeout=300,
+        out = subprocess.run(self.command(output, micro_batch), capture_output=True, text=True, timeout=1200,
                              cwd=self.folder)
         if out.returncode != 0:
             sys.exit(f"{self.name}: ended with {out.returncode}:\n{out.stderr}")

@@ -156,6 +156,33 @@ TEST(SearchProcess, ASignalStopsTheSearchAndNothingElse) {
   clear_interrupt();
 }
 
+TEST(SearchProcess, OneThatDoesNotHeedTheSignalIsKilled) {
+  RunObserver nobody;
+  install_signal_handlers();
+  request_interrupt(Interrupt::kStop);
+  try {
+    plan_in_own_process(
+        [](const Known&, RunObserver&) -> BatchPlan {
+          for (;;) ::pause();  // as a library does that waits for a thread that could not be started
+        },
+        nobody);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kInterrupted);
+  }
+  clear_interrupt();
+}
+
+TEST(SearchProcess, MemoryRefusedBesideTensorsDoesNotFit) {
+  RunObserver nobody;
+  try {
+    plan_in_own_process([](const Known&, RunObserver&) -> BatchPlan { throw std::bad_alloc(); }, nobody);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDoesNotFit);
+  }
+}
+
 // A run in a process of its own, whose search is apart once more.
 int run_apart(const Recipe& recipe, const std::filesystem::path& folder, bool apart) {
   Trainer trainer = Trainer::from_recipe(recipe, {.output = folder, .search_apart = apart});
