@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Instructions that an update takes in the harness and in a bare LibTorch loop over the same kernels, on one thread,
-counted by valgrind between two updates of a running program: a count that no other process disturbs, where clocks
-spread by more than the harness takes. Telemetry is off: it has a row a second, and under valgrind an update takes
-seconds.
+"""Which share of the CPU time of training is spent in the harness's own code, counted by samples of where the program
+is (perf, by the CPU clock): what a comparison of wall times with a bare loop cannot show where they spread by more.
+LibTorch, the kernels that it compiles, OpenMP, the C library and the operating system are the others. What the harness
+asks of LibTorch beyond what a bare loop asks counts as LibTorch's here; `throughput.py` has both together.
 
     scripts/bench/overhead.py [mlp:64:fp32 gpt:16:fp32 …]
 """
@@ -11,73 +11,49 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
-from measure import BENCH, need_programs, ratio, save, text
+from measure import BENCH, Worker, need_programs, save
 
-# Small batches, so that what the harness adds shows most.
-CELLS = ["mlp:16:fp32", "cnn:8:fp32", "resnet:2:fp32", "gpt:1:fp32", "lstm:8:fp32"]
-UPDATES, ROUNDS = 4, 3
+CELLS = ["mlp:64:fp32", "mlp:1:fp32", "cnn:64:fp32", "resnet:16:fp32", "gpt:16:fp32", "gpt:1:fp32", "lstm:64:fp32"]
+SECONDS = 10
 
 
-class Counted:
-    """The turns program under callgrind, which counts only while it is told to."""
-
-    def __init__(self, workload, batch, precision):
-        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--callgrind-out-file=/dev/null", str(BENCH),
-                   "turns", "--workload", workload, "--batch", batch, "--precision", precision, "--unit", "updates",
-                   "--telemetry", "0", "--output", f"/tmp/autotrain-turns-{os.getpid()}"]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-
-    def control(self, *options):
-        return subprocess.run(["callgrind_control", *options, str(self.process.pid)], capture_output=True, text=True,
-                              check=True).stdout
-
-    def run(self, side):
-        """Some updates of a side, after one that warms up."""
-        self.process.stdin.write(f"{side} {UPDATES - 1}\n")
-        self.process.stdin.flush()
-        if not self.process.stdout.readline():
-            raise RuntimeError(f"{side} ended with {self.process.wait()}")
-
-    def instructions(self, side):
-        """Of one update, in the mean, on all threads."""
-        self.control("--instr=on")
-        self.run(side)
-        threads = re.findall(r"Th \d+\s+([\d,]+)", self.control("-e"))
-        self.control("--instr=off")
-        return sum(int(count.replace(",", "")) for count in threads) / UPDATES
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+def shares(pid, worker):
+    """Of the samples while the harness trains: by program or library."""
+    with tempfile.NamedTemporaryFile() as data:
+        perf = subprocess.Popen(["perf", "record", "-e", "cpu-clock", "-F", "1999", "-o", data.name, "-p", str(pid)],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        worker.segment("harness", SECONDS)
+        perf.terminate()
+        perf.wait()
+        report = subprocess.run(["perf", "report", "-i", data.name, "--sort", "dso", "-F", "overhead,sample,dso"],
+                                capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^\s*([\d.]+)%\s+(\d+)\s+(\S+)", report, re.MULTILINE)
+    return {name: int(samples) for _, samples, name in rows}
 
 
 def measure(cell):
     workload, batch, precision = cell.split(":")
-    program = Counted(workload, batch, precision)
-    program.run("harness")
-    program.run("bare")
-    counts = {"harness": [], "bare": []}
-    for _ in range(ROUNDS):
-        for side in counts:
-            counts[side].append(program.instructions(side))
-    program.close()
-    return {"workload": workload, "batch": int(batch), "precision": precision, "instructions": counts,
-            "harness/bare": ratio(counts["harness"], counts["bare"])}
+    worker = Worker([BENCH, "turns", "--workload", workload, "--batch", batch, "--precision", precision,
+                     "--output", f"/tmp/autotrain-turns-{os.getpid()}"])
+    worker.segment("harness", 1)
+    samples = shares(worker.process.pid, worker)
+    worker.close()
+    return {"workload": workload, "batch": int(batch), "precision": precision, "samples": sum(samples.values()),
+            "ours": round(samples.get(BENCH.name, 0) / sum(samples.values()), 5)}
 
 
 def main():
     need_programs()
-    if not shutil.which("valgrind"):
-        sys.exit("install Debian's package valgrind first")
+    if not shutil.which("perf"):
+        sys.exit("install Debian's package linux-perf first")
     rows = []
-    print("| cell | instructions of an update, bare loop | harness ÷ bare loop |\n| --- | --- | --- |")
+    print("| cell | samples | in the harness |\n| --- | --- | --- |")
     for cell in sys.argv[1:] or CELLS:
         row = measure(cell)
         rows.append(row)
-        bare = sorted(row["instructions"]["bare"])[ROUNDS // 2]
-        print(f"| {cell} | {bare / 1e6:.0f} million | {text(row['harness/bare'])} |", flush=True)
+        print(f"| {cell} | {row['samples']} | {row['ours']:.2%} |", flush=True)
         save("overhead", rows, ("workload", "batch", "precision"))
 
 

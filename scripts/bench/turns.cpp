@@ -165,7 +165,6 @@ int turns(int argc, char** argv) {
   recipe.execution.precision = precision;
   recipe.execution.memory_format = *parse_enum<MemoryFormat>(argument(argc, argv, "memory-format", "auto"));
   recipe.execution.loader.prefetch = std::stoll(argument(argc, argv, "prefetch", "2"));
-  recipe.execution.telemetry = std::stod(argument(argc, argv, "telemetry", "1"));
   recipe.stop.updates = int64_t{1} << 40;
   Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});
   const bool channels_last = trainer.plan().memory_format == MemoryFormat::kChannelsLast;
