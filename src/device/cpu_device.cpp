@@ -148,6 +148,7 @@ void require_room_for_threads(int64_t threads) {
   // own.
   const int64_t wanted = 1 + 2 * (threads - 1) + 1;
   const int64_t missing = std::max<int64_t>(0, wanted - read_kernel_table("/proc/self/status")["Threads"]);
+  if (missing == 0) return;
   for (const MemoryBound& bound : memory_bounds(ResourceLimits::of_this_process())) {
     const int64_t needed = reserve_below(bound) + missing * static_cast<int64_t>(stack_bytes);
     if (!refuses(bound) || bound.available_bytes() >= needed) continue;
