@@ -8,9 +8,8 @@ parameters, gradients and moments leave any choice of.
 """
 import os
 import subprocess
-import sys
 
-from measure import BENCH, Worker, need_programs, ratio, save, take_turns, text
+from measure import BENCH, Worker, measure_cells, ratio, take_turns, text
 
 # Smallest budget in MiB: autotrain's capacity is one kernel for each, and never below 64 (device/kernel_caches.h).
 CELLS = {"mlp:64:fp32": 134, "cnn:64:fp32": 64, "resnet:16:fp32": 178, "resnet50:4:fp32": 400, "gpt:16:fp32": 64,
@@ -28,11 +27,7 @@ def limited(capacity):
 
 def turns_of(cell, *options):
     workload, batch, precision = cell.split(":")
-    return [BENCH, "turns", "--workload", workload, "--batch", batch, "--precision", precision, *options,
-            "--output", f"/tmp/autotrain-turns-{os.getpid()}-{next(numbers)}"]
-
-
-numbers = iter(range(1 << 30))
+    return [BENCH, "turns", "--workload", workload, "--batch", batch, "--precision", precision, *options]
 
 
 def compiled_anew(cell, capacity):
@@ -58,18 +53,15 @@ def measure(cell):
             "ratio to 1024": {name: ratio(rates[name], rates["1024"]) for name in ("8", "ours")}}
 
 
+def columns(row):
+    anew = ", ".join(f"{count:g}" for count in row["compiled anew"].values())
+    return str(row["capacities"]["ours"]), anew, text(row["ratio to 1024"]["8"]), text(row["ratio to 1024"]["ours"])
+
+
 def main():
-    need_programs()
-    rows = []
-    print("| cell | ours | compiled anew in an update: 8, ours, 1024 | samples/s with 8 ÷ with 1024 | ours ÷ with 1024 |\n"
-          "| --- | --- | --- | --- | --- |")
-    for cell in sys.argv[1:] or CELLS:
-        row = measure(cell)
-        rows.append(row)
-        anew = ", ".join(f"{count:g}" for count in row["compiled anew"].values())
-        print(f"| {cell} | {row['capacities']['ours']} | {anew} | {text(row['ratio to 1024']['8'])} "
-              f"| {text(row['ratio to 1024']['ours'])} |", flush=True)
-        save("kernel_caches", rows, ("workload", "batch", "precision"))
+    measure_cells("kernel_caches", ("workload", "batch", "precision"), CELLS,
+                  ("cell", "ours", "compiled anew in an update: 8, ours, 1024", "samples/s with 8 ÷ with 1024",
+                   "ours ÷ with 1024"), measure, columns)
 
 
 if __name__ == "__main__":

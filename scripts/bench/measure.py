@@ -111,6 +111,22 @@ def save(name, rows, key):
     print(f"kept in {path}", file=sys.stderr)
 
 
+def measure_cells(name, key, cells, header, measure, columns):
+    """The main loop of a driver: measures each cell of the command line, by default `cells`, prints a row of a table for
+    it, and keeps all rows so far. `measure` makes a cell's row, `columns` what is printed of it."""
+    need_programs()
+    rows = []
+    print(f"| {' | '.join(header)} |\n|{' --- |' * len(header)}")
+    for cell in sys.argv[1:] or cells:
+        rows.append(measure(cell))
+        print(f"| {' | '.join([cell, *columns(rows[-1])])} |", flush=True)
+        save(name, rows, key)
+
+
+def middle(rates):
+    return f"{sorted(rates)[len(rates) // 2]:.0f}"
+
+
 def need_programs():
     if not BENCH.exists():
         sys.exit("build first: cmake --preset release -DAUTOTRAIN_BUILD_BENCHMARKS=ON && cmake --build build/release")

@@ -6,14 +6,13 @@ asks of LibTorch beyond what a bare loop asks counts as LibTorch's here; `throug
 
     scripts/bench/overhead.py [mlp:64:fp32 gpt:16:fp32 …]
 """
-import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-from measure import BENCH, Worker, need_programs, save
+from measure import BENCH, Worker, measure_cells
 
 CELLS = ["mlp:64:fp32", "mlp:1:fp32", "cnn:64:fp32", "resnet:16:fp32", "gpt:16:fp32", "gpt:1:fp32", "lstm:64:fp32"]
 SECONDS = 10
@@ -35,8 +34,7 @@ def shares(pid, worker):
 
 def measure(cell):
     workload, batch, precision = cell.split(":")
-    worker = Worker([BENCH, "turns", "--workload", workload, "--batch", batch, "--precision", precision,
-                     "--output", f"/tmp/autotrain-turns-{os.getpid()}"])
+    worker = Worker([BENCH, "turns", "--workload", workload, "--batch", batch, "--precision", precision])
     worker.segment("harness", 1)
     samples = shares(worker.process.pid, worker)
     worker.close()
@@ -45,16 +43,10 @@ def measure(cell):
 
 
 def main():
-    need_programs()
     if not shutil.which("perf"):
         sys.exit("install Debian's package linux-perf first")
-    rows = []
-    print("| cell | samples | in the harness |\n| --- | --- | --- |")
-    for cell in sys.argv[1:] or CELLS:
-        row = measure(cell)
-        rows.append(row)
-        print(f"| {cell} | {row['samples']} | {row['ours']:.2%} |", flush=True)
-        save("overhead", rows, ("workload", "batch", "precision"))
+    measure_cells("overhead", ("workload", "batch", "precision"), CELLS, ("cell", "samples", "in the harness"), measure,
+                  lambda row: (str(row["samples"]), f"{row['ours']:.2%}"))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ turns. Prints a table of ratios of throughput: median [least, largest] over the 
 
     scripts/bench/sweep.py [64:1:fp32 4096:512:bf16 …]      width:batch:precision
 """
-import sys
 
-from measure import BENCH, HERE, PEERS_PYTHON, Worker, need_programs, ratio, save, take_turns, text
+from measure import BENCH, HERE, PEERS_PYTHON, Worker, measure_cells, middle, ratio, take_turns, text
 
 CELLS = [f"{width}:{batch}:fp32" for width in (64, 256, 1024, 4096) for batch in (1, 32, 512)]
 CELLS += ["1024:1:bf16", "1024:512:bf16"]
@@ -26,15 +25,9 @@ def measure(cell):
 
 
 def main():
-    need_programs()
-    rows = []
-    print("| width:batch:precision | sweep samples/s | ÷ PyTorch script |\n| --- | --- | --- |")
-    for cell in sys.argv[1:] or CELLS:
-        row = measure(cell)
-        rows.append(row)
-        rates = sorted(row["rates"]["sweep"])
-        print(f"| {cell} | {rates[len(rates) // 2]:.0f} | {text(row['sweep/python'])} |", flush=True)
-        save("sweep", rows, ("width", "batch", "precision"))
+    measure_cells("sweep", ("width", "batch", "precision"), CELLS,
+                  ("width:batch:precision", "sweep samples/s", "÷ PyTorch script"), measure,
+                  lambda row: (middle(row["rates"]["sweep"]), text(row["sweep/python"])))
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ setting, for images in both layouts. Prints a table of ratios: median [least, la
 
     scripts/bench/throughput.py [mlp:64:fp32 gpt:256:bf16 …]
 """
-import sys
 
-from measure import BENCH, HERE, PEERS_PYTHON, Worker, need_programs, ratio, save, take_turns, text
+from measure import BENCH, HERE, PEERS_PYTHON, Worker, measure_cells, middle, ratio, take_turns, text
 
 CELLS = [f"{workload}:{batch}:{precision}" for workload in ("mlp", "cnn", "resnet", "gpt") for batch in (64, 256, 1024)
          for precision in ("fp32", "bf16")]
@@ -44,16 +43,9 @@ def measure(cell):
 
 
 def main():
-    need_programs()
-    rows = []
-    print("| cell | harness samples/s | ÷ bare LibTorch loop | ÷ PyTorch loop |\n| --- | --- | --- | --- |")
-    for cell in sys.argv[1:] or CELLS:
-        row = measure(cell)
-        rows.append(row)
-        rates = sorted(row["rates"]["harness"])
-        print(f"| {cell} | {rates[len(rates) // 2]:.0f} | {text(row['harness/bare'])} | {text(row['harness/python'])} |",
-              flush=True)
-        save("throughput", rows, ("workload", "batch", "precision"))
+    measure_cells("throughput", ("workload", "batch", "precision"), CELLS,
+                  ("cell", "harness samples/s", "÷ bare LibTorch loop", "÷ PyTorch loop"), measure,
+                  lambda row: (middle(row["rates"]["harness"]), text(row["harness/bare"]), text(row["harness/python"])))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -155,8 +157,8 @@ int turns(int argc, char** argv) {
   const Precision precision =
       argument(argc, argv, "precision", "fp32") == "bf16" ? Precision::kBf16 : Precision::kFp32;
   const Unit unit = argument(argc, argv, "unit", "seconds") == "updates" ? Unit::kUpdates : Unit::kSeconds;
-  const std::filesystem::path folder = argument(argc, argv, "output", "/tmp/autotrain-turns");
-  std::filesystem::remove_all(folder);
+  const std::filesystem::path folder = "/tmp/autotrain-turns-" + std::to_string(::getpid());
+  std::filesystem::remove_all(folder);  // of a killed process that had this number
 
   Workload by_hand = make_workload(name);
   Workload workload = make_workload(name);

@@ -26,8 +26,9 @@ int exit_code_of(const std::function<int()>& work) {
     log::error("run", error.what());
     return static_cast<int>(error.code());
   } catch (const std::bad_alloc&) {
-    log::error("run", heap_refused().what());
-    return static_cast<int>(heap_refused().code());
+    const Error error = heap_refused();
+    log::error("run", error.what());
+    return static_cast<int>(error.code());
   } catch (const std::exception& error) {
     log::error("run", std::string("internal: ") + error.what());
     return static_cast<int>(ExitCode::kInternal);

@@ -4,8 +4,8 @@
 
 namespace autotrain {
 
-/// What std::bad_alloc means once nobody has taken it for a size that does not fit: the process was refused
-/// memory for something other than tensors.
+/// The error that stands for a std::bad_alloc outside a trial: the system refused this process memory for
+/// something other than tensors.
 Error heap_refused();
 
 }  // namespace autotrain

@@ -128,7 +128,8 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     return fail(error.code(), error.what(), json);
   } catch (const std::bad_alloc&) {
-    return fail(heap_refused().code(), heap_refused().what(), json);
+    const Error error = heap_refused();
+    return fail(error.code(), error.what(), json);
   } catch (const std::exception& error) {
     return fail(ExitCode::kInternal,
                 cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"), json);

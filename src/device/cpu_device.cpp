@@ -80,6 +80,14 @@ int64_t likely_budget_bytes(const DeviceOptions& options) {
                   tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes());
 }
 
+[[noreturn]] void fail_too_little(const MemoryBound& bound, int64_t needed, const std::string& what_for,
+                                  const std::string& hint) {
+  throw Error(ExitCode::kDoesNotFit, bound.name,
+              cat("leaves ", format_bytes(bound.available_bytes()), ", less than the ", format_bytes(needed),
+                  " ", what_for),
+              hint);
+}
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(std::unique_ptr<CpuMeter> meter, ResolvedBudget budget)
@@ -138,24 +146,21 @@ ResolvedBudget resolve_budget(const Budget& budget, int64_t available_bytes,
 }
 
 void require_room_for_threads(int64_t threads) {
+  // The calling thread, one for backward passes, and in each of LibTorch's two pools all but the calling one.
+  const int64_t wanted = 2 * threads;
+  const int64_t missing = std::max<int64_t>(0, wanted - read_kernel_table("/proc/self/status")["Threads"]);
+  if (missing == 0) return;
   pthread_attr_t attributes;
   size_t stack_bytes = 0;
   if (::pthread_getattr_default_np(&attributes) == 0) {
     ::pthread_attr_getstacksize(&attributes, &stack_bytes);
     ::pthread_attr_destroy(&attributes);
   }
-  // Each of LibTorch's two pools starts all but the calling thread, and backward passes have one of their
-  // own.
-  const int64_t wanted = 1 + 2 * (threads - 1) + 1;
-  const int64_t missing = std::max<int64_t>(0, wanted - read_kernel_table("/proc/self/status")["Threads"]);
-  if (missing == 0) return;
   for (const MemoryBound& bound : memory_bounds(ResourceLimits::of_this_process())) {
     const int64_t needed = reserve_below(bound) + missing * static_cast<int64_t>(stack_bytes);
     if (!refuses(bound) || bound.available_bytes() >= needed) continue;
-    throw Error(ExitCode::kDoesNotFit, bound.name,
-                cat("leaves ", format_bytes(bound.available_bytes()), ", less than the ",
-                    format_bytes(needed), " that ", missing, " threads and a reserve need"),
-                "raise that limit, or lower execution.threads");
+    fail_too_little(bound, needed, cat("that ", missing, " threads and a reserve need"),
+                    "raise that limit, or lower execution.threads");
   }
 }
 
@@ -170,10 +175,8 @@ std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
   const int64_t available =
       (bound.available_bytes() - reserve_below(bound)) / std::max<int64_t>(1, options.ranks_here);
   if (available <= 0) {
-    throw Error(ExitCode::kDoesNotFit, bound.name,
-                cat("leaves ", format_bytes(bound.available_bytes()), ", less than the ",
-                    format_bytes(reserve_below(bound)), " kept in reserve below a real limit"),
-                "raise that limit or end other programs");
+    fail_too_little(bound, reserve_below(bound), "kept in reserve below a real limit",
+                    "raise that limit or end other programs");
   }
   auto budget = resolve_budget(options.budget, available, bound.name);
   return std::make_unique<CpuDevice>(std::move(meter), std::move(budget));

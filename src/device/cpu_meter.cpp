@@ -91,8 +91,8 @@ int64_t CpuMeter::beside_allocator(int64_t ProcessMemory::*mapped, const Process
 void CpuMeter::watch_mapping_limits() {
   const ProcessMemory now = ProcessMemory::now();
   for (const MemoryBound& bound : bounds()) {
+    if (!refuses(bound)) continue;
     const bool data = bound.name == kDataBound;
-    if (!data && bound.name != kAddressSpaceBound) continue;
     const auto mapped = data ? &ProcessMemory::data_bytes : &ProcessMemory::address_bytes;
     const int64_t reserve = reserve_below(bound);
     mapping_limits_.push_back({.mapped = mapped,

@@ -158,7 +158,7 @@ bool refuses(const MemoryBound& bound) {
 }
 
 int64_t reserve_below(const MemoryBound& bound) {
-  // What refuses counts this process alone. The others count what others do.
+  // A limit that refuses counts this process alone. The others also count what other processes take.
   return refuses(bound) ? std::clamp(bound.available_bytes() / 20, 32 * kMiB, kGiB)
                         : std::clamp(bound.limit_bytes / 20, 64 * kMiB, kGiB);
 }

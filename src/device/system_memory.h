@@ -37,7 +37,7 @@ std::vector<MemoryBound> memory_bounds(const ResourceLimits& limits, const std::
 /// The bound with the least available.
 MemoryBound tightest(const std::vector<MemoryBound>& bounds);
 
-/// Whether an allocation beyond it fails. Beyond the others the kernel kills.
+/// Whether an allocation beyond the bound fails. Beyond other bounds the kernel kills the process.
 bool refuses(const MemoryBound& bound);
 
 /// What is kept free below a real limit for what nobody foresees, such as small allocations of libraries in

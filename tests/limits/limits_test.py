@@ -60,12 +60,16 @@ def precisions():
     return ["fp32", "bf16"] if "avx512_bf16" in flags or "amx_bf16" in flags else ["fp32"]
 
 
+def loads(binary, kind, limit):
+    """Whether the program can be loaded under such a limit."""
+    return subprocess.run([binary, "--version"], capture_output=True, preexec_fn=lambda: set_limit(kind, limit)).returncode == 0
+
+
 def least_to_load(binary, kind):
     """The limit below which the program cannot even be loaded: LibTorch maps gigabytes."""
     for step in range(1, 1000):
         limit = step * 64 * MIB
-        loaded = subprocess.run([binary, "--version"], capture_output=True, preexec_fn=lambda: set_limit(kind, limit))
-        if loaded.returncode == 0:
+        if loads(binary, kind, limit):
             return limit
     sys.exit("the program does not load")
 
@@ -75,28 +79,33 @@ def just_loads(binary, kind, limit):
     too_little, enough = limit - 64 * MIB, limit
     while enough - too_little > MIB:
         middle = (too_little + enough) // 2
-        loaded = subprocess.run([binary, "--version"], capture_output=True, preexec_fn=lambda: set_limit(kind, middle))
-        too_little, enough = (too_little, middle) if loaded.returncode == 0 else (middle, enough)
+        too_little, enough = (too_little, middle) if loads(binary, kind, middle) else (middle, enough)
     return enough
+
+
+def run(command, what, recipe, restrain):
+    """The exit code of a command on a recipe, None when it hung, and what went wrong: an empty list if nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "r.yaml").write_text(recipe)
+        try:
+            result = subprocess.run([*command, "--config", "r.yaml"], cwd=folder, capture_output=True, text=True,
+                                    timeout=1200, preexec_fn=restrain, env={**os.environ, "CI": "1"})
+        except subprocess.TimeoutExpired:
+            return None, [f"{what}: hung\n{recipe}"]
+    print(what, "→", result.returncode, result.stderr.splitlines()[0][:150] if result.stderr else "", flush=True)
+    if result.returncode not in (DONE, DOES_NOT_FIT) or "terminate called" in result.stderr:
+        return result.returncode, [f"{what}: ended with {result.returncode}\n{recipe}{result.stderr[-800:]}"]
+    return result.returncode, []
 
 
 def hardly_more(binary, kind, limit):
     """What went wrong where hardly more is left than loading takes: threads cannot be started, and small allocations
     are refused."""
     failures, least = [], just_loads(binary, kind, limit)
+    recipe = RECIPES["mlp"] + COMMON % {"effective": "auto", "precision": "fp32", "budget": "auto"}
     for room in (2, 4, 8, 12, 16, 24, 32, 48):
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "r.yaml").write_text(RECIPES["mlp"] + COMMON % {"effective": "auto", "precision": "fp32", "budget": "auto"})
-            try:
-                result = subprocess.run([binary, "plan", "--config", "r.yaml"], cwd=folder, capture_output=True, text=True,
-                                        timeout=1200, preexec_fn=lambda: set_limit(kind, least + room * MIB),
-                                        env={**os.environ, "CI": "1"})
-            except subprocess.TimeoutExpired:
-                failures.append(f"{kind}, {room} MiB above what loading takes: hung")
-                continue
-        print(f"{kind}, {room} MiB above what loading takes → {result.returncode}", flush=True)
-        if result.returncode not in (DONE, DOES_NOT_FIT):
-            failures.append(f"{kind}, {room} MiB above what loading takes: {result.returncode}\n{result.stderr[-800:]}")
+        failures += run([binary, "plan"], f"{kind}, {room} MiB above what loading takes", recipe,
+                        lambda room=room: set_limit(kind, least + room * MIB))[1]
     return failures
 
 
@@ -127,20 +136,11 @@ def main():
             else:
                 set_limit(kind, limit)
 
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "r.yaml").write_text(recipe)
-            what = f"{number}: {model} under {kind} {limit >> 20} MiB"
-            try:
-                result = subprocess.run([binary, "--config", "r.yaml", "--output", "run", "--quiet"], cwd=folder,
-                                        capture_output=True, text=True, timeout=1200, preexec_fn=restrain,
-                                        env={**os.environ, "CI": "1"})
-            except subprocess.TimeoutExpired:
-                failures.append(f"{what}: hung\n{recipe}")
-                continue
-        ends[(kind, result.returncode)] += 1
-        print(what, "→", result.returncode, result.stderr.splitlines()[0][:150] if result.stderr else "", flush=True)
-        if result.returncode not in (DONE, DOES_NOT_FIT) or "terminate called" in result.stderr:
-            failures.append(f"{what}: ended with {result.returncode}\n{recipe}{result.stderr[-800:]}")
+        code, wrong = run([binary, "--output", "run", "--quiet"], f"{number}: {model} under {kind} {limit >> 20} MiB",
+                          recipe, restrain)
+        failures += wrong
+        if code is not None:
+            ends[(kind, code)] += 1
     cgroup.remove()
     for (kind, code), count in sorted(ends.items()):
         print(f"{kind}: {count} runs ended with {code}")

@@ -91,19 +91,14 @@ TEST(SearchProcess, ATrialThatEndsItsProcessIsAnOutcomeAndTheSearchGoesOnFromThe
 
 TEST(SearchProcess, ErrorsAreThoseOfThisProcess) {
   RunObserver nobody;
-  try {
-    plan_in_own_process(
-        [](const Known&, RunObserver&) -> BatchPlan {
-          throw Error(ExitCode::kDoesNotFit, "execution.micro_batch", "512 does not fit", "take 100");
-        },
-        nobody);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kDoesNotFit);
-    EXPECT_EQ(error.where(), "execution.micro_batch");
-    EXPECT_EQ(error.problem(), "512 does not fit");
-    EXPECT_EQ(error.hint(), "take 100");
-  }
+  const auto too_large = [](const Known&, RunObserver&) -> BatchPlan {
+    throw Error(ExitCode::kDoesNotFit, "execution.micro_batch", "512 does not fit", "take 100");
+  };
+  const Error error =
+      test::expect_error(ExitCode::kDoesNotFit, [&] { plan_in_own_process(too_large, nobody); });
+  EXPECT_EQ(error.where(), "execution.micro_batch");
+  EXPECT_EQ(error.problem(), "512 does not fit");
+  EXPECT_EQ(error.hint(), "take 100");
   const auto bug = [](const Known&, RunObserver&) -> BatchPlan {
     throw std::logic_error("broken invariant");
   };
@@ -135,52 +130,35 @@ TEST(SearchProcess, LogLinesComeOutOfThisProcess) {
   EXPECT_EQ(lines, std::vector<std::string>{"one \"quoted\"\nline"});
 }
 
-TEST(SearchProcess, ASignalStopsTheSearchAndNothingElse) {
+// Searches while a signal asks this process to stop.
+void expect_interrupted(const MakePlan& make) {
   RunObserver nobody;
   install_signal_handlers();
   request_interrupt(Interrupt::kStop);
-  try {
-    plan_in_own_process(
-        [](const Known&, RunObserver&) -> BatchPlan {
-          clear_interrupt();  // what was copied; the signal itself is to arrive
-          for (;;) {
-            stop_if_interrupted("plan", "stopped");
-            ::usleep(1000);
-          }
-        },
-        nobody);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInterrupted);
-  }
+  test::expect_error(ExitCode::kInterrupted, [&] { plan_in_own_process(make, nobody); });
   clear_interrupt();
 }
 
+TEST(SearchProcess, ASignalStopsTheSearchAndNothingElse) {
+  expect_interrupted([](const Known&, RunObserver&) -> BatchPlan {
+    clear_interrupt();  // what was copied; the signal itself is to arrive
+    for (;;) {
+      stop_if_interrupted("plan", "stopped");
+      ::usleep(1000);
+    }
+  });
+}
+
 TEST(SearchProcess, OneThatDoesNotHeedTheSignalIsKilled) {
-  RunObserver nobody;
-  install_signal_handlers();
-  request_interrupt(Interrupt::kStop);
-  try {
-    plan_in_own_process(
-        [](const Known&, RunObserver&) -> BatchPlan {
-          for (;;) ::pause();  // as a library does that waits for a thread that could not be started
-        },
-        nobody);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kInterrupted);
-  }
-  clear_interrupt();
+  expect_interrupted([](const Known&, RunObserver&) -> BatchPlan {
+    for (;;) ::pause();  // as a library does that waits for a thread that could not be started
+  });
 }
 
 TEST(SearchProcess, MemoryRefusedBesideTensorsDoesNotFit) {
   RunObserver nobody;
-  try {
-    plan_in_own_process([](const Known&, RunObserver&) -> BatchPlan { throw std::bad_alloc(); }, nobody);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kDoesNotFit);
-  }
+  const auto refused = [](const Known&, RunObserver&) -> BatchPlan { throw std::bad_alloc(); };
+  test::expect_error(ExitCode::kDoesNotFit, [&] { plan_in_own_process(refused, nobody); });
 }
 
 // A run in a process of its own, whose search is apart once more.
