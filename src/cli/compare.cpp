@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "cli/study_command.h"
 #include "recipe/axes.h"
-#include "report/live_block.h"
+#include "report/live_text.h"
 #include "report/table.h"
 #include "study/compare.h"
 #include "study/compare_tables.h"
@@ -23,9 +23,9 @@ namespace autotrain {
 namespace {
 
 // What a person sees while runs go on: a table that is redrawn on a terminal, else a line for each run.
-class Watch {
+class CompareWatch {
  public:
-  Watch(const CompareOptions& options, bool talks) : talks_(talks), live_(stderr) {
+  CompareWatch(const CompareOptions& options, bool talks) : talks_(talks), live_(stderr) {
     terms_.figure = compared_figure(options);
     for (const NamedRecipe& named : options.recipes) terms_.recipes.push_back(named.label);
     total_ = options.recipes.size() * static_cast<size_t>(options.seeds);
@@ -63,7 +63,7 @@ class Watch {
   }
 
   const bool talks_;
-  LiveBlock live_;
+  LiveText live_;
   ComparisonTerms terms_;
   size_t total_ = 0;
   std::vector<RunOutcome> outcomes_;
@@ -128,7 +128,7 @@ ExitCode run(const Options& options, CompareOptions study) {
   study.training_set |= options.training_set;
   check_comparison(study);  // before a folder is made for it
   study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
-  Watch watch(study, talks(options));
+  CompareWatch watch(study, talks(options));
   study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
   study.on_outcome = [&](const RunOutcome& outcome, bool kept) { watch.on_outcome(outcome, kept); };
   if (talks(options)) log::info("compare", "runs in " + study.folder.string());

@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // What a folder may hold, and how its page is drawn. A folder is of the first kind that it holds.
 struct FolderKind {
   bool (*holds)(const fs::path& folder);
@@ -61,7 +63,6 @@ fs::path draw_together(const std::vector<fs::path>& folders, const fs::path& pag
 }
 
 void print(const std::vector<fs::path>& written, const Options& options) {
-  using Json = nlohmann::ordered_json;
   Json names = Json::array();
   for (const fs::path& file : written) {
     names.push_back(file.string());

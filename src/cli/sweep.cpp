@@ -12,7 +12,7 @@
 #include "cli/study_command.h"
 #include "recipe/words.h"
 #include "report/block_plot.h"
-#include "report/live_block.h"
+#include "report/live_text.h"
 #include "report/table.h"
 #include "study/sweep.h"
 #include "study/sweep_page.h"
@@ -107,9 +107,9 @@ std::string result_text(const std::string& label, int64_t batch, const StudyResu
 
 // What a person sees while a sweep goes on: a table that is redrawn on a terminal, else a line for each
 // measurement. And its files, with what is known by then.
-class Watch {
+class SweepWatch {
  public:
-  Watch(const fs::path& folder, LiveBlock& live) : folder_(folder), live_(live) {}
+  SweepWatch(const fs::path& folder, LiveText& live) : folder_(folder), live_(live) {}
 
   void attach_to(SweepOptions& options, bool talks) {
     options.on_sweep = [this](const Sweep& sweep) { on_sweep(sweep); };
@@ -140,7 +140,7 @@ class Watch {
   }
 
   const fs::path& folder_;
-  LiveBlock& live_;
+  LiveText& live_;
   Sweep so_far_;
 };
 
@@ -148,7 +148,7 @@ class Watch {
 
 ExitCode sweep_command(const Options& options) {
   install_signal_handlers();
-  LiveBlock live(stderr);
+  LiveText live(stderr);
   log::set_sink(
       [&live, show = log::terminal_sink()](const log::Record& record) {
         live.clear();
@@ -160,7 +160,7 @@ ExitCode sweep_command(const Options& options) {
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
   check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
-  Watch watch(sweep_options.folder, live);
+  SweepWatch watch(sweep_options.folder, live);
   watch.attach_to(sweep_options, talks(options));
   if (talks(options)) {
     log::info("sweep", cat(name_of(recipe.sweep.mode), " in ", sweep_options.folder.string(),

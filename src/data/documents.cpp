@@ -148,7 +148,7 @@ std::span<const Span> part_of(std::span<const Span> documents, const Parameters&
   return split == "train" ? documents.first(border) : documents.subspan(border);
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_documents(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   std::vector<MappedFile> files;
   std::vector<Span> documents;
@@ -189,7 +189,7 @@ DatasetRow documents_row() {
             real_key("validation_share",
                      "The part at the end that split: validation reads and split: train leaves out.", 0.1)
                 .from(0, 0.9)}},
-          make};
+          make_documents};
 }
 
 }  // namespace autotrain

@@ -44,7 +44,7 @@ torch::Tensor read_labels(const fs::path& path, int64_t images) {
   return labels.to(torch::kInt64);
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_fashion_mnist(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const fs::path root = p.text("root");
   const std::string prefix = p.text("split") == "train" ? "train" : "t10k";
@@ -71,7 +71,7 @@ DatasetRow fashion_mnist_row() {
                  "Shift and scale to mean 0 and deviation 1 over Fashion-MNIST; false: pixels in [0, 1].",
                  true),
         integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
-      make,
+      make_fashion_mnist,
       {"flip", "crop_padding"}};
 }
 

@@ -12,6 +12,9 @@ namespace autotrain {
 
 [[noreturn]] void fail_image(const std::string& where, const std::string& what);
 
+/// The most pixels that a side of an image may have: JPEG's own limit.
+inline constexpr int64_t kLongestSide = 65500;
+
 /// Refuses sizes that no buffer should be made for on a header's word.
 /// @param most_pixels what a file of so many bytes can hold.
 void check_image_size(const ImageSize& size, int64_t most_pixels, const std::string& where);

@@ -10,7 +10,6 @@ namespace autotrain {
 namespace {
 
 constexpr int64_t kMostPixels = int64_t{1} << 28;
-constexpr int64_t kLongestSide = 65500;  // JPEG's own limit
 
 [[noreturn]] void fail_format(std::span<const uint8_t> file, const std::string& where) {
   if (file.empty()) fail_image(where, "the file is empty");

@@ -219,7 +219,7 @@ void check_channels(const AugmentRecipe& augment, int64_t channels) {
               "grey images have no colours", "remove it, or set channels: 3");
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_image_folder(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const std::vector<int64_t> size = p.integers("size");
   const fs::path root = p.text("root");
@@ -273,7 +273,7 @@ DatasetRow image_folder_row() {
         integer_key("limit", "Use only so many images, evenly from the list; null: all.")
             .from(1)
             .in("samples")}},
-      make,
+      make_image_folder,
       {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"}};
 }
 

@@ -159,7 +159,7 @@ torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, Range range)
       bytes, shape, [array](void*) {}, torch::kUInt8);
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   if (p.text("inputs").empty()) {
     throw Error(ExitCode::kBadRecipe, "npy: inputs", "names no file", "give a .npy file of samples");
@@ -193,7 +193,7 @@ DatasetRow npy_row() {
                 .from(1, kMostClasses),
             integer_key("first", "The first sample to use, counted from 0.", 0).from(0),
             integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
-          make,
+          make_npy,
           {"flip", "crop_padding"}};
 }
 

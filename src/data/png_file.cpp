@@ -13,8 +13,7 @@ namespace autotrain {
 namespace {
 
 constexpr std::array<uint8_t, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr int64_t kLargestDeflateRatio = 1032;  // no deflate stream expands further
-constexpr png_uint_32 kLongestSide = 65500;
+constexpr int64_t kLargestDeflateRatio = 1032;       // no deflate stream expands further
 constexpr png_alloc_size_t kLargestChunk = 8 << 20;  // of metadata, which is not used
 
 // The fixed part of every PNG file: signature, then the chunk IHDR.

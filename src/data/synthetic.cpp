@@ -173,7 +173,7 @@ std::unique_ptr<Dataset> make_samples(const Parameters& p) {
   return std::make_unique<Clusters>(std::move(options), info_kind);
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_synthetic(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   auto samples = make_samples(p);
   const double delay = p.real("delay");
@@ -208,7 +208,7 @@ DatasetRow synthetic_row() {
             .in("seconds"),
         word_key("delay_on", "disk sleeps, as reading does; cpu computes, as decoding does.", {"disk", "cpu"},
                  "disk")}},
-      make};
+      make_synthetic};
 }
 
 }  // namespace autotrain

@@ -190,7 +190,7 @@ std::unique_ptr<Dataset> encode(const TableFile& file, const TableEncoding& enco
   return std::make_unique<TensorDataset>(std::move(inputs), std::move(targets), outputs);
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const TableOptions options = options_of(p);
   const TableFile file = open_table(p, "file");
@@ -249,7 +249,7 @@ DatasetRow table_row() {
                  true),
         text_key("separator", "Between fields; auto: a tab in .tsv and .tab files, else a comma.", "auto")
             .with_form("auto or one character", "^(auto|[\\t !#-~])$", is_separator)}},
-      make};
+      make_table};
 }
 
 }  // namespace autotrain

@@ -70,7 +70,7 @@ class ByteFiles final : public TokenSource {
   FileSpans spans_;
 };
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_text(const DatasetRequest& request) {
   const auto files = matching_files("text", request.parameters.texts("files"));
   if (files.size() > kMostFiles) {
     throw Error(ExitCode::kBadData, "text: files",
@@ -87,7 +87,7 @@ DatasetRow text_row() {
            "Byte-level language modelling over files: a sample is a window of bytes, its target the same "
            "window one byte later.",
            window_keys("bytes")},
-          make};
+          make_text};
 }
 
 }  // namespace autotrain

@@ -73,7 +73,7 @@ class TokenFiles final : public TokenSource {
   FileSpans spans_;
 };
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_tokens(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const auto vocabulary = p.optional_integer("vocabulary");
   if (!vocabulary) {
@@ -101,7 +101,7 @@ DatasetRow tokens_row() {
            "Language modelling over files of token numbers, which stay on disk until they are used: a sample "
            "is a window of tokens, its target the same window one token later.",
            std::move(keys)},
-          make};
+          make_tokens};
 }
 
 }  // namespace autotrain

@@ -203,7 +203,7 @@ int64_t class_count(const Parameters& p) {
               cat("is ", *typed, ", and ", names, " has ", named, " names"), "leave one of them out");
 }
 
-std::unique_ptr<Dataset> make(const DatasetRequest& request) {
+std::unique_ptr<Dataset> make_yolo_folder(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   for (const char* const key : {"images", "labels"}) {
     if (p.text(key).empty())
@@ -235,7 +235,7 @@ DatasetRow yolo_row() {
                 .of_length(2)
                 .in("pixels"),
             integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
-          make,
+          make_yolo_folder,
           {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"}};
 }
 

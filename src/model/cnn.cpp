@@ -49,7 +49,7 @@ class Cnn final : public Network {
   Linear hidden_{nullptr}, output_{nullptr};
 };
 
-std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
+std::shared_ptr<Network> make_cnn(const Parameters& p, const SampleShape& shape) {
   if (shape.input.size() != 3)
     fail_model("cnn", "takes images", "use mlp for vectors, transformer for tokens");
   if (shape.input[1] < 4 || shape.input[2] < 4)
@@ -72,7 +72,7 @@ ModelRow cnn_row() {
                 .from(1, 1 << 14),
             integer_key("hidden", "Units of the hidden linear layer.", 128).from(1, 1 << 20),
             real_key("dropout", "Probability that a hidden unit is dropped.", 0.0).from(0, 0.99)}},
-          make};
+          make_cnn};
 }
 
 }  // namespace autotrain

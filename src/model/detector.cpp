@@ -76,7 +76,7 @@ class Detector final : public Network {
   torch::nn::Conv2d head_{nullptr};
 };
 
-std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
+std::shared_ptr<Network> make_detector(const Parameters& p, const SampleShape& shape) {
   if (shape.input.size() != 3) fail_model("detector", "takes images", "use data set yolo");
   const int64_t blocks = p.integer("blocks"), cell = int64_t{1} << blocks;
   if (shape.input[1] < cell || shape.input[2] < cell) {
@@ -97,7 +97,7 @@ ModelRow detector_row() {
        {integer_key("width", "Channels of the first block; each block has twice as many as the last.", 16)
             .from(1, 1 << 12),
         integer_key("blocks", "Blocks; a cell is 2 to the power of this many pixels wide.", 4).from(1, 7)}},
-      make};
+      make_detector};
 }
 
 }  // namespace autotrain

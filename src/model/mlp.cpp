@@ -43,7 +43,7 @@ class Mlp final : public Network {
   Linear output_{nullptr};
 };
 
-std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
+std::shared_ptr<Network> make_mlp(const Parameters& p, const SampleShape& shape) {
   if (shape.vocabulary > 0) fail_model("mlp", "takes images or vectors, not tokens", "use transformer");
   const int64_t inputs =
       std::accumulate(shape.input.begin(), shape.input.end(), int64_t{1}, std::multiplies<>());
@@ -62,7 +62,7 @@ ModelRow mlp_row() {
            {integer_key("depth", "Hidden layers.", 2).from(1, 1000),
             integer_key("width", "Units of a hidden layer.", 256).from(1, 1 << 20),
             real_key("dropout", "Probability that a hidden unit is dropped.", 0.0).from(0, 0.99)}},
-          make};
+          make_mlp};
 }
 
 }  // namespace autotrain

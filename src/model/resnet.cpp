@@ -140,7 +140,7 @@ class ResNet final : public Network {
   Linear fc_{nullptr};
 };
 
-std::shared_ptr<Network> make(int64_t layers, const Parameters& p, const SampleShape& shape) {
+std::shared_ptr<Network> make_resnet(int64_t layers, const Parameters& p, const SampleShape& shape) {
   if (shape.input.size() != 3)
     fail_model("resnet", "takes images", "use mlp for vectors, transformer for tokens");
   ResNetOptions options{.blocks = {3, 4, 6, 3},
@@ -160,7 +160,7 @@ ModelRow resnet_row(int64_t layers) {
        "Residual network with batch normalisation; parameters named and shaped as torchvision's.",
        {word_key("stem", "First layer: 7 × 7 with pooling for large images, or 3 × 3 without for small ones.",
                  {"imagenet", "small"}, "imagenet")}},
-      [layers](const Parameters& p, const SampleShape& shape) { return make(layers, p, shape); }};
+      [layers](const Parameters& p, const SampleShape& shape) { return make_resnet(layers, p, shape); }};
 }
 
 }  // namespace autotrain

@@ -100,7 +100,7 @@ class Transformer final : public Network {
   Linear head_{nullptr};
 };
 
-std::shared_ptr<Network> make(const Parameters& p, const SampleShape& shape) {
+std::shared_ptr<Network> make_transformer(const Parameters& p, const SampleShape& shape) {
   if (shape.vocabulary == 0)
     fail_model("transformer", "takes tokens", "use data.train.dataset: text, or another model");
   TransformerOptions options{.vocabulary = shape.vocabulary,
@@ -130,7 +130,7 @@ ModelRow transformer_row() {
                      "Probability that an element of a residual branch or attention weight is dropped.", 0.0)
                 .from(0, 0.99),
             bool_key("tied", "Use the token embedding as the output layer too.", true)}},
-          make};
+          make_transformer};
 }
 
 }  // namespace autotrain

@@ -1,10 +1,57 @@
 #include "recipe/checks.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "recipe/reader.h"
+#include "recipe/sections.h"
 
 namespace autotrain {
 namespace {
+
+std::string path_of(const Section& section, const std::string& key) {
+  return section.path.empty() ? key : section.path + "." + key;
+}
+
+std::string suggestion(const std::string& given, const std::vector<std::string>& known) {
+  const std::string near = nearest(given, known);
+  return near.empty() ? "one of " + join_choices(known) : "did you mean " + quote(near) + "?";
+}
+
+void check_value(const Recipe& r, const std::string& path, const KeySpec& key, const Value& value) {
+  if (allows(key, value)) return;
+  fail_recipe(r, path, cat(yaml_text(value), " is not ", allowed_text(key)));
+}
+
+void check_choice(const Recipe& r, const Section& section, const Choice& choice) {
+  const ChoiceSpec* const row = find_row(*section.rows, choice.name);
+  if (row == nullptr) {
+    fail_recipe(r, path_of(section, section.choice_key),
+                cat(quote(choice.name), " is not a name that there is"),
+                suggestion(choice.name, names_of(*section.rows)));
+  }
+  std::vector<std::string> known;
+  for (const KeySpec& key : row->keys) {
+    known.push_back(key.name);
+    check_value(r, path_of(section, key.name), key, parameter_or_default(choice, key));
+  }
+  for (const auto& [key, value] : choice.parameters) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    fail_recipe(r, path_of(section, key), "is not a key of " + choice.name,
+                known.empty() ? choice.name + " has none" : suggestion(key, known));
+  }
+}
+
+void check_keys(const Recipe& r, const Catalog& catalog) {
+  Recipe copy = r;  // declarations are bound to a recipe that may be written
+  for (const Section& section : sections_of(copy, catalog)) {
+    for (const Field& field : section.fields) {
+      check_value(r, path_of(section, field.spec.name), field.spec, field.get());
+    }
+    if (section.rows == nullptr) continue;
+    if (const Choice* const choice = section.choice()) check_choice(r, section, *choice);
+  }
+}
 
 void check_stop(const Recipe& r) {
   const StopRecipe& stop = r.stop;
@@ -17,6 +64,15 @@ void check_stop(const Recipe& r) {
     fail_recipe(r, "stop.patience", "waits for evaluations, and evaluation.every is never",
                 "set evaluation.every, or leave patience out");
   }
+}
+
+// Fewer bytes than a page of memory were never meant as bytes.
+void check_budget(const Recipe& r) {
+  const Budget& budget = r.execution.memory.budget;
+  if (budget.kind != Budget::Kind::kBytes || budget.bytes >= 4096) return;
+  fail_recipe(r, "execution.memory.budget",
+              cat(budget.bytes, " is a number of bytes, and nothing fits in so few"),
+              cat("give a unit, such as ", budget.bytes, "MiB"));
 }
 
 void check_memory(const Recipe& r) {
@@ -55,8 +111,10 @@ void check_augment(const Recipe& r) {
 
 }  // namespace
 
-void check_recipe(const Recipe& recipe) {
+void check_recipe(const Recipe& recipe, const Catalog& catalog) {
+  check_keys(recipe, catalog);
   check_stop(recipe);
+  check_budget(recipe);
   check_memory(recipe);
   check_batch(recipe);
   check_trace(recipe);

@@ -1,11 +1,12 @@
 #pragma once
 
-#include "autotrain/recipe.h"
+#include "recipe/keys.h"
 
 namespace autotrain {
 
-/// What single keys cannot say: that keys agree with each other.
-/// @throws Error(kBadRecipe) naming the key.
-void check_recipe(const Recipe& recipe);
+/// Checks a whole recipe, whoever built it: every key's value, every choice's name and parameters, and that
+/// keys agree with each other.
+/// @throws Error(kBadRecipe) naming the key, its value and what is allowed.
+void check_recipe(const Recipe& recipe, const Catalog& catalog);
 
 }  // namespace autotrain

@@ -1,5 +1,6 @@
 #include "recipe/keys.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autotrain/error.h"
@@ -100,6 +101,44 @@ T value_as(const Value& value, const std::string& key) {
   throw std::logic_error("the key " + key + " is read as another type than it is declared");
 }
 
+// Whether a key allows a value of each type.
+struct AllowedBy {
+  const KeySpec& key;
+
+  bool operator()(std::monostate) const { return true; }
+  bool operator()(bool) const { return key.kind == KeyKind::kBool; }
+  bool operator()(int64_t value) const {
+    return (key.kind == KeyKind::kInteger || key.kind == KeyKind::kReal) &&
+           in_range(static_cast<double>(value));
+  }
+  bool operator()(double value) const { return key.kind == KeyKind::kReal && in_range(value); }
+  bool operator()(const std::string& value) const {
+    if (std::find(key.words.begin(), key.words.end(), value) != key.words.end()) return true;
+    return key.kind == KeyKind::kText && (!key.accepts || key.accepts(value));
+  }
+  bool operator()(const std::vector<int64_t>& items) const {
+    return (key.kind == KeyKind::kIntegerList || key.kind == KeyKind::kRealList) &&
+           has_length(items.size()) && std::all_of(items.begin(), items.end(), [&](int64_t item) {
+             return in_range(static_cast<double>(item));
+           });
+  }
+  bool operator()(const std::vector<double>& items) const {
+    return key.kind == KeyKind::kRealList && has_length(items.size()) &&
+           std::all_of(items.begin(), items.end(), [&](double item) { return in_range(item); });
+  }
+  bool operator()(const std::vector<std::string>& items) const {
+    return key.kind == KeyKind::kTextList && has_length(items.size()) &&
+           std::all_of(items.begin(), items.end(),
+                       [&](const std::string& item) { return !key.accepts || key.accepts(item); });
+  }
+
+  bool has_length(size_t items) const { return key.length == 0 || items == key.length; }
+  bool in_range(double value) const {
+    return std::isfinite(value) && value >= key.least && value <= key.most &&
+           !(key.above_least && value == key.least);
+  }
+};
+
 }  // namespace
 
 KeySpec KeySpec::from(double smallest, double largest) const {
@@ -175,6 +214,10 @@ KeySpec word_key(std::string name, std::string sentence, std::vector<std::string
   return key;
 }
 
+bool allows(const KeySpec& key, const Value& value) {
+  return std::visit(AllowedBy{key}, value);
+}
+
 std::string allowed_text(const KeySpec& key) {
   std::string text = kind_text(key);
   if (!key.unit.empty()) text += " (" + key.unit + ")";
@@ -190,7 +233,9 @@ std::string yaml_text(const Value& value) {
 
 const Value& parameter_or_default(const Choice& choice, const KeySpec& key) {
   const auto given = choice.parameters.find(key.name);
-  return given == choice.parameters.end() ? key.fallback : given->second;
+  const bool absent =
+      given == choice.parameters.end() || std::holds_alternative<std::monostate>(given->second);
+  return absent ? key.fallback : given->second;
 }
 
 std::string last_part(const std::string& path) {

@@ -56,6 +56,9 @@ KeySpec text_key(std::string name, std::string sentence, Value fallback = {});
 KeySpec word_key(std::string name, std::string sentence, std::vector<std::string> words, Value fallback = {});
 KeySpec list_key(KeyKind kind, std::string name, std::string sentence, Value fallback = {});
 
+/// Whether a key may have the value: its type, range, words and form. Null always is: it unsets the key.
+bool allows(const KeySpec& key, const Value& value);
+
 /// What a key allows, in words: "a number from 0 to 1", "auto or an integer ≥ 1 (samples)".
 std::string allowed_text(const KeySpec& key);
 
@@ -81,7 +84,7 @@ struct Catalog {
   std::vector<ChoiceSpec> strategies;
 };
 
-/// What `choice` gives for a key that its row declares, else the key's default.
+/// What `choice` gives for a key that its row declares, else, or for null, the key's default.
 const Value& parameter_or_default(const Choice& choice, const KeySpec& key);
 
 /// "lr" of "optimizer.lr".

@@ -153,7 +153,7 @@ Recipe finish(YamlNode tree, const std::string& name, const Catalog& catalog, co
     merge_recipes(tree, over);
   }
   Recipe recipe = read_recipe(tree, catalog);
-  check_recipe(recipe);
+  check_recipe(recipe, catalog);
   return recipe;
 }
 

@@ -1,7 +1,6 @@
 #include "recipe/reader.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -33,21 +32,17 @@ std::string shown(const YamlNode& node) {
        near.empty() ? "" : "did you mean " + quote(near) + "?");
 }
 
-bool in_range(double value, const KeySpec& key) {
-  return value >= key.least && value <= key.most && !(key.above_least && value == key.least);
-}
-
 int64_t read_integer(const YamlNode& node, const KeySpec& key, const std::string& path) {
   int64_t value = 0;
   const bool number = node.kind == Kind::kScalar && !node.quoted && parse_integer(node.scalar, value);
-  if (!number || !in_range(static_cast<double>(value), key)) fail_value(node, key, path);
+  if (!number) fail_value(node, key, path);
   return value;
 }
 
 double read_real(const YamlNode& node, const KeySpec& key, const std::string& path) {
   double value = 0;
   const bool number = node.kind == Kind::kScalar && !node.quoted && parse_real(node.scalar, value);
-  if (!number || !std::isfinite(value) || !in_range(value, key)) fail_value(node, key, path);
+  if (!number) fail_value(node, key, path);
   return value;
 }
 
@@ -61,10 +56,10 @@ bool read_flag(const YamlNode& node, const KeySpec& key, const std::string& path
 
 std::string read_text(const YamlNode& node, const KeySpec& key, const std::string& path) {
   if (node.kind != Kind::kScalar) fail_value(node, key, path);
-  if (key.accepts && !key.accepts(node.scalar)) fail_value(node, key, path);
   return node.scalar;
 }
 
+// Each item is checked by itself, so that an error points at it.
 template <class Item, class ReadItem>
 Value read_list(const YamlNode& node, const KeySpec& key, const std::string& path, ReadItem read) {
   if (node.kind != Kind::kSequence) fail_value(node, key, path);
@@ -72,8 +67,26 @@ Value read_list(const YamlNode& node, const KeySpec& key, const std::string& pat
     fail(node.location, path, cat("has ", node.items.size(), " items; allowed is ", allowed_text(key)));
   }
   std::vector<Item> items;
-  for (const YamlNode& item : node.items) items.push_back(read(item, key, path));
+  for (const YamlNode& item : node.items) {
+    items.push_back(read(item, key, path));
+    if (!allows(key.of_length(0), Value(std::vector<Item>{items.back()}))) fail_value(item, key, path);
+  }
   return items;
+}
+
+// A value of the type that the key declares.
+Value parse_value(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  switch (key.kind) {
+    case KeyKind::kBool: return read_flag(node, key, path);
+    case KeyKind::kInteger: return read_integer(node, key, path);
+    case KeyKind::kReal: return read_real(node, key, path);
+    case KeyKind::kText: return read_text(node, key, path);
+    case KeyKind::kWord: fail_value(node, key, path);
+    case KeyKind::kIntegerList: return read_list<int64_t>(node, key, path, read_integer);
+    case KeyKind::kRealList: return read_list<double>(node, key, path, read_real);
+    case KeyKind::kTextList: return read_list<std::string>(node, key, path, read_text);
+  }
+  return {};
 }
 
 bool is_word(const YamlNode& node, const KeySpec& key) {
@@ -223,17 +236,9 @@ class RecipeReader {
 
 Value read_value(const YamlNode& node, const KeySpec& key, const std::string& path) {
   if (is_word(node, key)) return node.scalar;
-  switch (key.kind) {
-    case KeyKind::kBool: return read_flag(node, key, path);
-    case KeyKind::kInteger: return read_integer(node, key, path);
-    case KeyKind::kReal: return read_real(node, key, path);
-    case KeyKind::kText: return read_text(node, key, path);
-    case KeyKind::kWord: fail_value(node, key, path);
-    case KeyKind::kIntegerList: return read_list<int64_t>(node, key, path, read_integer);
-    case KeyKind::kRealList: return read_list<double>(node, key, path, read_real);
-    case KeyKind::kTextList: return read_list<std::string>(node, key, path, read_text);
-  }
-  return {};
+  Value value = parse_value(node, key, path);
+  if (!allows(key, value)) fail_value(node, key, path);
+  return value;
 }
 
 Recipe read_recipe(const YamlNode& tree, const Catalog& catalog) {

@@ -2,17 +2,12 @@
 
 #include <cstdlib>
 
-#include "autotrain/error.h"
 #include "base/text.h"
 
 namespace autotrain {
 namespace {
 
 constexpr size_t kLongestValue = 1 << 20;
-
-[[noreturn]] void fail(const Location& at, std::string what, std::string hint) {
-  throw Error(ExitCode::kBadRecipe, at.text(), std::move(what), std::move(hint));
-}
 
 bool is_name(std::string_view text) {
   if (text.empty() || (text[0] >= '0' && text[0] <= '9')) return false;
@@ -28,15 +23,15 @@ std::string resolve(std::string_view reference, const Location& at, const LookUp
   const size_t colon = reference.find(":-");
   const std::string name(reference.substr(0, colon));
   if (!is_name(name)) {
-    fail(at, cat(quote(name), " is not the name of a variable"),
-         "write ${NAME} or ${NAME:-default}; $$ stands for a dollar sign");
+    fail_at(at, cat(quote(name), " is not the name of a variable"),
+            "write ${NAME} or ${NAME:-default}; $$ stands for a dollar sign");
   }
   const auto value = look_up(name);
   if (colon != std::string_view::npos) {
     return value && !value->empty() ? *value : std::string(reference.substr(colon + 2));
   }
   if (!value)
-    fail(at, cat("the variable ", name, " is not set"), cat("set it, or write ${", name, ":-default}"));
+    fail_at(at, cat("the variable ", name, " is not set"), cat("set it, or write ${", name, ":-default}"));
   return *value;
 }
 
@@ -49,13 +44,13 @@ std::string expand(const std::string& text, const Location& at, const LookUp& lo
     } else if (text.compare(i, 2, "${") == 0) {
       const size_t end = text.find('}', i);
       if (end == std::string::npos)
-        fail(at, "\"${\" without a closing \"}\"", "close it; $$ stands for a dollar sign");
+        fail_at(at, "\"${\" without a closing \"}\"", "close it; $$ stands for a dollar sign");
       out += resolve(std::string_view(text).substr(i + 2, end - i - 2), at, look_up);
       i = end + 1;
     } else {
       out += text[i++];
     }
-    if (out.size() > kLongestValue) fail(at, "the value with its variables is too long", "shorten it");
+    if (out.size() > kLongestValue) fail_at(at, "the value with its variables is too long", "shorten it");
   }
   return out;
 }

@@ -16,10 +16,6 @@ namespace {
 constexpr size_t kMostNodes = 20'000;
 constexpr size_t kDeepest = 32;
 
-[[noreturn]] void fail(const Location& at, std::string what, std::string hint = "") {
-  throw Error(ExitCode::kBadRecipe, at.text(), std::move(what), std::move(hint));
-}
-
 size_t node_count(const YamlNode& node) {
   size_t count = 1;
   for (const YamlNode& item : node.items) count += node_count(item);
@@ -45,7 +41,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto target = anchors_.find(anchor);
     if (target == anchors_.end()) {
-      fail(location(mark), "the alias refers to itself", "write the value out");
+      fail_at(location(mark), "the alias refers to itself", "write the value out");
     }
     count_nodes(mark, target->second.second);
     YamlNode copy = target->second.first;
@@ -97,15 +93,15 @@ class TreeBuilder final : public YAML::EventHandler {
   void count_nodes(const YAML::Mark& mark, size_t more) {
     nodes_ += more;
     if (nodes_ > kMostNodes) {
-      fail(location(mark), cat("the document has more than ", kMostNodes, " values"),
-           "aliases multiply what they refer to; write out what is needed");
+      fail_at(location(mark), cat("the document has more than ", kMostNodes, " values"),
+              "aliases multiply what they refer to; write out what is needed");
     }
   }
 
   void open(const YAML::Mark& mark, YamlNode::Kind kind, YAML::anchor_t anchor) {
-    if (stack_.size() >= kDeepest) fail(location(mark), cat("nested deeper than ", kDeepest, " levels"));
+    if (stack_.size() >= kDeepest) fail_at(location(mark), cat("nested deeper than ", kDeepest, " levels"));
     count_nodes(mark, 1);
-    if (expects_key()) fail(location(mark), "a key must be plain text");
+    if (expects_key()) fail_at(location(mark), "a key must be plain text");
     Open opened;
     opened.node = node_at(mark, kind);
     opened.anchor = anchor;
@@ -140,14 +136,14 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void add_key(Open& parent, const YamlNode& node) {
-    if (node.kind != YamlNode::Kind::kScalar) fail(node.location, "a key must be plain text");
+    if (node.kind != YamlNode::Kind::kScalar) fail_at(node.location, "a key must be plain text");
     if (node.scalar == "<<") {
-      fail(node.location, "merge keys are not supported", "use extends: with a file of shared keys");
+      fail_at(node.location, "merge keys are not supported", "use extends: with a file of shared keys");
     }
     if (const YamlEntry* const first = parent.node.find(node.scalar)) {
-      fail(node.location,
-           cat("the key ", quote(node.scalar), " stands twice; first at ", first->key_location.text()),
-           "keep one of them");
+      fail_at(node.location,
+              cat("the key ", quote(node.scalar), " stands twice; first at ", first->key_location.text()),
+              "keep one of them");
     }
     parent.has_key = true;
     parent.key = node.scalar;
@@ -167,6 +163,10 @@ std::string Location::text() const {
   return line > 0 ? cat(file, ":", line, ":", column) : file;
 }
 
+void fail_at(const Location& at, std::string what, std::string hint) {
+  throw Error(ExitCode::kBadRecipe, at.text(), std::move(what), std::move(hint));
+}
+
 const YamlEntry* YamlNode::find(std::string_view key) const {
   for (const YamlEntry& entry : entries) {
     if (entry.key == key) return &entry;
@@ -182,11 +182,11 @@ YamlNode parse_yaml(const std::string& text, const std::string& file) {
     YAML::Parser parser(in);
     parser.HandleNextDocument(builder);
     if (parser.HandleNextDocument(unexpected)) {
-      fail({file, 0, 0}, "holds more than one YAML document", "keep one recipe in a file");
+      fail_at({file, 0, 0}, "holds more than one YAML document", "keep one recipe in a file");
     }
   } catch (const YAML::Exception& error) {
-    fail({file, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg,
-         "check indentation, colons and quotes near this place");
+    fail_at({file, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg,
+            "check indentation, colons and quotes near this place");
   }
   return builder.take();
 }

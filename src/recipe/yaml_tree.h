@@ -14,6 +14,9 @@ struct Location {
   std::string text() const;  ///< "recipe.yaml:3:7"; without a line, the file alone
 };
 
+/// @throws autotrain::Error with kBadRecipe, always.
+[[noreturn]] void fail_at(const Location& at, std::string what, std::string hint = "");
+
 struct YamlEntry;
 
 /// YAML as a plain tree in which every piece knows where it stands. Aliases are already expanded.

@@ -1,7 +1,6 @@
 #include "report/run_csv.h"
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -14,8 +13,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 void write_columns(const fs::path& path, const Columns& columns) {
   CsvFile file(path, columns.names);
@@ -40,7 +37,7 @@ void write_evaluations(const fs::path& path, const std::vector<EvaluationRecord>
                                       csv_number(r.seconds), std::to_string(r.samples)};
     for (const std::string& name : figures) {
       const auto figure = r.figures.find(name);
-      cells.push_back(csv_number(figure == r.figures.end() ? kNone : figure->second));
+      cells.push_back(csv_number(figure == r.figures.end() ? kNoNumber : figure->second));
     }
     file.add_row(cells);
   }

@@ -1,7 +1,6 @@
 #include "report/run_history.h"
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,13 +14,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
 // A name without a column yet gets one; the rows before have no number there.
 void add_row(Columns& columns, const std::vector<std::pair<std::string, double>>& cells) {
   auto& [names, values] = columns;
   const size_t rows_before = columns.rows();
-  for (auto& column : values) column.push_back(kNone);
+  for (auto& column : values) column.push_back(kNoNumber);
   for (size_t i = 0; i < cells.size(); ++i) {
     const auto& [name, value] = cells[i];
     const bool in_place = i < names.size() && names[i] == name;  // as in nearly every row
@@ -29,7 +26,7 @@ void add_row(Columns& columns, const std::vector<std::pair<std::string, double>>
     const auto index = static_cast<size_t>(found - names.begin());
     if (index == names.size()) {
       names.push_back(name);
-      values.emplace_back(rows_before + 1, kNone);
+      values.emplace_back(rows_before + 1, kNoNumber);
     }
     values[index].back() = value;
   }

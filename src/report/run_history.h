@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,10 @@
 
 namespace autotrain {
 
-/// Columns of numbers, all of one length; NaN where a row has no number.
+/// Stands where a row has no number.
+inline constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
+/// Columns of numbers, all of one length; `kNoNumber` where a row has no number.
 struct Columns {
   std::vector<std::string> names = {};
   std::vector<std::vector<double>> values = {};

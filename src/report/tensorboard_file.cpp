@@ -19,7 +19,7 @@ namespace {
 
 using Values = std::vector<std::pair<std::string, double>>;
 
-constexpr double kFlushSeconds = 0.5;
+constexpr double kEventFlushSeconds = 0.5;
 constexpr const char* kPrefix = "events.out.tfevents.";
 
 // Fields of tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto.
@@ -115,7 +115,7 @@ TensorBoardFile::TensorBoardFile(const fs::path& folder, int64_t update)
 
 void TensorBoardFile::append(const std::string& event) {
   buffer_ += framed(event);
-  if (since_flush_.seconds() >= kFlushSeconds) flush();
+  if (since_flush_.seconds() >= kEventFlushSeconds) flush();
 }
 
 void TensorBoardFile::flush() {

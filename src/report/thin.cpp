@@ -7,10 +7,10 @@
 namespace autotrain::page {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 struct Bucket {
-  double sum = 0, low = kNone, high = kNone;
+  double sum = 0, low = kNoValue, high = kNoValue;
   size_t count = 0;
 
   void add(double value, double least, double greatest) {
@@ -20,7 +20,7 @@ struct Bucket {
     low = std::fmin(low, least);  // of a number and NaN, the number
     high = std::fmax(high, greatest);
   }
-  double mean() const { return count > 0 ? sum / static_cast<double>(count) : kNone; }
+  double mean() const { return count > 0 ? sum / static_cast<double>(count) : kNoValue; }
 };
 
 }  // namespace

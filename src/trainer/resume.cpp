@@ -51,7 +51,7 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
   if (!learned.empty() && !allow_change) {
     throw Error(ExitCode::kBadRecipe, folder.path().string(),
                 "the recipe changes what is learned since the checkpoint\n  " + describe(learned),
-                "resume with the recipe as it was, or give --allow-change");
+                "resume with the recipe as it was, or give --allow-change to go on as the recipe says now");
   }
   if (!differences.empty()) log::warn("trainer", "resumed with changed keys: " + describe(differences));
   point.same_recipe = learned.empty();

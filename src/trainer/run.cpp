@@ -16,6 +16,7 @@
 #include "recipe/checks.h"
 #include "recipe/reader.h"
 #include "trainer/advice.h"
+#include "trainer/catalog.h"
 #include "trainer/evaluator.h"
 #include "trainer/identity.h"
 #include "trainer/out_of_memory.h"
@@ -76,7 +77,7 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
       options_(std::move(options)),
       observer_(observer_or_silence(options_.observer)),
       build_(std::move(build)) {
-  check_recipe(recipe_);
+  check_recipe(recipe_, catalog());
   if (!options_.search_apart) parts();
 }
 

@@ -36,14 +36,14 @@ TEST(Idx, ReadsPlainAndGzippedAlike) {
   }
 }
 
-struct Damage {
+struct DamagedIdx {
   const char* name;
   std::string content;
   size_t dimensions;
   std::string message;
 };
 
-class IdxDamage : public testing::TestWithParam<Damage> {};
+class IdxDamage : public testing::TestWithParam<DamagedIdx> {};
 
 TEST_P(IdxDamage, IsBadDataWithTheOffset) {
   const TemporaryFolder folder;
@@ -58,17 +58,17 @@ TEST_P(IdxDamage, IsBadDataWithTheOffset) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, IdxDamage,
-    testing::Values(Damage{"Empty", "", 3, "inside its header"},
-                    Damage{"HeaderCut", word(0x803) + "ab", 3, "inside its header"},
-                    Damage{"LabelsForImages", word(0x801) + word(4) + "abcd", 3, "images have 2051"},
-                    Damage{"ImagesForLabels", images(1, 2, 2, 4), 1, "labels have 2049"},
-                    Damage{"OtherType", word(0xd03) + word(1), 3, "magic number"},
-                    Damage{"ZeroRows", images(3, 0, 4, 0), 3, "dimension 1 is 0"},
-                    Damage{"Truncated", images(3, 2, 4, 20), 3, "promise"},
-                    Damage{"TooLong", images(3, 2, 4, 30), 3, "promises"},
-                    Damage{"FourBillionImages", images(0xffffffff, 28, 28, 1000), 3, "cannot hold that"},
-                    Damage{"Overflowing", images(0xffffffff, 0xffffffff, 0xffffffff, 16), 3,
-                           "cannot hold that"}),
+    testing::Values(DamagedIdx{"Empty", "", 3, "inside its header"},
+                    DamagedIdx{"HeaderCut", word(0x803) + "ab", 3, "inside its header"},
+                    DamagedIdx{"LabelsForImages", word(0x801) + word(4) + "abcd", 3, "images have 2051"},
+                    DamagedIdx{"ImagesForLabels", images(1, 2, 2, 4), 1, "labels have 2049"},
+                    DamagedIdx{"OtherType", word(0xd03) + word(1), 3, "magic number"},
+                    DamagedIdx{"ZeroRows", images(3, 0, 4, 0), 3, "dimension 1 is 0"},
+                    DamagedIdx{"Truncated", images(3, 2, 4, 20), 3, "promise"},
+                    DamagedIdx{"TooLong", images(3, 2, 4, 30), 3, "promises"},
+                    DamagedIdx{"FourBillionImages", images(0xffffffff, 28, 28, 1000), 3, "cannot hold that"},
+                    DamagedIdx{"Overflowing", images(0xffffffff, 0xffffffff, 0xffffffff, 16), 3,
+                               "cannot hold that"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 TEST(Idx, ALyingHeaderAllocatesNothing) {

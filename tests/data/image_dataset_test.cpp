@@ -1,5 +1,6 @@
 #include "data/image_dataset.h"
 
+#include "support/samples.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -15,17 +16,13 @@ ImageDataset::Content ramp(int64_t count, int64_t channels, int64_t height, int6
   return content;
 }
 
-Batch get(const ImageDataset& data, std::vector<int64_t> indices, std::vector<int64_t> epochs) {
-  return data.get(indices, SampleRandom(1, indices, epochs));
-}
-
 TEST(ImageDataset, NormalisesAsTorchvisionWould) {
   auto content = ramp(4, 3, 5, 6);
   content.mean = {0.1, 0.2, 0.3};
   content.deviation = {0.5, 0.25, 2};
   const torch::Tensor images = content.images;
   const ImageDataset data(content, {});
-  const Batch batch = get(data, {2, 0}, {0, 0});
+  const Batch batch = test::samples(data, {2, 0}, {0, 0});
   const torch::Tensor pixels = images.index_select(0, torch::tensor({2, 0})).to(torch::kFloat64) / 255;
   const torch::Tensor mean = torch::tensor({0.1, 0.2, 0.3}, torch::kFloat64).view({1, 3, 1, 1});
   const torch::Tensor deviation = torch::tensor({0.5, 0.25, 2.0}, torch::kFloat64).view({1, 3, 1, 1});
@@ -37,10 +34,11 @@ TEST(ImageDataset, NormalisesAsTorchvisionWould) {
 TEST(ImageDataset, AugmentedImagesAreCropsOfThePaddedOriginal) {
   const auto content = ramp(1, 1, 6, 5);
   const ImageDataset plain(content, {}), augmented(content, {.flip = true, .crop_padding = 2});
-  const torch::Tensor padded = torch::constant_pad_nd(get(plain, {0}, {0}).inputs[0], {2, 2, 2, 2}, 0);
+  const torch::Tensor padded =
+      torch::constant_pad_nd(test::samples(plain, {0}, {0}).inputs[0], {2, 2, 2, 2}, 0);
   std::set<std::tuple<int64_t, int64_t, bool>> seen;
   for (int64_t epoch = 0; epoch < 400; ++epoch) {
-    const torch::Tensor image = get(augmented, {0}, {epoch}).inputs[0];
+    const torch::Tensor image = test::samples(augmented, {0}, {epoch}).inputs[0];
     int matches = 0;
     for (int64_t y = 0; y <= 4; ++y) {
       for (int64_t x = 0; x <= 4; ++x) {
@@ -59,10 +57,10 @@ TEST(ImageDataset, AugmentedImagesAreCropsOfThePaddedOriginal) {
 
 TEST(ImageDataset, AugmentationDependsOnSampleAndEpochOnly) {
   const ImageDataset data(ramp(8, 1, 6, 6), {.flip = true, .crop_padding = 2});
-  const Batch together = get(data, {3, 5, 3}, {7, 7, 8});
-  EXPECT_TRUE(together.inputs[0].equal(get(data, {3}, {7}).inputs[0]));
-  EXPECT_TRUE(together.inputs[1].equal(get(data, {5}, {7}).inputs[0]));
-  EXPECT_TRUE(together.inputs[2].equal(get(data, {3}, {8}).inputs[0]));
+  const Batch together = test::samples(data, {3, 5, 3}, {7, 7, 8});
+  EXPECT_TRUE(together.inputs[0].equal(test::samples(data, {3}, {7}).inputs[0]));
+  EXPECT_TRUE(together.inputs[1].equal(test::samples(data, {5}, {7}).inputs[0]));
+  EXPECT_TRUE(together.inputs[2].equal(test::samples(data, {3}, {8}).inputs[0]));
 }
 
 }  // namespace

@@ -100,13 +100,13 @@ std::string with_sizes(std::string file, uint32_t height, uint32_t width) {
   return file;
 }
 
-struct Damage {
+struct DamagedImage {
   const char* name;
   std::string file;
   std::string message;
 };
 
-std::vector<Damage> damages() {
+std::vector<DamagedImage> damages() {
   const std::string jpeg = jpeg_file(gradient_image(64, 64, 3)), png = png_file(gradient_image(64, 64, 3));
   std::string bad_code = jpeg, bad_sum = png;
   bad_code.replace(jpeg.size() / 2, 40, 40, '\x7f');
@@ -134,7 +134,7 @@ std::vector<Damage> damages() {
 }
 
 TEST(ImageFile, DamageIsBadDataThatNamesTheFile) {
-  for (const Damage& damage : damages()) {
+  for (const DamagedImage& damage : damages()) {
     const Error error =
         test::expect_error(ExitCode::kBadData, [&] { decode_image(bytes_of(damage.file), "sample 7: x"); });
     EXPECT_TRUE(test::holds(error.problem(), damage.message)) << damage.name;

@@ -4,6 +4,7 @@
 #include "autotrain/log.h"
 #include "data/datasets.h"
 #include "support/images.h"
+#include "support/samples.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -27,11 +28,6 @@ Keys raw(Keys keys = {}) {
   return keys;
 }
 
-Batch get(const Dataset& data, std::vector<int64_t> indices, std::vector<int64_t> epochs = {}) {
-  epochs.resize(indices.size());
-  return data.get(indices, SampleRandom(3, indices, epochs));
-}
-
 std::string png(int64_t height, int64_t width, const std::vector<uint8_t>& colour) {
   return test::png_file(test::plain_image(height, width, colour));
 }
@@ -50,7 +46,7 @@ TEST(ImageFolder, ClassesAndFilesAreSortedByName) {
   const auto data = make_dataset(choice(folder, raw()), {});
   EXPECT_EQ(data->size(), 3);
   EXPECT_EQ(data->info().classes, 2);
-  const Batch batch = get(*data, {0, 1, 2});
+  const Batch batch = test::samples(*data, {0, 1, 2});
   for (int64_t i = 0; i < 3; ++i) EXPECT_EQ(std::lround(batch.inputs[i][0][2][1].item<float>() * 255), i + 1);
   EXPECT_TRUE(batch.targets.equal(torch::tensor({0, 0, 1})));
 }
@@ -58,14 +54,14 @@ TEST(ImageFolder, ClassesAndFilesAreSortedByName) {
 TEST(ImageFolder, PixelsAreNormalisedForEachChannel) {
   const TemporaryFolder folder;
   folder.write("a/x.png", png(5, 5, {255, 0, 51}));
-  const Batch usual = get(*make_dataset(choice(folder), {}), {0});
+  const Batch usual = test::samples(*make_dataset(choice(folder), {}), {0});
   EXPECT_NEAR(usual.inputs[0][0][0][0].item<float>(), (1 - 0.485) / 0.229, 1e-5);
   EXPECT_NEAR(usual.inputs[0][2][0][0].item<float>(), (0.2 - 0.406) / 0.225, 1e-5);
   const Keys keys = {{"mean", std::vector<double>{0, 0.5, 0}}, {"deviation", std::vector<double>{1, 2, 0.1}}};
-  const Batch typed = get(*make_dataset(choice(folder, keys), {}), {0});
+  const Batch typed = test::samples(*make_dataset(choice(folder, keys), {}), {0});
   EXPECT_NEAR(typed.inputs[0][1][0][0].item<float>(), -0.25, 1e-5);
   EXPECT_NEAR(typed.inputs[0][2][0][0].item<float>(), 2, 1e-5);
-  const Batch grey = get(*make_dataset(choice(folder, {{"channels", int64_t{1}}}), {}), {0});
+  const Batch grey = test::samples(*make_dataset(choice(folder, {{"channels", int64_t{1}}}), {}), {0});
   EXPECT_EQ(grey.inputs.size(1), 1);
   EXPECT_NEAR(grey.inputs[0][0][0][0].item<float>(), (82 / 255.0 - 0.5) / 0.5, 1e-5)
       << "0.299 · 255 + 0.114 · 51";
@@ -82,7 +78,8 @@ TEST(ImageFolder, ResizesInThreeWays) {
   const TemporaryFolder folder;
   folder.write("a/x.png", test::png_file(halves()));
   const auto row = [&](const char* resize, int64_t y) {
-    const Batch batch = get(*make_dataset(choice(folder, raw({{"resize", std::string(resize)}})), {}), {0});
+    const Batch batch =
+        test::samples(*make_dataset(choice(folder, raw({{"resize", std::string(resize)}})), {}), {0});
     return batch.inputs[0][0][y].round();
   };
   EXPECT_TRUE(row("stretch", 0).equal(torch::tensor({0.f, 0.f, 1.f, 1.f})));
@@ -95,11 +92,11 @@ TEST(ImageFolder, ResizesInThreeWays) {
 TEST(ImageFolder, FlipMirrorsHalfOfTheEpochs) {
   const TemporaryFolder folder;
   folder.write("a/x.png", test::png_file(halves()));
-  const torch::Tensor plain = get(*make_dataset(choice(folder), {}), {0}).inputs[0];
+  const torch::Tensor plain = test::samples(*make_dataset(choice(folder), {}), {0}).inputs[0];
   const auto data = make_dataset(choice(folder), {.flip = true});
   int mirrored = 0;
   for (int64_t epoch = 0; epoch < 200; ++epoch) {
-    const torch::Tensor image = get(*data, {0}, {epoch}).inputs[0];
+    const torch::Tensor image = test::samples(*data, {0}, {epoch}).inputs[0];
     const bool flipped = image.equal(plain.flip(2));
     EXPECT_TRUE(flipped || image.equal(plain));
     mirrored += flipped ? 1 : 0;
@@ -114,10 +111,10 @@ TEST(ImageFolder, AugmentationDependsOnSampleAndEpochOnly) {
   AugmentRecipe augment{.flip = true, .random_resized_crop = AreaShare{}, .brightness = 0.4, .contrast = 0.4};
   augment.saturation = 0.4, augment.hue = 0.1;
   const auto data = make_dataset(choice(folder), augment);
-  const Batch together = get(*data, {0, 1, 0}, {5, 5, 6});
-  EXPECT_TRUE(together.inputs[0].equal(get(*data, {0}, {5}).inputs[0]));
-  EXPECT_TRUE(together.inputs[1].equal(get(*data, {1}, {5}).inputs[0]));
-  EXPECT_TRUE(together.inputs[2].equal(get(*data, {0}, {6}).inputs[0]));
+  const Batch together = test::samples(*data, {0, 1, 0}, {5, 5, 6});
+  EXPECT_TRUE(together.inputs[0].equal(test::samples(*data, {0}, {5}).inputs[0]));
+  EXPECT_TRUE(together.inputs[1].equal(test::samples(*data, {1}, {5}).inputs[0]));
+  EXPECT_TRUE(together.inputs[2].equal(test::samples(*data, {0}, {6}).inputs[0]));
   EXPECT_FALSE(together.inputs[2].equal(together.inputs[0]));
 }
 
@@ -131,7 +128,7 @@ TEST(ImageFolder, SplitsAreDisjointCompleteAndStable) {
         make_dataset(choice(folder, raw({{"split", std::string(split)}, {"validation_share", 0.3}})), {});
     std::set<int64_t> found;
     for (int64_t i = 0; i < data->size(); ++i) {
-      found.insert(std::llround(get(*data, {i}).inputs[0][0][0][0].item<float>() * 255));
+      found.insert(std::llround(test::samples(*data, {i}).inputs[0][0][0][0].item<float>() * 255));
     }
     return found;
   };
@@ -149,7 +146,7 @@ TEST(ImageFolder, ALimitTakesFromEveryClass) {
   fill(folder, {"a/1.png", "a/2.png", "b/1.png", "b/2.png"});
   const auto data = make_dataset(choice(folder, {{"limit", int64_t{2}}}), {});
   ASSERT_EQ(data->size(), 2);
-  EXPECT_TRUE(get(*data, {0, 1}).targets.equal(torch::tensor({0, 1})));
+  EXPECT_TRUE(test::samples(*data, {0, 1}).targets.equal(torch::tensor({0, 1})));
 }
 
 TEST(ImageFolder, ClassNumbersCanComeFromAnotherFolder) {
@@ -159,7 +156,7 @@ TEST(ImageFolder, ClassNumbersCanComeFromAnotherFolder) {
   const Keys keys = {{"classes_from", train.path().string()}};
   const auto data = make_dataset(choice(validation, keys), {});
   EXPECT_EQ(data->info().classes, 3);
-  EXPECT_EQ(get(*data, {0}).targets[0].item<int64_t>(), 2);
+  EXPECT_EQ(test::samples(*data, {0}).targets[0].item<int64_t>(), 2);
   fill(validation, {"d/1.png"});
   const Error error =
       test::expect_error(ExitCode::kBadData, [&] { make_dataset(choice(validation, keys), {}); });
@@ -215,14 +212,14 @@ TEST(ImageFolder, ABadSampleNamesItsNumberAndFile) {
   const std::string jpeg = test::jpeg_file(test::gradient_image(40, 40, 3));
   folder.write("a/2.png", jpeg.substr(0, jpeg.size() / 2));
   const auto data = make_dataset(choice(folder), {});
-  Error error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {0, 1, 2}); });
+  Error error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1, 2}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "a/2.png").string());
   EXPECT_TRUE(test::holds(error.problem(), "Premature end"));
   fs::resize_file(folder / "a/3.png", uint64_t{1} << 32);  // a hole, not stored
-  error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {2}); });
+  error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {2}); });
   EXPECT_TRUE(test::holds(error.problem(), "is 4.00 GiB large"));
   fs::remove(folder / "a/3.png");
-  error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {2}); });
+  error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {2}); });
   EXPECT_EQ(error.where(), "sample 2: " + (folder / "a/3.png").string());
 }
 

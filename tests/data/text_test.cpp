@@ -1,4 +1,5 @@
 #include "data/datasets.h"
+#include "support/samples.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -18,11 +19,6 @@ std::string bytes(const torch::Tensor& row) {
   return out;
 }
 
-Batch get(const Dataset& data, std::vector<int64_t> indices) {
-  const std::vector<int64_t> epochs(indices.size(), 0);
-  return data.get(indices, SampleRandom(0, indices, epochs));
-}
-
 TEST(Text, WindowsSpanFilesAndTargetsAreOneByteLater) {
   const TemporaryFolder folder;
   folder.write("1.txt", "abcd");
@@ -30,7 +26,7 @@ TEST(Text, WindowsSpanFilesAndTargetsAreOneByteLater) {
   folder.write("3.txt", "efghij");
   const auto data = make_dataset(text({(folder / "*.txt").string()}, 4, {{"stride", int64_t{2}}}), {});
   ASSERT_EQ(data->size(), 3);
-  const Batch batch = get(*data, {0, 1, 2});
+  const Batch batch = test::samples(*data, {0, 1, 2});
   EXPECT_EQ(bytes(batch.inputs[0]), "abcd");
   EXPECT_EQ(bytes(batch.targets[0]), "bcde");
   EXPECT_EQ(bytes(batch.inputs[1]), "cdef");
@@ -44,9 +40,9 @@ TEST(Text, SplitsShareNoByteOfTheirTargets) {
   const auto train = make_dataset(text({path}, 10, {{"split", std::string("train")}}), {});
   const auto validation = make_dataset(text({path}, 10, {{"split", std::string("validation")}}), {});
   for (int64_t i = 0; i < train->size(); ++i)
-    EXPECT_EQ(bytes(get(*train, {i}).targets[0]), std::string(10, 'x'));
+    EXPECT_EQ(bytes(test::samples(*train, {i}).targets[0]), std::string(10, 'x'));
   for (int64_t i = 0; i < validation->size(); ++i) {
-    EXPECT_EQ(bytes(get(*validation, {i}).targets[0]), std::string(10, 'y'));
+    EXPECT_EQ(bytes(test::samples(*validation, {i}).targets[0]), std::string(10, 'y'));
   }
 }
 
@@ -64,7 +60,7 @@ TEST(Text, AFileThatShrinksIsBadDataAndNoCrash) {
   folder.write("a", std::string(10000, 'x'));
   const auto data = make_dataset(text({(folder / "a").string()}, 100), {});
   std::filesystem::resize_file(folder / "a", 10);
-  const auto error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {50}); });
+  const auto error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {50}); });
   EXPECT_TRUE(test::holds(error.what(), "became shorter"));
 }
 

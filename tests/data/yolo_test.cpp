@@ -2,6 +2,7 @@
 #include "data/datasets.h"
 #include "data/yolo_labels.h"
 #include "support/images.h"
+#include "support/samples.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -17,11 +18,6 @@ Choice choice(const TemporaryFolder& folder, Keys keys = {}) {
   keys.insert({"size", std::vector<int64_t>{20, 20}});
   if (!keys.contains("names")) keys.insert({"classes", int64_t{3}});
   return {"yolo", std::move(keys)};
-}
-
-Batch get(const Dataset& data, std::vector<int64_t> indices, std::vector<int64_t> epochs = {}) {
-  epochs.resize(indices.size());
-  return data.get(indices, SampleRandom(3, indices, epochs));
 }
 
 // A white rectangle of whole pixels on black, and its label line.
@@ -79,7 +75,7 @@ void expect_around(const torch::Tensor& row, const torch::Tensor& image) {
 TEST(Yolo, BoxesFollowTheLetterboxedImage) {
   const TemporaryFolder folder;
   add(folder, "wide", {20, 40, {4, 24, 8, 12}}, 2);
-  const Batch batch = get(*make_dataset(choice(folder), {}), {0});
+  const Batch batch = test::samples(*make_dataset(choice(folder), {}), {0});
   ASSERT_EQ(batch.targets.sizes(), (std::vector<int64_t>{1, 1, 5}));
   const torch::Tensor expected = torch::tensor({2.0, 0.75, 0.25 + 0.2, 0.3, 0.2}, torch::kFloat32);
   EXPECT_TRUE(batch.targets[0][0].allclose(expected, 1e-5, 1e-5)) << batch.targets;
@@ -93,7 +89,7 @@ TEST(Yolo, BoxesAreMirroredWithTheImage) {
   const auto data = make_dataset(choice(folder), {.flip = true});
   std::set<float> centres;
   for (int64_t epoch = 0; epoch < 20; ++epoch) {
-    const Batch batch = get(*data, {0}, {epoch});
+    const Batch batch = test::samples(*data, {0}, {epoch});
     expect_around(batch.targets[0][0], batch.inputs[0]);
     centres.insert(batch.targets[0][0][1].item<float>());
   }
@@ -110,7 +106,7 @@ TEST(Yolo, MosaicsKeepBoxesOnTheirObjects) {
   const auto data = make_dataset(choice(folder), {.flip = true, .mosaic = 1});
   int found = 0;
   for (int64_t epoch = 0; epoch < 60; ++epoch) {
-    const Batch batch = get(*data, {0}, {epoch});
+    const Batch batch = test::samples(*data, {0}, {epoch});
     if (batch.targets.size(1) > 1 || batch.targets[0][0][0].item<float>() < 0)
       continue;  // drawn twice, or cut away
     expect_around(batch.targets[0][0], batch.inputs[0]);
@@ -129,10 +125,10 @@ TEST(Yolo, RowsWithoutABoxHaveClassMinusOne) {
   const auto data = make_dataset(choice(folder), {});
   log::set_sink(log::terminal_sink(), log::Level::kWarning);
   EXPECT_TRUE(test::holds(said, "1 without a label file"));
-  const Batch batch = get(*data, {1, 0});
+  const Batch batch = test::samples(*data, {1, 0});
   ASSERT_EQ(batch.targets.sizes(), (std::vector<int64_t>{2, 2, 5}));
   EXPECT_TRUE(batch.targets.select(2, 0).equal(torch::tensor({{-1.f, -1.f}, {1.f, 0.f}})));
-  EXPECT_EQ(get(*data, {1}).targets.size(1), 1) << "never no rows";
+  EXPECT_EQ(test::samples(*data, {1}).targets.size(1), 1) << "never no rows";
 }
 
 struct BadLine {
@@ -168,11 +164,11 @@ TEST(Yolo, ABadSampleNamesItsNumberAndFile) {
   add(folder, "b", {10, 10, {2, 2, 4, 4}}, 1);
   folder.write("labels/b.txt", "1 0.5\n");
   const auto data = make_dataset(choice(folder), {});
-  Error error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {0, 1}); });
+  Error error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "labels/b.txt").string() + ":1");
   folder.write("labels/b.txt", "");
   folder.write("images/b.png", "not a picture");
-  error = test::expect_error(ExitCode::kBadData, [&] { get(*data, {0, 1}); });
+  error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "images/b.png").string());
 }
 

@@ -6,9 +6,10 @@
 
 namespace autotrain::test {
 
-/// Samples of a data set as its first epoch has them.
-inline Batch samples(const Dataset& data, const std::vector<int64_t>& indices) {
-  const std::vector<int64_t> epochs(indices.size(), 0);
+/// Samples of a data set as their epochs have them: the first, unless one is given for each.
+inline Batch samples(const Dataset& data, const std::vector<int64_t>& indices,
+                     std::vector<int64_t> epochs = {}) {
+  epochs.resize(indices.size());
   return data.get(indices, SampleRandom(0, indices, epochs));
 }
 

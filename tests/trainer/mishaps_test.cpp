@@ -255,7 +255,7 @@ class Diverging final : public Task {
   int64_t calls_ = 0;
 };
 
-Recipe one_piece() {
+Recipe diverging_recipe() {
   Recipe r = short_recipe();
   r.execution.micro_batch = 100;
   r.stop.updates = 12;
@@ -271,7 +271,7 @@ Summary fit_diverging(const Recipe& r, const fs::path& folder, std::function<boo
 
 TEST(Divergence, RollbackGoesOnFromTheLastCheckpointWithASmallerLearningRate) {
   const TemporaryFolder folder;
-  Recipe r = one_piece();
+  Recipe r = diverging_recipe();
   r.divergence.policy = DivergencePolicy::kRollback;
   const Summary summary = fit_diverging(
       r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 7 && call < kTrialCalls + 9; });
@@ -293,7 +293,7 @@ TEST(Divergence, RollbackGoesOnFromTheLastCheckpointWithASmallerLearningRate) {
 // A checkpoint of the update whose weights fail was written before anyone could know.
 TEST(Divergence, RollbackGoesBackBeforeTheWeightsThatFailed) {
   const TemporaryFolder folder;
-  Recipe r = one_piece();
+  Recipe r = diverging_recipe();
   r.checkpoint.every = *Interval::parse("1 updates");
   r.divergence.policy = DivergencePolicy::kRollback;
   const Summary summary = fit_diverging(
@@ -306,7 +306,7 @@ TEST(Divergence, RollbackGoesBackBeforeTheWeightsThatFailed) {
 
 TEST(Divergence, WithoutACheckpointFromBeforeItSaysSo) {
   const TemporaryFolder folder;
-  Recipe r = one_piece();
+  Recipe r = diverging_recipe();
   r.divergence.policy = DivergencePolicy::kRollback;
   const Error error = test::expect_error(ExitCode::kDiverged, [&] {
     fit_diverging(r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 1; });
@@ -316,7 +316,7 @@ TEST(Divergence, WithoutACheckpointFromBeforeItSaysSo) {
 
 TEST(Divergence, RollbacksAreBounded) {
   const TemporaryFolder folder;
-  Recipe r = one_piece();
+  Recipe r = diverging_recipe();
   r.divergence.policy = DivergencePolicy::kRollback;
   r.divergence.max_rollbacks = 2;
   const Error error = test::expect_error(ExitCode::kDiverged, [&] {
@@ -327,7 +327,7 @@ TEST(Divergence, RollbacksAreBounded) {
 
 TEST(Divergence, StopEndsTheRunAtTheFirst) {
   const TemporaryFolder folder;
-  Recipe r = one_piece();
+  Recipe r = diverging_recipe();
   r.divergence.policy = DivergencePolicy::kStop;
   const Error error = test::expect_error(ExitCode::kDiverged, [&] {
     fit_diverging(r, folder / "run", [](int64_t call) { return call == kTrialCalls + 7; });
@@ -339,7 +339,7 @@ TEST(Divergence, StopEndsTheRunAtTheFirst) {
 // A net whose second layer gives infinity once its first weight was made huge.
 TEST(Divergence, TheFirstLayerWhoseOutputIsNotFiniteIsNamed) {
   const TemporaryFolder folder;
-  Recipe r = one_piece();
+  Recipe r = diverging_recipe();
   const auto train = test::small_data(1000);
   auto net = std::make_shared<SmallNet>(SmallNet::Middle::kNothing, 6, 16);
   Trainer trainer(r, supervised(net, cross_entropy()), train, {.output = folder / "run"});

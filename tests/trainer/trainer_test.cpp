@@ -450,7 +450,7 @@ Summary fit_troubled(const Recipe& r, const fs::path& folder,
   return Trainer(r, std::make_unique<Troubled>(std::move(trouble)), train, {.output = folder}).fit();
 }
 
-Recipe one_piece() {
+Recipe troubled_recipe() {
   Recipe r = recipe();
   r.execution.micro_batch = 100;
   r.execution.memory.target_low = 0.001;
@@ -463,9 +463,9 @@ Recipe one_piece() {
 
 TEST(Trainer, ASkippedWindowMovesTheCursorAndNothingElse) {
   const TemporaryFolder folder;
-  const Summary summary = fit_troubled(one_piece(), folder / "run", [](torch::Tensor sum, int64_t call) {
-    return call == kTrialCalls + 4 ? sum * INFINITY : sum;
-  });
+  const Summary summary = fit_troubled(
+      troubled_recipe(), folder / "run",
+      [](torch::Tensor sum, int64_t call) { return call == kTrialCalls + 4 ? sum * INFINITY : sum; });
   EXPECT_EQ(summary.updates, 12);
   EXPECT_EQ(summary.skipped_updates, 1);
   EXPECT_EQ(summary.samples, 1300);
@@ -480,7 +480,7 @@ TEST(Trainer, ASkippedWindowMovesTheCursorAndNothingElse) {
 TEST(Trainer, ManySkipsInARowAreDivergenceThatNamesTheParameter) {
   const TemporaryFolder folder;
   const Error error = test::expect_error(ExitCode::kDiverged, [&] {
-    fit_troubled(one_piece(), folder / "run",
+    fit_troubled(troubled_recipe(), folder / "run",
                  [](torch::Tensor sum, int64_t call) { return call > 6 ? sum * NAN : sum; });
   });
   EXPECT_TRUE(test::holds(error.what(), "3 updates in a row"));
@@ -493,7 +493,7 @@ TEST(Trainer, ManySkipsInARowAreDivergenceThatNamesTheParameter) {
 TEST(Trainer, OutOfMemoryInTrainingIsExplained) {
   const TemporaryFolder folder;
   const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] {
-    fit_troubled(one_piece(), folder / "run", [](torch::Tensor sum, int64_t call) {
+    fit_troubled(troubled_recipe(), folder / "run", [](torch::Tensor sum, int64_t call) {
       if (call > 6) torch::zeros({1 << 28});
       return sum;
     });
@@ -504,7 +504,7 @@ TEST(Trainer, OutOfMemoryInTrainingIsExplained) {
 
 TEST(Trainer, OtherErrorsOfTheTaskArriveAsTheyAre) {
   const TemporaryFolder folder;
-  EXPECT_THROW(fit_troubled(one_piece(), folder / "run",
+  EXPECT_THROW(fit_troubled(troubled_recipe(), folder / "run",
                             [](torch::Tensor sum, int64_t call) {
                               if (call > 6) throw std::out_of_range("mine");
                               return sum;

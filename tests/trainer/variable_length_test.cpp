@@ -38,8 +38,8 @@ struct RaggedRun {
   Trainer trainer;
 };
 
-Summary fit(const Recipe& recipe, const std::filesystem::path& folder, bool resume = false,
-            bool silent = false) {
+Summary fit_ragged(const Recipe& recipe, const std::filesystem::path& folder, bool resume = false,
+                   bool silent = false) {
   return RaggedRun(recipe, {.output = folder, .resume = resume}, silent).trainer.fit();
 }
 
@@ -54,12 +54,12 @@ Recipe plain_recipe(int64_t micro_batch) {
 
 TEST(VariableLength, NeitherCutNorSortingNorPaddingChangesAnUpdateButForRounding) {
   const TemporaryFolder folder;
-  const Summary whole = fit(plain_recipe(24), folder / "whole");
+  const Summary whole = fit_ragged(plain_recipe(24), folder / "whole");
   const auto losses = column(folder / "whole", "loss"), norms = column(folder / "whole", "grad_norm");
   for (const int64_t micro_batch : {1, 5, 7}) {
     for (const bool silent : {false, true}) {  // silent ones are cut as they come, with more padding
       const auto path = folder / std::to_string(2 * micro_batch + (silent ? 1 : 0));
-      const Summary cut = fit(plain_recipe(micro_batch), path, false, silent);
+      const Summary cut = fit_ragged(plain_recipe(micro_batch), path, false, silent);
       for (size_t i = 0; i < losses.size(); ++i) {
         EXPECT_NEAR(column(path, "loss")[i] / losses[i], 1, 1e-5) << micro_batch << " " << silent;
         EXPECT_NEAR(column(path, "grad_norm")[i] / norms[i], 1, 1e-5) << micro_batch << " " << silent;
@@ -77,7 +77,7 @@ TEST(VariableLength, EvaluationsDoNotDependOnTheCut) {
     recipe.evaluation.micro_batch = micro_batch;
     for (const bool silent : {false, true}) {
       const auto path = folder / std::to_string(2 * micro_batch + (silent ? 1 : 0));
-      perplexities.push_back(fit(recipe, path, false, silent).final.at("perplexity"));
+      perplexities.push_back(fit_ragged(recipe, path, false, silent).final.at("perplexity"));
     }
   }
   for (const double perplexity : perplexities) EXPECT_NEAR(perplexity / perplexities[0], 1, 1e-5);
@@ -86,7 +86,7 @@ TEST(VariableLength, EvaluationsDoNotDependOnTheCut) {
 TEST(VariableLength, AStoppedAndResumedRunEqualsTheUninterruptedOneForAnyWorkers) {
   const TemporaryFolder folder;
   Recipe recipe = make_recipe(5);
-  fit(recipe, folder / "straight");
+  fit_ragged(recipe, folder / "straight");
   for (const int64_t workers : {0, 3}) {
     recipe.execution.loader.workers = workers;
     const auto path = folder / std::to_string(workers);
@@ -96,7 +96,7 @@ TEST(VariableLength, AStoppedAndResumedRunEqualsTheUninterruptedOneForAnyWorkers
           [](const UpdateRecord& u) { return u.update < 4 ? Flow::kContinue : Flow::kStop; });
       EXPECT_EQ(run.trainer.fit().updates, 4);
     }
-    fit(recipe, path, /*resume=*/true);
+    fit_ragged(recipe, path, /*resume=*/true);
     EXPECT_EQ(test::model_digest(path, 9), test::model_digest(folder / "straight", 9)) << workers;
   }
 }

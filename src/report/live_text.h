@@ -8,13 +8,13 @@
 namespace autotrain {
 
 /// Lines that are redrawn in place on a terminal. Elsewhere nothing is shown.
-class LiveBlock {
+class LiveText {
  public:
   /// @param out where to draw; kept by the caller.
-  explicit LiveBlock(std::FILE* out);
-  ~LiveBlock();
-  LiveBlock(const LiveBlock&) = delete;
-  LiveBlock& operator=(const LiveBlock&) = delete;
+  explicit LiveText(std::FILE* out);
+  ~LiveText();
+  LiveText(const LiveText&) = delete;
+  LiveText& operator=(const LiveText&) = delete;
 
   /// Whether a new text would be shown now; spares the work of making it.
   bool due() const;

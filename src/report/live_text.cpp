@@ -1,4 +1,4 @@
-#include "report/live_block.h"
+#include "report/live_text.h"
 
 #include "base/text.h"
 #include "report/progress.h"
@@ -6,21 +6,21 @@
 namespace autotrain {
 namespace {
 
-constexpr double kRedrawSeconds = 0.2;
+constexpr double kTextRedrawSeconds = 0.2;
 
 }  // namespace
 
-LiveBlock::LiveBlock(std::FILE* out) : out_(out), terminal_(is_terminal(out)) {}
+LiveText::LiveText(std::FILE* out) : out_(out), terminal_(is_terminal(out)) {}
 
-LiveBlock::~LiveBlock() {
+LiveText::~LiveText() {
   clear();
 }
 
-bool LiveBlock::due() const {
-  return terminal_ && (lines_ == 0 || since_shown_.seconds() >= kRedrawSeconds);
+bool LiveText::due() const {
+  return terminal_ && (lines_ == 0 || since_shown_.seconds() >= kTextRedrawSeconds);
 }
 
-void LiveBlock::show(const std::string& text) {
+void LiveText::show(const std::string& text) {
   if (!terminal_) return;
   clear();
   for (const std::string& line : split(trim(text), '\n')) {
@@ -31,7 +31,7 @@ void LiveBlock::show(const std::string& text) {
   since_shown_.restart();
 }
 
-void LiveBlock::clear() {
+void LiveText::clear() {
   if (lines_ > 0) std::fprintf(out_, "\x1b[%zuA\x1b[J", lines_);  // up, and erase what is below
   std::fflush(out_);
   lines_ = 0;

@@ -1,0 +1,33 @@
+# The library's sources, room by room, and how they are compiled: the files of a room in groups, each group as one, which
+# reads LibTorch's headers once for all of them. Those who edit one file again and again are faster with files by
+# themselves: cmake --preset release -DAUTOTRAIN_UNITY=OFF, or the preset "single".
+
+option(AUTOTRAIN_UNITY "Compile the files of a room together" ON)
+set(AUTOTRAIN_GROUP_SIZE 12 CACHE STRING "Most files that are compiled together")
+
+# Puts a room's files into groups of about equal size, named after the room.
+function(group_files name)
+  list(LENGTH ARGN count)
+  math(EXPR groups "(${count} + ${AUTOTRAIN_GROUP_SIZE} - 1) / ${AUTOTRAIN_GROUP_SIZE}")
+  set(index 0)
+  foreach(file ${ARGN})
+    math(EXPR group "${index} * ${groups} / ${count}")
+    set_source_files_properties(${file} PROPERTIES UNITY_GROUP ${name}_${group})
+    math(EXPR index "${index} + 1")
+  endforeach()
+endfunction()
+
+# room(NAME PLAIN file… TORCH file…): names without ".cpp". Appends to `plain_files` and `torch_files`.
+macro(room name)
+  cmake_parse_arguments(room "" "" "PLAIN;TORCH" ${ARGN})
+  list(TRANSFORM room_PLAIN REPLACE "(.+)" "${name}/\\1.cpp")
+  list(TRANSFORM room_TORCH REPLACE "(.+)" "${name}/\\1.cpp")
+  group_files(${name}_plain ${room_PLAIN})
+  group_files(${name} ${room_TORCH})
+  list(APPEND plain_files ${room_PLAIN})
+  list(APPEND torch_files ${room_TORCH})
+endmacro()
+
+function(compile_in_groups target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${AUTOTRAIN_UNITY} UNITY_BUILD_MODE GROUP)
+endfunction()

@@ -1,0 +1,103 @@
+#include "recipe/checks.h"
+
+#include <limits>
+
+#include "support/support.h"
+#include "trainer/catalog.h"
+
+namespace autotrain {
+namespace {
+
+Recipe sound_recipe() {
+  Recipe r;
+  r.stop.updates = 1;
+  return r;
+}
+
+struct Fault {
+  const char* name;
+  std::function<void(Recipe&)> make;
+  std::vector<std::string> said;
+};
+
+class RecipeOfAProgram : public testing::TestWithParam<Fault> {};
+
+TEST_P(RecipeOfAProgram, IsCheckedAsOneOfAFileIs) {
+  Recipe r = sound_recipe();
+  GetParam().make(r);
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { check_recipe(r, catalog()); });
+  for (const std::string& part : GetParam().said) EXPECT_TRUE(test::holds(error.what(), part));
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, RecipeOfAProgram,
+    testing::Values(
+        Fault{"Negative", [](Recipe& r) { r.optimizer.lr = -1; }, {"optimizer.lr", "-1", "> 0"}},
+        Fault{"NotANumber", [](Recipe& r) { r.optimizer.lr = kNan; }, {"optimizer.lr", "nan"}},
+        Fault{"Infinite", [](Recipe& r) { r.optimizer.weight_decay = kInfinity; }, {"weight_decay", "inf"}},
+        Fault{"OptionalNotANumber", [](Recipe& r) { r.stop.minutes = kNan; }, {"stop.minutes"}},
+        Fault{"NoSamples", [](Recipe& r) { r.batch.effective = 0; }, {"batch.effective", "≥ 1"}},
+        Fault{"UnknownOptimizer",
+              [](Recipe& r) { r.optimizer.algorithm.name = "adamv"; },
+              {"optimizer.name", "\"adamv\"", "did you mean \"adam"}},
+        Fault{"UnknownModel",
+              [](Recipe& r) {
+                r.model = {"unet", {}};
+              },
+              {"model.name", "\"unet\"", "one of"}},
+        Fault{"UnknownRule", [](Recipe& r) { r.batch.lr_rule = "cubic"; }, {"batch.lr_rule", "cubic"}},
+        Fault{"UnknownSchedule", [](Recipe& r) { r.schedule.shape.name = ""; }, {"schedule.name"}},
+        Fault{"MisspeltParameter",
+              [](Recipe& r) {
+                r.model = {"cnn", {{"dropuot", 0.5}}};
+              },
+              {"model.dropuot", "not a key of cnn", "did you mean \"dropout\""}},
+        Fault{"ParameterOutOfRange",
+              [](Recipe& r) {
+                r.model = {"cnn", {{"dropout", 1.5}}};
+              },
+              {"model.dropout", "1.5"}},
+        Fault{"ParameterNotANumber",
+              [](Recipe& r) {
+                r.model = {"cnn", {{"dropout", kNan}}};
+              },
+              {"model.dropout"}},
+        Fault{"ParameterOfAnotherType",
+              [](Recipe& r) {
+                r.model = {"cnn", {{"dropout", std::string("half")}}};
+              },
+              {"model.dropout", "half"}},
+        Fault{"ParameterOfValidation",
+              [](Recipe& r) {
+                r.data.validation = Choice{"fashion_mnist", {{"spilt", std::string("test")}}};
+              },
+              {"data.validation.spilt"}},
+        Fault{"BadName", [](Recipe& r) { r.name = "../x"; }, {"name", "letters"}},
+        Fault{"BadDevice", [](Recipe& r) { r.execution.device = "gpu"; }, {"execution.device", "gpu"}},
+        Fault{"BadInterval",
+              [](Recipe& r) {
+                r.evaluation.every = {Interval::Unit::kUpdates, 0.5};
+              },
+              {"evaluation.every"}},
+        Fault{"BadBudget",
+              [](Recipe& r) { r.execution.memory.budget = {.kind = Budget::Kind::kShare, .share = 2}; },
+              {"execution.memory.budget", "200%"}},
+        Fault{"NoEnumerator",
+              [](Recipe& r) { r.execution.precision = static_cast<Precision>(99); },
+              {"execution.precision"}},
+        Fault{"BandNotANumber", [](Recipe& r) { r.execution.memory.target_low = kNan; }, {"target"}},
+        Fault{"KeysThatDisagree", [](Recipe& r) { r.stop = {}; }, {"stop", "when the run ends"}}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(CheckRecipe, TakesDefaultsAndNullParameters) {
+  check_recipe(sound_recipe(), catalog());
+  Recipe r = sound_recipe();
+  r.model = {"cnn", {{"dropout", Value()}}};  // null is the row's default, as in a file
+  check_recipe(r, catalog());
+}
+
+}  // namespace
+}  // namespace autotrain
