@@ -22,12 +22,12 @@ LEVELS = {
 
 # Which room a public header belongs to.
 PUBLIC = {
-    "amounts.h": "base", "batch.h": "base", "error.h": "base", "log.h": "base",
+    "amounts.h": "base", "batch.h": "base", "error.h": "base", "figures.h": "base", "log.h": "base",
     "memory.h": "device",
     "recipe.h": "recipe",
     "report.h": "report",
     "data.h": "data",
-    "task.h": "model",
+    "metrics.h": "model", "task.h": "model",
     "operator_counts.h": "study",
     "plan.h": "plan",
     "trainer.h": "trainer",

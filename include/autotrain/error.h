@@ -8,15 +8,16 @@ namespace autotrain {
 /// What a process says when it ends. The numbers follow sysexits(3) where it has one.
 enum class ExitCode : int {
   kDone = 0,
-  kUsage = 64,        ///< the command line is wrong
-  kBadData = 65,      ///< a data file is corrupt, truncated or not what it claims to be
-  kMissingFile = 66,  ///< a recipe or data file does not exist or cannot be read
-  kInternal = 70,     ///< a bug of this program
-  kDoesNotFit = 71,   ///< the run does not fit the memory budget
-  kInputOutput = 74,  ///< writing failed: disk full, read-only, permission
-  kInterrupted = 75,  ///< stopped by a signal; `--resume` continues
-  kDiverged = 76,     ///< loss or gradients stayed non-finite
-  kBadRecipe = 78,    ///< a recipe has an unknown key or a bad value
+  kUsage = 64,           ///< the command line is wrong
+  kBadData = 65,         ///< a data file is corrupt, truncated or not what it claims to be
+  kMissingFile = 66,     ///< a recipe or data file does not exist or cannot be read
+  kInternal = 70,        ///< a bug of this program
+  kDoesNotFit = 71,      ///< the run does not fit the memory budget
+  kInputOutput = 74,     ///< writing failed: disk full, read-only, permission
+  kInterrupted = 75,     ///< stopped by a signal; `--resume` continues
+  kDiverged = 76,        ///< loss or gradients stayed non-finite
+  kBrokenContract = 77,  ///< a task, data set or callback of the user's own does not keep what it promised
+  kBadRecipe = 78,       ///< a recipe has an unknown key or a bad value
 };
 
 /// An error that the user must act on: where it is, what is wrong, what to try.

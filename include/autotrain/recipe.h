@@ -116,8 +116,9 @@ struct StopRecipe {
 
 struct EvaluationRecipe {
   Interval every{Interval::Unit::kEpochs, 1};
-  std::string monitor = "loss";             ///< decides the best checkpoint and early stopping
-  std::optional<int64_t> micro_batch = {};  ///< unset: the one that training executes
+  std::string monitor = "loss";                          ///< decides the best checkpoint and early stopping
+  std::optional<std::vector<std::string>> metrics = {};  ///< beside the loss; unset: those that go with it
+  std::optional<int64_t> micro_batch = {};               ///< unset: the one that training executes
   bool operator==(const EvaluationRecipe&) const = default;
 };
 

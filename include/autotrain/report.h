@@ -4,6 +4,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "autotrain/figures.h"
 
 namespace autotrain {
 
@@ -31,7 +34,9 @@ struct EvaluationRecord {
   int64_t update = 0;
   double epoch = 0;
   std::string split = {};                      ///< "validation"
-  std::map<std::string, double> figures = {};  ///< "loss", "accuracy" (a fraction), …
+  std::map<std::string, double> figures = {};  ///< "loss", "accuracy", …; NaN: these data cannot tell
+  FigureKinds kinds = {};                      ///< of every figure
+  std::vector<FigureTable> tables = {};
   double seconds = 0;
   int64_t samples = 0;
 };
@@ -57,6 +62,8 @@ struct Summary {
   double samples_per_second = 0;             ///< training samples ÷ seconds spent on updates, all sessions
   std::map<std::string, double> final = {};  ///< figures of the last evaluation; without one, "train_loss"
   std::map<std::string, double> best = {};   ///< figures of the best evaluation, and "update"
+  FigureKinds figure_kinds = {};             ///< of all that evaluations measured
+  std::vector<FigureTable> tables = {};      ///< of the last evaluation
   int64_t peak_bytes = 0;
   int64_t oom_recoveries = 0;
   int64_t skipped_updates = 0;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "autotrain/batch.h"
+#include "autotrain/metrics.h"
 
 namespace autotrain {
 
@@ -21,17 +22,10 @@ struct LossTerms {
   torch::Tensor weight = {};  ///< scalar without gradient: samples, tokens, Σ class weights
 };
 
-/// What a batch adds to a metric: Σ sums ÷ Σ weights over the data set, then `exponential` or not.
-struct MetricTerms {
-  std::string name = {};
-  torch::Tensor sum = {};
-  torch::Tensor weight = {};
-  bool exponential = false;  ///< report exp of the mean (perplexity)
-};
-
+/// What a batch adds to an evaluation: to the loss, and to each metric, the same ones for every batch.
 struct EvaluationTerms {
   LossTerms loss;
-  std::vector<MetricTerms> metrics = {};
+  std::vector<Measured> metrics = {};
 };
 
 /// A module together with how a batch becomes a loss and metrics. All tensors are on the run's
@@ -62,23 +56,32 @@ class Task {
 /// A loss and the metrics that go with it, of a prediction and a target.
 struct Loss {
   std::function<LossTerms(const torch::Tensor& prediction, const torch::Tensor& target)> terms = {};
-  std::function<std::vector<MetricTerms>(const torch::Tensor& prediction, const torch::Tensor& target)>
-      metrics;
+  PredictionMetrics metrics = {};
 };
 
 struct CrossEntropyOptions {
-  double label_smoothing = 0;   ///< in [0, 1)
-  int64_t ignore_index = -100;  ///< targets of this value count for nothing
+  double label_smoothing = 0;              ///< in [0, 1); not with focal_gamma
+  int64_t ignore_index = -100;             ///< targets of this value count for nothing
+  std::vector<double> class_weights = {};  ///< how much a target of each class counts; empty: 1
+  double focal_gamma = 0;                  ///< exponent of the focal loss (Lin et al. 2017); 0: plain
 };
 
 /// prediction: [n, classes] or [n, length, classes] logits. target: [n] or [n, length] int64.
-/// Weight: targets that are not ignored. Metrics: accuracy, top5 (more than five classes), and
-/// perplexity for sequences.
+/// Weight: Σ class weights of the targets that are not ignored. Metrics, unless others are given: accuracy,
+/// top5 (more than five classes), and perplexity for sequences.
 Loss cross_entropy(CrossEntropyOptions options = {});
+
+/// prediction: [n, labels] logits. target: [n, labels] of 0 and 1. Weight: elements. Metrics: label_accuracy
+/// and macro_f1.
+/// @param positive_weights how much a label that holds counts; empty: 1.
+Loss binary_cross_entropy(std::vector<double> positive_weights = {});
 
 /// prediction and target of one shape, any dtype; or target class indices, compared as one-hot
 /// vectors. Weight: elements. Metric: mean_absolute_error.
 Loss mean_squared_error();
+
+/// The same, linear where prediction and target are further apart than `delta`.
+Loss huber(double delta = 1);
 
 using Forward = std::function<torch::Tensor(const torch::Tensor& inputs)>;
 

@@ -22,8 +22,8 @@ Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::str
 /// Whether training goes on after a callback.
 enum class Flow { kContinue, kStop };
 
-/// Follows a run from outside. Every method is called from the thread that runs `fit`, in the order
-/// of events; none may call back into the trainer.
+/// Follows a run from outside. What a method throws ends the run, after its state was saved. Every method is
+/// called from the thread that runs `fit`, in the order of events; none may call back into the trainer.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -92,13 +92,14 @@ class Trainer {
   /// @throws Error(kDoesNotFit) with a post-mortem.
   const BatchPlan& plan();
 
-  /// What evaluations measure: "loss" and the task's metrics. Evaluates a few samples.
+  /// What evaluations measure, by name: "loss" and the figures of the task's metrics. Evaluates one sample.
   /// Precondition: there is validation data.
-  std::vector<std::string> figure_names();
+  FigureKinds figure_kinds();
 
   /// Plans if need be, trains to the end, evaluates, checkpoints.
-  /// @throws Error: kDoesNotFit, kDiverged, kInputOutput, kBadData. The run folder then says `failed`
-  /// with the same text. A stop by signal or callback is no error: see Summary::status.
+  /// @throws Error: kDoesNotFit, kDiverged, kInputOutput, kBadData, and kBrokenContract when the task, the
+  /// data set or a callback throws or gives what it must not. The run folder then says `failed` with the same
+  /// text. A stop by signal or callback is no error: see Summary::status.
   Summary fit();
 
   /// The trained module.

@@ -1,5 +1,6 @@
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "model/function_metric.h"
 #include "model/losses.h"
 
 namespace autotrain {
@@ -98,13 +99,21 @@ LossTerms detection_terms(const DetectionOptions& o, const torch::Tensor& predic
   return {cells + boxes, at::full({}, samples, cells.options().dtype(torch::kFloat64).requires_grad(false))};
 }
 
-std::vector<MetricTerms> detection_metrics(const torch::Tensor& prediction, const torch::Tensor& target) {
+// {Σ over true boxes of IoU, right classes, found ones; boxes}.
+MetricState measure_boxes(const torch::Tensor& prediction, const torch::Tensor& target) {
   const Matched m = match(prediction, target);
   const auto total = [&](const torch::Tensor& of_box) { return (m.there * of_box).sum(torch::kFloat64); };
-  const torch::Tensor boxes = m.there.sum(torch::kFloat64);
-  return {{"iou", total(m.overlap.iou), boxes},
-          {"accuracy", total(m.logits.argmax(2) == m.category), boxes},
-          {"recall", total(m.own > 0), boxes}};
+  return sums_of({total(m.overlap.iou), total(m.logits.argmax(2) == m.category), total(m.own > 0),
+                  m.there.sum(torch::kFloat64)});
+}
+
+std::vector<Figure> box_figures(const MetricState& whole) {
+  const auto mean = [&](size_t i) {
+    return whole.sums.at(i).item<double>() / whole.sums.at(3).item<double>();
+  };
+  return {{"iou", mean(0), share_to_raise()},
+          {"accuracy", mean(1), share_to_raise()},
+          {"recall", mean(2), share_to_raise()}};
 }
 
 }  // namespace
@@ -123,7 +132,7 @@ LossRow detection_row() {
         return Loss{[o](const torch::Tensor& prediction, const torch::Tensor& target) {
                       return detection_terms(o, prediction, target);
                     },
-                    detection_metrics};
+                    {std::make_shared<FunctionMetric>(measure_boxes, box_figures)}};
       }};
 }
 

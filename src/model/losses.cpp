@@ -1,25 +1,17 @@
 #include "model/losses.h"
 
+#include <memory>
+#include <optional>
+
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "model/function_metric.h"
+#include "model/metrics.h"
 
 namespace autotrain {
 namespace {
 
-// [n, length, classes] as [n × length, classes]; the class dimension is last in both.
-torch::Tensor flat_logits(const torch::Tensor& prediction) {
-  return prediction.reshape({-1, prediction.size(-1)});
-}
-
-torch::Tensor count(const torch::Tensor& mask) {
-  return mask.sum(torch::kFloat64);
-}
-
-torch::Tensor cross_entropy_sum(const torch::Tensor& logits, const torch::Tensor& targets,
-                                double label_smoothing, int64_t ignore_index) {
-  return at::cross_entropy_loss(logits.to(torch::kFloat32), targets, {}, at::Reduction::Sum, ignore_index,
-                                label_smoothing);
-}
+// ------------------------------------------------------------------ targets
 
 // [n, …] class indices as one row.
 torch::Tensor flat_classes(const torch::Tensor& target) {
@@ -28,90 +20,201 @@ torch::Tensor flat_classes(const torch::Tensor& target) {
               "set loss.name: mean_squared_error, or give the data integer targets");
 }
 
-// Class indices are compared as one-hot vectors; anything else must have the prediction's shape.
-torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Tensor& target) {
-  const bool indices = !target.is_floating_point() && target.dim() + 1 == prediction.dim();
-  const torch::Tensor wanted = indices ? at::one_hot(target, prediction.size(-1)) : target;
-  if (wanted.sizes() != prediction.sizes()) {
-    throw Error(ExitCode::kBadData, "mean_squared_error",
-                cat("predictions are ", prediction.sizes(), " and targets ", target.sizes()),
-                "targets need the predictions' shape, or class indices");
-  }
-  return wanted.to(torch::kFloat32);
+// Labels in float32, of the prediction's shape.
+torch::Tensor labels(const torch::Tensor& prediction, const torch::Tensor& target) {
+  if (target.sizes() == prediction.sizes()) return target.to(torch::kFloat32);
+  throw Error(ExitCode::kBadData, "binary_cross_entropy",
+              cat("predictions are ", prediction.sizes(), " and targets ", target.sizes()),
+              "targets need a 0 or 1 for every label; for one class a sample set loss.name: cross_entropy");
 }
 
-std::vector<MetricTerms> mean_absolute_error(const torch::Tensor& prediction, const torch::Tensor& target) {
-  const torch::Tensor difference = prediction.to(torch::kFloat32) - regression_target(prediction, target);
-  const auto elements = static_cast<double>(prediction.numel());
-  const torch::Tensor sum = difference.abs().sum(torch::kFloat64);
-  return {{"mean_absolute_error", sum, at::full({}, elements, sum.options())}};
+// A sum over all elements, each of weight 1.
+LossTerms per_element(const torch::Tensor& sum, int64_t elements) {
+  return {sum, at::full({}, static_cast<double>(elements),
+                        sum.options().dtype(torch::kFloat64).requires_grad(false))};
 }
 
-std::vector<MetricTerms> cross_entropy_metrics(const torch::Tensor& prediction, const torch::Tensor& target,
-                                               int64_t ignore_index) {
-  const torch::Tensor logits = flat_logits(prediction);
-  const torch::Tensor targets = target.reshape({-1});
-  const torch::Tensor counted = targets != ignore_index;  // which may be a class of its own
-  const torch::Tensor weight = count(counted);
-  std::vector<MetricTerms> metrics;
-  metrics.push_back({"accuracy", count((logits.argmax(1) == targets).logical_and_(counted)), weight});
-  constexpr int64_t kTop = 5;
-  if (logits.size(1) > kTop) {
-    const torch::Tensor best = std::get<1>(logits.topk(kTop, 1));
-    metrics.push_back({"top5", count((best == targets.unsqueeze(1)).any(1).logical_and_(counted)), weight});
+// One number a class, on the device of the first tensor that asks.
+class ClassWeights {
+ public:
+  ClassWeights(const char* key, const std::vector<double>& weights)
+      : key_(key), weights_(torch::tensor(weights, torch::kFloat32)) {}
+
+  /// Undefined when there are none: every class counts 1.
+  torch::Tensor on(const torch::Tensor& logits) {
+    if (weights_.numel() == 0) return {};
+    if (weights_.numel() != logits.size(1)) {
+      throw Error(ExitCode::kBadRecipe, key_,
+                  cat("has ", weights_.numel(), " numbers; there are ", logits.size(1), " classes"),
+                  "give one for each class");
+    }
+    if (weights_.device() != logits.device()) weights_ = weights_.to(logits.device());
+    return weights_;
   }
-  if (prediction.dim() == 3) {
-    metrics.push_back({"perplexity", cross_entropy_sum(logits, targets, 0, ignore_index), weight, true});
+
+ private:
+  const char* key_;
+  torch::Tensor weights_;  // [K]
+};
+
+// ------------------------------------------------------------------ cross-entropy
+
+// Σ w·(1 − p)^γ·(−log p) of the true classes' probabilities p: Lin et al. 2017, arXiv:1708.02002.
+torch::Tensor focal_sum(const torch::Tensor& logits, const torch::Tensor& targets,
+                        const torch::Tensor& weights, double gamma, int64_t ignore_index) {
+  const torch::Tensor entropy =
+      at::cross_entropy_loss(logits, targets, {}, at::Reduction::None, ignore_index);
+  torch::Tensor terms = (1 - at::exp(-entropy)).pow(gamma) * entropy;  // 0 where the target is ignored
+  if (weights.defined()) terms = terms * weights.index_select(0, targets.clamp_min(0));
+  return terms.sum();
+}
+
+// Σ of the counted targets' class weights.
+torch::Tensor weight_of(const torch::Tensor& targets, const torch::Tensor& weights, int64_t ignore_index) {
+  const torch::Tensor counted = targets != ignore_index;
+  if (!weights.defined()) return count_true(counted);
+  return (weights.index_select(0, targets.clamp_min(0)).to(torch::kFloat64) * counted).sum();
+}
+
+LossTerms cross_entropy_terms(const CrossEntropyOptions& o, ClassWeights& class_weights,
+                              const torch::Tensor& prediction, const torch::Tensor& target) {
+  const torch::Tensor targets = flat_classes(target), logits = flat_logits(prediction).to(torch::kFloat32);
+  const torch::Tensor weights = class_weights.on(logits);
+  const torch::Tensor sum = o.focal_gamma > 0
+                                ? focal_sum(logits, targets, weights, o.focal_gamma, o.ignore_index)
+                                : at::cross_entropy_loss(logits, targets, weights, at::Reduction::Sum,
+                                                         o.ignore_index, o.label_smoothing);
+  return {sum, weight_of(targets, weights, o.ignore_index)};
+}
+
+// ------------------------------------------------------------------ rows
+
+// What is measured when nothing else is asked for.
+PredictionMetrics default_metrics(TargetKind kind, int64_t ignore_index = -100) {
+  const MetricOptions options{.kind = kind, .ignore_index = ignore_index};
+  switch (kind) {
+    case TargetKind::kClasses:
+      return {make_metric("accuracy", options), make_metric("top5", options), sequence_perplexity(options)};
+    case TargetKind::kLabels:
+      return {make_metric("label_accuracy", options), make_metric("macro_f1", options)};
+    case TargetKind::kNumbers: return {make_metric("mean_absolute_error", options)};
   }
-  return metrics;
+  return {};
+}
+
+LossRow cross_entropy_row() {
+  return {{"cross_entropy",
+           "Softmax cross-entropy over classes, summed over targets that are not ignored.",
+           {real_key("label_smoothing", "Share of the target spread evenly over all classes.", 0.0)
+                .from(0, 0.999),
+            integer_key("ignore_index", "Targets of this value count for nothing.", -100)
+                .from(-KeySpec::kLargest),
+            list_key(KeyKind::kRealList, "class_weights",
+                     "How much a target of each class counts, in the sum and in the weight; null: 1.")
+                .from(0, 1e9),
+            real_key("focal_gamma", "Exponent of the focal loss: above 0 well-classified targets count less.",
+                     0.0)
+                .from(0, 100)}},
+          [](const Parameters& p) {
+            return cross_entropy({.label_smoothing = p.real("label_smoothing"),
+                                  .ignore_index = p.integer("ignore_index"),
+                                  .class_weights = p.reals("class_weights"),
+                                  .focal_gamma = p.real("focal_gamma")});
+          },
+          [](const Parameters& p) {
+            return MetricOptions{.kind = TargetKind::kClasses, .ignore_index = p.integer("ignore_index")};
+          }};
+}
+
+MetricOptions labels_metrics(const Parameters&) {
+  return {.kind = TargetKind::kLabels};
+}
+
+MetricOptions numbers_metrics(const Parameters&) {
+  return {.kind = TargetKind::kNumbers};
 }
 
 }  // namespace
 
 Loss cross_entropy(CrossEntropyOptions o) {
-  return {[o](const torch::Tensor& prediction, const torch::Tensor& target) {
-            const torch::Tensor targets = flat_classes(target);
-            return LossTerms{
-                cross_entropy_sum(flat_logits(prediction), targets, o.label_smoothing, o.ignore_index),
-                count(targets != o.ignore_index)};
+  if (o.focal_gamma > 0 && o.label_smoothing > 0) {
+    throw Error(ExitCode::kBadRecipe, "loss.label_smoothing", "does not go with loss.focal_gamma",
+                "set one of them to 0");
+  }
+  const auto weights = std::make_shared<ClassWeights>("loss.class_weights", o.class_weights);
+  return {[o, weights](const torch::Tensor& prediction, const torch::Tensor& target) {
+            return cross_entropy_terms(o, *weights, prediction, target);
           },
-          [o](const torch::Tensor& prediction, const torch::Tensor& target) {
-            return cross_entropy_metrics(prediction, target, o.ignore_index);
-          }};
+          default_metrics(TargetKind::kClasses, o.ignore_index)};
+}
+
+Loss binary_cross_entropy(std::vector<double> positive_weights) {
+  const auto weights = std::make_shared<ClassWeights>("loss.positive_weights", positive_weights);
+  return {[weights](const torch::Tensor& prediction, const torch::Tensor& target) {
+            const torch::Tensor logits = prediction.to(torch::kFloat32);
+            return per_element(at::binary_cross_entropy_with_logits(logits, labels(prediction, target), {},
+                                                                    weights->on(logits), at::Reduction::Sum),
+                               prediction.numel());
+          },
+          default_metrics(TargetKind::kLabels)};
 }
 
 Loss mean_squared_error() {
   return {[](const torch::Tensor& prediction, const torch::Tensor& target) {
             const torch::Tensor wanted = regression_target(prediction, target);
-            const torch::Tensor sum =
-                at::mse_loss(prediction.to(torch::kFloat32), wanted, at::Reduction::Sum);
-            const auto elements = static_cast<double>(prediction.numel());
-            return LossTerms{sum, at::full({}, elements, sum.options().dtype(torch::kFloat64))};
+            return per_element(at::mse_loss(prediction.to(torch::kFloat32), wanted, at::Reduction::Sum),
+                               prediction.numel());
           },
-          mean_absolute_error};
+          default_metrics(TargetKind::kNumbers)};
+}
+
+Loss huber(double delta) {
+  return {[delta](const torch::Tensor& prediction, const torch::Tensor& target) {
+            const torch::Tensor wanted = regression_target(prediction, target);
+            return per_element(
+                at::huber_loss(prediction.to(torch::kFloat32), wanted, at::Reduction::Sum, delta),
+                prediction.numel());
+          },
+          default_metrics(TargetKind::kNumbers)};
 }
 
 const std::vector<LossRow>& loss_table() {
   static const std::vector<LossRow> table = {
-      {{"cross_entropy",
-        "Softmax cross-entropy over classes, summed over targets that are not ignored.",
-        {real_key("label_smoothing", "Share of the target spread evenly over all classes.", 0.0)
-             .from(0, 0.999),
-         integer_key("ignore_index", "Targets of this value count for nothing.", -100)
-             .from(-KeySpec::kLargest)}},
-       [](const Parameters& p) {
-         return cross_entropy(
-             {.label_smoothing = p.real("label_smoothing"), .ignore_index = p.integer("ignore_index")});
-       }},
+      cross_entropy_row(),
+      {{"binary_cross_entropy",
+        "Sigmoid cross-entropy of several labels a sample, each 0 or 1, averaged over samples and labels.",
+        {list_key(KeyKind::kRealList, "positive_weights",
+                  "How much a label that holds counts beside one that does not; one number a label; null: 1.")
+             .from(0, 1e9)}},
+       [](const Parameters& p) { return binary_cross_entropy(p.reals("positive_weights")); },
+       labels_metrics},
       {{"mean_squared_error", "Squared difference of prediction and target, averaged over elements."},
-       [](const Parameters&) { return mean_squared_error(); }},
+       [](const Parameters&) { return mean_squared_error(); },
+       numbers_metrics},
+      {{"huber",
+        "Half the squared difference where it is below delta, linear beyond, averaged over elements.",
+        {real_key("delta", "Difference from which on it is linear.", 1.0).above(0, 1e9)}},
+       [](const Parameters& p) { return huber(p.real("delta")); },
+       numbers_metrics},
       detection_row()};
   return table;
 }
 
-Loss make_loss(const Choice& choice) {
+Loss make_loss(const Choice& choice, const std::optional<std::vector<std::string>>& metrics) {
   for (const LossRow& row : loss_table()) {
-    if (row.spec.name == choice.name) return row.make(Parameters(choice, row.spec));
+    if (row.spec.name != choice.name) continue;
+    const Parameters parameters(choice, row.spec);
+    Loss loss = row.make(parameters);
+    if (!metrics) return loss;
+    if (!row.metric_options) {
+      throw Error(ExitCode::kBadRecipe, "evaluation.metrics", "are fixed for loss " + choice.name,
+                  "leave evaluation.metrics out");
+    }
+    loss.metrics.clear();
+    for (const std::string& name : *metrics) {
+      loss.metrics.push_back(make_metric(name, row.metric_options(parameters)));
+    }
+    return loss;
   }
   throw Error(ExitCode::kBadRecipe, "loss.name", "there is no loss named " + choice.name);
 }

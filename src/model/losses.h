@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "autotrain/task.h"
@@ -11,6 +13,9 @@ namespace autotrain {
 struct LossRow {
   ChoiceSpec spec;
   std::function<Loss(const Parameters&)> make;
+
+  /// What metrics need to know of its targets; null: its metrics are its own, and no others can be asked for.
+  std::function<MetricOptions(const Parameters&)> metric_options = nullptr;
 };
 
 /// Every loss a recipe can name.
@@ -18,7 +23,8 @@ const std::vector<LossRow>& loss_table();
 
 LossRow detection_row();
 
-/// @throws Error(kBadRecipe) when there is no such loss.
-Loss make_loss(const Choice& choice);
+/// @param metrics names of what evaluations measure beside the loss; unset: what goes with it by default.
+/// @throws Error(kBadRecipe) when there is no such loss, or a metric does not go with it.
+Loss make_loss(const Choice& choice, const std::optional<std::vector<std::string>>& metrics = {});
 
 }  // namespace autotrain

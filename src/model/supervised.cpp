@@ -15,7 +15,9 @@ class Supervised final : public Task {
   EvaluationTerms evaluate(const Batch& batch) override {
     const torch::Tensor prediction = forward_(batch.inputs);
     EvaluationTerms terms{loss_.terms(prediction, batch.targets), {}};
-    if (loss_.metrics) terms.metrics = loss_.metrics(prediction, batch.targets);
+    for (const auto& metric : loss_.metrics) {
+      terms.metrics.push_back({metric, metric->measure(prediction, batch.targets)});
+    }
     return terms;
   }
 

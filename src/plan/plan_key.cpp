@@ -3,11 +3,11 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "data/cost_order.h"
-#include "recipe/words.h"
 
 namespace autotrain {
 namespace {
@@ -18,38 +18,43 @@ std::string describe_costs(const Dataset& data) {
   int64_t most = 0, sum = 0;
   for (int64_t i = 0; i < data.size(); ++i) {
     const std::optional<int64_t> cost = data.cost(i);
-    if (!cost) {
-      throw Error(ExitCode::kInternal, cat("Dataset::cost of sample ", i), "is missing; sample 0 has one",
-                  "give every sample a cost, or none");
-    }
+    check_invariant(cost.has_value(), "every sample has a cost, since the first one has");
     most = std::max(most, *cost);
     sum += *cost;
   }
   return cat("at most ", most, " in all ", sum, " of ", data.size());
 }
 
+// What the module is made of, with the options that its layers print (a dropout's probability, a
+// convolution's stride), and every tensor it holds.
+std::string describe_module(const torch::nn::Module& module) {
+  std::ostringstream text;
+  text << module << '\n';
+  const auto list = [&](const char* what, const auto& tensors) {
+    for (const auto& item : tensors) {
+      text << what << ' ' << item.key() << ' ' << item.value().dtype() << ' ' << item.value().sizes()
+           << (item.value().requires_grad() ? " learns\n" : "\n");
+    }
+  };
+  list("parameter", module.named_parameters());
+  list("buffer", module.named_buffers());
+  return text.str();
+}
+
 }  // namespace
 
 std::string plan_key(const PlanRequest& request, const Workbench& bench, const SearchLimits& limits) {
-  const Recipe& r = request.recipe;
-  std::string key = cat(
-      "format 3\n", bench.device.name(), "\n", bench.device.software(), "\nprecision ",
-      to_string(request.precision), " world ", request.world_size, " threads ", at::get_num_threads(),
-      bench.loader.channels_last ? " channels last" : "", "\nbudget ", limits.budget_bytes, " floor ",
-      limits.floor_bytes, " band ", limits.target_low, " ", limits.target_high, " min ", limits.minimum,
-      " cap ", limits.cap, " multiple ", limits.multiple_of, " share ", request.share(), " cut ",
-      to_string(r.execution.cut), "\nstrategy ", r.execution.search.strategy, " optimizer ",
-      r.optimizer.algorithm.name, " loss ", r.loss.name, " model ", r.model.name, " prefetch ",
-      bench.loader.prefetch, " of ", r.execution.loader.prefetch_memory.text(), " in ", bench.most_workers,
-      " preload ", name_of(r.execution.loader.preload), " evaluation ", r.evaluation.micro_batch.value_or(0),
-      " of ", bench.validation ? bench.validation->size() : 0, "\nsample");
+  std::string key =
+      cat("format 4\n", bench.device.name(), "\n", bench.device.software(), "\nprecision ",
+          to_string(request.precision), " world ", request.world_size, " threads ", at::get_num_threads(),
+          bench.loader.channels_last ? " channels last" : "", "\nbudget ", limits.budget_bytes, " floor ",
+          limits.floor_bytes, " min ", limits.minimum, " cap ", limits.cap, " share ", request.share(),
+          " prefetch ", bench.loader.prefetch, " of ", bench.loader.prefetch_bytes, " in ",
+          bench.most_workers, "\n", request.memory_keys, "samples ", bench.train.size());
   for (const int64_t size : bench.train.info().input_shape) key += cat(" ", size);
   key += "\ncosts " + describe_costs(bench.train);
-  if (bench.validation) key += ", " + describe_costs(*bench.validation);
-  for (const NamedTensor& parameter : bench.optimizer.parameters()) {
-    key += cat("\n", parameter.name, " ", parameter.tensor.sizes());
-  }
-  return key;
+  if (bench.validation) key += cat(", of ", bench.validation->size(), " ", describe_costs(*bench.validation));
+  return key + "\n" + describe_module(bench.task.module());
 }
 
 }  // namespace autotrain

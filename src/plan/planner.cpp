@@ -249,8 +249,8 @@ Planner::Capacity Planner::take_typed(int64_t size) {
   return {size, record, SearchReason::kFixed};
 }
 
-// The record of the size that the run executes; nothing when a kept plan's size no longer fits.
-std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
+// The record of the size that the run executes.
+ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const bool typed = request_.recipe.execution.micro_batch.has_value();
   const auto cut = [&](Cut how) {
     if (typed || request_.share() == 0) return capacity.size;
@@ -260,10 +260,9 @@ std::optional<ProbeRecord> Planner::execute(const Capacity& capacity, int64_t& m
                                  .minimum = smallest_piece(request_)});
   };
   micro_batch = cut(request_.recipe.execution.cut);
-  if (capacity.measured && micro_batch == capacity.size) return capacity.record;
+  if (micro_batch == capacity.size) return capacity.record;
   const ProbeRecord record = confirm(micro_batch);
   if (record.fits()) return record;
-  if (!capacity.measured) return std::nullopt;
   // Memory is not monotone in the size. The capacity was run with its own remainder, and fits.
   micro_batch = cut(Cut::kFull);
   return micro_batch == capacity.size ? capacity.record : confirm(micro_batch);
@@ -279,56 +278,47 @@ LearningRatePlan Planner::learning_rate(int64_t effective) const {
           .scaled = o.lr * rule.factor(ratio)};
 }
 
-std::optional<Planner::Capacity> Planner::take_kept(const PlanCache& cache,
-                                                    const SearchLimits& limits) const {
-  const std::optional<SearchResult> kept = cache.find(key_);
+// The capacity of an earlier run, when a trial shows that it still is what it was found to be.
+std::optional<Planner::Capacity> Planner::try_kept(const SearchLimits& limits) {
+  const auto cache = request_.recipe.execution.search.plan_cache ? PlanCache::of_user() : std::nullopt;
+  if (!cache || request_.fresh) return std::nullopt;
+  const std::optional<SearchResult> kept = cache->find(key_);
   if (!kept || kept->micro_batch < limits.minimum || kept->micro_batch > limits.cap) return std::nullopt;
   const ProbeRecord* const known = find_size(history_, kept->micro_batch);
   if (known != nullptr && !known->fits()) return std::nullopt;  // it was tried before the search began anew
-  Capacity capacity{.size = kept->micro_batch, .record = {}, .reason = kept->reason, .measured = false};
-  capacity.record.micro_batch = kept->micro_batch;
-  capacity.record.fill = kept->fill;
-  capacity.record.peak_bytes = kept->peak_bytes;
-  capacity.record.confirmed = kept->confirmed;
-  return capacity;
+  const ProbeRecord record = confirm(kept->micro_batch);
+  const bool below_band = kept->reason == SearchReason::kInBand && record.fill < limits.target_low;
+  if (!record.fits() || below_band) {
+    log::info("plan", cat("the kept capacity ", kept->micro_batch, " now fills ", format_percent(record.fill),
+                          " of the budget: searching anew"));
+    return std::nullopt;
+  }
+  log::info("plan", cat("capacity ", kept->micro_batch,
+                        " from the plan cache, confirmed by a trial; --fresh-plan searches"));
+  return Capacity{kept->micro_batch, record, kept->reason};
 }
 
-// The capacity, and in the plan the size that is executed with what was measured of it.
 Planner::Capacity Planner::find_capacity(BatchPlan& plan) {
-  const Recipe& r = request_.recipe;
-  const auto take = [&](const Capacity& capacity) {
-    const std::optional<ProbeRecord> executed = execute(capacity, plan.micro_batch);
-    if (!executed) return false;
-    plan.fill = executed->fill;
-    const auto budget = static_cast<double>(bench_.device.budget_bytes());
-    plan.typical_fill =
-        executed->typical_bytes == 0 ? executed->fill : static_cast<double>(executed->typical_bytes) / budget;
-    plan.peak_bytes = executed->peak_bytes;
-    plan.confirmed = executed->confirmed;
-    plan.samples_per_second = executed->samples_per_second;
-    plan.loss_factor = loss_factor_for(executed->weight);
-    return true;
-  };
-  if (r.execution.micro_batch) {
-    const Capacity typed = take_typed(*r.execution.micro_batch);
-    take(typed);
-    return typed;
-  }
+  const auto& typed = request_.recipe.execution.micro_batch;
+  if (typed) return take_typed(*typed);
   const SearchLimits limits = this->limits();
   key_ = plan_key(request_, bench_, limits);
-  const auto cache = r.execution.search.plan_cache ? PlanCache::of_user() : std::nullopt;
-  if (cache && !request_.fresh) {
-    const auto kept = take_kept(*cache, limits);
-    plan.search.from_cache = kept && take(*kept);
-    if (plan.search.from_cache) {
-      log::info("plan", cat("capacity ", kept->size,
-                            " from the plan cache, confirmed by one trial; --fresh-plan searches"));
-      return *kept;
-    }
-  }
-  const Capacity found = search_confirmed(limits);
-  take(found);
-  return found;
+  const std::optional<Capacity> kept = try_kept(limits);
+  plan.search.from_cache = kept.has_value();
+  return kept ? *kept : search_confirmed(limits);
+}
+
+// The size that is executed, with what was measured of it.
+void Planner::describe_executed(BatchPlan& plan, const Capacity& capacity) {
+  const ProbeRecord executed = execute(capacity, plan.micro_batch);
+  const auto budget = static_cast<double>(bench_.device.budget_bytes());
+  plan.fill = executed.fill;
+  plan.typical_fill =
+      executed.typical_bytes == 0 ? executed.fill : static_cast<double>(executed.typical_bytes) / budget;
+  plan.peak_bytes = executed.peak_bytes;
+  plan.confirmed = executed.confirmed;
+  plan.samples_per_second = executed.samples_per_second;
+  plan.loss_factor = loss_factor_for(executed.weight);
 }
 
 void Planner::describe_machine(BatchPlan& plan) const {
@@ -381,6 +371,7 @@ BatchPlan Planner::plan() {
   const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
   lower_budget();  // to what the trials that were made before show
   Capacity capacity = find_capacity(plan);
+  describe_executed(plan, capacity);
   judge(capacity.record, bench_.device.budget_bytes(), r.execution.memory.target_high);
   describe_machine(plan);
   plan.cut = r.execution.cut;

@@ -20,6 +20,9 @@ struct PlanRequest {
   bool has_batch_norm = false;
   bool fresh = false;  ///< ignore plans that were kept
 
+  /// Every key of the recipe that decides memory, with its value: kept plans are found by them.
+  std::string memory_keys = {};
+
   /// Samples over all ranks of the shorter update that a run of this effective batch ends with; 0: none.
   std::function<int64_t(int64_t effective)> last_window = [](int64_t) { return 0; };
 
@@ -51,7 +54,6 @@ class Planner {
     int64_t size = 0;
     ProbeRecord record;
     SearchReason reason = SearchReason::kFixed;
-    bool measured = true;  ///< by this planner; false: kept from an earlier run
   };
 
   SearchLimits limits() const;
@@ -60,15 +62,16 @@ class Planner {
   Capacity search(SearchLimits limits);
   Capacity search_confirmed(const SearchLimits& limits);
   Capacity take_typed(int64_t size);
-  std::optional<Capacity> take_kept(const PlanCache& cache, const SearchLimits& limits) const;
+  std::optional<Capacity> try_kept(const SearchLimits& limits);
   Capacity find_capacity(BatchPlan& plan);
+  void describe_executed(BatchPlan& plan, const Capacity& capacity);
   ProbeRecord confirm(int64_t size);
   ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
   void keep(const ProbeRecord& record);
   void distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole);
   void lower_budget();
 
-  std::optional<ProbeRecord> execute(const Capacity& capacity, int64_t& micro_batch);
+  ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
   void describe_machine(BatchPlan& plan) const;
   bool may_accumulate() const;
   void check_effective(int64_t effective) const;

@@ -83,8 +83,8 @@ Field bind_budget(const KeySpec& spec, Budget& member, const char* example, cons
                      "^(auto|[0-9]+([.][0-9]+)? ?([kKmMgGtT]i?[bB]?|[bB])?|[0-9]+([.][0-9]+)? ?%)$");
 }
 
-Field bind_interval(const std::string& sentence, Interval& member) {
-  return bind_amount(text_key("every", sentence), member,
+Field bind_interval(const std::string& sentence, Interval& member, Decides decides) {
+  return bind_amount(text_key("every", sentence).deciding(decides), member,
                      "\"1 epoch\", \"500 updates\", \"10000 samples\", \"10 minutes\" or never",
                      "^(never|[0-9]+([.][0-9]+)? (epochs?|minutes?)|[0-9]+ (updates?|samples?))$");
 }

@@ -21,8 +21,10 @@ Field bind(KeySpec spec, std::optional<bool>& member);
 
 /// A key whose values are the words of an enum.
 template <class E>
-Field bind_enum(const std::string& name, const std::string& sentence, E& member) {
-  return {word_key(name, sentence, choices_of<E>()), [&] { return Value(std::string(name_of(member))); },
+Field bind_enum(const std::string& name, const std::string& sentence, E& member,
+                Decides decides = Decides::kUndeclared) {
+  return {word_key(name, sentence, choices_of<E>()).deciding(decides),
+          [&] { return Value(std::string(name_of(member))); },
           [&](const Value& value) { member = *parse_enum<E>(std::get<std::string>(value)); }};
 }
 
@@ -39,6 +41,6 @@ Field bind_amount(const KeySpec& spec, Amount& member, const char* form, const c
 Field bind_budget(const KeySpec& spec, Budget& member, const char* example, const char* share_of);
 
 /// The key `every`.
-Field bind_interval(const std::string& sentence, Interval& member);
+Field bind_interval(const std::string& sentence, Interval& member, Decides decides = Decides::kUndeclared);
 
 }  // namespace autotrain

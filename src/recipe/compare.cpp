@@ -6,46 +6,44 @@
 #include "recipe/sections.h"
 
 namespace autotrain {
-namespace {
-
-bool is_learned(const std::string& path) {
-  for (const char* const executed :
-       {"name", "evaluation", "execution", "checkpoint", "report", "batch.cut", "sweep"}) {
-    if (path == executed || path.starts_with(std::string(executed) + ".")) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-std::map<std::string, std::string> values_of(Recipe recipe, const Catalog& catalog) {
-  std::map<std::string, std::string> values;
+std::vector<KeyValue> key_values(Recipe recipe, const Catalog& catalog) {
+  std::vector<KeyValue> values;
   for (const Section& section : sections_of(recipe, catalog)) {
     const std::string prefix = section.path.empty() ? "" : section.path + ".";
-    for (const Field& field : section.fields) values[prefix + field.spec.name] = yaml_text(field.get());
+    for (const Field& field : section.fields) {
+      values.push_back({prefix + field.spec.name, yaml_text(field.get()), section.decided_by(field.spec)});
+    }
     if (section.rows == nullptr || section.choice() == nullptr) continue;
     const Choice& choice = *section.choice();
-    values[prefix + section.choice_key] = choice.name;
+    values.push_back({prefix + section.choice_key, choice.name, section.decides});
     const ChoiceSpec* const row = find_row(*section.rows, choice.name);
     if (row == nullptr) continue;
     for (const KeySpec& key : row->keys) {
-      values[prefix + key.name] = yaml_text(parameter_or_default(choice, key));
+      values.push_back(
+          {prefix + key.name, yaml_text(parameter_or_default(choice, key)), section.decided_by(key)});
     }
   }
   return values;
 }
 
+std::map<std::string, std::string> values_of(Recipe recipe, const Catalog& catalog) {
+  std::map<std::string, std::string> values;
+  for (KeyValue& key : key_values(std::move(recipe), catalog)) values[key.path] = std::move(key.value);
+  return values;
+}
+
 std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog) {
-  const auto old_values = values_of(before, catalog);
-  const auto new_values = values_of(after, catalog);
-  std::vector<KeyDifference> differences;
-  for (const auto& [path, value] : old_values) {
-    const auto now = new_values.find(path);
-    const std::string after_text = now == new_values.end() ? "absent" : now->second;
-    if (after_text != value) differences.push_back({path, value, after_text, is_learned(path)});
+  std::map<std::string, KeyDifference> by_path;
+  for (const KeyValue& key : key_values(before, catalog)) {
+    by_path[key.path] = {key.path, key.value, "absent", key.decides};
   }
-  for (const auto& [path, value] : new_values) {
-    if (!old_values.contains(path)) differences.push_back({path, "absent", value, is_learned(path)});
+  for (const KeyValue& key : key_values(after, catalog)) {
+    by_path.try_emplace(key.path, KeyDifference{key.path, "absent", "", key.decides}).first->second.after =
+        key.value;
+  }
+  std::vector<KeyDifference> differences;
+  for (auto& [path, difference] : by_path) {
+    if (difference.before != difference.after) differences.push_back(std::move(difference));
   }
   return differences;
 }
@@ -62,7 +60,7 @@ std::vector<KeyDifference> changed_keys(const Recipe& recipe, const Catalog& cat
     if (absent) sections[i].set_present(true);
     const std::string path = sections[i].path + "." + sections[i].choice_key;
     const std::string before = absent ? "absent" : sections[i].choice()->name;
-    if (before != chosen->name) changes.push_back({path, before, chosen->name, is_learned(path)});
+    if (before != chosen->name) changes.push_back({path, before, chosen->name, own_sections[i].decides});
     *sections[i].choice() = {chosen->name, {}};
   }
   for (KeyDifference& change : differing_keys(defaults, recipe, catalog))

@@ -13,10 +13,20 @@ struct KeyDifference {
   std::string path;
   std::string before;  ///< as YAML
   std::string after;
-  bool learned = true;  ///< false: it says how the run is executed, not what is learned
+  Decides decides = Decides::kUndeclared;
 };
 
-/// Every key by its path, with its value as YAML; of the chosen rows too, defaults included.
+/// A key with its value as YAML.
+struct KeyValue {
+  std::string path;
+  std::string value;
+  Decides decides = Decides::kUndeclared;
+};
+
+/// Every key by its path; of the chosen rows too, defaults included.
+std::vector<KeyValue> key_values(Recipe recipe, const Catalog& catalog);
+
+/// The same without what they decide.
 std::map<std::string, std::string> values_of(Recipe recipe, const Catalog& catalog);
 
 std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& after, const Catalog& catalog);

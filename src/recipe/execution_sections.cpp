@@ -14,20 +14,39 @@ bool is_device_name(const std::string& text) {
   return text.starts_with("cuda:") && parse_integer(text.substr(5), index) && index >= 0 && index < 1000;
 }
 
-Section evaluation_section(Recipe& r) {
+// "topK" stands for every number in its place.
+bool is_metric_name(const std::vector<ChoiceSpec>& metrics, const std::string& text) {
+  int64_t k = 0;
+  const bool top = text.starts_with("top") && parse_integer(text.substr(3), k) && k >= 1;
+  return find_row(metrics, top ? "topK" : text) != nullptr && text != "topK";
+}
+
+Field metrics_field(EvaluationRecipe& e, const std::vector<ChoiceSpec>& metrics) {
+  const KeySpec key =
+      list_key(
+          KeyKind::kTextList, "metrics",
+          "What is measured beside the loss, such as [accuracy, top5, macro_f1]; null: what goes with it.")
+          .with_form(join_choices(names_of(metrics)), "^[a-z0-9_]+$",
+                     [&metrics](const std::string& text) { return is_metric_name(metrics, text); });
+  return {key, [&e] { return e.metrics ? Value(*e.metrics) : Value(std::monostate{}); },
+          [&e](const Value& value) { e.metrics = std::get<std::vector<std::string>>(value); }};
+}
+
+Section evaluation_section(Recipe& r, const Catalog& catalog) {
   EvaluationRecipe& e = r.evaluation;
-  return {
-      "evaluation",
-      "When the validation data are measured.",
-      {bind_interval("Evaluate at the first update boundary after each.", e.every),
-       bind(text_key("monitor",
-                     "The figure that decides the best checkpoint and early stopping: loss, or a metric."),
-            e.monitor),
-       bind(integer_key("micro_batch", "Samples per forward pass; auto: as in training.")
-                .from(1)
-                .in("samples")
-                .or_word("auto"),
-            e.micro_batch)}};
+  return {"evaluation",
+          "When the validation data are measured.",
+          {bind_interval("Evaluate at the first update boundary after each.", e.every, Decides::kRun),
+           bind(text_key("monitor",
+                         "The figure that decides the best checkpoint and early stopping: loss, or a metric.")
+                    .deciding(Decides::kRun),
+                e.monitor),
+           metrics_field(e, catalog.metrics),
+           bind(integer_key("micro_batch", "Samples per forward pass; auto: as in training.")
+                    .from(1)
+                    .in("samples")
+                    .or_word("auto"),
+                e.micro_batch)}};
 }
 
 Section execution_section(Recipe& r) {
@@ -67,19 +86,21 @@ Section execution_section(Recipe& r) {
            "recovery",
            "When memory runs out in mid-run: shrink repeats the update's samples in smaller micro-batches, "
            "with the same effective batch; stop ends the run with a checkpoint.",
-           e.recovery),
+           e.recovery, Decides::kRun),
        bind(real_key(
                 "telemetry",
                 "Time between rows of telemetry.jsonl, which say how process, processors and GPU are doing; "
                 "0: none.")
                 .from(0, 3600)
-                .in("seconds"),
+                .in("seconds")
+                .deciding(Decides::kRun),
             e.telemetry),
        {list_key(KeyKind::kIntegerList, "trace",
                  "[first, last] update that trace.json shows activity by activity, for Perfetto or "
                  "chrome://tracing; null: none.")
             .from(1)
-            .of_length(2),
+            .of_length(2)
+            .deciding(Decides::kRun),
         [&e] { return e.trace ? Value(*e.trace) : Value(std::monostate{}); },
         [&e](const Value& value) { e.trace = std::get<std::vector<int64_t>>(value); }}}};
 }
@@ -118,8 +139,8 @@ Section search_section(Recipe& r, const Catalog& catalog) {
        bind(integer_key("max_probes", "Most trials.").from(1), s.max_probes),
        bind(real_key("max_seconds", "No new trial after so long.").above(0, 1e6).in("seconds"),
             s.max_seconds),
-       bind(bool_key("plan_cache",
-                     "Keep plans in the user's cache folder; a kept one is confirmed by one trial."),
+       bind(bool_key("plan_cache", "Keep plans in the user's cache folder; a kept one is tried once more.")
+                .deciding(Decides::kRun),
             s.plan_cache)}};
 }
 
@@ -237,9 +258,16 @@ Section report_section(Recipe& r) {
 }  // namespace
 
 std::vector<Section> execution_sections(Recipe& r, const Catalog& catalog) {
-  return {evaluation_section(r),      execution_section(r), memory_section(r),
-          search_section(r, catalog), loader_section(r),    scaler_section(r),
-          checkpoint_section(r),      report_section(r),    sweep_section(r)};
+  using D = Decides;
+  return {deciding(D::kMemory, evaluation_section(r, catalog)),
+          deciding(D::kMemory, execution_section(r)),
+          deciding(D::kMemory, memory_section(r)),
+          deciding(D::kMemory, search_section(r, catalog)),
+          deciding(D::kMemory, loader_section(r)),
+          deciding(D::kRun, scaler_section(r)),
+          deciding(D::kRun, checkpoint_section(r)),
+          deciding(D::kRun, report_section(r)),
+          deciding(D::kRun, sweep_section(r))};
 }
 
 }  // namespace autotrain

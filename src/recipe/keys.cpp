@@ -32,7 +32,7 @@ std::string kind_text(const KeySpec& key) {
     case KeyKind::kWord: return join_choices(key.words);
     case KeyKind::kIntegerList: return "a list" + count + ", each " + range_text(key, "an integer");
     case KeyKind::kRealList: return "a list" + count + ", each " + range_text(key, "a number");
-    case KeyKind::kTextList: return "a list of texts";
+    case KeyKind::kTextList: return key.form.empty() ? "a list of texts" : "a list, each " + key.form;
   }
   return "";
 }
@@ -169,6 +169,12 @@ KeySpec KeySpec::or_word(std::string word) const {
 KeySpec KeySpec::of_length(size_t items) const {
   KeySpec key = *this;
   key.length = items;
+  return key;
+}
+
+KeySpec KeySpec::deciding(Decides what) const {
+  KeySpec key = *this;
+  key.decides = what;
   return key;
 }
 

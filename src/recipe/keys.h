@@ -12,6 +12,22 @@ namespace autotrain {
 
 enum class KeyKind { kBool, kInteger, kReal, kText, kWord, kIntegerList, kRealList, kTextList };
 
+/// What a key's value decides. Comparisons, resumes and kept plans go by it.
+enum class Decides {
+  kUndeclared,         ///< a mistake: a test fails
+  kLearning,           ///< what is learned, but neither memory nor how an update is cut
+  kLearningAndMemory,  ///< both
+  kMemory,             ///< how an update is executed: its memory, its cut, its speed
+  kRun,                ///< only what is kept, shown or reported of a run, and when
+};
+
+constexpr bool decides_learning(Decides what) {
+  return what == Decides::kLearning || what == Decides::kLearningAndMemory;
+}
+constexpr bool decides_memory(Decides what) {
+  return what == Decides::kMemory || what == Decides::kLearningAndMemory;
+}
+
 /// One key of a recipe, declared once: reading, printing, the reference configuration and the JSON
 /// Schema all follow from it.
 ///
@@ -30,7 +46,8 @@ struct KeySpec {
   /// kWord: the choices. Otherwise: words allowed instead of a value, such as "auto".
   std::vector<std::string> words = {};
 
-  /// kText with a form: what is allowed in words, its regular expression, and whether a text has it.
+  /// kText and kTextList with a form: what is allowed in words, its regular expression, and whether a text
+  /// has it.
   std::string form = "";
   std::string pattern = "";
   std::function<bool(const std::string&)> accepts = nullptr;
@@ -38,11 +55,15 @@ struct KeySpec {
   /// Lists: the number of items; 0 is any.
   size_t length = 0;
 
+  /// kUndeclared: what its section's keys decide.
+  Decides decides = Decides::kUndeclared;
+
   KeySpec from(double smallest, double largest = kLargest) const;  ///< both included
   KeySpec above(double bound, double largest = kLargest) const;    ///< `bound` excluded
   KeySpec in(std::string unit_name) const;
   KeySpec or_word(std::string word) const;
   KeySpec of_length(size_t items) const;
+  KeySpec deciding(Decides what) const;
   KeySpec with_form(std::string in_words, std::string regular_expression,
                     std::function<bool(const std::string&)> test) const;
 
@@ -82,6 +103,7 @@ struct Catalog {
   std::vector<ChoiceSpec> schedules;
   std::vector<ChoiceSpec> lr_rules;
   std::vector<ChoiceSpec> strategies;
+  std::vector<ChoiceSpec> metrics;  ///< "topK" stands for top1, top2, …
 };
 
 /// What `choice` gives for a key that its row declares, else, or for null, the key's default.

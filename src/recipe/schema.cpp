@@ -43,7 +43,11 @@ Json kind_schema(const KeySpec& key) {
     case KeyKind::kWord: return {{"enum", key.words}};
     case KeyKind::kIntegerList: return list_schema(key, number_schema(key, "integer"));
     case KeyKind::kRealList: return list_schema(key, number_schema(key, "number"));
-    case KeyKind::kTextList: return list_schema(key, {{"type", "string"}});
+    case KeyKind::kTextList: {
+      Json item = {{"type", "string"}};
+      if (!key.pattern.empty()) item["pattern"] = key.pattern;
+      return list_schema(key, std::move(item));
+    }
   }
   return {};
 }

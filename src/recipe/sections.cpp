@@ -30,7 +30,8 @@ bool is_run_name(const std::string& text) {
 Section root(Recipe& r) {
   const KeySpec name =
       text_key("name", "Names the run's folder.")
-          .with_form("letters, digits, '_', '-' and '.'", "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", is_run_name);
+          .with_form("letters, digits, '_', '-' and '.'", "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", is_run_name)
+          .deciding(Decides::kRun);
   return {"",
           "",
           {bind(name, r.name),
@@ -88,13 +89,14 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   data.fields = {
       bind(bool_key("shuffle",
                     "Visit the samples of each epoch in an order derived from the seed; false keeps "
-                    "the data set's order."),
+                    "the data set's order.")
+               .deciding(Decides::kLearning),
            r.data.shuffle),
       bind_enum(
           "bad_samples",
           "What follows when a sample cannot be read: fail ends the run; skip puts the next good sample "
           "in its place, with an event for each.",
-          r.data.bad_samples)};
+          r.data.bad_samples, Decides::kLearning)};
   Section train = choosing("data.train", "Training samples.", "dataset", which, catalog.datasets,
                            [&r] { return &r.data.train; });
   Section validation =
@@ -113,9 +115,15 @@ Section model_section(Recipe& r, const Catalog& catalog) {
       bind(text_key("weights",
                     "Initial weights, a safetensors file that names tensors as the model does; "
                     "null: drawn from the seed.")
-               .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); }),
+               .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); })
+               .deciding(Decides::kLearning),
            r.weights)};
   return section;
+}
+
+Section loss_section(Recipe& r, const Catalog& catalog) {
+  return choosing("loss", "What is minimised.", "name", "The loss, with its own keys beside it.",
+                  catalog.losses, [&r] { return &r.loss; });
 }
 
 Section optimizer_section(Recipe& r, const Catalog& catalog) {
@@ -124,12 +132,18 @@ Section optimizer_section(Recipe& r, const Catalog& catalog) {
                              "The algorithm, with its own keys beside it.", catalog.optimizers,
                              [&o] { return &o.algorithm; });
   section.fields = {
-      bind(real_key("lr", "Learning rate at reference_batch samples per update.").above(0, 1e6), o.lr),
+      bind(real_key("lr", "Learning rate at reference_batch samples per update.")
+               .above(0, 1e6)
+               .deciding(Decides::kLearning),
+           o.lr),
       bind(integer_key("reference_batch", "Samples per update that lr was tuned for.").from(1).in("samples"),
            o.reference_batch),
-      bind(real_key("weight_decay", "L2 penalty (sgd, adam) or decoupled decay (adamw).").from(0, 1e6),
+      bind(real_key("weight_decay", "L2 penalty (sgd, adam) or decoupled decay (adamw).")
+               .from(0, 1e6)
+               .deciding(Decides::kLearning),
            o.weight_decay),
-      bind(bool_key("decay_all", "Also decay biases and normalisation weights."), o.decay_all),
+      bind(bool_key("decay_all", "Also decay biases and normalisation weights.").deciding(Decides::kLearning),
+           o.decay_all),
       bind(real_key("clip_norm", "Largest global L2 norm of an update's gradient; null: no clipping.")
                .above(0, 1e30),
            o.clip_norm)};
@@ -191,10 +205,11 @@ Section batch_section(Recipe& r, const Catalog& catalog) {
                 .in("samples")
                 .or_word("auto"),
             b.max_effective),
-       bind(word_key("lr_rule", "How lr follows effective ÷ reference_batch.", names_of(catalog.lr_rules)),
+       bind(word_key("lr_rule", "How lr follows effective ÷ reference_batch.", names_of(catalog.lr_rules))
+                .deciding(Decides::kLearning),
             b.lr_rule),
        bind_enum("cut", "even: pieces of nearly equal size; full: pieces of the capacity and a remainder.",
-                 r.execution.cut)}};
+                 r.execution.cut, Decides::kMemory)}};
 }
 
 Section stop_section(Recipe& r) {
@@ -229,20 +244,27 @@ Section stop_section(Recipe& r) {
 }  // namespace
 
 std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
+  using D = Decides;
   std::vector<Section> all;
-  all.push_back(root(r));
-  for (Section& section : data_sections(r, catalog)) all.push_back(std::move(section));
-  all.push_back(model_section(r, catalog));
-  all.push_back(choosing("loss", "What is minimised.", "name", "The loss, with its own keys beside it.",
-                         catalog.losses, [&r] { return &r.loss; }));
-  all.push_back(optimizer_section(r, catalog));
-  all.push_back(schedule_section(r, catalog));
-  all.push_back(average_section(r));
-  all.push_back(batch_section(r, catalog));
-  all.push_back(stop_section(r));
-  all.push_back(divergence_section(r));
+  all.push_back(deciding(D::kLearning, root(r)));
+  for (Section& section : data_sections(r, catalog)) {
+    all.push_back(deciding(D::kLearningAndMemory, std::move(section)));
+  }
+  all.push_back(deciding(D::kLearningAndMemory, model_section(r, catalog)));
+  all.push_back(deciding(D::kLearningAndMemory, loss_section(r, catalog)));
+  all.push_back(deciding(D::kLearningAndMemory, optimizer_section(r, catalog)));
+  all.push_back(deciding(D::kLearning, schedule_section(r, catalog)));
+  all.push_back(deciding(D::kLearningAndMemory, average_section(r)));
+  all.push_back(deciding(D::kLearningAndMemory, batch_section(r, catalog)));
+  all.push_back(deciding(D::kLearning, stop_section(r)));
+  all.push_back(deciding(D::kLearning, divergence_section(r)));
   for (Section& section : execution_sections(r, catalog)) all.push_back(std::move(section));
   return all;
+}
+
+Section deciding(Decides what, Section section) {
+  section.decides = what;
+  return section;
 }
 
 std::vector<std::string> names_of(const std::vector<ChoiceSpec>& rows) {

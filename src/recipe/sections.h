@@ -28,7 +28,16 @@ struct Section {
   const std::vector<ChoiceSpec>* rows = nullptr;
   std::function<Choice*()> choice = nullptr;                ///< null while an optional section is absent
   std::function<void(bool present)> set_present = nullptr;  ///< optional sections only
+
+  Decides decides = Decides::kUndeclared;  ///< of its choice, and of every key that does not say otherwise
+
+  Decides decided_by(const KeySpec& key) const {
+    return key.decides == Decides::kUndeclared ? decides : key.decides;
+  }
 };
+
+/// The section with that declared.
+Section deciding(Decides what, Section section);
 
 /// The declaration of every key of a recipe, bound to `recipe`: the one place that knows names,
 /// units, ranges, defaults and sentences. `recipe` and `catalog` must outlive the result.

@@ -5,6 +5,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "report/figures_json.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -119,6 +120,8 @@ Json summary_to_json(const Summary& s) {
           {"samples_per_second", finite_or_null(s.samples_per_second)},
           {"final", figures_to_json(s.final)},
           {"best", figures_to_json(s.best)},
+          {"figure_kinds", kinds_to_json(s.figure_kinds)},
+          {"tables", tables_to_json(s.tables)},
           {"peak_bytes", s.peak_bytes},
           {"oom_recoveries", s.oom_recoveries},
           {"skipped_updates", s.skipped_updates},

@@ -12,11 +12,11 @@
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "recipe/reader.h"
+#include "report/figures_json.h"
 #include "study/compare_page.h"
 #include "study/machine.h"
 #include "study/training_set.h"
 #include "trainer/catalog.h"
-#include "trainer/evaluator.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -89,7 +89,7 @@ Json search(const Recipe& recipe) {
   install_signal_handlers();
   Trainer trainer = Trainer::from_recipe(recipe, {.write_files = false});
   const BatchPlan plan = trainer.plan();
-  return {{"plan", plan_to_json(plan)}, {"figures", trainer.figure_names()}};
+  return {{"plan", plan_to_json(plan)}, {"figure_kinds", kinds_to_json(trainer.figure_kinds())}};
 }
 
 // In the run's own process.
@@ -114,6 +114,7 @@ Json train(const RunOrder& order) {
   outcome.samples_per_second = summary.samples_per_second;
   outcome.peak_bytes = summary.peak_bytes;
   outcome.curve = read_curve(order.folder / "metrics.jsonl");
+  outcome.figure_kinds = summary.figure_kinds;
   if (order.training_set)
     outcome.training_set = evaluate_on_training_set(recipe, plan, order.folder, summary.updates);
   return outcome_to_json(outcome);
@@ -164,15 +165,25 @@ RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
   return {.recipe = order.label, .seed = order.recipe.seed, .failure = result.failure, .code = result.code};
 }
 
-void check_measured(const std::string& who, const std::vector<std::string>& names,
-                    const CompareOptions& options) {
+void check_measured(const std::string& who, const FigureKinds& kinds, const CompareOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.push_back(name);
   const auto check = [&](const char* option, const std::string& figure) {
-    if (std::ranges::count(names, figure) > 0) return;
+    if (kinds.contains(figure)) return;
     throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by ", who),
                 "one of " + join_choices(names));
   };
   if (options.target) check("--target", options.target->figure);
   check("--figure", compared_figure(options));
+}
+
+void check_target(const CompareOptions& options, const FigureKinds& kinds) {
+  if (!options.target || !kinds.at(options.target->figure).share || options.target->value <= 1) return;
+  const double value = options.target->value;
+  throw Error(ExitCode::kUsage, "--target",
+              cat(options.target->figure, " is a share, of which ", shortest(value), " is never reached"),
+              value <= 100 ? cat("--target ", options.target->figure, "=", shortest(value / 100))
+                           : "a number from 0 to 1");
 }
 
 std::string machine_of(const std::vector<RunOutcome>& runs) {
@@ -191,13 +202,20 @@ std::vector<std::pair<size_t, size_t>> all_pairs(size_t recipes) {
   return pairs;
 }
 
-ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOutcome>& runs) {
+// Whether less of a figure is better; of one that nothing measured, never.
+bool is_lower_better(const FigureKinds& kinds, const std::string& figure) {
+  const auto kind = kinds.find(figure);
+  return kind != kinds.end() && kind->second.better == Better::kLower;
+}
+
+ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOutcome>& runs,
+                         const FigureKinds& kinds) {
   ComparisonTerms terms{.machine = machine_of(runs), .figure = compared_figure(options)};
   for (const NamedRecipe& named : options.recipes) terms.recipes.push_back(named.label);
   for (int64_t seed = 1; seed <= options.seeds; ++seed) terms.seeds.push_back(seed);
-  terms.lower_is_better = lower_is_better(terms.figure);
+  terms.lower_is_better = is_lower_better(kinds, terms.figure);
   terms.target = options.target;
-  if (terms.target) terms.target->at_most = lower_is_better(terms.target->figure);
+  if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure);
   terms.pairs = options.pairs.empty() ? all_pairs(options.recipes.size()) : options.pairs;
   terms.differing_keys = differing_keys(options.recipes);
   terms.warnings = unfair_because(terms.differing_keys);
@@ -214,7 +232,7 @@ class Outcomes {
     const auto order = std::ranges::find(orders_, result.name, &RunOrder::name);
     if (order == orders_.end()) return check_search(result);
     const RunOutcome& outcome = by_name_[result.name] = outcome_of(*order, result);
-    check_curve(outcome);
+    if (!outcome.curve.empty()) learn_kinds(outcome.recipe, outcome.figure_kinds);
     options_.on_outcome(outcome, result.kept);
     if (!result.kept) write_comparison(comparison(), options_.folder);
   }
@@ -224,43 +242,29 @@ class Outcomes {
     for (const RunOrder& order : orders_) {
       if (by_name_.contains(order.name)) in_order.push_back(by_name_.at(order.name));
     }
-    ComparisonTerms terms = terms_of(options_, in_order);
+    ComparisonTerms terms = terms_of(options_, in_order, kinds_);
     return analyse(std::move(terms), std::move(in_order));
   }
 
  private:
   // Before anything is trained: a search also says what the recipe's evaluations measure.
-  void check_search(const StudyResult& result) const {
+  void check_search(const StudyResult& result) {
     if (result.failed()) return;  // its runs search for themselves, or fail as it did
     const auto order = std::ranges::find(orders_, result.name, &RunOrder::search);
-    check_measured(order->label, result.value.at("figures").get<std::vector<std::string>>(), options_);
+    learn_kinds(order->label, kinds_from_json(result.value.at("figure_kinds")));
   }
 
-  void check_curve(const RunOutcome& outcome) const {
-    if (outcome.curve.empty()) return;
-    std::vector<std::string> names;
-    for (const auto& [name, value] : outcome.curve.back().figures) names.push_back(name);
-    check_measured(outcome.recipe, names, options_);
+  void learn_kinds(const std::string& who, const FigureKinds& kinds) {
+    check_measured(who, kinds, options_);
+    check_target(options_, kinds);
+    kinds_ = kinds;
   }
 
   const CompareOptions& options_;
   const std::vector<RunOrder>& orders_;
+  FigureKinds kinds_;  // of what the recipes measure
   std::map<std::string, RunOutcome> by_name_;
 };
-
-// Shares of samples.
-bool is_fraction(const std::string& figure) {
-  return figure == "accuracy" || figure == "top5";
-}
-
-void check_target(const CompareOptions& options) {
-  if (!options.target || !is_fraction(options.target->figure) || options.target->value <= 1) return;
-  const double value = options.target->value;
-  throw Error(ExitCode::kUsage, "--target",
-              cat(options.target->figure, " is a fraction, of which ", shortest(value), " is never reached"),
-              value <= 100 ? cat("--target ", options.target->figure, "=", shortest(value / 100))
-                           : "a number from 0 to 1");
-}
 
 }  // namespace
 
@@ -281,7 +285,6 @@ Comparison compare(const CompareOptions& options) {
 
 void check_comparison(const CompareOptions& options) {
   std::set<std::string> labels;
-  check_target(options);
   for (const NamedRecipe& named : options.recipes) {
     if (!labels.insert(named.label).second)
       throw Error(ExitCode::kUsage, "compare", quote(named.label) + " is there twice",

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "autotrain/figures.h"
 #include "study/curve.h"
 #include "study/statistics.h"
 
@@ -25,6 +26,7 @@ struct RunOutcome {
   int64_t peak_bytes = 0;
   Curve curve = {};
   std::map<std::string, double> training_set = {};  ///< figures of the final weights there; empty: not asked
+  FigureKinds figure_kinds = {};                    ///< of its evaluations
 };
 
 /// A key that not every recipe gives the same value.

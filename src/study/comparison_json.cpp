@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "report/figures_json.h"
 #include "report/metrics_file.h"
 #include "study/comparison.h"
 
@@ -83,7 +84,8 @@ Json outcome_to_json(const RunOutcome& run) {
           {"samples_per_second", finite_or_null(run.samples_per_second)},
           {"peak_bytes", run.peak_bytes},
           {"curve", curve_to_json(run.curve)},
-          {"training_set", figures_to_json(run.training_set)}};
+          {"training_set", figures_to_json(run.training_set)},
+          {"figure_kinds", kinds_to_json(run.figure_kinds)}};
 }
 
 RunOutcome outcome_from_json(const Json& json) {
@@ -96,6 +98,7 @@ RunOutcome outcome_from_json(const Json& json) {
                  .peak_bytes = json.at("peak_bytes"),
                  .curve = curve_from_json(json.at("curve"))};
   run.training_set = numbers_of(json.at("training_set"));
+  run.figure_kinds = kinds_from_json(json.at("figure_kinds"));
   return run;
 }
 

@@ -94,12 +94,12 @@ class Inference final : public Subject {
     const c10::InferenceMode no_gradients;
     const Dataset& data = *m_.data.validation;
     Loader loader(data, Stream(0, data.size(), false), one_pass(data, kEvaluationBatch), {.prefetch = 0});
-    FigureSums sums;
+    EvaluationSums sums;
     while (const auto batch = loader.next()) {
       stop_if_interrupted("sweep", "a signal stopped it");
       sums.add(m_.task->evaluate(converted(*batch)));
     }
-    return sums.figures();
+    return sums.result().figures;
   }
 
  private:

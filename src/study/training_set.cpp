@@ -28,10 +28,10 @@ std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, con
   const fs::path checkpoint = CheckpointFolder(run / "checkpoints").path_of(update);
   read_safetensors_into(evaluated_weights(checkpoint), model_tensors(parts.task->module()),
                         "remove the run's folder to train it again");
-  const auto figures = evaluate(parts.workbench(), plan.evaluation_micro_batch,
-                                [](int64_t) { return pending_interrupt() != Interrupt::kStop; });
+  const auto found = evaluate(parts.workbench(), plan.evaluation_micro_batch,
+                              [](int64_t) { return pending_interrupt() != Interrupt::kStop; });
   stop_if_interrupted("study", "stopped by a signal");
-  return *figures;
+  return found->figures;
 }
 
 }  // namespace autotrain

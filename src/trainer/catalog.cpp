@@ -3,6 +3,7 @@
 #include "autotrain/trainer.h"
 #include "data/datasets.h"
 #include "model/losses.h"
+#include "model/metrics.h"
 #include "model/models.h"
 #include "optim/lr_rules.h"
 #include "optim/optimizer.h"
@@ -29,7 +30,8 @@ const Catalog& catalog() {
                            .optimizers = specs_of(optimizer_table()),
                            .schedules = specs_of(schedule_table()),
                            .lr_rules = specs_of(lr_rule_table()),
-                           .strategies = specs_of(strategy_table())};
+                           .strategies = specs_of(strategy_table()),
+                           .metrics = specs_of(metric_table())};
   return all;
 }
 

@@ -1,67 +1,105 @@
 #include "trainer/evaluator.h"
 
-#include <cmath>
-
+#include "autotrain/error.h"
+#include "base/text.h"
 #include "device/memory_phase.h"
 #include "plan/scopes.h"
 
 namespace autotrain {
-void FigureSums::add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight) {
-  Sums& sums = sums_[name];
-  const torch::Tensor s = sum.to(torch::kFloat64), w = weight.to(torch::kFloat64);
-  sums.sum = sums.sum.defined() ? sums.sum + s : s;
-  sums.weight = sums.weight.defined() ? sums.weight + w : w;
+namespace {
+
+void add_to(torch::Tensor& sum, const torch::Tensor& term) {
+  const torch::Tensor wide = term.to(torch::kFloat64);
+  sum = sum.defined() ? sum + wide : wide;
 }
 
-void FigureSums::add(const EvaluationTerms& terms) {
-  add("loss", terms.loss.sum, terms.loss.weight);
-  for (const MetricTerms& metric : terms.metrics) {
-    add(metric.name, metric.sum, metric.weight);
-    sums_[metric.name].exponential = metric.exponential;
+// The rows of all batches below each other.
+MetricState joined(const MetricState& sums, const std::vector<std::vector<torch::Tensor>>& rows) {
+  MetricState whole{.sums = sums.sums};
+  for (size_t i = 0; !rows.empty() && i < rows[0].size(); ++i) {
+    std::vector<torch::Tensor> parts;
+    for (const auto& batch : rows) parts.push_back(batch.at(i));
+    whole.rows.push_back(at::cat(parts));
   }
+  return whole;
 }
 
-Figures FigureSums::figures() const {
-  Figures figures;
-  for (const auto& [name, sums] : sums_) {
-    const double mean = sums.sum.item<double>() / sums.weight.item<double>();
-    figures[name] = sums.exponential ? std::exp(mean) : mean;
+[[noreturn]] void fail_evaluate(const std::string& what, const std::string& hint) {
+  throw Error(ExitCode::kBrokenContract, "Task::evaluate", what, hint);
+}
+
+void add_figure(Evaluation& found, const Figure& figure) {
+  if (!found.figures.emplace(figure.name, figure.value).second) {
+    fail_evaluate("gives two figures the name " + quote(figure.name), "rename one of them");
   }
-  return figures;
+  found.kinds[figure.name] = figure.kind;
 }
 
-bool lower_is_better(const std::string& figure) {
-  return figure == "loss" || figure == "perplexity" || figure.ends_with("_error") ||
-         figure.ends_with("_loss");
+}  // namespace
+
+void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
+  std::vector<torch::Tensor>& sums = gathered.sums.sums;
+  if (sums.empty()) sums.resize(state.sums.size());
+  if (sums.size() != state.sums.size()) {
+    fail_evaluate(cat("gives a metric ", state.sums.size(), " sums, and gave it ", sums.size(), " before"),
+                  "give every batch the same ones");
+  }
+  for (size_t i = 0; i < sums.size(); ++i) add_to(sums[i], state.sums[i]);
+  if (state.rows.empty()) return;
+  std::vector<torch::Tensor>& rows = gathered.rows.emplace_back();
+  for (const torch::Tensor& part : state.rows) rows.push_back(part.to(torch::kCPU));
 }
 
-std::vector<std::string> evaluation_names(const Workbench& bench) {
+void EvaluationSums::add(const EvaluationTerms& terms) {
+  add_to(loss_sum_, terms.loss.sum);
+  add_to(loss_weight_, terms.loss.weight);
+  if (batches_++ == 0) {
+    for (const Measured& measured : terms.metrics) metrics_.push_back({measured.metric, {}, {}});
+  }
+  if (terms.metrics.size() != metrics_.size()) {
+    fail_evaluate(
+        cat("measures ", terms.metrics.size(), " metrics, and measured ", metrics_.size(), " before"),
+        "measure the same ones of every batch; an empty state leaves one out");
+  }
+  for (size_t i = 0; i < metrics_.size(); ++i) add(metrics_[i], terms.metrics[i].state);
+}
+
+Evaluation EvaluationSums::result() const {
+  Evaluation found;
+  add_figure(found, {"loss", loss_sum_.item<double>() / loss_weight_.item<double>(), {}});
+  for (const Gathered& gathered : metrics_) {
+    const MetricState whole = joined(gathered.sums, gathered.rows);
+    if (whole.empty()) continue;
+    for (const Figure& figure : gathered.metric->figures(whole)) add_figure(found, figure);
+    for (FigureTable& table : gathered.metric->tables(whole)) found.tables.push_back(std::move(table));
+  }
+  return found;
+}
+
+FigureKinds evaluation_kinds(const Workbench& bench) {
   const EvaluationMode mode(bench.task.module());
   Loader loader(*bench.validation, Stream(0, bench.validation->size(), /*shuffle=*/false),
                 repeated({consecutive(0, 1)}), {.prefetch = 0, .channels_last = bench.loader.channels_last});
   const Batch batch = bench.device.upload(*loader.next());
-  std::vector<std::string> names = {"loss"};
-  for (const MetricTerms& metric :
-       evaluate_batch(bench.task, batch, bench.step.options().precision).metrics) {
-    names.push_back(metric.name);
-  }
-  return names;
+  EvaluationSums sums;
+  sums.add(evaluate_batch(bench.task, batch, bench.step.options().precision));
+  return sums.result().kinds;
 }
 
-std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
-                                const std::function<bool(int64_t)>& proceed) {
+std::optional<Evaluation> evaluate(const Workbench& bench, int64_t micro_batch,
+                                   const std::function<bool(int64_t)>& proceed) {
   const PhaseScope phase(MemoryPhase::kEvaluation);
   const EvaluationMode mode(bench.task.module());
   const Dataset& data = *bench.validation;
   Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data, micro_batch), bench.loader);
-  FigureSums sums;
+  EvaluationSums sums;
   int64_t done = 0;
   while (const std::optional<Batch> batch = loader.next()) {
     sums.add(evaluate_batch(bench.task, bench.device.upload(*batch), bench.step.options().precision));
     done += batch->samples;
     if (!proceed(done)) return std::nullopt;
   }
-  return sums.figures();
+  return sums.result();
 }
 
 }  // namespace autotrain

@@ -12,35 +12,42 @@
 
 namespace autotrain {
 
-/// The figures of a data set: "loss" and the task's metrics, each Σ sums ÷ Σ weights over all of it.
-using Figures = std::map<std::string, double>;
-
-/// Adds up what the batches of an evaluation give. Sums stay on the device; one read at the end.
-class FigureSums {
- public:
-  void add(const EvaluationTerms& terms);
-  Figures figures() const;
-
- private:
-  struct Sums {
-    torch::Tensor sum = {}, weight = {};  // float64 scalars
-    bool exponential = false;
-  };
-  void add(const std::string& name, const torch::Tensor& sum, const torch::Tensor& weight);
-
-  std::map<std::string, Sums> sums_;
+/// What an evaluation found: "loss" and the figures of the task's metrics.
+struct Evaluation {
+  std::map<std::string, double> figures = {};
+  FigureKinds kinds = {};  ///< of every figure
+  std::vector<FigureTable> tables = {};
 };
 
-/// Whether a smaller value of the figure is better.
-bool lower_is_better(const std::string& figure);
+/// Gathers what the batches of an evaluation give. Sums stay on the device until the end.
+class EvaluationSums {
+ public:
+  /// @throws Error when the task's metrics are not the same ones as for the batch before.
+  void add(const EvaluationTerms& terms);
 
-/// The names of the figures that an evaluation gives, from one sample.
-std::vector<std::string> evaluation_names(const Workbench& bench);
+  /// @throws Error when two figures have one name.
+  Evaluation result() const;
+
+ private:
+  struct Gathered {
+    std::shared_ptr<const Metric> metric;
+    MetricState sums;                              // its rows are empty
+    std::vector<std::vector<torch::Tensor>> rows;  // of each batch, in main memory
+  };
+  static void add(Gathered& gathered, const MetricState& state);
+
+  torch::Tensor loss_sum_, loss_weight_;  // float64 scalars
+  std::vector<Gathered> metrics_;
+  int64_t batches_ = 0;
+};
+
+/// What the figures of an evaluation are, from one sample.
+FigureKinds evaluation_kinds(const Workbench& bench);
 
 /// Evaluates the validation data once, in pieces of `micro_batch`, in evaluation mode.
 /// @param proceed called after every piece with the samples done; false stops the evaluation.
 /// @return nothing when it was stopped.
-std::optional<Figures> evaluate(const Workbench& bench, int64_t micro_batch,
-                                const std::function<bool(int64_t samples)>& proceed);
+std::optional<Evaluation> evaluate(const Workbench& bench, int64_t micro_batch,
+                                   const std::function<bool(int64_t samples)>& proceed);
 
 }  // namespace autotrain

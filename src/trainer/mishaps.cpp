@@ -132,7 +132,7 @@ std::string TrainingLoop::layer_out_of_memory() {
   return layer;
 }
 
-std::optional<Figures> TrainingLoop::evaluate_with_recovery(const std::function<bool(int64_t)>& proceed) {
+std::optional<Evaluation> TrainingLoop::evaluate_with_recovery(const std::function<bool(int64_t)>& proceed) {
   const AveragedWeights averaged(c_.parts.average);
   for (int attempts = 0;; ++attempts) {
     try {

@@ -141,20 +141,21 @@ Precision resolve_precision(const Recipe& recipe, const Device& device) {
 
 RunData load_data(const Recipe& recipe, Device& device) {
   const PhaseScope phase(MemoryPhase::kData);
-  RunData data;
-  const auto load = [&](const Choice& choice, const AugmentRecipe& augment, const char* key) {
+  RunData data{.from_recipe = true};
+  const auto load = [&](const Choice& choice, const AugmentRecipe& augment,
+                        const char* key) -> const Dataset* {
     std::unique_ptr<Dataset> dataset = make_dataset(choice, augment);
     preload(*dataset, key, recipe, device);
-    if (recipe.data.bad_samples == BadSamples::kFail) return dataset;
-    auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
-    data.skipping.push_back(skipping.get());
-    return std::unique_ptr<Dataset>(std::move(skipping));
+    if (recipe.data.bad_samples == BadSamples::kSkip) {
+      auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
+      data.skipping.push_back(skipping.get());
+      dataset = std::move(skipping);
+    }
+    return data.owned.emplace_back(std::move(dataset)).get();
   };
-  data.owned_train = load(recipe.data.train, recipe.data.augment, "data.train");
-  data.train = data.owned_train.get();
+  data.train = load(recipe.data.train, recipe.data.augment, "data.train");
   if (recipe.data.validation) {
-    data.owned_validation = load(*recipe.data.validation, {}, "data.validation");
-    data.validation = data.owned_validation.get();
+    data.validation = load(*recipe.data.validation, {}, "data.validation");
     check_alike(data.train->info(), data.validation->info());
   }
   return data;
@@ -166,7 +167,7 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
   torch::manual_seed(
       derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
   auto network = make_model(recipe.model, {info.input_shape, info.classes, info.vocabulary});
-  return supervised(std::move(network), make_loss(recipe.loss));
+  return supervised(std::move(network), make_loss(recipe.loss, recipe.evaluation.metrics));
 }
 
 namespace {

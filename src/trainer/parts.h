@@ -18,13 +18,13 @@
 
 namespace autotrain {
 
-/// The data of a run: owned when they were built from a recipe, else only referred to.
+/// The data of a run.
 struct RunData {
-  std::unique_ptr<Dataset> owned_train;
-  std::unique_ptr<Dataset> owned_validation;
+  bool from_recipe = false;  ///< false: they are the caller's own
+  std::vector<std::unique_ptr<const Dataset>> owned = {};
   const Dataset* train = nullptr;
-  const Dataset* validation = nullptr;
-  std::vector<const SkippingDataset*> skipping;  ///< those that go on after bad samples
+  const Dataset* validation = nullptr;                ///< null: the run is not evaluated
+  std::vector<const SkippingDataset*> skipping = {};  ///< those that go on after bad samples
 };
 
 /// The device that the recipe asks for, its budget in force from now on. @param settled the budget of a plan

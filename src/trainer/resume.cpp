@@ -1,7 +1,6 @@
 #include "trainer/resume.h"
 
 #include <algorithm>
-#include <array>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -18,21 +17,6 @@ Recipe stored_recipe(const SavedRun& saved) {
   return load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
 }
 
-// When a run ends, is evaluated and is saved does not touch its plan; everything else may.
-bool leaves_the_plan(const KeyDifference& difference) {
-  constexpr std::array kHarmless = {"name",
-                                    "stop.",
-                                    "checkpoint.",
-                                    "report.",
-                                    "divergence.",
-                                    "evaluation.every",
-                                    "evaluation.monitor",
-                                    "execution.trace",
-                                    "execution.telemetry"};
-  return std::any_of(kHarmless.begin(), kHarmless.end(),
-                     [&](const char* start) { return difference.path.starts_with(start); });
-}
-
 }  // namespace
 
 std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe,
@@ -47,7 +31,7 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
   const auto differences = differing_keys(stored_recipe(point.saved), recipe, catalog());
   std::vector<KeyDifference> learned;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(learned),
-               [](const KeyDifference& d) { return d.learned; });
+               [](const KeyDifference& d) { return decides_learning(d.decides); });
   if (!learned.empty() && !allow_change) {
     throw Error(ExitCode::kBadRecipe, folder.path().string(),
                 "the recipe changes what is learned since the checkpoint\n  " + describe(learned),
@@ -55,7 +39,8 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
   }
   if (!differences.empty()) log::warn("trainer", "resumed with changed keys: " + describe(differences));
   point.same_recipe = learned.empty();
-  point.keep_plan = std::all_of(differences.begin(), differences.end(), leaves_the_plan);
+  point.keep_plan = std::none_of(differences.begin(), differences.end(),
+                                 [](const KeyDifference& d) { return decides_memory(d.decides); });
   return point;
 }
 

@@ -14,6 +14,7 @@
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "recipe/checks.h"
+#include "recipe/compare.h"
 #include "recipe/reader.h"
 #include "trainer/advice.h"
 #include "trainer/catalog.h"
@@ -26,11 +27,6 @@
 
 namespace autotrain {
 namespace {
-
-RunObserver& observer_or_silence(RunObserver* observer) {
-  static RunObserver silence;
-  return observer != nullptr ? *observer : silence;
-}
 
 // The folder is another run's to go on with as soon as this one has ended, however it ended.
 struct UnlockAtEnd {
@@ -66,6 +62,15 @@ void log_batch_norm(const BatchPlan& plan, const Parts& parts) {
                         "batch.effective or a model without batch normalisation makes it exact"));
 }
 
+// Every key that decides memory, with its value, a line each.
+std::string memory_keys(const Recipe& recipe) {
+  std::string text;
+  for (const KeyValue& key : key_values(recipe, catalog())) {
+    if (decides_memory(key.decides)) text += cat(key.path, ": ", key.value, "\n");
+  }
+  return text;
+}
+
 double epochs_of(const RunState& state, const Parts* parts) {
   return parts ? static_cast<double>(state.cursor) / static_cast<double>(parts->data.train->size()) : 0;
 }
@@ -75,7 +80,7 @@ double epochs_of(const RunState& state, const Parts* parts) {
 Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
     : recipe_(std::move(recipe)),
       options_(std::move(options)),
-      observer_(observer_or_silence(options_.observer)),
+      observer_(options_.observer),
       build_(std::move(build)) {
   check_recipe(recipe_, catalog());
   if (!options_.search_apart) parts();
@@ -84,6 +89,7 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
 std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_ptr<Task> task, RunData data,
                                                     TrainerOptions options) {
   options.search_apart = false;
+  task = checked_task(std::move(task));
   const auto build = [&](const Recipe& r,
                          std::optional<ResolvedBudget> settled) {  // called at once, and only once
     return std::make_unique<Parts>(r, open_run_device(r, std::move(settled)), std::move(data),
@@ -171,6 +177,7 @@ BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> kn
                    .precision = parts().precision,
                    .has_batch_norm = has_batch_norm(parts().task->module()),
                    .fresh = options_.fresh_plan,
+                   .memory_keys = memory_keys(recipe),
                    .last_window =
                        [&](int64_t effective) {
                          return last_window_samples(recipe, parts().data.train->size(), effective);
@@ -195,22 +202,24 @@ const BatchPlan& Trainer::Run::plan() {
 // Of a model that the recipe names; a checkpoint has all weights itself.
 void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
-  if (!recipe_.weights || resume_point_ || parts().data.owned_train == nullptr) return;
+  if (!recipe_.weights || resume_point_ || !parts().data.from_recipe) return;
   read_safetensors_into(*recipe_.weights, model_tensors(parts().task->module()),
                         "give model.weights a file of the same model, for as many classes");
   parts().average.restart();
 }
 
-std::vector<std::string> Trainer::Run::figure_names() {
-  return evaluation_names(parts().workbench());
+FigureKinds Trainer::Run::figure_kinds() {
+  return evaluation_kinds(parts().workbench());
 }
 
 // One small evaluation tells which figures there are, before hours are spent.
 void Trainer::Run::check_monitor() {
   const std::string& monitor = recipe_.evaluation.monitor;
   if (monitor == "loss" || parts().data.validation == nullptr) return;
-  const std::vector<std::string> names = figure_names();
-  if (std::find(names.begin(), names.end(), monitor) != names.end()) return;
+  const FigureKinds kinds = figure_kinds();
+  if (kinds.contains(monitor)) return;
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.push_back(name);
   fail_recipe(recipe_, "evaluation.monitor", quote(monitor) + " is not measured here",
               "one of " + join_choices(names));
 }
@@ -296,6 +305,8 @@ void Trainer::Run::describe_end(Summary& summary) {
   summary.seconds = state_.seconds;
   summary.final = state_.last_figures;
   summary.best = state_.best_figures;
+  summary.figure_kinds = state_.figure_kinds;
+  summary.tables = state_.last_tables;
   if (state_.best_update >= 0) summary.best["update"] = static_cast<double>(state_.best_update);
   summary.peak_bytes = state_.peak_bytes;
   if (state_.training_seconds > 0) {

@@ -13,6 +13,7 @@
 #include "trainer/run_state.h"
 #include "trainer/telemetry_sampler.h"
 #include "trainer/training_loop.h"
+#include "trainer/users_code.h"
 
 namespace autotrain {
 
@@ -27,7 +28,7 @@ class Trainer::Run {
   static std::unique_ptr<Run> of_recipe(Recipe recipe, TrainerOptions options);
 
   const BatchPlan& plan();
-  std::vector<std::string> figure_names();
+  FigureKinds figure_kinds();
   Summary fit();
 
   Callbacks callbacks;
@@ -58,7 +59,7 @@ class Trainer::Run {
 
   Recipe recipe_;
   TrainerOptions options_;
-  RunObserver& observer_;
+  CheckedObserver observer_;
   Build build_;
   std::unique_ptr<Parts> parts_;  // null: not needed yet
   std::unique_ptr<RunFolder> folder_;

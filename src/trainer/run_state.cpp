@@ -6,6 +6,7 @@
 
 #include "autotrain/error.h"
 #include "base/json.h"
+#include "report/figures_json.h"
 
 namespace autotrain {
 namespace {
@@ -19,9 +20,30 @@ void read_field(const Json& json, std::map<std::string, double>& figures) {
   }
 }
 
+void read_field(const Json& json, FigureKinds& kinds) {
+  kinds = kinds_from_json(json);
+}
+
+void read_field(const Json& json, std::vector<FigureTable>& tables) {
+  tables = tables_from_json(json);
+}
+
 template <class Value>
 void read_field(const Json& json, Value& value) {
   read_exactly(json, value);
+}
+
+Json field_to_json(const FigureKinds& kinds) {
+  return kinds_to_json(kinds);
+}
+
+Json field_to_json(const std::vector<FigureTable>& tables) {
+  return tables_to_json(tables);
+}
+
+template <class Value>
+Json field_to_json(const Value& value) {
+  return value;
 }
 
 // Every field once, for both directions.
@@ -43,6 +65,8 @@ void visit_fields(State& s, Visit visit) {
   visit("checkpoint_stall_seconds", s.checkpoint_stall_seconds);
   visit("last_figures", s.last_figures);
   visit("best_figures", s.best_figures);
+  visit("figure_kinds", s.figure_kinds);
+  visit("last_tables", s.last_tables);
   visit("best_update", s.best_update);
   visit("evaluations_since_best", s.evaluations_since_best);
   visit("best_for_patience", s.best_for_patience);
@@ -55,7 +79,7 @@ void visit_fields(State& s, Visit visit) {
 
 Json RunState::to_json() const {
   Json json;
-  visit_fields(*this, [&](const char* name, const auto& value) { json[name] = value; });
+  visit_fields(*this, [&](const char* name, const auto& value) { json[name] = field_to_json(value); });
   return json;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autotrain/amounts.h"
+#include "autotrain/figures.h"
 
 namespace autotrain {
 
@@ -30,6 +31,8 @@ struct RunState {
   double checkpoint_stall_seconds = 0;              ///< training waited so long for checkpoints
   std::map<std::string, double> last_figures = {};  ///< of the last evaluation; without any: train_loss
   std::map<std::string, double> best_figures = {};
+  FigureKinds figure_kinds = {};              ///< of what evaluations measure
+  std::vector<FigureTable> last_tables = {};  ///< of the last evaluation
   int64_t best_update = -1;
   int64_t evaluations_since_best = 0;  ///< since one that improved by more than stop.min_delta
   double best_for_patience = 0;        ///< the monitored figure of that one

@@ -1,14 +1,17 @@
 #include "autotrain/trainer.h"
 
 #include "trainer/run.h"
+#include "trainer/users_code.h"
 
 namespace autotrain {
 namespace {
 
-RunData borrowed(const Dataset& train, const Dataset* validation) {
+RunData users_data(const Dataset& train, const Dataset* validation) {
   RunData data;
-  data.train = &train;
-  data.validation = validation;
+  data.train = data.owned.emplace_back(checked_dataset(train, "Dataset")).get();
+  if (validation != nullptr) {
+    data.validation = data.owned.emplace_back(checked_dataset(*validation, "validation Dataset")).get();
+  }
   return data;
 }
 
@@ -18,11 +21,11 @@ Trainer::Trainer(std::unique_ptr<Run> run) : run_(std::move(run)) {}
 
 Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options)
     : Trainer(
-          Run::of_task(std::move(recipe), std::move(task), borrowed(train, nullptr), std::move(options))) {}
+          Run::of_task(std::move(recipe), std::move(task), users_data(train, nullptr), std::move(options))) {}
 
 Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, const Dataset& validation,
                  TrainerOptions options)
-    : Trainer(Run::of_task(std::move(recipe), std::move(task), borrowed(train, &validation),
+    : Trainer(Run::of_task(std::move(recipe), std::move(task), users_data(train, &validation),
                            std::move(options))) {}
 
 Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
@@ -34,19 +37,23 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 void Trainer::on_update(std::function<Flow(const UpdateRecord&)> callback) {
-  run_->callbacks.update.push_back(std::move(callback));
+  run_->callbacks.update.push_back([callback = std::move(callback)](const UpdateRecord& record) {
+    return call_user("the callback of Trainer::on_update", [&] { return callback(record); });
+  });
 }
 
 void Trainer::on_evaluation(std::function<Flow(const EvaluationRecord&)> callback) {
-  run_->callbacks.evaluation.push_back(std::move(callback));
+  run_->callbacks.evaluation.push_back([callback = std::move(callback)](const EvaluationRecord& record) {
+    return call_user("the callback of Trainer::on_evaluation", [&] { return callback(record); });
+  });
 }
 
 const BatchPlan& Trainer::plan() {
   return run_->plan();
 }
 
-std::vector<std::string> Trainer::figure_names() {
-  return run_->figure_names();
+FigureKinds Trainer::figure_kinds() {
+  return run_->figure_kinds();
 }
 
 Summary Trainer::fit() {

@@ -273,7 +273,7 @@ bool TrainingLoop::evaluate_now() {
   c_.parts.timeline.enter(Activity::kEvaluation);
   int64_t samples = 0;
   const int64_t total = c_.parts.data.validation->size();
-  const auto figures = evaluate_with_recovery([&](int64_t done) {
+  std::optional<Evaluation> found = evaluate_with_recovery([&](int64_t done) {
     samples = done;
     c_.observer->on_evaluation_progress(done, total);
     return pending_interrupt() != Interrupt::kStop;
@@ -284,7 +284,7 @@ bool TrainingLoop::evaluate_now() {
   c_.state.seconds = seconds_now();
   saved_ = false;
   c_.state.evaluation_owed = true;
-  if (!figures) {
+  if (!found) {
     stop("signal");
     return false;
   }
@@ -292,11 +292,13 @@ bool TrainingLoop::evaluate_now() {
   const EvaluationRecord record{.update = c_.state.updates,
                                 .epoch = epoch(),
                                 .split = "validation",
-                                .figures = *figures,
+                                .figures = found->figures,
+                                .kinds = found->kinds,
+                                .tables = found->tables,
                                 .seconds = watch.seconds(),
                                 .samples = samples};
   if (c_.folder) c_.folder->write(record);
-  const bool improved = note_best(*figures);
+  const bool improved = note_best(std::move(*found));
   c_.state.evaluated_update = c_.state.updates;
   c_.state.evaluation_owed = false;
   c_.observer->on_evaluation(record);
@@ -308,24 +310,26 @@ bool TrainingLoop::evaluate_now() {
 }
 
 // Compares with the best evaluation so far; true when this one is better.
-bool TrainingLoop::note_best(const Figures& figures) {
+bool TrainingLoop::note_best(Evaluation found) {
   RunState& state = c_.state;
   const std::string& monitor = c_.recipe.evaluation.monitor;
-  const auto value = figures.find(monitor);
-  check_invariant(value != figures.end(), "the monitored figure was checked before training");
-  state.last_figures = figures;
-  const auto gain_over = [&](double former) {
-    return lower_is_better(monitor) ? former - value->second : value->second - former;
-  };
+  const auto measured = found.figures.find(monitor);
+  check_invariant(measured != found.figures.end(), "the monitored figure was checked before training");
+  const double value = measured->second;
+  const bool lower = found.kinds.at(monitor).better == Better::kLower;
+  const auto gain_over = [&](double former) { return lower ? former - value : value - former; };
+  state.last_figures = std::move(found.figures);
+  state.figure_kinds = std::move(found.kinds);
+  state.last_tables = std::move(found.tables);
   const bool first = state.best_figures.empty();
   ++state.evaluations_since_best;
-  if (!std::isfinite(value->second)) return false;
+  if (!std::isfinite(value)) return false;
   if (first || gain_over(state.best_for_patience) > c_.recipe.stop.min_delta) {
-    state.best_for_patience = value->second;
+    state.best_for_patience = value;
     state.evaluations_since_best = 0;
   }
   if (!first && gain_over(state.best_figures.at(monitor)) <= 0) return false;
-  state.best_figures = figures;
+  state.best_figures = state.last_figures;
   state.best_update = state.updates;
   return true;
 }

@@ -69,7 +69,7 @@ class TrainingLoop {
   std::string layer_out_of_memory();
   std::optional<Refusal> free_memory();
 
-  std::optional<Figures> evaluate_with_recovery(const std::function<bool(int64_t)>& proceed);
+  std::optional<Evaluation> evaluate_with_recovery(const std::function<bool(int64_t)>& proceed);
   void prepare_another_evaluation(const std::exception& error, int attempts);
 
   void consider_divergence(const UpdateOutcome& outcome);
@@ -93,7 +93,7 @@ class TrainingLoop {
 
   void after_window();
   bool evaluate_now();
-  bool note_best(const Figures& figures);
+  bool note_best(Evaluation found);
   void stop(std::string reason);
   void stop_when_over();
   bool stopping() const { return !stopped_by_.empty(); }

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "recipe/compare.h"
 #include "support/support.h"
 #include "trainer/catalog.h"
 
@@ -91,6 +92,38 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"BandNotANumber", [](Recipe& r) { r.execution.memory.target_low = kNan; }, {"target"}},
         Fault{"KeysThatDisagree", [](Recipe& r) { r.stop = {}; }, {"stop", "when the run ends"}}),
     [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(CheckRecipe, EveryKeySaysWhatItDecides) {
+  Recipe r = sound_recipe();
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    r.optimizer.algorithm.name = optimizer;
+    for (const KeyValue& key : key_values(r, catalog()))
+      EXPECT_NE(key.decides, Decides::kUndeclared) << key.path;
+  }
+}
+
+TEST(CheckRecipe, WhatDecidesMemoryIsNotWhatOnlyLearns) {
+  const auto decided = [](const std::string& path) {
+    for (const KeyValue& key : key_values(sound_recipe(), catalog())) {
+      if (key.path == path) return key.decides;
+    }
+    return Decides::kUndeclared;
+  };
+  for (const char* path : {"model.dropout", "data.augment.mosaic", "batch.effective", "optimizer.name"}) {
+    EXPECT_EQ(decided(path), Decides::kLearningAndMemory) << path;
+  }
+  for (const char* path : {"optimizer.lr", "seed", "stop.epochs", "schedule.warmup", "divergence.policy"}) {
+    EXPECT_EQ(decided(path), Decides::kLearning) << path;
+  }
+  for (const char* path :
+       {"execution.precision", "execution.memory.budget", "batch.cut", "evaluation.micro_batch"}) {
+    EXPECT_EQ(decided(path), Decides::kMemory) << path;
+  }
+  for (const char* path :
+       {"name", "evaluation.every", "checkpoint.keep", "report.html", "execution.telemetry"}) {
+    EXPECT_EQ(decided(path), Decides::kRun) << path;
+  }
+}
 
 TEST(CheckRecipe, TakesDefaultsAndNullParameters) {
   check_recipe(sound_recipe(), catalog());

@@ -6,7 +6,7 @@
 namespace autotrain {
 namespace {
 
-TEST(Compare, NamesEachKeyThatDiffersAndWhetherItIsLearned) {
+TEST(RecipeCompare, NamesEachKeyThatDiffersAndWhetherItIsLearned) {
   const Catalog rows = test::small_catalog();
   Recipe a, b;
   b.optimizer.lr = 0.5;
@@ -15,22 +15,22 @@ TEST(Compare, NamesEachKeyThatDiffersAndWhetherItIsLearned) {
   const auto differences = differing_keys(a, b, rows);
   ASSERT_EQ(differences.size(), 3u);
   EXPECT_EQ(differences[0].path, "execution.micro_batch");
-  EXPECT_FALSE(differences[0].learned);
+  EXPECT_FALSE(decides_learning(differences[0].decides));
   EXPECT_EQ(differences[1].path, "model.width");
   EXPECT_EQ(differences[1].before, "32");
   EXPECT_EQ(differences[1].after, "64");
-  EXPECT_TRUE(differences[1].learned);
+  EXPECT_TRUE(decides_learning(differences[1].decides));
   EXPECT_EQ(differences[2].path, "optimizer.lr");
 }
 
-TEST(Compare, ADefaultWrittenOutIsNoDifference) {
+TEST(RecipeCompare, ADefaultWrittenOutIsNoDifference) {
   const Catalog rows = test::small_catalog();
   Recipe a, b;
   b.model.parameters["width"] = int64_t{32};
   EXPECT_TRUE(differing_keys(a, b, rows).empty());
 }
 
-TEST(Compare, AnotherRowShowsTheKeysOfBoth) {
+TEST(RecipeCompare, AnotherRowShowsTheKeysOfBoth) {
   const Catalog rows = test::small_catalog();
   Recipe a, b;
   b.model.name = "mlp";
@@ -39,7 +39,7 @@ TEST(Compare, AnotherRowShowsTheKeysOfBoth) {
   EXPECT_TRUE(test::holds(text, "model.depth: absent → 2"));
 }
 
-TEST(Compare, KeysThatHaveTheirRowsDefaultAreNotChanged) {
+TEST(RecipeCompare, KeysThatHaveTheirRowsDefaultAreNotChanged) {
   const Catalog rows = test::small_catalog();
   Recipe recipe;
   EXPECT_TRUE(changed_keys(recipe, rows).empty());
@@ -50,7 +50,7 @@ TEST(Compare, KeysThatHaveTheirRowsDefaultAreNotChanged) {
   EXPECT_TRUE(test::holds(describe(changed_keys(recipe, rows)), "model.depth: 2 → 3"));
 }
 
-TEST(Compare, AnOptionalSectionThatIsGivenIsAChange) {
+TEST(RecipeCompare, AnOptionalSectionThatIsGivenIsAChange) {
   const Catalog rows = test::small_catalog();
   Recipe recipe;
   recipe.data.validation = Choice{recipe.data.train.name, {}};

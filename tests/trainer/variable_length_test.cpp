@@ -137,7 +137,7 @@ TEST(VariableLength, ALossThatCountsPaddingIsFoundByTheSplitCheck) {
   Recipe recipe = make_recipe(2);
   recipe.batch.effective = 8;
   recipe.evaluation.monitor = "loss";
-  Trainer trainer(recipe, test::ragged_task(20, 8, {clamped, nullptr}), data, {.write_files = false});
+  Trainer trainer(recipe, test::ragged_task(20, 8, {clamped, {}}), data, {.write_files = false});
   EXPECT_TRUE(test::holds(trainer.plan().split_check, "fills up shorter samples"));
 }
 

@@ -1,0 +1,48 @@
+#include "report/figures_json.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace
+
+Json kinds_to_json(const FigureKinds& kinds) {
+  Json json = Json::object();
+  for (const auto& [name, kind] : kinds) {
+    json[name] = {{"better", kind.better == Better::kLower ? "lower" : "higher"},
+                  {"share", kind.share},
+                  {"unit", kind.unit}};
+  }
+  return json;
+}
+
+FigureKinds kinds_from_json(const Json& json) {
+  FigureKinds kinds;
+  for (const auto& [name, kind] : json.items()) {
+    kinds[name] = {
+        .better = kind.at("better").get<std::string>() == "lower" ? Better::kLower : Better::kHigher,
+        .share = kind.at("share"),
+        .unit = kind.at("unit")};
+  }
+  return kinds;
+}
+
+Json tables_to_json(const std::vector<FigureTable>& tables) {
+  Json json = Json::object();
+  for (const FigureTable& table : tables) {
+    json[table.name] = {
+        {"rows_are", table.rows_are}, {"columns_are", table.columns_are}, {"cells", table.cells}};
+  }
+  return json;
+}
+
+std::vector<FigureTable> tables_from_json(const Json& json) {
+  std::vector<FigureTable> tables;
+  for (const auto& [name, table] : json.items()) {
+    tables.push_back({name, table.at("rows_are"), table.at("columns_are"), table.at("cells")});
+  }
+  return tables;
+}
+
+}  // namespace autotrain

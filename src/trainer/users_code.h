@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "autotrain/data.h"
+#include "autotrain/task.h"
+#include "autotrain/trainer.h"
+
+namespace autotrain {
+
+/// Rethrows the exception under way, which came from the user's own `method`, as Error(kBrokenContract).
+/// Errors of ours, and memory that ran out, stay what they are.
+/// @param with what the method was called with: "on a batch of [8, 3, 32, 32]"; may be empty.
+[[noreturn]] void rethrow_from_user(const std::string& method, const std::string& with);
+
+/// Calls code of the user's own, named `method` in errors.
+template <class Call>
+auto call_user(const std::string& method, Call call) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    rethrow_from_user(method, "");
+  }
+}
+
+/// The user's task, each result of which is held against what Task promises.
+std::unique_ptr<Task> checked_task(std::unique_ptr<Task> task);
+
+/// The user's data set, likewise. @param data must outlive the result.
+/// @throws Error(kBrokenContract) when it is empty, or gives a cost for some of its samples only.
+std::unique_ptr<const Dataset> checked_dataset(const Dataset& data, const std::string& name);
+
+/// Passes everything on to the user's observer.
+class CheckedObserver final : public RunObserver {
+ public:
+  /// @param inner null: nobody looks. Otherwise it must outlive this object.
+  explicit CheckedObserver(RunObserver* inner) : inner_(inner) {}
+
+  void on_search_start(const Recipe& recipe) override { tell(&RunObserver::on_search_start, recipe); }
+  void on_trial(int64_t micro_batch) override { tell(&RunObserver::on_trial, micro_batch); }
+  void on_probe(const ProbeRecord& probe) override { tell(&RunObserver::on_probe, probe); }
+  void on_start(const BatchPlan& plan, const std::vector<std::vector<std::string>>& rows) override {
+    tell(&RunObserver::on_start, plan, rows);
+  }
+  void on_update(const UpdateRecord& update, int64_t total_updates) override {
+    tell(&RunObserver::on_update, update, total_updates);
+  }
+  void on_evaluation_progress(int64_t samples, int64_t total) override {
+    tell(&RunObserver::on_evaluation_progress, samples, total);
+  }
+  void on_evaluation(const EvaluationRecord& evaluation) override {
+    tell(&RunObserver::on_evaluation, evaluation);
+  }
+  void on_event(const EventRecord& event) override { tell(&RunObserver::on_event, event); }
+  void on_finish(const Summary& summary, const BatchPlan& plan,
+                 const std::vector<std::string>& advice) override {
+    tell(&RunObserver::on_finish, summary, plan, advice);
+  }
+
+ private:
+  template <class Method, class... Arguments>
+  void tell(Method method, const Arguments&... arguments) {
+    if (inner_ != nullptr) call_user("RunObserver", [&] { (inner_->*method)(arguments...); });
+  }
+
+  RunObserver* inner_;
+};
+
+}  // namespace autotrain

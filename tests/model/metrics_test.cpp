@@ -1,0 +1,240 @@
+#include "autotrain/metrics.h"
+
+#include <nlohmann/json.hpp>
+
+#include "autotrain/task.h"
+#include "base/random.h"
+#include "model/losses.h"
+#include "model/ranking.h"
+#include "support/support.h"
+#include "trainer/evaluator.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& fixtures() {
+  static const Json all =
+      Json::parse(test::slurp(std::filesystem::path(AUTOTRAIN_FIXTURES) / "metrics.json"));
+  return all;
+}
+
+torch::Tensor floats(const Json& rows) {
+  std::vector<torch::Tensor> tensors;
+  for (const Json& row : rows) tensors.push_back(torch::tensor(row.get<std::vector<float>>()));
+  return torch::stack(tensors);
+}
+
+torch::Tensor integers(const Json& row) {
+  return torch::tensor(row.get<std::vector<int64_t>>());
+}
+
+struct Case {
+  TargetKind kind;
+  torch::Tensor prediction, target;
+};
+
+Case case_of(const Json& json) {
+  const std::string kind = json.at("kind");
+  const torch::Tensor prediction = floats(json.at("prediction"));
+  if (kind == "classes") return {TargetKind::kClasses, prediction, integers(json.at("target"))};
+  return {kind == "labels" ? TargetKind::kLabels : TargetKind::kNumbers, prediction,
+          floats(json.at("target"))};
+}
+
+// The metric over the data, cut into batches of so many samples.
+Evaluation evaluate(const std::string& metric, const Case& data, int64_t batch, MetricOptions options = {}) {
+  options.kind = data.kind;
+  const auto made = make_metric(metric, options);
+  EvaluationSums sums;
+  for (int64_t at = 0; at < data.prediction.size(0); at += batch) {
+    const torch::Tensor prediction = data.prediction.slice(0, at, at + batch);
+    const LossTerms loss{torch::zeros({}), torch::ones({})};
+    sums.add({loss, {{made, made->measure(prediction, data.target.slice(0, at, at + batch))}}});
+  }
+  return sums.result();
+}
+
+// "precision.3" is a figure of per_class.
+std::string metric_of(const std::string& figure) {
+  return figure.find('.') == std::string::npos ? figure : "per_class";
+}
+
+TEST(Metrics, AreScikitLearnsHoweverTheDataAreCut) {
+  for (const Json& json : fixtures().at("metrics")) {
+    const Case data = case_of(json);
+    for (const auto& [name, wanted] : json.at("figures").items()) {
+      for (const int64_t batch : {1, 7, 1000}) {
+        const Evaluation found = evaluate(metric_of(name), data, batch);
+        ASSERT_TRUE(found.figures.contains(name)) << name;
+        EXPECT_NEAR(found.figures.at(name), wanted.get<double>(), 1e-6) << name << " in batches of " << batch;
+        EXPECT_TRUE(found.kinds.contains(name));
+      }
+    }
+  }
+}
+
+TEST(Metrics, AConfusionMatrixIsATable) {
+  for (const Json& json : fixtures().at("metrics")) {
+    if (!json.contains("confusion_matrix")) continue;
+    const Evaluation found = evaluate("confusion_matrix", case_of(json), 9);
+    ASSERT_EQ(found.tables.size(), 1u);
+    EXPECT_EQ(found.tables[0].name, "confusion_matrix");
+    EXPECT_EQ(found.tables[0].cells, json.at("confusion_matrix").get<std::vector<std::vector<double>>>());
+  }
+}
+
+TEST(Metrics, BinnedAreasAreAsCloseAsTheySay) {
+  for (const Json& json : fixtures().at("metrics")) {
+    const Case data = case_of(json);
+    if (data.kind == TargetKind::kNumbers) continue;
+    for (const std::string name : {"roc_auc", "average_precision"}) {
+      const Evaluation found = evaluate(name + "_binned", data, 16);
+      const double exact = json.at("figures").at(name), error = found.figures.at(name + "_binned_error");
+      EXPECT_LE(std::abs(found.figures.at(name + "_binned") - exact), error + 1e-9) << name;
+      EXPECT_LT(error, 0.1) << "or it would say nothing";
+    }
+  }
+}
+
+// Any order within the bins must stay within the bounds.
+TEST(Metrics, BoundsOfBinnedAreasHoldForRandomScores) {
+  Random random(3);
+  for (int round = 0; round < 300; ++round) {
+    const auto below = [&](int64_t end) { return static_cast<size_t>(random.below(end)); };
+    const size_t n = 2 + below(40), bins = 1 + below(6);
+    std::vector<float> scores;
+    std::vector<uint8_t> positive;
+    std::vector<double> positives(bins), negatives(bins);
+    for (size_t i = 0; i < n; ++i) {
+      const size_t bin = below(static_cast<int64_t>(bins));
+      scores.push_back(static_cast<float>(bin) + 0.01f * static_cast<float>(below(20)));
+      positive.push_back(below(3) == 0);
+      ++(positive.back() != 0 ? positives : negatives)[bin];
+    }
+    const Ranking exact = rank(scores, positive);
+    const BinnedRanking binned = rank_bins(positives, negatives);
+    const auto within = [](double value, const Bounded& bound) {
+      return std::isnan(value) == std::isnan(bound.value) &&
+             (std::isnan(value) || std::abs(value - bound.value) <= bound.error + 1e-12);
+    };
+    EXPECT_TRUE(within(exact.roc_auc, binned.roc_auc)) << round;
+    EXPECT_TRUE(within(exact.average_precision, binned.average_precision)) << round;
+  }
+}
+
+TEST(Metrics, IgnoredTargetsCountForNothing) {
+  const Json& json = fixtures().at("metrics").at(1);
+  const Case data = case_of(json);
+  const Case more{data.kind, torch::cat({data.prediction, torch::randn({9, data.prediction.size(1)})}),
+                  torch::cat({data.target, torch::full({9}, -7)})};
+  for (const auto& [name, wanted] : json.at("figures").items()) {
+    const Evaluation found = evaluate(metric_of(name), more, 6, {.ignore_index = -7});
+    EXPECT_NEAR(found.figures.at(name), wanted.get<double>(), 1e-6) << name;
+  }
+}
+
+TEST(Metrics, TellWhichDirectionIsBetter) {
+  const Case data = case_of(fixtures().at("metrics").at(1)),
+             numbers = case_of(fixtures().at("metrics").back());
+  EXPECT_EQ(evaluate("accuracy", data, 8).kinds.at("accuracy"), (FigureKind{Better::kHigher, true, ""}));
+  EXPECT_EQ(evaluate("perplexity", data, 8).kinds.at("perplexity").better, Better::kLower);
+  EXPECT_EQ(evaluate("calibration_error", data, 8).kinds.at("calibration_error").better, Better::kLower);
+  EXPECT_EQ(evaluate("r2", numbers, 8).kinds.at("r2"), (FigureKind{Better::kHigher, false, ""}));
+  EXPECT_EQ(evaluate("mean_squared_error", numbers, 8).kinds.at("mean_squared_error").better, Better::kLower);
+}
+
+TEST(Metrics, WhatDataCannotTellIsNotANumber) {
+  const Case one_class{TargetKind::kClasses, torch::randn({4, 2}), torch::zeros({4}, torch::kInt64)};
+  EXPECT_TRUE(std::isnan(evaluate("roc_auc", one_class, 2).figures.at("roc_auc")));
+  EXPECT_TRUE(std::isnan(evaluate("per_class", one_class, 2).figures.at("recall.1")));
+  const Case broken{TargetKind::kClasses, torch::full({4, 2}, NAN), torch::tensor({0, 1, 0, 1})};
+  EXPECT_TRUE(std::isnan(evaluate("roc_auc", broken, 2).figures.at("roc_auc")));
+}
+
+TEST(Metrics, TopKOfFewClassesIsLeftOut) {
+  const Case data = case_of(fixtures().at("metrics").at(1));
+  EXPECT_TRUE(evaluate("top4", data, 8).figures.contains("top4"));
+  EXPECT_FALSE(evaluate("top5", data, 8).figures.contains("top5"));
+}
+
+TEST(Metrics, UnknownOnesAreNamedWithThoseThereAre) {
+  const auto made = [](const std::string& name, TargetKind kind) {
+    return test::expect_error(ExitCode::kBadRecipe, [&] { make_metric(name, {.kind = kind}); });
+  };
+  EXPECT_TRUE(test::holds(made("f1", TargetKind::kClasses).what(), "macro_f1"));
+  EXPECT_TRUE(test::holds(made("top0", TargetKind::kClasses).what(), "not a metric"));
+  EXPECT_TRUE(test::holds(made("r2", TargetKind::kClasses).what(), "does not go with"));
+}
+
+TEST(Metrics, ATaskMustMeasureTheSameOfEveryBatch) {
+  const LossTerms loss{torch::zeros({}), torch::ones({})};
+  const Measured nll = mean_figure("nll", {}, torch::ones({}), torch::ones({}));
+  EvaluationSums sums;
+  sums.add({loss, {nll}});
+  test::expect_error(ExitCode::kBrokenContract, [&] { sums.add({loss, {}}); });
+  EvaluationSums twice;
+  twice.add({loss, {nll, nll}});
+  test::expect_error(ExitCode::kBrokenContract, [&] { twice.result(); });
+}
+
+// ------------------------------------------------------------------ losses
+
+Choice choice_of(const Json& json) {
+  Choice choice{json.at("name"), {}};
+  for (const auto& [key, value] : json.at("parameters").items()) {
+    choice.parameters[key] =
+        value.is_array() ? Value(value.get<std::vector<double>>()) : Value(value.get<double>());
+  }
+  return choice;
+}
+
+torch::Tensor targets_of(const Json& all, const std::string& kind) {
+  return kind == "classes" ? integers(all.at(kind)) : floats(all.at(kind));
+}
+
+TEST(Losses, ArePyTorchsInValueAndGradientHoweverCut) {
+  const Json& all = fixtures().at("losses");
+  for (const Json& json : all.at("cases")) {
+    const Loss loss = make_loss(choice_of(json));
+    const torch::Tensor targets = targets_of(all, json.at("targets"));
+    for (const int64_t batch : {5, 12}) {
+      const torch::Tensor prediction = floats(all.at("prediction")).requires_grad_();
+      double sum = 0, weight = 0;
+      for (int64_t at = 0; at < 12; at += batch) {
+        const LossTerms terms =
+            loss.terms(prediction.slice(0, at, at + batch), targets.slice(0, at, at + batch));
+        terms.sum.backward();
+        sum += terms.sum.item<double>();
+        weight += terms.weight.item<double>();
+      }
+      const std::string what = json.at("name").get<std::string>() + json.at("parameters").dump();
+      EXPECT_NEAR(sum / weight, json.at("value").get<double>(), 1e-6) << what;
+      EXPECT_TRUE(torch::allclose(prediction.grad() / weight, floats(json.at("gradient")), 1e-5, 1e-7))
+          << what;
+    }
+  }
+}
+
+TEST(Losses, WeightsOfAnotherNumberOfClassesAreRefused) {
+  const Loss loss = cross_entropy({.class_weights = {1, 2}});
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] {
+    loss.terms(torch::randn({2, 3}), torch::tensor({0, 1}));
+  });
+  EXPECT_TRUE(test::holds(error.what(), "there are 3 classes"));
+}
+
+TEST(Losses, MetricsThatWereAskedForReplaceThoseByDefault) {
+  const Loss loss = make_loss({"cross_entropy", {}}, std::vector<std::string>{"macro_f1"});
+  ASSERT_EQ(loss.metrics.size(), 1u);
+  test::expect_error(ExitCode::kBadRecipe, [] {
+    make_loss({"detection", {}}, std::vector<std::string>{"macro_f1"});
+  });
+  test::expect_error(ExitCode::kBadRecipe, [] {
+    make_loss({"huber", {}}, std::vector<std::string>{"accuracy"});
+  });
+}
+
+}  // namespace
+}  // namespace autotrain
