@@ -39,7 +39,7 @@ Loss sum_of_squares() {
                 return LossTerms{prediction.square().sum(),
                                  torch::tensor(static_cast<float>(prediction.size(0)))};
               },
-          .metrics = nullptr};
+          .metrics = {}};
 }
 
 class Lstm final : public Network {
