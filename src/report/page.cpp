@@ -127,7 +127,8 @@ Json section_json(const Section& section, ColumnStore& columns) {
                {"charts", Json::array()}, {"tables", Json::array()}, {"listings", Json::array()}};
   for (const Chart& chart : section.charts) json["charts"].push_back(chart_json(chart, columns));
   for (const Table& table : section.tables) {
-    json["tables"].push_back({{"title", table.title}, {"header", table.header}, {"rows", table.rows}});
+    json["tables"].push_back(
+        {{"title", table.title}, {"header", table.header}, {"rows", table.rows}, {"shade", table.shade}});
   }
   for (const Listing& listing : section.listings) {
     json["listings"].push_back({{"title", listing.title}, {"text", listing.text}});

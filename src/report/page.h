@@ -61,6 +61,9 @@ struct Table {
   std::string title = {};
   std::vector<std::string> header = {};  ///< empty: none, and the first cell of each row is its name
   std::vector<std::vector<std::string>> rows = {};
+
+  /// How dark each cell's ground is, from 0 to 1, in the shape of `rows`; empty: none is.
+  std::vector<std::vector<double>> shade = {};
 };
 
 /// Text in a fixed-width font: a command, a file.

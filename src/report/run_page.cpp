@@ -4,10 +4,12 @@
 #include <cmath>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/version.h"
+#include "report/figures_json.h"
 #include "report/json_fields.h"
 #include "report/run_charts.h"
 
@@ -89,6 +91,38 @@ page::Table activity_table(const Json& summary) {
   return table;
 }
 
+// Each row's cells are as dark as their share of it.
+page::Table shaded_table(const FigureTable& from) {
+  page::Table table{.title =
+                        cat(from.name, ": ", from.rows_are, " (rows), ", from.columns_are, " (columns)")};
+  table.header.push_back("");
+  for (size_t c = 0; c < (from.cells.empty() ? 0 : from.cells[0].size()); ++c) table.header.push_back(cat(c));
+  for (size_t r = 0; r < from.cells.size(); ++r) {
+    double all = 0;
+    for (const double cell : from.cells[r]) all += cell;
+    table.rows.push_back({cat(r)});
+    table.shade.push_back({0});
+    for (const double cell : from.cells[r]) {
+      table.rows.back().push_back(brief(cell, 6));
+      table.shade.back().push_back(all > 0 ? cell / all : 0);
+    }
+  }
+  return table;
+}
+
+// The tables of the last evaluation, such as a confusion matrix.
+std::vector<page::Table> evaluation_tables(const Json& summary) {
+  std::vector<page::Table> tables;
+  try {
+    for (const FigureTable& table : tables_from_json(part_in(summary, "tables"))) {
+      tables.push_back(shaded_table(table));
+    }
+  } catch (const Json::exception& damage) {
+    log::debug("report", cat("summary.json: ", damage.what()));
+  }
+  return tables;
+}
+
 page::Section outcome_section(const Json& summary, const RunPageExtras& extras) {
   page::Section section{.title = "Outcome", .paragraphs = extras.plan_sentences};
   if (extras.plan_sentences.empty()) {
@@ -104,6 +138,7 @@ page::Section outcome_section(const Json& summary, const RunPageExtras& extras) 
   section.tables.push_back({.rows = summary_rows(summary)});
   page::Table activities = activity_table(summary);
   if (!activities.rows.empty()) section.tables.push_back(std::move(activities));
+  for (page::Table& table : evaluation_tables(summary)) section.tables.push_back(std::move(table));
   return section;
 }
 

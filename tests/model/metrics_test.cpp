@@ -5,6 +5,7 @@
 #include "autotrain/task.h"
 #include "base/random.h"
 #include "model/losses.h"
+#include "model/metrics.h"
 #include "model/ranking.h"
 #include "support/support.h"
 #include "trainer/evaluator.h"
@@ -177,6 +178,12 @@ TEST(Metrics, ATaskMustMeasureTheSameOfEveryBatch) {
   EvaluationSums twice;
   twice.add({loss, {nll, nll}});
   test::expect_error(ExitCode::kBrokenContract, [&] { twice.result(); });
+}
+
+TEST(Metrics, AllAreInTheDocument) {
+  const std::string text = test::slurp(std::filesystem::path(AUTOTRAIN_SOURCE_DIR) / "docs" / "metrics.md");
+  for (const MetricRow& row : metric_table()) EXPECT_TRUE(test::holds(text, "`" + row.spec.name + "`"));
+  for (const LossRow& row : loss_table()) EXPECT_TRUE(test::holds(text, "`" + row.spec.name + "`"));
 }
 
 // ------------------------------------------------------------------ losses

@@ -12,7 +12,8 @@ function element(parent, name, text = "", className = "") {
 }
 
 // A table of which one leaf at a time is in the page. `row(i)` gives the cells of a row.
-function pagedTable(parent, { title = "", header, count, row }) {
+// `shade[i][c]` is how dark the ground of a cell is, from 0 to 1.
+function pagedTable(parent, { title = "", header, count, row, shade = [] }) {
   const table = element(element(parent, "div", "", "scroll"), "table");
   if (title) element(table, "caption", title);
   const width = Math.max(header.length, count > 0 ? row(0).length : 0);
@@ -24,7 +25,13 @@ function pagedTable(parent, { title = "", header, count, row }) {
   const body = element(table, "tbody");
   const show = first => {
     body.replaceChildren();
-    for (let i = first; i < Math.min(count, first + kRowsShown); ++i) cellsOf(element(body, "tr"), "td", row(i));
+    for (let i = first; i < Math.min(count, first + kRowsShown); ++i) {
+      const line = element(body, "tr");
+      cellsOf(line, "td", row(i));
+      (shade[i] ?? []).forEach((dark, c) => {
+        line.cells[c].style.background = `color-mix(in srgb, var(--c0) ${Math.round(60 * dark)}%, transparent)`;
+      });
+    }
   };
   show(0);
   if (count > kRowsShown) addLeaves(parent, count, show);
