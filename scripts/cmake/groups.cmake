@@ -17,14 +17,16 @@ function(group_files name)
   endforeach()
 endfunction()
 
-# room(NAME PLAIN file… TORCH file…): names without ".cpp". Appends to `plain_files` and `torch_files`.
+# room(NAME PLAIN file… COLD file… TORCH file…): names without ".cpp". Appends to `plain_files`, `cold_files` and
+# `torch_files`.
 macro(room name)
-  cmake_parse_arguments(room "" "" "PLAIN;TORCH" ${ARGN})
-  list(TRANSFORM room_PLAIN REPLACE "(.+)" "${name}/\\1.cpp")
-  list(TRANSFORM room_TORCH REPLACE "(.+)" "${name}/\\1.cpp")
-  group_files(${name}_plain ${room_PLAIN})
-  group_files(${name} ${room_TORCH})
+  cmake_parse_arguments(room "" "" "PLAIN;COLD;TORCH" ${ARGN})
+  foreach(kind PLAIN COLD TORCH)
+    list(TRANSFORM room_${kind} REPLACE "(.+)" "${name}/\\1.cpp")
+    group_files(${name}_${kind} ${room_${kind}})
+  endforeach()
   list(APPEND plain_files ${room_PLAIN})
+  list(APPEND cold_files ${room_COLD})
   list(APPEND torch_files ${room_TORCH})
 endmacro()
 
