@@ -17,8 +17,8 @@ struct MetricState {
   /// Numbers that add up over batches and ranks: of the same shapes for every batch.
   std::vector<torch::Tensor> sums = {};
 
-  /// Rows that are joined along the first dimension, in the order of the samples: for figures that need all
-  /// samples at once. They are held in main memory.
+  /// Rows that are joined along the first dimension: for figures that need all samples at once. They are held
+  /// in main memory.
   std::vector<torch::Tensor> rows = {};
 
   bool empty() const { return sums.empty() && rows.empty(); }
