@@ -12,7 +12,7 @@
 
 namespace autotrain {
 
-/// What a metric has gathered so far. Tensors stay on the device until the figures are read.
+/// What a metric has gathered so far. Sums stay on the device until the figures are read.
 struct MetricState {
   /// Numbers that add up over batches and ranks: of the same shapes for every batch.
   std::vector<torch::Tensor> sums = {};

@@ -22,7 +22,8 @@ struct LossTerms {
   torch::Tensor weight = {};  ///< scalar without gradient: samples, tokens, Σ class weights
 };
 
-/// What a batch adds to an evaluation: to the loss, and to each metric, the same ones for every batch.
+/// What a batch adds to an evaluation: to the loss, and to each metric, the same ones in the same
+/// order for every batch.
 struct EvaluationTerms {
   LossTerms loss;
   std::vector<Measured> metrics = {};

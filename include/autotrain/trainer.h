@@ -69,7 +69,8 @@ struct TrainerOptions {
 class Trainer {
  public:
   /// A run of the caller's own module, data and loss. The data sets must outlive the trainer. The
-  /// recipe's `data`, `model` and `loss` sections and `evaluation.metrics` are ignored. The module is moved
+  /// recipe's `data`, `model` and `loss` sections and `evaluation.metrics` are checked, and otherwise
+  /// ignored. The module is moved
   /// to the run's device.
   /// @throws Error(kBadRecipe) when the recipe contradicts itself, Error(kDoesNotFit) when the device
   /// has no memory.

@@ -1,5 +1,6 @@
 #include "model/losses.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -43,9 +44,9 @@ class ClassWeights {
   /// Undefined when there are none: every class counts 1.
   torch::Tensor on(const torch::Tensor& logits) {
     if (weights_.numel() == 0) return {};
-    if (weights_.numel() != logits.size(1)) {
+    if (weights_.numel() != logits.size(-1)) {
       throw Error(ExitCode::kBadRecipe, key_,
-                  cat("has ", weights_.numel(), " numbers; there are ", logits.size(1), " classes"),
+                  cat("has ", weights_.numel(), " numbers; there are ", logits.size(-1), " classes"),
                   "give one for each class");
     }
     if (weights_.device() != logits.device()) weights_ = weights_.to(logits.device());
@@ -59,13 +60,20 @@ class ClassWeights {
 
 // ------------------------------------------------------------------ cross-entropy
 
+// The class weight of each target; an ignored one may be any number.
+torch::Tensor weights_of(const torch::Tensor& targets, const torch::Tensor& weights) {
+  return weights.index_select(0, targets.clamp(0, weights.size(0) - 1));
+}
+
 // Σ w·(1 − p)^γ·(−log p) of the true classes' probabilities p: Lin et al. 2017, arXiv:1708.02002.
 torch::Tensor focal_sum(const torch::Tensor& logits, const torch::Tensor& targets,
                         const torch::Tensor& weights, double gamma, int64_t ignore_index) {
   const torch::Tensor entropy =
       at::cross_entropy_loss(logits, targets, {}, at::Reduction::None, ignore_index);
-  torch::Tensor terms = (1 - at::exp(-entropy)).pow(gamma) * entropy;  // 0 where the target is ignored
-  if (weights.defined()) terms = terms * weights.index_select(0, targets.clamp_min(0));
+  // Where p is 1 the power's slope may be infinite; so small a base changes no sum.
+  const torch::Tensor miss = (-at::expm1(-entropy)).clamp_min(1e-12);
+  torch::Tensor terms = miss.pow(gamma) * entropy;  // 0 where the target is ignored
+  if (weights.defined()) terms = terms * weights_of(targets, weights);
   return terms.sum();
 }
 
@@ -73,7 +81,7 @@ torch::Tensor focal_sum(const torch::Tensor& logits, const torch::Tensor& target
 torch::Tensor weight_of(const torch::Tensor& targets, const torch::Tensor& weights, int64_t ignore_index) {
   const torch::Tensor counted = targets != ignore_index;
   if (!weights.defined()) return count_true(counted);
-  return (weights.index_select(0, targets.clamp_min(0)).to(torch::kFloat64) * counted).sum();
+  return (weights_of(targets, weights).to(torch::kFloat64) * counted).sum();
 }
 
 LossTerms cross_entropy_terms(const CrossEntropyOptions& o, ClassWeights& class_weights,
@@ -211,8 +219,12 @@ Loss make_loss(const Choice& choice, const std::optional<std::vector<std::string
                   "leave evaluation.metrics out");
     }
     loss.metrics.clear();
-    for (const std::string& name : *metrics) {
-      loss.metrics.push_back(make_metric(name, row.metric_options(parameters)));
+    for (auto name = metrics->begin(); name != metrics->end(); ++name) {
+      if (std::find(metrics->begin(), name, *name) != name) {
+        throw Error(ExitCode::kBadRecipe, "evaluation.metrics", quote(*name) + " stands twice",
+                    "name it once");
+      }
+      loss.metrics.push_back(make_metric(*name, row.metric_options(parameters)));
     }
     return loss;
   }

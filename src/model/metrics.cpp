@@ -102,8 +102,10 @@ std::shared_ptr<const PredictionMetric> calibration_error(const std::string& nam
       [o](const torch::Tensor& prediction, const torch::Tensor& target) {
         const Classified c(prediction, target, o.ignore_index);
         const auto [confidence, chosen] = at::softmax(c.logits.to(torch::kFloat64), 1).max(1);
-        const torch::Tensor bin =
-            ((confidence * kCalibrationBins).ceil() - 1).clamp(0, kCalibrationBins - 1).to(torch::kInt64);
+        // A confidence that is not a number goes to any bin, whose sum it makes none.
+        const torch::Tensor bin = ((confidence.nan_to_num() * kCalibrationBins).ceil() - 1)
+                                      .clamp(0, kCalibrationBins - 1)
+                                      .to(torch::kInt64);
         const torch::Tensor weight = c.counts.to(torch::kFloat64);
         const torch::Tensor right = (chosen == c.truth).to(torch::kFloat64) * weight;
         const torch::Tensor sums = at::zeros({2, kCalibrationBins}, weight.options());
@@ -235,16 +237,20 @@ MetricRow macro_row(std::string name, std::string sentence, double (ClassCounts:
 }
 
 std::shared_ptr<const PredictionMetric> per_class(const std::string& name, const MetricOptions& o) {
-  return of_counts(o, [name](const MetricState& whole) {
-    const std::vector<ClassCounts> counts = counts_of(whole);
-    check_listed(name, static_cast<int64_t>(counts.size()));
-    std::vector<Figure> figures;
-    for (size_t i = 0; i < counts.size(); ++i) {
-      figures.push_back({cat("precision.", i), counts[i].precision(), share_to_raise()});
-      figures.push_back({cat("recall.", i), counts[i].recall(), share_to_raise()});
-    }
-    return figures;
-  });
+  return std::make_shared<FunctionMetric>(
+      [name, o](const torch::Tensor& prediction, const torch::Tensor& target) {
+        check_listed(name, prediction.size(-1));
+        return sums_of({class_counts(prediction, target, o)});
+      },
+      [](const MetricState& whole) {
+        const std::vector<ClassCounts> counts = counts_of(whole);
+        std::vector<Figure> figures;
+        for (size_t i = 0; i < counts.size(); ++i) {
+          figures.push_back({cat("precision.", i), counts[i].precision(), share_to_raise()});
+          figures.push_back({cat("recall.", i), counts[i].recall(), share_to_raise()});
+        }
+        return figures;
+      });
 }
 
 std::shared_ptr<const PredictionMetric> label_accuracy(const std::string& name, const MetricOptions&) {
@@ -282,7 +288,10 @@ std::shared_ptr<const PredictionMetric> r2(const std::string& name, const Metric
       },
       [name](const MetricState& whole) {
         const torch::Tensor n = whole.sums.at(3);
-        const torch::Tensor spread = whole.sums.at(2) - whole.sums.at(1).square() / n;
+        const torch::Tensor squares = whole.sums.at(2);
+        torch::Tensor spread = squares - whole.sums.at(1).square() / n;
+        // A constant target has no variance to explain; what rounding leaves of it is none either.
+        spread = spread.masked_fill(spread <= n * std::numeric_limits<double>::epsilon() * squares, 0);
         const double value = (1 - whole.sums.at(0) / spread).mean().item<double>();
         return std::vector<Figure>{
             {name, std::isfinite(value) ? value : kUnknown, {.better = Better::kHigher}}};
@@ -348,7 +357,7 @@ std::vector<MetricRow> all_rows() {
 
 const MetricRow* find_metric(const std::string& name) {
   for (const MetricRow& row : metric_table()) {
-    if (row.spec.name == name || (row.spec.name == "topK" && top_of(name))) return &row;
+    if (row.spec.name == "topK" ? top_of(name).has_value() : row.spec.name == name) return &row;
   }
   return nullptr;
 }

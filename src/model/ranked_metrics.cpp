@@ -79,7 +79,7 @@ MetricRow exact_row(std::string name, std::string sentence, double Ranking::*fig
 // [2, K, bins]: positives and negatives by score.
 MetricState histogram(const Scored& s) {
   const int64_t classes = s.scores.size(1);
-  const torch::Tensor bin = (s.scores * kBins).floor().clamp(0, kBins - 1).to(torch::kInt64);
+  const torch::Tensor bin = (s.scores.nan_to_num() * kBins).floor().clamp(0, kBins - 1).to(torch::kInt64);
   const torch::Tensor cell = at::arange(classes, bin.options()).unsqueeze(0) * kBins + bin +
                              s.truth.logical_not() * (classes * kBins);
   const torch::Tensor counts = at::zeros({2 * classes * kBins}, bin.options().dtype(torch::kFloat64));

@@ -268,10 +268,10 @@ ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   return micro_batch == capacity.size ? capacity.record : confirm(micro_batch);
 }
 
-LearningRatePlan Planner::learning_rate(int64_t effective) const {
-  const OptimizerRecipe& o = request_.recipe.optimizer;
-  const LrRule& rule = find_lr_rule(request_.recipe.batch.lr_rule);
-  const double ratio = static_cast<double>(effective) / static_cast<double>(o.reference_batch);
+LearningRatePlan learning_rate_plan(const Recipe& recipe, int64_t effective_batch) {
+  const OptimizerRecipe& o = recipe.optimizer;
+  const LrRule& rule = find_lr_rule(recipe.batch.lr_rule);
+  const double ratio = static_cast<double>(effective_batch) / static_cast<double>(o.reference_batch);
   return {.base = o.lr,
           .reference_batch = o.reference_batch,
           .rule = rule.spec.name,
@@ -289,8 +289,9 @@ std::optional<Planner::Capacity> Planner::try_kept(const SearchLimits& limits) {
   const ProbeRecord record = confirm(kept->micro_batch);
   const bool below_band = kept->reason == SearchReason::kInBand && record.fill < limits.target_low;
   if (!record.fits() || below_band) {
-    log::info("plan", cat("the kept capacity ", kept->micro_batch, " now fills ", format_percent(record.fill),
-                          " of the budget: searching anew"));
+    log::info("plan",
+              cat("the kept capacity ", kept->micro_batch,
+                  below_band ? " now lies below the band" : " does not fit any more", ": searching anew"));
     return std::nullopt;
   }
   log::info("plan", cat("capacity ", kept->micro_batch,
@@ -379,7 +380,7 @@ BatchPlan Planner::plan() {
   plan.window = WindowCut{std::max(request_.share(), plan.micro_batch), plan.micro_batch}.pieces();
   plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.world_size);
   plan.evaluation_micro_batch = r.evaluation.micro_batch.value_or(plan.micro_batch);
-  plan.lr = learning_rate(plan.effective_batch);
+  plan.lr = learning_rate_plan(r, plan.effective_batch);
   plan.search.strategy = r.execution.micro_batch ? "fixed" : r.execution.search.strategy;
   plan.search.micro_batch = capacity.size;
   plan.search.fill = capacity.record.fill;

@@ -38,6 +38,9 @@ struct TrialListener {
   std::function<void(const ProbeRecord&)> on_end = [](const ProbeRecord&) {};
 };
 
+/// The recipe's learning rate, scaled by its rule to so many samples an update.
+LearningRatePlan learning_rate_plan(const Recipe& recipe, int64_t effective_batch);
+
 /// Decides the micro-batch, the window and the learning rate of a run, by measuring.
 class Planner {
  public:
@@ -77,7 +80,6 @@ class Planner {
   void check_effective(int64_t effective) const;
   void check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const;
   void keep_plan(const BatchPlan& plan) const;
-  LearningRatePlan learning_rate(int64_t effective) const;
   MemoryStatement statement() const;
   std::string half_that_fits(int64_t size);
   [[noreturn]] void fail_smallest(const SearchLimits& limits);

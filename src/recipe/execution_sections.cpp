@@ -264,7 +264,7 @@ std::vector<Section> execution_sections(Recipe& r, const Catalog& catalog) {
           deciding(D::kMemory, memory_section(r)),
           deciding(D::kMemory, search_section(r, catalog)),
           deciding(D::kMemory, loader_section(r)),
-          deciding(D::kRun, scaler_section(r)),
+          deciding(D::kMemory, scaler_section(r)),
           deciding(D::kRun, checkpoint_section(r)),
           deciding(D::kRun, report_section(r)),
           deciding(D::kRun, sweep_section(r))};

@@ -279,8 +279,10 @@ std::vector<int64_t> Parameters::integers(const std::string& key) const {
 }
 
 std::vector<double> Parameters::reals(const std::string& key) const {
-  if (std::holds_alternative<std::monostate>(value(key))) return {};
-  return value_as<std::vector<double>>(value(key), key);
+  const Value& held = value(key);
+  if (std::holds_alternative<std::monostate>(held)) return {};
+  if (const auto* whole = std::get_if<std::vector<int64_t>>(&held)) return {whole->begin(), whole->end()};
+  return value_as<std::vector<double>>(held, key);
 }
 
 std::vector<std::string> Parameters::texts(const std::string& key) const {

@@ -12,10 +12,10 @@ namespace autotrain {
 
 enum class KeyKind { kBool, kInteger, kReal, kText, kWord, kIntegerList, kRealList, kTextList };
 
-/// What a key's value decides. Comparisons, resumes and kept plans go by it.
+/// What a key's value decides. Resumes and kept plans go by it.
 enum class Decides {
   kUndeclared,         ///< a mistake: a test fails
-  kLearning,           ///< what is learned, but neither memory nor how an update is cut
+  kLearning,           ///< what is learned, but not what an update takes: a plan stays as it is
   kLearningAndMemory,  ///< both
   kMemory,             ///< how an update is executed: its memory, its cut, its speed
   kRun,                ///< only what is kept, shown or reported of a run, and when

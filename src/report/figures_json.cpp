@@ -1,5 +1,9 @@
 #include "report/figures_json.h"
 
+#include <cmath>
+
+#include "base/json.h"
+
 namespace autotrain {
 namespace {
 
@@ -31,8 +35,13 @@ FigureKinds kinds_from_json(const Json& json) {
 Json tables_to_json(const std::vector<FigureTable>& tables) {
   Json json = Json::object();
   for (const FigureTable& table : tables) {
+    Json rows = Json::array();
+    for (const std::vector<double>& cells : table.cells) {
+      Json& row = rows.emplace_back(Json::array());
+      for (const double cell : cells) row.push_back(std::isfinite(cell) ? Json(cell) : Json(nullptr));
+    }
     json[table.name] = {
-        {"rows_are", table.rows_are}, {"columns_are", table.columns_are}, {"cells", table.cells}};
+        {"rows_are", table.rows_are}, {"columns_are", table.columns_are}, {"cells", std::move(rows)}};
   }
   return json;
 }
@@ -40,7 +49,12 @@ Json tables_to_json(const std::vector<FigureTable>& tables) {
 std::vector<FigureTable> tables_from_json(const Json& json) {
   std::vector<FigureTable> tables;
   for (const auto& [name, table] : json.items()) {
-    tables.push_back({name, table.at("rows_are"), table.at("columns_are"), table.at("cells")});
+    FigureTable& read =
+        tables.emplace_back(FigureTable{name, table.at("rows_are"), table.at("columns_are"), {}});
+    for (const Json& row : table.at("cells")) {
+      std::vector<double>& cells = read.cells.emplace_back();
+      for (const Json& cell : row) cells.push_back(number_or_nan(cell));
+    }
   }
   return tables;
 }

@@ -73,7 +73,9 @@ void write_values(const fs::path& path, const Json& values) {
   for (const auto& [name, value] : values.items()) {
     if (!value.is_object()) file.add_row({name, cell_of(value)});
     if (!value.is_object()) continue;
-    for (const auto& [inner, number] : value.items()) file.add_row({name + "." + inner, cell_of(number)});
+    for (const auto& [inner, number] : value.items()) {
+      if (!number.is_structured()) file.add_row({name + "." + inner, cell_of(number)});
+    }
   }
   file.finish();
 }

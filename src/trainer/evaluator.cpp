@@ -38,6 +38,7 @@ void add_figure(Evaluation& found, const Figure& figure) {
 }  // namespace
 
 void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
+  if (state.empty()) return;  // the metric does not apply to this batch
   std::vector<torch::Tensor>& sums = gathered.sums.sums;
   if (sums.empty()) sums.resize(state.sums.size());
   if (sums.size() != state.sums.size()) {
@@ -46,6 +47,11 @@ void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
   }
   for (size_t i = 0; i < sums.size(); ++i) add_to(sums[i], state.sums[i]);
   if (state.rows.empty()) return;
+  if (!gathered.rows.empty() && gathered.rows[0].size() != state.rows.size()) {
+    fail_evaluate(
+        cat("gives a metric ", state.rows.size(), " rows, and gave it ", gathered.rows[0].size(), " before"),
+        "give every batch the same ones");
+  }
   std::vector<torch::Tensor>& rows = gathered.rows.emplace_back();
   for (const torch::Tensor& part : state.rows) rows.push_back(part.to(torch::kCPU));
 }

@@ -154,7 +154,9 @@ bool Trainer::Run::searches_apart() const {
 BatchPlan Trainer::Run::make_plan() {
   if (resume_point_ && stored_plan_holds()) {
     check_monitor();
-    return resume_point_->saved.plan;
+    BatchPlan plan = resume_point_->saved.plan;
+    plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
+    return plan;
   }
   Recipe recipe = recipe_;
   // Samples per update are what was learned with; only how they are cut is found anew.

@@ -321,7 +321,7 @@ bool TrainingLoop::note_best(Evaluation found) {
   state.last_figures = std::move(found.figures);
   state.figure_kinds = std::move(found.kinds);
   state.last_tables = std::move(found.tables);
-  const bool first = state.best_figures.empty();
+  const bool first = !state.best_figures.contains(monitor);  // a resume may monitor another figure
   ++state.evaluations_since_best;
   if (!std::isfinite(value)) return false;
   if (first || gain_over(state.best_for_patience) > c_.recipe.stop.min_delta) {

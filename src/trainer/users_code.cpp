@@ -1,6 +1,7 @@
 #include "trainer/users_code.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -25,7 +26,7 @@ std::string described(const Batch& batch) {
 
 void check_scalar(const std::string& method, const char* name, const torch::Tensor& value) {
   if (!value.defined()) fail(method, cat(name, " is undefined"), "return a scalar tensor");
-  if (value.dim() != 0) {
+  if (value.numel() != 1) {
     fail(method, cat(name, " has the sizes ", value.sizes()),
          "return a scalar: the sum over the batch's samples");
   }
@@ -109,7 +110,9 @@ class CheckedDataset final : public Dataset {
   CheckedDataset(const Dataset& data, const std::string& name) : data_(data), name_(name) {
     size_ = call_user(name_ + "::size", [&] { return data_.size(); });
     if (size_ < 1) fail(name_ + "::size", cat("is ", size_), "give a data set with at least one sample");
-    check_costs();
+    has_costs_ = cost_of(0).has_value();
+    const int64_t step = std::max<int64_t>(1, size_ / kMostLookedAt);
+    for (int64_t i = step; i < size_; i += step) cost(i);
   }
 
   int64_t size() const override { return size_; }
@@ -120,30 +123,38 @@ class CheckedDataset final : public Dataset {
       try {
         return data_.get(indices, random);
       } catch (const std::exception&) {
-        rethrow_from_user(method, indices_text(indices));
+        rethrow_from_user(method, indices_text(culprit(indices, random)));
       }
     }();
     check_batch(method, indices, batch);
     return batch;
   }
 
-  std::optional<int64_t> cost(int64_t index) const override { return data_.cost(index); }
+  std::optional<int64_t> cost(int64_t index) const override {
+    const std::optional<int64_t> cost = cost_of(index);
+    if (cost.has_value() == has_costs_) return cost;
+    fail(name_ + "::cost",
+         cat("gives sample ", index, has_costs_ ? " none, and sample 0 one" : " one, and sample 0 none"),
+         "give every sample a cost, or none");
+  }
   DatasetInfo info() const override { return data_.info(); }
 
  private:
-  void check_costs() const {
-    const int64_t step = std::max<int64_t>(1, size_ / kMostLookedAt);
-    const bool first = cost_of(0).has_value();
-    for (int64_t i = step; i < size_; i += step) {
-      if (cost_of(i).has_value() == first) continue;
-      fail(name_ + "::cost",
-           cat("gives sample ", i, first ? " none, and sample 0 one" : " one, and sample 0 none"),
-           "give every sample a cost, or none");
-    }
-  }
-
   std::optional<int64_t> cost_of(int64_t index) const {
     return call_user(name_ + "::cost", [&] { return data_.cost(index); });
+  }
+
+  // The first sample that also fails alone; else all of them.
+  c10::ArrayRef<int64_t> culprit(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const int64_t epoch = random.epoch(i);
+      try {
+        data_.get(indices.slice(i, 1), SampleRandom(random.seed(), indices.slice(i, 1), epoch));
+      } catch (const std::exception&) {
+        return indices.slice(i, 1);
+      }
+    }
+    return indices;
   }
 
   static void check_batch(const std::string& method, c10::ArrayRef<int64_t> indices, const Batch& batch) {
@@ -166,6 +177,7 @@ class CheckedDataset final : public Dataset {
   const Dataset& data_;
   const std::string name_;
   int64_t size_;
+  bool has_costs_ = false;
 };
 
 }  // namespace
@@ -177,6 +189,8 @@ void rethrow_from_user(const std::string& method, const std::string& with) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) != Failure::kOther) throw;
+    // Work that was queued on a GPU before fails in whoever asks next.
+    if (std::string_view(error.what()).find("CUDA error") != std::string_view::npos) throw;
     throw Error(
         ExitCode::kBrokenContract, method,
         cat("threw", with.empty() ? "" : " ", with, ": ", first_line(error)),

@@ -7,13 +7,14 @@
 #include "model/losses.h"
 #include "model/metrics.h"
 #include "model/ranking.h"
+#include "report/figures_json.h"
 #include "support/support.h"
 #include "trainer/evaluator.h"
 
 namespace autotrain {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 const Json& fixtures() {
   static const Json all =
@@ -154,6 +155,26 @@ TEST(Metrics, WhatDataCannotTellIsNotANumber) {
   EXPECT_TRUE(std::isnan(evaluate("roc_auc", broken, 2).figures.at("roc_auc")));
 }
 
+TEST(Metrics, PredictionsThatAreNoNumbersEndNoEvaluation) {
+  const Case broken{TargetKind::kClasses, torch::full({4, 3}, NAN), torch::tensor({0, 1, 2, 1})};
+  for (const char* name : {"calibration_error", "roc_auc_binned", "average_precision_binned", "macro_f1"}) {
+    EXPECT_NO_THROW(evaluate(name, broken, 2)) << name;
+  }
+}
+
+TEST(Metrics, AConstantTargetHasNoVarianceToExplain) {
+  const Case constant{TargetKind::kNumbers, torch::randn({1000, 1}), torch::full({1000, 1}, 0.1f)};
+  EXPECT_TRUE(std::isnan(evaluate("r2", constant, 7).figures.at("r2")));
+}
+
+TEST(Metrics, TablesSurviveCellsThatAreNoNumbers) {
+  const std::vector<FigureTable> tables = {{"t", "r", "c", {{1, NAN}, {0, 2}}}};
+  const auto read = tables_from_json(Json::parse(tables_to_json(tables).dump()));
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_TRUE(std::isnan(read[0].cells[0][1]));
+  EXPECT_EQ(read[0].cells[1], (std::vector<double>{0, 2}));
+}
+
 TEST(Metrics, TopKOfFewClassesIsLeftOut) {
   const Case data = case_of(fixtures().at("metrics").at(1));
   EXPECT_TRUE(evaluate("top4", data, 8).figures.contains("top4"));
@@ -166,6 +187,7 @@ TEST(Metrics, UnknownOnesAreNamedWithThoseThereAre) {
   };
   EXPECT_TRUE(test::holds(made("f1", TargetKind::kClasses).what(), "macro_f1"));
   EXPECT_TRUE(test::holds(made("top0", TargetKind::kClasses).what(), "not a metric"));
+  EXPECT_TRUE(test::holds(made("topK", TargetKind::kClasses).what(), "not a metric"));
   EXPECT_TRUE(test::holds(made("r2", TargetKind::kClasses).what(), "does not go with"));
 }
 
@@ -232,9 +254,27 @@ TEST(Losses, WeightsOfAnotherNumberOfClassesAreRefused) {
   EXPECT_TRUE(test::holds(error.what(), "there are 3 classes"));
 }
 
+TEST(Losses, AnIgnoredTargetMayBeAnyNumberBesideClassWeights) {
+  const Loss loss = cross_entropy({.ignore_index = 255, .class_weights = {1, 2, 3}});
+  const torch::Tensor logits = torch::randn({3, 3});
+  const LossTerms terms = loss.terms(logits, torch::tensor({0, 255, 2}));
+  EXPECT_EQ(terms.weight.item<double>(), 4);
+}
+
+TEST(Losses, FocalGradientsAreFiniteForSurePredictions) {
+  for (const double gamma : {0.5, 1.0, 2.0}) {
+    const torch::Tensor logits = torch::tensor({{60.0f, 0.0f}, {0.0f, 1.0f}}).requires_grad_();
+    cross_entropy({.focal_gamma = gamma}).terms(logits, torch::tensor({0, 1})).sum.backward();
+    EXPECT_TRUE(logits.grad().isfinite().all().item<bool>()) << gamma;
+  }
+}
+
 TEST(Losses, MetricsThatWereAskedForReplaceThoseByDefault) {
   const Loss loss = make_loss({"cross_entropy", {}}, std::vector<std::string>{"macro_f1"});
   ASSERT_EQ(loss.metrics.size(), 1u);
+  test::expect_error(ExitCode::kBadRecipe, [] {
+    make_loss({"cross_entropy", {}}, std::vector<std::string>{"accuracy", "accuracy"});
+  });
   test::expect_error(ExitCode::kBadRecipe, [] {
     make_loss({"detection", {}}, std::vector<std::string>{"macro_f1"});
   });

@@ -266,7 +266,7 @@ class CacheScope {
   test::TemporaryFolder folder;
 };
 
-TEST(PlanCache, AKeptPlanIsConfirmedByOneTrialAndInvalidatedByItsKey) {
+TEST(PlanCache, AKeptPlanIsTriedAgainAndInvalidatedByItsKey) {
   const CacheScope cache;
   Recipe recipe = tight_recipe();
   recipe.execution.search.plan_cache = true;

@@ -8,9 +8,9 @@ namespace autotrain::test {
 
 /// Samples of a data set as their epochs have them: the first, unless one is given for each.
 inline Batch samples(const Dataset& data, const std::vector<int64_t>& indices,
-                     std::vector<int64_t> epochs = {}) {
+                     std::vector<int64_t> epochs = {}, uint64_t seed = 0) {
   epochs.resize(indices.size());
-  return data.get(indices, SampleRandom(0, indices, epochs));
+  return data.get(indices, SampleRandom(seed, indices, epochs));
 }
 
 /// All samples in their order.

@@ -264,6 +264,26 @@ TEST(Trainer, AResumeMayTypeAnotherEffectiveBatch) {
   EXPECT_NEAR(plan.at("lr").at("scaled").get<double>(), first.optimizer.lr * 50 / 32, 1e-12);
 }
 
+TEST(Trainer, AResumeMayTypeAnotherLearningRateAndAnotherMonitor) {
+  const TemporaryFolder folder;
+  Recipe first = recipe();
+  first.stop.epochs = 1;
+  fit(first, folder / "run");
+  Recipe changed = first;
+  changed.optimizer.lr = first.optimizer.lr / 4;
+  changed.evaluation.monitor = "accuracy";
+  changed.stop.epochs = 2;
+  const Summary summary =
+      SmallRun(changed, {.output = folder / "run", .resume = true, .allow_change = true}).trainer.fit();
+  EXPECT_EQ(summary.status, "completed");
+  const Json plan = read_json(folder / "run" / "plan.json");
+  EXPECT_NEAR(plan.at("lr").at("base").get<double>(), changed.optimizer.lr, 1e-15);
+  const std::vector<Json> rows = read_metrics(folder / "run" / "metrics.jsonl");
+  const auto last =
+      std::find_if(rows.rbegin(), rows.rend(), [](const Json& row) { return row.at("kind") == "update"; });
+  EXPECT_NEAR(last->at("lr").get<double>(), plan.at("lr").at("scaled").get<double>(), 1e-12);
+}
+
 TEST(Trainer, StatesThatTakeMostOfTheBudgetCanBeResumed) {
   const TemporaryFolder folder;
   Recipe r = typed_recipe();
