@@ -41,20 +41,51 @@ struct EvaluationRecord {
   int64_t samples = 0;
 };
 
-/// Something that happened to the run: a skipped update, a checkpoint, a resume.
+enum class EventKind {
+  kSkipped,      ///< an update whose loss or gradient was not finite
+  kOutOfMemory,  ///< memory ran out, and the same samples are run again
+  kPlan,         ///< the micro-batch is another one from now on
+  kRollback,     ///< the run went back to a checkpoint
+  kBadSample,    ///< one that could not be read was left out
+};
+
+/// As metrics.jsonl has it: "skipped", "out_of_memory", "plan", "rollback", "bad_sample".
+std::string to_string(EventKind kind);
+
+/// Something that happened to the run.
 struct EventRecord {
   int64_t update = 0;
-  std::string event = {};
+  EventKind event = EventKind::kSkipped;
   std::string detail = {};
 };
 
+enum class RunStatus { kCompleted, kInterrupted, kFailed };
+
+/// "completed", "interrupted", "failed".
+std::string to_string(RunStatus status);
+
+/// Why training ended: the limit of the recipe's section `stop` that was reached first, or who ended it.
+enum class StopReason {
+  kNone,  ///< it goes on
+  kEpochs,
+  kUpdates,
+  kSamples,
+  kMinutes,
+  kPatience,
+  kCallback,
+  kSignal,
+  kError,
+};
+
+/// "epochs", "updates", "samples", "minutes", "patience", "callback", "signal", "error"; "" of kNone.
+std::string to_string(StopReason reason);
+
 /// How a run ended.
 struct Summary {
-  std::string status = "completed";  ///< completed | interrupted | failed
+  RunStatus status = RunStatus::kCompleted;
   int exit_code = 0;
   std::string error = {};  ///< of a failed run
-  std::string stopped_by =
-      {};  ///< epochs | updates | samples | minutes | patience | callback | signal | error
+  StopReason stopped_by = StopReason::kNone;
   int64_t updates = 0;
   double epochs = 0;
   int64_t samples = 0;

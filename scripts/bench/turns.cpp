@@ -17,7 +17,7 @@
 #include "data/channels_last.h"
 #include "optim/optimizer.h"
 #include "programs.h"
-#include "recipe/words.h"
+#include "recipe/recipe_enums.h"
 #include "step/autocast.h"
 #include "workloads.h"
 

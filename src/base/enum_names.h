@@ -17,10 +17,14 @@ struct EnumName {
   std::string_view name;
 };
 
+/// The word of a value, for every enum that has a table.
 template <class E>
-std::string_view name_of(E value) {
+requires requires {
+  enum_names(E{});
+}
+std::string to_string(E value) {
   for (const auto& row : enum_names(E{})) {
-    if (row.value == value) return row.name;
+    if (row.value == value) return std::string(row.name);
   }
   return "?";
 }

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/failure.h"
-#include "plan/words.h"
+#include "plan/plan_enums.h"
 #include "report/table.h"
 
 namespace autotrain {

@@ -1,8 +1,10 @@
 #include "cli/compare.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
 #include <set>
 
 #include "autotrain/log.h"
@@ -10,6 +12,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/command.h"
 #include "cli/study_command.h"
 #include "recipe/axes.h"
 #include "report/live_text.h"
@@ -80,7 +83,7 @@ std::string text_of(const Comparison& comparison) {
   return text;
 }
 
-std::optional<Target> target_of(const Options& options) {
+std::optional<Target> target_of(const ComparisonOptions& options) {
   if (options.target.empty()) return std::nullopt;
   const size_t sign = options.target.find('=');
   Target target{.figure = options.target.substr(0, sign)};
@@ -91,7 +94,7 @@ std::optional<Target> target_of(const Options& options) {
   return target;
 }
 
-std::vector<std::string> batches_of(const Options& options) {
+std::vector<std::string> batches_of(const ConvergenceRequest& options) {
   if (options.vary.empty()) {
     throw Error(ExitCode::kUsage, "--mode converge", "does not say which batch sizes to train at",
                 "add --vary batch.effective=64,256,1024");
@@ -119,43 +122,87 @@ std::vector<NamedRecipe> labelled(const std::vector<std::filesystem::path>& file
   return recipes;
 }
 
-ExitCode run(const Options& options, CompareOptions study) {
+ExitCode run(CompareOptions study, const ComparisonOptions& how, const PrintOptions& print,
+             const std::filesystem::path& output) {
   install_signal_handlers();
-  log::set_sink(log::terminal_sink(), log_level(options));
-  study.seeds = options.seeds;
-  study.figure = options.figure;
-  study.target = target_of(options);
-  study.training_set |= options.training_set;
+  log::set_sink(log::terminal_sink(), print.log_level());
+  study.seeds = how.seeds;
+  study.figure = how.figure;
+  study.target = target_of(how);
+  study.training_set |= how.training_set;
   check_comparison(study);  // before a folder is made for it
-  study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
-  CompareWatch watch(study, talks(options));
+  study.folder = output.empty() ? claim_first_free("runs", "compare") : output;
+  CompareWatch watch(study, print.talks());
   study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
   study.on_outcome = [&](const RunOutcome& outcome, bool kept) { watch.on_outcome(outcome, kept); };
-  if (talks(options)) log::info("compare", "runs in " + study.folder.string());
+  if (print.talks()) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
   Tally tally;
   for (const RunOutcome& outcome : found.runs) tally.add(outcome.failure, outcome.code);
   const std::string last = cat(tally.all, tally.all == 1 ? " run" : " runs", " compared",
                                tally.failed > 0 ? cat(", of which ", tally.failed, " failed") : "", " · ",
                                (study.folder / "report.html").string(), "\n");
-  const std::string text = options.quiet || options.json ? "" : text_of(found) + "\n";
-  print_study(options, comparison_to_json(found), text + last, study.folder);
+  const std::string text = print.talks() ? text_of(found) + "\n" : "";
+  print_study(print, comparison_to_json(found), text + last, study.folder);
   return tally.code();
 }
 
-}  // namespace
+struct CompareCommandOptions : OverrideOptions, PrintOptions, OutputOption, ComparisonOptions {
+  std::vector<std::filesystem::path> recipes;
+};
 
-ExitCode compare_command(const Options& options) {
+ExitCode run_compare(const CompareCommandOptions& options) {
   CompareOptions study;
   study.recipes = labelled(options.recipes, options.overrides);
-  return run(options, std::move(study));
+  return run(std::move(study), options, options, options.output);
 }
 
-ExitCode converge_command(const Options& options) {
-  return run(options, convergence({.config = options.config,
-                                   .overrides = options.overrides,
-                                   .batches = batches_of(options),
-                                   .rules = options.rules}));
+std::function<ExitCode()> declare_compare(CLI::App& app) {
+  const auto options = std::make_shared<CompareCommandOptions>();
+  app.add_option("recipes", options->recipes, "Recipes, YAML files")->required()->type_name("FILE…");
+  options->PrintOptions::declare(app);
+  options->OutputOption::declare(
+      app, "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
+  options->OverrideOptions::declare(app, "Override a key of every recipe: section.key=value; repeatable");
+  options->ComparisonOptions::declare(app);
+  return [options] { return run_compare(*options); };
+}
+
+constexpr const char* kCompareExamples = R"(
+Examples:
+  autotrain compare A.yaml B.yaml --seeds 5
+      train both with the seeds 1 to 5; which differences are real, and how many seeds would show it
+  autotrain compare A.yaml B.yaml --seeds 10 --output runs/compare-1
+      five seeds more of a comparison that is there; what is finished is kept
+  autotrain compare A.yaml B.yaml --target accuracy=0.9 --set stop.epochs=20
+      also the time, samples and updates to a figure, with a key of both recipes changed
+)";
+
+}  // namespace
+
+extern const Command kCompare;
+const Command kCompare = {"compare", "Train recipes with the same seeds and say what differs, and how surely",
+                          kCompareExamples, declare_compare};
+
+void ComparisonOptions::declare(CLI::App& app) {
+  app.add_option("--seeds", seeds, "Train each recipe with the seeds 1 to this")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app.add_option("--target", target, "Time, samples and updates to a figure: accuracy=0.9")
+      ->type_name("FIGURE=VALUE");
+  app.add_option("--figure", figure,
+                 "The figure to compare; default: the target's, else what the first recipe monitors");
+  app.add_flag("--training-set", training_set,
+               "Also evaluate the final weights on the training data: the generalisation gap");
+}
+
+ExitCode run_converge(const ConvergenceRequest& what, const ComparisonOptions& how, const PrintOptions& print,
+                      const std::filesystem::path& output) {
+  return run(convergence({.config = what.config,
+                          .overrides = what.overrides,
+                          .batches = batches_of(what),
+                          .rules = what.rules}),
+             how, print, output);
 }
 
 }  // namespace autotrain

@@ -1,14 +1,34 @@
 #pragma once
 
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "autotrain/error.h"
-#include "cli/options.h"
+#include "cli/common_options.h"
 
 namespace autotrain {
 
-/// `autotrain compare`: trains recipes with the same seeds and prints what differs.
-ExitCode compare_command(const Options& options);
+/// What `autotrain compare` and `autotrain sweep --mode converge` both take.
+struct ComparisonOptions {
+  int64_t seeds = 3;
+  std::string target = {};  ///< "accuracy=0.9"
+  std::string figure = {};
+  bool training_set = false;
 
-/// `autotrain sweep --mode converge`: the same over batch sizes of one recipe.
-ExitCode converge_command(const Options& options);
+  void declare(CLI::App& app);
+};
+
+/// What to converge at: batch sizes of one recipe.
+struct ConvergenceRequest {
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  std::string vary;                ///< "batch.effective=64,256"
+  std::vector<std::string> rules;  ///< values of batch.lr_rule
+};
+
+/// Trains one recipe at several batch sizes and prints what differs.
+ExitCode run_converge(const ConvergenceRequest& what, const ComparisonOptions& how, const PrintOptions& print,
+                      const std::filesystem::path& output);
 
 }  // namespace autotrain

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "plan/words.h"
+#include "plan/plan_enums.h"
 #include "report/table.h"
 #include "trainer/start_table.h"
 
@@ -56,13 +56,17 @@ std::string plan_text(const BatchPlan& plan) {
   return probe_table(plan) + "\n" + table.text();
 }
 
-Console::Console(Detail detail, log::Level log_level) : detail_(detail), progress_(stderr) {
+Console::Console(const PrintOptions& options)
+    : detail_(options.json    ? Detail::kNothing
+              : options.quiet ? Detail::kLastLine
+                              : Detail::kAll),
+      progress_(stderr) {
   log::set_sink(
       [this, terminal = log::terminal_sink()](const log::Record& record) {
         progress_.clear();
         terminal(record);
       },
-      detail == Detail::kAll ? log_level : log::Level::kWarning);
+      options.talks() ? options.log_level() : log::Level::kWarning);
 }
 
 Console::~Console() {
@@ -115,18 +119,18 @@ void Console::on_evaluation(const EvaluationRecord& record) {
 }
 
 void Console::on_event(const EventRecord& record) {
-  log::warn("trainer", cat("update ", record.update, ": ", record.event, ": ", record.detail));
+  log::warn("trainer", cat("update ", record.update, ": ", to_string(record.event), ": ", record.detail));
 }
 
 void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vector<std::string>& advice) {
   if (detail_ == Detail::kNothing) return;
   if (detail_ == Detail::kLastLine) {
-    print(cat(s.status, " after ", s.updates, " updates (", s.stopped_by, "): ", figures_text(s.final), " · ",
-              s.folder, "\n"));
+    print(cat(to_string(s.status), " after ", s.updates, " updates (", to_string(s.stopped_by),
+              "): ", figures_text(s.final), " · ", s.folder, "\n"));
     return;
   }
   TextTable table({});
-  table.add_row({"status", cat(s.status, ", stopped by ", s.stopped_by)});
+  table.add_row({"status", cat(to_string(s.status), ", stopped by ", to_string(s.stopped_by))});
   table.add_row({"plan", summary_line(plan)});
   table.add_row({"trained", cat(format_count(s.updates), " updates, ", fixed(s.epochs, 2), " epochs, ",
                                 format_count(s.samples), " samples in ", format_seconds(s.seconds))});
@@ -154,7 +158,7 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
   if (s.skipped_updates > 0) table.add_row({"skipped", cat(s.skipped_updates, " updates were not finite")});
   if (!s.folder.empty()) table.add_row({"folder", s.folder});
   std::string text = rule("summary") + table.text();
-  if (s.status == "completed") {
+  if (s.status == RunStatus::kCompleted) {
     for (const std::string& sentence : advice) text += "try: " + sentence + "\n";
   }
   print(text);

@@ -7,6 +7,7 @@
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/clock.h"
+#include "cli/common_options.h"
 #include "report/progress.h"
 
 namespace autotrain {
@@ -15,10 +16,8 @@ namespace autotrain {
 /// a closing summary.
 class Console final : public RunObserver {
  public:
-  enum class Detail { kNothing, kLastLine, kAll };
-
   /// Takes over the log's sink until destroyed, so that log lines and the progress line do not mix.
-  Console(Detail detail, log::Level log_level);
+  explicit Console(const PrintOptions& options);
   ~Console() override;
 
   void on_search_start(const Recipe& recipe) override;
@@ -33,6 +32,7 @@ class Console final : public RunObserver {
  private:
   void print(const std::string& text);
 
+  enum class Detail { kNothing, kLastLine, kAll };
   Detail detail_;
   ProgressLine progress_;
   double first_update_seconds_ = 0;

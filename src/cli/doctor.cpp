@@ -1,6 +1,6 @@
-#include "cli/doctor.h"
-
+#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "autotrain/log.h"
@@ -8,6 +8,8 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/command.h"
+#include "cli/common_options.h"
 #include "report/json_text.h"
 #include "report/table.h"
 #include "study/doctor.h"
@@ -121,14 +123,15 @@ void show_progress_only() {
       log::Level::kInfo);
 }
 
-}  // namespace
+struct DoctorOptions : RecipeOptions, PrintOptions {
+  double seconds = 3;
+};
 
-ExitCode doctor_command(const Options& options) {
+ExitCode run_doctor(const DoctorOptions& options) {
   install_signal_handlers();
-  const bool talks = !options.json && !options.quiet;
-  log::set_sink(log::terminal_sink(), talks ? log::Level::kInfo : log::Level::kWarning);
+  log::set_sink(log::terminal_sink(), options.talks() ? log::Level::kInfo : log::Level::kWarning);
   const bool has_recipe = !options.config.empty();
-  const Recipe recipe = has_recipe ? load_recipe(options.config, options.overrides) : Recipe{};
+  const Recipe recipe = has_recipe ? options.load() : Recipe{};
   Recipe unbounded = recipe;  // the machine is measured, not the part of it that the recipe may use
   unbounded.execution.memory.budget = {};
   const MachineFigures machine = measure_machine(*open_run_device(unbounded));
@@ -138,10 +141,10 @@ ExitCode doctor_command(const Options& options) {
     show_progress_only();
     const Diagnosis found = diagnose({.config = options.config,
                                       .overrides = options.overrides,
-                                      .seconds = options.doctor_seconds,
+                                      .seconds = options.seconds,
                                       .progress =
                                           [&](const std::string& step) {
-                                            if (talks) log::info("doctor", step);
+                                            if (options.talks()) log::info("doctor", step);
                                           }},
                                      machine);
     if (!options.json) std::fputs(table_of(found).c_str(), stdout);
@@ -150,5 +153,32 @@ ExitCode doctor_command(const Options& options) {
   if (options.json) std::fputs(text_of_json(out).c_str(), stdout);
   return ExitCode::kDone;
 }
+
+std::function<ExitCode()> declare_doctor(CLI::App& app) {
+  const auto options = std::make_shared<DoctorOptions>();
+  options->RecipeOptions::declare(app);
+  options->PrintOptions::declare(app);
+  app.add_option("--seconds", options->seconds, "Length of each trial")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  return [options] { return run_doctor(*options); };
+}
+
+constexpr const char* kDoctorExamples = R"(
+Examples:
+  autotrain doctor
+      what the machine can do: memory, products, bandwidth, precisions
+  autotrain doctor --config R.yaml
+      what bounds the recipe's training here, which cures were tried, and what each gained
+  autotrain doctor --config R.yaml --seconds 10 --json
+      longer trials, where the machine is unsteady
+)";
+
+}  // namespace
+
+extern const Command kDoctor;
+const Command kDoctor = {
+    "doctor", "Measure the machine; with a recipe, say what bounds it, try cures and print before and after",
+    kDoctorExamples, declare_doctor};
 
 }  // namespace autotrain

@@ -1,11 +1,13 @@
-#include "cli/report.h"
-
+#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "cli/command.h"
+#include "cli/common_options.h"
 #include "report/json_text.h"
 #include "report/run_page.h"
 #include "study/compare_page.h"
@@ -62,19 +64,22 @@ fs::path draw_together(const std::vector<fs::path>& folders, const fs::path& pag
   return page;
 }
 
-void print(const std::vector<fs::path>& written, const Options& options) {
+struct ReportOptions : PrintOptions {
+  std::vector<fs::path> folders;
+  fs::path together;  ///< one page of all of them; empty: each its own
+};
+
+void print(const std::vector<fs::path>& written, const ReportOptions& options) {
   Json names = Json::array();
   for (const fs::path& file : written) {
     names.push_back(file.string());
-    if (!options.json && !options.quiet) std::printf("wrote %s\n", file.c_str());
+    if (options.talks()) std::printf("wrote %s\n", file.c_str());
   }
   const Json result = {{"written", names}};
   if (options.json) std::fputs(text_of_json(result).c_str(), stdout);
 }
 
-}  // namespace
-
-ExitCode report_command(const Options& options) {
+ExitCode draw_reports(const ReportOptions& options) {
   log::set_sink(log::terminal_sink(), options.verbose ? log::Level::kDebug : log::Level::kWarning);
   std::vector<fs::path> written;
   if (!options.together.empty()) {
@@ -88,5 +93,29 @@ ExitCode report_command(const Options& options) {
   print(written, options);
   return ExitCode::kDone;
 }
+
+std::function<ExitCode()> declare_report(CLI::App& app) {
+  const auto options = std::make_shared<ReportOptions>();
+  app.add_option("FOLDER", options->folders, "Folders of runs, sweeps or comparisons")->required();
+  app.add_option("--together", options->together,
+                 "One page with the curves of all of them, which are runs, instead")
+      ->type_name("OUT.html");
+  options->PrintOptions::declare(app);
+  return [options] { return draw_reports(*options); };
+}
+
+constexpr const char* kReportExamples = R"(
+Examples:
+  autotrain report runs/a
+      report.html and the CSV files of a run, a sweep or a comparison, drawn anew
+  autotrain report runs/a runs/b --together both.html
+      the curves of both on one page
+)";
+
+}  // namespace
+
+extern const Command kReport;
+const Command kReport = {"report", "Draw report.html and the CSV files of runs anew", kReportExamples,
+                         declare_report};
 
 }  // namespace autotrain

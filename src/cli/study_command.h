@@ -6,19 +6,13 @@
 #include <string>
 
 #include "autotrain/error.h"
-#include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "cli/options.h"
+#include "cli/common_options.h"
 #include "report/json_text.h"
 #include "study/study.h"
 
 namespace autotrain {
-
-/// Whether a study tells how far it is.
-inline bool talks(const Options& options) {
-  return !options.json && !options.quiet;
-}
 
 /// " · 3 min 20 s left", or nothing where that is not known.
 inline std::string left_text(const StudyProgress& progress) {
@@ -43,12 +37,6 @@ struct Tally {
   ExitCode code() const { return all > 0 && failed == all ? exit_code_of(first_code) : ExitCode::kDone; }
 };
 
-/// What a study says on the terminal.
-inline log::Level log_level(const Options& options) {
-  if (options.verbose) return log::Level::kDebug;
-  return talks(options) ? log::Level::kInfo : log::Level::kWarning;
-}
-
 /// Does the study's work; an interruption then names the folder to go on with.
 template <class Work>
 auto saying_how_to_go_on(const std::filesystem::path& folder, const Work& work) {
@@ -62,7 +50,7 @@ auto saying_how_to_go_on(const std::filesystem::path& folder, const Work& work) 
 }
 
 /// Prints the JSON, with the folder in it, or the text, whichever was asked for.
-inline void print_study(const Options& options, nlohmann::ordered_json json, const std::string& text,
+inline void print_study(const PrintOptions& options, nlohmann::ordered_json json, const std::string& text,
                         const std::filesystem::path& folder) {
   json["folder"] = folder.string();
   std::fputs((options.json ? text_of_json(json) : text).c_str(), stdout);

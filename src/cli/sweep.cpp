@@ -1,7 +1,7 @@
-#include "cli/sweep.h"
-
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <limits>
+#include <memory>
 
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
@@ -9,8 +9,10 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/command.h"
+#include "cli/compare.h"
 #include "cli/study_command.h"
-#include "recipe/words.h"
+#include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
 #include "report/live_text.h"
 #include "report/table.h"
@@ -40,10 +42,18 @@ std::string weights_file(const fs::path& given) {
               "give --weights the folder of a run, or a safetensors file");
 }
 
+struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption, ComparisonOptions {
+  bool converge = false;                ///< --mode converge
+  std::string vary;                     ///< "batch.effective=64,256"
+  std::vector<std::string> rules;       ///< values of batch.lr_rule
+  std::vector<std::string> sweep_keys;  ///< what the options say, as --set would
+  fs::path weights;                     ///< a run's folder or a safetensors file
+};
+
 // The recipe's section `sweep`, with what the command line says in its place.
-std::vector<std::string> overrides_of(const Options& options) {
+std::vector<std::string> overrides_of(const SweepCommandOptions& options) {
   std::vector<std::string> all = options.overrides;
-  all.insert(all.end(), options.sweep_settings.begin(), options.sweep_settings.end());
+  all.insert(all.end(), options.sweep_keys.begin(), options.sweep_keys.end());
   if (!options.weights.empty()) all.push_back("model.weights=" + weights_file(options.weights));
   return all;
 }
@@ -144,9 +154,7 @@ class SweepWatch {
   Sweep so_far_;
 };
 
-}  // namespace
-
-ExitCode sweep_command(const Options& options) {
+ExitCode measure_sweep(const SweepCommandOptions& options) {
   install_signal_handlers();
   LiveText live(stderr);
   log::set_sink(
@@ -154,25 +162,127 @@ ExitCode sweep_command(const Options& options) {
         live.clear();
         show(record);
       },
-      log_level(options));
+      options.log_level());
   SweepOptions sweep_options{
       .config = options.config, .overrides = overrides_of(options), .folder = options.output};
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
   check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
   SweepWatch watch(sweep_options.folder, live);
-  watch.attach_to(sweep_options, talks(options));
-  if (talks(options)) {
-    log::info("sweep", cat(name_of(recipe.sweep.mode), " in ", sweep_options.folder.string(),
+  watch.attach_to(sweep_options, options.talks());
+  if (options.talks()) {
+    log::info("sweep", cat(to_string(recipe.sweep.mode), " in ", sweep_options.folder.string(),
                            "; its report.html grows with every measurement"));
   }
   const Sweep sweep = saying_how_to_go_on(sweep_options.folder, [&] { return run_sweep(sweep_options); });
   live.clear();
   write_sweep(sweep, sweep_options.folder);
-  const std::string text = options.quiet || options.json ? "" : text_of(sweep) + "\n";
+  const std::string text = options.talks() ? text_of(sweep) + "\n" : "";
   const Tally tally = tally_of(sweep);
   print_study(options, to_json(sweep), text + last_line(tally, sweep_options.folder), sweep_options.folder);
   return tally.code();
 }
+
+void refuse_of_sweep(const CLI::App& sweep, std::initializer_list<const char*> names, const char* problem,
+                     const char* advice) {
+  for (const char* const name : names) {
+    if (sweep.count(name) > 0) throw Error(ExitCode::kUsage, name, problem, advice);
+  }
+}
+
+// Options of one mode that another would ignore.
+void check_sweep_options(const CLI::App& sweep, bool converge) {
+  if (converge) {
+    refuse_of_sweep(sweep, {"--batches", "--latency-ms", "--rounds", "--seconds", "--weights"},
+                    "means nothing with --mode converge",
+                    "leave it out; batches are --vary batch.effective=64,256");
+  } else {
+    refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules"},
+                    "means something with --mode converge only", "leave it out, or add --mode converge");
+  }
+}
+
+// Options that stand for keys of the recipe's section `sweep`.
+void declare_sweep_keys(CLI::App& sweep, SweepCommandOptions& options) {
+  const auto stands_for = [&](const char* option, const char* key, const char* sentence) {
+    sweep.add_option_function<std::string>(
+        option,
+        [&options, key](const std::string& value) {
+          options.sweep_keys.push_back(std::string("sweep.") + key + "=" + value);
+        },
+        sentence);
+  };
+  stands_for(
+      "--batches", "batches",
+      "1,32,128 or 1..4096 (powers of two, and the end) or auto (doubled to at most 4096, until nothing is "
+      "gained); default: the recipe's sweep.batches, else auto");
+  stands_for("--latency-ms", "latency_ms",
+             "Find the largest throughput whose p99 is at most so many milliseconds");
+  stands_for("--rounds", "rounds",
+             "Measurements of each point, 1 to 1000; default: the recipe's sweep.rounds, else 2");
+  stands_for("--seconds", "max_seconds",
+             "Longest time of one measurement; default: the recipe's sweep.max_seconds, else 2");
+}
+
+void declare_sweep_mode(CLI::App& app, SweepCommandOptions& options) {
+  app.add_option_function<std::string>(
+         "--mode",
+         [&options](const std::string& mode) {
+           options.converge = mode == "converge";
+           if (!options.converge) options.sweep_keys.push_back("sweep.mode=" + mode);
+         },
+         "inference, training, or converge: how well each of --vary batch.effective=64,256 learns; "
+         "default: the recipe's sweep.mode, else inference")
+      ->check(CLI::IsMember({"inference", "training", "converge"}));
+  app.add_option_function<std::string>(
+      "--vary",
+      [&options](const std::string& vary) {
+        options.vary = vary;
+        options.sweep_keys.push_back("sweep.vary=" + vary);
+      },
+      "One further axis, and no more than one: model.width=64,256 or execution.precision=fp32,bf16");
+}
+
+std::function<ExitCode()> declare_sweep(CLI::App& app) {
+  const auto options = std::make_shared<SweepCommandOptions>();
+  options->RecipeOptions::declare(app);
+  options->PrintOptions::declare(app);
+  options->OutputOption::declare(app, "Folder of the results; one with results goes on where it ended");
+  declare_sweep_keys(app, *options);
+  app.add_option("--weights", options->weights,
+                 "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
+      ->type_name("RUN");
+  declare_sweep_mode(app, *options);
+  app.add_option("--rules", options->rules,
+                 "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
+      ->delimiter(',');
+  options->ComparisonOptions::declare(app);
+  return [options, &app] {
+    check_sweep_options(app, options->converge);
+    options->check_named();
+    if (!options->converge) return measure_sweep(*options);
+    return run_converge({options->config, options->overrides, options->vary, options->rules}, *options,
+                        *options, options->output);
+  };
+}
+
+constexpr const char* kSweepExamples = R"(
+Examples:
+  autotrain sweep --config R.yaml --batches 1..512
+      inference: latency, throughput and memory, predicted and measured knee
+  autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16,int8 --weights runs/a
+      the same in three precisions, with the accuracy that each costs
+  autotrain sweep --config R.yaml --mode training --batches auto --latency-ms 200
+      updates instead, doubling until nothing is gained; the best within 200 ms
+  autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,256,1024 --seeds 5
+      train at each effective batch with and without the learning-rate rule, and compare
+)";
+
+}  // namespace
+
+extern const Command kSweep;
+const Command kSweep = {
+    "sweep", "Measure batch sizes: latency, throughput, memory, and where a larger one stops being free",
+    kSweepExamples, declare_sweep};
 
 }  // namespace autotrain

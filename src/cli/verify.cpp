@@ -1,15 +1,17 @@
-#include "cli/verify.h"
-
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/command.h"
+#include "cli/common_options.h"
 #include "report/json_text.h"
 #include "report/table.h"
 #include "study/verify.h"
@@ -60,20 +62,22 @@ std::string json_of(const std::vector<Verdict>& verdicts) {
   return text_of_json(rows);
 }
 
-}  // namespace
+struct VerifyCommandOptions : RecipeOptions, PrintOptions, OutputOption {
+  int64_t updates = 12;
+  int64_t kills = 4;
+};
 
-ExitCode verify_command(const Options& options) {
-  const Recipe recipe = load_recipe(options.config, options.overrides);
+ExitCode run_verify(const VerifyCommandOptions& options) {
+  const Recipe recipe = options.load();
   WorkFolder folder(options.output);
-  const bool talks = !options.json && !options.quiet;
-  log::set_sink(log::terminal_sink(), talks ? log::Level::kInfo : log::Level::kWarning);
-  if (talks)
-    log::info("verify", cat("runs of ", options.verify_updates, " updates in ", folder.path().string()));
-  const auto verdicts = verify(
-      recipe, {.folder = folder.path(), .updates = options.verify_updates, .kills = options.verify_kills},
-      [&](const Verdict& v) {
-        if (talks) log::info("verify", cat(v.disturbance, ": ", to_string(v.result)));
-      });
+  log::set_sink(log::terminal_sink(), options.talks() ? log::Level::kInfo : log::Level::kWarning);
+  if (options.talks())
+    log::info("verify", cat("runs of ", options.updates, " updates in ", folder.path().string()));
+  const auto verdicts =
+      verify(recipe, {.folder = folder.path(), .updates = options.updates, .kills = options.kills},
+             [&](const Verdict& v) {
+               if (options.talks()) log::info("verify", cat(v.disturbance, ": ", to_string(v.result)));
+             });
   std::fputs((options.json ? json_of(verdicts) : table_of(verdicts)).c_str(), stdout);
   const bool passed =
       std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.passed(); });
@@ -82,5 +86,34 @@ ExitCode verify_command(const Options& options) {
   log::warn("verify", "the runs are kept in " + folder.path().string());
   return ExitCode::kInternal;
 }
+
+std::function<ExitCode()> declare_verify(CLI::App& app) {
+  const auto options = std::make_shared<VerifyCommandOptions>();
+  options->RecipeOptions::declare(app);
+  options->PrintOptions::declare(app);
+  options->OutputOption::declare(app, "Folder to keep the runs in; default: a temporary one");
+  app.add_option("--updates", options->updates, "Updates of each run")
+      ->check(CLI::Range(3, 1000000))
+      ->capture_default_str();
+  app.add_option("--kills", options->kills, "Kills −9 of the run that is killed")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  return [options] { return run_verify(*options); };
+}
+
+constexpr const char* kVerifyExamples = R"(
+Examples:
+  autotrain verify --config R.yaml
+      kill, stop, starve and resume short runs of the recipe: each must end with the same bytes
+  autotrain verify --config R.yaml --updates 50 --kills 20 --output runs/verify
+      longer runs, killed more often, kept to look at
+)";
+
+}  // namespace
+
+extern const Command kVerify;
+const Command kVerify = {"verify",
+                         "Prove on the recipe that nothing that happens to a run changes what it computes",
+                         kVerifyExamples, declare_verify};
 
 }  // namespace autotrain

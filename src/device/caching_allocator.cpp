@@ -284,7 +284,7 @@ Refusal CachingAllocator::describe_refusal(int64_t bytes) const {
   refusal.reserved_bytes = reserved_unlocked();
   refusal.limit_bytes = limit_bytes_ == kUnlimited ? -1 : limit_bytes_;
   refusal.by_system = refused_by_system_;
-  refusal.phase = name_of(PhaseScope::current());
+  refusal.phase = to_string(PhaseScope::current());
 
   std::map<std::pair<int64_t, MemoryPhase>, int64_t> counts;  // (size, phase) → blocks
   std::map<MemoryPhase, LiveBlock> phases;
@@ -297,10 +297,10 @@ Refusal CachingAllocator::describe_refusal(int64_t bytes) const {
   medium_.visit_used(add);
   large_.visit_used(add);
   for (auto it = counts.rbegin(); it != counts.rend() && refusal.largest.size() < kRows; ++it) {
-    refusal.largest.push_back({it->first.first, it->second, std::string(name_of(it->first.second))});
+    refusal.largest.push_back({it->first.first, it->second, to_string(it->first.second)});
   }
   for (auto& [phase, row] : phases) {
-    row.phase = name_of(phase);
+    row.phase = to_string(phase);
     refusal.by_phase.push_back(row);
   }
   std::sort(refusal.by_phase.begin(), refusal.by_phase.end(),

@@ -77,7 +77,7 @@ class RefusalNote {
     refusal.requested_bytes = static_cast<int64_t>(requested);
     refusal.allocated_bytes = stats.allocated_bytes[kAll].current;
     refusal.reserved_bytes = stats.reserved_bytes[kAll].current;
-    refusal.phase = name_of(PhaseScope::current());
+    refusal.phase = to_string(PhaseScope::current());
     refusal.largest = largest_blocks(index);
     std::lock_guard lock(mutex_);
     last_ = std::move(refusal);

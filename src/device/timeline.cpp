@@ -67,7 +67,7 @@ Timeline::Stretch::Mark Timeline::mark(Activity activity) const {
 void Timeline::enter(Activity activity) {
   if (!device_.is_cpu()) {
     if (!open_.marks_.empty()) pop_profiler_range();
-    push_profiler_range(name_of(activity));
+    push_profiler_range(to_string(activity));
   }
   open_.marks_.push_back(mark(activity));
 }

@@ -5,30 +5,33 @@
 #include "base/enum_names.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "plan/words.h"
-#include "recipe/words.h"
+#include "plan/plan_enums.h"
+#include "recipe/recipe_enums.h"
 
 namespace autotrain {
 
 std::string to_string(ProbeOutcome outcome) {
-  return std::string(name_of(outcome));
+  return to_string<ProbeOutcome>(outcome);
 }
+
 std::string to_string(SearchReason reason) {
-  return std::string(name_of(reason));
+  return to_string<SearchReason>(reason);
 }
+
 std::string to_string(Origin origin) {
-  return std::string(name_of(origin));
+  return to_string<Origin>(origin);
 }
+
 std::string to_string(Precision precision) {
-  return std::string(name_of(precision));
+  return to_string<Precision>(precision);
 }
 
 std::string to_string(MemoryFormat format) {
-  return std::string(name_of(format));
+  return to_string<MemoryFormat>(format);
 }
 
 std::string to_string(Cut cut) {
-  return std::string(name_of(cut));
+  return to_string<Cut>(cut);
 }
 
 std::string summary_line(const BatchPlan& plan) {

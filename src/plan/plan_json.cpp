@@ -1,8 +1,8 @@
 #include "plan/plan_json.h"
 
 #include "base/json.h"
-#include "plan/words.h"
-#include "recipe/words.h"
+#include "plan/plan_enums.h"
+#include "recipe/recipe_enums.h"
 
 namespace autotrain {
 namespace {
@@ -17,7 +17,7 @@ struct Writer {
   template <class T>
   void operator()(const char* name, const T& value) const {
     if constexpr (std::is_enum_v<T>) {
-      json[name] = name_of(value);
+      json[name] = to_string(value);
     } else {
       json[name] = value;
     }

@@ -24,7 +24,7 @@ template <class E>
 Field bind_enum(const std::string& name, const std::string& sentence, E& member,
                 Decides decides = Decides::kUndeclared) {
   return {word_key(name, sentence, choices_of<E>()).deciding(decides),
-          [&] { return Value(std::string(name_of(member))); },
+          [&] { return Value(to_string(member)); },
           [&](const Value& value) { member = *parse_enum<E>(std::get<std::string>(value)); }};
 }
 

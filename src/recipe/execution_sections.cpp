@@ -2,8 +2,8 @@
 #include "base/text.h"
 #include "recipe/axes.h"
 #include "recipe/bind.h"
+#include "recipe/recipe_enums.h"
 #include "recipe/sections.h"
-#include "recipe/words.h"
 
 namespace autotrain {
 namespace {

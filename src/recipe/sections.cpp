@@ -3,7 +3,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "recipe/bind.h"
-#include "recipe/words.h"
+#include "recipe/recipe_enums.h"
 
 namespace autotrain {
 namespace {

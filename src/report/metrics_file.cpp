@@ -6,6 +6,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "report/figures_json.h"
+#include "report/report_enums.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -90,7 +91,7 @@ void MetricsFile::write(const EvaluationRecord& r) {
 }
 
 void MetricsFile::write(const EventRecord& r) {
-  append({{"kind", "event"}, {"update", r.update}, {"event", r.event}, {"detail", r.detail}});
+  append({{"kind", "event"}, {"update", r.update}, {"event", to_string(r.event)}, {"detail", r.detail}});
 }
 
 void for_each_row(const fs::path& path, const std::function<void(const nlohmann::ordered_json&)>& use) {
@@ -108,11 +109,23 @@ std::vector<Json> read_metrics(const fs::path& path) {
   return rows;
 }
 
+std::string to_string(EventKind kind) {
+  return to_string<EventKind>(kind);
+}
+
+std::string to_string(RunStatus status) {
+  return to_string<RunStatus>(status);
+}
+
+std::string to_string(StopReason reason) {
+  return to_string<StopReason>(reason);
+}
+
 Json summary_to_json(const Summary& s) {
-  return {{"status", s.status},
+  return {{"status", to_string(s.status)},
           {"exit_code", s.exit_code},
           {"error", s.error.empty() ? Json(nullptr) : Json(s.error)},
-          {"stopped_by", s.stopped_by},
+          {"stopped_by", to_string(s.stopped_by)},
           {"updates", s.updates},
           {"epochs", s.epochs},
           {"samples", s.samples},

@@ -83,7 +83,7 @@ void check_lengths(const Chart& chart) {
 }
 
 Json axis_json(const Axis& axis) {
-  return {{"label", axis.label}, {"log", axis.log}, {"format", name_of(axis.format)}};
+  return {{"label", axis.label}, {"log", axis.log}, {"format", to_string(axis.format)}};
 }
 
 Json series_json(const Series& whole, ColumnStore& columns) {
@@ -98,7 +98,7 @@ Json series_json(const Series& whole, ColumnStore& columns) {
           {"high", rounded(series.high, kDigits)},
           {"band", series.band},
           {"labels", series.labels},
-          {"draw", name_of(series.draw)},
+          {"draw", to_string(series.draw)},
           {"smooth", series.smoothable},
           {"colour", series.colour ? Json(*series.colour) : Json(nullptr)},
           {"each", thinned.rows_each}};

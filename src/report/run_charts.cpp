@@ -160,9 +160,9 @@ std::vector<Chart> trial_charts(const Json& plan) {
 
 namespace {
 
-std::vector<page::Mark> event_marks(const std::vector<EventRecord>& events, const Clock& clock) {
+std::vector<page::Mark> event_marks(const std::vector<EventRow>& events, const Clock& clock) {
   std::vector<page::Mark> marks;
-  for (const EventRecord& event : events) {
+  for (const EventRow& event : events) {
     if (marks.size() == kMostMarks) break;
     marks.push_back({clock.at(event.update), event.event});
   }

@@ -76,7 +76,8 @@ void add(RunHistory& history, const Json& row) {
   if (kind == "evaluation") history.evaluations.push_back(evaluation_of(row));
   if (kind != "event") return;
   history.events.push_back({count_in(row, "update"), text_in(row, "event"), text_in(row, "detail")});
-  if (history.events.back().event == "rollback") go_back(history, history.events.back().update);
+  if (history.events.back().event == to_string(EventKind::kRollback))
+    go_back(history, history.events.back().update);
 }
 
 }  // namespace

@@ -23,11 +23,18 @@ struct Columns {
   const std::vector<double>* find(const std::string& name) const;
 };
 
+/// An event as the file has it; its word may be one that this program does not know.
+struct EventRow {
+  int64_t update = 0;
+  std::string event = {};
+  std::string detail = {};
+};
+
 /// What metrics.jsonl tells of a run. Rows that a rollback replaced are left out.
 struct RunHistory {
   Columns updates = {};  ///< as in the first row; "activity_seconds.forward" is a column of its own
   std::vector<EvaluationRecord> evaluations = {};
-  std::vector<EventRecord> events = {};
+  std::vector<EventRow> events = {};
 };
 
 /// @return nothing in it when there is no such file.

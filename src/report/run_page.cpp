@@ -187,7 +187,7 @@ page::Section machine_section(const fs::path& folder, const RunHistory& history,
   return section;
 }
 
-page::Section events_section(const std::vector<EventRecord>& events) {
+page::Section events_section(const std::vector<EventRow>& events) {
   page::Section section{.title = cat("Events (", format_count(static_cast<int64_t>(events.size())), ")"),
                         .open = !events.empty()};
   if (events.empty()) {
@@ -198,7 +198,7 @@ page::Section events_section(const std::vector<EventRecord>& events) {
     section.paragraphs.push_back(cat("The first ", kMostEvents, " are shown; all stand in metrics.jsonl."));
   }
   page::Table table{.header = {"update", "event", "detail"}};
-  for (const EventRecord& event : events) {
+  for (const EventRow& event : events) {
     if (table.rows.size() == kMostEvents) break;
     table.rows.push_back({std::to_string(event.update), event.event, event.detail});
   }

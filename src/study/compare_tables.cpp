@@ -92,7 +92,7 @@ page::Table difference_table(const Comparison& c) {
                     {"a", "b", "at equal", "b − a", "95 % interval", "p", "p (Holm)", ""}};
   for (const Difference& d : c.differences) {
     table.rows.push_back(
-        {c.terms.recipes[d.a], c.terms.recipes[d.b], std::string(name_of(d.axis)), number_text(d.mean),
+        {c.terms.recipes[d.a], c.terms.recipes[d.b], to_string(d.axis), number_text(d.mean),
          std::isfinite(d.interval.low) ? cat(brief(d.interval.low), " to ", brief(d.interval.high)) : "-",
          number_text(d.p), number_text(d.p_holm), verdict_text(d, c.terms)});
   }
@@ -151,8 +151,8 @@ std::vector<std::string> notes_of(const Comparison& c) {
   std::vector<std::string> notes;
   if (c.differences.size() <= kFewDifferences) {
     for (const Difference& d : c.differences) {
-      notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], " at equal ", name_of(d.axis),
-                          ": ", verdict_text(d, c.terms), "."));
+      notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], " at equal ",
+                          to_string(d.axis), ": ", verdict_text(d, c.terms), "."));
     }
   }
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");

@@ -53,13 +53,13 @@ Json to_json(const RecipeFigures& r, const std::string& label, bool has_target) 
 Json to_json(const Difference& d, const std::vector<std::string>& labels) {
   return {{"a", labels[d.a]},
           {"b", labels[d.b]},
-          {"at_equal", name_of(d.axis)},
+          {"at_equal", to_string(d.axis)},
           {"b_minus_a", finite_or_null(d.mean)},
           {"low", finite_or_null(d.interval.low)},
           {"high", finite_or_null(d.interval.high)},
           {"p", finite_or_null(d.p)},
           {"p_holm", finite_or_null(d.p_holm)},
-          {"b_is", name_of(d.verdict)},
+          {"b_is", to_string(d.verdict)},
           {"runs_needed", or_null(d.runs_needed)}};
 }
 

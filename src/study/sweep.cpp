@@ -69,15 +69,15 @@ class Sweeping {
     return load_recipe(options_.config, overrides);
   }
 
-  static std::string name_of(const Measurement& m) {
+  static std::string key_of(const Measurement& m) {
     if (m.batch == kWholeModel) return cat("v", m.variant, "-model");
     return cat("v", m.variant, "-batch-", m.batch, "-round-", m.round);
   }
 
   StudyRun make_run(const Measurement& m) {
     const Recipe& recipe = recipes_[m.variant];
-    measurements_[name_of(m)] = m;
-    return {.name = name_of(m),
+    measurements_[key_of(m)] = m;
+    return {.name = key_of(m),
             .variant = cat("v", m.variant, "-", m.batch),
             .definition = {{"recipe", values_of(what_counts(recipe), catalog())},
                            {"batch", m.batch},
@@ -159,7 +159,7 @@ class Sweeping {
   std::vector<StudyResult> rounds_of(size_t variant, int64_t batch) const {
     std::vector<StudyResult> rounds;
     for (int64_t round = 0; round < rounds_; ++round) {
-      const auto found = results_.find(name_of({variant, batch, round}));
+      const auto found = results_.find(key_of({variant, batch, round}));
       if (found != results_.end()) rounds.push_back(found->second);
     }
     return rounds;
@@ -170,7 +170,7 @@ class Sweeping {
     Sweep sweep = sweep_;
     for (size_t v = 0; v < recipes_.size(); ++v) {
       SweepVariant& variant = sweep.variants[v];
-      const auto model = results_.find(name_of({v, kWholeModel}));
+      const auto model = results_.find(key_of({v, kWholeModel}));
       if (model == results_.end()) {
         ++sweep.unfinished;
       } else {

@@ -1,7 +1,7 @@
 #include <concepts>
 
 #include "base/json.h"
-#include "recipe/words.h"
+#include "recipe/recipe_enums.h"
 #include "study/sweep.h"
 #include "study/sweep_analysis.h"
 #include "study/sweep_fields.h"
@@ -103,7 +103,7 @@ Json to_json(const Sweep& sweep) {
   Json variants = Json::array();
   for (const SweepVariant& variant : sweep.variants) variants.push_back(to_json(sweep, variant));
   return {{"name", sweep.name},
-          {"mode", name_of(sweep.mode)},
+          {"mode", to_string(sweep.mode)},
           {"key", sweep.key.empty() ? Json(nullptr) : Json(sweep.key)},
           {"latency_ms", or_null(sweep.latency_ms)},
           {"unfinished", sweep.unfinished},

@@ -8,7 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "recipe/words.h"
+#include "recipe/recipe_enums.h"
 #include "report/json_text.h"
 #include "study/sweep_tables.h"
 
@@ -220,7 +220,7 @@ std::string machine_of(const Sweep& sweep) {
 
 page::Page sweep_page(const Sweep& sweep) {
   return {
-      .title = cat("Sweep of ", sweep.name, ": ", name_of(sweep.mode)),
+      .title = cat("Sweep of ", sweep.name, ": ", to_string(sweep.mode)),
       .subtitle = machine_of(sweep) +
                   (sweep.unfinished > 0 ? cat(" · so far: ", sweep.unfinished, " measurements to come") : ""),
       .sections = {summary_section(sweep), plots_section(sweep), points_section(sweep),

@@ -13,12 +13,12 @@
 #include "base/units.h"
 #include "device/failure.h"
 #include "device/system_memory.h"
-#include "recipe/words.h"
+#include "recipe/recipe_enums.h"
 #include "study/bandwidth.h"
 #include "study/machine.h"
+#include "study/study_enums.h"
 #include "study/subject.h"
 #include "study/timing.h"
-#include "study/words.h"
 
 namespace autotrain {
 namespace {
@@ -123,7 +123,7 @@ Json point_json(Subject& subject, const Recipe& recipe) {
   const std::optional<ForwardCount> call = observe(subject, kObservedShare * recipe.sweep.max_seconds);
   const auto copies = subject.copy_seconds();
   return {{"latencies_seconds", repeats.seconds},
-          {"ended_by", name_of(repeats.end)},
+          {"ended_by", to_string(repeats.end)},
           {"peak_bytes", peak.total_bytes()},
           {"budget_bytes", subject.device().budget_bytes()},
           {"allocator_retries", peak.retries},
@@ -176,7 +176,7 @@ Json operators_json(const ForwardCount& counts) {
   for (const OperatorCount& each : counts.operators) {
     rows.push_back({{"operator", each.name},
                     {"module", each.module},
-                    {"kind", name_of(each.kind)},
+                    {"kind", to_string(each.kind)},
                     {"shape", each.shape},
                     {"flops", each.flops},
                     {"backward_flops", each.backward_flops},
@@ -209,7 +209,7 @@ Json measure_variant(const Recipe& recipe) {
   Device& device = subject->device();
   const int64_t working_set = counts.weight_bytes() * (trains ? 4 : 1);  // gradients, two moments
   device.memory().remove_limit();  // the machine is measured, not the part of it that the recipe may use
-  return {{"precision", name_of(subject->precision())},
+  return {{"precision", to_string(subject->precision())},
           {"samples", batch},
           {"flops", counts.flops()},
           {"backward_flops", counts.backward_flops()},

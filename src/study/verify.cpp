@@ -256,18 +256,6 @@ void Proof::disk_full() {
 
 }  // namespace
 
-std::string to_string(Verdict::Result result) {
-  switch (result) {
-    case Result::kSame: return "same bits";
-    case Result::kRounding: return "same to rounding";
-    case Result::kAnotherCut: return "same samples";
-    case Result::kDifferent: return "DIFFERENT";
-    case Result::kFailed: return "FAILED";
-    case Result::kNotTried: return "not tried";
-  }
-  return "";
-}
-
 std::vector<Verdict> verify(const Recipe& recipe, const VerifyOptions& options,
                             const std::function<void(const Verdict&)>& on_verdict) {
   return Proof(recipe, options, on_verdict).run();

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "autotrain/recipe.h"
+#include "base/enum_names.h"
 
 namespace autotrain {
 
@@ -32,7 +34,13 @@ struct Verdict {
   bool passed() const { return result != Result::kDifferent && result != Result::kFailed; }
 };
 
-std::string to_string(Verdict::Result result);
+constexpr auto enum_names(Verdict::Result) {
+  using R = Verdict::Result;
+  return std::array{
+      EnumName<R>{R::kSame, "same bits"},          EnumName<R>{R::kRounding, "same to rounding"},
+      EnumName<R>{R::kAnotherCut, "same samples"}, EnumName<R>{R::kDifferent, "DIFFERENT"},
+      EnumName<R>{R::kFailed, "FAILED"},           EnumName<R>{R::kNotTried, "not tried"}};
+}
 
 /// Proves on a user's own recipe that nothing that happens to a run changes what it computes: a short run,
 /// and the same run typed in, killed, stopped, short of memory, short of disk; final tensors are compared

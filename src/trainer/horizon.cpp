@@ -10,20 +10,21 @@ namespace {
 
 struct Limit {
   int64_t samples;
-  const char* key;
+  StopReason key;
 };
 
 // The stop that is reached first, of those that count samples; nothing when only time stops the run.
 std::optional<Limit> first_limit(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
   const StopRecipe& stop = recipe.stop;
   std::optional<Limit> least;
-  const auto bound = [&](double samples, const char* key) {
+  const auto bound = [&](double samples, StopReason key) {
     const auto whole = static_cast<int64_t>(std::min(std::floor(samples), 0x1p62));
     if (!least || whole < least->samples) least = {whole, key};
   };
-  if (stop.epochs) bound(*stop.epochs * static_cast<double>(dataset_size), "epochs");
-  if (stop.samples) bound(static_cast<double>(*stop.samples), "samples");
-  if (stop.updates) bound(static_cast<double>(*stop.updates) * static_cast<double>(effective), "updates");
+  if (stop.epochs) bound(*stop.epochs * static_cast<double>(dataset_size), StopReason::kEpochs);
+  if (stop.samples) bound(static_cast<double>(*stop.samples), StopReason::kSamples);
+  if (stop.updates)
+    bound(static_cast<double>(*stop.updates) * static_cast<double>(effective), StopReason::kUpdates);
   return least;
 }
 
@@ -36,14 +37,14 @@ int64_t last_window_samples(const Recipe& recipe, int64_t dataset_size, int64_t 
 
 Horizon horizon_of(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
   const auto least = first_limit(recipe, dataset_size, effective);
-  if (!least) return {.stopped_by = "minutes"};
+  if (!least) return {};
 
   Horizon horizon{.updates = least->samples / effective,
                   .last_window = last_window_samples(recipe, dataset_size, effective),
                   .stopped_by = least->key};
   if (horizon.last_window > 0) ++*horizon.updates;
   if (*horizon.updates == 0) {
-    fail_recipe(recipe, cat("stop.", least->key),
+    fail_recipe(recipe, "stop." + to_string(least->key),
                 cat("allows ", least->samples, " samples, less than one update of ", effective),
                 "raise it, lower batch.effective, or set stop.last: keep");
   }

@@ -5,14 +5,15 @@
 #include <string>
 
 #include "autotrain/recipe.h"
+#include "autotrain/report.h"
 
 namespace autotrain {
 
 /// How long a run is, in applied updates.
 struct Horizon {
   std::optional<int64_t> updates = std::nullopt;  ///< unset: only time stops the run
-  int64_t last_window = 0;      ///< samples of one last, shorter update (`stop.last: keep`); 0: none
-  std::string stopped_by = "";  ///< the key that bounds it
+  int64_t last_window = 0;  ///< samples of one last, shorter update (`stop.last: keep`); 0: none
+  StopReason stopped_by = StopReason::kMinutes;  ///< the key that bounds it
 };
 
 /// Samples of the shorter update that such a run ends with; 0: none.

@@ -43,6 +43,21 @@ std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std
 
 }  // namespace
 
+bool lacks_memory(const std::exception& error) {
+  const Failure failure = classify_failure(error);
+  return failure == Failure::kOutOfMemory || failure == Failure::kLibraryMemory;
+}
+
+std::optional<Refusal> free_memory(Session& session, Saver& saver) {
+  MemoryMeter& memory = session.parts.device->memory();
+  const std::optional<Refusal> refusal = memory.last_refusal();
+  saver.wait();
+  session.sample_memory();
+  memory.empty_cache();
+  memory.reset_peak();  // it is in the run's totals; what is refused next is told apart from this
+  return refusal;
+}
+
 Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error,
                     const std::optional<Refusal>& refusal, const std::string& activity, int64_t micro_batch,
                     const std::string& layer) {

@@ -28,14 +28,6 @@
 namespace autotrain {
 namespace {
 
-// The folder is another run's to go on with as soon as this one has ended, however it ended.
-struct UnlockAtEnd {
-  const std::unique_ptr<RunFolder>& folder;
-  ~UnlockAtEnd() {
-    if (folder) folder->unlock();
-  }
-};
-
 bool adaptive(const std::string& optimizer) {
   for (const OptimizerRow& row : optimizer_table()) {
     if (row.spec.name == optimizer) return row.adaptive;
@@ -71,8 +63,13 @@ std::string memory_keys(const Recipe& recipe) {
   return text;
 }
 
-double epochs_of(const RunState& state, const Parts* parts) {
-  return parts ? static_cast<double>(state.cursor) / static_cast<double>(parts->data.train->size()) : 0;
+// Nothing of the run depends on its report: one that cannot be drawn is a warning.
+void draw_report(const std::filesystem::path& folder, const ReportRecipe& what) {
+  try {
+    draw_run(folder, what);
+  } catch (const std::exception& problem) {
+    log::warn("report", problem.what());
+  }
 }
 
 }  // namespace
@@ -119,16 +116,19 @@ Parts& Trainer::Run::parts() {
   return *parts_;
 }
 
-void Trainer::Run::open_folder() {
-  if (folder_ || !options_.write_files) return;
-  folder_ = std::make_unique<RunFolder>(recipe_, options_);
-  if (options_.resume) resume_point_ = find_resume_point(*folder_, recipe_, options_.allow_change);
+Trainer::Run::Place& Trainer::Run::place() {
+  if (place_) return *place_;
+  Place& place = place_.emplace();
+  if (options_.write_files) place.folder = std::make_unique<RunFolder>(recipe_, options_);
+  if (place.folder && options_.resume)
+    place.resume_point = find_resume_point(*place.folder, recipe_, options_.allow_change);
+  return place;
 }
 
 // Whether the checkpoint's plan can be executed here as it was there.
 bool Trainer::Run::stored_plan_holds() {
-  if (!resume_point_->keep_plan) return false;
-  const BatchPlan& stored = resume_point_->saved.plan;
+  if (!place().resume_point->keep_plan) return false;
+  const BatchPlan& stored = place().resume_point->saved.plan;
   const Parts& parts = this->parts();
   const double fill =
       static_cast<double>(stored.peak_bytes) / static_cast<double>(parts.device->budget_bytes());
@@ -147,21 +147,22 @@ bool Trainer::Run::stored_plan_holds() {
 }
 
 // A plan that a checkpoint has is looked at first, on the device; after that there can be no other process.
-bool Trainer::Run::searches_apart() const {
-  return options_.search_apart && parts_ == nullptr && !(resume_point_ && resume_point_->keep_plan);
+bool Trainer::Run::searches_apart() {
+  const std::optional<ResumePoint>& from = place().resume_point;
+  return options_.search_apart && parts_ == nullptr && !(from && from->keep_plan);
 }
 
 BatchPlan Trainer::Run::make_plan() {
-  if (resume_point_ && stored_plan_holds()) {
+  const std::optional<ResumePoint>& from = place().resume_point;
+  if (from && stored_plan_holds()) {
     check_monitor();
-    BatchPlan plan = resume_point_->saved.plan;
+    BatchPlan plan = from->saved.plan;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     return plan;
   }
   Recipe recipe = recipe_;
   // Samples per update are what was learned with; only how they are cut is found anew.
-  if (resume_point_ && !recipe.batch.effective)
-    recipe.batch.effective = resume_point_->saved.plan.effective_batch;
+  if (from && !recipe.batch.effective) recipe.batch.effective = from->saved.plan.effective_batch;
   observer_.on_search_start(recipe);
   const auto make = [&](const std::vector<ProbeRecord>& known, RunObserver& observer) {
     return search(recipe, known, observer);
@@ -193,18 +194,19 @@ BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> kn
   return plan;
 }
 
-const BatchPlan& Trainer::Run::plan() {
-  if (!plan_) {
-    if (options_.resume) open_folder();
-    plan_ = make_plan();
-  }
+BatchPlan& Trainer::Run::made_plan() {
+  if (!plan_) plan_ = make_plan();
   return *plan_;
+}
+
+const BatchPlan& Trainer::Run::plan() {
+  return made_plan();
 }
 
 // Of a model that the recipe names; a checkpoint has all weights itself.
 void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
-  if (!recipe_.weights || resume_point_ || !parts().data.from_recipe) return;
+  if (!recipe_.weights || (place_ && place_->resume_point) || !parts().data.from_recipe) return;
   read_safetensors_into(*recipe_.weights, model_tensors(parts().task->module()),
                         "give model.weights a file of the same model, for as many classes");
   parts().average.restart();
@@ -237,150 +239,172 @@ void Trainer::Run::check_last_window(const BatchPlan& plan) {
               "set stop.last: drop, or change execution.micro_batch");
 }
 
-void Trainer::Run::resume() {
-  if (!resume_point_) return;
-  load_tensors(folder_->checkpoints(), resume_point_->update, parts());
-  state_ = resume_point_->saved.state;
+// The state to begin with; tensors are a checkpoint's where there is one.
+RunState Trainer::Run::restored_state() {
+  if (!place().resume_point) return {};
+  const ResumePoint& from = *place().resume_point;
+  RunFolder& folder = *place().folder;
+  load_tensors(folder.checkpoints(), from.update, parts());
+  const RunState state = from.saved.state;
   // What lies beyond it was broken, or half written.
-  folder_->checkpoints().prune(resume_point_->update, recipe_.checkpoint.keep, state_.best_update);
-  const Identity now = identity_of(*parts().device, *plan_);
-  const std::string how = resume_point_->same_recipe ? exactness(resume_point_->saved.identity, now)
-                                                     : "with another recipe than it was begun with";
-  log::info("trainer", cat("resumed at update ", state_.updates, " from ", folder_->path().string(),
+  folder.checkpoints().prune(from.update, recipe_.checkpoint.keep, state.position.best_update);
+  const Identity now = identity_of(*parts().device, plan());
+  const std::string how =
+      from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";
+  log::info("trainer", cat("resumed at update ", state.position.updates, " from ", folder.path().string(),
                            "; the continuation is ", how));
+  return state;
 }
 
-void Trainer::Run::announce() {
-  log::info("plan", summary_line(*plan_));
-  log_learning_rate(recipe_, *plan_);
-  log_batch_norm(*plan_, parts());
-  const Horizon horizon = horizon_of(recipe_, parts().data.train->size(), plan_->effective_batch);
-  observer_.on_start(*plan_, start_table(recipe_, *plan_, parts(), horizon));
-  if (!folder_) return;
-  folder_->save_recipe(recipe_);
-  folder_->write_json("plan.json", plan_to_json(*plan_));
-  // Rows of a run that was killed before its first checkpoint belong to nothing.
-  folder_->open_metrics(options_.resume ? std::optional(state_.metrics_bytes) : std::nullopt);
-  if (recipe_.report.tensorboard) folder_->open_tensorboard(state_.updates);
+void Trainer::Run::tell_the_start(const Followers& followers) {
+  log::info("plan", summary_line(plan()));
+  log_learning_rate(recipe_, plan());
+  log_batch_norm(plan(), parts());
+  const Horizon horizon = horizon_of(recipe_, parts().data.train->size(), plan().effective_batch);
+  followers.tell(&RunObserver::on_start, plan(), start_table(recipe_, plan(), parts(), horizon));
 }
 
-void Trainer::Run::start_telemetry() {
-  if (recipe_.execution.telemetry == 0 || !folder_) return;
+// Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off.
+void Trainer::Run::begin_files(const RunState& state) {
+  RunFolder& folder = *place().folder;
+  folder.save_recipe(recipe_);
+  folder.write_json("plan.json", plan_to_json(plan()));
+  folder.open_metrics(options_.resume ? std::optional(state.position.metrics_bytes) : std::nullopt);
+}
+
+std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& state) {
+  if (recipe_.execution.telemetry == 0 || !place().folder) return nullptr;
   std::vector<std::unique_ptr<TelemetrySource>> sources;
   sources.push_back(process_telemetry());
   if (auto gpu = gpu_telemetry(parts().device->torch_device())) sources.push_back(std::move(gpu));
-  telemetry_ = std::make_unique<TelemetrySampler>(std::move(sources), folder_->path() / "telemetry.jsonl",
-                                                  std::max(0.01, recipe_.execution.telemetry),
-                                                  steady_seconds() - state_.seconds);
+  return std::make_unique<TelemetrySampler>(std::move(sources), place().folder->path() / "telemetry.jsonl",
+                                            std::max(0.01, recipe_.execution.telemetry),
+                                            steady_seconds() - state.totals.seconds);
 }
 
-void Trainer::Run::train(Summary& summary) {
+void Trainer::Run::train(Reached& reached) {
+  RunFolder* const folder = place().folder.get();
+  RunState& state = reached.state.emplace(restored_state());
+  Followers followers;
+  std::optional<TensorBoardFollower> tensorboard;
+  if (folder != nullptr) {
+    begin_files(state);
+    followers.add(*folder);
+    if (recipe_.report.tensorboard)
+      followers.add(tensorboard.emplace(folder->path(), state.position.updates));
+  }
+  followers.add(observer_);
+  followers.add(callbacks);
+  tell_the_start(followers);
   // A trial starts from clean memory, so the run does too: between blocks that other sizes left, the same
   // tensors would take more.
   parts().device->memory().empty_cache();
   parts().device->memory().reset_peak();
-  start_telemetry();
-  TrainingLoop loop({.recipe = recipe_,
-                     .plan = *plan_,
-                     .parts = parts(),
-                     .state = state_,
-                     .callbacks = callbacks,
-                     .folder = folder_.get(),
-                     .telemetry = telemetry_.get(),
-                     .saved = resume_point_.has_value(),
-                     .observer = &observer_});
+  reached.telemetry = start_telemetry(state);
+  if (reached.telemetry) followers.add(*reached.telemetry);
+  Session session{.recipe = recipe_,
+                  .plan = made_plan(),
+                  .parts = parts(),
+                  .state = state,
+                  .folder = folder,
+                  .followers = followers};
   try {
-    summary.stopped_by = loop.run();
+    reached.stopped_by = TrainingLoop(session, callbacks, /*saved=*/place().resume_point.has_value()).run();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
-    throw out_of_memory(parts(), *plan_, error, parts().device->memory().last_refusal(), "training",
-                        plan_->micro_batch, "");
+    throw out_of_memory(parts(), plan(), error, parts().device->memory().last_refusal(), "training",
+                        plan().micro_batch, "");
   }
 }
 
-void Trainer::Run::describe_end(Summary& summary) {
-  summary.updates = state_.updates;
-  summary.samples = state_.cursor;
-  summary.epochs = epochs_of(state_, parts_.get());
-  summary.seconds = state_.seconds;
-  summary.final = state_.last_figures;
-  summary.best = state_.best_figures;
-  summary.figure_kinds = state_.figure_kinds;
-  summary.tables = state_.last_tables;
-  if (state_.best_update >= 0) summary.best["update"] = static_cast<double>(state_.best_update);
-  summary.peak_bytes = state_.peak_bytes;
-  if (state_.training_seconds > 0) {
-    const auto waited = state_.activity_seconds.find("data_wait");
-    summary.samples_per_second = static_cast<double>(state_.cursor) / state_.training_seconds;
-    summary.data_wait_fraction = std::min(
-        1.0, (waited == state_.activity_seconds.end() ? 0 : waited->second) / state_.training_seconds);
+Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCode code,
+                                const std::string& error) {
+  const auto [position, totals] = reached.state.value_or(RunState());
+  Summary summary{.status = status,
+                  .exit_code = static_cast<int>(code),
+                  .error = error,
+                  .stopped_by = reached.stopped_by,
+                  .updates = position.updates,
+                  .samples = position.cursor,
+                  .seconds = totals.seconds,
+                  .final = position.last_figures,
+                  .best = position.best_figures,
+                  .figure_kinds = position.figure_kinds,
+                  .tables = position.last_tables,
+                  .peak_bytes = totals.peak_bytes,
+                  .oom_recoveries = totals.recoveries,
+                  .skipped_updates = totals.skipped,
+                  .rollbacks = totals.rollbacks,
+                  .checkpoint_stall_seconds = totals.checkpoint_stall_seconds,
+                  .activity_seconds = totals.activity_seconds,
+                  .folder = place_ && place_->folder ? place_->folder->path().string() : ""};
+  if (!error.empty())
+    summary.stopped_by = status == RunStatus::kFailed ? StopReason::kError : StopReason::kSignal;
+  if (position.best_update >= 0) summary.best["update"] = static_cast<double>(position.best_update);
+  if (totals.training_seconds > 0) {
+    const auto waited = totals.activity_seconds.find("data_wait");
+    const double waited_seconds = waited == totals.activity_seconds.end() ? 0 : waited->second;
+    summary.samples_per_second = static_cast<double>(position.cursor) / totals.training_seconds;
+    summary.data_wait_fraction = std::min(1.0, waited_seconds / totals.training_seconds);
   }
-  summary.activity_seconds = state_.activity_seconds;
-  if (telemetry_) summary.telemetry = telemetry_->means();
-  summary.oom_recoveries = state_.recoveries;
-  summary.skipped_updates = state_.skipped;
-  summary.rollbacks = state_.rollbacks;
-  summary.bad_samples = 0;
+  if (reached.telemetry) summary.telemetry = reached.telemetry->means();
   if (parts_) {
+    summary.epochs = static_cast<double>(position.cursor) / static_cast<double>(parts_->data.train->size());
     for (const SkippingDataset* dataset : parts_->data.skipping) summary.bad_samples += dataset->count();
     summary.loader_workers = parts_->loader.prefetch > 0 ? parts_->loader.workers : 0;
   }
-  summary.checkpoint_stall_seconds = state_.checkpoint_stall_seconds;
-  summary.folder = folder_ ? folder_->path().string() : "";
+  return summary;
 }
 
-void Trainer::Run::write_summary(Summary& summary, const std::string& status, ExitCode code,
-                                 const std::string& error) {
-  describe_end(summary);
-  telemetry_.reset();  // whose file is whole before it is drawn
-  summary.status = status;
-  summary.exit_code = static_cast<int>(code);
-  summary.error = error;
-  if (!error.empty()) summary.stopped_by = status == "failed" ? "error" : "signal";
-  if (!folder_) return;
+// Summary and report. Why the run failed is what its user must see, whatever else fails now.
+void Trainer::Run::write_end(const Summary& summary) {
+  if (!place_ || !place_->folder) return;
+  RunFolder& folder = *place_->folder;
   try {
-    folder_->flush_metrics();
-    folder_->write_json("summary.json", summary_to_json(summary));
+    folder.flush();
+    folder.write_json("summary.json", summary_to_json(summary));
   } catch (const Error& problem) {
-    if (error.empty()) throw;
-    log::warn("trainer", problem.what());  // why the run failed is what its user must see
+    if (summary.error.empty()) throw;
+    log::warn("trainer", problem.what());
   }
-  draw_report();
-}
-
-// Nothing of the run is at stake.
-void Trainer::Run::draw_report() const {
-  try {
-    draw_run(folder_->path(), recipe_.report);
-  } catch (const std::exception& problem) {
-    log::warn("report", problem.what());
-  }
+  draw_report(folder.path(), recipe_.report);
 }
 
 Summary Trainer::Run::fit() {
-  Summary summary;
-  const UnlockAtEnd unlock{folder_};
+  Reached reached;
+  const auto end = [&](RunStatus status, ExitCode code, const std::string& error) {
+    Summary summary = summarise(reached, status, code, error);
+    reached.telemetry.reset();  // its file is whole before it is drawn
+    // A resume that was refused leaves what the folder says of the run.
+    if (reached.state || !options_.resume) write_end(summary);
+    return summary;
+  };
+  // The folder is another run's to go on with as soon as this one has ended, however it ended.
+  const struct UnlockAtEnd {
+    const std::optional<Place>& place;
+    ~UnlockAtEnd() {
+      if (place && place->folder) place->folder->unlock();
+    }
+  } unlock{place_};
   try {
-    open_folder();
+    place();
     plan();
     load_initial_weights();
-    resume();
-    announce();
-    train(summary);
+    train(reached);
   } catch (const Error& error) {
     const bool interrupted = error.code() == ExitCode::kInterrupted;
-    write_summary(summary, interrupted ? "interrupted" : "failed", error.code(), error.what());
+    end(interrupted ? RunStatus::kInterrupted : RunStatus::kFailed, error.code(), error.what());
     throw;
   } catch (const std::exception& error) {
-    write_summary(summary, "failed", ExitCode::kInternal, error.what());
+    end(RunStatus::kFailed, ExitCode::kInternal, error.what());
     throw;
   }
-  const bool interrupted = summary.stopped_by == "signal";
-  write_summary(summary, interrupted ? "interrupted" : "completed",
-                interrupted ? ExitCode::kInterrupted : ExitCode::kDone, "");
-  observer_.on_finish(summary, *plan_, advice_for(recipe_, *plan_, parts(), summary));
+  const bool interrupted = reached.stopped_by == StopReason::kSignal;
+  const Summary summary = end(interrupted ? RunStatus::kInterrupted : RunStatus::kCompleted,
+                              interrupted ? ExitCode::kInterrupted : ExitCode::kDone, "");
+  observer_.on_finish(summary, plan(), advice_for(recipe_, plan(), parts(), summary));
   return summary;
 }
 

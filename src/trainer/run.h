@@ -12,6 +12,7 @@
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
 #include "trainer/telemetry_sampler.h"
+#include "trainer/tensorboard_follower.h"
 #include "trainer/training_loop.h"
 #include "trainer/users_code.h"
 
@@ -39,35 +40,50 @@ class Trainer::Run {
   using Build =
       std::function<std::unique_ptr<Parts>(const Recipe& recipe, std::optional<ResolvedBudget> settled)>;
 
+  /// Where the run writes, and what it goes on from.
+  struct Place {
+    std::unique_ptr<RunFolder> folder;        // null: nothing is written
+    std::optional<ResumePoint> resume_point;  // nothing: the run begins at its beginning
+  };
+
+  /// How far the run came: what its summary says, however it ends.
+  struct Reached {
+    std::optional<RunState> state;                // nothing: training was not begun
+    std::unique_ptr<TelemetrySampler> telemetry;  // null: none is taken
+    StopReason stopped_by = StopReason::kNone;
+  };
+
   Run(Recipe recipe, Build build, TrainerOptions options);
+
+  // Made when they are first asked for, and then kept.
   Parts& parts();
-  void open_folder();
-  void resume();
-  bool searches_apart() const;
+  Place& place();
+  BatchPlan& made_plan();
+
+  bool searches_apart();
   BatchPlan make_plan();
   BatchPlan search(const Recipe& recipe, std::vector<ProbeRecord> known, RunObserver& observer);
   bool stored_plan_holds();
   void check_monitor();
   void load_initial_weights();
   void check_last_window(const BatchPlan& plan);
-  void announce();
-  void start_telemetry();
-  void train(Summary& summary);
-  void describe_end(Summary& summary);
-  void draw_report() const;
-  void write_summary(Summary& summary, const std::string& status, ExitCode code, const std::string& error);
+
+  RunState restored_state();
+  void tell_the_start(const Followers& followers);
+  void begin_files(const RunState& state);
+  std::unique_ptr<TelemetrySampler> start_telemetry(const RunState& state);
+  void train(Reached& reached);
+  Summary summarise(const Reached& reached, RunStatus status, ExitCode code, const std::string& error);
+  void write_end(const Summary& summary);
 
   Recipe recipe_;
   TrainerOptions options_;
   CheckedObserver observer_;
   Build build_;
-  std::unique_ptr<Parts> parts_;  // null: not needed yet
-  std::unique_ptr<RunFolder> folder_;
-  std::optional<ResumePoint> resume_point_;
+  std::unique_ptr<Parts> parts_;
+  std::optional<Place> place_;
   std::optional<BatchPlan> plan_;
   bool weights_loaded_ = false;  // the initial ones
-  RunState state_;
-  std::unique_ptr<TelemetrySampler> telemetry_;  // null: none is taken
 };
 
 }  // namespace autotrain

@@ -58,43 +58,8 @@ void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {
   metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_bytes);
 }
 
-void RunFolder::open_tensorboard(int64_t update) {
-  with_tensorboard([&] {
-    make_folders(path_ / "tensorboard");
-    tensorboard_ = std::make_unique<TensorBoardFile>(path_ / "tensorboard", update);
-  });
-}
-
-// Nothing of the run is at stake in these files.
-template <class Action>
-void RunFolder::with_tensorboard(Action action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    log::warn("report", cat("no more is written for TensorBoard: ", error.what()));
-    tensorboard_.reset();
-  }
-}
-
-void RunFolder::write(const UpdateRecord& record) {
-  metrics_->write(record);
-  if (tensorboard_) with_tensorboard([&] { tensorboard_->write(record); });
-}
-
-void RunFolder::write(const EvaluationRecord& record) {
-  metrics_->write(record);
-  if (tensorboard_) with_tensorboard([&] { tensorboard_->write(record); });
-}
-
-void RunFolder::write(const EventRecord& record) {
-  metrics_->write(record);
-  if (tensorboard_ && record.event == "rollback")
-    with_tensorboard([&] { tensorboard_->restart(record.update); });
-}
-
-void RunFolder::flush_metrics() {
+void RunFolder::flush() {
   if (metrics_) metrics_->flush();
-  if (tensorboard_) with_tensorboard([&] { tensorboard_->flush(); });
 }
 
 void RunFolder::save_recipe(const Recipe& recipe) {

@@ -9,7 +9,7 @@
 #include "base/folder_lock.h"
 #include "checkpoint/checkpoint.h"
 #include "report/metrics_file.h"
-#include "report/tensorboard_file.h"
+#include "trainer/followers.h"
 
 namespace autotrain {
 
@@ -17,8 +17,8 @@ namespace autotrain {
 /// together each gets its own. @throws Error(kInputOutput).
 std::filesystem::path claim_first_free(const std::filesystem::path& parent, const std::string& name);
 
-/// The folder of one run: recipe, plan, metrics, checkpoints, summary.
-class RunFolder {
+/// The folder of one run: recipe, plan, metrics, checkpoints, summary. Follows the run with metrics.jsonl.
+class RunFolder final : public FollowingFile {
  public:
   /// Chooses and makes the folder: `options.output`, or the first free runs/<name>-<n>.
   /// @throws Error(kUsage) when it holds a run and this is no resume, or another process is writing in it;
@@ -33,17 +33,10 @@ class RunFolder {
   void open_metrics(std::optional<int64_t> keep_bytes);
   const MetricsFile& metrics() const { return *metrics_; }
 
-  /// Opens event files for TensorBoard too; what earlier ones say of updates beyond `update` is void. A file
-  /// that cannot be written is a warning.
-  void open_tensorboard(int64_t update);
-
-  /// A row of the metrics, and of the event files if they were opened.
-  void write(const UpdateRecord& record);
-  void write(const EvaluationRecord& record);
-  void write(const EventRecord& record);
-
-  /// What was opened.
-  void flush_metrics();
+  void on_update(const UpdateRecord& record, int64_t) override { metrics_->write(record); }
+  void on_evaluation(const EvaluationRecord& record) override { metrics_->write(record); }
+  void on_event(const EventRecord& record) override { metrics_->write(record); }
+  void flush() override;
 
   /// Lets other runs write there again. Nothing may be written afterwards.
   void unlock() { lock_.reset(); }
@@ -55,11 +48,7 @@ class RunFolder {
   std::filesystem::path path_;
   std::unique_ptr<FolderLock> lock_;
   CheckpointFolder checkpoints_;
-  std::unique_ptr<MetricsFile> metrics_;
-  std::unique_ptr<TensorBoardFile> tensorboard_;  // null: not asked for, or it failed
-
-  template <class Action>
-  void with_tensorboard(Action action);
+  std::unique_ptr<MetricsFile> metrics_;  // null: not opened yet
 };
 
 }  // namespace autotrain

@@ -1,7 +1,5 @@
 #include "trainer/run_state.h"
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "autotrain/error.h"
@@ -49,30 +47,30 @@ Json field_to_json(const Value& value) {
 // Every field once, for both directions.
 template <class State, class Visit>
 void visit_fields(State& s, Visit visit) {
-  visit("updates", s.updates);
-  visit("windows", s.windows);
-  visit("cursor", s.cursor);
-  visit("skipped", s.skipped);
-  visit("consecutive_skips", s.consecutive_skips);
-  visit("seconds", s.seconds);
-  visit("training_seconds", s.training_seconds);
-  visit("activity_seconds", s.activity_seconds);
-  visit("peak_bytes", s.peak_bytes);
-  visit("recoveries", s.recoveries);
-  visit("shrunk_windows", s.shrunk_windows);
-  visit("rollbacks", s.rollbacks);
-  visit("lr_factor", s.lr_factor);
-  visit("checkpoint_stall_seconds", s.checkpoint_stall_seconds);
-  visit("last_figures", s.last_figures);
-  visit("best_figures", s.best_figures);
-  visit("figure_kinds", s.figure_kinds);
-  visit("last_tables", s.last_tables);
-  visit("best_update", s.best_update);
-  visit("evaluations_since_best", s.evaluations_since_best);
-  visit("best_for_patience", s.best_for_patience);
-  visit("evaluated_update", s.evaluated_update);
-  visit("evaluation_owed", s.evaluation_owed);
-  visit("metrics_bytes", s.metrics_bytes);
+  visit("updates", s.position.updates);
+  visit("windows", s.position.windows);
+  visit("cursor", s.position.cursor);
+  visit("skipped", s.totals.skipped);
+  visit("consecutive_skips", s.position.consecutive_skips);
+  visit("seconds", s.totals.seconds);
+  visit("training_seconds", s.totals.training_seconds);
+  visit("activity_seconds", s.totals.activity_seconds);
+  visit("peak_bytes", s.totals.peak_bytes);
+  visit("recoveries", s.totals.recoveries);
+  visit("shrunk_windows", s.position.shrunk_windows);
+  visit("rollbacks", s.totals.rollbacks);
+  visit("lr_factor", s.totals.lr_factor);
+  visit("checkpoint_stall_seconds", s.totals.checkpoint_stall_seconds);
+  visit("last_figures", s.position.last_figures);
+  visit("best_figures", s.position.best_figures);
+  visit("figure_kinds", s.position.figure_kinds);
+  visit("last_tables", s.position.last_tables);
+  visit("best_update", s.position.best_update);
+  visit("evaluations_since_best", s.position.evaluations_since_best);
+  visit("best_for_patience", s.position.best_for_patience);
+  visit("evaluated_update", s.position.evaluated_update);
+  visit("evaluation_owed", s.position.evaluation_owed);
+  visit("metrics_bytes", s.position.metrics_bytes);
 }
 
 }  // namespace
@@ -91,32 +89,6 @@ RunState RunState::from_json(const Json& json) {
     throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
   }
   return state;
-}
-
-IntervalClock::IntervalClock(Interval interval, const Progress& start)
-    : interval_(interval), last_ticks_(ticks(start)) {}
-
-int64_t IntervalClock::ticks(const Progress& now) const {
-  const double passed = [&] {
-    switch (interval_.unit) {
-      case Interval::Unit::kNever: return 0.0;
-      case Interval::Unit::kUpdates: return static_cast<double>(now.updates);
-      case Interval::Unit::kSamples: return static_cast<double>(now.samples);
-      case Interval::Unit::kEpochs:
-        return static_cast<double>(now.samples) / static_cast<double>(now.dataset_size);
-      case Interval::Unit::kMinutes: return now.seconds / 60;
-    }
-    return 0.0;
-  }();
-  return interval_.count > 0 ? static_cast<int64_t>(std::min(std::floor(passed / interval_.count), 0x1p62))
-                             : 0;
-}
-
-bool IntervalClock::due(const Progress& now) {
-  const int64_t present = ticks(now);
-  const bool passed = present > last_ticks_;
-  last_ticks_ = present;
-  return passed;
 }
 
 }  // namespace autotrain

@@ -3,32 +3,21 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "autotrain/amounts.h"
 #include "autotrain/figures.h"
 
 namespace autotrain {
 
-/// Everything about a run that changes while it trains, tensors aside. One value, so that saving it
-/// saves all of it.
-struct RunState {
+/// Where a run stands and what it has found there. A rollback assigns the position of the checkpoint.
+struct Position {
   int64_t updates = 0;  ///< applied: the clock of schedules, logging, limits
   int64_t windows = 0;  ///< attempted: always moves
   int64_t cursor = 0;   ///< samples of the stream consumed, over all ranks
-  int64_t skipped = 0;
   int64_t consecutive_skips = 0;
-  double seconds = 0;                                   ///< spent training and evaluating, over all sessions
-  double training_seconds = 0;                          ///< of them spent on updates
-  std::map<std::string, double> activity_seconds = {};  ///< up to the last update, by activity
-  int64_t peak_bytes = 0;                               ///< reserved plus outside, over all sessions
-  int64_t recoveries = 0;                               ///< from memory that ran out in mid-run
   std::vector<int64_t> shrunk_windows = {};  ///< latest windows that only a smaller micro-batch finished
-  int64_t rollbacks = 0;
-  double lr_factor = 1;                             ///< what rollbacks multiplied the learning rate with
-  double checkpoint_stall_seconds = 0;              ///< training waited so long for checkpoints
+
   std::map<std::string, double> last_figures = {};  ///< of the last evaluation; without any: train_loss
   std::map<std::string, double> best_figures = {};
   FigureKinds figure_kinds = {};              ///< of what evaluations measure
@@ -37,39 +26,33 @@ struct RunState {
   int64_t evaluations_since_best = 0;  ///< since one that improved by more than stop.min_delta
   double best_for_patience = 0;        ///< the monitored figure of that one
   int64_t evaluated_update = -1;       ///< when the last whole evaluation was made
-  int64_t metrics_bytes = 0;           ///< length of metrics.jsonl at the checkpoint
   bool evaluation_owed = false;        ///< one was due and was interrupted: it comes first on resume
+  int64_t metrics_bytes = 0;           ///< length of metrics.jsonl at the checkpoint
+};
+
+/// What is counted over all sessions of a run. A rollback takes nothing of it back.
+struct Totals {
+  int64_t skipped = 0;
+  double seconds = 0;                                   ///< spent training and evaluating
+  double training_seconds = 0;                          ///< of them spent on updates
+  std::map<std::string, double> activity_seconds = {};  ///< up to the last update, by activity
+  double checkpoint_stall_seconds = 0;                  ///< training waited so long for checkpoints
+  int64_t peak_bytes = 0;                               ///< reserved plus outside
+  int64_t recoveries = 0;                               ///< from memory that ran out in mid-run
+  int64_t rollbacks = 0;
+  double lr_factor = 1;  ///< what rollbacks multiplied the learning rate with
+};
+
+/// Everything about a run that changes while it trains, tensors aside. One value, so that saving it
+/// saves all of it.
+struct RunState {
+  Position position = {};
+  Totals totals = {};
 
   nlohmann::ordered_json to_json() const;
 
   /// @throws Error(kBadData) when a field is missing or of the wrong type.
   static RunState from_json(const nlohmann::ordered_json& json);
-};
-
-/// How far a run is, on every clock an interval may be counted on.
-struct Progress {
-  int64_t updates = 0;
-  int64_t samples = 0;
-  int64_t dataset_size = 1;
-  double seconds = 0;
-};
-
-/// Tells when an interval has passed: at the first look after each multiple of it.
-class IntervalClock {
- public:
-  IntervalClock(Interval interval, const Progress& start);
-
-  /// Whether `due` would say yes, without taking note.
-  bool near(const Progress& now) const { return ticks(now) > last_ticks_; }
-
-  /// Whether a multiple was passed since the last time it said so (or since the start).
-  bool due(const Progress& now);
-
- private:
-  int64_t ticks(const Progress& now) const;
-
-  Interval interval_;
-  int64_t last_ticks_;
 };
 
 }  // namespace autotrain

@@ -46,7 +46,7 @@ TensorLists live_tensors(const Parts& parts) {
   return {model_tensors(parts.task->module()), optimizer_tensors(parts), averaged_tensors(parts)};
 }
 
-CheckpointContent gather(const Parts& parts, const SavedRun& run) {
+CheckpointContent checkpoint_content(const Parts& parts, const SavedRun& run) {
   CheckpointContent content{live_tensors(parts), {}};
   content.state = {{"format", 1},
                    {"run", run.state.to_json()},

@@ -20,7 +20,7 @@ struct SavedRun {
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& module);
 
 /// The live tensors of a run with its state, ready to be written. Tensors are not copied.
-CheckpointContent gather(const Parts& parts, const SavedRun& run);
+CheckpointContent checkpoint_content(const Parts& parts, const SavedRun& run);
 
 /// The live tensors alone, to be filled from a checkpoint.
 TensorLists live_tensors(const Parts& parts);

@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "optim/lr_rules.h"
 #include "optim/schedule.h"
-#include "plan/words.h"
+#include "plan/plan_enums.h"
 
 namespace autotrain {
 namespace {
@@ -45,7 +45,7 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Part
   const Schedule schedule(r.schedule, horizon.updates, plan.effective_batch);
   rows.push_back({"schedule", cat(r.schedule.shape.name, ", warm-up ", schedule.warmup_updates(), " updates"),
                   origin_of(r, "schedule.name")});
-  rows.push_back({"length", length, "stop." + horizon.stopped_by});
+  rows.push_back({"length", length, "stop." + to_string(horizon.stopped_by)});
 }
 
 void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/trainer.h"
 #include "base/files.h"
 #include "base/small_thread.h"
 #include "device/telemetry.h"
@@ -17,17 +18,17 @@ namespace autotrain {
 
 /// Asks its sources how they are doing every so often, in a thread of its own, and writes one row each time:
 /// `seconds` on the clock of the run, `update` as of then, and the readings.
-class TelemetrySampler {
+class TelemetrySampler final : public RunObserver {
  public:
   /// @param path     appended to; empty: nothing is written.
   /// @param origin   `steady_seconds` at which the run's clock stood at zero.
   TelemetrySampler(std::vector<std::unique_ptr<TelemetrySource>> sources, const std::filesystem::path& path,
                    double period_seconds, double origin);
-  ~TelemetrySampler();
+  ~TelemetrySampler() override;
   TelemetrySampler(const TelemetrySampler&) = delete;
   TelemetrySampler& operator=(const TelemetrySampler&) = delete;
 
-  void set_update(int64_t update) { update_ = update; }
+  void on_update(const UpdateRecord& record, int64_t) override { update_ = record.update; }
 
   /// The mean of every reading so far.
   TelemetryValues means() const;

@@ -80,7 +80,7 @@ TEST(TelemetrySampler, WritesRowsWithTheUpdateAndStopsAtOnce) {
   TelemetryValues means;
   {
     TelemetrySampler sampler(std::move(sources), folder / "t.jsonl", 0.01, steady_seconds() - 100);
-    sampler.set_update(7);
+    sampler.on_update({.update = 7}, 0);
     for (const Stopwatch watch; sampler.means()["count"] < 2 && watch.seconds() < 10;)
       std::this_thread::yield();
     means = sampler.means();

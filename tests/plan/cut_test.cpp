@@ -4,7 +4,7 @@
 
 #include "autotrain/plan.h"
 #include "base/units.h"
-#include "plan/words.h"
+#include "plan/plan_enums.h"
 
 namespace autotrain {
 namespace {

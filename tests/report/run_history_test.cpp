@@ -21,7 +21,7 @@ TEST(RunHistory, HoldsEveryNumberOfEveryRow) {
     file.write(UpdateRecord{.update = 2, .samples = 64, .loss = NAN, .activity_seconds = {{"forward", 0.5}}});
     file.write(EvaluationRecord{
         .update = 2, .epoch = 0.5, .split = "validation", .figures = {{"loss", 0.125}}, .samples = 9});
-    file.write(EventRecord{.update = 2, .event = "skipped", .detail = "why"});
+    file.write(EventRecord{.update = 2, .event = EventKind::kSkipped, .detail = "why"});
   }
   const RunHistory history = read_history(folder / "metrics.jsonl");
   ASSERT_EQ(history.updates.rows(), 2u);
@@ -42,7 +42,7 @@ TEST(RunHistory, RowsThatARollbackReplacedAreLeftOut) {
     MetricsFile file(folder / "m", {});
     for (int64_t update = 1; update <= 5; ++update) file.write(UpdateRecord{.update = update, .loss = 1});
     file.write(EvaluationRecord{.update = 4, .split = "validation"});
-    file.write(EventRecord{.update = 2, .event = "rollback"});
+    file.write(EventRecord{.update = 2, .event = EventKind::kRollback});
     for (int64_t update = 3; update <= 4; ++update) file.write(UpdateRecord{.update = update, .loss = 2});
   }
   const RunHistory history = read_history(folder / "m");

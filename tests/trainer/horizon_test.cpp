@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "support/support.h"
+#include "trainer/agenda.h"
 #include "trainer/run_state.h"
 
 namespace autotrain {
@@ -21,7 +22,7 @@ TEST(Horizon, TheFirstLimitReachedWins) {
   EXPECT_EQ(*horizon_of(stopping(2, {}, {}), 1000, 300).updates, 6);
   EXPECT_EQ(*horizon_of(stopping(2, 5, {}), 1000, 300).updates, 5);
   EXPECT_EQ(*horizon_of(stopping(2, 5, 1000), 1000, 300).updates, 3);
-  EXPECT_EQ(horizon_of(stopping(2, 5, 1000), 1000, 300).stopped_by, "samples");
+  EXPECT_EQ(horizon_of(stopping(2, 5, 1000), 1000, 300).stopped_by, StopReason::kSamples);
   EXPECT_FALSE(horizon_of(stopping({}, {}, {}), 1000, 300).updates);
 }
 
@@ -59,8 +60,9 @@ TEST(IntervalClock, StartsWhereARunWasResumed) {
 }
 
 TEST(RunState, ReadsBackWhatItWrites) {
-  RunState state{.updates = 3, .windows = 5, .cursor = 500, .skipped = 2, .seconds = 1.5, .best_update = 2};
-  state.best_figures = {{"loss", 0.5}};
+  RunState state{.position = {.updates = 3, .windows = 5, .cursor = 500, .best_update = 2},
+                 .totals = {.skipped = 2, .seconds = 1.5}};
+  state.position.best_figures = {{"loss", 0.5}};
   EXPECT_EQ(RunState::from_json(state.to_json()).to_json(), state.to_json());
   auto broken = state.to_json();
   broken.erase("cursor");
@@ -77,12 +79,12 @@ TEST(IntervalClock, AnIntervalTooSmallToCountIsDueAtEveryLook) {
 
 TEST(RunState, FiguresThatAreNotFiniteSurviveJson) {
   RunState state;
-  state.updates = 7;
-  state.last_figures = {{"loss", std::nan("")}, {"accuracy", 0.25}};
+  state.position.updates = 7;
+  state.position.last_figures = {{"loss", std::nan("")}, {"accuracy", 0.25}};
   const RunState read = RunState::from_json(nlohmann::ordered_json::parse(state.to_json().dump()));
-  EXPECT_TRUE(std::isnan(read.last_figures.at("loss")));
-  EXPECT_EQ(read.last_figures.at("accuracy"), 0.25);
-  EXPECT_EQ(read.updates, 7);
+  EXPECT_TRUE(std::isnan(read.position.last_figures.at("loss")));
+  EXPECT_EQ(read.position.last_figures.at("accuracy"), 0.25);
+  EXPECT_EQ(read.position.updates, 7);
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST(OutOfMemory, RunsTheSameSamplesInSmallerMicroBatchesAndThenMakesThemThePlan
   const fs::path path = folder / "run";
   const Summary summary = fit_with_fault(short_recipe(), path, SmallNet::Middle::kNothing,
                                          larger_than(20, MemoryPhase::kForward));
-  EXPECT_EQ(summary.status, "completed");
+  EXPECT_EQ(summary.status, RunStatus::kCompleted);
   EXPECT_EQ(column(path, "samples"), column(folder / "straight", "samples"));
   const auto losses = column(path, "loss"), straight = column(folder / "straight", "loss");
   for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / straight[i], 1, 1e-4);
@@ -275,7 +275,7 @@ TEST(Divergence, RollbackGoesOnFromTheLastCheckpointWithASmallerLearningRate) {
   r.divergence.policy = DivergencePolicy::kRollback;
   const Summary summary = fit_diverging(
       r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 7 && call < kTrialCalls + 9; });
-  EXPECT_EQ(summary.status, "completed");
+  EXPECT_EQ(summary.status, RunStatus::kCompleted);
   EXPECT_EQ(summary.updates, 12);
   EXPECT_EQ(summary.rollbacks, 1);
   EXPECT_EQ(summary.skipped_updates, 2);
@@ -298,7 +298,7 @@ TEST(Divergence, RollbackGoesBackBeforeTheWeightsThatFailed) {
   r.divergence.policy = DivergencePolicy::kRollback;
   const Summary summary = fit_diverging(
       r, folder / "run", [](int64_t call) { return call >= kTrialCalls + 7 && call < kTrialCalls + 9; });
-  EXPECT_EQ(summary.status, "completed");
+  EXPECT_EQ(summary.status, RunStatus::kCompleted);
   const auto rollbacks = events(folder / "run", "rollback");
   ASSERT_EQ(rollbacks.size(), 1U);
   EXPECT_TRUE(test::holds(rollbacks[0].at("detail"), "from update 7 to 6"));
@@ -364,7 +364,7 @@ TEST(Signals, ACheckpointCanBeAskedForAndTheRunGoesOn) {
     if (u.update == 2) request_checkpoint();
     return Flow::kContinue;
   });
-  EXPECT_EQ(run.trainer.fit().status, "completed");
+  EXPECT_EQ(run.trainer.fit().status, RunStatus::kCompleted);
   const auto updates = CheckpointFolder(folder / "run" / "checkpoints").updates();
   ASSERT_EQ(updates.size(), 2u);
   EXPECT_LE(updates[0], 3);
@@ -382,8 +382,8 @@ TEST(RunFolder, HasOneWriter) {
         test::holds(error.what(), "process " + std::to_string(::getpid()) + " is writing a run there"));
     return Flow::kContinue;
   });
-  EXPECT_EQ(run.trainer.fit().status, "completed");
-  EXPECT_EQ(fit(short_recipe(), folder / "run", true).status, "completed") << "free again";
+  EXPECT_EQ(run.trainer.fit().status, RunStatus::kCompleted);
+  EXPECT_EQ(fit(short_recipe(), folder / "run", true).status, RunStatus::kCompleted) << "free again";
 }
 
 // The disk is full for everything below a folder, from the moment it is switched on.
@@ -475,7 +475,7 @@ TEST(RunFolder, ReportsThatCannotBeWrittenAreWarnings) {
   log::set_sink([&](const log::Record& record) { warnings.emplace_back(record.text); }, log::Level::kWarning);
   {
     const FileLayerScope scope(disk);
-    EXPECT_EQ(fit(r, folder / "run").status, "completed");
+    EXPECT_EQ(fit(r, folder / "run").status, RunStatus::kCompleted);
   }
   log::set_sink(log::terminal_sink(), log::Level::kWarning);
   ASSERT_EQ(warnings.size(), 2u);

@@ -7,11 +7,11 @@ namespace {
 
 TEST(RunState, IsReadBackAsItWasWritten) {
   RunState state;
-  state.updates = 7;
-  state.lr_factor = 0.25;
-  state.shrunk_windows = {3, 9};
-  state.last_figures = {{"loss", 0.5}};
-  state.evaluation_owed = true;
+  state.position.updates = 7;
+  state.totals.lr_factor = 0.25;
+  state.position.shrunk_windows = {3, 9};
+  state.position.last_figures = {{"loss", 0.5}};
+  state.position.evaluation_owed = true;
   const RunState read = RunState::from_json(state.to_json());
   EXPECT_EQ(read.to_json(), state.to_json());
 }

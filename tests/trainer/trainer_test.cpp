@@ -54,7 +54,7 @@ TEST_P(TrainerNets, AStoppedAndResumedRunEqualsTheUninterruptedOne) {
           [&](const UpdateRecord& u) { return u.update < stop_at ? Flow::kContinue : Flow::kStop; });
       const Summary summary = run.trainer.fit();
       EXPECT_EQ(summary.updates, stop_at) << "not one more";
-      EXPECT_EQ(summary.stopped_by, "callback");
+      EXPECT_EQ(summary.stopped_by, StopReason::kCallback);
     }
     const Summary rest = fit(typed_recipe(), path, true, GetParam());
     EXPECT_EQ(rest.updates, 30);
@@ -106,8 +106,8 @@ TEST(Trainer, TheCutChangesLossAndGradientByRoundingOnly) {
 TEST(Trainer, LearnsAndLeavesTheFolderThatWasPromised) {
   const TemporaryFolder folder;
   const Summary summary = fit(recipe(), folder / "run");
-  EXPECT_EQ(summary.status, "completed");
-  EXPECT_EQ(summary.stopped_by, "epochs");
+  EXPECT_EQ(summary.status, RunStatus::kCompleted);
+  EXPECT_EQ(summary.stopped_by, StopReason::kEpochs);
   EXPECT_EQ(summary.updates, 30);
   EXPECT_EQ(summary.samples, 3000);
   const auto losses = column(folder / "run", "loss");
@@ -193,14 +193,14 @@ TEST(Trainer, ResumeWithoutACheckpointStartsAnew) {
 
 TEST(Trainer, ResumingAFinishedRunChangesNothing) {
   const TemporaryFolder folder;
-  for (const char* stop : {"epochs", "patience"}) {
+  for (const StopReason stop : {StopReason::kEpochs, StopReason::kPatience}) {
     Recipe r = typed_recipe();
-    if (std::string(stop) == "patience") {
+    if (stop == StopReason::kPatience) {
       r.stop.patience = 2;
       r.stop.min_delta = 100;
       r.evaluation.every = *Interval::parse("3 updates");
     }
-    const fs::path path = folder / stop;
+    const fs::path path = folder / to_string(stop);
     const Summary first = fit(r, path);
     EXPECT_EQ(first.stopped_by, stop);
     const std::string metrics = test::slurp(path / "metrics.jsonl");
@@ -240,9 +240,9 @@ TEST(Trainer, AnEvaluationThatASignalStoppedComesFirstOnResume) {
     StopInEvaluation observer(update);
     const Summary stopped = SmallRun(r, {.output = path, .observer = &observer}).trainer.fit();
     clear_interrupt();
-    EXPECT_EQ(stopped.status, "interrupted") << update;
+    EXPECT_EQ(stopped.status, RunStatus::kInterrupted) << update;
     EXPECT_EQ(stopped.updates, update);
-    EXPECT_EQ(fit(r, path, true).status, "completed");
+    EXPECT_EQ(fit(r, path, true).status, RunStatus::kCompleted);
     EXPECT_EQ(timeless_rows(path), timeless_rows(folder / "straight")) << update;
     EXPECT_EQ(model_digest(path, 30), model_digest(folder / "straight", 30));
     EXPECT_EQ(read_json(path / "summary.json").at("best"),
@@ -275,7 +275,7 @@ TEST(Trainer, AResumeMayTypeAnotherLearningRateAndAnotherMonitor) {
   changed.stop.epochs = 2;
   const Summary summary =
       SmallRun(changed, {.output = folder / "run", .resume = true, .allow_change = true}).trainer.fit();
-  EXPECT_EQ(summary.status, "completed");
+  EXPECT_EQ(summary.status, RunStatus::kCompleted);
   const Json plan = read_json(folder / "run" / "plan.json");
   EXPECT_NEAR(plan.at("lr").at("base").get<double>(), changed.optimizer.lr, 1e-15);
   const std::vector<Json> rows = read_metrics(folder / "run" / "metrics.jsonl");
@@ -377,11 +377,11 @@ TEST(Trainer, ASignalStopsWithACheckpointAndTheRunGoesOnFromIt) {
     });
     const Summary summary = run.trainer.fit();
     clear_interrupt();
-    EXPECT_EQ(summary.status, "interrupted");
+    EXPECT_EQ(summary.status, RunStatus::kInterrupted);
     EXPECT_EQ(summary.exit_code, 75);
     EXPECT_LE(summary.updates, 11);
   }
-  EXPECT_EQ(fit(typed_recipe(), folder / "run", true).status, "completed");
+  EXPECT_EQ(fit(typed_recipe(), folder / "run", true).status, RunStatus::kCompleted);
   EXPECT_EQ(model_digest(folder / "run", 30), model_digest(folder / "straight", 30));
 }
 
@@ -394,7 +394,7 @@ TEST(Trainer, StopsByPatience) {
   r.stop.min_delta = 0.01;
   r.evaluation.every = *Interval::parse("2 updates");
   const Summary summary = fit(r, folder / "run");
-  EXPECT_EQ(summary.stopped_by, "patience");
+  EXPECT_EQ(summary.stopped_by, StopReason::kPatience);
   EXPECT_EQ(summary.updates, 8) << "the first evaluation is the best, three do not improve on it";
   EXPECT_EQ(summary.best.at("update"), 2);
 }
@@ -421,7 +421,7 @@ TEST(Trainer, StopsByUpdatesSamplesAndTime) {
   r.stop = {};
   r.stop.minutes = 1e-4;
   const Summary timed = fit(r, folder / "c");
-  EXPECT_EQ(timed.stopped_by, "minutes");
+  EXPECT_EQ(timed.stopped_by, StopReason::kMinutes);
   EXPECT_GT(timed.updates, 0);
 }
 

@@ -236,7 +236,7 @@ TEST(FigureOfTheUser, PatienceWaitsForTheRightDirection) {
   const Summary falling = fit_measured(folder / "falling", {.better = Better::kLower}, {5, 4, 3, 2, 1}, 2);
   EXPECT_EQ(falling.updates, 5);
   const Summary rising = fit_measured(folder / "rising", {.better = Better::kLower}, {1, 2, 3, 4, 5}, 2);
-  EXPECT_EQ(rising.stopped_by, "patience");
+  EXPECT_EQ(rising.stopped_by, StopReason::kPatience);
   EXPECT_EQ(rising.updates, 3);
 }
 

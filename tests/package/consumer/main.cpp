@@ -27,5 +27,6 @@ int main(int argc, char** argv) {
   });
   const autotrain::Summary summary = trainer.fit();
   std::cout << trainer.plan().micro_batch << " x " << trainer.plan().window << ", " << summary.updates
-            << " updates, " << summary.stopped_by << ", accuracy " << summary.final.at("accuracy") << "\n";
+            << " updates, " << autotrain::to_string(summary.stopped_by) << ", accuracy "
+            << summary.final.at("accuracy") << "\n";
 }

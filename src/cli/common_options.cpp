@@ -1,0 +1,52 @@
+#include "cli/common_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "autotrain/error.h"
+#include "autotrain/trainer.h"
+
+namespace autotrain {
+
+void OverrideOptions::declare(CLI::App& app, const char* sentence) {
+  app.add_option("--set", overrides, sentence)
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void RecipeOptions::declare(CLI::App& app) {
+  app.add_option("-c,--config", config, "The recipe, a YAML file")->type_name("FILE");
+  OverrideOptions::declare(app, "Override a key of the recipe: section.key=value; repeatable");
+  app.add_flag("--fresh-plan", fresh_plan, "Search anew instead of taking a kept plan");
+}
+
+void RecipeOptions::check_named() const {
+  if (!config.empty()) return;
+  throw Error(ExitCode::kUsage, "command line", "names no recipe",
+              "autotrain --config recipes/fashion_mnist_cnn.yaml");
+}
+
+Recipe RecipeOptions::load() const {
+  check_named();
+  return load_recipe(config, overrides);
+}
+
+void PrintOptions::declare(CLI::App& app) {
+  app.add_flag("-q,--quiet", quiet, "Show only warnings, errors and the last line");
+  app.add_flag("-v,--verbose", verbose, "Show also what helps to find a fault");
+  app.add_flag("--json", json, "Print the result as JSON on standard output, nothing else there");
+}
+
+log::Level PrintOptions::log_level() const {
+  if (verbose) return log::Level::kDebug;
+  return talks() ? log::Level::kInfo : log::Level::kWarning;
+}
+
+void OutputOption::declare(CLI::App& app, const char* sentence) {
+  app.add_option("-o,--output", output, sentence)->type_name("DIR")->each([](const std::string& given) {
+    if (!given.empty()) return;
+    throw Error(ExitCode::kUsage, "--output", "is empty", "name a folder; an unset variable leaves nothing");
+  });
+}
+
+}  // namespace autotrain

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "autotrain/log.h"
+#include "autotrain/recipe.h"
+
+namespace CLI {
+class App;
+}
+
+namespace autotrain {
+
+/// Options that several commands take. Each `declare` adds them to a command, whose values then fill the
+/// object; it must outlive the reading of the command line.
+
+/// --set
+struct OverrideOptions {
+  std::vector<std::string> overrides;
+
+  void declare(CLI::App& app, const char* sentence);
+};
+
+/// --config, --set, --fresh-plan
+struct RecipeOptions : OverrideOptions {
+  std::filesystem::path config;
+  bool fresh_plan = false;
+
+  void declare(CLI::App& app);
+
+  /// @throws Error(kUsage) when no recipe was named.
+  void check_named() const;
+
+  /// The recipe with its overrides. @throws Error(kUsage) when none was named, and as load_recipe does.
+  Recipe load() const;
+};
+
+/// --quiet, --verbose, --json
+struct PrintOptions {
+  bool quiet = false;
+  bool verbose = false;
+  bool json = false;
+
+  void declare(CLI::App& app);
+
+  /// Whether the command tells how far it is.
+  bool talks() const { return !json && !quiet; }
+
+  /// What the log shows of a command that talks by itself.
+  log::Level log_level() const;
+};
+
+/// --output
+struct OutputOption {
+  std::filesystem::path output;
+
+  void declare(CLI::App& app, const char* sentence);
+};
+
+}  // namespace autotrain

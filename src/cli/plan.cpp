@@ -1,0 +1,78 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "base/interrupt.h"
+#include "cli/alternatives.h"
+#include "cli/command.h"
+#include "cli/common_options.h"
+#include "cli/console.h"
+#include "plan/plan_json.h"
+#include "report/json_text.h"
+
+namespace autotrain {
+namespace {
+
+struct PlanOptions : RecipeOptions, PrintOptions {
+  bool alternatives = false;
+};
+
+void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternatives, bool json) {
+  if (!json) {
+    std::printf("%s", plan_text(plan).c_str());
+    if (!alternatives.empty()) std::printf("\n%s", alternatives_text(alternatives).c_str());
+    return;
+  }
+  nlohmann::ordered_json out = plan_to_json(plan);
+  for (const Alternative& row : alternatives) {
+    out["alternatives"].push_back(
+        {{"precision", to_string(row.precision)},
+         {"plan", row.plan ? plan_to_json(*row.plan) : nlohmann::ordered_json(nullptr)},
+         {"why_not", row.why_not}});
+  }
+  std::fputs(text_of_json(out).c_str(), stdout);
+}
+
+ExitCode print_plan_of(const PlanOptions& options) {
+  options.check_named();
+  install_signal_handlers();
+  Console console(options);
+  const TrainerOptions with{
+      .write_files = false, .fresh_plan = options.fresh_plan, .search_apart = true, .observer = &console};
+  const Recipe recipe = options.load();
+  // Each trainer gives its memory back before the next one measures.
+  const BatchPlan plan = Trainer::from_recipe(recipe, with).plan();
+  const auto alternatives =
+      options.alternatives ? plan_alternatives(recipe, plan, with) : std::vector<Alternative>{};
+  if (options.quiet && !options.json) {
+    std::printf("%s\n", summary_line(plan).c_str());
+  } else {
+    print_plan(plan, alternatives, options.json);
+  }
+  return ExitCode::kDone;
+}
+
+std::function<ExitCode()> declare_plan(CLI::App& app) {
+  const auto options = std::make_shared<PlanOptions>();
+  options->RecipeOptions::declare(app);
+  options->PrintOptions::declare(app);
+  app.add_flag("--alternatives", options->alternatives, "Also search in the other precision, side by side");
+  return [options] { return print_plan_of(*options); };
+}
+
+constexpr const char* kPlanExamples = R"(
+Examples:
+  autotrain plan --config R.yaml
+      what a run would execute on this machine, and how it was found; writes nothing
+  autotrain plan --config R.yaml --set execution.memory.budget=512MiB --alternatives
+      the same within 512 MiB, beside the other precision
+  autotrain plan --config R.yaml --fresh-plan --json
+      search anew instead of taking a kept plan; every trial as JSON
+)";
+
+}  // namespace
+
+extern const Command kPlan;
+const Command kPlan = {"plan", "Search only; print the plan and its trials", kPlanExamples, declare_plan};
+
+}  // namespace autotrain

@@ -1,0 +1,85 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "autotrain/trainer.h"
+#include "base/interrupt.h"
+#include "cli/command.h"
+#include "cli/common_options.h"
+#include "cli/console.h"
+#include "report/json_text.h"
+#include "report/metrics_file.h"
+
+namespace autotrain {
+namespace {
+
+struct TrainOptions : RecipeOptions, PrintOptions, OutputOption {
+  bool resume = false;
+  bool allow_change = false;
+};
+
+ExitCode train(const TrainOptions& options) {
+  options.check_named();
+  if (options.resume && options.output.empty()) {
+    throw Error(ExitCode::kUsage, "--resume", "does not say which run to go on with",
+                "add --output with the run's folder");
+  }
+  install_signal_handlers();
+  Console console(options);
+  Trainer trainer = Trainer::from_recipe(options.load(), {.output = options.output,
+                                                          .resume = options.resume,
+                                                          .allow_change = options.allow_change,
+                                                          .fresh_plan = options.fresh_plan,
+                                                          .search_apart = true,
+                                                          .observer = &console});
+  const Summary summary = trainer.fit();
+  if (options.json) std::fputs(text_of_json(summary_to_json(summary)).c_str(), stdout);
+  if (summary.status == RunStatus::kInterrupted && !options.json) {
+    // The run's own recipe has every --set in it.
+    std::printf("go on with: autotrain --config %s/recipe.yaml --output %s --resume\n",
+                summary.folder.c_str(), summary.folder.c_str());
+  }
+  return static_cast<ExitCode>(summary.exit_code);
+}
+
+std::function<ExitCode()> declare_train(CLI::App& app) {
+  const auto options = std::make_shared<TrainOptions>();
+  options->RecipeOptions::declare(app);
+  options->PrintOptions::declare(app);
+  options->OutputOption::declare(app, "Run folder; default: runs/<name>-<n>, the first free n");
+  app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in --output");
+  app.add_flag("--allow-change", options->allow_change, "Resume although the recipe changes what is learned");
+  return [options] { return train(*options); };
+}
+
+constexpr const char* kTrainExamples = R"(
+Examples:
+  autotrain --config recipes/fashion_mnist_cnn.yaml
+      find the micro-batch, train, evaluate, checkpoint; leaves runs/fashion_mnist_cnn-1
+  autotrain --config R.yaml --set optimizer.lr=0.01 --set execution.memory.budget=2GiB
+      the same recipe with two keys changed; null unsets a key
+  autotrain --config R.yaml --output runs/a --resume
+      go on from the newest checkpoint in runs/a; without one, start there
+  autotrain plan --config R.yaml
+      only search: print the plan and its trials, write nothing
+  autotrain verify --config R.yaml
+      prove on the recipe that kills, stops, short memory and full disks change no bit
+  autotrain compare A.yaml B.yaml --seeds 5 --target accuracy=0.9
+      train both five times, at equal samples and equal time, and say which differences are real
+  autotrain sweep --config R.yaml --batches 1..512 --vary execution.precision=fp32,bf16
+      batch size against latency, throughput and memory, beside what the machine could do
+  autotrain report runs/a runs/b
+      draw report.html and the CSV files of two runs anew
+  autotrain config > configs/reference.yaml
+      every key with its default, range and unit
+  autotrain schema > recipe.schema.json
+      a JSON Schema with which editors complete and check recipes
+)";
+
+}  // namespace
+
+extern const Command kTrain;
+const Command kTrain = {"", "Finds the batch size that fills its memory budget, then trains.", kTrainExamples,
+                        declare_train};
+
+}  // namespace autotrain

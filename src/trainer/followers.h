@@ -1,0 +1,65 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "autotrain/trainer.h"
+
+namespace autotrain {
+
+/// A follower that writes files.
+class FollowingFile : public RunObserver {
+ public:
+  /// Hands what was written so far to the system. @throws Error(kInputOutput).
+  virtual void flush() = 0;
+};
+
+/// Everyone who follows a run: its folder, its telemetry, the console, functions of the user's own. Each is
+/// told everything once, in the order in which they were added.
+class Followers {
+ public:
+  /// @param follower must outlive this object.
+  void add(RunObserver& follower) { followers_.push_back(&follower); }
+  void add(FollowingFile& file) {
+    followers_.push_back(&file);
+    files_.push_back(&file);
+  }
+
+  /// Calls one method of every follower: `tell(&RunObserver::on_event, record)`.
+  template <class Method, class... Arguments>
+  void tell(Method method, const Arguments&... arguments) const {
+    for (RunObserver* follower : followers_) (follower->*method)(arguments...);
+  }
+
+  /// So that files say at least as much as the checkpoint that is written next. @throws Error(kInputOutput).
+  void flush() const {
+    for (FollowingFile* file : files_) file->flush();
+  }
+
+ private:
+  std::vector<RunObserver*> followers_;
+  std::vector<FollowingFile*> files_;
+};
+
+/// The functions that were given to Trainer::on_update and Trainer::on_evaluation.
+class Callbacks final : public RunObserver {
+ public:
+  std::vector<std::function<Flow(const UpdateRecord&)>> update;
+  std::vector<std::function<Flow(const EvaluationRecord&)>> evaluation;
+
+  /// Whether one of them returned kStop.
+  bool asked_to_stop() const { return asked_to_stop_; }
+
+  void on_update(const UpdateRecord& record, int64_t) override { call(update, record); }
+  void on_evaluation(const EvaluationRecord& record) override { call(evaluation, record); }
+
+ private:
+  template <class Record>
+  void call(const std::vector<std::function<Flow(const Record&)>>& callbacks, const Record& record) {
+    for (const auto& callback : callbacks) asked_to_stop_ |= callback(record) == Flow::kStop;
+  }
+
+  bool asked_to_stop_ = false;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,125 @@
+#include "trainer/saver.h"
+
+#include "autotrain/log.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "device/failure.h"
+#include "device/memory_phase.h"
+#include "device/system_memory.h"
+#include "recipe/writer.h"
+#include "trainer/catalog.h"
+#include "trainer/identity.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+namespace {
+
+constexpr double kUsableForCopies = 0.98;  // of the budget, less what training needs at its peak
+
+}  // namespace
+
+Saver::Saver(Session& session, bool saved)
+    : session_(session),
+      recipe_(session.recipe),
+      state_(session.state),
+      writer_(session.folder ? std::make_unique<CheckpointWriter>(session.folder->checkpoints()) : nullptr),
+      saved_(saved) {}
+
+void Saver::checkpoint(Training training) {
+  if (!writer_) return;
+  const Stopwatch stall;
+  const PhaseScope phase(MemoryPhase::kCheckpoint);
+  session_.parts.timeline.enter(Activity::kCheckpoint);
+  const Retention retention{recipe_.checkpoint.keep, state_.position.best_update};
+  writer_->wait();  // before anything is copied: two copies may not fit
+  session_.followers.flush();
+  CheckpointContent saved = content();
+  auto copies = training == Training::kGoesOn ? background_copy(saved.tensors) : std::nullopt;
+  if (copies) {
+    saved.tensors = std::move(*copies);
+    writer_->start(state_.position.updates, std::move(saved), retention);
+  } else {
+    writer_->write(state_.position.updates, saved, retention);
+  }
+  saved_ = true;
+  session_.parts.timeline.enter(Activity::kOther);
+  state_.totals.checkpoint_stall_seconds += stall.seconds();
+}
+
+void Saver::checkpoint_if_changed() {
+  if (!saved_) checkpoint(Training::kWaits);
+}
+
+void Saver::wait() {
+  if (writer_) writer_->wait();
+}
+
+void Saver::notice_failure() {
+  if (writer_) writer_->notice_failure();
+}
+
+CheckpointContent Saver::content() {
+  state_.totals.seconds = session_.seconds();
+  state_.position.metrics_bytes = session_.folder->metrics().bytes();
+  return checkpoint_content(session_.parts, {state_, session_.plan, write_recipe(recipe_, catalog()),
+                                             identity_of(*session_.parts.device, session_.plan)});
+}
+
+// Nothing when it would not fit beside training, or when it was not asked for.
+std::optional<TensorLists> Saver::background_copy(const TensorLists& live) const {
+  if (!recipe_.checkpoint.background) return std::nullopt;
+  const int64_t bytes = live.bytes();
+  const bool on_cpu = session_.parts.device->torch_device().is_cpu();
+  const auto usable =
+      static_cast<int64_t>(kUsableForCopies * static_cast<double>(session_.plan.budget_bytes));
+  const bool fits =
+      on_cpu ? session_.plan.peak_bytes + bytes <= usable
+             : bytes <= tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 2;
+  if (!fits) return std::nullopt;
+  try {
+    return copy_of(live);
+  } catch (const std::exception& error) {
+    if (classify_failure(error) == Failure::kOther) throw;
+    return std::nullopt;
+  }
+}
+
+std::string Saver::rescue() {
+  if (!writer_) return "";
+  try {
+    writer_->wait();
+  } catch (const std::exception& error) {
+    saved_ = false;  // the one that was under way
+    log::error("trainer", first_line(error));
+  }
+  for (const auto& save : {&Saver::save_here, &Saver::save_elsewhere}) {
+    try {
+      const std::string where = (this->*save)();
+      if (!where.empty()) return where;
+    } catch (const std::exception& error) {
+      log::error("trainer", cat("saving the state failed: ", first_line(error)));
+    }
+  }
+  return "";
+}
+
+std::string Saver::save_here() {
+  checkpoint_if_changed();
+  return session_.folder->checkpoints().path_of(state_.position.updates).string();
+}
+
+// In a folder of its own below the one that the recipe names for it; "" when it names none.
+std::string Saver::save_elsewhere() {
+  if (!recipe_.checkpoint.fallback) return "";
+  const std::filesystem::path run =
+      claim_first_free(*recipe_.checkpoint.fallback, session_.folder->path().filename().string());
+  const FolderLock lock(run);
+  CheckpointFolder checkpoints(run / "checkpoints");
+  make_folders(run / "checkpoints");
+  write_file_atomically(run / "recipe.yaml", write_recipe(recipe_, catalog()));
+  checkpoints.write(state_.position.updates, content());
+  return cat(run.string(), "; go on from there with --output ", run.string(), " --resume");
+}
+
+}  // namespace autotrain

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "checkpoint/writer.h"
+#include "trainer/session.h"
+
+namespace autotrain {
+
+/// Saves what a run has learned: in the background, at its end, and when it ends by an error. Without a run
+/// folder it does nothing.
+class Saver {
+ public:
+  /// @param saved the state stands in a checkpoint: the run was resumed from it.
+  Saver(Session& session, bool saved);
+
+  /// Whether training goes on while a checkpoint is written, where a copy of the state has room.
+  enum class Training { kGoesOn, kWaits };
+
+  /// Writes one of the state as it is. @throws Error(kInputOutput), of this one or the one before.
+  void checkpoint(Training training);
+
+  /// The same, unless the newest checkpoint holds this state already.
+  void checkpoint_if_changed();
+
+  /// The state is another one than when it was last saved.
+  void mark_changed() { saved_ = false; }
+
+  /// Until nothing is under way. @throws Error(kInputOutput) of the checkpoint that was.
+  void wait();
+
+  /// Without waiting. @throws Error(kInputOutput) of the checkpoint that was under way.
+  void notice_failure();
+
+  /// Saves the state of a run that fails, in the run folder or else in `checkpoint.fallback`.
+  /// @return where it stands, as words for an error's text; "" when it was not possible.
+  std::string rescue();
+
+ private:
+  CheckpointContent content();
+  std::optional<TensorLists> background_copy(const TensorLists& live) const;
+  std::string save_here();
+  std::string save_elsewhere();
+
+  Session& session_;
+  const Recipe& recipe_;
+  RunState& state_;
+  std::unique_ptr<CheckpointWriter> writer_;  // null: nothing is written
+  bool saved_;                                // the newest checkpoint holds the state as it is
+};
+
+}  // namespace autotrain

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+
+#include "autotrain/recipe.h"
+#include "base/clock.h"
+#include "trainer/agenda.h"
+#include "trainer/followers.h"
+#include "trainer/parts.h"
+#include "trainer/run_folder.h"
+#include "trainer/run_state.h"
+
+namespace autotrain {
+
+/// A run from its start, or from where it was resumed, to its end in one process: what the parts of its loop
+/// share. All that it refers to outlives it.
+class Session {
+ public:
+  const Recipe& recipe;
+  BatchPlan& plan;  ///< changes only when recoveries made a smaller micro-batch part of it
+  Parts& parts;
+  RunState& state;
+  RunFolder* folder = nullptr;  ///< null: nothing is written
+  const Followers& followers;
+  const double start = steady_seconds();
+  const double seconds_before = state.totals.seconds;  ///< of earlier sessions
+
+  /// Of the run, over all its sessions.
+  double seconds() const { return seconds_before + steady_seconds() - start; }
+
+  Progress progress() const {
+    return {.updates = state.position.updates,
+            .samples = state.position.cursor,
+            .dataset_size = parts.stream.size(),
+            .seconds = seconds()};
+  }
+
+  /// Samples consumed ÷ samples in the data set.
+  double epoch() const {
+    return static_cast<double>(state.position.cursor) / static_cast<double>(parts.stream.size());
+  }
+
+  /// Tells all followers of something that happened now.
+  void note(EventKind event, const std::string& detail) const {
+    followers.tell(&RunObserver::on_event,
+                   EventRecord{.update = state.position.updates, .event = event, .detail = detail});
+  }
+
+  /// Takes the memory that is in use into the run's peak.
+  void sample_memory();
+
+  /// The same, if a tenth of a second has passed: reading the process's memory takes microseconds, and
+  /// updates may take less than a hundred.
+  void sample_memory_sometimes();
+
+  double last_memory_sample = 0;
+};
+
+}  // namespace autotrain

@@ -1,0 +1,199 @@
+#include "trainer/window_runner.h"
+
+#include <algorithm>
+
+#include "autotrain/log.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "device/failure.h"
+#include "device/memory_phase.h"
+#include "plan/cut.h"
+#include "plan/operation_trace.h"
+#include "plan/plan_json.h"
+#include "plan/planner.h"
+#include "plan/scopes.h"
+#include "plan/search.h"
+#include "trainer/out_of_memory.h"
+
+namespace autotrain {
+namespace {
+
+// So many windows that needed a smaller micro-batch, among so many, make it part of the plan.
+constexpr size_t kShrunkWindows = 3;
+constexpr int64_t kStretchWindows = 200;
+
+}  // namespace
+
+WindowRunner::WindowRunner(Session& session, Saver& saver, const UpdateTimes& times)
+    : session_(session),
+      saver_(saver),
+      times_(times),
+      plan_(session.plan),
+      parts_(session.parts),
+      state_(session.state),
+      tuner_(parts_.loader.workers, parts_.most_workers),
+      micro_batch_(plan_.micro_batch) {}
+
+WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, QueuedUpdate& queued) {
+  if (samples != loader_window_) open_loader(samples);  // the one shorter window at the end
+  for (bool done = false; !done;) {
+    const Attempt accumulated = attempt(samples, [&] { return accumulate(samples); });
+    if (accumulated == Attempt::kStopped) return End::kStopped;
+    if (accumulated == Attempt::kAgain) continue;
+    const std::optional<Application> how = decide();
+    if (!how) {
+      parts_.step.abandon();
+      return End::kDropped;
+    }
+    done = attempt(samples, [&] { return queue_update(samples, *how, queued), true; }) == Attempt::kDone;
+  }
+  keep_or_restore_micro_batch();
+  return End::kQueued;
+}
+
+void WindowRunner::restart() {
+  attempts_ = 0;
+  micro_batch_ = plan_.micro_batch;
+  open_loader(plan_.effective_batch);
+}
+
+void WindowRunner::tune_loader(int64_t samples, double seconds, double waited) {
+  const int64_t workers = tuner_.after_update(samples, seconds, waited);
+  if (workers == parts_.loader.workers) return;
+  log::info("data", cat("loading in ", workers, " threads from update ", state_.position.updates + 1, " on"));
+  parts_.loader.workers = workers;
+  if (loader_) loader_->set_workers(workers);
+}
+
+void WindowRunner::open_loader(int64_t window_samples) {
+  loader_.reset();  // its batches must be gone before the next one prepares its own
+  const WindowCut cut{window_samples / plan_.world_size, micro_batch_};
+  Loader::Options options = parts_.loader;
+  times_.follow(options);
+  loader_ = std::make_unique<Loader>(
+      *parts_.data.train, parts_.stream,
+      endless_windows(*parts_.data.train, parts_.stream, cut, state_.position.cursor), std::move(options));
+  loader_window_ = window_samples;
+}
+
+WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function<bool()>& part) {
+  try {
+    return part() ? Attempt::kDone : Attempt::kStopped;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (!lacks_memory(error) || !parts_.step.replayable()) throw;
+    prepare_another_attempt(error, samples);
+    return Attempt::kAgain;
+  }
+}
+
+// False when a signal stopped it.
+bool WindowRunner::accumulate(int64_t samples) {
+  for (int64_t offset = 0; offset < samples;) {
+    if (pending_interrupt() == Interrupt::kStop) {
+      parts_.step.abandon();
+      return false;
+    }
+    parts_.timeline.enter(Activity::kDataWait);
+    const std::optional<Batch> batch = loader_->next();
+    parts_.timeline.enter(Activity::kCopy);
+    parts_.step.accumulate(parts_.device->upload(*batch), state_.position.windows, offset);
+    offset += batch->samples;
+  }
+  return true;
+}
+
+void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedUpdate& queued) {
+  std::string first_non_finite = how.name_non_finite ? parts_.step.first_non_finite_gradient() : "";
+  parts_.average.set_update_samples(samples);
+  queued = {.figures = parts_.step.finish(how.lr),
+            .lr = how.lr,
+            .first = state_.position.cursor,
+            .samples = samples,
+            .first_non_finite = std::move(first_non_finite)};
+  parts_.timeline.enter(Activity::kOther);
+  queued.stretch = parts_.timeline.cut();
+  ++state_.position.windows;
+  state_.position.cursor += samples;
+  saver_.mark_changed();
+}
+
+// The first time at the same size, from emptied caches: what was lacking may be there again, and the same cut
+// gives the same bits. From then on with at most half as many samples at a time.
+void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t samples) {
+  parts_.step.abandon();
+  loader_.reset();
+  const std::optional<Refusal> refusal = free_memory(session_, saver_);
+  const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
+  const int64_t smaller = attempts_ > 0 ? smaller_micro_batch(samples) : micro_batch_;
+  if (stop || smaller == 0) {
+    const std::string layer = smaller == 0 ? layer_out_of_memory(samples) : "";
+    throw out_of_memory(parts_, plan_, error, refusal, "training", micro_batch_, layer);
+  }
+  micro_batch_ = smaller;
+  ++attempts_;
+  ++state_.totals.recoveries;
+  session_.note(EventKind::kOutOfMemory,
+                cat("window ", state_.position.windows, ": ", first_line(error), "; its ", samples,
+                    " samples are run again in micro-batches of ", micro_batch_));
+  open_loader(samples);
+}
+
+// 0 when there is none.
+int64_t WindowRunner::smaller_micro_batch(int64_t samples) const {
+  const int64_t minimum = has_batch_norm(parts_.task->module()) ? 2 : 1;
+  if (micro_batch_ <= minimum || !parts_.task->splittable()) return 0;
+  const int64_t share = samples / plan_.world_size;
+  const int64_t half = std::max(minimum, micro_batch_ / 2);
+  // For a size that was run before, nothing new has to be compiled, and it is known what it takes.
+  const ProbeRecord* const known = fit_below(plan_.search.probes, half + 1);
+  if (known != nullptr && 2 * known->micro_batch >= half &&
+      remainder_of(share, known->micro_batch) >= minimum)
+    return known->micro_batch;
+  return executed_micro_batch({.share = share, .capacity = half, .cut = plan_.cut, .minimum = minimum});
+}
+
+// The window is done. If it took a smaller micro-batch, the next one has the plan's again, unless that is
+// what happens all the time.
+void WindowRunner::keep_or_restore_micro_batch() {
+  attempts_ = 0;
+  if (micro_batch_ == plan_.micro_batch) return;
+  std::vector<int64_t>& shrunk = state_.position.shrunk_windows;
+  const int64_t windows = state_.position.windows;
+  shrunk.push_back(windows);
+  std::erase_if(shrunk, [&](int64_t window) { return window <= windows - kStretchWindows; });
+  if (shrunk.size() >= kShrunkWindows) {
+    shrunk.clear();
+    adopt_micro_batch(micro_batch_);
+  }
+  restart();
+}
+
+void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
+  session_.note(EventKind::kPlan,
+                cat("micro-batch ", plan_.micro_batch, " → ", micro_batch, " from now on: memory ran out in ",
+                    kShrunkWindows, " of the last ", kStretchWindows, " windows"));
+  plan_.micro_batch = micro_batch;
+  plan_.window = WindowCut{plan_.effective_batch / plan_.world_size, micro_batch}.pieces();
+  plan_.confirmed = false;  // it ran in this run, but not in a trial
+  if (session_.folder) session_.folder->write_json("plan.json", plan_to_json(plan_));
+}
+
+// Where the smallest micro-batch fails, if its forward pass does. For a run that is about to end.
+std::string WindowRunner::layer_out_of_memory(int64_t samples) {
+  std::string layer;
+  try {
+    const BufferScope buffers(parts_.task->module());
+    open_loader(samples);  // its first micro-batch is the costliest
+    const Batch batch = parts_.device->upload(*loader_->next());
+    const PhaseScope phase(MemoryPhase::kForward);
+    layer = where_forward_throws(*parts_.task, batch, plan_.precision).module;
+  } catch (const std::exception&) {
+    // Not even its samples fit: there is no layer to name.
+  }
+  loader_.reset();
+  return layer;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/worker_tuner.h"
+#include "trainer/saver.h"
+#include "trainer/session.h"
+#include "trainer/update_times.h"
+
+namespace autotrain {
+
+/// An update that was queued, and whose figures were not read yet.
+struct QueuedUpdate {
+  PendingUpdate figures;
+  double lr = 0;
+  int64_t first = 0;  ///< position of its window in the stream
+  int64_t samples = 0;
+  Timeline::Stretch stretch = {};     ///< since the update before it
+  std::string first_non_finite = {};  ///< parameter; "" where nobody asked, or all gradients are finite
+};
+
+/// Runs windows: the samples of one update, forward and backward in micro-batches, then the update. A window
+/// is a transaction: when memory runs out it is dropped, and its samples are run again.
+class WindowRunner {
+ public:
+  /// How a window's gradient is applied.
+  struct Application {
+    double lr = 0;
+    bool name_non_finite = false;  ///< look for the first gradient that is not finite; waits for the device
+  };
+
+  /// Asked when all backward passes of a window are queued. Nothing: the window is dropped.
+  using Decide = std::function<std::optional<Application>()>;
+
+  WindowRunner(Session& session, Saver& saver, const UpdateTimes& times);
+
+  enum class End {
+    kQueued,   ///< its update, to be applied or skipped
+    kDropped,  ///< as `decide` said
+    kStopped,  ///< by a signal
+  };
+
+  /// Runs the next window of the stream. One that was dropped or stopped has left no trace.
+  /// @param queued where its update is put; read before, for `decide` comes first.
+  /// @throws Error(kDoesNotFit) when memory runs out at every size; whatever data and devices throw.
+  End run(int64_t samples, const Decide& decide, QueuedUpdate& queued);
+
+  /// Begins at the state's place in the stream again, with the plan's micro-batch.
+  void restart();
+
+  /// Ends loading. Another window may follow after `restart` only.
+  void close() { loader_.reset(); }
+
+  /// Takes what an update took into account for the number of loader threads. Which threads load changes no
+  /// sample, so a run may try.
+  void tune_loader(int64_t samples, double seconds, double waited);
+
+ private:
+  enum class Attempt { kDone, kStopped, kAgain };
+  Attempt attempt(int64_t samples, const std::function<bool()>& part);
+  bool accumulate(int64_t samples);
+  void queue_update(int64_t samples, const Application& how, QueuedUpdate& queued);
+  void prepare_another_attempt(const std::exception& error, int64_t samples);
+  void keep_or_restore_micro_batch();
+  void adopt_micro_batch(int64_t micro_batch);
+  int64_t smaller_micro_batch(int64_t samples) const;
+  std::string layer_out_of_memory(int64_t samples);
+  void open_loader(int64_t window_samples);
+
+  Session& session_;
+  Saver& saver_;
+  const UpdateTimes& times_;
+  BatchPlan& plan_;
+  Parts& parts_;
+  RunState& state_;
+  WorkerTuner tuner_;
+  std::unique_ptr<Loader> loader_;
+  int64_t loader_window_ = 0;  // samples of the windows that it cuts
+  int64_t micro_batch_;        // of the window under way
+  int attempts_ = 0;           // that failed in the window under way
+};
+
+}  // namespace autotrain
