@@ -70,10 +70,18 @@ void go_back(RunHistory& history, int64_t update) {
   for (auto& values : history.updates.values) values.resize(rows);
 }
 
+// One that a resume made again is the one that counts.
+void add_evaluation(RunHistory& history, EvaluationRecord record) {
+  std::erase_if(history.evaluations, [&](const EvaluationRecord& former) {
+    return former.update == record.update && former.split == record.split;
+  });
+  history.evaluations.push_back(std::move(record));
+}
+
 void add(RunHistory& history, const Json& row) {
   const std::string kind = text_in(row, "kind");
   if (kind == "update") add_row(history.updates, cells_of(row));
-  if (kind == "evaluation") history.evaluations.push_back(evaluation_of(row));
+  if (kind == "evaluation") add_evaluation(history, evaluation_of(row));
   if (kind != "event") return;
   history.events.push_back({count_in(row, "update"), text_in(row, "event"), text_in(row, "detail")});
   if (history.events.back().event == to_string(EventKind::kRollback))

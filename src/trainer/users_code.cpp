@@ -86,7 +86,9 @@ class CheckedTask final : public Task {
     return penalty;
   }
 
-  bool splittable() const override { return task_->splittable(); }
+  bool splittable() const override {
+    return call_user("Task::splittable", [&] { return task_->splittable(); });
+  }
 
  private:
   std::unique_ptr<Task> task_;
@@ -137,7 +139,9 @@ class CheckedDataset final : public Dataset {
          cat("gives sample ", index, has_costs_ ? " none, and sample 0 one" : " one, and sample 0 none"),
          "give every sample a cost, or none");
   }
-  DatasetInfo info() const override { return data_.info(); }
+  DatasetInfo info() const override {
+    return call_user(name_ + "::info", [&] { return data_.info(); });
+  }
 
  private:
   std::optional<int64_t> cost_of(int64_t index) const {

@@ -38,31 +38,34 @@ class CheckedObserver final : public RunObserver {
   /// @param inner null: nobody looks. Otherwise it must outlive this object.
   explicit CheckedObserver(RunObserver* inner) : inner_(inner) {}
 
-  void on_search_start(const Recipe& recipe) override { tell(&RunObserver::on_search_start, recipe); }
-  void on_trial(int64_t micro_batch) override { tell(&RunObserver::on_trial, micro_batch); }
-  void on_probe(const ProbeRecord& probe) override { tell(&RunObserver::on_probe, probe); }
+  void on_search_start(const Recipe& recipe) override {
+    tell("on_search_start", &RunObserver::on_search_start, recipe);
+  }
+  void on_trial(int64_t micro_batch) override { tell("on_trial", &RunObserver::on_trial, micro_batch); }
+  void on_probe(const ProbeRecord& probe) override { tell("on_probe", &RunObserver::on_probe, probe); }
   void on_start(const BatchPlan& plan, const std::vector<std::vector<std::string>>& rows) override {
-    tell(&RunObserver::on_start, plan, rows);
+    tell("on_start", &RunObserver::on_start, plan, rows);
   }
   void on_update(const UpdateRecord& update, int64_t total_updates) override {
-    tell(&RunObserver::on_update, update, total_updates);
+    tell("on_update", &RunObserver::on_update, update, total_updates);
   }
   void on_evaluation_progress(int64_t samples, int64_t total) override {
-    tell(&RunObserver::on_evaluation_progress, samples, total);
+    tell("on_evaluation_progress", &RunObserver::on_evaluation_progress, samples, total);
   }
   void on_evaluation(const EvaluationRecord& evaluation) override {
-    tell(&RunObserver::on_evaluation, evaluation);
+    tell("on_evaluation", &RunObserver::on_evaluation, evaluation);
   }
-  void on_event(const EventRecord& event) override { tell(&RunObserver::on_event, event); }
+  void on_event(const EventRecord& event) override { tell("on_event", &RunObserver::on_event, event); }
   void on_finish(const Summary& summary, const BatchPlan& plan,
                  const std::vector<std::string>& advice) override {
-    tell(&RunObserver::on_finish, summary, plan, advice);
+    tell("on_finish", &RunObserver::on_finish, summary, plan, advice);
   }
 
  private:
   template <class Method, class... Arguments>
-  void tell(Method method, const Arguments&... arguments) {
-    if (inner_ != nullptr) call_user("RunObserver", [&] { (inner_->*method)(arguments...); });
+  void tell(const char* name, Method method, const Arguments&... arguments) {
+    if (inner_ == nullptr) return;
+    call_user(std::string("RunObserver::") + name, [&] { (inner_->*method)(arguments...); });
   }
 
   RunObserver* inner_;

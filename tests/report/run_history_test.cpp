@@ -51,6 +51,20 @@ TEST(RunHistory, RowsThatARollbackReplacedAreLeftOut) {
   EXPECT_TRUE(history.evaluations.empty());
 }
 
+TEST(RunHistory, AnEvaluationThatAResumeMadeAgainCountsOnce) {
+  const TemporaryFolder folder;
+  {
+    MetricsFile file(folder / "m", {});
+    file.write(EvaluationRecord{.update = 4, .split = "validation", .seconds = 1});
+    file.write(EvaluationRecord{.update = 4, .split = "test", .seconds = 2});
+    file.write(EvaluationRecord{.update = 4, .split = "validation", .seconds = 3});
+  }
+  const RunHistory history = read_history(folder / "m");
+  ASSERT_EQ(history.evaluations.size(), 2u);
+  EXPECT_EQ(history.evaluations[0].seconds, 2);
+  EXPECT_EQ(history.evaluations[1].seconds, 3);
+}
+
 TEST(RunHistory, AColumnThatComesLaterHasNoNumbersBefore) {
   const TemporaryFolder folder;
   folder.write("t", "{\"a\":1,\"b\":2}\n{\"b\":3,\"c\":4}\n[5]\n{\"a\":6,\"c");

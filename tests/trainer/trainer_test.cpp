@@ -321,8 +321,10 @@ TEST(Trainer, ResumeRefusesToChangeWhatIsLearnedUnlessAllowed) {
   fit(first, folder / "run");
   Recipe changed = first;
   changed.optimizer.lr = 0.5;
+  const Json summary = read_json(folder / "run" / "summary.json");
   const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { fit(changed, folder / "run", true); });
   EXPECT_TRUE(test::holds(error.what(), "optimizer.lr: 0.0005 → 0.5"));
+  EXPECT_EQ(read_json(folder / "run" / "summary.json"), summary) << "a resume that is refused loses nothing";
   Recipe longer = first;
   longer.stop.epochs = 2;
   EXPECT_EQ(SmallRun(longer, {.output = folder / "run", .resume = true, .allow_change = true})

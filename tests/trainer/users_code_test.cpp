@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autotrain/trainer.h"
+#include "report/run_history.h"
 #include "support/small_run.h"
 
 namespace autotrain {
@@ -184,8 +185,34 @@ TEST(CallbackOfTheUser, AnObserverThatThrowsDoesLikewise) {
   const TemporaryFolder folder;
   test::SmallRun run(short_run(), {.output = folder / "run", .observer = &thrower});
   const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { run.trainer.fit(); });
-  EXPECT_TRUE(test::holds(error.what(), "RunObserver: threw: my own trouble"));
+  EXPECT_TRUE(test::holds(error.what(), "RunObserver::on_evaluation: threw: my own trouble"));
   EXPECT_TRUE(test::holds(error.what(), "is saved in"));
+}
+
+// Its evaluation was owed until everyone knew of it: the resume makes it again, and counts it once.
+TEST(CallbackOfTheUser, AnEvaluationThatItFailedAtIsMadeAgainAndCountedOnce) {
+  const TemporaryFolder folder;
+  Recipe r = short_run();
+  r.evaluation.every = *Interval::parse("1 update");
+  {
+    test::SmallRun run(r, {.output = folder / "run"});
+    run.trainer.on_evaluation([](const EvaluationRecord& record) -> Flow {
+      if (record.update == 2) throw std::runtime_error("my own trouble");
+      return Flow::kContinue;
+    });
+    test::expect_error(ExitCode::kBrokenContract, [&] { run.trainer.fit(); });
+  }
+  const Summary resumed = test::fit(r, folder / "run", /*resume=*/true);
+  const Summary straight = test::fit(r, folder / "straight");
+  EXPECT_EQ(resumed.best, straight.best);
+  const auto since_best = [&](const char* run) {
+    return test::read_json(folder / run / "checkpoints" / "update-4" / "state.json")
+        .at("run")
+        .at("evaluations_since_best")
+        .get<int64_t>();
+  };
+  EXPECT_EQ(since_best("run"), since_best("straight"));
+  EXPECT_EQ(read_history(folder / "run" / "metrics.jsonl").evaluations.size(), 4u);
 }
 
 TEST(CallbackOfTheUser, AnErrorOfOursPassesAsItIs) {
