@@ -22,7 +22,7 @@ namespace {
 
 class Descriptor {
  public:
-  // Not to wait for a writer where the path is a pipe.
+  // O_NONBLOCK keeps it from waiting for a writer where the path is a pipe.
   explicit Descriptor(const std::filesystem::path& path)
       : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (number_ < 0) fail(path, std::strerror(errno));

@@ -125,7 +125,7 @@ void move_into_place(const fs::path& made, const fs::path& target, const fs::pat
   fs::remove_all(aside, ignored);
 }
 
-// What an interrupted replacement left aside is the checkpoint, if nothing has taken its place.
+// The folder that an interrupted replacement left aside is the checkpoint, if nothing has taken its place.
 void put_back(const fs::path& aside, const fs::path& target) {
   if (::access(aside.c_str(), F_OK) != 0) return;
   std::error_code ignored;

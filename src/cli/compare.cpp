@@ -25,7 +25,7 @@
 namespace autotrain {
 namespace {
 
-// What a person sees while runs go on: a table that is redrawn on a terminal, else a line for each run.
+// Shows a person how far the runs are: a table that is redrawn on a terminal, else a line for each run.
 class CompareWatch {
  public:
   CompareWatch(const CompareOptions& options, bool talks) : talks_(talks), live_(stderr) {

@@ -114,7 +114,7 @@ Json json_of(const Diagnosis& d) {
           {"cures", std::move(cures)}};
 }
 
-// What every trial has to say about its plan would bury the progress.
+// The log of every trial's plan would bury the progress, so only the doctor's own lines are shown.
 void show_progress_only() {
   log::set_sink(
       [show = log::terminal_sink()](const log::Record& record) {

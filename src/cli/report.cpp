@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What a folder may hold, and how its page is drawn. A folder is of the first kind that it holds.
+// A kind of thing that a folder may hold, and how its page is drawn. A folder is of the first kind that it holds.
 struct FolderKind {
   bool (*holds)(const fs::path& folder);
   std::vector<fs::path> (*draw)(const fs::path& folder);  ///< @return the files written

@@ -115,7 +115,7 @@ std::string result_text(const std::string& label, int64_t batch, const StudyResu
              " samples/s");
 }
 
-// What a person sees while a sweep goes on: a table that is redrawn on a terminal, else a line for each
+// Shows a person how far a sweep is: a table that is redrawn on a terminal, else a line for each
 // measurement. And its files, with what is known by then.
 class SweepWatch {
  public:

@@ -1,5 +1,5 @@
-// What a data set can do to its samples: apart from the table of data sets, for those that link only one of
-// them.
+// The augmentations that data sets can do. They stand apart from the table of data sets so that a program that
+// links one data set does not link all.
 #include <algorithm>
 
 #include "autotrain/error.h"

@@ -53,7 +53,7 @@ int32_t class_index(const std::vector<std::string>& classes, const std::string& 
               "remove the folder, or add the class there");
 }
 
-// What was found, to be announced.
+// The counts that the log announces.
 struct Found {
   size_t classes = 0;
   int64_t images = 0;

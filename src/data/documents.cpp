@@ -139,7 +139,7 @@ class Documents final : public Dataset, public Preloadable {
   std::vector<Sample> samples_;
 };
 
-// What `split` leaves of the documents.
+// The documents that `split` leaves.
 std::span<const Span> part_of(std::span<const Span> documents, const Parameters& p) {
   const double share = p.real("validation_share");
   const auto border = static_cast<size_t>(static_cast<double>(documents.size()) * (1 - share));

@@ -31,7 +31,7 @@ class ByteReader {
     ::gzbuffer(file_.get(), 1 << 18);
   }
 
-  // As many bytes as there are, up to `bytes`.
+  // Reads as many bytes as there are, up to `bytes`.
   int64_t read(void* destination, int64_t bytes) {
     int64_t done = 0;
     while (done < bytes) {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "data/image_file.h"
 
-// What the decoders of single formats share.
+// The decoders of single formats share these.
 namespace autotrain {
 
 [[noreturn]] void fail_image(const std::string& where, const std::string& what);

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Of ImageNet's training images, ÷ 255, as in torchvision's documentation of its models.
+// Mean and deviation of ImageNet's training images, ÷ 255, as torchvision documents them for its models.
 const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
 

@@ -23,7 +23,7 @@ __global__ void gather_kernel(const ImageGather g, const int64_t pixels) {
     float value = affine.shift;
     if (inside) {
       const int64_t row = (place.image * g.channels + c) * g.height + source_y;
-      // Not fused: the CPU rounds the product too.
+      // The product is rounded before the sum, not fused, because the CPU rounds it too.
       value = __fadd_rn(__fmul_rn(g.images[row * g.width + source_x], affine.scale), affine.shift);
     }
     g.out[i] = value;

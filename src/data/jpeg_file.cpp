@@ -24,7 +24,7 @@ constexpr int kMostScans = 200;
   std::longjmp(escape->place, 1);
 }
 
-// Of the warnings, those about headers and stray bytes between segments leave the pixels whole.
+// Warnings about headers and about stray bytes between segments leave the pixels whole.
 bool harmless(int code) {
   return code == JWRN_ADOBE_XFORM || code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR ||
          code == JWRN_BOGUS_ICC;

@@ -65,7 +65,7 @@ bool of_the_device(const std::exception& error) {
          std::string_view(error.what()).find("CUDA error") != std::string_view::npos;
 }
 
-// What went wrong with a batch, said of the first sample that also fails alone.
+// Names the first sample of a batch that also fails alone.
 Error error_of_sample(const Dataset& dataset, const Stream& stream, const Stream::Draw& drawn,
                       const std::exception& error) {
   for (size_t i = 0; i < drawn.indices.size(); ++i) {
@@ -215,7 +215,7 @@ Batch Loader::load(const Piece& piece) const {
 Batch Loader::staged(Batch batch) const {
   if (options_.channels_last) batch.inputs = channels_last(batch.inputs);
   if (!options_.pin) return batch;
-  // What a data set made on the GPU is there already.
+  // Tensors that a data set made on the GPU need no pinning.
   for (torch::Tensor* const tensor : {&batch.inputs, &batch.targets}) {
     if (tensor->defined() && tensor->is_cpu()) *tensor = tensor->pin_memory();
   }

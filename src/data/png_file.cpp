@@ -48,7 +48,7 @@ Header read_header(std::span<const uint8_t> file, const std::string& where) {
   std::longjmp(escape->place, 1);
 }
 
-// What remains to be read of the file.
+// The bytes of the file that remain to be read.
 struct Source {
   const uint8_t* at;
   size_t bytes;

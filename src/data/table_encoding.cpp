@@ -16,7 +16,7 @@ constexpr size_t kMostCategories = 1000;
 constexpr size_t kMostClasses = 100'000;
 constexpr size_t kMostClassesOfNumbers = 100;  // with more, whole numbers are taken for quantities
 
-// What a column holds.
+// The kind of a column's values.
 struct Survey {
   size_t most_texts = kMostCategories;
   std::set<std::string, std::less<>> texts = {};  // different ones, at most one more than `most_texts`

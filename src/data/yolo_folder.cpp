@@ -114,7 +114,7 @@ class YoloFolder final : public Dataset, public Preloadable {
 
   std::string image_path(int64_t index) const { return (files_.images / files_.names[index]).string(); }
 
-  // Of all files: the images' first, then the labels'.
+  // Files are numbered together: the images first, then the labels.
   std::string path(int64_t file) const {
     return file < size() ? image_path(file) : files_.label_path(file - size()).string();
   }

@@ -51,8 +51,8 @@ struct Extent {
   double length() const { return std::max(0.0, end - begin); }
 };
 
-// Of a length along an image's side, where it lands when the part [from, from + part) becomes [to, to +
-// pixels).
+// Returns where a length along an image's side lands when the part [from, from + part) becomes
+// [to, to + pixels).
 Extent placed(double centre, double length, int64_t side, double from, double part, int64_t to,
               int64_t pixels) {
   const double scale = static_cast<double>(pixels) / part;

@@ -162,7 +162,7 @@ int64_t CachingAllocator::make_room(Pool which, int64_t bytes) {
   };
   int64_t needed = after_growth();
   if (needed > ceiling) trim_unlocked(needed - ceiling, which, bytes), needed = after_growth();
-  // What the growth would have built on is free memory too, but may be the last there is.
+  // The block that would have grown is free memory too, but it may be the last there is.
   if (needed > limit) trim_unlocked(needed - limit, which, 0), needed = after_growth();
   refused_by_system_ = needed > limit && needed <= limit_bytes_;
   return needed > limit ? -1 : std::max<int64_t>(0, ceiling - needed);

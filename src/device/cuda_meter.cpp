@@ -45,7 +45,7 @@ std::vector<LiveBlock> largest_blocks(c10::DeviceIndex index) {
   return rows;
 }
 
-// What the allocator last refused, noted by an observer while everything that was in use still is. The
+// Keeps what the allocator last refused. An observer notes it while everything that was in use still is. The
 // allocator keeps observers for ever, so there is one for the process.
 class RefusalNote {
  public:

@@ -45,7 +45,7 @@ Overlap overlap(const Edges& a, const Edges& b) {
   return {iou, iou - (around - either) / (around + kTiny)};
 }
 
-// What the cells that hold the centres of true boxes predict. Tensors are [n, boxes, …].
+// The predictions of the cells that hold the centres of true boxes. Tensors are [n, boxes, …].
 struct Matched {
   torch::Tensor there;       // 1 for a box, 0 for a row that fills up
   torch::Tensor category;    // int64; 0 where there is no box

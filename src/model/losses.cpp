@@ -97,7 +97,7 @@ LossTerms cross_entropy_terms(const CrossEntropyOptions& o, ClassWeights& class_
 
 // ------------------------------------------------------------------ rows
 
-// What is measured when nothing else is asked for.
+// The metrics of a loss when the recipe names none.
 PredictionMetrics default_metrics(TargetKind kind, int64_t ignore_index = -100) {
   const MetricOptions options{.kind = kind, .ignore_index = ignore_index};
   switch (kind) {

@@ -68,7 +68,7 @@ std::optional<int64_t> top_of(const std::string& name) {
   return k;
 }
 
-// Of no more classes than k it is always 1, and is left out.
+// With no more classes than k the figure would always be 1, so it is left out.
 std::shared_ptr<const PredictionMetric> top(const std::string& name, const MetricOptions& o) {
   const int64_t k = *top_of(name);
   return std::make_shared<FunctionMetric>(
@@ -193,8 +193,8 @@ std::vector<ClassCounts> counts_of(const MetricState& whole) {
   return counts;
 }
 
-// As scikit-learn has it: of the classes that occur, in the data or in the predictions; what cannot be told
-// is 0.
+// The mean follows scikit-learn: it is taken over the classes that occur in the data or in the predictions,
+// and a figure that cannot be told counts as 0.
 double macro_mean(const std::vector<ClassCounts>& counts, TargetKind kind,
                   double (ClassCounts::*figure)() const) {
   double sum = 0, classes = 0;

@@ -1,4 +1,4 @@
-// What the planner says when a run does not fit: the other half of planner.cpp.
+// The planner's errors about runs that do not fit: the other half of planner.cpp.
 #include <algorithm>
 
 #include "autotrain/error.h"
@@ -9,7 +9,7 @@
 namespace autotrain {
 namespace {
 
-// What would help, in the order a user would try it.
+// The remedies, in the order a user would try them.
 std::string advice(const Workbench& bench, const MemoryStatement& memory, const std::string& half) {
   std::vector<std::string> ways;
   if (!half.empty()) ways.push_back(half);

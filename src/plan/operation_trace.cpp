@@ -26,7 +26,7 @@ std::vector<double> figures(const torch::Tensor& result, int64_t samples) {
   return {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + samples};
 }
 
-// What such an operation returns is whatever the memory held before.
+// The values that such an operation returns are whatever the memory held before.
 bool leaves_uninitialised(std::string_view operation) {
   return operation.find("empty") != std::string_view::npos ||
          operation.find("resize") != std::string_view::npos;

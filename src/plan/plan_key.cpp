@@ -25,8 +25,8 @@ std::string describe_costs(const Dataset& data) {
   return cat("at most ", most, " in all ", sum, " of ", data.size());
 }
 
-// What the module is made of, with the options that its layers print (a dropout's probability, a
-// convolution's stride), and every tensor it holds.
+// Describes the module by its layers, with the options that they print (a dropout's probability, a
+// convolution's stride), and by every tensor that it holds.
 std::string describe_module(const torch::nn::Module& module) {
   std::ostringstream text;
   text << module << '\n';

@@ -80,7 +80,7 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
 }
 
-// Of stream_of_worst.
+// The pieces of the window that `stream_of_worst` begins with.
 Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
   if (worst_.samples() != samples) {
     worst_ = has_costs(bench_.train) ? costliest_window(bench_.train, samples) : consecutive(0, samples);
@@ -103,7 +103,7 @@ bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord
   return record.outcome != ProbeOutcome::kRetried;
 }
 
-// What it adds are sizes that no other update has; they are smaller ones.
+// The last window adds sizes that no other update has; all of them are smaller.
 void Probe::run_last_window(const TrialShape& shape, const Pieces& known, ProbeRecord& record) {
   Pieces pieces =
       worst_pieces(shape.last_window_samples, std::min(shape.micro_batch, shape.last_window_samples));
@@ -117,7 +117,7 @@ void Probe::run_last_window(const TrialShape& shape, const Pieces& known, ProbeR
   record.samples_per_second = rate;
 }
 
-// What the stream's first window needs, and then whether the worst one still fits between the blocks that
+// Runs the stream's first window, and then looks whether the worst one still fits between the blocks that
 // other shapes left.
 void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
   MemoryMeter& memory = bench_.device.memory();
@@ -141,8 +141,8 @@ void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
   judge(record, bench_.device.budget_bytes(), target_high_);
 }
 
-// What kernels for the lengths that no trial had may come to take, when a new shape takes `each`: no more
-// than libraries are let keep.
+// Estimates what kernels for the lengths that no trial had may come to take when each new shape takes `each`.
+// It is no more than libraries are allowed to keep.
 int64_t Probe::expected_growth(int64_t each) {
   if (each <= 0 || !bench_.device.torch_device().is_cpu()) return 0;
   if (lengths_ == 0) lengths_ = distinct_costs(bench_.train);

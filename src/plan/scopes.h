@@ -11,8 +11,8 @@
 
 namespace autotrain {
 
-// What a trial borrows from the run, each put back when its scope ends, on every way out. Putting back
-// needs no memory; it fails only with the device itself, and the error under way then says why.
+// A trial borrows state of the run. Each scope here puts one kind of it back when it ends, on every way out.
+// Putting back needs no memory; it fails only with the device itself, and the error under way then says why.
 
 template <class Action>
 void put_back(Action action) {

@@ -16,7 +16,7 @@ constexpr double kGrowthAboveAim = 2;     // nor is less than this once above th
 constexpr double kEdgeShare = 0.05;       // a pivot keeps this share of the bracket on either side
 constexpr double kAim = 0.6;              // where in the band to aim: overshooting costs more
 
-// What the history says: the largest size that fitted and the smallest larger one that did not.
+// The bracket that the history leaves: the largest size that fitted and the smallest larger one that did not.
 struct Bracket {
   const ProbeRecord* largest_fit = nullptr;
   const ProbeRecord* next_failure = nullptr;  // above largest_fit, or any when nothing fitted
@@ -71,9 +71,9 @@ Point point_below(const std::vector<ProbeRecord>& history, int64_t size, const S
   return below ? point_of(*below) : Point{0, static_cast<double>(limits.floor_bytes)};
 }
 
-// What the next trial will need beside its tensors. It grows with every size that is tried, larger or
-// smaller, since libraries keep what they compiled for a shape: so it is expected to grow once more as it did
-// last.
+// Predicts what the next trial will need beside its tensors. That grows with every size that is tried, larger
+// or smaller, because libraries keep what they compiled for a shape. So it is expected to grow once more, by as
+// much as it did last.
 double expected_beside(const std::vector<ProbeRecord>& history) {
   double last = 0, before = 0;
   for (const ProbeRecord& probe : history) {
@@ -100,14 +100,14 @@ struct Line {
   double allocated_at(double size) const { return at.allocated + slope * (size - at.size); }
 };
 
-// Nothing when it does not rise: then it predicts nothing.
+// Returns nothing when the line does not rise, for then it predicts nothing.
 std::optional<Line> rising_line(const Point& at, const Point& other) {
   const double slope = (at.allocated - other.allocated) / (at.size - other.size);
   return std::isfinite(slope) && slope > 0 ? std::optional(Line{at, slope}) : std::nullopt;
 }
 
-// What tensors may hold in the next trial for its peak to reach the aim. `fit`: the largest that fitted; a
-// record without a peak when there is none.
+// How much the tensors of the next trial may hold for its peak to reach the aim. `fit` is the largest size that
+// fitted; when none did, a record without a peak.
 double aim_for_tensors(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
                        const SearchLimits& limits) {
   return aim_bytes(limits, fit) - expected_beside(history);
@@ -123,7 +123,7 @@ int64_t multiple_between(double size, int64_t low, int64_t high, int64_t step) {
                     last);
 }
 
-// As a multiple if the gap holds one, else any whole size; 0 when the gap is empty.
+// Prefers a multiple if the gap holds one, else takes any whole size; returns 0 when the gap is empty.
 int64_t size_between(double size, int64_t low, int64_t high, const SearchLimits& limits) {
   const int64_t preferred = multiple_between(size, low, high, limits.multiple_of);
   return preferred > 0 ? preferred : multiple_between(size, low, high, 1);
@@ -142,7 +142,7 @@ int64_t first_size(const SearchLimits& limits) {
              : size_between(static_cast<double>(size), limits.minimum - 1, limits.cap + 1, limits);
 }
 
-// Nothing fitted yet: a quarter of the smallest failure, or what its own peak suggests.
+// While no size has fitted, tries a quarter of the smallest failure, or the size that its own peak suggests.
 SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& failure,
                   const SearchLimits& limits) {
   if (failure.micro_batch <= limits.minimum) return {true, 0, SearchReason::kDoesNotFit};
@@ -231,8 +231,8 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
   return {true, low, index_limit ? SearchReason::kIndexLimit : SearchReason::kGranularity};
 }
 
-// What a trial that failed shows to be granted; nothing when it shows nothing. Where a library failed or the
-// process ended nobody says how much was in use: about what the line through the sizes that ran predicts.
+// How much memory a failed trial shows to be granted, if it shows it. Where a library failed or the process
+// ended, nobody says how much was in use; then it is what the line through the sizes that ran predicts.
 std::optional<double> shown_ceiling(const std::vector<ProbeRecord>& history, const ProbeRecord& failure,
                                     const SearchLimits& limits) {
   if (failure.refused_bytes > 0) return static_cast<double>(failure.refused_bytes);

@@ -12,7 +12,7 @@ bool allows_auto(const KeySpec& spec) {
   return false;
 }
 
-// What an unset optional prints as: the word "auto" where the key knows it, else null.
+// The value that an unset optional prints as: the word "auto" where the key knows it, else null.
 Value unset_value(const KeySpec& spec) {
   return allows_auto(spec) ? Value(std::string("auto")) : Value(std::monostate{});
 }

@@ -18,7 +18,7 @@ bool is_name(std::string_view text) {
   return true;
 }
 
-// What stands between "${" and "}".
+// The text between "${" and "}".
 std::string resolve(std::string_view reference, const Location& at, const LookUp& look_up) {
   const size_t colon = reference.find(":-");
   const std::string name(reference.substr(0, colon));

@@ -133,7 +133,7 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   PendingUpdate pending(
       at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
 
-  // Nothing below allocates on the device.
+  // From here on no line allocates on the device.
   committing_ = true;
   optimizer_.apply({.lr = lr, .grad_scale = kernel_scale, .found_inf = skip});
   if (average_) average_->update(average_step);

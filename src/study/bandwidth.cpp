@@ -25,7 +25,7 @@ constexpr double kPassSeconds = 0.02;
 constexpr int kPasses = 12;
 constexpr int64_t kBlock = 128;  // floats: enough independent sums to hide the latency of an addition
 
-// Of all values, `repeats` times over.
+// Sums all values, `repeats` times over.
 AUTOTRAIN_FOR_EACH_WIDTH
 float sum_of(const float* values, int64_t count, int64_t repeats) {
   float sums[kBlock] = {};

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of a file: what a label may hold and a file name should not becomes '-'.
+// Makes a file name of a label: characters that a file name should not hold become '-'.
 std::string file_name(std::string name) {
   for (char& c : name) {
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -46,8 +46,8 @@ std::vector<std::string> file_names(const std::vector<NamedRecipe>& recipes) {
   return names;
 }
 
-// What `auto` means to a run that has a checkpoint: what it meant when the run was begun. A resume refuses
-// another effective batch.
+// A run that has a checkpoint goes on with what `auto` meant when it was begun, for a resume refuses another
+// effective batch.
 void adopt_begun(Recipe& recipe, const fs::path& run) {
   const Recipe begun = load_recipe(run / "recipe.yaml", {});
   if (!recipe.batch.effective) recipe.batch.effective = begun.batch.effective;

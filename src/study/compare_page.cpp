@@ -49,7 +49,7 @@ page::Chart curve_chart(const Comparison& c) {
   return chart;
 }
 
-// What a recipe has beside its effective batch, of the keys that differ: "lr_rule linear".
+// Names a recipe by its differing keys other than the effective batch: "lr_rule linear".
 std::string rest_of(const Comparison& c, size_t recipe) {
   std::vector<std::string> parts;
   for (const DifferingKey& key : c.terms.differing_keys) {

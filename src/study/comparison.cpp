@@ -10,7 +10,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Of the runs of a recipe that were not failures, those that `value` finds finite.
+// The values of a recipe's runs, without failures and values that are not finite.
 template <class Value>
 Values values_of(const Comparison& c, size_t recipe, Value value) {
   Values values;

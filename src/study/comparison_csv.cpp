@@ -42,7 +42,7 @@ std::vector<std::string> header_of(const std::set<std::string>& figures) {
   return header;
 }
 
-// What a run that was evaluated has to say.
+// The columns of a run that was evaluated.
 std::vector<std::string> measured_cells(const Comparison& c, const RunOutcome& run) {
   const CurvePoint& end = run.curve.back();
   const auto at = [&](FairAxis axis, double place) {

@@ -63,7 +63,7 @@ Json to_json(const Difference& d, const std::vector<std::string>& labels) {
           {"runs_needed", or_null(d.runs_needed)}};
 }
 
-// What others take for granted.
+// Checks the sizes that other functions take for granted.
 void check_sizes(const ComparisonTerms& terms, const Json& json) {
   const size_t recipes = terms.recipes.size();
   const bool keys = std::ranges::all_of(

@@ -79,7 +79,7 @@ std::optional<double> figure_at(const Curve& curve, const std::string& figure, F
   if (place_of(*after, axis) > place) {
     const CurvePoint& before = *(after - 1);
     const double start = place_of(before, axis), of_before = value_of(before, figure);
-    // Not std::lerp, which makes a number of a NaN and a number.
+    // std::lerp would make a number of a NaN and a number.
     value = of_before + (value - of_before) * (place - start) / (place_of(*after, axis) - start);
   }
   return std::isfinite(value) ? std::optional(value) : std::nullopt;

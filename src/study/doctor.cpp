@@ -89,7 +89,7 @@ class Doctor {
     return copies ? "copy" : "decode";
   }
 
-  // What a person who knows the program would try on this recipe.
+  // The settings that a person who knows the program would try on this recipe.
   std::vector<Cure> candidates(const Recipe& recipe) const {
     std::vector<Cure> cures;
     const auto add = [&](std::string cause, std::vector<std::string> settings) {

@@ -43,7 +43,7 @@ std::vector<ProductShape> product_shapes(const Device& device) {
   return {{1024, 1024, 1024}, {512, 1024, 1024}, {512, 4096, 4096}, {2048, 512, 512}};
 }
 
-// As layers multiply: weights [columns, depth], each row of the input with each row of them.
+// Multiplies as layers do: weights are [columns, depth], and each row of the input meets each row of them.
 double product_flops(const Device& device, torch::ScalarType type, const ProductShape& shape) {
   const auto options = torch::TensorOptions().dtype(type).device(device.torch_device());
   const torch::Tensor inputs = torch::full({shape.rows, shape.depth}, 0.5, options);

@@ -53,7 +53,7 @@ Products convolution_backward(const Tensors& in, const Tensors& out) {
   return {2 * volume(in[transposed ? 1 : 0]) * window * static_cast<double>(wanted), {0, 2}};
 }
 
-// As many again for each of the four operands: scores and values' gradients, queries and keys.
+// The backward pass has twice the forward's operations: gradients of values, scores, queries and keys.
 Products attention_backward(const Tensors& in, const Tensors&) {
   const Products forward = attention({in[1], in[2], in[3]}, {});
   return {2 * forward.flops, {1, 2, 3}};
@@ -114,7 +114,7 @@ Tensors tensors_of(const Values& values) {
   return tensors;
 }
 
-// What identifies memory: parameters are often seen through a view.
+// Memory is identified by its storage, because parameters are often seen through a view.
 const void* memory_of(const torch::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
@@ -166,7 +166,7 @@ class Counter {
   ForwardCount take() { return std::move(counts_); }
 
  private:
-  // What LibTorch's dispatcher knows of an operator.
+  // An operator, as LibTorch's dispatcher knows it.
   struct Traits {
     bool is_known = false;
     bool is_mutable = false;

@@ -40,7 +40,7 @@ double share_below(const std::vector<double>& sorted, double value) {
   return static_cast<double>(below + not_above) / (2 * static_cast<double>(sorted.size()));
 }
 
-// Of Welch's test with `runs` values in each sample.
+// The power of Welch's test with `runs` values in each sample.
 double power_of(double runs, double difference, double variance_a, double variance_b, double alpha) {
   const double both = variance_a + variance_b;
   const double degrees = (runs - 1) * both * both / (variance_a * variance_a + variance_b * variance_b);

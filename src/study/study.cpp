@@ -47,7 +47,7 @@ StudyResult from_json(const Json& json) {
   return result;
 }
 
-// What a process that left no result had to say last.
+// The last words of a process that left no result.
 std::string why_it_ended(int code, const fs::path& log) {
   const std::string how = code < 0 ? cat("killed by signal ", -code, " (", ::strsignal(-code), ")")
                                    : cat("ended with ", code, " and without a result");

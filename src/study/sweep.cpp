@@ -21,7 +21,7 @@ constexpr double kGain = 1.03;      // of throughput, for another doubling to be
 constexpr int kPatience = 2;        // doublings without it
 constexpr int64_t kWholeModel = 0;  // stands for the batch of what does not depend on it
 
-// What decides what a point measures: other batches and bounds may be asked for later.
+// The recipe with only what decides what a point measures: other batches and bounds may be asked for later.
 Recipe what_counts(Recipe recipe) {
   recipe.sweep = SweepRecipe{.mode = recipe.sweep.mode, .max_seconds = recipe.sweep.max_seconds};
   return recipe;

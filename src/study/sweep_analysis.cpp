@@ -35,7 +35,7 @@ void take_latencies(const std::vector<StudyResult>& rounds, SweepPoint& point) {
   if (medians.size() > 1) point.drift = most / least - 1;
 }
 
-// Of the round in the middle by the length of the observed call.
+// Takes the times of the round whose observed call is of middle length.
 void take_time(const std::vector<StudyResult>& rounds, SweepPoint& point) {
   std::vector<const Json*> times;
   const auto part = [](const Json* time, const char* name) { return time->at(name).get<double>(); };
@@ -64,8 +64,8 @@ double update_bytes(const OptimizerRecipe& optimizer) {
   return kWriteAndNorm + kStep + (keeps ? kOneMoment : 0);
 }
 
-// What is moved once a batch whatever its size: weights are read; in training by the backward pass too, and
-// each has a gradient and an optimizer.
+// Bytes that move once a batch whatever its size: weights are read; in training the backward pass reads them
+// too, and each has a gradient and an optimizer.
 double moved_weight_bytes(const Recipe& recipe, double weight_bytes) {
   if (recipe.sweep.mode == SweepMode::kInference) return weight_bytes;
   constexpr double kWeightBytes = 4;
@@ -93,7 +93,7 @@ double level_rate(const Json& machine, const std::string& name) {
   return 0;
 }
 
-// What was read over and over to measure the bandwidth: weights, in training gradients and two moments too.
+// Bytes that were read over and over to measure the bandwidth: weights, and in training gradients and moments.
 double working_set_bytes(const Sweep& sweep, const SweepVariant& variant) {
   double bytes = 0;
   for (const Json& each : variant.counted) bytes += each.value("weight_bytes", 0.0);
@@ -117,7 +117,7 @@ double peak_bytes_per_second(const Sweep& sweep, const SweepVariant& variant) {
   return best;
 }
 
-// What a model can reach that computes a part of its operations in int8 and the others in fp32: times add.
+// The rate that a model can reach which computes a part of its operations in int8 and the rest in fp32: times add.
 double peak_flops(const Sweep& sweep, const SweepVariant& variant) {
   const double peak = peak_flops_in(variant.precision, sweep, variant);
   if (variant.precision != "int8" || peak == 0) return peak;

@@ -135,7 +135,7 @@ std::pair<double, double> intensities_of(const Sweep& sweep) {
   return {least, most};
 }
 
-// What the device allows at most, and what each product of the model reached.
+// Draws what the device allows at most, and what each product of the model reached.
 Chart roofline_chart(const Sweep& sweep) {
   Chart chart;
   chart.title = "roofline (lines), and the products of a call at the batch of the best throughput (points)";

@@ -136,7 +136,7 @@ Json point_json(Subject& subject, const Recipe& recipe) {
           {"products", inference ? products_json(*call) : Json::array()}};
 }
 
-// What memory, or the model, has against a batch is a row of the sweep.
+// A batch that memory or the model refuses is a row of the sweep, not its end.
 template <class Work>
 auto of_batch(int64_t batch, const Work& work) {
   try {
@@ -150,7 +150,7 @@ auto of_batch(int64_t batch, const Work& work) {
   }
 }
 
-// Of one call of the smallest linear layer: what an operator costs beside its arithmetic.
+// Times one call of the smallest linear layer: what an operator costs beside its arithmetic.
 double operator_seconds(const Device& device) {
   const c10::InferenceMode no_gradients;
   const auto options = torch::TensorOptions().device(device.torch_device());

@@ -12,7 +12,7 @@ std::string percent_or_dash(const std::optional<double>& fraction) {
   return fraction ? format_percent(*fraction, 0) : "-";
 }
 
-// Of the tables with a row for each variant.
+// The first header of tables with a row for each variant.
 std::string first_header(const Sweep& sweep) {
   return sweep.key.empty() ? "recipe" : sweep.key;
 }
@@ -42,7 +42,7 @@ std::string figures_of(const SweepVariant& variant) {
   return join(parts, ", ");
 }
 
-// Of one operator in inference: the time to read its weights ÷ the time to compute a sample.
+// The critical batch of one operator in inference: the time to read its weights ÷ the time to compute a sample.
 std::string critical_batch_of(const SweepVariant& v, const nlohmann::ordered_json& counted) {
   const auto weight_bytes = counted.at("weight_bytes").get<double>();
   if (weight_bytes == 0 || v.roof.flops_per_second == 0) return "-";

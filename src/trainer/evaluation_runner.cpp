@@ -45,7 +45,7 @@ std::optional<EvaluationRecord> EvaluationRunner::run() {
   }
 }
 
-// As for windows, but a size that was needed once is kept: evaluations are few, and long.
+// The size is halved as a window's is, but a smaller one is kept: evaluations are few, and long.
 void EvaluationRunner::prepare_another_attempt(const std::exception& error, int failed) {
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   int64_t& size = session_.plan.evaluation_micro_batch;

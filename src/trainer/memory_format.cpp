@@ -54,7 +54,7 @@ bool may_gain(Precision precision, const Device& device) {
   return device.torch_device().is_cpu() || precision == Precision::kBf16 || precision == Precision::kFp16;
 }
 
-// Nothing when they cannot be read: whoever needs them says why.
+// Returns nothing when the samples cannot be read: whoever needs them says why.
 std::optional<Batch> first_samples(Device& device, const Dataset& train) {
   const int64_t size = train.size();
   const auto load = [&](int64_t count) {
@@ -78,13 +78,13 @@ double loss_of(Task& task, const Batch& batch) {
   return evaluate_batch(task, batch, Precision::kFp32).loss.sum.item<double>();
 }
 
-// What speaks against channels last.
+// A reason against channels last.
 struct Objection {
   std::string slow = {};    // an operator that runs slower; "" for none
   std::string broken = {};  // what goes wrong; "" for nothing
 };
 
-// Nothing when the model fails with contiguous images too: then it is no matter of formats.
+// Returns nothing when the model fails with contiguous images too: then the format is not the cause.
 std::optional<Objection> find_objection(Task& task, const Batch& batch,
                                         const std::function<void(const Batch&)>& run) {
   if (batch.inputs.dim() != 4) return Objection{"", "samples are no images [C, H, W]"};

@@ -9,7 +9,7 @@
 namespace autotrain {
 namespace {
 
-// What stood beside the tensors in the trial of the executed size.
+// The memory that stood beside the tensors in the trial of the executed size.
 int64_t outside_in_trial(const BatchPlan& plan) {
   const ProbeRecord* const trial = find_size(plan.search.probes, plan.micro_batch);
   return trial ? trial->outside_bytes : 0;

@@ -63,7 +63,7 @@ std::string memory_keys(const Recipe& recipe) {
   return text;
 }
 
-// Nothing of the run depends on its report: one that cannot be drawn is a warning.
+// The run does not depend on its report, so a report that cannot be drawn is a warning.
 void draw_report(const std::filesystem::path& folder, const ReportRecipe& what) {
   try {
     draw_run(folder, what);
@@ -203,7 +203,7 @@ const BatchPlan& Trainer::Run::plan() {
   return made_plan();
 }
 
-// Of a model that the recipe names; a checkpoint has all weights itself.
+// A recipe gives initial weights to a model that it names. A resume needs none: a checkpoint has all weights.
 void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
   if (!recipe_.weights || (place_ && place_->resume_point) || !parts().data.from_recipe) return;
@@ -246,7 +246,7 @@ RunState Trainer::Run::restored_state() {
   RunFolder& folder = *place().folder;
   load_tensors(folder.checkpoints(), from.update, parts());
   const RunState state = from.saved.state;
-  // What lies beyond it was broken, or half written.
+  // Checkpoints of later updates are broken or half written, or this one would not be the newest.
   folder.checkpoints().prune(from.update, recipe_.checkpoint.keep, state.position.best_update);
   const Identity now = identity_of(*parts().device, plan());
   const std::string how =

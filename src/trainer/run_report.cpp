@@ -37,7 +37,7 @@ std::vector<std::string> sentences_of(const BatchPlan& plan) {
               brief(lr.scaled), " (rule ", lr.rule, ").")};
 }
 
-// What a damaged file, or one of another version, would have said is left out.
+// A file that is damaged, or of another version, adds nothing to the page.
 RunPageExtras extras_of(const fs::path& folder) {
   RunPageExtras extras;
   try {

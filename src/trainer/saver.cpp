@@ -66,7 +66,7 @@ CheckpointContent Saver::content() {
                                              identity_of(*session_.parts.device, session_.plan)});
 }
 
-// Nothing when it would not fit beside training, or when it was not asked for.
+// Returns nothing when a copy would not fit beside training, or when the recipe asks for none.
 std::optional<TensorLists> Saver::background_copy(const TensorLists& live) const {
   if (!recipe_.checkpoint.background) return std::nullopt;
   const int64_t bytes = live.bytes();

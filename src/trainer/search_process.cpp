@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the two processes say to each other: one JSON object a line.
+// The two processes send each other messages, one JSON object a line.
 constexpr const char* kLog = "log";
 constexpr const char* kStart = "trial";
 constexpr const char* kEnd = "trial_ended";

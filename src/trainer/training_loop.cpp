@@ -264,7 +264,7 @@ std::string TrainingLoop::rescue() {
     log::error("trainer", first_line(error));
   }
   if (queued_.figures.valid()) return "";  // whether the last update counts is not known
-  // What this update was to bring comes first on resume.
+  // A resume begins with the evaluation that this update was to bring.
   const bool evaluated = position_.evaluated_update == position_.updates || parts_.data.validation == nullptr;
   position_.evaluation_owed |= !evaluated && agenda_.evaluation_near(session_.progress());
   return saver_.rescue();

@@ -190,7 +190,7 @@ std::string WindowRunner::layer_out_of_memory(int64_t samples) {
     const PhaseScope phase(MemoryPhase::kForward);
     layer = where_forward_throws(*parts_.task, batch, plan_.precision).module;
   } catch (const std::exception&) {
-    // Not even its samples fit: there is no layer to name.
+    // The samples themselves do not fit, so there is no layer to name.
   }
   loader_.reset();
   return layer;

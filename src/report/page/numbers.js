@@ -1,6 +1,6 @@
 // Numbers for people, and long series made short for drawing.
 
-// What an axis counts in, chosen by the largest value on it: what to divide by, and the unit's name.
+// The unit of an axis, chosen by the largest value on it: the divisor, and the unit's name.
 const kUnits = {
   number: [[1, ""]],
   bytes: [[1, "B"], [2 ** 10, "KiB"], [2 ** 20, "MiB"], [2 ** 30, "GiB"], [2 ** 40, "TiB"]],

@@ -4,7 +4,7 @@ const kPointStyles = ["circle", "triangle", "rect", "rectRot", "crossRot", "star
 const kColours = 7;
 const kLongestName = 60;
 
-// What all plots of the page share.
+// All plots of the page share this.
 const kShared = { x: null, smoothing: 0, plots: [] };
 
 class Plot {
