@@ -16,8 +16,10 @@ LEVELS = {
     "step": 3,
     "plan": 4,
     "trainer": 5,
-    "study": 6,
-    "cli": 7,
+    "measure": 6,
+    "study": 7,
+    "compare": 8, "doctor": 8, "sweep": 8, "verify": 8,
+    "cli": 9,
 }
 
 # Which room a public header belongs to.
@@ -28,7 +30,7 @@ PUBLIC = {
     "report.h": "report",
     "data.h": "data",
     "metrics.h": "model", "task.h": "model",
-    "operator_counts.h": "study",
+    "operator_counts.h": "measure",
     "plan.h": "plan",
     "trainer.h": "trainer",
 }

@@ -16,7 +16,7 @@
 #include "base/files.h"
 #include "data/loader.h"
 #include "programs.h"
-#include "trainer/parts.h"
+#include "trainer/assembly.h"
 #include "workloads.h"
 
 namespace autotrain::bench {

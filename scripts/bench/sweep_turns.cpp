@@ -7,9 +7,9 @@
 
 #include "autotrain/trainer.h"
 #include "base/clock.h"
+#include "measure/subject.h"
+#include "measure/timing.h"
 #include "programs.h"
-#include "study/subject.h"
-#include "study/timing.h"
 #include "workloads.h"
 
 namespace autotrain::bench {

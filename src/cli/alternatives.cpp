@@ -7,14 +7,10 @@
 #include "device/failure.h"
 #include "plan/plan_enums.h"
 #include "report/table.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
-
-std::vector<Precision> worth_running(const BatchPlan& plan) {
-  if (plan.device.starts_with("cuda")) return {Precision::kFp32, Precision::kBf16, Precision::kFp16};
-  return {Precision::kFp32, Precision::kBf16};
-}
 
 Alternative plan_in(Recipe recipe, Precision precision, const TrainerOptions& options) {
   recipe.execution.precision = precision;
@@ -33,7 +29,7 @@ Alternative plan_in(Recipe recipe, Precision precision, const TrainerOptions& op
 std::vector<Alternative> plan_alternatives(const Recipe& recipe, const BatchPlan& asked,
                                            const TrainerOptions& options) {
   std::vector<Alternative> alternatives;
-  for (const Precision precision : worth_running(asked)) {
+  for (const Precision precision : precisions_to_compare(asked.device.starts_with("cuda"))) {
     alternatives.push_back(precision == asked.precision ? Alternative{precision, asked, ""}
                                                         : plan_in(recipe, precision, options));
   }

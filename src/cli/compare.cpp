@@ -14,12 +14,12 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/study_command.h"
+#include "compare/compare.h"
+#include "compare/compare_tables.h"
+#include "compare/converge.h"
 #include "recipe/axes.h"
 #include "report/live_text.h"
 #include "report/table.h"
-#include "study/compare.h"
-#include "study/compare_tables.h"
-#include "study/converge.h"
 #include "trainer/run_folder.h"
 
 namespace autotrain {

@@ -10,10 +10,10 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
+#include "doctor/doctor.h"
 #include "report/json_text.h"
 #include "report/table.h"
-#include "study/doctor.h"
-#include "trainer/parts.h"
+#include "trainer/assembly.h"
 
 namespace autotrain {
 namespace {

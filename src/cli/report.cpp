@@ -8,10 +8,10 @@
 #include "base/files.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
+#include "compare/compare_page.h"
 #include "report/json_text.h"
 #include "report/run_page.h"
-#include "study/compare_page.h"
-#include "study/sweep_page.h"
+#include "sweep/sweep_page.h"
 #include "trainer/run_report.h"
 
 namespace autotrain {
@@ -21,7 +21,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A kind of thing that a folder may hold, and how its page is drawn. A folder is of the first kind that it holds.
+// A kind of thing that a folder may hold, and how its page is drawn. A folder is of the first kind that it
+// holds.
 struct FolderKind {
   bool (*holds)(const fs::path& folder);
   std::vector<fs::path> (*draw)(const fs::path& folder);  ///< @return the files written

@@ -14,7 +14,7 @@
 #include "cli/common_options.h"
 #include "report/json_text.h"
 #include "report/table.h"
-#include "study/verify.h"
+#include "verify/verify.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

@@ -1,5 +1,5 @@
-// The augmentations that data sets can do. They stand apart from the table of data sets so that a program that
-// links one data set does not link all.
+// The augmentations that data sets can do. They stand apart from the table of data sets so that a program
+// that links one data set does not link all.
 #include <algorithm>
 
 #include "autotrain/error.h"

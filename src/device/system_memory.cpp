@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Kernel files say "no limit" with the word "max" or with a number near 2⁶³; larger numbers than this mean it.
+// Kernel files say "no limit" with the word "max" or with a number near 2⁶³; larger numbers than this mean
+// it.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
 std::optional<int64_t> read_number(const fs::path& path) {

@@ -16,7 +16,8 @@ struct Scored {
   torch::Tensor counts;  // [n] bool
 };
 
-// With two classes the second is the positive one, as for scikit-learn; with more, each is held against the rest.
+// With two classes the second is the positive one, as for scikit-learn; with more, each is held against the
+// rest.
 Scored scored_classes(const torch::Tensor& prediction, const torch::Tensor& target, int64_t ignore_index) {
   const torch::Tensor truth = target.reshape({-1, 1});
   const torch::Tensor shares = at::softmax(flat_logits(prediction).to(torch::kFloat32), 1);

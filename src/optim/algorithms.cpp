@@ -92,6 +92,7 @@ std::vector<KeySpec> adam_keys() {
 OptimizerRow adam_row(const char* name, const char* sentence, bool decoupled) {
   return {{name, sentence, adam_keys()},
           /*adaptive=*/true,
+          [](const Parameters&) { return 2; },
           [decoupled](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
             return std::make_unique<Adam>(std::move(parameters),
                                           Adam::Options{.decay = {r.weight_decay, r.decay_all},
@@ -108,6 +109,7 @@ OptimizerRow sgd_row() {
            {decay_key("momentum", "Decay of the running sum of gradients.", 0.0),
             bool_key("nesterov", "Look ahead along the momentum.", false)}},
           /*adaptive=*/false,
+          [](const Parameters& p) { return p.real("momentum") > 0 ? 1 : 0; },
           [](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
             return std::make_unique<Sgd>(std::move(parameters),
                                          Sgd::Options{.decay = {r.weight_decay, r.decay_all},

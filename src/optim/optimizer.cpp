@@ -84,13 +84,22 @@ int64_t Optimizer::state_bytes() const {
   return bytes;
 }
 
+const OptimizerRow& find_optimizer(const std::string& name) {
+  for (const OptimizerRow& row : optimizer_table()) {
+    if (row.spec.name == name) return row;
+  }
+  throw Error(ExitCode::kBadRecipe, "optimizer.name", "there is no optimizer named " + name);
+}
+
+int64_t moments_per_weight(const OptimizerRecipe& recipe) {
+  const OptimizerRow& row = find_optimizer(recipe.algorithm.name);
+  return row.moments(Parameters(recipe.algorithm, row.spec));
+}
+
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
                                           std::vector<NamedTensor> parameters) {
-  for (const OptimizerRow& row : optimizer_table()) {
-    if (row.spec.name != recipe.algorithm.name) continue;
-    return row.make(Parameters(recipe.algorithm, row.spec), recipe, std::move(parameters));
-  }
-  throw Error(ExitCode::kBadRecipe, "optimizer.name", "there is no optimizer named " + recipe.algorithm.name);
+  const OptimizerRow& row = find_optimizer(recipe.algorithm.name);
+  return row.make(Parameters(recipe.algorithm, row.spec), recipe, std::move(parameters));
 }
 
 }  // namespace autotrain

@@ -91,6 +91,7 @@ class Optimizer {
 struct OptimizerRow {
   ChoiceSpec spec;
   bool adaptive = false;  ///< divides by a running root mean square, so sqrt scaling is better founded
+  std::function<int64_t(const Parameters&)> moments;  ///< float32 numbers that are kept for each weight
   std::function<std::unique_ptr<Optimizer>(const Parameters&, const OptimizerRecipe&,
                                            std::vector<NamedTensor>)>
       make;
@@ -98,6 +99,12 @@ struct OptimizerRow {
 
 /// Every optimizer a recipe can name.
 const std::vector<OptimizerRow>& optimizer_table();
+
+/// @throws Error(kBadRecipe) when there is no such optimizer.
+const OptimizerRow& find_optimizer(const std::string& name);
+
+/// How many float32 numbers the recipe's optimizer keeps for each weight.
+int64_t moments_per_weight(const OptimizerRecipe& recipe);
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe, std::vector<NamedTensor> parameters);
 

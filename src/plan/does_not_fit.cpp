@@ -5,12 +5,13 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/planner.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
 
 // The remedies, in the order a user would try them.
-std::string advice(const Workbench& bench, const MemoryStatement& memory, const std::string& half) {
+std::string advice(Workbench& bench, const MemoryStatement& memory, const std::string& half) {
   std::vector<std::string> ways;
   if (!half.empty()) ways.push_back(half);
   ways.push_back(memory.floor() > memory.budget
@@ -25,28 +26,17 @@ std::string advice(const Workbench& bench, const MemoryStatement& memory, const 
 
 // Whether the size fits in half precision, by a trial; "" when it does not, or is half already.
 std::string Planner::half_that_fits(int64_t size) {
-  const bool worth_trying = request_.precision == Precision::kFp32 && bench_.device.has_native_bf16();
-  if (!worth_trying) return "";
+  const std::optional<Precision> half = faster_precision(bench_.precision, *bench_.device);
+  if (!half) return "";
   StepOptions options = bench_.step.options();
-  options.precision = Precision::kBf16;
-  UpdateStep step(bench_.task, bench_.optimizer, bench_.scaler, options);
-  Workbench bench{.device = bench_.device,
-                  .task = bench_.task,
-                  .optimizer = bench_.optimizer,
-                  .scaler = bench_.scaler,
-                  .step = step,
-                  .train = bench_.train,
-                  .validation = bench_.validation,
-                  .stream = bench_.stream,
-                  .loader = bench_.loader,
-                  .most_workers = bench_.most_workers};
-  const ProbeRecord record =
-      Probe(bench, request_.recipe.execution.memory.target_high).run(shape_for(size), [](const ProbeRecord&) {
-        return true;
-      });
+  options.precision = *half;
+  UpdateStep step(*bench_.task, *bench_.optimizer, bench_.scaler, options);
+  const ProbeRecord record = Probe(bench_, step, request_.recipe.execution.memory.target_high)
+                                 .run(shape_for(size), [](const ProbeRecord&) { return true; });
   if (!record.fits()) return "";
-  return cat("set execution.precision: bf16, where ", size, size == 1 ? " sample fits" : " samples fit",
-             " (measured, ", format_percent(record.fill), " of the budget)");
+  return cat("set execution.precision: ", to_string(*half), ", where ", size,
+             size == 1 ? " sample fits" : " samples fit", " (measured, ", format_percent(record.fill),
+             " of the budget)");
 }
 
 void Planner::fail_smallest(const SearchLimits& limits) {

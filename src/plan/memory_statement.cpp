@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
@@ -34,25 +35,25 @@ std::string describe(const Refusal& refusal) {
   return out;
 }
 
-MemoryStatement memory_statement(const Workbench& bench, Precision precision) {
+MemoryStatement memory_statement(const Workbench& bench) {
   MemoryStatement s;
-  s.budget = bench.device.budget_bytes();
-  for (const NamedTensor& parameter : bench.optimizer.parameters()) {
+  s.budget = bench.device->budget_bytes();
+  for (const NamedTensor& parameter : bench.optimizer->parameters()) {
     const auto bytes = static_cast<int64_t>(parameter.tensor.nbytes());
     s.parameters += bytes;
     s.gradients += bytes;
     // Autocast keeps a two-byte copy of every four-byte weight that is multiplied.
-    if (precision != Precision::kFp32 && parameter.tensor.dim() >= 2) s.autocast_copies += bytes / 2;
+    if (is_half(bench.precision) && parameter.tensor.dim() >= 2) s.autocast_copies += bytes / 2;
   }
-  for (const auto& buffer : bench.task.module().named_buffers()) {
+  for (const auto& buffer : bench.task->module().named_buffers()) {
     s.buffers += static_cast<int64_t>(buffer.value().nbytes());
   }
-  s.optimizer_state = bench.optimizer.state_bytes();
-  const int64_t held = bench.device.memory().allocated_bytes();
+  s.optimizer_state = bench.optimizer->state_bytes();
+  const int64_t held = bench.device->memory().allocated_bytes();
   s.data = std::max<int64_t>(0, held - s.parameters - s.optimizer_state - s.buffers);
-  s.outside = bench.device.memory().peak().outside_bytes;
-  s.shapes = bench.device.shapes_met();
-  s.others = bench.device.used_by_others_bytes();
+  s.outside = bench.device->memory().peak().outside_bytes;
+  s.shapes = bench.device->shapes_met();
+  s.others = bench.device->used_by_others_bytes();
   return s;
 }
 

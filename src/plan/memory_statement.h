@@ -28,7 +28,7 @@ struct MemoryStatement {
   }
 };
 
-MemoryStatement memory_statement(const Workbench& bench, Precision precision);
+MemoryStatement memory_statement(const Workbench& bench);
 
 /// The lines of a post-mortem: what the budget goes to and, if a refusal is known, what was asked for
 /// in which phase and the largest blocks alive then.

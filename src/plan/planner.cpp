@@ -26,11 +26,6 @@ void replace_or_add(std::vector<ProbeRecord>& history, const ProbeRecord& record
   history.push_back(record);
 }
 
-// Batch normalisation has no statistics of a single sample.
-int64_t smallest_piece(const PlanRequest& request) {
-  return request.has_batch_norm ? 2 : 1;
-}
-
 std::string probe_line(size_t number, const ProbeRecord& probe) {
   std::string line = cat("probe ", number, ": micro ", probe.micro_batch);
   if (probe.peak_bytes > 0) {
@@ -53,15 +48,15 @@ bool has_batch_norm(const torch::nn::Module& module) {
   return false;
 }
 
-Planner::Planner(const PlanRequest& request, const Workbench& bench, TrialListener listener)
+Planner::Planner(const PlanRequest& request, Workbench& bench, TrialListener listener)
     : request_(request),
       bench_(bench),
       listener_(std::move(listener)),
       probe_(bench, request.recipe.execution.memory.target_high),
       strategy_(find_strategy(request.recipe.execution.search.strategy)),
       all_(request.known),
-      announced_bytes_(bench.device.budget_bytes()),
-      announced_source_(bench.device.budget_source()) {
+      announced_bytes_(bench.device->budget_bytes()),
+      announced_source_(bench.device->budget_source()) {
   for (ProbeRecord& record : all_) {
     judge(record, announced_bytes_, request.recipe.execution.memory.target_high);
     replace_or_add(history_, record);
@@ -75,11 +70,11 @@ int64_t PlanRequest::share() const {
 SearchLimits Planner::limits() const {
   const Recipe& r = request_.recipe;
   const SearchRecipe& s = r.execution.search;
-  const int64_t in_data = std::max<int64_t>(1, bench_.train.size() / request_.world_size);
-  SearchLimits limits{.budget_bytes = bench_.device.budget_bytes(),
+  const int64_t in_data = std::max<int64_t>(1, bench_.data.train->size() / request_.world_size);
+  SearchLimits limits{.budget_bytes = bench_.device->budget_bytes(),
                       .target_low = r.execution.memory.target_low,
                       .target_high = r.execution.memory.target_high,
-                      .minimum = smallest_piece(request_),
+                      .minimum = smallest_piece(),
                       .cap = in_data,
                       .cap_reason = SearchReason::kDataset,
                       .multiple_of = s.multiple_of,
@@ -95,7 +90,7 @@ SearchLimits Planner::limits() const {
     if (request_.share() == in_data) limits.cap_reason = SearchReason::kEffectiveBatch;
   } else {
     const int64_t most = r.batch.max_effective.value_or(
-        std::min(8 * r.optimizer.reference_batch, std::max<int64_t>(1, bench_.train.size() / 20)));
+        std::min(8 * r.optimizer.reference_batch, std::max<int64_t>(1, bench_.data.train->size() / 20)));
     cap_at(std::max<int64_t>(1, most / request_.world_size), SearchReason::kCap);
   }
   if (s.max_micro_batch) cap_at(*s.max_micro_batch, SearchReason::kCap);
@@ -106,7 +101,7 @@ SearchLimits Planner::limits() const {
 TrialShape Planner::shape_for(int64_t micro_batch) const {
   // A remainder too small for batch normalisation is never executed, so never tried.
   const auto without_rest = [&](int64_t samples) {
-    const bool rest = samples > 0 && remainder_of(samples, micro_batch) < smallest_piece(request_);
+    const bool rest = samples > 0 && remainder_of(samples, micro_batch) < smallest_piece();
     return rest ? samples - 1 : samples;
   };
   const int64_t window_samples = without_rest(std::max(request_.share(), micro_batch));
@@ -114,13 +109,14 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
   const int64_t effective = request_.recipe.batch.effective.value_or(micro_batch * ranks);
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
-          .evaluation_micro_batch =
-              bench_.validation != nullptr ? request_.recipe.evaluation.micro_batch.value_or(micro_batch) : 0,
+          .evaluation_micro_batch = bench_.data.validation != nullptr
+                                        ? request_.recipe.evaluation.micro_batch.value_or(micro_batch)
+                                        : 0,
           .last_window_samples = without_rest(ceil_div(request_.last_window(effective), ranks))};
 }
 
 MemoryStatement Planner::statement() const {
-  return memory_statement(bench_, request_.precision);
+  return memory_statement(bench_);
 }
 
 void Planner::keep(const ProbeRecord& record) {
@@ -133,13 +129,13 @@ void Planner::keep(const ProbeRecord& record) {
 
 // When a trial showed that less is granted than was announced, that is the budget from now on.
 void Planner::lower_budget() {
-  const int64_t announced = bench_.device.budget_bytes();
+  const int64_t announced = bench_.device->budget_bytes();
   const int64_t granted = granted_bytes(history_, limits());
   if (granted == announced) return;
   log::warn("plan", cat("the budget of ", format_bytes(announced), " cannot be had: trials were refused at ",
                         format_bytes(granted), ", which is the budget from now on"));
-  bench_.device.set_budget({granted, cat(announced_source_, ", of which ", format_bytes(announced_bytes_),
-                                         " were announced and ", format_bytes(granted), " granted")});
+  bench_.device->set_budget({granted, cat(announced_source_, ", of which ", format_bytes(announced_bytes_),
+                                          " were announced and ", format_bytes(granted), " granted")});
   const double high = request_.recipe.execution.memory.target_high;
   for (std::vector<ProbeRecord>* const records : {&history_, &all_}) {
     for (ProbeRecord& record : *records) judge(record, granted, high);
@@ -166,7 +162,7 @@ ProbeRecord Planner::confirm(int64_t size) {
 Planner::Capacity Planner::search(SearchLimits limits) {
   const int64_t most_probes = limits.max_probes;
   for (;;) {
-    limits.budget_bytes = bench_.device.budget_bytes();  // a trial may have lowered it
+    limits.budget_bytes = bench_.device->budget_bytes();  // a trial may have lowered it
     limits.max_probes = most_probes - distrusted_;
     const SearchStep step = strategy_.next(history_, limits);
     if (step.done) {
@@ -212,7 +208,7 @@ void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeR
     const auto more = static_cast<int64_t>(each * static_cast<double>(record.micro_batch));
     record.allocated_bytes += more;
     record.peak_bytes += more + others;
-    judge(record, bench_.device.budget_bytes(), request_.recipe.execution.memory.target_high);
+    judge(record, bench_.device->budget_bytes(), request_.recipe.execution.memory.target_high);
   }
 }
 
@@ -232,7 +228,7 @@ Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
 
 Planner::Capacity Planner::take_typed(int64_t size) {
   const int64_t share = std::max(request_.share(), size);
-  if (remainder_of(share, size) < smallest_piece(request_)) {
+  if (remainder_of(share, size) < smallest_piece()) {
     throw Error(ExitCode::kBadRecipe, "execution.micro_batch",
                 cat(size, " leaves a remainder of one sample in a batch of ", share,
                     ", which batch normalisation cannot learn from"),
@@ -254,10 +250,8 @@ ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const bool typed = request_.recipe.execution.micro_batch.has_value();
   const auto cut = [&](Cut how) {
     if (typed || request_.share() == 0) return capacity.size;
-    return executed_micro_batch({.share = request_.share(),
-                                 .capacity = capacity.size,
-                                 .cut = how,
-                                 .minimum = smallest_piece(request_)});
+    return executed_micro_batch(
+        {.share = request_.share(), .capacity = capacity.size, .cut = how, .minimum = smallest_piece()});
   };
   micro_batch = cut(request_.recipe.execution.cut);
   if (micro_batch == capacity.size) return capacity.record;
@@ -312,7 +306,7 @@ Planner::Capacity Planner::find_capacity(BatchPlan& plan) {
 // The size that is executed, with what was measured of it.
 void Planner::describe_executed(BatchPlan& plan, const Capacity& capacity) {
   const ProbeRecord executed = execute(capacity, plan.micro_batch);
-  const auto budget = static_cast<double>(bench_.device.budget_bytes());
+  const auto budget = static_cast<double>(bench_.device->budget_bytes());
   plan.fill = executed.fill;
   plan.typical_fill =
       executed.typical_bytes == 0 ? executed.fill : static_cast<double>(executed.typical_bytes) / budget;
@@ -323,13 +317,13 @@ void Planner::describe_executed(BatchPlan& plan, const Capacity& capacity) {
 }
 
 void Planner::describe_machine(BatchPlan& plan) const {
-  plan.device = bench_.device.torch_device().str();
-  plan.device_name = bench_.device.name();
-  plan.precision = request_.precision;
-  plan.memory_format = bench_.loader.channels_last ? MemoryFormat::kChannelsLast : MemoryFormat::kContiguous;
+  plan.device = bench_.device->torch_device().str();
+  plan.device_name = bench_.device->name();
+  plan.precision = bench_.precision;
+  plan.memory_format = bench_.memory_format;
   plan.world_size = request_.world_size;
-  plan.budget_bytes = bench_.device.budget_bytes();
-  plan.budget_source = bench_.device.budget_source();
+  plan.budget_bytes = bench_.device->budget_bytes();
+  plan.budget_source = bench_.device->budget_source();
   plan.target_low = request_.recipe.execution.memory.target_low;
   plan.target_high = request_.recipe.execution.memory.target_high;
 }
@@ -343,7 +337,7 @@ bool Planner::may_accumulate() const {
 
 void Planner::check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const {
   if (plan.window == 1) return;
-  if (!bench_.task.splittable()) {
+  if (!bench_.task->splittable()) {
     throw Error(ExitCode::kDoesNotFit, "batch.effective",
                 cat("the task mixes samples (splittable: false), so its ", request_.share(),
                     " samples must fit in one micro-batch, and only ", plan.search.micro_batch, " do"),
@@ -356,11 +350,16 @@ void Planner::check_window(BatchPlan& plan, const std::optional<SplitVerdict>& v
 }
 
 void Planner::check_effective(int64_t effective) const {
-  if (effective <= bench_.train.size()) return;
+  if (effective <= bench_.data.train->size()) return;
   const bool typed = request_.recipe.batch.effective.has_value();
   throw Error(ExitCode::kBadRecipe, typed ? "batch.effective" : "execution.micro_batch",
-              cat(effective, " is more than the ", bench_.train.size(), " samples of the data set"),
+              cat(effective, " is more than the ", bench_.data.train->size(), " samples of the data set"),
               "lower it; an update never sees a sample twice");
+}
+
+// Batch normalisation has no statistics of a single sample.
+int64_t Planner::smallest_piece() const {
+  return has_batch_norm(bench_.task->module()) ? 2 : 1;
 }
 
 BatchPlan Planner::plan() {
@@ -368,12 +367,12 @@ BatchPlan Planner::plan() {
   check_effective(r.batch.effective.value_or(r.execution.micro_batch.value_or(1) * request_.world_size));
   const Stopwatch watch;
   BatchPlan plan;
-  const bool check = may_accumulate() && bench_.task.splittable();
+  const bool check = may_accumulate() && bench_.task->splittable();
   const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
   lower_budget();  // to what the trials that were made before show
   Capacity capacity = find_capacity(plan);
   describe_executed(plan, capacity);
-  judge(capacity.record, bench_.device.budget_bytes(), r.execution.memory.target_high);
+  judge(capacity.record, bench_.device->budget_bytes(), r.execution.memory.target_high);
   describe_machine(plan);
   plan.cut = r.execution.cut;
   plan.fill = static_cast<double>(plan.peak_bytes) / static_cast<double>(plan.budget_bytes);

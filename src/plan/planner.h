@@ -15,9 +15,7 @@ namespace autotrain {
 /// What a plan depends on beside the workbench.
 struct PlanRequest {
   const Recipe& recipe;
-  Precision precision = Precision::kFp32;  ///< resolved
   int64_t world_size = 1;
-  bool has_batch_norm = false;
   bool fresh = false;  ///< ignore plans that were kept
 
   /// Every key of the recipe that decides memory, with its value: kept plans are found by them.
@@ -44,7 +42,7 @@ LearningRatePlan learning_rate_plan(const Recipe& recipe, int64_t effective_batc
 /// Decides the micro-batch, the window and the learning rate of a run, by measuring.
 class Planner {
  public:
-  Planner(const PlanRequest& request, const Workbench& bench, TrialListener listener = {});
+  Planner(const PlanRequest& request, Workbench& bench, TrialListener listener = {});
 
   /// The plan. Both the capacity and the executed size have been run from clean state, inside the
   /// budget, over several updates and an evaluation.
@@ -59,6 +57,7 @@ class Planner {
     SearchReason reason = SearchReason::kFixed;
   };
 
+  int64_t smallest_piece() const;
   SearchLimits limits() const;
   TrialShape shape_for(int64_t micro_batch) const;
 
@@ -86,7 +85,7 @@ class Planner {
   [[noreturn]] void fail_typed(int64_t size);
 
   PlanRequest request_;
-  Workbench bench_;
+  Workbench& bench_;
   TrialListener listener_;
   Probe probe_;
   const StrategyRow& strategy_;

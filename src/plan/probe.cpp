@@ -26,9 +26,10 @@ ProbeOutcome outcome_of(Failure failure) {
   throw std::logic_error("an error that is not about memory is no outcome of a trial");
 }
 
-Stream stream_of_worst(const Workbench& bench) {
-  return has_costs(bench.train) ? Stream(bench.stream.seed(), bench.train.size(), /*shuffle=*/false)
-                                : bench.stream;
+Stream stream_of_worst(Workbench& bench) {
+  return has_costs(*bench.data.train)
+             ? Stream(bench.stream.seed(), bench.data.train->size(), /*shuffle=*/false)
+             : bench.stream;
 }
 
 }  // namespace
@@ -41,11 +42,12 @@ std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch) {
   return pieces;
 }
 
-Probe::Probe(const Workbench& bench, double target_high) : bench_(bench), target_high_(target_high) {}
+Probe::Probe(Workbench& bench, UpdateStep& step, double target_high)
+    : bench_(bench), step_(step), target_high_(target_high) {}
 
 ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   const Stopwatch watch;
-  MemoryMeter& memory = bench_.device.memory();
+  MemoryMeter& memory = bench_.device->memory();
   memory.empty_cache();
   memory.sample_outside_bytes();
   memory.reset_peak();
@@ -53,9 +55,9 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   ProbeRecord record;
   record.micro_batch = shape.micro_batch;
   try {
-    const GeneratorScope generators(bench_.device.torch_device());
+    const GeneratorScope generators(bench_.device->torch_device());
     const ScalerScope scaler(bench_.scaler);
-    const WindowScope window(bench_.step);
+    const WindowScope window(step_);
     measure(shape, extend, record);
   } catch (const std::exception& error) {
     const Failure failure = classify_failure(error);
@@ -74,16 +76,17 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
 }
 
 void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
-  bench_.task.module().train();
+  bench_.task->module().train();
   if (!run_worst(shape, extend, record)) return;
-  if (has_costs(bench_.train)) run_mixed(shape, record);
+  if (has_costs(*bench_.data.train)) run_mixed(shape, record);
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
 }
 
 // The pieces of the window that `stream_of_worst` begins with.
 Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
   if (worst_.samples() != samples) {
-    worst_ = has_costs(bench_.train) ? costliest_window(bench_.train, samples) : consecutive(0, samples);
+    worst_ = has_costs(*bench_.data.train) ? costliest_window(*bench_.data.train, samples)
+                                           : consecutive(0, samples);
   }
   return trial_pieces(worst_, micro_batch);
 }
@@ -92,7 +95,7 @@ Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
 // what the first one compiled and left between its blocks; a third one would be like it.
 bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
   const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
-  Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
+  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
   update(loader, pieces, 0, record);
   take_peak(record);
   if (record.outcome == ProbeOutcome::kRetried || !extend(record)) return false;
@@ -111,7 +114,7 @@ void Probe::run_last_window(const TrialShape& shape, const Pieces& known, ProbeR
     return std::ranges::count(known, piece.samples(), &Piece::samples) > 0;
   });
   if (pieces.empty()) return;
-  Loader loader(bench_.train, stream_of_worst(bench_), repeated(pieces), loading());
+  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
   const double rate = record.samples_per_second;  // of the updates that most windows are like
   update(loader, pieces, 4, record);
   record.samples_per_second = rate;
@@ -120,33 +123,33 @@ void Probe::run_last_window(const TrialShape& shape, const Pieces& known, ProbeR
 // Runs the stream's first window, and then looks whether the worst one still fits between the blocks that
 // other shapes left.
 void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
-  MemoryMeter& memory = bench_.device.memory();
+  MemoryMeter& memory = bench_.device->memory();
   memory.empty_cache();
   const int64_t outside = memory.sample_outside_bytes();
   memory.reset_peak();
   const Pieces typical =
-      trial_pieces(window_of(bench_.train, bench_.stream, 0, shape.window_samples), shape.micro_batch);
+      trial_pieces(window_of(*bench_.data.train, bench_.stream, 0, shape.window_samples), shape.micro_batch);
   {
-    Loader loader(bench_.train, bench_.stream, repeated(typical), loading());
+    Loader loader(*bench_.data.train, bench_.stream, repeated(typical), loading());
     update(loader, typical, 2, record);
     record.typical_bytes = memory.peak().total_bytes();
   }
   const int64_t grown = memory.sample_outside_bytes() - outside;
   const Pieces worst = worst_pieces(shape.window_samples, shape.micro_batch);
-  Loader loader(bench_.train, stream_of_worst(bench_), repeated(worst), loading());
+  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(worst), loading());
   update(loader, worst, 3, record);
   take_peak(record);
   record.growth_bytes = expected_growth(grown / std::ssize(typical));
   record.peak_bytes += record.growth_bytes;
-  judge(record, bench_.device.budget_bytes(), target_high_);
+  judge(record, bench_.device->budget_bytes(), target_high_);
 }
 
 // Estimates what kernels for the lengths that no trial had may come to take when each new shape takes `each`.
 // It is no more than libraries are allowed to keep.
 int64_t Probe::expected_growth(int64_t each) {
-  if (each <= 0 || !bench_.device.torch_device().is_cpu()) return 0;
-  if (lengths_ == 0) lengths_ = distinct_costs(bench_.train);
-  return std::min(each * lengths_, kernel_cache_bytes(bench_.device.budget_bytes()));
+  if (each <= 0 || !bench_.device->torch_device().is_cpu()) return 0;
+  if (lengths_ == 0) lengths_ = distinct_costs(*bench_.data.train);
+  return std::min(each * lengths_, kernel_cache_bytes(bench_.device->budget_bytes()));
 }
 
 // With all the threads that the run may come to.
@@ -163,24 +166,24 @@ void Probe::update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRe
     stop_if_interrupted("plan", "a signal stopped the search; nothing was trained yet");
     const std::optional<Batch> batch = loader.next();
     check_invariant(batch && batch->samples == piece.samples(), "a trial gets the pieces it asked for");
-    bench_.device.memory().sample_outside_bytes();  // while decoders have what they need
+    bench_.device->memory().sample_outside_bytes();  // while decoders have what they need
     loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
-    bench_.step.accumulate(bench_.device.upload(*batch), window, offset);
-    bench_.device.memory().sample_outside_bytes();
-    if (window == 0 && offset == 0) record.weight = bench_.step.window_weight();
+    step_.accumulate(bench_.device->upload(*batch), window, offset);
+    bench_.device->memory().sample_outside_bytes();
+    if (window == 0 && offset == 0) record.weight = step_.window_weight();
     offset += piece.samples();
     record.samples += piece.samples();
   }
-  PendingUpdate pending = bench_.step.finish(0, UpdateStep::Apply::kForceSkip);
+  PendingUpdate pending = step_.finish(0, UpdateStep::Apply::kForceSkip);
   check_invariant(pending.valid(), "a trial's update ran");
   pending.read();
-  bench_.device.synchronize();
+  bench_.device->synchronize();
   record.samples_per_second = static_cast<double>(offset) / watch.seconds();
-  bench_.device.memory().sample_outside_bytes();
+  bench_.device->memory().sample_outside_bytes();
 }
 
 void Probe::evaluate(const TrialShape& shape) {
-  const Dataset& data = *bench_.validation;
+  const Dataset& data = *bench_.data.validation;
   const int64_t samples = std::min(shape.evaluation_micro_batch, data.size());
   evaluate_next(one_pass(data, samples));
   if (data.size() % samples == 0) return;
@@ -193,26 +196,26 @@ void Probe::evaluate(const TrialShape& shape) {
 
 // The first of `pieces`, while those behind it are prepared.
 void Probe::evaluate_next(PieceSource pieces) {
-  const Dataset& data = *bench_.validation;
-  torch::nn::Module& module = bench_.task.module();
+  const Dataset& data = *bench_.data.validation;
+  torch::nn::Module& module = bench_.task->module();
   Loader loader(data, Stream(0, data.size(), false), std::move(pieces), loading());
   const std::optional<Batch> batch = loader.next();
   loader.wait_until_full();
   {
     const BufferScope buffers(module);
     const EvaluationMode mode(module);
-    evaluate_batch(bench_.task, bench_.device.upload(*batch), bench_.step.options().precision);
+    evaluate_batch(*bench_.task, bench_.device->upload(*batch), step_.options().precision);
   }
-  bench_.device.synchronize();
-  bench_.device.memory().sample_outside_bytes();
+  bench_.device->synchronize();
+  bench_.device->memory().sample_outside_bytes();
 }
 
 void Probe::take_peak(ProbeRecord& record) const {
-  const MemoryPeak peak = bench_.device.memory().peak();
+  const MemoryPeak peak = bench_.device->memory().peak();
   record.peak_bytes = std::max(record.peak_bytes, peak.total_bytes());
   record.allocated_bytes = std::max(record.allocated_bytes, peak.allocated_bytes);
   record.outside_bytes = std::max(record.outside_bytes, peak.outside_bytes);
-  judge(record, bench_.device.budget_bytes(), target_high_);
+  judge(record, bench_.device->budget_bytes(), target_high_);
   if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
 }
 

@@ -25,7 +25,10 @@ std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch);
 class Probe {
  public:
   /// @param target_high the band's upper edge, as a fraction of the budget.
-  Probe(const Workbench& bench, double target_high);
+  Probe(Workbench& bench, double target_high) : Probe(bench, bench.step, target_high) {}
+
+  /// @param step what accumulates in the place of the workbench's own, as in another precision.
+  Probe(Workbench& bench, UpdateStep& step, double target_high);
 
   /// After the first update, decides whether to go on to a confirmation.
   using Extend = std::function<bool(const ProbeRecord& so_far)>;
@@ -58,7 +61,8 @@ class Probe {
   int64_t expected_growth(int64_t each);
   void take_peak(ProbeRecord& record) const;  ///< the highest so far
 
-  Workbench bench_;
+  Workbench& bench_;
+  UpdateStep& step_;
   double target_high_;
   Piece worst_;          // window of the last trial; to find it takes a look at every sample
   int64_t lengths_ = 0;  // that samples may have; 0: not counted yet

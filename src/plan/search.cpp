@@ -72,8 +72,8 @@ Point point_below(const std::vector<ProbeRecord>& history, int64_t size, const S
 }
 
 // Predicts what the next trial will need beside its tensors. That grows with every size that is tried, larger
-// or smaller, because libraries keep what they compiled for a shape. So it is expected to grow once more, by as
-// much as it did last.
+// or smaller, because libraries keep what they compiled for a shape. So it is expected to grow once more, by
+// as much as it did last.
 double expected_beside(const std::vector<ProbeRecord>& history) {
   double last = 0, before = 0;
   for (const ProbeRecord& probe : history) {
@@ -106,8 +106,8 @@ std::optional<Line> rising_line(const Point& at, const Point& other) {
   return std::isfinite(slope) && slope > 0 ? std::optional(Line{at, slope}) : std::nullopt;
 }
 
-// How much the tensors of the next trial may hold for its peak to reach the aim. `fit` is the largest size that
-// fitted; when none did, a record without a peak.
+// How much the tensors of the next trial may hold for its peak to reach the aim. `fit` is the largest size
+// that fitted; when none did, a record without a peak.
 double aim_for_tensors(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
                        const SearchLimits& limits) {
   return aim_bytes(limits, fit) - expected_beside(history);

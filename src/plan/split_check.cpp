@@ -36,10 +36,10 @@ class NoDropoutScope {
   torch::nn::Module& module_;
 };
 
-Batch load(const Workbench& bench, const Piece& piece) {
-  Loader loader(bench.train, bench.stream, repeated({piece}),
+Batch load(Workbench& bench, const Piece& piece) {
+  Loader loader(*bench.data.train, bench.stream, repeated({piece}),
                 {.prefetch = 0, .channels_last = bench.loader.channels_last});
-  return bench.device.upload(*loader.next());
+  return bench.device->upload(*loader.next());
 }
 
 // Half of a batch, padded as all of it is.
@@ -55,11 +55,11 @@ struct Gradient {
   double weight = 0;
 };
 
-Gradient gradient_of(const Workbench& bench, const Batch& batch) {
-  const AutocastScope full_precision(bench.device.torch_device().type(), Precision::kFp32);
-  const LossTerms terms = bench.task.loss(batch);
+Gradient gradient_of(Workbench& bench, const Batch& batch) {
+  const AutocastScope full_precision(bench.device->torch_device().type(), Precision::kFp32);
+  const LossTerms terms = bench.task->loss(batch);
   std::vector<torch::Tensor> parameters;
-  for (const NamedTensor& parameter : bench.optimizer.parameters()) parameters.push_back(parameter.tensor);
+  for (const NamedTensor& parameter : bench.optimizer->parameters()) parameters.push_back(parameter.tensor);
   Gradient gradient;
   gradient.parts =
       torch::autograd::grad({terms.sum}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/std::nullopt,
@@ -70,7 +70,7 @@ Gradient gradient_of(const Workbench& bench, const Batch& batch) {
 
 // ‖whole − Σ halves‖ ÷ ‖whole‖, each divided by its weight. The halves are subtracted in place, so that
 // only two gradients live at once.
-double compare(Gradient whole, const Workbench& bench, const std::vector<Batch>& halves) {
+double compare(Gradient whole, Workbench& bench, const std::vector<Batch>& halves) {
   double norm = 0;
   for (const torch::Tensor& part : whole.parts) {
     if (part.defined()) norm += part.square().sum().item<double>();
@@ -104,13 +104,13 @@ SplitVerdict::Kind kind_of(const std::string& operation) {
   return SplitVerdict::Kind::kMixes;
 }
 
-SplitVerdict run_check(const Workbench& bench) {
+SplitVerdict run_check(Workbench& bench) {
   const Batch whole = load(bench, consecutive(0, 2 * kHalf));
   const std::vector<Batch> halves = {load(bench, consecutive(0, kHalf)),
                                      load(bench, consecutive(kHalf, kHalf))};
   SplitVerdict verdict{.samples = 2 * kHalf, .operation = "", .module = ""};
   const auto reseed = [&] {
-    seed_for_micro_batch(bench.device.torch_device(), bench.step.options().seed, 0, 0);
+    seed_for_micro_batch(bench.device->torch_device(), bench.step.options().seed, 0, 0);
   };
   reseed();
   verdict.difference = compare(gradient_of(bench, whole), bench, halves);
@@ -118,14 +118,14 @@ SplitVerdict run_check(const Workbench& bench) {
 
   const std::vector<Batch> padded_alike = {part_of(whole, 0), part_of(whole, kHalf)};
   reseed();
-  if (has_costs(bench.train) && compare(gradient_of(bench, whole), bench, padded_alike) <= kTolerance) {
+  if (has_costs(*bench.data.train) && compare(gradient_of(bench, whole), bench, padded_alike) <= kTolerance) {
     verdict.kind = SplitVerdict::Kind::kPadding;
     return verdict;
   }
   reseed();
-  const OperationTrace at_once(bench.task, {whole});
+  const OperationTrace at_once(*bench.task, {whole});
   reseed();
-  const OperationTrace in_halves(bench.task, padded_alike);
+  const OperationTrace in_halves(*bench.task, padded_alike);
   const auto culprit = first_difference(at_once, in_halves, kTolerance);
   verdict.operation = culprit.operation;
   verdict.module = culprit.module;
@@ -135,13 +135,13 @@ SplitVerdict run_check(const Workbench& bench) {
 
 }  // namespace
 
-SplitVerdict check_split(const Workbench& bench) {
-  if (bench.train.size() < 2 * kHalf)
+SplitVerdict check_split(Workbench& bench) {
+  if (bench.data.train->size() < 2 * kHalf)
     return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
-  const GeneratorScope generators(bench.device.torch_device());
-  const NoDropoutScope mode(bench.task.module());
+  const GeneratorScope generators(bench.device->torch_device());
+  const NoDropoutScope mode(bench.task->module());
   try {
-    const BufferScope buffers(bench.task.module());
+    const BufferScope buffers(bench.task->module());
     return run_check(bench);
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;

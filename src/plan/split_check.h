@@ -28,6 +28,6 @@ struct SplitVerdict {
 
 /// Compares the gradient of a few samples at once with the sum over two halves, in float32, in training
 /// mode with dropout modules off. Leaves no trace.
-SplitVerdict check_split(const Workbench& bench);
+SplitVerdict check_split(Workbench& bench);
 
 }  // namespace autotrain

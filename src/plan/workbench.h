@@ -1,27 +1,61 @@
 #pragma once
 
-#include "autotrain/data.h"
+#include <memory>
+
+#include "autotrain/error.h"
+#include "autotrain/recipe.h"
 #include "autotrain/task.h"
 #include "data/loader.h"
+#include "data/run_data.h"
 #include "device/device.h"
+#include "device/timeline.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
+#include "optim/weight_average.h"
 #include "step/update_step.h"
 
 namespace autotrain {
 
-/// The parts of a run that a trial exercises: the real ones, not copies. All outlive the planning.
-struct Workbench {
-  Device& device;
-  Task& task;
-  Optimizer& optimizer;
-  GradScaler& scaler;
-  UpdateStep& step;
-  const Dataset& train;
-  const Dataset* validation = nullptr;
-  Stream stream;
-  Loader::Options loader;
+/// Everything that computes updates: what the planner tries, the loop trains with and studies measure are the
+/// same objects. Members refer to each other: not movable.
+class Workbench {
+ public:
+  /// Moves the task's module to the device and allocates the state of optimizer and scaler.
+  /// @param precision resolved: never kAuto.
+  /// @throws Error(kDoesNotFit) when they take more than the device's budget.
+  Workbench(const Recipe& recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task,
+            Precision precision);
+  Workbench(Workbench&) = delete;
+  Workbench& operator=(Workbench&) = delete;
+
+  const std::unique_ptr<Device> device;
+  const RunData data;
+  const std::unique_ptr<Task> task;
+  const Precision precision;
+  Timeline timeline;
+  const std::unique_ptr<Optimizer> optimizer;
+  GradScaler scaler;
+  WeightAverage average;
+  UpdateStep step;
+  const Stream stream;
+  MemoryFormat memory_format = MemoryFormat::kContiguous;  ///< of images; never kAuto
+  Loader::Options loader = {};
   int64_t most_workers = 1;  ///< threads that may come to load: a trial has them all at work
 };
+
+/// Rethrows the error under way; one about memory as Error(kDoesNotFit), since no micro-batch could help.
+[[noreturn]] void fail_loading(const std::exception& error, Device& device);
+
+/// What `load` returns. @throws Error(kDoesNotFit) when it runs out of the device's budget.
+template <class Load>
+auto within_budget(Device& device, Load load) {
+  try {
+    return load();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail_loading(error, device);
+  }
+}
 
 }  // namespace autotrain

@@ -2,7 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 
-#include "autotrain/error.h"
+#include "step/precision.h"
 
 namespace autotrain {
 
@@ -10,10 +10,8 @@ AutocastScope::AutocastScope(torch::DeviceType device, Precision precision)
     : device_(device),
       enabled_before_(at::autocast::is_autocast_enabled(device)),
       dtype_before_(at::autocast::get_autocast_dtype(device)) {
-  check_invariant(precision != Precision::kAuto, "the precision is resolved before the first step");
-  at::autocast::set_autocast_enabled(device_, precision != Precision::kFp32);
-  if (precision == Precision::kBf16) at::autocast::set_autocast_dtype(device_, torch::kBFloat16);
-  if (precision == Precision::kFp16) at::autocast::set_autocast_dtype(device_, torch::kFloat16);
+  at::autocast::set_autocast_enabled(device_, is_half(precision));
+  if (is_half(precision)) at::autocast::set_autocast_dtype(device_, product_type(precision));
   at::autocast::increment_nesting();
 }
 

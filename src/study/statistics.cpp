@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "study/timing.h"
+#include "measure/timing.h"
 
 namespace autotrain {
 namespace {

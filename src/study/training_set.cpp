@@ -3,8 +3,8 @@
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
+#include "trainer/assembly.h"
 #include "trainer/evaluator.h"
-#include "trainer/parts.h"
 #include "trainer/snapshot.h"
 
 namespace autotrain {
@@ -21,14 +21,11 @@ std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, con
   other.data.validation = recipe.data.train;
   other.data.augment = {};
   other.execution.loader.preload = Preload::kOff;  // it is read once
-  auto device = open_run_device(other);
-  RunData data = within_budget(*device, [&] { return load_data(other, *device); });
-  auto task = within_budget(*device, [&] { return build_task(other, *data.train); });
-  Parts parts(other, std::move(device), std::move(data), std::move(task));
+  const auto bench = assemble(other, load_materials(other));
   const fs::path checkpoint = CheckpointFolder(run / "checkpoints").path_of(update);
-  read_safetensors_into(evaluated_weights(checkpoint), model_tensors(parts.task->module()),
+  read_safetensors_into(evaluated_weights(checkpoint), model_tensors(bench->task->module()),
                         "remove the run's folder to train it again");
-  const auto found = evaluate(parts.workbench(), plan.evaluation_micro_batch,
+  const auto found = evaluate(*bench, plan.evaluation_micro_batch,
                               [](int64_t) { return pending_interrupt() != Interrupt::kStop; });
   stop_if_interrupted("study", "stopped by a signal");
   return found->figures;

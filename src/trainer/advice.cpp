@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/planner.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
@@ -13,7 +14,7 @@ constexpr double kManySkips = 0.02;    // of the updates
 
 }  // namespace
 
-std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Parts& parts,
+std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
                                     const Summary& summary) {
   std::vector<std::string> advice;
   const double unused = 1 - plan.search.fill;
@@ -31,7 +32,7 @@ std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan,
     advice.push_back(
         "the search ran out of probes or time: raise execution.search.max_probes or max_seconds");
   }
-  if (plan.window > 1 && has_batch_norm(parts.task->module())) {
+  if (plan.window > 1 && has_batch_norm(bench.task->module())) {
     advice.push_back(
         cat("batch normalisation saw ", plan.micro_batch, " samples at a time, not ", plan.effective_batch,
             ": raise execution.memory.budget until one micro-batch holds them, or use a model without it"));
@@ -47,10 +48,10 @@ std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan,
                          " updates were skipped as not finite: lower optimizer.lr, set "
                          "optimizer.clip_norm, or use execution.precision: bf16"));
   }
-  if (plan.precision == Precision::kFp32 && recipe.execution.precision == Precision::kFp32 &&
-      parts.device->has_native_bf16()) {
-    advice.push_back(
-        "this device multiplies bf16 natively; autotrain plan --alternatives measures what that would gain");
+  const std::optional<Precision> faster = faster_precision(plan.precision, *bench.device);
+  if (faster && recipe.execution.precision == plan.precision) {
+    advice.push_back(cat("this device multiplies ", to_string(*faster),
+                         " natively; autotrain plan --alternatives measures what that would gain"));
   }
   return advice;
 }

@@ -5,12 +5,12 @@
 
 #include "autotrain/plan.h"
 #include "autotrain/report.h"
-#include "trainer/parts.h"
+#include "trainer/assembly.h"
 
 namespace autotrain {
 
 /// What was left on the table and what to try, one sentence each; empty when there is nothing to say.
-std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Parts& parts,
+std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
                                     const Summary& summary);
 
 }  // namespace autotrain

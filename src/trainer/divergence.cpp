@@ -7,24 +7,25 @@
 #include "device/failure.h"
 #include "plan/operation_trace.h"
 #include "plan/scopes.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
 
 // The window's samples once more, cut as it was, looking at what every operation makes of them.
 std::string first_non_finite_layer(const Session& session, const QueuedUpdate& update) {
-  Parts& parts = session.parts;
+  Workbench& bench = session.bench;
   try {
-    const torch::Device device = parts.device->torch_device();
-    const BufferScope buffers(parts.task->module());
-    Loader loader(*parts.data.train, parts.stream,
-                  endless_windows(*parts.data.train, parts.stream, {update.samples, session.plan.micro_batch},
+    const torch::Device device = bench.device->torch_device();
+    const BufferScope buffers(bench.task->module());
+    Loader loader(*bench.data.train, bench.stream,
+                  endless_windows(*bench.data.train, bench.stream, {update.samples, session.plan.micro_batch},
                                   update.first),
-                  {.prefetch = 0, .channels_last = parts.loader.channels_last});
+                  {.prefetch = 0, .channels_last = bench.loader.channels_last});
     for (int64_t done = 0; done < update.samples;) {
       const std::optional<Batch> batch = loader.next();
       done += batch->samples;
-      const Place place = first_non_finite(*parts.task, batch->to(device), session.plan.precision);
+      const Place place = first_non_finite(*bench.task, batch->to(device), session.plan.precision);
       if (!place.operation.empty()) return cat(place.module, " (", place.operation, ")");
     }
   } catch (const std::exception& error) {
@@ -37,7 +38,7 @@ std::string first_non_finite_layer(const Session& session, const QueuedUpdate& u
 
 AfterSkip after_skip(const UpdateOutcome& skipped, int64_t skips, const Recipe& recipe, Precision precision) {
   // The loss scaler of fp16 looks for the largest scale by overflowing now and then: that is no divergence.
-  const bool by_the_scaler = precision == Precision::kFp16 && std::isfinite(skipped.loss) &&
+  const bool by_the_scaler = scales_loss(precision) && std::isfinite(skipped.loss) &&
                              skipped.scale > recipe.execution.scaler.min_scale;
   const DivergencePolicy policy = recipe.divergence.policy;
   const bool at_once = policy == DivergencePolicy::kStop && !by_the_scaler;

@@ -13,9 +13,9 @@
 namespace autotrain {
 
 std::optional<EvaluationRecord> EvaluationRunner::run() {
-  Parts& parts = session_.parts;
+  Workbench& bench = session_.bench;
   const Stopwatch watch;
-  const int64_t total = parts.data.validation->size();
+  const int64_t total = bench.data.validation->size();
   const auto proceed = [&](int64_t done) {
     session_.followers.tell(&RunObserver::on_evaluation_progress, done, total);
     return pending_interrupt() != Interrupt::kStop;
@@ -30,10 +30,10 @@ std::optional<EvaluationRecord> EvaluationRunner::run() {
                             .seconds = watch.seconds(),
                             .samples = total};
   };
-  const AveragedWeights averaged(parts.average);
+  const AveragedWeights averaged(bench.average);
   for (int failed = 0;; ++failed) {
     try {
-      auto found = evaluate(parts.workbench(), session_.plan.evaluation_micro_batch, proceed);
+      auto found = evaluate(bench, session_.plan.evaluation_micro_batch, proceed);
       if (!found) return std::nullopt;
       return record_of(std::move(*found));
     } catch (const Error&) {
@@ -51,7 +51,7 @@ void EvaluationRunner::prepare_another_attempt(const std::exception& error, int 
   int64_t& size = session_.plan.evaluation_micro_batch;
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
   if (stop || (failed > 0 && size <= 1))
-    throw out_of_memory(session_.parts, session_.plan, error, refusal, "evaluation", size, "");
+    throw out_of_memory(session_.bench, session_.plan, error, refusal, "evaluation", size, "");
   if (failed > 0) size = std::max<int64_t>(1, size / 2);
   ++session_.state.totals.recoveries;
   session_.note(EventKind::kOutOfMemory,

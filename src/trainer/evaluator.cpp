@@ -82,26 +82,26 @@ Evaluation EvaluationSums::result() const {
   return found;
 }
 
-FigureKinds evaluation_kinds(const Workbench& bench) {
-  const EvaluationMode mode(bench.task.module());
-  Loader loader(*bench.validation, Stream(0, bench.validation->size(), /*shuffle=*/false),
+FigureKinds evaluation_kinds(Workbench& bench) {
+  const EvaluationMode mode(bench.task->module());
+  Loader loader(*bench.data.validation, Stream(0, bench.data.validation->size(), /*shuffle=*/false),
                 repeated({consecutive(0, 1)}), {.prefetch = 0, .channels_last = bench.loader.channels_last});
-  const Batch batch = bench.device.upload(*loader.next());
+  const Batch batch = bench.device->upload(*loader.next());
   EvaluationSums sums;
-  sums.add(evaluate_batch(bench.task, batch, bench.step.options().precision));
+  sums.add(evaluate_batch(*bench.task, batch, bench.step.options().precision));
   return sums.result().kinds;
 }
 
-std::optional<Evaluation> evaluate(const Workbench& bench, int64_t micro_batch,
+std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,
                                    const std::function<bool(int64_t)>& proceed) {
   const PhaseScope phase(MemoryPhase::kEvaluation);
-  const EvaluationMode mode(bench.task.module());
-  const Dataset& data = *bench.validation;
+  const EvaluationMode mode(bench.task->module());
+  const Dataset& data = *bench.data.validation;
   Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data, micro_batch), bench.loader);
   EvaluationSums sums;
   int64_t done = 0;
   while (const std::optional<Batch> batch = loader.next()) {
-    sums.add(evaluate_batch(bench.task, bench.device.upload(*batch), bench.step.options().precision));
+    sums.add(evaluate_batch(*bench.task, bench.device->upload(*batch), bench.step.options().precision));
     done += batch->samples;
     if (!proceed(done)) return std::nullopt;
   }

@@ -42,12 +42,12 @@ class EvaluationSums {
 };
 
 /// What the figures of an evaluation are, from one sample.
-FigureKinds evaluation_kinds(const Workbench& bench);
+FigureKinds evaluation_kinds(Workbench& bench);
 
 /// Evaluates the validation data once, in pieces of `micro_batch`, in evaluation mode.
 /// @param proceed called after every piece with the samples done; false stops the evaluation.
 /// @return nothing when it was stopped.
-std::optional<Evaluation> evaluate(const Workbench& bench, int64_t micro_batch,
+std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,
                                    const std::function<bool(int64_t samples)>& proceed);
 
 }  // namespace autotrain

@@ -15,6 +15,7 @@
 #include "plan/scopes.h"
 #include "step/generators.h"
 #include "step/operator_scope.h"
+#include "step/precision.h"
 #include "step/update_step.h"
 #include "trainer/evaluator.h"
 
@@ -51,7 +52,7 @@ bool has_weights_of_convolutions(const torch::nn::Module& module) {
 // Half precision on a GPU because the kernels of its tensor cores work on channels last: cuDNN turns
 // contiguous images round before and after each of them.
 bool may_gain(Precision precision, const Device& device) {
-  return device.torch_device().is_cpu() || precision == Precision::kBf16 || precision == Precision::kFp16;
+  return device.torch_device().is_cpu() || is_half(precision);
 }
 
 // Returns nothing when the samples cannot be read: whoever needs them says why.

@@ -5,6 +5,7 @@
 #include "device/failure.h"
 #include "plan/memory_statement.h"
 #include "plan/search.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
@@ -20,7 +21,7 @@ bool outgrown_by_libraries(const MemoryStatement& memory, const BatchPlan& plan)
   return memory.outside > outside_in_trial(plan) + memory.budget / 20;
 }
 
-std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std::string& key,
+std::string what_would_help(const Workbench& bench, const BatchPlan& plan, const std::string& key,
                             int64_t micro_batch, bool libraries) {
   std::vector<std::string> ways;
   if (libraries) {
@@ -35,8 +36,9 @@ std::string what_would_help(const Parts& parts, const BatchPlan& plan, const std
     ways.push_back(cat("set ", key, " below ", micro_batch));
   }
   ways.push_back("raise execution.memory.budget, or use less memory elsewhere on the device");
-  if (plan.precision == Precision::kFp32 && parts.device->has_native_bf16()) {
-    ways.push_back("try execution.precision: bf16 (autotrain plan --alternatives measures it)");
+  if (const auto half = faster_precision(plan.precision, *bench.device)) {
+    ways.push_back(
+        cat("try execution.precision: ", to_string(*half), " (autotrain plan --alternatives measures it)"));
   }
   return join(ways, "; ");
 }
@@ -49,7 +51,7 @@ bool lacks_memory(const std::exception& error) {
 }
 
 std::optional<Refusal> free_memory(Session& session, Saver& saver) {
-  MemoryMeter& memory = session.parts.device->memory();
+  MemoryMeter& memory = session.bench.device->memory();
   const std::optional<Refusal> refusal = memory.last_refusal();
   saver.wait();
   session.sample_memory();
@@ -58,10 +60,10 @@ std::optional<Refusal> free_memory(Session& session, Saver& saver) {
   return refusal;
 }
 
-Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error,
+Error out_of_memory(Workbench& bench, const BatchPlan& plan, const std::exception& error,
                     const std::optional<Refusal>& refusal, const std::string& activity, int64_t micro_batch,
                     const std::string& layer) {
-  const MemoryStatement statement = memory_statement(parts.workbench(), parts.precision);
+  const MemoryStatement statement = memory_statement(bench);
   const bool evaluating = activity == "evaluation";
   std::string where = activity;
   if (refusal && refusal->phase != activity) where += ", phase " + refusal->phase;
@@ -76,7 +78,7 @@ Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& e
   return Error(ExitCode::kDoesNotFit, where,
                cat(cause, cause.empty() ? "out" : "Out", " of memory with ", size, ": ", first_line(error),
                    describe(statement, refusal)),
-               what_would_help(parts, plan, evaluating ? "evaluation.micro_batch" : "execution.micro_batch",
+               what_would_help(bench, plan, evaluating ? "evaluation.micro_batch" : "execution.micro_batch",
                                micro_batch, libraries));
 }
 

@@ -5,7 +5,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/plan.h"
-#include "trainer/parts.h"
+#include "trainer/assembly.h"
 #include "trainer/saver.h"
 #include "trainer/session.h"
 
@@ -23,7 +23,7 @@ std::optional<Refusal> free_memory(Session& session, Saver& saver);
 /// @param activity     "training" or "evaluation".
 /// @param micro_batch  the size that did not fit.
 /// @param layer        where in the model it happened; "" when not known.
-Error out_of_memory(Parts& parts, const BatchPlan& plan, const std::exception& error,
+Error out_of_memory(Workbench& bench, const BatchPlan& plan, const std::exception& error,
                     const std::optional<Refusal>& refusal, const std::string& activity, int64_t micro_batch,
                     const std::string& layer);
 

@@ -28,26 +28,21 @@
 namespace autotrain {
 namespace {
 
-bool adaptive(const std::string& optimizer) {
-  for (const OptimizerRow& row : optimizer_table()) {
-    if (row.spec.name == optimizer) return row.adaptive;
-  }
-  return false;
-}
-
 void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
   const LearningRatePlan& lr = plan.lr;
   log::info("optim", cat("learning rate ", brief(lr.base), " → ", brief(lr.scaled), " (", lr.rule, " rule, ",
                          plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
   const bool scaled = plan.effective_batch != lr.reference_batch;
-  if (scaled && lr.rule == "linear" && adaptive(recipe.optimizer.algorithm.name)) {
-    log::info("optim", cat("for ", recipe.optimizer.algorithm.name,
-                           " batch.lr_rule: sqrt is better founded: ", find_lr_rule("sqrt").spec.sentence));
+  const OptimizerRow& optimizer = find_optimizer(recipe.optimizer.algorithm.name);
+  if (scaled && optimizer.adaptive && find_lr_rule(lr.rule).optimizers == LrRule::For::kPlain) {
+    const LrRule& better = lr_rule_for(LrRule::For::kAdaptive);
+    log::info("optim", cat("for ", optimizer.spec.name, " batch.lr_rule: ", better.spec.name,
+                           " is better founded: ", better.spec.sentence));
   }
 }
 
-void log_batch_norm(const BatchPlan& plan, const Parts& parts) {
-  if (plan.window == 1 || !has_batch_norm(parts.task->module())) return;
+void log_batch_norm(const BatchPlan& plan, const Workbench& bench) {
+  if (plan.window == 1 || !has_batch_norm(bench.task->module())) return;
   log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch,
                         " samples at a time, not from ", plan.effective_batch,
                         ": this is not the big batch. A larger execution.memory.budget, a smaller "
@@ -80,40 +75,36 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
       observer_(options_.observer),
       build_(std::move(build)) {
   check_recipe(recipe_, catalog());
-  if (!options_.search_apart) parts();
+  if (!options_.search_apart) bench();
 }
 
 std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_ptr<Task> task, RunData data,
                                                     TrainerOptions options) {
   options.search_apart = false;
   task = checked_task(std::move(task));
-  const auto build = [&](const Recipe& r,
-                         std::optional<ResolvedBudget> settled) {  // called at once, and only once
-    return std::make_unique<Parts>(r, open_run_device(r, std::move(settled)), std::move(data),
-                                   std::move(task));
+  // It is called at once, and only once, so it may take data and task away.
+  const auto build = [&](const Recipe& r, std::optional<ResolvedBudget> settled) {
+    return assemble(r, {open_run_device(r, std::move(settled)), std::move(data), std::move(task)});
   };
   return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
 }
 
 std::unique_ptr<Trainer::Run> Trainer::Run::of_recipe(Recipe recipe, TrainerOptions options) {
   const auto build = [](const Recipe& r, std::optional<ResolvedBudget> settled) {
-    auto device = open_run_device(r, std::move(settled));
-    RunData data = within_budget(*device, [&] { return load_data(r, *device); });
-    auto task = within_budget(*device, [&] { return build_task(r, *data.train); });
-    return std::make_unique<Parts>(r, std::move(device), std::move(data), std::move(task));
+    return assemble(r, load_materials(r, std::move(settled)));
   };
   return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
 }
 
 // A plan that was made elsewhere has settled the budget.
-Parts& Trainer::Run::parts() {
-  if (parts_) return *parts_;
-  parts_ = build_(recipe_, plan_ ? std::optional(ResolvedBudget{plan_->budget_bytes, plan_->budget_source})
+Workbench& Trainer::Run::bench() {
+  if (bench_) return *bench_;
+  bench_ = build_(recipe_, plan_ ? std::optional(ResolvedBudget{plan_->budget_bytes, plan_->budget_source})
                                  : std::nullopt);
-  if (recipe_.stop.patience && parts_->data.validation == nullptr) {
+  if (recipe_.stop.patience && bench_->data.validation == nullptr) {
     fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
   }
-  return *parts_;
+  return *bench_;
 }
 
 Trainer::Run::Place& Trainer::Run::place() {
@@ -129,16 +120,16 @@ Trainer::Run::Place& Trainer::Run::place() {
 bool Trainer::Run::stored_plan_holds() {
   if (!place().resume_point->keep_plan) return false;
   const BatchPlan& stored = place().resume_point->saved.plan;
-  const Parts& parts = this->parts();
+  const Workbench& bench = this->bench();
   const double fill =
-      static_cast<double>(stored.peak_bytes) / static_cast<double>(parts.device->budget_bytes());
+      static_cast<double>(stored.peak_bytes) / static_cast<double>(bench.device->budget_bytes());
   std::string changed;
-  if (stored.device_name != parts.device->name()) changed = "the device is " + parts.device->name();
-  if (stored.precision != parts.precision) changed = "the precision is " + to_string(parts.precision);
-  if (stored.memory_format != parts.memory_format)
-    changed = "the memory format is " + to_string(parts.memory_format);
+  if (stored.device_name != bench.device->name()) changed = "the device is " + bench.device->name();
+  if (stored.precision != bench.precision) changed = "the precision is " + to_string(bench.precision);
+  if (stored.memory_format != bench.memory_format)
+    changed = "the memory format is " + to_string(bench.memory_format);
   if (fill > std::max(stored.fill, recipe_.execution.memory.target_high))
-    changed = "the budget is only " + format_bytes(parts.device->budget_bytes());
+    changed = "the budget is only " + format_bytes(bench.device->budget_bytes());
   if (changed.empty()) return true;
   log::warn("trainer", cat(changed,
                            ", unlike where the checkpoint was written: planning anew. The run goes on "
@@ -149,7 +140,7 @@ bool Trainer::Run::stored_plan_holds() {
 // A plan that a checkpoint has is looked at first, on the device; after that there can be no other process.
 bool Trainer::Run::searches_apart() {
   const std::optional<ResumePoint>& from = place().resume_point;
-  return options_.search_apart && parts_ == nullptr && !(from && from->keep_plan);
+  return options_.search_apart && bench_ == nullptr && !(from && from->keep_plan);
 }
 
 BatchPlan Trainer::Run::make_plan() {
@@ -177,16 +168,14 @@ BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> kn
   check_monitor();
   load_initial_weights();
   Planner planner({.recipe = recipe,
-                   .precision = parts().precision,
-                   .has_batch_norm = has_batch_norm(parts().task->module()),
                    .fresh = options_.fresh_plan,
                    .memory_keys = memory_keys(recipe),
                    .last_window =
                        [&](int64_t effective) {
-                         return last_window_samples(recipe, parts().data.train->size(), effective);
+                         return last_window_samples(recipe, bench().data.train->size(), effective);
                        },
                    .known = std::move(known)},
-                  parts().workbench(),
+                  bench(),
                   {.on_start = [&](int64_t micro_batch) { observer.on_trial(micro_batch); },
                    .on_end = [&](const ProbeRecord& probe) { observer.on_probe(probe); }});
   BatchPlan plan = planner.plan();
@@ -206,20 +195,20 @@ const BatchPlan& Trainer::Run::plan() {
 // A recipe gives initial weights to a model that it names. A resume needs none: a checkpoint has all weights.
 void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
-  if (!recipe_.weights || (place_ && place_->resume_point) || !parts().data.from_recipe) return;
-  read_safetensors_into(*recipe_.weights, model_tensors(parts().task->module()),
+  if (!recipe_.weights || (place_ && place_->resume_point) || !bench().data.from_recipe) return;
+  read_safetensors_into(*recipe_.weights, model_tensors(bench().task->module()),
                         "give model.weights a file of the same model, for as many classes");
-  parts().average.restart();
+  bench().average.restart();
 }
 
 FigureKinds Trainer::Run::figure_kinds() {
-  return evaluation_kinds(parts().workbench());
+  return evaluation_kinds(bench());
 }
 
 // One small evaluation tells which figures there are, before hours are spent.
 void Trainer::Run::check_monitor() {
   const std::string& monitor = recipe_.evaluation.monitor;
-  if (monitor == "loss" || parts().data.validation == nullptr) return;
+  if (monitor == "loss" || bench().data.validation == nullptr) return;
   const FigureKinds kinds = figure_kinds();
   if (kinds.contains(monitor)) return;
   std::vector<std::string> names;
@@ -229,8 +218,8 @@ void Trainer::Run::check_monitor() {
 }
 
 void Trainer::Run::check_last_window(const BatchPlan& plan) {
-  const int64_t samples = horizon_of(recipe_, parts().data.train->size(), plan.effective_batch).last_window;
-  if (samples == 0 || !has_batch_norm(parts().task->module())) return;
+  const int64_t samples = horizon_of(recipe_, bench().data.train->size(), plan.effective_batch).last_window;
+  if (samples == 0 || !has_batch_norm(bench().task->module())) return;
   if (remainder_of(samples / plan.world_size, plan.micro_batch) > 1) return;
   fail_recipe(recipe_, "stop.last",
               cat("the run ends with an update of ", samples,
@@ -244,11 +233,11 @@ RunState Trainer::Run::restored_state() {
   if (!place().resume_point) return {};
   const ResumePoint& from = *place().resume_point;
   RunFolder& folder = *place().folder;
-  load_tensors(folder.checkpoints(), from.update, parts());
+  load_tensors(folder.checkpoints(), from.update, bench());
   const RunState state = from.saved.state;
   // Checkpoints of later updates are broken or half written, or this one would not be the newest.
   folder.checkpoints().prune(from.update, recipe_.checkpoint.keep, state.position.best_update);
-  const Identity now = identity_of(*parts().device, plan());
+  const Identity now = identity_of(*bench().device, plan());
   const std::string how =
       from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";
   log::info("trainer", cat("resumed at update ", state.position.updates, " from ", folder.path().string(),
@@ -259,9 +248,9 @@ RunState Trainer::Run::restored_state() {
 void Trainer::Run::tell_the_start(const Followers& followers) {
   log::info("plan", summary_line(plan()));
   log_learning_rate(recipe_, plan());
-  log_batch_norm(plan(), parts());
-  const Horizon horizon = horizon_of(recipe_, parts().data.train->size(), plan().effective_batch);
-  followers.tell(&RunObserver::on_start, plan(), start_table(recipe_, plan(), parts(), horizon));
+  log_batch_norm(plan(), bench());
+  const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), plan().effective_batch);
+  followers.tell(&RunObserver::on_start, plan(), start_table(recipe_, plan(), bench(), horizon));
 }
 
 // Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off.
@@ -276,7 +265,7 @@ std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& 
   if (recipe_.execution.telemetry == 0 || !place().folder) return nullptr;
   std::vector<std::unique_ptr<TelemetrySource>> sources;
   sources.push_back(process_telemetry());
-  if (auto gpu = gpu_telemetry(parts().device->torch_device())) sources.push_back(std::move(gpu));
+  if (auto gpu = gpu_telemetry(bench().device->torch_device())) sources.push_back(std::move(gpu));
   return std::make_unique<TelemetrySampler>(std::move(sources), place().folder->path() / "telemetry.jsonl",
                                             std::max(0.01, recipe_.execution.telemetry),
                                             steady_seconds() - state.totals.seconds);
@@ -298,13 +287,13 @@ void Trainer::Run::train(Reached& reached) {
   tell_the_start(followers);
   // A trial starts from clean memory, so the run does too: between blocks that other sizes left, the same
   // tensors would take more.
-  parts().device->memory().empty_cache();
-  parts().device->memory().reset_peak();
+  bench().device->memory().empty_cache();
+  bench().device->memory().reset_peak();
   reached.telemetry = start_telemetry(state);
   if (reached.telemetry) followers.add(*reached.telemetry);
   Session session{.recipe = recipe_,
                   .plan = made_plan(),
-                  .parts = parts(),
+                  .bench = bench(),
                   .state = state,
                   .folder = folder,
                   .followers = followers};
@@ -314,7 +303,7 @@ void Trainer::Run::train(Reached& reached) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
-    throw out_of_memory(parts(), plan(), error, parts().device->memory().last_refusal(), "training",
+    throw out_of_memory(bench(), plan(), error, bench().device->memory().last_refusal(), "training",
                         plan().micro_batch, "");
   }
 }
@@ -350,10 +339,10 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
     summary.data_wait_fraction = std::min(1.0, waited_seconds / totals.training_seconds);
   }
   if (reached.telemetry) summary.telemetry = reached.telemetry->means();
-  if (parts_) {
-    summary.epochs = static_cast<double>(position.cursor) / static_cast<double>(parts_->data.train->size());
-    for (const SkippingDataset* dataset : parts_->data.skipping) summary.bad_samples += dataset->count();
-    summary.loader_workers = parts_->loader.prefetch > 0 ? parts_->loader.workers : 0;
+  if (bench_) {
+    summary.epochs = static_cast<double>(position.cursor) / static_cast<double>(bench_->data.train->size());
+    for (const SkippingDataset* dataset : bench_->data.skipping) summary.bad_samples += dataset->count();
+    summary.loader_workers = bench_->loader.prefetch > 0 ? bench_->loader.workers : 0;
   }
   return summary;
 }
@@ -404,7 +393,7 @@ Summary Trainer::Run::fit() {
   const bool interrupted = reached.stopped_by == StopReason::kSignal;
   const Summary summary = end(interrupted ? RunStatus::kInterrupted : RunStatus::kCompleted,
                               interrupted ? ExitCode::kInterrupted : ExitCode::kDone, "");
-  observer_.on_finish(summary, plan(), advice_for(recipe_, plan(), parts(), summary));
+  observer_.on_finish(summary, plan(), advice_for(recipe_, plan(), bench(), summary));
   return summary;
 }
 

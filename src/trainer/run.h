@@ -7,7 +7,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
-#include "trainer/parts.h"
+#include "trainer/assembly.h"
 #include "trainer/resume.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
@@ -18,7 +18,7 @@
 
 namespace autotrain {
 
-/// What a Trainer does: the parts of one run and the order in which they are used.
+/// What a Trainer does, and in which order.
 class Trainer::Run {
  public:
   /// A run of the caller's own task and data. It never searches apart: another process could not make them.
@@ -33,12 +33,12 @@ class Trainer::Run {
   Summary fit();
 
   Callbacks callbacks;
-  Task& task() { return *parts().task; }
+  Task& task() { return *bench().task; }
 
  private:
-  /// Makes the parts, on a device whose budget is settled if a plan was made before.
+  /// Makes the workbench, on a device whose budget is settled if a plan was made before.
   using Build =
-      std::function<std::unique_ptr<Parts>(const Recipe& recipe, std::optional<ResolvedBudget> settled)>;
+      std::function<std::unique_ptr<Workbench>(const Recipe& recipe, std::optional<ResolvedBudget> settled)>;
 
   /// Where the run writes, and what it goes on from.
   struct Place {
@@ -56,7 +56,7 @@ class Trainer::Run {
   Run(Recipe recipe, Build build, TrainerOptions options);
 
   // Made when they are first asked for, and then kept.
-  Parts& parts();
+  Workbench& bench();
   Place& place();
   BatchPlan& made_plan();
 
@@ -80,7 +80,7 @@ class Trainer::Run {
   TrainerOptions options_;
   CheckedObserver observer_;
   Build build_;
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<Workbench> bench_;
   std::optional<Place> place_;
   std::optional<BatchPlan> plan_;
   bool weights_loaded_ = false;  // the initial ones

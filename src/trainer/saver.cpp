@@ -30,7 +30,7 @@ void Saver::checkpoint(Training training) {
   if (!writer_) return;
   const Stopwatch stall;
   const PhaseScope phase(MemoryPhase::kCheckpoint);
-  session_.parts.timeline.enter(Activity::kCheckpoint);
+  session_.bench.timeline.enter(Activity::kCheckpoint);
   const Retention retention{recipe_.checkpoint.keep, state_.position.best_update};
   writer_->wait();  // before anything is copied: two copies may not fit
   session_.followers.flush();
@@ -43,7 +43,7 @@ void Saver::checkpoint(Training training) {
     writer_->write(state_.position.updates, saved, retention);
   }
   saved_ = true;
-  session_.parts.timeline.enter(Activity::kOther);
+  session_.bench.timeline.enter(Activity::kOther);
   state_.totals.checkpoint_stall_seconds += stall.seconds();
 }
 
@@ -62,15 +62,15 @@ void Saver::notice_failure() {
 CheckpointContent Saver::content() {
   state_.totals.seconds = session_.seconds();
   state_.position.metrics_bytes = session_.folder->metrics().bytes();
-  return checkpoint_content(session_.parts, {state_, session_.plan, write_recipe(recipe_, catalog()),
-                                             identity_of(*session_.parts.device, session_.plan)});
+  return checkpoint_content(session_.bench, {state_, session_.plan, write_recipe(recipe_, catalog()),
+                                             identity_of(*session_.bench.device, session_.plan)});
 }
 
 // Returns nothing when a copy would not fit beside training, or when the recipe asks for none.
 std::optional<TensorLists> Saver::background_copy(const TensorLists& live) const {
   if (!recipe_.checkpoint.background) return std::nullopt;
   const int64_t bytes = live.bytes();
-  const bool on_cpu = session_.parts.device->torch_device().is_cpu();
+  const bool on_cpu = session_.bench.device->torch_device().is_cpu();
   const auto usable =
       static_cast<int64_t>(kUsableForCopies * static_cast<double>(session_.plan.budget_bytes));
   const bool fits =

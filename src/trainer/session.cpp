@@ -11,7 +11,7 @@ constexpr double kMemorySampleSeconds = 0.1;
 
 void Session::sample_memory() {
   last_memory_sample = steady_seconds();
-  MemoryMeter& memory = parts.device->memory();
+  MemoryMeter& memory = bench.device->memory();
   memory.sample_outside_bytes();
   state.totals.peak_bytes = std::max(state.totals.peak_bytes, memory.peak().total_bytes());
 }

@@ -5,20 +5,20 @@
 #include "autotrain/recipe.h"
 #include "base/clock.h"
 #include "trainer/agenda.h"
+#include "trainer/assembly.h"
 #include "trainer/followers.h"
-#include "trainer/parts.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
 
 namespace autotrain {
 
-/// A run from its start, or from where it was resumed, to its end in one process: what the parts of its loop
-/// share. All that it refers to outlives it.
+/// A run from its start, or from where it was resumed, to its end in one process: what all of its loop
+/// shares. All that it refers to outlives it.
 class Session {
  public:
   const Recipe& recipe;
   BatchPlan& plan;  ///< changes only when recoveries made a smaller micro-batch part of it
-  Parts& parts;
+  Workbench& bench;
   RunState& state;
   RunFolder* folder = nullptr;  ///< null: nothing is written
   const Followers& followers;
@@ -31,13 +31,13 @@ class Session {
   Progress progress() const {
     return {.updates = state.position.updates,
             .samples = state.position.cursor,
-            .dataset_size = parts.stream.size(),
+            .dataset_size = bench.stream.size(),
             .seconds = seconds()};
   }
 
   /// Samples consumed ÷ samples in the data set.
   double epoch() const {
-    return static_cast<double>(state.position.cursor) / static_cast<double>(parts.stream.size());
+    return static_cast<double>(state.position.cursor) / static_cast<double>(bench.stream.size());
   }
 
   /// Tells all followers of something that happened now.

@@ -16,19 +16,19 @@ std::vector<NamedTensor> model_tensors(const torch::nn::Module& module) {
 
 namespace {
 
-std::vector<NamedTensor> optimizer_tensors(const Parts& parts) {
-  std::vector<NamedTensor> tensors = parts.optimizer->state();
-  for (const NamedTensor& value : parts.scaler.state())
+std::vector<NamedTensor> optimizer_tensors(const Workbench& bench) {
+  std::vector<NamedTensor> tensors = bench.optimizer->state();
+  for (const NamedTensor& value : bench.scaler.state())
     tensors.push_back({"scaler." + value.name, value.tensor});
   return tensors;
 }
 
 // The model with averages in the place of what is trained, so that it can be loaded as the model is.
-std::vector<NamedTensor> averaged_tensors(const Parts& parts) {
-  if (!parts.average.active()) return {};
-  std::vector<NamedTensor> tensors = model_tensors(parts.task->module());
-  const std::vector<NamedTensor> averages = parts.average.state();
-  const std::vector<NamedTensor>& trained = parts.optimizer->parameters();
+std::vector<NamedTensor> averaged_tensors(const Workbench& bench) {
+  if (!bench.average.active()) return {};
+  std::vector<NamedTensor> tensors = model_tensors(bench.task->module());
+  const std::vector<NamedTensor> averages = bench.average.state();
+  const std::vector<NamedTensor>& trained = bench.optimizer->parameters();
   std::unordered_map<const void*, torch::Tensor> average_of;
   for (size_t i = 0; i < trained.size(); ++i) {
     average_of[trained[i].tensor.unsafeGetTensorImpl()] = averages[i].tensor;
@@ -42,12 +42,12 @@ std::vector<NamedTensor> averaged_tensors(const Parts& parts) {
 
 }  // namespace
 
-TensorLists live_tensors(const Parts& parts) {
-  return {model_tensors(parts.task->module()), optimizer_tensors(parts), averaged_tensors(parts)};
+TensorLists live_tensors(const Workbench& bench) {
+  return {model_tensors(bench.task->module()), optimizer_tensors(bench), averaged_tensors(bench)};
 }
 
-CheckpointContent checkpoint_content(const Parts& parts, const SavedRun& run) {
-  CheckpointContent content{live_tensors(parts), {}};
+CheckpointContent checkpoint_content(const Workbench& bench, const SavedRun& run) {
+  CheckpointContent content{live_tensors(bench), {}};
   content.state = {{"format", 1},
                    {"run", run.state.to_json()},
                    {"plan", plan_to_json(run.plan)},
@@ -56,9 +56,9 @@ CheckpointContent checkpoint_content(const Parts& parts, const SavedRun& run) {
   return content;
 }
 
-void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Parts& parts) {
-  checkpoints.read_tensors(update, live_tensors(parts));
-  if (!checkpoints.holds_averages(update)) parts.average.restart();
+void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench) {
+  checkpoints.read_tensors(update, live_tensors(bench));
+  if (!checkpoints.holds_averages(update)) bench.average.restart();
 }
 
 SavedRun saved_run(const nlohmann::ordered_json& state) {

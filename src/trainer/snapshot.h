@@ -2,8 +2,8 @@
 
 #include "autotrain/plan.h"
 #include "checkpoint/checkpoint.h"
+#include "trainer/assembly.h"
 #include "trainer/identity.h"
-#include "trainer/parts.h"
 #include "trainer/run_state.h"
 
 namespace autotrain {
@@ -20,14 +20,14 @@ struct SavedRun {
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& module);
 
 /// The live tensors of a run with its state, ready to be written. Tensors are not copied.
-CheckpointContent checkpoint_content(const Parts& parts, const SavedRun& run);
+CheckpointContent checkpoint_content(const Workbench& bench, const SavedRun& run);
 
 /// The live tensors alone, to be filled from a checkpoint.
-TensorLists live_tensors(const Parts& parts);
+TensorLists live_tensors(const Workbench& bench);
 
 /// Fills the run's tensors from a checkpoint. Averages that it does not have begin as the weights are.
 /// @throws Error(kBadData) naming what does not match.
-void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Parts& parts);
+void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench);
 
 /// What a checkpoint's state says. @throws Error(kBadData) when a part is missing.
 SavedRun saved_run(const nlohmann::ordered_json& state);

@@ -22,20 +22,20 @@ std::string found_or_asked(const Recipe& recipe, const std::string& key, bool se
   return set ? origin_of(recipe, key) : "found";
 }
 
-int64_t count_elements(const Parts& parts) {
+int64_t count_elements(const Workbench& bench) {
   int64_t count = 0;
-  for (const NamedTensor& parameter : parts.optimizer->parameters()) count += parameter.tensor.numel();
+  for (const NamedTensor& parameter : bench.optimizer->parameters()) count += parameter.tensor.numel();
   return count;
 }
 
-void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Parts& parts,
+void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Workbench& bench,
                   const Horizon& horizon) {
   rows.push_back({"seed", std::to_string(r.seed), origin_of(r, "seed")});
-  rows.push_back({"training data", format_count(parts.data.train->size()) + " samples", ""});
-  if (parts.data.validation) {
-    rows.push_back({"validation data", format_count(parts.data.validation->size()) + " samples", ""});
+  rows.push_back({"training data", format_count(bench.data.train->size()) + " samples", ""});
+  if (bench.data.validation) {
+    rows.push_back({"validation data", format_count(bench.data.validation->size()) + " samples", ""});
   }
-  rows.push_back({"parameters", format_count(count_elements(parts)), ""});
+  rows.push_back({"parameters", format_count(count_elements(bench)), ""});
   rows.push_back({"effective batch", cat(plan.effective_batch, " samples per update"),
                   found_or_asked(r, "batch.effective", r.batch.effective.has_value())});
   rows.push_back({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled)),
@@ -104,9 +104,10 @@ std::map<std::string, Origin> plan_origins(const Recipe& recipe) {
           {"lr", origin("optimizer.lr", Origin::kDefault)}};
 }
 
-Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Parts& parts, const Horizon& horizon) {
+Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
+                 const Horizon& horizon) {
   Rows rows;
-  add_learning(rows, recipe, plan, parts, horizon);
+  add_learning(rows, recipe, plan, bench, horizon);
   add_execution(rows, recipe, plan);
   return rows;
 }

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "autotrain/plan.h"
+#include "trainer/assembly.h"
 #include "trainer/horizon.h"
-#include "trainer/parts.h"
 
 namespace autotrain {
 
 /// Every resolved number of a run as {what, value, where it comes from}.
 std::vector<std::vector<std::string>> start_table(const Recipe& recipe, const BatchPlan& plan,
-                                                  const Parts& parts, const Horizon& horizon);
+                                                  const Workbench& bench, const Horizon& horizon);
 
 /// Where the plan's numbers come from: asked for in the recipe, found by the search, or a default.
 std::map<std::string, Origin> plan_origins(const Recipe& recipe);

@@ -14,10 +14,10 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
     : session_(session),
       callbacks_(callbacks),
       recipe_(session.recipe),
-      parts_(session.parts),
+      bench_(session.bench),
       position_(session.state.position),
       totals_(session.state.totals),
-      horizon_(horizon_of(recipe_, parts_.stream.size(), session.plan.effective_batch)),
+      horizon_(horizon_of(recipe_, bench_.stream.size(), session.plan.effective_batch)),
       total_updates_(horizon_.updates.value_or(0)),
       schedule_(recipe_.schedule, horizon_.updates, session.plan.effective_batch),
       agenda_(recipe_, session.progress()),
@@ -25,8 +25,8 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
       saver_(session, saved),
       windows_(session, saver_, times_),
       evaluations_(session, saver_) {
-  parts_.step.set_loss_factor(session.plan.loss_factor);
-  parts_.task->module().train();
+  bench_.step.set_loss_factor(session.plan.loss_factor);
+  bench_.task->module().train();
 }
 
 StopReason TrainingLoop::run() {
@@ -90,7 +90,7 @@ std::optional<WindowRunner::Application> TrainingLoop::decide_update() {
 // Does nothing when there is none.
 void TrainingLoop::read_queued_update() {
   if (!queued_.figures.valid()) return;
-  parts_.timeline.enter(Activity::kOther);
+  bench_.timeline.enter(Activity::kOther);
   const UpdateOutcome outcome = queued_.figures.read();
   session_.sample_memory_sometimes();
   note_bad_samples();
@@ -105,7 +105,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
   position_.consecutive_skips = 0;
   const double waited = spent.by_activity.at("data_wait");
   windows_.tune_loader(queued_.samples, spent.seconds, waited);
-  if (parts_.data.validation == nullptr) position_.last_figures = {{"train_loss", outcome.loss}};
+  if (bench_.data.validation == nullptr) position_.last_figures = {{"train_loss", outcome.loss}};
   const UpdateRecord record{
       .update = position_.updates,
       .epoch = session_.epoch(),
@@ -138,7 +138,7 @@ void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
 }
 
 void TrainingLoop::note_bad_samples() {
-  for (const SkippingDataset* dataset : parts_.data.skipping) {
+  for (const SkippingDataset* dataset : bench_.data.skipping) {
     for (const auto& bad : dataset->take_found()) {
       session_.note(EventKind::kBadSample, cat(bad.index, ": ", bad.why));
     }
@@ -154,7 +154,7 @@ void TrainingLoop::do_what_is_due() {
   if (queued_.figures.valid()) ++ahead.updates;
   if (!agenda_.anything_near(ahead) && !checkpoint_requested()) return;
   // Owed from here on, so that whatever happens before it is made, a resume makes it.
-  position_.evaluation_owed |= agenda_.evaluation_near(ahead) && parts_.data.validation != nullptr;
+  position_.evaluation_owed |= agenda_.evaluation_near(ahead) && bench_.data.validation != nullptr;
   read_queued_update();
   if (roll_back_for_) return;
   auto [evaluation_due, checkpoint_due] = agenda_.take(session_.progress());
@@ -169,10 +169,10 @@ void TrainingLoop::do_what_is_due() {
 
 // True when this evaluation is the best so far. It is owed until every follower knows of it.
 bool TrainingLoop::evaluate() {
-  if (parts_.data.validation == nullptr) return false;
-  parts_.timeline.enter(Activity::kEvaluation);
+  if (bench_.data.validation == nullptr) return false;
+  bench_.timeline.enter(Activity::kEvaluation);
   const std::optional<EvaluationRecord> found = evaluations_.run();
-  parts_.timeline.enter(Activity::kOther);
+  bench_.timeline.enter(Activity::kOther);
   session_.sample_memory();
   times_.leave_out_until_now();
   totals_.seconds = session_.seconds();
@@ -200,7 +200,7 @@ void TrainingLoop::checkpoint(Saver::Training training) {
 // weights. What is counted over the whole run stays counted; the rows that were written stay written.
 void TrainingLoop::roll_back() {
   const UpdateOutcome outcome = *std::exchange(roll_back_for_, std::nullopt);
-  parts_.step.abandon();
+  bench_.step.abandon();
   if (totals_.rollbacks >= recipe_.divergence.max_rollbacks || session_.folder == nullptr)
     throw diverged(session_, queued_, outcome);
   saver_.wait();
@@ -212,7 +212,7 @@ void TrainingLoop::roll_back() {
   }
   const int64_t failed_update = position_.updates;
   torn_ = true;  // until all of it is read
-  load_tensors(checkpoints, newest->first, parts_);
+  load_tensors(checkpoints, newest->first, bench_);
   torn_ = false;
   position_ = saved_run(newest->second).state.position;
   position_.consecutive_skips = 0;
@@ -252,9 +252,9 @@ Error TrainingLoop::with_rescue(const Error& error) {
 // Saves what the run had learned up to its last whole update. @return where it stands; "" when it was not
 // possible.
 std::string TrainingLoop::rescue() {
-  if (session_.folder == nullptr || torn_ || !parts_.step.replayable()) return "";
+  if (session_.folder == nullptr || torn_ || !bench_.step.replayable()) return "";
   try {
-    parts_.step.abandon();
+    bench_.step.abandon();
     windows_.close();
     read_queued_update();
   } catch (const Error& error) {
@@ -265,7 +265,7 @@ std::string TrainingLoop::rescue() {
   }
   if (queued_.figures.valid()) return "";  // whether the last update counts is not known
   // A resume begins with the evaluation that this update was to bring.
-  const bool evaluated = position_.evaluated_update == position_.updates || parts_.data.validation == nullptr;
+  const bool evaluated = position_.evaluated_update == position_.updates || bench_.data.validation == nullptr;
   position_.evaluation_owed |= !evaluated && agenda_.evaluation_near(session_.progress());
   return saver_.rescue();
 }

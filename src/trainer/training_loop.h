@@ -56,7 +56,7 @@ class TrainingLoop {
   Session& session_;
   const Callbacks& callbacks_;
   const Recipe& recipe_;
-  Parts& parts_;
+  Workbench& bench_;
   Position& position_;
   Totals& totals_;
   const Horizon horizon_;

@@ -18,7 +18,7 @@ std::unique_ptr<TraceFile> trace_of(const Session& session) {
 
 UpdateTimes::UpdateTimes(const Session& session)
     : state_(session.state), trace_(trace_of(session)), last_finished_(session.start) {
-  session.parts.timeline.cut();  // what was done before is no part of the first update
+  session.bench.timeline.cut();  // what was done before is no part of the first update
 }
 
 UpdateTimes::Spent UpdateTimes::count(Timeline::Stretch& stretch, double finished) {

@@ -29,9 +29,9 @@ WindowRunner::WindowRunner(Session& session, Saver& saver, const UpdateTimes& ti
       saver_(saver),
       times_(times),
       plan_(session.plan),
-      parts_(session.parts),
+      bench_(session.bench),
       state_(session.state),
-      tuner_(parts_.loader.workers, parts_.most_workers),
+      tuner_(bench_.loader.workers, bench_.most_workers),
       micro_batch_(plan_.micro_batch) {}
 
 WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, QueuedUpdate& queued) {
@@ -42,7 +42,7 @@ WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, Queue
     if (accumulated == Attempt::kAgain) continue;
     const std::optional<Application> how = decide();
     if (!how) {
-      parts_.step.abandon();
+      bench_.step.abandon();
       return End::kDropped;
     }
     done = attempt(samples, [&] { return queue_update(samples, *how, queued), true; }) == Attempt::kDone;
@@ -59,20 +59,20 @@ void WindowRunner::restart() {
 
 void WindowRunner::tune_loader(int64_t samples, double seconds, double waited) {
   const int64_t workers = tuner_.after_update(samples, seconds, waited);
-  if (workers == parts_.loader.workers) return;
+  if (workers == bench_.loader.workers) return;
   log::info("data", cat("loading in ", workers, " threads from update ", state_.position.updates + 1, " on"));
-  parts_.loader.workers = workers;
+  bench_.loader.workers = workers;
   if (loader_) loader_->set_workers(workers);
 }
 
 void WindowRunner::open_loader(int64_t window_samples) {
   loader_.reset();  // its batches must be gone before the next one prepares its own
   const WindowCut cut{window_samples / plan_.world_size, micro_batch_};
-  Loader::Options options = parts_.loader;
+  Loader::Options options = bench_.loader;
   times_.follow(options);
   loader_ = std::make_unique<Loader>(
-      *parts_.data.train, parts_.stream,
-      endless_windows(*parts_.data.train, parts_.stream, cut, state_.position.cursor), std::move(options));
+      *bench_.data.train, bench_.stream,
+      endless_windows(*bench_.data.train, bench_.stream, cut, state_.position.cursor), std::move(options));
   loader_window_ = window_samples;
 }
 
@@ -82,7 +82,7 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    if (!lacks_memory(error) || !parts_.step.replayable()) throw;
+    if (!lacks_memory(error) || !bench_.step.replayable()) throw;
     prepare_another_attempt(error, samples);
     return Attempt::kAgain;
   }
@@ -92,28 +92,28 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
 bool WindowRunner::accumulate(int64_t samples) {
   for (int64_t offset = 0; offset < samples;) {
     if (pending_interrupt() == Interrupt::kStop) {
-      parts_.step.abandon();
+      bench_.step.abandon();
       return false;
     }
-    parts_.timeline.enter(Activity::kDataWait);
+    bench_.timeline.enter(Activity::kDataWait);
     const std::optional<Batch> batch = loader_->next();
-    parts_.timeline.enter(Activity::kCopy);
-    parts_.step.accumulate(parts_.device->upload(*batch), state_.position.windows, offset);
+    bench_.timeline.enter(Activity::kCopy);
+    bench_.step.accumulate(bench_.device->upload(*batch), state_.position.windows, offset);
     offset += batch->samples;
   }
   return true;
 }
 
 void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedUpdate& queued) {
-  std::string first_non_finite = how.name_non_finite ? parts_.step.first_non_finite_gradient() : "";
-  parts_.average.set_update_samples(samples);
-  queued = {.figures = parts_.step.finish(how.lr),
+  std::string first_non_finite = how.name_non_finite ? bench_.step.first_non_finite_gradient() : "";
+  bench_.average.set_update_samples(samples);
+  queued = {.figures = bench_.step.finish(how.lr),
             .lr = how.lr,
             .first = state_.position.cursor,
             .samples = samples,
             .first_non_finite = std::move(first_non_finite)};
-  parts_.timeline.enter(Activity::kOther);
-  queued.stretch = parts_.timeline.cut();
+  bench_.timeline.enter(Activity::kOther);
+  queued.stretch = bench_.timeline.cut();
   ++state_.position.windows;
   state_.position.cursor += samples;
   saver_.mark_changed();
@@ -122,14 +122,14 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
 // The first time at the same size, from emptied caches: what was lacking may be there again, and the same cut
 // gives the same bits. From then on with at most half as many samples at a time.
 void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t samples) {
-  parts_.step.abandon();
+  bench_.step.abandon();
   loader_.reset();
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
   const int64_t smaller = attempts_ > 0 ? smaller_micro_batch(samples) : micro_batch_;
   if (stop || smaller == 0) {
     const std::string layer = smaller == 0 ? layer_out_of_memory(samples) : "";
-    throw out_of_memory(parts_, plan_, error, refusal, "training", micro_batch_, layer);
+    throw out_of_memory(bench_, plan_, error, refusal, "training", micro_batch_, layer);
   }
   micro_batch_ = smaller;
   ++attempts_;
@@ -142,8 +142,8 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
 
 // 0 when there is none.
 int64_t WindowRunner::smaller_micro_batch(int64_t samples) const {
-  const int64_t minimum = has_batch_norm(parts_.task->module()) ? 2 : 1;
-  if (micro_batch_ <= minimum || !parts_.task->splittable()) return 0;
+  const int64_t minimum = has_batch_norm(bench_.task->module()) ? 2 : 1;
+  if (micro_batch_ <= minimum || !bench_.task->splittable()) return 0;
   const int64_t share = samples / plan_.world_size;
   const int64_t half = std::max(minimum, micro_batch_ / 2);
   // For a size that was run before, nothing new has to be compiled, and it is known what it takes.
@@ -184,11 +184,11 @@ void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
 std::string WindowRunner::layer_out_of_memory(int64_t samples) {
   std::string layer;
   try {
-    const BufferScope buffers(parts_.task->module());
+    const BufferScope buffers(bench_.task->module());
     open_loader(samples);  // its first micro-batch is the costliest
-    const Batch batch = parts_.device->upload(*loader_->next());
+    const Batch batch = bench_.device->upload(*loader_->next());
     const PhaseScope phase(MemoryPhase::kForward);
-    layer = where_forward_throws(*parts_.task, batch, plan_.precision).module;
+    layer = where_forward_throws(*bench_.task, batch, plan_.precision).module;
   } catch (const std::exception&) {
     // The samples themselves do not fit, so there is no layer to name.
   }

@@ -74,7 +74,7 @@ class WindowRunner {
   Saver& saver_;
   const UpdateTimes& times_;
   BatchPlan& plan_;
-  Parts& parts_;
+  Workbench& bench_;
   RunState& state_;
   WorkerTuner tuner_;
   std::unique_ptr<Loader> loader_;

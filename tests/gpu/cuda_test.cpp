@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "data/image_dataset.h"
 #include "plan/probe.h"
-#include "support/run_parts.h"
+#include "support/run_workbench.h"
 #include "support/snapshot.h"
 #include "support/support.h"
 
@@ -59,25 +59,26 @@ TEST(CudaProbe, LeavesNoTraceInEveryPrecision) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
     Recipe r = cuda_recipe();
     r.execution.precision = precision;
-    const auto parts = test::make_parts(r, test::small_task(SmallNet::Middle::kBatchNorm), data, &validation);
-    const auto before = test::everything(*parts);
-    EXPECT_TRUE(
-        Probe(parts->workbench(), 0.9).run({8, 20, 8}, [](const ProbeRecord&) { return true; }).confirmed);
-    test::expect_equal(test::everything(*parts), before);
+    const auto bench =
+        test::make_workbench(r, test::small_task(SmallNet::Middle::kBatchNorm), data, &validation);
+    const auto before = test::everything(*bench);
+    EXPECT_TRUE(Probe(*bench, 0.9).run({8, 20, 8}, [](const ProbeRecord&) { return true; }).confirmed);
+    test::expect_equal(test::everything(*bench), before);
   }
 }
 
 TEST(CudaStep, ASkippedWindowLeavesBuffersAsTheyWere) {
   const auto data = test::small_data(64);
-  const auto parts = test::make_parts(cuda_recipe(), test::small_task(SmallNet::Middle::kBatchNorm), data);
+  const auto bench =
+      test::make_workbench(cuda_recipe(), test::small_task(SmallNet::Middle::kBatchNorm), data);
   const std::vector<int64_t> indices = {0, 1, 2, 3}, epochs(4, 0);
   Batch batch = data.get(indices, SampleRandom(0, indices, epochs));
   batch.inputs[0][0] = INFINITY;
-  const auto before = test::buffers_of(*parts);
-  parts->task->module().train();
-  parts->step.accumulate(batch.to(parts->device->torch_device()), 0, 0);
-  EXPECT_FALSE(parts->step.finish(0.1).read().applied);
-  test::expect_equal(test::buffers_of(*parts), before);
+  const auto before = test::buffers_of(*bench);
+  bench->task->module().train();
+  bench->step.accumulate(batch.to(bench->device->torch_device()), 0, 0);
+  EXPECT_FALSE(bench->step.finish(0.1).read().applied);
+  test::expect_equal(test::buffers_of(*bench), before);
 }
 
 TEST(CudaTrainer, FillsTheBandAndTrains) {

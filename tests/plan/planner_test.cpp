@@ -6,7 +6,7 @@
 #include "base/interrupt.h"
 #include "base/units.h"
 #include "plan/plan_json.h"
-#include "support/run_parts.h"
+#include "support/run_workbench.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -24,17 +24,14 @@ struct Planned {
   Planned(const Recipe& recipe, std::unique_ptr<Task> task, bool fresh = false, int64_t evaluated = 100)
       : data(test::small_data(4000)),
         validation(test::small_data(evaluated, 8)),
-        parts(test::make_parts(recipe, std::move(task), data, &validation)),
-        planner({.recipe = recipe,
-                 .precision = parts->precision,
-                 .has_batch_norm = has_batch_norm(parts->task->module()),
-                 .fresh = fresh},
-                parts->workbench(), {.on_end = [this](const ProbeRecord& r) { seen.push_back(r); }}) {}
+        bench(test::make_workbench(recipe, std::move(task), data, &validation)),
+        planner({.recipe = recipe, .fresh = fresh}, *bench,
+                {.on_end = [this](const ProbeRecord& r) { seen.push_back(r); }}) {}
 
   BatchPlan plan() { return planner.plan(); }
 
   TensorDataset data, validation;
-  std::unique_ptr<Parts> parts;
+  std::unique_ptr<Workbench> bench;
   std::vector<ProbeRecord> seen;
   Planner planner;
 };

@@ -2,7 +2,7 @@
 
 #include "base/units.h"
 #include "support/ragged.h"
-#include "support/run_parts.h"
+#include "support/run_workbench.h"
 #include "support/snapshot.h"
 #include "support/support.h"
 
@@ -23,21 +23,21 @@ TEST_P(ProbeTrace, NothingIsLeftOfATrialNotEvenOfARefusedOne) {
   Recipe recipe = test::small_recipe();
   recipe.execution.precision = Precision::kFp16;  // with a live scaler
   recipe.execution.memory.budget = *Budget::parse("24MiB");
-  const auto parts = test::make_parts(recipe, test::small_task(GetParam()), data, &validation);
-  const auto before = everything(*parts);
-  Probe probe(parts->workbench(), 0.9);
+  const auto bench = test::make_workbench(recipe, test::small_task(GetParam()), data, &validation);
+  const auto before = everything(*bench);
+  Probe probe(*bench, 0.9);
   EXPECT_TRUE(probe.run({8, 32, 8}, kConfirm).confirmed);
-  expect_equal(everything(*parts), before);
-  const int64_t allocated = parts->device->memory().allocated_bytes();
+  expect_equal(everything(*bench), before);
+  const int64_t allocated = bench->device->memory().allocated_bytes();
   for (const int64_t spare : {int64_t{0}, 64 * kKiB}) {  // refused at once, and in the middle
-    parts->device->memory().empty_cache();
-    parts->device->memory().set_limit(parts->device->memory().reserved_bytes() + spare);
+    bench->device->memory().empty_cache();
+    bench->device->memory().set_limit(bench->device->memory().reserved_bytes() + spare);
     EXPECT_EQ(probe.run({4096, 8192, 8}, kOnce).outcome, ProbeOutcome::kRefused);
   }
-  parts->device->memory().set_limit(parts->device->budget_bytes());
-  expect_equal(everything(*parts), before);
-  EXPECT_EQ(parts->device->memory().allocated_bytes(), allocated) << "freed to the byte";
-  for (const NamedTensor& p : parts->optimizer->parameters()) EXPECT_FALSE(p.tensor.grad().defined());
+  bench->device->memory().set_limit(bench->device->budget_bytes());
+  expect_equal(everything(*bench), before);
+  EXPECT_EQ(bench->device->memory().allocated_bytes(), allocated) << "freed to the byte";
+  for (const NamedTensor& p : bench->optimizer->parameters()) EXPECT_FALSE(p.tensor.grad().defined());
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, ProbeTrace,
@@ -60,9 +60,9 @@ TEST(Probe, RunsTheWindowThatTheRunWillHave) {
 
 TEST(Probe, SeesTheMemoryOfGradientsBesideTheSecondMicroBatch) {
   const auto data = test::small_data(512);
-  const auto parts =
-      test::make_parts(test::small_recipe(), test::small_task(SmallNet::Middle::kNothing, 1 << 18), data);
-  Probe probe(parts->workbench(), 0.9);
+  const auto bench =
+      test::make_workbench(test::small_recipe(), test::small_task(SmallNet::Middle::kNothing, 1 << 18), data);
+  Probe probe(*bench, 0.9);
   const ProbeRecord one = probe.run({8, 8, 0}, kOnce), two = probe.run({8, 16, 0}, kOnce);
   const int64_t gradients = 4 * ((6 + 1) * (1 << 18) + 4 * (1 << 18));
   // The second backward holds the accumulated gradients beside the ones it makes for the first layer.
@@ -74,8 +74,8 @@ TEST(Probe, CountsWhatIsPreparedAhead) {
   Recipe recipe = test::small_recipe();
   const auto peak = [&](int64_t prefetch) {
     recipe.execution.loader.prefetch = prefetch;
-    const auto parts = test::make_parts(recipe, test::small_task(), data);
-    return Probe(parts->workbench(), 0.9).run({4096, 4096, 0}, kOnce).allocated_bytes;
+    const auto bench = test::make_workbench(recipe, test::small_task(), data);
+    return Probe(*bench, 0.9).run({4096, 4096, 0}, kOnce).allocated_bytes;
   };
   const int64_t batch = 4096 * (6 * 4 + 8);
   EXPECT_EQ(peak(4) - peak(0), 4 * batch);
@@ -99,9 +99,9 @@ class Failing final : public Task {
 TEST(Probe, ErrorsAreErrorsAndNeverDoesNotFit) {
   const auto data = test::small_data(512);
   const auto outcome = [&](std::function<void()> failure) {
-    const auto parts =
-        test::make_parts(test::small_recipe(), std::make_unique<Failing>(std::move(failure)), data);
-    return Probe(parts->workbench(), 0.9).run({8, 32, 0}, kOnce).outcome;
+    const auto bench =
+        test::make_workbench(test::small_recipe(), std::make_unique<Failing>(std::move(failure)), data);
+    return Probe(*bench, 0.9).run({8, 32, 0}, kOnce).outcome;
   };
   EXPECT_THROW(outcome([] { throw std::runtime_error("shapes cannot be multiplied"); }), std::runtime_error);
   EXPECT_EQ(outcome([] { throw std::runtime_error("could not create a primitive"); }),
@@ -115,9 +115,9 @@ TEST(Probe, AnEvaluationBatchThatIsPreparedAheadAndDoesNotFitIsSeen) {
   const auto data = test::small_data(64), validation = test::small_data(40000, 9);
   Recipe recipe = test::small_recipe();
   recipe.execution.memory.budget = *Budget::parse("1MiB");  // one batch of 0.6 MiB, not two
-  const auto parts =
-      test::make_parts(recipe, test::small_task(SmallNet::Middle::kNothing, 1), data, &validation);
-  const ProbeRecord record = Probe(parts->workbench(), 1).run({4, 4, 20000}, kConfirm);
+  const auto bench =
+      test::make_workbench(recipe, test::small_task(SmallNet::Middle::kNothing, 1), data, &validation);
+  const ProbeRecord record = Probe(*bench, 1).run({4, 4, 20000}, kConfirm);
   EXPECT_EQ(record.outcome, ProbeOutcome::kRefused);
   EXPECT_FALSE(record.confirmed);
 }
@@ -145,11 +145,11 @@ TEST(Probe, RunsTheSamplesThatCostMostAndThenTheFirstWindowOfTheStream) {
   lengths[150] = 900, lengths[30] = 600, lengths[31] = 20, lengths[32] = 10;
   const test::Ragged data(lengths), validation({3, 7, 2, 30, 1});
   std::vector<std::vector<int64_t>> shapes;
-  const auto parts = test::make_parts(
+  const auto bench = test::make_workbench(
       test::small_recipe(), std::make_unique<Noting>(test::ragged_task(900, 64), shapes), data, &validation);
-  const auto before = everything(*parts);
-  const ProbeRecord record = Probe(parts->workbench(), 0.9).run({2, 7, 2}, kConfirm);
-  expect_equal(everything(*parts), before);
+  const auto before = everything(*bench);
+  const ProbeRecord record = Probe(*bench, 0.9).run({2, 7, 2}, kConfirm);
+  expect_equal(everything(*bench), before);
   using Shapes = std::vector<std::vector<int64_t>>;
   const Shapes worst = {{2, 900}, {2, 600}, {1, 10}}, typical = {{2, 5}, {2, 5}, {1, 5}},
                evaluation = {{2, 30}, {1, 1}};
@@ -161,7 +161,7 @@ TEST(Probe, RunsTheSamplesThatCostMostAndThenTheFirstWindowOfTheStream) {
   EXPECT_TRUE(record.confirmed);
   EXPECT_GT(record.typical_bytes, 0);
   EXPECT_LT(record.typical_bytes, record.peak_bytes);
-  EXPECT_EQ(Probe(parts->workbench(), 0.9).run({2, 7, 2}, kOnce).typical_bytes, 0);
+  EXPECT_EQ(Probe(*bench, 0.9).run({2, 7, 2}, kOnce).typical_bytes, 0);
 }
 
 }  // namespace

@@ -68,9 +68,9 @@ struct Bench {
   }
 
   torch::Tensor flat() const {
-    std::vector<torch::Tensor> parts;
-    for (const NamedTensor& p : optimizer->parameters()) parts.push_back(p.tensor.detach().flatten());
-    return torch::cat(parts);
+    std::vector<torch::Tensor> bench;
+    for (const NamedTensor& p : optimizer->parameters()) bench.push_back(p.tensor.detach().flatten());
+    return torch::cat(bench);
   }
   std::vector<torch::Tensor> everything() const {
     std::vector<torch::Tensor> all = {flat().clone()};

@@ -6,7 +6,7 @@
 
 #include "autotrain/trainer.h"
 #include "report/metrics_file.h"
-#include "support/run_parts.h"
+#include "support/run_workbench.h"
 #include "support/support.h"
 
 // Whole runs of SmallNet in a folder, and what they left there.

@@ -4,23 +4,23 @@
 
 #include <vector>
 
-#include "trainer/parts.h"
+#include "trainer/assembly.h"
 
 namespace autotrain::test {
 
 /// Copies of the buffers, in order.
-inline std::vector<torch::Tensor> buffers_of(const Parts& parts) {
+inline std::vector<torch::Tensor> buffers_of(const Workbench& bench) {
   std::vector<torch::Tensor> all;
-  for (const auto& item : parts.task->module().named_buffers()) all.push_back(item.value().clone());
+  for (const auto& item : bench.task->module().named_buffers()) all.push_back(item.value().clone());
   return all;
 }
 
 /// Copies of everything that training changes: parameters, buffers, moments, scaler, generator.
-inline std::vector<torch::Tensor> everything(const Parts& parts) {
-  std::vector<torch::Tensor> all = buffers_of(parts);
-  for (const NamedTensor& p : parts.optimizer->parameters()) all.push_back(p.tensor.detach().clone());
-  for (const NamedTensor& state : parts.optimizer->state()) all.push_back(state.tensor.clone());
-  for (const NamedTensor& state : parts.scaler.state()) all.push_back(state.tensor.clone());
+inline std::vector<torch::Tensor> everything(const Workbench& bench) {
+  std::vector<torch::Tensor> all = buffers_of(bench);
+  for (const NamedTensor& p : bench.optimizer->parameters()) all.push_back(p.tensor.detach().clone());
+  for (const NamedTensor& state : bench.optimizer->state()) all.push_back(state.tensor.clone());
+  for (const NamedTensor& state : bench.scaler.state()) all.push_back(state.tensor.clone());
   all.push_back(at::globalContext().defaultGenerator(torch::kCPU).get_state());
   return all;
 }

@@ -8,14 +8,14 @@
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "data/channels_last.h"
-#include "support/run_parts.h"
+#include "support/run_workbench.h"
 #include "support/small_run.h"
 #include "support/support.h"
 
 namespace autotrain {
 namespace {
 
-using test::make_parts;
+using test::make_workbench;
 
 struct ConvNet : torch::nn::Module {
   // The module does this to the images first. It does nothing of the kind behind the convolution, because the
@@ -66,7 +66,7 @@ Recipe with_format(MemoryFormat format) {
 }
 
 MemoryFormat chosen(MemoryFormat asked, std::unique_ptr<Task> task, const Dataset& data) {
-  return make_parts(with_format(asked), std::move(task), data)->memory_format;
+  return make_workbench(with_format(asked), std::move(task), data)->memory_format;
 }
 
 TEST(MemoryFormat, AutoPutsChannelsLastForConvolutionsOverImages) {
@@ -107,10 +107,10 @@ TEST(MemoryFormat, WhatIsAskedForAndCannotBeHadIsAnError) {
 
 TEST(MemoryFormat, ChoosingLeavesNoTrace) {
   const TensorDataset images = small_images(64);
-  auto asked = make_parts(with_format(MemoryFormat::kContiguous), conv_task(), images);
+  auto asked = make_workbench(with_format(MemoryFormat::kContiguous), conv_task(), images);
   std::unique_ptr<Task> task = conv_task();
   torch::manual_seed(9);
-  auto chosen = make_parts(with_format(MemoryFormat::kAuto), std::move(task), images);
+  auto chosen = make_workbench(with_format(MemoryFormat::kAuto), std::move(task), images);
   const torch::Tensor after = torch::rand(4);
   torch::manual_seed(9);
   EXPECT_TRUE(after.equal(torch::rand(4)));

@@ -14,8 +14,8 @@
 #include "checkpoint/checkpoint.h"
 #include "device/caching_allocator.h"
 #include "report/metrics_file.h"
-#include "study/compare_runs.h"
 #include "support/small_run.h"
+#include "verify/run_difference.h"
 
 namespace autotrain {
 namespace {

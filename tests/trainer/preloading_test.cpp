@@ -3,7 +3,7 @@
 #include "base/units.h"
 #include "support/images.h"
 #include "support/support.h"
-#include "trainer/parts.h"
+#include "trainer/assembly.h"
 
 namespace autotrain {
 namespace {

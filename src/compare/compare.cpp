@@ -1,0 +1,351 @@
+#include "compare/compare.h"
+
+#include <algorithm>
+#include <set>
+
+#include "autotrain/error.h"
+#include "autotrain/trainer.h"
+#include "base/files.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "compare/compare_page.h"
+#include "measure/machine.h"
+#include "plan/plan_json.h"
+#include "recipe/compare.h"
+#include "recipe/reader.h"
+#include "report/figures_json.h"
+#include "study/training_set.h"
+#include "trainer/catalog.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Makes a file name of a label: characters that a file name should not hold become '-'.
+std::string file_name(std::string name) {
+  for (char& c : name) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (!plain && c != '_' && c != '.') c = '-';
+  }
+  return name;
+}
+
+// For each recipe, another one: labels may differ in what a file name does not keep.
+std::vector<std::string> file_names(const std::vector<NamedRecipe>& recipes) {
+  std::vector<std::string> names;
+  for (const NamedRecipe& named : recipes) {
+    const std::string plain = file_name(named.label);
+    std::string name = plain;
+    for (int n = 2; std::ranges::count(names, name) > 0; ++n) name = cat(plain, "-", n);
+    names.push_back(name);
+  }
+  return names;
+}
+
+// A run that has a checkpoint goes on with what `auto` meant when it was begun, for a resume refuses another
+// effective batch.
+void adopt_begun(Recipe& recipe, const fs::path& run) {
+  const Recipe begun = load_recipe(run / "recipe.yaml", {});
+  if (!recipe.batch.effective) recipe.batch.effective = begun.batch.effective;
+  recipe.execution.micro_batch = begun.execution.micro_batch;
+}
+
+// The micro-batch and the effective batch that the recipe's search found, if it found any.
+void adopt_plan(Recipe& recipe, const fs::path& result) {
+  if (!fs::exists(result)) return;
+  const Json found = Json::parse(read_file(result)).at("value");
+  if (found.is_null()) return;
+  const BatchPlan plan = plan_from_json(found.at("plan"));
+  recipe.batch.effective = plan.effective_batch;
+  recipe.execution.micro_batch = plan.micro_batch;
+}
+
+Json plan_in_brief(const BatchPlan& plan) {
+  return {{"device", plan.device},
+          {"device_name", plan.device_name},
+          {"precision", to_string(plan.precision)},
+          {"effective_batch", plan.effective_batch},
+          {"micro_batch", plan.micro_batch},
+          {"window", plan.window},
+          {"lr", plan.lr.scaled}};
+}
+
+struct RunOrder {
+  std::string name;  // of its files
+  std::string label;
+  Recipe recipe;  // with its seed
+  fs::path folder = {};
+  std::string search = {};  // name of the recipe's search
+  fs::path found = {};      // its result
+  bool training_set = false;
+};
+
+// In a process of its own, so that what a search leaves in memory counts for no run.
+Json search(const Recipe& recipe) {
+  install_signal_handlers();
+  Trainer trainer = Trainer::from_recipe(recipe, {.write_files = false});
+  const BatchPlan plan = trainer.plan();
+  return {{"plan", plan_to_json(plan)}, {"figure_kinds", kinds_to_json(trainer.figure_kinds())}};
+}
+
+// In the run's own process.
+Json train(const RunOrder& order) {
+  install_signal_handlers();
+  Recipe recipe = order.recipe;
+  if (CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
+    adopt_plan(recipe, order.found);
+  } else {
+    adopt_begun(recipe, order.folder);
+  }
+  RunOutcome outcome{.recipe = order.label, .seed = recipe.seed};
+  BatchPlan plan;
+  Summary summary;
+  {
+    Trainer trainer = Trainer::from_recipe(recipe, {.output = order.folder, .resume = true});
+    summary = trainer.fit();
+    plan = trainer.plan();
+  }
+  stop_if_interrupted("study", "stopped by a signal");
+  outcome.plan = plan_in_brief(plan);
+  outcome.samples_per_second = summary.samples_per_second;
+  outcome.peak_bytes = summary.peak_bytes;
+  outcome.curve = read_curve(order.folder / "metrics.jsonl");
+  outcome.figure_kinds = summary.figure_kinds;
+  if (order.training_set)
+    outcome.training_set = evaluate_on_training_set(recipe, plan, order.folder, summary.updates);
+  return outcome_to_json(outcome);
+}
+
+std::vector<RunOrder> orders_of(const CompareOptions& options) {
+  const std::vector<std::string> names = file_names(options.recipes);
+  std::vector<RunOrder> orders;
+  for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
+    const NamedRecipe& named = options.recipes[i];
+    RunOrder order{
+        .name = "", .label = named.label, .recipe = named.recipe, .training_set = options.training_set};
+    order.recipe.seed = static_cast<int64_t>(round) + 1;
+    order.name = cat(names[i], "-seed", order.recipe.seed);
+    order.folder = options.folder / "runs" / order.name;
+    order.search = names[i] + "-search";
+    order.found = study_result_file(options.folder, order.search);
+    orders.push_back(std::move(order));
+  }
+  return orders;
+}
+
+StudyRun run_of(const RunOrder& order) {
+  return {
+      .name = order.name,
+      .variant = order.label,
+      .definition = {{"training_set", order.training_set}, {"recipe", values_of(order.recipe, catalog())}},
+      .work = [&order] { return train(order); },
+      .label = cat(order.label, ", seed ", order.recipe.seed)};
+}
+
+// The searches of all recipes.
+std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
+  std::vector<StudyRun> runs;
+  for (const RunOrder& order : orders) {
+    if (order.recipe.seed != 1) continue;
+    runs.push_back({.name = order.search,
+                    .variant = "",
+                    .definition = {{"recipe", values_of(order.recipe, catalog())}},
+                    .work = [&order] { return search(order.recipe); },
+                    .label = "search of " + order.label});
+  }
+  return runs;
+}
+
+RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
+  if (!result.failed()) return outcome_from_json(result.value);
+  return {.recipe = order.label, .seed = order.recipe.seed, .failure = result.failure, .code = result.code};
+}
+
+void check_measured(const std::string& who, const FigureKinds& kinds, const CompareOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.push_back(name);
+  const auto check = [&](const char* option, const std::string& figure) {
+    if (kinds.contains(figure)) return;
+    throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by ", who),
+                "one of " + join_choices(names));
+  };
+  if (options.target) check("--target", options.target->figure);
+  check("--figure", compared_figure(options));
+}
+
+void check_target(const CompareOptions& options, const FigureKinds& kinds) {
+  if (!options.target || !kinds.at(options.target->figure).share || options.target->value <= 1) return;
+  const double value = options.target->value;
+  throw Error(ExitCode::kUsage, "--target",
+              cat(options.target->figure, " is a share, of which ", shortest(value), " is never reached"),
+              value <= 100 ? cat("--target ", options.target->figure, "=", shortest(value / 100))
+                           : "a number from 0 to 1");
+}
+
+std::string machine_of(const std::vector<RunOutcome>& runs) {
+  for (const RunOutcome& run : runs) {
+    if (run.plan.is_null()) continue;
+    return cat(run.plan.at("device_name").get<std::string>(), ", ", usable_processors(), " processors");
+  }
+  return "";
+}
+
+std::vector<std::pair<size_t, size_t>> all_pairs(size_t recipes) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (size_t a = 0; a < recipes; ++a) {
+    for (size_t b = a + 1; b < recipes; ++b) pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
+// Whether less of a figure is better; of one that nothing measured, never.
+bool is_lower_better(const FigureKinds& kinds, const std::string& figure) {
+  const auto kind = kinds.find(figure);
+  return kind != kinds.end() && kind->second.better == Better::kLower;
+}
+
+ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOutcome>& runs,
+                         const FigureKinds& kinds) {
+  ComparisonTerms terms{.machine = machine_of(runs), .figure = compared_figure(options)};
+  for (const NamedRecipe& named : options.recipes) terms.recipes.push_back(named.label);
+  for (int64_t seed = 1; seed <= options.seeds; ++seed) terms.seeds.push_back(seed);
+  terms.lower_is_better = is_lower_better(kinds, terms.figure);
+  terms.target = options.target;
+  if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure);
+  terms.pairs = options.pairs.empty() ? all_pairs(options.recipes.size()) : options.pairs;
+  terms.differing_keys = differing_keys(options.recipes);
+  terms.warnings = unfair_because(terms.differing_keys);
+  return terms;
+}
+
+// Results as they come, and the comparison of those that are there.
+class Outcomes {
+ public:
+  Outcomes(const CompareOptions& options, const std::vector<RunOrder>& orders)
+      : options_(options), orders_(orders) {}
+
+  void add(const StudyResult& result) {
+    const auto order = std::ranges::find(orders_, result.name, &RunOrder::name);
+    if (order == orders_.end()) return check_search(result);
+    const RunOutcome& outcome = by_name_[result.name] = outcome_of(*order, result);
+    if (!outcome.curve.empty()) learn_kinds(outcome.recipe, outcome.figure_kinds);
+    options_.on_outcome(outcome, result.kept);
+    if (!result.kept) write_comparison(comparison(), options_.folder);
+  }
+
+  Comparison comparison() const {
+    std::vector<RunOutcome> in_order;
+    for (const RunOrder& order : orders_) {
+      if (by_name_.contains(order.name)) in_order.push_back(by_name_.at(order.name));
+    }
+    ComparisonTerms terms = terms_of(options_, in_order, kinds_);
+    return analyse(std::move(terms), std::move(in_order));
+  }
+
+ private:
+  // Before anything is trained: a search also says what the recipe's evaluations measure.
+  void check_search(const StudyResult& result) {
+    if (result.failed()) return;  // its runs search for themselves, or fail as it did
+    const auto order = std::ranges::find(orders_, result.name, &RunOrder::search);
+    learn_kinds(order->label, kinds_from_json(result.value.at("figure_kinds")));
+  }
+
+  void learn_kinds(const std::string& who, const FigureKinds& kinds) {
+    check_measured(who, kinds, options_);
+    check_target(options_, kinds);
+    kinds_ = kinds;
+  }
+
+  const CompareOptions& options_;
+  const std::vector<RunOrder>& orders_;
+  FigureKinds kinds_;  // of what the recipes measure
+  std::map<std::string, RunOutcome> by_name_;
+};
+
+}  // namespace
+
+Comparison compare(const CompareOptions& options) {
+  check_comparison(options);
+  const std::vector<RunOrder> orders = orders_of(options);
+  std::vector<StudyRun> runs = searches_of(orders);
+  for (const RunOrder& order : orders) runs.push_back(run_of(order));
+  Outcomes outcomes(options, orders);
+  run_study(runs, {.kind = "comparison",
+                   .folder = options.folder,
+                   .on_progress = options.on_progress,
+                   .on_result = [&](const StudyResult& result) { outcomes.add(result); }});
+  const Comparison comparison = outcomes.comparison();
+  write_comparison(comparison, options.folder);
+  return comparison;
+}
+
+void check_comparison(const CompareOptions& options) {
+  std::set<std::string> labels;
+  for (const NamedRecipe& named : options.recipes) {
+    if (!labels.insert(named.label).second)
+      throw Error(ExitCode::kUsage, "compare", quote(named.label) + " is there twice",
+                  "leave one of them out");
+    if (!named.recipe.data.validation)
+      fail_recipe(named.recipe, "data.validation", "is not set, so that there is nothing to compare",
+                  "give data to evaluate on");
+    if (named.recipe.evaluation.every.unit == Interval::Unit::kMinutes)
+      fail_recipe(named.recipe, "evaluation.every", "in minutes evaluates every run after other updates",
+                  "count it in epochs, updates or samples");
+  }
+}
+
+std::string compared_figure(const CompareOptions& options) {
+  if (!options.figure.empty()) return options.figure;
+  return options.target ? options.target->figure : options.recipes.at(0).recipe.evaluation.monitor;
+}
+
+std::vector<DifferingKey> differing_keys(const std::vector<NamedRecipe>& recipes) {
+  std::map<std::string, std::vector<std::string>> rows;
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    for (const auto& [path, value] : values_of(recipes[i].recipe, catalog())) {
+      rows.try_emplace(path, recipes.size(), "absent").first->second[i] = value;
+    }
+  }
+  rows.erase("name");
+  rows.erase("seed");
+  std::vector<DifferingKey> keys;
+  for (auto& [path, values] : rows) {
+    const bool equal =
+        std::all_of(values.begin(), values.end(), [&](const auto& v) { return v == values[0]; });
+    if (!equal) keys.push_back({path, std::move(values)});
+  }
+  return keys;
+}
+
+std::vector<std::string> unfair_because(const std::vector<DifferingKey>& keys) {
+  struct Cause {
+    const char* section;
+    const char* sentence;
+  };
+  constexpr std::array kCauses = {
+      Cause{"data.train", "they learn from different data"},
+      Cause{"data.validation", "they are evaluated on different data"},
+      Cause{"model.weights", "they start from different weights"},
+      Cause{"loss", "their losses are different quantities"},
+      Cause{"evaluation.every",
+            "they are evaluated at different times: targets are noticed sooner where that is more often"},
+      Cause{"stop", "they stop differently: figures are compared where the shortest run ends"},
+      Cause{"execution.device", "they run on different devices: times say little about the recipes"},
+      Cause{"execution.threads", "they compute with different numbers of threads"}};
+  std::vector<std::string> warnings;
+  for (const Cause& cause : kCauses) {
+    std::vector<std::string> paths;
+    for (const DifferingKey& key : keys) {
+      if (key.path == cause.section || key.path.starts_with(cat(cause.section, ".")))
+        paths.push_back(key.path);
+    }
+    if (!paths.empty()) warnings.push_back(cat(cause.sentence, " (", join(paths, ", "), ")"));
+  }
+  return warnings;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autotrain/recipe.h"
+#include "compare/comparison.h"
+#include "study/study.h"
+
+namespace autotrain {
+
+struct NamedRecipe {
+  std::string label;  ///< unique in its comparison
+  Recipe recipe;
+};
+
+struct CompareOptions {
+  std::vector<NamedRecipe> recipes;
+  int64_t seeds = 3;        ///< each recipe is trained with 1, 2, …, in place of its own seed
+  std::string figure = "";  ///< to compare; "": the target's, else what the first recipe monitors
+  std::optional<Target> target = {};
+  std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes to test; empty: all
+  bool training_set = false;     ///< also evaluate the final weights on the training data
+  std::filesystem::path folder;  ///< gets compare.json, compare.csv, report.html and `runs/<label>-seed<k>`
+  std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
+
+  /// After each run, kept ones included. @param kept it was finished before.
+  std::function<void(const RunOutcome&, bool kept)> on_outcome = [](const RunOutcome&, bool) {};
+};
+
+/// Trains every recipe with every seed, each run in a process of its own, interleaved, and compares; the
+/// files in the folder tell after each run what is known by then. The same call goes on where an earlier one
+/// stopped; more seeds or recipes add to what is there. Each recipe's micro-batch is searched once, before
+/// anything is trained and in a process of its own; its runs take it over.
+/// @throws Error as run_study does, and Error(kBadRecipe, kUsage) when a recipe is not evaluated or does not
+/// have the figure.
+Comparison compare(const CompareOptions& options);
+
+/// What `compare` refuses before it trains anything. @throws Error(kBadRecipe, kUsage).
+void check_comparison(const CompareOptions& options);
+
+/// The figure that differences will be about.
+std::string compared_figure(const CompareOptions& options);
+
+/// The keys in which recipes differ, names and seeds aside.
+std::vector<DifferingKey> differing_keys(const std::vector<NamedRecipe>& recipes);
+
+/// Why the recipes cannot be compared fairly; one sentence each.
+std::vector<std::string> unfair_because(const std::vector<DifferingKey>& keys);
+
+}  // namespace autotrain

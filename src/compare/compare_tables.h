@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compare/comparison.h"
+#include "report/page.h"
+
+namespace autotrain {
+
+/// What there is to say of a comparison, most important first; tables that would be empty are left out.
+std::vector<page::Table> tables_of(const Comparison& comparison);
+
+/// What a reader should know beside the tables, in sentences: the verdicts where they are few, why it is not
+/// fair, what few seeds do.
+std::vector<std::string> notes_of(const Comparison& comparison);
+
+/// "0.8912 ± 0.0021": mean and standard deviation; "-" of no value.
+std::string spread_text(const Spread& spread);
+
+/// "not distinguishable with these seeds; about 23 of each would be needed".
+std::string verdict_text(const Difference& difference, const ComparisonTerms& terms);
+
+}  // namespace autotrain

@@ -1,0 +1,170 @@
+#include "compare/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+namespace autotrain {
+namespace {
+
+using Values = std::vector<double>;
+
+// The values of a recipe's runs, without failures and values that are not finite.
+template <class Value>
+Values values_of(const Comparison& c, size_t recipe, Value value) {
+  Values values;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe != c.terms.recipes[recipe] || run.curve.empty()) continue;
+    const std::optional<double> found = value(run);
+    if (found && std::isfinite(*found)) values.push_back(*found);
+  }
+  return values;
+}
+
+Spread spread_of(const Values& values) {
+  return {mean(values), standard_deviation(values), static_cast<int64_t>(values.size())};
+}
+
+double common_place(const Comparison& c, FairAxis axis) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const RunOutcome& run : c.runs) {
+    if (!run.curve.empty()) least = std::min(least, place_of(run.curve.back(), axis));
+  }
+  return std::isfinite(least) ? least : 0;
+}
+
+Values values_on(const Comparison& c, size_t recipe, FairAxis axis) {
+  const double place = axis == FairAxis::kSamples ? static_cast<double>(c.samples) : c.seconds;
+  return values_of(c, recipe,
+                   [&](const RunOutcome& run) { return figure_at(run.curve, c.terms.figure, axis, place); });
+}
+
+std::optional<double> figure_in(const std::map<std::string, double>& figures, const std::string& name) {
+  const auto found = figures.find(name);
+  return found == figures.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Runs of one recipe are evaluated at the same updates.
+std::vector<BandPoint> band_of(const Comparison& c, size_t recipe) {
+  struct Cell {
+    int64_t samples = 0;
+    Values seconds = {}, figure = {};
+  };
+  std::map<int64_t, Cell> by_update;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe != c.terms.recipes[recipe]) continue;
+    for (const CurvePoint& point : run.curve) {
+      Cell& cell = by_update[point.update];
+      cell.samples = point.samples;
+      cell.seconds.push_back(point.seconds);
+      const double value = figure_in(point.figures, c.terms.figure).value_or(NAN);
+      if (std::isfinite(value)) cell.figure.push_back(value);
+    }
+  }
+  std::vector<BandPoint> band;
+  for (const auto& [update, cell] : by_update)
+    band.push_back({update, cell.samples, mean(cell.seconds), spread_of(cell.figure)});
+  return band;
+}
+
+void add_target(RecipeFigures& figures, const Comparison& c, size_t recipe) {
+  const auto spread = [&](auto member) {
+    return spread_of(values_of(c, recipe, [&](const RunOutcome& run) -> std::optional<double> {
+      const CurvePoint* const point = first_reaching(run.curve, *c.terms.target);
+      return point == nullptr ? std::nullopt : std::optional(static_cast<double>(point->*member));
+    }));
+  };
+  figures.target_updates = spread(&CurvePoint::update);
+  figures.target_samples = spread(&CurvePoint::samples);
+  figures.target_seconds = spread(&CurvePoint::seconds);
+}
+
+void add_gaps(RecipeFigures& figures, const Comparison& c, size_t recipe) {
+  for (const RunOutcome& some : c.runs) {
+    for (const auto& [name, unused] : some.training_set) {
+      figures.gaps[name] =
+          spread_of(values_of(c, recipe, [&](const RunOutcome& run) -> std::optional<double> {
+            const auto seen = figure_in(run.training_set, name);
+            const auto unseen = figure_in(run.curve.back().figures, name);
+            return seen && unseen ? std::optional(*seen - *unseen) : std::nullopt;
+          }));
+    }
+  }
+}
+
+RecipeFigures figures_of(const Comparison& c, size_t recipe) {
+  RecipeFigures figures;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe != c.terms.recipes[recipe]) continue;
+    ++figures.runs;
+    figures.failed += run.failure.empty() ? 0 : 1;
+    if (figures.plan.is_null()) figures.plan = run.plan;
+  }
+  const auto spread = [&](auto value) { return spread_of(values_of(c, recipe, value)); };
+  figures.final =
+      spread([&](const RunOutcome& run) { return figure_in(run.curve.back().figures, c.terms.figure); });
+  figures.at_samples = spread_of(values_on(c, recipe, FairAxis::kSamples));
+  figures.at_seconds = spread_of(values_on(c, recipe, FairAxis::kSeconds));
+  figures.samples_per_second =
+      spread([](const RunOutcome& run) { return std::optional(run.samples_per_second); });
+  figures.peak_bytes =
+      spread([](const RunOutcome& run) { return std::optional(static_cast<double>(run.peak_bytes)); });
+  figures.training_seconds =
+      spread([](const RunOutcome& run) { return std::optional(run.curve.back().seconds); });
+  if (c.terms.target) add_target(figures, c, recipe);
+  add_gaps(figures, c, recipe);
+  figures.curve = band_of(c, recipe);
+  return figures;
+}
+
+Difference::Verdict verdict_of(const Difference& d, bool lower_is_better) {
+  if (std::isnan(d.p_holm)) return Difference::Verdict::kNotTested;
+  if (d.p_holm >= kFalseAlarms) return Difference::Verdict::kNotDistinguishable;
+  return (d.mean < 0) == lower_is_better ? Difference::Verdict::kBetter : Difference::Verdict::kWorse;
+}
+
+// All pairs on one axis: one family of tests.
+std::vector<Difference> differences_on(const Comparison& c, FairAxis axis) {
+  std::vector<Difference> family;
+  std::vector<double> p;
+  for (const auto& [a, b] : c.terms.pairs) {
+    const Values of_a = values_on(c, a, axis), of_b = values_on(c, b, axis);
+    const double welch = welch_test(of_a, of_b).p;
+    family.push_back({.a = a,
+                      .b = b,
+                      .axis = axis,
+                      .mean = mean(of_b) - mean(of_a),
+                      .interval = bootstrap_difference(of_a, of_b),
+                      .p = welch});
+    p.push_back(welch);
+  }
+  const auto tests = std::count_if(p.begin(), p.end(), [](double value) { return !std::isnan(value); });
+  const std::vector<double> corrected = holm(p);
+  for (size_t i = 0; i < family.size(); ++i) {
+    Difference& d = family[i];
+    d.p_holm = corrected[i];
+    d.verdict = verdict_of(d, c.terms.lower_is_better);
+    if (d.verdict != Difference::Verdict::kNotDistinguishable) continue;
+    // At the level of Holm's first step, the strictest.
+    d.runs_needed =
+        runs_needed(d.mean, standard_deviation(values_on(c, d.a, axis)),
+                    standard_deviation(values_on(c, d.b, axis)), kFalseAlarms / static_cast<double>(tests));
+  }
+  return family;
+}
+
+}  // namespace
+
+Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs) {
+  Comparison c{.terms = std::move(terms), .runs = std::move(runs)};
+  c.samples = static_cast<int64_t>(common_place(c, FairAxis::kSamples));
+  c.seconds = common_place(c, FairAxis::kSeconds);
+  for (size_t i = 0; i < c.terms.recipes.size(); ++i) c.recipes.push_back(figures_of(c, i));
+  for (const FairAxis axis : {FairAxis::kSamples, FairAxis::kSeconds}) {
+    for (Difference& difference : differences_on(c, axis)) c.differences.push_back(std::move(difference));
+  }
+  return c;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,85 @@
+#include <cmath>
+#include <set>
+
+#include "base/text.h"
+#include "compare/comparison.h"
+#include "report/csv_file.h"
+
+namespace autotrain {
+namespace {
+
+std::string number_in(const std::map<std::string, double>& figures, const std::string& name) {
+  const auto found = figures.find(name);
+  return found == figures.end() ? "" : csv_number(found->second);
+}
+
+std::string text_in(const nlohmann::ordered_json& plan, const char* key) {
+  if (!plan.contains(key)) return "";
+  return plan.at(key).is_string() ? plan.at(key).get<std::string>() : plan.at(key).dump();
+}
+
+constexpr std::array kPlanKeys = {"device_name", "precision", "effective_batch",
+                                  "micro_batch", "window",    "lr"};
+
+std::set<std::string> figures_in(const Comparison& c) {
+  std::set<std::string> names;
+  for (const RunOutcome& run : c.runs) {
+    if (run.curve.empty()) continue;
+    for (const auto& [name, value] : run.curve.back().figures) names.insert(name);
+  }
+  return names;
+}
+
+std::vector<std::string> header_of(const std::set<std::string>& figures) {
+  std::vector<std::string> header = {"recipe", "seed", "code", "failure"};
+  header.insert(header.end(), kPlanKeys.begin(), kPlanKeys.end());
+  for (const char* name :
+       {"updates", "samples", "training_seconds", "samples_per_second", "peak_bytes", "at_equal_samples",
+        "at_equal_seconds", "target_updates", "target_samples", "target_seconds"})
+    header.emplace_back(name);
+  for (const std::string& name : figures) header.push_back("final_" + name);
+  for (const std::string& name : figures) header.push_back("training_set_" + name);
+  return header;
+}
+
+// The columns of a run that was evaluated.
+std::vector<std::string> measured_cells(const Comparison& c, const RunOutcome& run) {
+  const CurvePoint& end = run.curve.back();
+  const auto at = [&](FairAxis axis, double place) {
+    return csv_number(figure_at(run.curve, c.terms.figure, axis, place).value_or(NAN));
+  };
+  std::vector<std::string> cells = {cat(end.update),
+                                    cat(end.samples),
+                                    csv_number(end.seconds),
+                                    csv_number(run.samples_per_second),
+                                    cat(run.peak_bytes),
+                                    at(FairAxis::kSamples, static_cast<double>(c.samples)),
+                                    at(FairAxis::kSeconds, c.seconds)};
+  const CurvePoint* const reached = c.terms.target ? first_reaching(run.curve, *c.terms.target) : nullptr;
+  cells.push_back(reached ? cat(reached->update) : "");
+  cells.push_back(reached ? cat(reached->samples) : "");
+  cells.push_back(reached ? csv_number(reached->seconds) : "");
+  return cells;
+}
+
+}  // namespace
+
+std::string comparison_to_csv(const Comparison& c) {
+  const std::set<std::string> figures = figures_in(c);
+  const std::vector<std::string> header = header_of(figures);
+  std::string text = csv_line(header);
+  for (const RunOutcome& run : c.runs) {
+    std::vector<std::string> cells = {run.recipe, cat(run.seed), cat(run.code), run.failure};
+    for (const char* const key : kPlanKeys) cells.push_back(text_in(run.plan, key));
+    if (!run.curve.empty()) {
+      for (std::string& cell : measured_cells(c, run)) cells.push_back(std::move(cell));
+      for (const std::string& name : figures) cells.push_back(number_in(run.curve.back().figures, name));
+      for (const std::string& name : figures) cells.push_back(number_in(run.training_set, name));
+    }
+    cells.resize(header.size());
+    text += csv_line(cells);
+  }
+  return text;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "autotrain/data.h"
+#include "data/bad_samples.h"
+
+namespace autotrain {
+
+/// The data of a run.
+struct RunData {
+  bool from_recipe = false;  ///< false: they are the caller's own
+  std::vector<std::unique_ptr<const Dataset>> owned = {};
+  const Dataset* train = nullptr;
+  const Dataset* validation = nullptr;                ///< null: the run is not evaluated
+  std::vector<const SkippingDataset*> skipping = {};  ///< those that go on after bad samples
+};
+
+}  // namespace autotrain

@@ -1,0 +1,214 @@
+#include "doctor/doctor.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "autotrain/trainer.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "data/loader.h"
+#include "device/failure.h"
+#include "step/precision.h"
+
+namespace autotrain {
+namespace {
+
+constexpr double kMuchWaiting = 0.05;    // of the time
+constexpr double kBusy = 0.5;            // a loader thread that computes less waits for something
+constexpr double kNearBandwidth = 0.05;  // of what copying reaches; loading touches memory several times
+constexpr double kWorthIt = 1.05;        // gain of a cure that names the cause
+constexpr int64_t kSleepers = 16;        // loader threads that wait for a disk need no core
+
+// The plan typed in, so that every trial runs the same micro-batches.
+std::vector<std::string> typed(const BatchPlan& plan) {
+  return {cat("batch.effective=", plan.effective_batch), cat("execution.micro_batch=", plan.micro_batch)};
+}
+
+std::string in_words(MemoryFormat format) {
+  return format == MemoryFormat::kChannelsLast ? "with their channels last" : "contiguous";
+}
+
+class Doctor {
+ public:
+  Doctor(const DoctorOptions& options, const MachineFigures& machine)
+      : options_(options), machine_(machine) {}
+
+  Diagnosis run() {
+    options_.progress("planning");
+    const Recipe recipe = with({});
+    found_.plan = Trainer::from_recipe(recipe, {.write_files = false}).plan();
+    base_ = typed(found_.plan);
+    options_.progress("training as the recipe says");
+    found_.before = try_training(next({}), options_.seconds);
+    options_.progress("training operator by operator");
+    observe_step();
+    options_.progress("loading alone");
+    found_.loading = try_loading(next({}), found_.plan.micro_batch, options_.seconds / 2);
+    for (Cure& cure : candidates(recipe)) attempt(std::move(cure));
+    measure_again();
+    std::ranges::stable_sort(found_.cures, std::greater{}, &Cure::gain);
+    conclude();
+    return std::move(found_);
+  }
+
+ private:
+  Recipe with(const std::vector<std::string>& settings) const {
+    std::vector<std::string> all = options_.overrides;
+    all.insert(all.end(), base_.begin(), base_.end());
+    all.insert(all.end(), settings.begin(), settings.end());
+    return load_recipe(options_.config, all);
+  }
+
+  // Another order of the samples each time, so that no trial finds the last one's in memory.
+  Recipe next(const std::vector<std::string>& settings) {
+    Recipe recipe = with(settings);
+    recipe.seed += ++trials_;
+    return recipe;
+  }
+
+  // It needs a little more memory than training: where that is missing, the rest is still worth saying.
+  void observe_step() {
+    try {
+      found_.step = profile_step(with({}), found_.plan.micro_batch);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kInterrupted) throw;
+    } catch (const std::exception& error) {
+      if (classify_failure(error) == Failure::kOther) throw;
+    }
+  }
+
+  double share(const char* activity) const {
+    const auto found = found_.before.shares.find(activity);
+    return found == found_.before.shares.end() ? 0 : found->second;
+  }
+
+  bool waits() const { return share("data_wait") > kMuchWaiting; }
+
+  std::string loading_cause() const {
+    if (found_.loading.busy_share < kBusy) return "storage";
+    const bool copies = found_.loading.bytes_per_second > kNearBandwidth * machine_.copy_bytes_per_second;
+    return copies ? "copy" : "decode";
+  }
+
+  // The settings that a person who knows the program would try on this recipe.
+  std::vector<Cure> candidates(const Recipe& recipe) const {
+    std::vector<Cure> cures;
+    const auto add = [&](std::string cause, std::vector<std::string> settings) {
+      cures.push_back({.cause = std::move(cause), .settings = std::move(settings), .after = {}});
+    };
+    const ExecutionRecipe& e = recipe.execution;
+    const bool sleeps = loading_cause() == "storage";
+    const int64_t workers = e.loader.workers.value_or(1);
+    if (waits()) {
+      const bool held_back = e.loader.prefetch || e.loader.prefetch_memory != Budget{} || workers == 0;
+      if (held_back) {
+        add("prefetch", {"execution.loader.workers=auto", "execution.loader.prefetch=auto",
+                         "execution.loader.prefetch_memory=auto"});
+      }
+      const int64_t more = sleeps ? kSleepers : machine_.cores;
+      if (more > workers || held_back) {
+        add(loading_cause(), {cat("execution.loader.workers=", more), cat("execution.loader.prefetch=", more),
+                              "execution.loader.prefetch_memory=auto"});
+      }
+      const int64_t bytes = found_.loading.holdable_bytes;
+      if (bytes > 0 && bytes <= machine_.budget_bytes) add(loading_cause(), {"execution.loader.preload=ram"});
+    }
+    if (workers > machine_.cores && !sleeps) {
+      add("loader_threads", {"execution.loader.workers=auto", "execution.loader.prefetch=auto"});
+    }
+    if (e.threads && *e.threads > machine_.cores) add("threads", {"execution.threads=auto"});
+    if (e.micro_batch && *e.micro_batch < found_.plan.effective_batch) {
+      add("micro_batch", {"execution.micro_batch=auto"});
+    }
+    const bool faster_bf16 =
+        std::ranges::count(machine_.rates, "bf16", &MachineFigures::Rate::precision) > 0 &&
+        !is_half(found_.plan.precision);
+    if (found_.step && found_.step->convolutions) {
+      const bool last = found_.plan.memory_format == MemoryFormat::kChannelsLast;
+      add("memory_format", {cat("execution.memory_format=", last ? "contiguous" : "channels_last")});
+    }
+    if (faster_bf16) add("compute", {"execution.precision=bf16"});
+    return cures;
+  }
+
+  void attempt(Cure cure) {
+    options_.progress(cat("trying ", join(cure.settings, ", ")));
+    try {
+      cure.after = try_training(next(cure.settings), options_.seconds);
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::kInterrupted) throw;
+      cure.failure = error.what();
+    } catch (const std::exception& error) {
+      cure.failure = error.what();
+    }
+    found_.cures.push_back(std::move(cure));
+  }
+
+  // Files that trials have read are in memory afterwards, and the machine may have become slower or faster:
+  // the recipe as it is gets the last word too, and the better of both times.
+  void measure_again() {
+    if (found_.cures.empty()) return;
+    options_.progress("training as the recipe says, again");
+    const Trial again = try_training(next({}), options_.seconds);
+    if (again.samples_per_second > found_.before.samples_per_second) found_.before = again;
+    for (Cure& cure : found_.cures)
+      cure.gain = cure.after.samples_per_second / found_.before.samples_per_second;
+  }
+
+  // The cure that helped most names the cause; without one, where the time goes does.
+  void conclude() {
+    const bool helped = !found_.cures.empty() && found_.cures.front().gain > kWorthIt;
+    if (helped) {
+      found_.cause = found_.cures.front().cause;
+    } else {
+      found_.cause = waits() ? loading_cause() : "compute";
+    }
+    found_.verdict = sentence();
+  }
+
+  std::string sentence() const {
+    const std::string waiting =
+        cat("the step waits for data ", format_percent(share("data_wait")), " of the time");
+    const std::string busy =
+        cat("a loading thread computes ", format_percent(found_.loading.busy_share), " of its time");
+    if (found_.cause == "storage") return cat(waiting, ": reading is slow (", busy, ", the rest it waits)");
+    if (found_.cause == "decode") return cat(waiting, ": making samples is work (", busy, ")");
+    if (found_.cause == "copy") {
+      return cat(waiting, ": samples are large, loading moves ",
+                 format_bytes(static_cast<int64_t>(found_.loading.bytes_per_second)),
+                 " a second of finished batches");
+    }
+    if (found_.cause == "prefetch") return cat(waiting, ": too little is prepared ahead of it");
+    if (found_.cause == "loader_threads") {
+      return cat("more loader threads compute than the ", machine_.cores,
+                 " cores: they are in the step's way");
+    }
+    if (found_.cause == "threads") {
+      return cat("more threads compute than there are cores (", machine_.cores,
+                 "): they wait for each other");
+    }
+    if (found_.cause == "micro_batch") {
+      return cat("micro-batches of ", found_.plan.micro_batch, " are too small to keep the device busy");
+    }
+    if (found_.cause == "memory_format") {
+      return cat("images lie ", in_words(found_.plan.memory_format), ", and ", found_.step->slowest,
+                 " takes ", format_percent(found_.step->slowest_share), " of a step");
+    }
+    return cat("the device computes ", format_percent(share("forward") + share("backward") + share("update")),
+               " of the time: data is there when it is needed");
+  }
+
+  const DoctorOptions& options_;
+  const MachineFigures& machine_;
+  std::vector<std::string> base_;
+  int64_t trials_ = 0;
+  Diagnosis found_;
+};
+
+}  // namespace
+
+Diagnosis diagnose(const DoctorOptions& options, const MachineFigures& machine) {
+  return Doctor(options, machine).run();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "doctor/trial.h"
+#include "measure/machine.h"
+
+namespace autotrain {
+
+/// One change that was tried.
+struct Cure {
+  std::string cause;                  ///< what it would be a cure for
+  std::vector<std::string> settings;  ///< as `--set` takes them
+  Trial after;
+  double gain = 0;           ///< samples per second, after ÷ before; 0: it failed
+  std::string failure = {};  ///< why
+};
+
+/// What bounds a recipe on this machine, and what helps.
+struct Diagnosis {
+  BatchPlan plan;
+  Trial before;
+  LoadingFigures loading;
+  std::optional<StepProfile> step = {};
+  /// storage | decode | copy | prefetch | threads | loader_threads | micro_batch | memory_format | compute
+  std::string cause;
+  std::string verdict;      ///< the same in a sentence
+  std::vector<Cure> cures;  ///< in order of gain
+};
+
+struct DoctorOptions {
+  std::filesystem::path config;
+  std::vector<std::string> overrides;
+  double seconds = 3;  ///< of each trial
+
+  /// Told before each step what is done.
+  std::function<void(const std::string&)> progress = [](const std::string&) {};
+};
+
+/// @throws Error as loading, planning and training do: what would stop a run stops the doctor.
+Diagnosis diagnose(const DoctorOptions& options, const MachineFigures& machine);
+
+}  // namespace autotrain

@@ -1,0 +1,151 @@
+#include "measure/machine.h"
+
+#include <ATen/Parallel.h>
+#include <sched.h>
+#include <torch/types.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "device/cache_levels.h"
+#include "measure/bandwidth.h"
+#include "model/linear.h"
+
+namespace autotrain {
+namespace {
+
+constexpr double kSeconds = 0.25;      // of each measurement
+constexpr int64_t kCopied = 64 << 20;  // bytes: beyond any cache
+constexpr int64_t kFarBeyondCaches = 256 << 20;
+
+// The shortest time of `work`, repeated for a while after one trial run.
+template <class Work>
+double best_seconds(const Device& device, Work work) {
+  const auto once = [&] {
+    const Stopwatch watch;
+    work();
+    device.synchronize();
+    return watch.seconds();
+  };
+  once();
+  double best = once();
+  for (const Stopwatch all; all.seconds() < kSeconds;) best = std::min(best, once());
+  return best;
+}
+
+struct ProductShape {
+  int64_t rows, depth, columns;
+};
+
+// Square ones, and those of wide layers at the batches where they are worth measuring.
+std::vector<ProductShape> product_shapes(const Device& device) {
+  if (!device.torch_device().is_cpu()) return {{8192, 8192, 8192}, {4096, 4096, 4096}};
+  return {{1024, 1024, 1024}, {512, 1024, 1024}, {512, 4096, 4096}, {2048, 512, 512}};
+}
+
+// Multiplies as layers do: weights are [columns, depth], and each row of the input meets each row of them.
+double product_flops(const Device& device, torch::ScalarType type, const ProductShape& shape) {
+  const auto options = torch::TensorOptions().dtype(type).device(device.torch_device());
+  const torch::Tensor inputs = torch::full({shape.rows, shape.depth}, 0.5, options);
+  const torch::Tensor weights = torch::full({shape.columns, shape.depth}, 0.5, options);
+  const double seconds = best_seconds(device, [&] { at::linear(inputs, weights); });
+  return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / seconds;
+}
+
+// Eight-bit weights and inputs rounded on the way, on a CPU.
+double int8_flops(const Device& device, const ProductShape& shape) {
+  Linear layer(torch::nn::LinearOptions(shape.depth, shape.columns).bias(false));
+  layer->quantize();
+  const torch::Tensor inputs = torch::full({shape.rows, shape.depth}, 0.5);
+  const double seconds = best_seconds(device, [&] { layer->forward(inputs); });
+  return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / seconds;
+}
+
+template <class Rate>
+double best_rate(const Device& device, Rate rate) {
+  double best = 0;
+  for (const ProductShape& shape : product_shapes(device)) best = std::max(best, rate(shape));
+  return best;
+}
+
+std::vector<MachineFigures::Rate> product_rates(const Device& device) {
+  const torch::NoGradGuard no_gradients;
+  const auto of = [&](torch::ScalarType type) {
+    return best_rate(device, [&](const ProductShape& shape) { return product_flops(device, type, shape); });
+  };
+  std::vector<MachineFigures::Rate> rates = {{"fp32", of(torch::kFloat32)}};
+  if (device.has_native_bf16()) rates.push_back({"bf16", of(torch::kBFloat16)});
+  if (device.torch_device().is_cpu()) {
+    rates.push_back(
+        {"int8", best_rate(device, [&](const ProductShape& shape) { return int8_flops(device, shape); })});
+  } else {
+    rates.push_back({"fp16", of(torch::kHalf)});
+  }
+  return rates;
+}
+
+std::vector<MachineFigures::Level> memory_levels(const Device& device) {
+  std::vector<MachineFigures::Level> levels;
+  const int64_t threads = at::get_num_threads();
+  if (device.torch_device().is_cpu()) {
+    for (const CacheLevel& cache : cache_levels()) {
+      const int64_t bytes = cache.bytes * std::max<int64_t>(1, threads / cache.processors);
+      levels.push_back({cache.name, bytes, read_bytes_per_second(device, bytes / 2)});
+    }
+  }
+  levels.push_back({"memory", 0, read_bytes_per_second(device, kFarBeyondCaches)});
+  return levels;
+}
+
+double copy_rate(const Device& device) {
+  const auto options = torch::TensorOptions().dtype(torch::kUInt8).device(device.torch_device());
+  const torch::Tensor from = torch::zeros({kCopied}, options);
+  torch::Tensor to = torch::empty_like(from);
+  const double seconds = best_seconds(device, [&] { to.copy_(from); });
+  return 2.0 * static_cast<double>(kCopied) / seconds;
+}
+
+}  // namespace
+
+int64_t usable_processors() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+}
+
+MachineFigures measure_machine(Device& device) {
+  MachineFigures machine{.device = device.torch_device().str(),
+                         .name = device.name(),
+                         .software = device.software(),
+                         .processors = usable_processors(),
+                         .cores = usable_cores(),
+                         .threads = at::get_num_threads(),
+                         .budget_bytes = device.budget_bytes(),
+                         .budget_source = device.budget_source()};
+  machine.copy_bytes_per_second = copy_rate(device);
+  machine.rates = product_rates(device);
+  machine.levels = memory_levels(device);
+  return machine;
+}
+
+nlohmann::ordered_json to_json(const MachineFigures& m) {
+  nlohmann::ordered_json rates = nlohmann::ordered_json::object(), levels = nlohmann::ordered_json::array();
+  for (const auto& rate : m.rates) rates[rate.precision] = rate.flops;
+  for (const auto& level : m.levels) {
+    levels.push_back(
+        {{"name", level.name}, {"bytes", level.bytes}, {"read_bytes_per_second", level.read_rate}});
+  }
+  return {{"device", m.device},
+          {"name", m.name},
+          {"software", m.software},
+          {"processors", m.processors},
+          {"cores", m.cores},
+          {"threads", m.threads},
+          {"budget_bytes", m.budget_bytes},
+          {"budget_source", m.budget_source},
+          {"copy_bytes_per_second", m.copy_bytes_per_second},
+          {"flops", std::move(rates)},
+          {"memory_levels", std::move(levels)}};
+}
+
+}  // namespace autotrain

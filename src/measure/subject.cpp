@@ -1,0 +1,181 @@
+#include "measure/subject.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "checkpoint/safetensors.h"
+#include "data/channels_last.h"
+#include "model/linear.h"
+#include "model/models.h"
+#include "step/autocast.h"
+#include "step/precision.h"
+#include "trainer/assembly.h"
+#include "trainer/evaluator.h"
+#include "trainer/memory_format.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kEvaluationBatch = 256;
+constexpr int kCopies = 10;
+
+Batch first_samples(const Dataset& data, int64_t count) {
+  std::vector<int64_t> indices, epochs(static_cast<size_t>(count), 0);
+  for (int64_t i = 0; i < count; ++i) indices.push_back(i % data.size());
+  return data.get(indices, SampleRandom(0, indices, epochs));
+}
+
+Batch laid_out(const Batch& batch, MemoryFormat format) {
+  if (format != MemoryFormat::kChannelsLast) return batch;
+  return {channels_last(batch.inputs), batch.targets, batch.samples};
+}
+
+Materials materials_of(Recipe recipe) {
+  recipe.execution.loader.preload = Preload::kOff;  // the same few samples serve for all calls
+  Materials m = load_materials(recipe);
+  if (recipe.weights) {
+    read_safetensors_into(*recipe.weights, model_tensors(m.task->module()),
+                          "give model.weights a file of the same model, for as many classes");
+  }
+  return m;
+}
+
+class Inference final : public Subject {
+ public:
+  Inference(const Recipe& recipe, Materials materials)
+      : m_(std::move(materials)),
+        precision_(resolve_precision(recipe.execution.precision, *m_.device)),
+        network_(dynamic_cast<Network&>(m_.task->module())) {
+    within_budget(*m_.device, [&] { convert(recipe); });
+  }
+
+  Device& device() override { return *m_.device; }
+  Precision precision() const override { return precision_; }
+  void load(int64_t samples) override { batch_ = converted(first_samples(*m_.data.train, samples)); }
+
+  void call() override {
+    const c10::InferenceMode no_gradients;
+    output_ = network_.forward(batch_.inputs);
+  }
+
+  ForwardCount count() override {
+    return count_forward(
+        network_, [&] { call(); }, [&] { m_.device->synchronize(); });
+  }
+
+  std::optional<ForwardCount> observe() override { return count(); }
+
+  std::optional<CopySeconds> copy_seconds() override {
+    if (m_.device->torch_device().is_cpu()) return std::nullopt;
+    const torch::Tensor inputs = batch_.inputs.cpu().pin_memory();
+    const torch::Tensor output = torch::empty_like(output_, torch::kCPU).pin_memory();
+    return CopySeconds{best_of([&] { batch_.inputs.copy_(inputs, /*non_blocking=*/true); }),
+                       best_of([&] { output.copy_(output_, /*non_blocking=*/true); })};
+  }
+
+  std::map<std::string, double> evaluate() override {
+    if (m_.data.validation == nullptr) return {};
+    const c10::InferenceMode no_gradients;
+    const Dataset& data = *m_.data.validation;
+    Loader loader(data, Stream(0, data.size(), false), one_pass(data, kEvaluationBatch), {.prefetch = 0});
+    EvaluationSums sums;
+    while (const auto batch = loader.next()) {
+      stop_if_interrupted("sweep", "a signal stopped it");
+      sums.add(m_.task->evaluate(converted(*batch)));
+    }
+    return sums.result().figures;
+  }
+
+ private:
+  void convert(const Recipe& recipe) {
+    network_.to(m_.device->torch_device());
+    format_ = resolve_memory_format(recipe, precision_, *m_.device, *m_.task, *m_.data.train);
+    network_.eval();
+    if (precision_ == Precision::kInt8) return quantize();
+    if (is_half(precision_)) network_.to(product_type(precision_));
+  }
+
+  void quantize() {
+    const bool possible = m_.device->torch_device().is_cpu();
+    if (possible && quantize_linear_layers(network_) > 0) return;
+    throw Error(ExitCode::kBadRecipe, "execution.precision",
+                possible ? "int8 is of linear layers, and this model has none" : "int8 runs on a CPU only",
+                "use fp32 or bf16");
+  }
+
+  Batch converted(const Batch& batch) const {
+    Batch here = laid_out(batch, format_).to(m_.device->torch_device());
+    if (here.inputs.is_floating_point()) here.inputs = here.inputs.to(product_type(precision_));
+    return here;
+  }
+
+  template <class Copy>
+  double best_of(Copy copy) {
+    double best = 0;
+    for (int i = 0; i < kCopies; ++i) {
+      m_.device->synchronize();
+      const Stopwatch watch;
+      copy();
+      m_.device->synchronize();
+      best = i == 0 ? watch.seconds() : std::min(best, watch.seconds());
+    }
+    return best;
+  }
+
+  Materials m_;
+  Precision precision_;
+  Network& network_;
+  MemoryFormat format_ = MemoryFormat::kContiguous;
+  Batch batch_;
+  torch::Tensor output_;
+};
+
+class Training final : public Subject {
+ public:
+  Training(const Recipe& recipe, Materials materials) : bench_(assemble(recipe, std::move(materials))) {
+    bench_->task->module().train();
+  }
+
+  Device& device() override { return *bench_->device; }
+  Precision precision() const override { return bench_->precision; }
+
+  void load(int64_t samples) override {
+    const Batch batch = laid_out(first_samples(*bench_->data.train, samples), bench_->memory_format);
+    batch_ = batch.to(bench_->device->torch_device());
+    bench_->step.set_loss_factor(loss_factor_for(static_cast<double>(samples)));
+  }
+
+  void call() override {
+    bench_->step.accumulate(batch_, window_++, 0);
+    bench_->step.finish(0).read();
+  }
+
+  ForwardCount count() override {
+    const AutocastScope autocast(bench_->device->torch_device().type(), bench_->precision);
+    return count_forward(bench_->task->module(), [&] { bench_->task->loss(batch_); });
+  }
+
+  std::optional<ForwardCount> observe() override {
+    if (!bench_->device->torch_device().is_cpu()) return std::nullopt;
+    return count_forward(bench_->task->module(), [&] { call(); });
+  }
+
+ private:
+  std::unique_ptr<Workbench> bench_;
+  Batch batch_;
+  int64_t window_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Subject> make_subject(const Recipe& recipe) {
+  Materials materials = materials_of(recipe);
+  if (recipe.sweep.mode == SweepMode::kTraining)
+    return std::make_unique<Training>(recipe, std::move(materials));
+  return std::make_unique<Inference>(recipe, std::move(materials));
+}
+
+}  // namespace autotrain

@@ -1,0 +1,66 @@
+#include "step/precision.h"
+
+#include <stdexcept>
+
+#include "autotrain/error.h"
+#include "device/device.h"
+
+namespace autotrain {
+namespace {
+
+// The facts of one precision.
+struct PrecisionFacts {
+  torch::ScalarType product_type;
+  bool half = false;
+  bool scales_loss = false;
+  bool trains = true;
+};
+
+PrecisionFacts facts_of(Precision precision) {
+  switch (precision) {
+    case Precision::kFp32: return {.product_type = torch::kFloat32};
+    case Precision::kBf16: return {.product_type = torch::kBFloat16, .half = true};
+    case Precision::kFp16: return {.product_type = torch::kHalf, .half = true, .scales_loss = true};
+    case Precision::kInt8: return {.product_type = torch::kFloat32, .trains = false};
+    case Precision::kAuto: break;
+  }
+  throw std::logic_error("the precision is resolved before it is used");
+}
+
+}  // namespace
+
+Precision resolve_precision(Precision asked, const Device& device) {
+  if (asked != Precision::kAuto) return asked;
+  if (device.has_native_bf16()) return Precision::kBf16;
+  return device.torch_device().is_cpu() ? Precision::kFp32 : Precision::kFp16;
+}
+
+void check_trains(Precision precision) {
+  if (precision == Precision::kAuto || facts_of(precision).trains) return;
+  throw Error(ExitCode::kBadRecipe, "execution.precision", "int8 is for inference only: nothing trains in it",
+              "use fp32, bf16 or auto; autotrain sweep --mode inference measures int8");
+}
+
+torch::ScalarType product_type(Precision precision) {
+  return facts_of(precision).product_type;
+}
+
+bool is_half(Precision precision) {
+  return facts_of(precision).half;
+}
+
+bool scales_loss(Precision precision) {
+  return facts_of(precision).scales_loss;
+}
+
+std::optional<Precision> faster_precision(Precision precision, const Device& device) {
+  if (is_half(precision) || !device.has_native_bf16()) return std::nullopt;
+  return Precision::kBf16;
+}
+
+std::vector<Precision> precisions_to_compare(bool on_gpu) {
+  if (on_gpu) return {Precision::kFp32, Precision::kBf16, Precision::kFp16};
+  return {Precision::kFp32, Precision::kBf16};
+}
+
+}  // namespace autotrain

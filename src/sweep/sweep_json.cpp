@@ -1,0 +1,124 @@
+#include <concepts>
+
+#include "base/json.h"
+#include "recipe/recipe_enums.h"
+#include "sweep/sweep.h"
+#include "sweep/sweep_analysis.h"
+#include "sweep/sweep_fields.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const SweepPoint& p) {
+  if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
+  Json json = {{"batch", p.batch}, {"failure", nullptr}};
+  visit_figures(p, [&]<class Value>(const char* name, const Value& value) {
+    if constexpr (std::same_as<Value, std::optional<double>>) {
+      json[name] = or_null(value);
+    } else {
+      json[name] = value;
+    }
+  });
+  return json;
+}
+
+SweepPoint point_from(const Json& j) {
+  SweepPoint p{.batch = j.at("batch")};
+  if (p.batch < 1) throw Json::other_error::create(501, "a batch has at least one sample", &j);
+  if (j.at("failure").is_string()) {
+    p.failure = j.at("failure");
+    p.code = j.value("code", 0);
+    return p;
+  }
+  visit_figures(p, [&]<class Value>(const char* name, Value& value) {
+    if constexpr (std::same_as<Value, std::optional<double>>) {
+      value = optional_number(j.at(name));
+    } else {
+      value = j.at(name).get<Value>();
+    }
+  });
+  return p;
+}
+
+Json to_json(const Knee& k) {
+  return {{"batch", k.batch},
+          {"reached", k.reached},
+          {"below_range", k.below_range},
+          {"flat_seconds", k.flat_seconds},
+          {"flat_batch", k.flat_batch},
+          {"best_samples_per_second", k.best_rate},
+          {"best_batch", k.best_batch}};
+}
+
+Json to_json(const KneeExplanation& e) {
+  return {{"ratio", e.ratio}, {"slower", e.slower}, {"efficiency", e.efficiency}, {"calls", e.calls}};
+}
+
+Json to_json(const Sweep& sweep, const SweepVariant& v) {
+  Json points = Json::array();
+  for (const SweepPoint& point : v.points) points.push_back(to_json(point));
+  return {{"value", v.value},
+          {"failure", v.failure.empty() ? Json(nullptr) : Json(v.failure)},
+          {"precision", v.precision},
+          {"flops_per_sample", v.flops_per_sample},
+          {"weight_bytes", v.weight_bytes},
+          {"peak_flops_per_second", v.roof.flops_per_second},
+          {"weight_read_bytes_per_second", v.roof.bytes_per_second},
+          {"operator_seconds", v.operator_seconds},
+          {"predicted_batch", v.predicted},
+          {"knee", v.knee ? to_json(*v.knee) : Json(nullptr)},
+          {"measured_to_predicted", v.explanation ? to_json(*v.explanation) : Json(nullptr)},
+          {"figures", v.figures},
+          {"sentences", sentences_of(sweep, v)},
+          {"points", std::move(points)},
+          {"counted_samples", v.counted_samples},
+          {"operators", v.counted},
+          {"products_at_best_throughput", v.products},
+          {"machine", v.machine}};
+}
+
+SweepVariant variant_from(const Json& j) {
+  SweepVariant v{.value = j.at("value")};
+  if (j.at("failure").is_string()) v.failure = j.at("failure");
+  for (const Json& point : j.at("points")) v.points.push_back(point_from(point));
+  v.precision = j.at("precision");
+  v.flops_per_sample = j.at("flops_per_sample");
+  v.weight_bytes = j.at("weight_bytes");
+  v.roof.bytes_per_second = j.at("weight_read_bytes_per_second");
+  v.operator_seconds = j.at("operator_seconds");
+  v.figures = numbers_of(j.at("figures"));
+  v.counted_samples = j.at("counted_samples");
+  v.counted = j.at("operators");
+  v.operators = v.counted.size();
+  v.products = j.at("products_at_best_throughput");
+  v.machine = j.at("machine");
+  return v;
+}
+
+}  // namespace
+
+Json to_json(const Sweep& sweep) {
+  Json variants = Json::array();
+  for (const SweepVariant& variant : sweep.variants) variants.push_back(to_json(sweep, variant));
+  return {{"name", sweep.name},
+          {"mode", to_string(sweep.mode)},
+          {"key", sweep.key.empty() ? Json(nullptr) : Json(sweep.key)},
+          {"latency_ms", or_null(sweep.latency_ms)},
+          {"unfinished", sweep.unfinished},
+          {"variants", std::move(variants)}};
+}
+
+Sweep sweep_from_json(const Json& json) {
+  Sweep sweep{.name = json.at("name")};
+  sweep.mode = parse_enum<SweepMode>(json.at("mode").get<std::string>()).value();
+  if (json.at("key").is_string()) sweep.key = json.at("key");
+  sweep.unfinished = json.at("unfinished");
+  sweep.latency_ms = optional_number(json.at("latency_ms"));
+  for (const Json& variant : json.at("variants")) sweep.variants.push_back(variant_from(variant));
+  analyse(sweep);
+  return sweep;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,251 @@
+#include "sweep/sweep_page.h"
+
+#include <algorithm>
+#include <limits>
+#include <ranges>
+
+#include "autotrain/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "recipe/recipe_enums.h"
+#include "report/json_text.h"
+#include "sweep/sweep_tables.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using page::Chart;
+using page::Draw;
+using page::Format;
+using page::Series;
+
+page::Axis log_axis(const std::string& label, Format format = Format::kNumber) {
+  return {.label = label, .log = true, .format = format};
+}
+
+using Figure = double (*)(const SweepPoint& point);
+
+Series series_of(const Sweep& sweep, size_t index, Figure figure) {
+  const SweepVariant& variant = sweep.variants[index];
+  Series series{.name = label_of(sweep, variant), .x = {{}}, .draw = Draw::kLineAndPoints, .colour = index};
+  for (const SweepPoint& point : variant.points) {
+    if (!point.failure.empty()) continue;
+    series.x[0].push_back(static_cast<double>(point.batch));
+    series.y.push_back(figure(point));
+  }
+  return series;
+}
+
+Chart chart_of(const Sweep& sweep, const std::string& title, page::Axis y, Figure figure) {
+  Chart chart;
+  chart.title = title;
+  chart.x = {log_axis("batch (samples)")};
+  chart.y = std::move(y);
+  for (size_t i = 0; i < sweep.variants.size(); ++i) chart.series.push_back(series_of(sweep, i, figure));
+  return chart;
+}
+
+// The edges of the roofline over the batches that were measured: whichever of reading the weights and
+// computing takes longer.
+Series edge_of(const Sweep& sweep, size_t index) {
+  const SweepVariant& v = sweep.variants[index];
+  Series edge{.name = label_of(sweep, v) + ", roofline", .x = {{}}, .draw = Draw::kDashed, .colour = index};
+  for (const SweepPoint& point : v.points) {
+    const auto batch = static_cast<double>(point.batch);
+    edge.x[0].push_back(batch);
+    edge.y.push_back(std::max(v.weight_bytes / v.roof.bytes_per_second,
+                              batch * v.flops_per_sample / v.roof.flops_per_second));
+  }
+  return edge;
+}
+
+// A knee as a vertical line; at the edge of the plot where it lies far outside of what was measured.
+page::Mark mark_of(const SweepVariant& v, size_t colour, double batch, const std::string& text) {
+  const auto [first, last] = std::ranges::minmax(v.points | std::views::transform(&SweepPoint::batch));
+  const double least = static_cast<double>(first) / 2, most = static_cast<double>(last) * 2;
+  const char* const where = batch < least ? "← " : batch > most ? "→ " : "";
+  return {{std::clamp(batch, least, most)}, where + text, colour};
+}
+
+void add_knees(const Sweep& sweep, Chart& chart) {
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const SweepVariant& v = sweep.variants[i];
+    if (v.points.empty()) continue;
+    const std::string name = sweep.key.empty() ? "" : v.value + " ";
+    if (v.predicted > 0) {
+      chart.marks.push_back(mark_of(v, i, v.predicted, cat(name, "predicted ", brief(v.predicted, 3))));
+    }
+    if (v.knee) {
+      chart.marks.push_back(mark_of(v, i, v.knee->batch, cat(name, "knee ", knee_text(*v.knee))));
+    }
+  }
+}
+
+Chart latency_chart(const Sweep& sweep) {
+  Chart chart =
+      chart_of(sweep, "median latency of a call; shaded: up to the 99th percentile",
+               log_axis("latency", Format::kSeconds), [](const SweepPoint& p) { return p.p50_seconds; });
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    Series& series = chart.series[i];
+    series.band = {"p50", "p99"};
+    for (const SweepPoint& p : sweep.variants[i].points) {
+      if (!p.failure.empty()) continue;
+      series.low.push_back(p.p50_seconds);
+      series.high.push_back(p.p99_seconds);
+    }
+  }
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    if (sweep.variants[i].predicted > 0) chart.series.push_back(edge_of(sweep, i));
+  }
+  add_knees(sweep, chart);
+  return chart;
+}
+
+// Each product at the batch of the best throughput, as it was observed.
+Series products_of(const Sweep& sweep, size_t index) {
+  const SweepVariant& v = sweep.variants[index];
+  Series points{.name = label_of(sweep, v) + ", products", .x = {{}}, .draw = Draw::kPoints, .colour = index};
+  for (const auto& each : v.products) {
+    const auto flops = each.at("flops").get<double>(), bytes = each.at("bytes").get<double>(),
+               seconds = each.at("seconds").get<double>();
+    if (bytes <= 0 || seconds <= 0) continue;
+    points.x[0].push_back(flops / bytes);
+    points.y.push_back(flops / seconds);
+    points.labels.push_back(each.at("module").get<std::string>() + " " + each.at("shape").get<std::string>());
+  }
+  return points;
+}
+
+// A range in which all products lie, and the corner of each roofline.
+std::pair<double, double> intensities_of(const Sweep& sweep) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  const auto take = [&](double intensity) {
+    least = std::min(least, intensity / 4);
+    most = std::max(most, intensity * 4);
+  };
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const SweepVariant& v = sweep.variants[i];
+    if (v.predicted > 0) take(v.roof.flops_per_second / v.roof.bytes_per_second);
+    const Series products = products_of(sweep, i);
+    for (const double intensity : products.x[0]) take(intensity);
+  }
+  return {least, most};
+}
+
+// Draws what the device allows at most, and what each product of the model reached.
+Chart roofline_chart(const Sweep& sweep) {
+  Chart chart;
+  chart.title = "roofline (lines), and the products of a call at the batch of the best throughput (points)";
+  chart.x = {log_axis("operations for each byte")};
+  chart.y = log_axis("FLOP/s");
+  const auto [from, to] = intensities_of(sweep);
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const SweepVariant& v = sweep.variants[i];
+    if (v.predicted <= 0) continue;
+    const auto attainable = [&](double intensity) {
+      return std::min(v.roof.flops_per_second, intensity * v.roof.bytes_per_second);
+    };
+    Series edge{.name = label_of(sweep, v), .x = {{}}, .colour = i};
+    for (double intensity = from; intensity <= to; intensity *= 2) {
+      edge.x[0].push_back(intensity);
+      edge.y.push_back(attainable(intensity));
+    }
+    chart.series.push_back(std::move(edge));
+    if (!v.products.empty()) chart.series.push_back(products_of(sweep, i));
+  }
+  return chart;
+}
+
+page::Table titled(std::string title, page::Table table) {
+  table.title = std::move(title);
+  return table;
+}
+
+page::Section summary_section(const Sweep& sweep) {
+  page::Section section{.title = "Prediction and measurement"};
+  for (const SweepVariant& variant : sweep.variants) {
+    page::Table said{.title = label_of(sweep, variant)};
+    for (const std::string& sentence : sentences_of(sweep, variant)) said.rows.push_back({sentence});
+    section.tables.push_back(std::move(said));
+  }
+  section.tables.push_back(titled("Knees", roofline_cells(sweep)));
+  const page::Table times = time_cells(sweep);
+  if (!times.rows.empty()) section.tables.push_back(titled("Where the time of a call goes", times));
+  return section;
+}
+
+page::Section plots_section(const Sweep& sweep) {
+  page::Section section{.title = "Batch size"};
+  section.charts = {latency_chart(sweep),
+                    chart_of(sweep, "throughput (samples/s)", log_axis("samples/s"),
+                             [](const SweepPoint& p) { return p.samples_per_second; }),
+                    chart_of(sweep, "arithmetic (FLOP/s)", log_axis("FLOP/s"),
+                             [](const SweepPoint& p) { return p.flops_per_second; }),
+                    chart_of(sweep, "peak memory", log_axis("memory", Format::kBytes),
+                             [](const SweepPoint& p) { return static_cast<double>(p.peak_bytes); }),
+                    roofline_chart(sweep)};
+  return section;
+}
+
+page::Section points_section(const Sweep& sweep) {
+  page::Section section{.title = "Points", .open = false};
+  for (const SweepVariant& variant : sweep.variants) {
+    section.tables.push_back(titled(label_of(sweep, variant), point_cells(variant)));
+  }
+  return section;
+}
+
+page::Section operators_section(const Sweep& sweep) {
+  page::Section section{.title = "Operators", .open = false};
+  for (const SweepVariant& variant : sweep.variants) {
+    section.tables.push_back(titled(cat(label_of(sweep, variant), ", ", variant.counted_samples, " samples"),
+                                    operator_cells(variant)));
+  }
+  return section;
+}
+
+std::string machine_of(const Sweep& sweep) {
+  for (const SweepVariant& variant : sweep.variants) {
+    if (!variant.machine.is_object()) continue;
+    return cat(variant.machine.at("name").get<std::string>(), ", ", variant.machine.at("threads").dump(),
+               " threads, ", variant.machine.at("software").get<std::string>());
+  }
+  return "";
+}
+
+}  // namespace
+
+page::Page sweep_page(const Sweep& sweep) {
+  return {
+      .title = cat("Sweep of ", sweep.name, ": ", to_string(sweep.mode)),
+      .subtitle = machine_of(sweep) +
+                  (sweep.unfinished > 0 ? cat(" · so far: ", sweep.unfinished, " measurements to come") : ""),
+      .sections = {summary_section(sweep), plots_section(sweep), points_section(sweep),
+                   operators_section(sweep)}};
+}
+
+std::vector<fs::path> write_sweep(const Sweep& sweep, const fs::path& folder) {
+  write_file_atomically(folder / "sweep.json", text_of_json(to_json(sweep)));
+  write_file_atomically(folder / "sweep.csv", to_csv(sweep));
+  write_file_atomically(folder / "report.html", render(sweep_page(sweep)));
+  return {folder / "sweep.json", folder / "sweep.csv", folder / "report.html"};
+}
+
+bool is_sweep_folder(const fs::path& folder) {
+  return fs::exists(folder / "sweep.json");
+}
+
+std::vector<fs::path> draw_sweep(const fs::path& folder) {
+  const fs::path path = folder / "sweep.json";
+  try {
+    return write_sweep(sweep_from_json(nlohmann::ordered_json::parse(read_file(path))), folder);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitCode::kBadData, path.string(), cat("is no sweep: ", error.what()),
+                "run autotrain sweep with this --output again: what it measured is kept in results/");
+  }
+}
+
+}  // namespace autotrain

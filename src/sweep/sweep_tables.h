@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "report/page.h"
+#include "sweep/sweep.h"
+
+namespace autotrain {
+
+/// "0.0251", "5.31", "1360".
+std::string milliseconds(double seconds);
+
+/// Every batch with its latency, throughput and memory.
+page::Table point_cells(const SweepVariant& variant);
+
+/// "23.7", "≥ 24.9" of a lower bound, "≤ 8" of an upper one.
+std::string knee_text(const Knee& knee);
+
+/// Prediction, measurement and their ratio, a row for each variant whose model was measured.
+page::Table roofline_cells(const Sweep& sweep);
+
+/// Where the time of the shortest latency and of the best throughput goes, for each variant.
+page::Table time_cells(const Sweep& sweep);
+
+/// What was counted, a row for each operator that multiplies, and one for all others together.
+page::Table operator_cells(const SweepVariant& variant);
+
+}  // namespace autotrain

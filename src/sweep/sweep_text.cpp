@@ -1,0 +1,131 @@
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "sweep/sweep.h"
+#include "sweep/sweep_analysis.h"
+#include "sweep/sweep_tables.h"
+
+namespace autotrain {
+namespace {
+
+constexpr double kFarOff = 2;    // times the prediction, or a part of it
+constexpr double kSteady = 0.2;  // of the smallest median of a round, for the others to be above it
+
+std::string factor_text(double factor) {
+  return factor < 10 ? brief(factor, 2) : fixed(factor, 0);
+}
+
+std::string times(double factor) {
+  return factor_text(factor) + " ×";
+}
+
+std::string knee_sentence(const SweepVariant& variant) {
+  const Knee& knee = *variant.knee;
+  const std::string at = brief(knee.batch, 3);
+  if (!knee.reached) return cat("the knee is at ", at, " or beyond: throughput still rises");
+  if (knee.below_range) return cat("the knee is at ", at, " or before, below the batches measured");
+  return cat("the knee is at ", at);
+}
+
+bool far_off(double ratio) {
+  return ratio > kFarOff || ratio < 1 / kFarOff;
+}
+
+// Where the time of one batch goes, and how near its products come to the peak.
+std::string time_sentence(const SweepVariant& variant, int64_t batch, const std::string& of_bandwidth = "") {
+  const SweepPoint& p = variant.point_of(batch);
+  const auto between = p.between_share();
+  if (!between || !p.products_flops_per_second) return "";
+  return cat(": ", format_percent(*p.products_share, 0), " of it in products (",
+             format_percent(*p.products_flops_per_second / variant.roof.flops_per_second, 0), " of the peak",
+             of_bandwidth, "), ", format_percent(*p.others_share, 0), " in other operators, ",
+             format_percent(*between, 0), " between operators");
+}
+
+// How near the products of the shortest latency come to the other edge.
+std::string bandwidth_words(const Sweep& sweep, const SweepVariant& variant) {
+  const SweepPoint& p = variant.point_of(variant.knee->flat_batch);
+  if (sweep.mode != SweepMode::kInference || !p.products_share) return "";
+  const double read = variant.weight_bytes / (*p.products_share * p.p50_seconds);
+  return cat(", the weights at ", format_percent(read / variant.roof.bytes_per_second, 0),
+             " of the bandwidth");
+}
+
+// Why prediction and measurement differ as they do, in what was measured.
+std::vector<std::string> explanation_sentences(const Sweep& sweep, const SweepVariant& variant) {
+  const KneeExplanation& e = *variant.explanation;
+  const Knee& knee = *variant.knee;
+  std::vector<std::string> sentences = {cat(times(e.ratio), " the prediction of ",
+                                            brief(variant.predicted, 3), " = ", factor_text(e.slower), " × ",
+                                            factor_text(e.efficiency))};
+  if (variant.predicted < 1) {
+    sentences.push_back(
+        cat("a sample takes ", times(1 / variant.predicted),
+            " as long to compute as the weights to read: by the prediction no batch is free"));
+  }
+  sentences.push_back(cat("the shortest latency, of batch ", knee.flat_batch, ", is ", times(e.slower),
+                          " that of reading the weights",
+                          time_sentence(variant, knee.flat_batch, bandwidth_words(sweep, variant))));
+  sentences.push_back(cat("the best throughput, of batch ", knee.best_batch, ", is ",
+                          format_percent(e.efficiency, 1), " of what the peak allows",
+                          time_sentence(variant, knee.best_batch)));
+  return sentences;
+}
+
+std::string why_no_prediction(const SweepVariant& variant) {
+  if (variant.flops_per_sample <= 0) return "the model computes no products";
+  if (variant.weight_bytes <= 0) return "no operator of the model reads weights";
+  return cat("the peak of ", variant.precision, " is not measured here: this device only emulates it");
+}
+
+std::string within_sentence(const Sweep& sweep, const SweepVariant& variant) {
+  const double bound = *sweep.latency_ms / 1e3;
+  const SweepPoint* const best = best_within(variant, bound);
+  if (best == nullptr) return cat("no batch stays within ", shortest(*sweep.latency_ms), " ms");
+  return cat("within ", shortest(*sweep.latency_ms), " ms the largest throughput is at batch ", best->batch,
+             ": ", format_rate(best->samples_per_second), " samples/s, p99 ", milliseconds(best->p99_seconds),
+             " ms");
+}
+
+}  // namespace
+
+const SweepPoint* best_within(const SweepVariant& variant, double seconds) {
+  const SweepPoint* best = nullptr;
+  for (const SweepPoint& point : variant.points) {
+    if (!point.failure.empty() || point.p99_seconds > seconds) continue;
+    if (best == nullptr || point.samples_per_second > best->samples_per_second) best = &point;
+  }
+  return best;
+}
+
+std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& variant) {
+  std::vector<std::string> sentences = latency_advice(latencies_of(variant));
+  if (!variant.failure.empty()) sentences.push_back("no prediction: " + variant.failure);
+  if (variant.knee) sentences.push_back(knee_sentence(variant));
+  if (!variant.precision.empty() && variant.predicted == 0)
+    sentences.push_back("no prediction: " + why_no_prediction(variant));
+  if (variant.explanation && far_off(variant.explanation->ratio)) {
+    for (std::string& sentence : explanation_sentences(sweep, variant))
+      sentences.push_back(std::move(sentence));
+  }
+  if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
+  const auto unsteady = std::ranges::max_element(
+      variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });
+  if (unsteady != variant.points.end() && unsteady->drift.value_or(0) > kSteady) {
+    sentences.push_back(cat("the machine was not steady: medians of rounds differ by up to ",
+                            format_percent(*unsteady->drift, 0), " (batch ", unsteady->batch, ")"));
+  }
+  for (const SweepPoint& point : variant.points) {
+    if (point.swapped_bytes > 0)
+      sentences.push_back(cat("at batch ", point.batch, " ", format_bytes(point.swapped_bytes),
+                              " were swapped out: its time is the disk's"));
+  }
+  return sentences;
+}
+
+std::string label_of(const Sweep& sweep, const SweepVariant& variant) {
+  return sweep.key.empty() ? sweep.name : cat(sweep.key, "=", variant.value);
+}
+
+}  // namespace autotrain

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "autotrain/recipe.h"
+#include "plan/workbench.h"
+
+namespace autotrain {
+
+/// The device that the recipe asks for, its budget in force from now on. @param settled the budget of a plan
+/// that was made before.
+std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled = {});
+
+/// The recipe's loader on this device, `auto` resolved.
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format);
+
+/// The data sets that the recipe names, held in memory as it asks.
+RunData load_data(const Recipe& recipe, Device& device);
+
+/// The model and loss that the recipe names, for samples like those of `train`, seeded weights.
+std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train);
+
+/// What a workbench is made of.
+struct Materials {
+  std::unique_ptr<Device> device;
+  RunData data = {};
+  std::unique_ptr<Task> task = {};
+};
+
+/// Device, data and task that the recipe names.
+/// @param settled the budget of a plan that was made before.
+/// @throws Error as the data sets and the model find their bench; Error(kDoesNotFit) when the budget is too
+/// small.
+Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled = {});
+
+/// Everything that computes updates, with what `auto` means for it resolved.
+/// @throws Error(kBadRecipe) for int8, Error(kDoesNotFit) when the budget is too small.
+std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials);
+
+}  // namespace autotrain

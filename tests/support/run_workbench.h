@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "autotrain/recipe.h"
+#include "support/tasks.h"
+#include "trainer/assembly.h"
+
+namespace autotrain::test {
+
+/// A recipe for SmallNet on `small_data`: fp32, quiet, short.
+inline Recipe small_recipe() {
+  Recipe r;
+  r.name = "small";
+  r.optimizer.algorithm = {"adamw", {}};
+  r.optimizer.lr = 0.01;
+  r.optimizer.reference_batch = 32;
+  r.batch.effective = 32;
+  r.stop.updates = 10;
+  r.execution.precision = Precision::kFp32;
+  r.execution.memory.budget = *Budget::parse("64MiB");
+  r.execution.search.plan_cache = false;
+  r.report = {.html = false, .csv = false, .tensorboard = false};  // hundreds of runs have no reader
+  return r;
+}
+
+/// Everything that computes updates for a task over data that outlive it.
+inline std::unique_ptr<Workbench> make_workbench(const Recipe& recipe, std::unique_ptr<Task> task,
+                                                 const Dataset& train, const Dataset* validation = nullptr) {
+  auto device = open_run_device(recipe);
+  RunData data;
+  data.train = &train;
+  data.validation = validation;
+  return assemble(recipe, {std::move(device), std::move(data), std::move(task)});
+}
+
+inline std::unique_ptr<Task> small_task(SmallNet::Middle middle = SmallNet::Middle::kNothing,
+                                        int64_t hidden = 16) {
+  torch::manual_seed(1);
+  return supervised(std::make_shared<SmallNet>(middle, 6, hidden), cross_entropy());
+}
+
+}  // namespace autotrain::test

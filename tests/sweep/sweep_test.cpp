@@ -1,0 +1,247 @@
+#include "sweep/sweep.h"
+
+#include <cmath>
+
+#include "base/text.h"
+#include "support/support.h"
+#include "sweep/sweep_analysis.h"
+#include "sweep/sweep_tables.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A round of `calls` that all took so long.
+StudyResult round_of(double seconds, size_t calls = 10, int64_t peak_bytes = 1000) {
+  return {.name = "",
+          .value = {{"latencies_seconds", std::vector<double>(calls, seconds)},
+                    {"ended_by", "narrow"},
+                    {"peak_bytes", peak_bytes},
+                    {"budget_bytes", 4000},
+                    {"allocator_retries", 1},
+                    {"swapped_bytes", 0},
+                    {"major_faults", 2},
+                    {"copy_to_device_seconds", nullptr},
+                    {"copy_to_host_seconds", nullptr},
+                    {"forward_bytes", 50.0},
+                    {"time",
+                     {{"products_seconds", seconds / 2},
+                      {"others_seconds", seconds / 4},
+                      {"between_seconds", seconds / 4},
+                      {"products_flops", 100.0}}},
+                    {"products", Json::array()}}};
+}
+
+StudyResult failed_round(const std::string& why) {
+  return {.name = "", .failure = why, .code = 71};
+}
+
+Json machine(double fp32_flops) {
+  return {
+      {"device", "cpu"},
+      {"threads", 2},
+      {"name", "test"},
+      {"flops", {{"fp32", fp32_flops}}},
+      {"memory_levels", Json::array({{{"name", "L3"}, {"bytes", 1e6}, {"read_bytes_per_second", 1e12}},
+                                     {{"name", "memory"}, {"bytes", 0}, {"read_bytes_per_second", 1e7}}})}};
+}
+
+// A model of linear layers with `weights` float32 weights on a machine of 1 GFLOP/s and 100 MB/s.
+StudyResult model_of(double weights, double flops = 1e9) {
+  return {.name = "",
+          .value = {{"precision", "fp32"},
+                    {"samples", 2},
+                    {"flops", 2 * 2 * weights},
+                    {"backward_flops", 2 * 4 * weights},
+                    {"bytes", 1000},
+                    {"weight_bytes", static_cast<int64_t>(4 * weights)},
+                    {"weight_read_bytes_per_second", 1e8},
+                    {"operator_seconds", 1e-6},
+                    {"figures", Json::object()},
+                    {"operators", Json::array({{{"operator", "aten::linear"}}})},
+                    {"machine", machine(flops)}}};
+}
+
+// A variant whose latency is max(reading, computing), each so many times slower than at the machine's edges.
+SweepVariant variant_of(double weights, double read_slower, double compute_slower) {
+  SweepVariant variant;
+  take_model(Recipe{}, model_of(weights), variant);
+  for (int64_t batch = 1; batch <= 1024; batch *= 2) {
+    const double read = 4 * weights / 1e8 * read_slower;
+    const double compute = 2 * weights * static_cast<double>(batch) / 1e9 * compute_slower;
+    variant.points.push_back(summarise_point(batch, {round_of(std::max(read, compute))}));
+  }
+  return variant;
+}
+
+TEST(Sweep, APointIsAllItsRoundsTogether) {
+  const SweepPoint point = summarise_point(8, {round_of(1.0, 30, 1000), round_of(1.1, 10, 2000)});
+  EXPECT_EQ(point.repeats, 20) << "a fast round has more calls, which do not count more";
+  EXPECT_NEAR(point.p50_seconds, 1.05, 1e-12);
+  EXPECT_EQ(point.p99_seconds, 1.1);
+  EXPECT_NEAR(*point.drift, 0.1, 1e-12);
+  EXPECT_NEAR(point.samples_per_second, 8 / 1.05, 1e-12);
+  EXPECT_EQ(point.peak_bytes, 2000);
+  EXPECT_EQ(point.fill, 0.5);
+  EXPECT_EQ(point.allocator_retries, 2);
+  EXPECT_EQ(point.major_faults, 4);
+  EXPECT_FALSE(point.copy_to_device_seconds);
+}
+
+TEST(Sweep, OneRoundDriftsFromNothing) {
+  EXPECT_FALSE(summarise_point(8, {round_of(1.0)}).drift);
+}
+
+TEST(Sweep, ThePartsOfACallAreThoseOfTheRoundInTheMiddle) {
+  StudyResult slow = round_of(9.0);
+  slow.value["time"]["products_seconds"] = 9.0;
+  StudyResult unknown = round_of(2.0);
+  unknown.value["time"] = nullptr;
+  const SweepPoint point = summarise_point(8, {round_of(1.0), slow, round_of(2.0), unknown});
+  EXPECT_NEAR(*point.products_share, 0.5, 1e-12);
+  EXPECT_NEAR(*point.others_share, 0.25, 1e-12);
+  EXPECT_NEAR(*point.products_flops_per_second, 100 / 1.0, 1e-9);
+  EXPECT_FALSE(summarise_point(8, {unknown}).products_share);
+}
+
+TEST(Sweep, ARoundThatFailedIsTheReasonOfItsPoint) {
+  const SweepPoint point =
+      summarise_point(8, {round_of(1), failed_round("batch 8: out of memory\n  try: less")});
+  EXPECT_EQ(point.failure, "batch 8: out of memory");
+  EXPECT_EQ(point.repeats, 0);
+}
+
+// docs/roofline.md: s·F ÷ (2·B) = 4 · 1e9 ÷ (2 · 1e8).
+TEST(Sweep, PredictsTheKneeOfAModelThatReachesBothEdges) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  analyse(sweep);
+  const SweepVariant& variant = sweep.variants[0];
+  EXPECT_NEAR(variant.predicted, 20, 1e-9);
+  EXPECT_NEAR(variant.knee->batch, 20, 1e-6);
+  EXPECT_NEAR(variant.explanation->ratio, 1, 1e-6);
+}
+
+TEST(Sweep, ExplainsEveryRatioAsAProductOfMeasuredFactors) {
+  for (const double slower : {1.0, 3.0, 10.0}) {
+    for (const double compute : {1.0, 1.5, 4.0}) {
+      Sweep sweep{.name = "test", .variants = {variant_of(1e6, slower, compute)}};
+      analyse(sweep);
+      const KneeExplanation& e = *sweep.variants[0].explanation;
+      EXPECT_NEAR(e.slower, slower, 1e-6);
+      EXPECT_NEAR(e.efficiency, 1 / compute, 1e-6);
+      EXPECT_NEAR(e.ratio, e.slower * e.efficiency, 1e-9);
+    }
+  }
+}
+
+TEST(Sweep, ThePeakIsTheBestThatAnyVariantOfTheSameDeviceMeasured) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1), variant_of(1e6, 1, 1)}};
+  sweep.variants[1].machine = machine(2e9);
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].roof.flops_per_second, 2e9);
+  sweep.variants[1].machine["threads"] = 4;
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].roof.flops_per_second, 1e9);
+}
+
+TEST(Sweep, MemoryIsAsFastAsAnyVariantOfTheSameDeviceReadIt) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1), variant_of(1e6, 1, 1)}};
+  sweep.variants[1].machine["memory_levels"][1]["read_bytes_per_second"] = 3e8;
+  sweep.variants[0].counted[0]["weight_bytes"] = 4e6;
+  sweep.variants[1].counted[0]["weight_bytes"] = 4e5;  // in the cache, whose rate is its own
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].roof.bytes_per_second, 3e8);
+  EXPECT_EQ(sweep.variants[1].roof.bytes_per_second, 1e8);
+  sweep.variants[0].roof.bytes_per_second = 4e8;
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].roof.bytes_per_second, 4e8);
+}
+
+TEST(Sweep, ThePeakOfInt8IsThatOfItsLinearLayersAndOfFp32ForTheRest) {
+  SweepVariant variant = variant_of(1e6, 1, 1);
+  variant.precision = "int8";
+  variant.machine["flops"]["int8"] = 4e9;
+  variant.counted = {{{"operator", "quantized::linear_dynamic"}, {"flops", 1e6}},
+                     {{"operator", "aten::convolution"}, {"flops", 3e6}}};
+  Sweep sweep{.name = "test", .variants = {variant}};
+  analyse(sweep);
+  EXPECT_NEAR(sweep.variants[0].roof.flops_per_second, 4e6 / (1e6 / 4e9 + 3e6 / 1e9), 1);
+}
+
+TEST(Sweep, TrainingMovesGradientsAndOptimizerStateToo) {
+  const auto moved = [](const std::string& optimizer, std::map<std::string, Value> parameters) {
+    Recipe recipe;
+    recipe.sweep.mode = SweepMode::kTraining;
+    recipe.optimizer.algorithm = {optimizer, std::move(parameters)};
+    SweepVariant variant;
+    take_model(recipe, model_of(1000), variant);
+    EXPECT_EQ(variant.flops_per_sample, 6 * 1000);
+    return variant.weight_bytes / 1000;  // of a weight
+  };
+  EXPECT_EQ(moved("sgd", {}), 28);
+  EXPECT_EQ(moved("sgd", {{"momentum", 0.9}}), 36);
+  EXPECT_EQ(moved("adamw", {}), 44);
+}
+
+TEST(Sweep, FindsTheLargestThroughputWithinALatency) {
+  Sweep sweep{.name = "test", .latency_ms = 1e3 * 4 * 1e6 / 1e8 * 2, .variants = {variant_of(1e6, 1, 1)}};
+  analyse(sweep);
+  const SweepPoint* const best = best_within(sweep.variants[0], 0.08);
+  ASSERT_NE(best, nullptr);
+  EXPECT_EQ(best->batch, 32);  // 64 ms; 64 would take 128
+  EXPECT_EQ(best_within(sweep.variants[0], 1e-6), nullptr);
+  const auto sentences = sentences_of(sweep, sweep.variants[0]);
+  EXPECT_TRUE(test::holds(sentences.back(), "within 80 ms the largest throughput is at batch 32"));
+}
+
+TEST(Sweep, SaysWhyAMeasuredKneeIsFarFromItsPrediction) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 5, 1)}};
+  analyse(sweep);
+  const auto sentences = sentences_of(sweep, sweep.variants[0]);
+  const std::string text = join(sentences, "\n");
+  EXPECT_TRUE(test::holds(text, "5 × the prediction of 20 = 5 × 1"));
+  EXPECT_TRUE(
+      test::holds(text,
+                  "the shortest latency, of batch 1, is 5 × that of reading the weights: 50 % of it in "
+                  "products"));
+  EXPECT_TRUE(test::holds(text, "25 % in other operators, 25 % between operators"));
+  EXPECT_TRUE(test::holds(text, "the best throughput, of batch"));
+  sweep.variants = {variant_of(1e6, 1.5, 1)};
+  analyse(sweep);
+  EXPECT_FALSE(test::holds(join(sentences_of(sweep, sweep.variants[0]), "\n"), "prediction"));
+}
+
+TEST(Sweep, SaysWhyThereIsNoPrediction) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  sweep.variants[0].precision = "fp16";
+  analyse(sweep);
+  EXPECT_EQ(sweep.variants[0].predicted, 0);
+  EXPECT_TRUE(
+      test::holds(join(sentences_of(sweep, sweep.variants[0]), "\n"), "the peak of fp16 is not measured"));
+  EXPECT_EQ(roofline_cells(sweep).rows.size(), 1u) << "what was measured stays";
+}
+
+TEST(Sweep, JsonGivesTheSameSweepBack) {
+  Sweep sweep{.name = "test", .key = "model.width", .latency_ms = 80, .variants = {variant_of(1e6, 2, 1.5)}};
+  sweep.variants[0].value = "64";
+  sweep.variants[0].points.push_back(summarise_point(2048, {failed_round("out of memory")}));
+  sweep.variants.push_back({.value = "128", .failure = "does not fit"});
+  analyse(sweep);
+  const Json json = to_json(sweep);
+  EXPECT_EQ(to_json(sweep_from_json(Json::parse(json.dump()))), json);
+}
+
+TEST(Sweep, CsvHasARowForEveryPointWithAsManyCellsAsItsHeader) {
+  Sweep sweep{.name = "test", .key = "model.width", .variants = {variant_of(1e6, 1, 1)}};
+  sweep.variants[0].points.push_back(summarise_point(2048, {failed_round("no, really")}));
+  analyse(sweep);
+  const std::string csv = to_csv(sweep);
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 13);
+  EXPECT_TRUE(test::holds(csv, "\"no, really\""));
+  const auto commas = [&](const std::string& line) { return std::ranges::count(line, ','); };
+  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 26);
+}
+
+}  // namespace
+}  // namespace autotrain
