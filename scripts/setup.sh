@@ -4,6 +4,7 @@
 # AUTOTRAIN_PYTHON   the Python that makes .deps/python (default: /usr/bin/python3, else python3)
 # CMAKE_PREFIX_PATH  a LibTorch of your own; then none is installed
 # CUDACXX            a CUDA compiler of your own; then none is installed
+# AUTOTRAIN_NO_INSTALL   set by tests: what is missing is an error
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps="$root/.deps"
@@ -12,6 +13,7 @@ build_packages=(g++ cmake ninja-build python3 python3-venv libyaml-cpp-dev libsp
   nlohmann-json3-dev zlib1g-dev libjpeg-dev libpng-dev libjs-chart.js libprotozero-dev libboost-dev dataset-fashion-mnist)
 test_packages=(libgtest-dev clang-format chromium fonts-dejavu-core)
 fuzz_packages=(clang libclang-rt-dev)
+lint_packages=(clang-tidy)
 torch_version=2.11.0
 # A newer nvvm than the compiler's breaks its assembler, hence the pin.
 nvml_requirement=nvidia-nvml-dev==13.0.87 # the header only
@@ -36,6 +38,7 @@ install_packages() {
   local missing
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
+  [ -z "${AUTOTRAIN_NO_INSTALL:-}" ] || fail "not installed: ${missing[*]}; scripts/test installs what tests need"
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null || fail "as root, run: apt-get update && apt-get install -y ${missing[*]}"
@@ -56,6 +59,7 @@ make_python() {
 }
 
 pip_install() {
+  [ -z "${AUTOTRAIN_NO_INSTALL:-}" ] || fail "not installed: $*; scripts/test installs what tests need"
   make_python
   say "installing from PyPI: $*"
   "$deps/python/bin/pip" install --quiet --disable-pip-version-check --no-compile "$@" >&2 || fail "pip could not install: $*"

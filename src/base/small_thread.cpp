@@ -23,7 +23,7 @@ SmallThread::SmallThread(std::function<void()> work) {
   const int error = ::pthread_create(&thread_, &attributes, &run, owned.get());
   ::pthread_attr_destroy(&attributes);
   if (error != 0) throw std::system_error(error, std::generic_category(), "starting a thread");
-  owned.release();  // the thread's own now
+  (void)owned.release();  // the thread's own now
   running_ = true;
 }
 

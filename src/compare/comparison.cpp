@@ -162,7 +162,7 @@ Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs) {
   c.seconds = common_place(c, FairAxis::kSeconds);
   for (size_t i = 0; i < c.terms.recipes.size(); ++i) c.recipes.push_back(figures_of(c, i));
   for (const FairAxis axis : {FairAxis::kSamples, FairAxis::kSeconds}) {
-    for (Difference& difference : differences_on(c, axis)) c.differences.push_back(std::move(difference));
+    for (const Difference& difference : differences_on(c, axis)) c.differences.push_back(difference);
   }
   return c;
 }

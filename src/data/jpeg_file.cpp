@@ -13,7 +13,7 @@ namespace autotrain {
 namespace {
 
 // Every block of 8 × 8 pixels has at least one bit in a Huffman-coded file.
-constexpr int64_t kMostPixelsPerByte = 8 * 64;
+constexpr int64_t kMostPixelsPerByte = int64_t{8} * 64;
 // A file may have any number of scans over the whole image; encoders write about ten.
 constexpr int kMostScans = 200;
 

@@ -67,7 +67,7 @@ void blend_rows(const DecodedImage& image, const Taps& rows, int64_t y, int64_t 
 
 // To a whole number: samples can then be held as bytes. @param value not negative.
 float rounded(float value) {
-  return static_cast<float>(static_cast<int32_t>(value + 0.5f));
+  return static_cast<float>(static_cast<int32_t>(value + 0.5f));  // NOLINT(bugprone-incorrect-roundings)
 }
 
 template <int64_t kChannels>

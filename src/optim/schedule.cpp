@@ -72,7 +72,8 @@ const std::vector<ScheduleRow>& schedule_table() {
        false,
        [](const Parameters& p) -> ShapeFunction {
          return [every = p.integer("every"), factor = p.real("factor")](int64_t update, int64_t) {
-           return std::pow(factor, static_cast<double>(update / every));
+           const int64_t times = update / every;
+           return std::pow(factor, static_cast<double>(times));
          };
        }}};
   return table;

@@ -49,7 +49,7 @@ std::string window_in_words(const BatchPlan& plan) {
 }
 
 std::string fill_in_words(const BatchPlan& plan) {
-  const std::string worst = format_percent(plan.fill) + " of the budget";
+  std::string worst = format_percent(plan.fill) + " of the budget";
   if (plan.typical_fill >= plan.fill) return worst;
   return cat(worst, " at the worst shape, typical ", format_percent(plan.typical_fill));
 }
