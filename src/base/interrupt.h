@@ -15,7 +15,7 @@ bool take_checkpoint_request();
 /// Whether one was asked for, without taking note.
 bool checkpoint_requested();
 
-/// As SIGUSR1 would.
+/// Asks for a checkpoint, as SIGUSR1 does.
 void request_checkpoint();
 
 Interrupt pending_interrupt();
@@ -26,7 +26,7 @@ void stop_if_interrupted(const char* where, const char* what);
 /// Forgets a pending request; for programs that go on after a stopped run.
 void clear_interrupt();
 
-/// As a signal would.
+/// Interrupts the job, as a signal does.
 void request_interrupt(Interrupt request);
 
 }  // namespace autotrain

@@ -57,7 +57,7 @@ Json manifest_of(const fs::path& folder) {
   return {{"format", kFormat}, {"files", std::move(files)}};
 }
 
-Json read_json(const fs::path& path) {
+Json parse_file(const fs::path& path) {
   Json json = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) throw Error(ExitCode::kBadData, path.string(), "is not a JSON object");
   return json;
@@ -78,7 +78,7 @@ void verify_file(const fs::path& path, const Json& entry) {
 }
 
 void verify(const fs::path& folder) {
-  const Json manifest = read_json(folder / kManifest);
+  const Json manifest = parse_file(folder / kManifest);
   try {
     int format = 0;
     read_exactly(manifest.at("format"), format);
@@ -195,7 +195,7 @@ void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
 
 Json CheckpointFolder::read_state(int64_t update) const {
   verify(path_of(update));
-  return read_json(path_of(update) / kState);
+  return parse_file(path_of(update) / kState);
 }
 
 void CheckpointFolder::read_tensors(int64_t update, const TensorLists& live) const {

@@ -60,7 +60,7 @@ Console::Console(const PrintOptions& options)
     : detail_(options.json    ? Detail::kNothing
               : options.quiet ? Detail::kLastLine
                               : Detail::kAll),
-      progress_(stderr) {
+      progress_(stderr, LiveText::Elsewhere::kLines) {
   log::set_sink(
       [this, terminal = log::terminal_sink()](const log::Record& record) {
         progress_.clear();

@@ -8,7 +8,7 @@
 #include "autotrain/trainer.h"
 #include "base/clock.h"
 #include "cli/common_options.h"
-#include "report/progress.h"
+#include "report/live_text.h"
 
 namespace autotrain {
 
@@ -34,7 +34,7 @@ class Console final : public RunObserver {
 
   enum class Detail { kNothing, kLastLine, kAll };
   Detail detail_;
-  ProgressLine progress_;
+  LiveText progress_;
   double first_update_seconds_ = 0;
   int64_t first_update_ = 0;
 };

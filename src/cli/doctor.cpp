@@ -6,12 +6,12 @@
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "doctor/doctor.h"
-#include "report/json_text.h"
 #include "report/table.h"
 #include "trainer/assembly.h"
 

@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "base/heap_refused.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "report/json_text.h"
 
 namespace autotrain {
 namespace {

@@ -3,12 +3,12 @@
 #include <memory>
 
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "cli/alternatives.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/console.h"
 #include "plan/plan_json.h"
-#include "report/json_text.h"
 
 namespace autotrain {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "compare/compare_page.h"
-#include "report/json_text.h"
 #include "report/run_page.h"
 #include "sweep/sweep_page.h"
 #include "trainer/run_report.h"

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "autotrain/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common_options.h"
-#include "report/json_text.h"
 #include "study/study.h"
 
 namespace autotrain {

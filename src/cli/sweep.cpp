@@ -82,7 +82,7 @@ std::string plot_of(const Sweep& sweep) {
 std::string text_of(const Sweep& sweep) {
   std::string text;
   for (const SweepVariant& variant : sweep.variants) {
-    text += label_of(sweep, variant) + "\n";
+    text += answer_of(sweep, variant) + "\n";
     text += text_of(point_cells(variant));
     for (const std::string& sentence : sentences_of(sweep, variant)) text += sentence + "\n";
     text += "\n";

@@ -4,10 +4,10 @@
 
 #include "autotrain/trainer.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/console.h"
-#include "report/json_text.h"
 #include "report/metrics_file.h"
 
 namespace autotrain {

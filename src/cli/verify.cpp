@@ -9,10 +9,10 @@
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
-#include "report/json_text.h"
 #include "report/table.h"
 #include "verify/verify.h"
 

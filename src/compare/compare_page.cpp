@@ -6,10 +6,10 @@
 
 #include "autotrain/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "compare/compare_tables.h"
-#include "report/json_text.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

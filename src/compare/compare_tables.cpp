@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/text.h"
@@ -146,9 +147,32 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
              " of each would be needed");
 }
 
+std::string answer_of(const Comparison& c) {
+  const auto value_of = [&](size_t recipe) {
+    const Spread& spread = c.recipes[recipe].at_samples;
+    return spread.count == 0 ? std::numeric_limits<double>::quiet_NaN() : spread.mean;
+  };
+  std::optional<size_t> best;
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    if (!std::isfinite(value_of(i))) continue;
+    if (!best || (c.terms.lower_is_better ? value_of(i) < value_of(*best) : value_of(i) > value_of(*best)))
+      best = i;
+  }
+  if (!best) return "No run was evaluated, so there is nothing to compare.";
+  std::vector<std::string> alike;
+  for (const Difference& d : c.differences) {
+    if (d.axis != FairAxis::kSamples || (d.a != *best && d.b != *best)) continue;
+    if (d.verdict == Difference::Verdict::kNotDistinguishable || d.verdict == Difference::Verdict::kNotTested)
+      alike.push_back(c.terms.recipes[d.a == *best ? d.b : d.a]);
+  }
+  return cat("After ", format_count(c.samples), " samples ", c.terms.recipes[*best], " has the best ",
+             c.terms.figure, ", ", spread_text(c.recipes[*best].at_samples),
+             alike.empty() ? "." : cat("; these seeds cannot tell it from ", join(alike, ", "), "."));
+}
+
 std::vector<std::string> notes_of(const Comparison& c) {
   constexpr size_t kFewSeeds = 10, kFewDifferences = 6;
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = {answer_of(c)};
   if (c.differences.size() <= kFewDifferences) {
     for (const Difference& d : c.differences) {
       notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], " at equal ",

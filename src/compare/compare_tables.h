@@ -11,8 +11,11 @@ namespace autotrain {
 /// What there is to say of a comparison, most important first; tables that would be empty are left out.
 std::vector<page::Table> tables_of(const Comparison& comparison);
 
-/// What a reader should know beside the tables, in sentences: the verdicts where they are few, why it is not
-/// fair, what few seeds do.
+/// Which recipe is best after equal samples, and which cannot be told from it: what a page opens with.
+std::string answer_of(const Comparison& comparison);
+
+/// What a reader should know beside the tables, in sentences: the answer, the verdicts where they are few,
+/// why it is not fair, what few seeds do.
 std::vector<std::string> notes_of(const Comparison& comparison);
 
 /// "0.8912 ± 0.0021": mean and standard deviation; "-" of no value.

@@ -23,8 +23,8 @@ class SkippingDataset final : public Dataset {
   int64_t size() const override { return dataset_->size(); }
   DatasetInfo info() const override { return dataset_->info(); }
 
-  /// Of the sample itself; the one that stands in for a bad one may cost more, but never more than the
-  /// costliest.
+  /// The cost of the sample itself; the one that stands in for a bad one may cost more, but never more than
+  /// the costliest.
   std::optional<int64_t> cost(int64_t index) const override { return dataset_->cost(index); }
 
   /// @throws Error(kBadData) when no sample can be read; what is no Error(kBadData) is thrown as it is.

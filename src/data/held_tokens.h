@@ -19,7 +19,8 @@ class HeldTokens final : public TokenSource {
 
   int64_t ram_bytes() const;
 
-  /// Not while other threads `read`. What cannot be read stays an error of who asks for it.
+  /// Must not be called while other threads `read`. A file that cannot be read stays an error of who asks for
+  /// it.
   void hold(const PreloadWork& work);
 
  private:

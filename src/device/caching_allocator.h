@@ -40,7 +40,7 @@ class CachingAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override;
   void copy_data(void* destination, const void* source, size_t bytes) const override;
 
-  /// No more than this is ever reserved. Lowering it below what is reserved gives free memory
+  /// Bounds what is reserved. Lowering it below what is reserved gives free memory
   /// back and refuses growth until enough is freed.
   void set_limit(int64_t bytes);
   int64_t limit_bytes() const;

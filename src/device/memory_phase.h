@@ -42,8 +42,8 @@ class PhaseScope {
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
 
-  /// Of this thread; in a thread that never opened a scope (autograd's, for CUDA), the one that was opened
-  /// last anywhere.
+  /// The phase of this thread; in a thread that never opened a scope (autograd's, for CUDA), the one that was
+  /// opened last anywhere.
   static MemoryPhase current();
 
  private:

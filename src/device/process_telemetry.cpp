@@ -3,7 +3,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/clock.h"
 #include "device/system_memory.h"
 #include "device/telemetry.h"
 
@@ -41,7 +40,8 @@ double read_process_seconds(const fs::path& path) {
 
 class ProcessTelemetry final : public TelemetrySource {
  public:
-  explicit ProcessTelemetry(fs::path root) : proc_(std::move(root) / "proc"), before_(count()) {}
+  ProcessTelemetry(fs::path root, std::function<double()> clock)
+      : proc_(std::move(root) / "proc"), clock_(std::move(clock)), before_(count()) {}
 
   void read(TelemetryValues& values) override {
     const Counts now = count();
@@ -81,7 +81,7 @@ class ProcessTelemetry final : public TelemetrySource {
       {"nonvoluntary_ctxt_switches", "involuntary_switches_per_second"}};
 
   Counts count() const {
-    Counts counts{.at = steady_seconds(), .cpu_seconds = read_process_seconds(proc_ / "self/stat")};
+    Counts counts{.at = clock_(), .cpu_seconds = read_process_seconds(proc_ / "self/stat")};
     std::tie(counts.busy_ticks, counts.all_ticks) = read_processors(proc_ / "stat");
     counts.counters = read_kernel_table(proc_ / "self/status");
     counts.counters.merge(read_kernel_table(proc_ / "self/io"));
@@ -89,13 +89,14 @@ class ProcessTelemetry final : public TelemetrySource {
   }
 
   fs::path proc_;
+  std::function<double()> clock_;
   Counts before_;
 };
 
 }  // namespace
 
-std::unique_ptr<TelemetrySource> process_telemetry(const fs::path& root) {
-  return std::make_unique<ProcessTelemetry>(root);
+std::unique_ptr<TelemetrySource> process_telemetry(const fs::path& root, std::function<double()> clock) {
+  return std::make_unique<ProcessTelemetry>(root, std::move(clock));
 }
 
 }  // namespace autotrain

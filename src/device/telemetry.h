@@ -3,10 +3,13 @@
 #include <c10/core/Device.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "base/clock.h"
 
 namespace autotrain {
 
@@ -23,8 +26,10 @@ class TelemetrySource {
   virtual void read(TelemetryValues& values) = 0;
 };
 
-/// This process and the machine's processors, as Linux tells. `root` is where /proc is looked for.
-std::unique_ptr<TelemetrySource> process_telemetry(const std::filesystem::path& root = "/");
+/// This process and the machine's processors, as Linux tells.
+/// @param root where /proc is looked for. @param clock gives seconds.
+std::unique_ptr<TelemetrySource> process_telemetry(const std::filesystem::path& root = "/",
+                                                   std::function<double()> clock = steady_seconds);
 
 /// A GPU through NVML, which is loaded when it is first asked for; null where there is none or it does not
 /// know this GPU.

@@ -38,7 +38,7 @@ struct MachineFigures {
 /// Takes some seconds.
 MachineFigures measure_machine(Device& device);
 
-/// As docs/formats.md has it.
+/// The figures as docs/formats.md describes them.
 nlohmann::ordered_json to_json(const MachineFigures& machine);
 
 /// Logical processors that this process may run on.

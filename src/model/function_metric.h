@@ -32,7 +32,7 @@ class FunctionMetric final : public PredictionMetric {
   Tables tables_;
 };
 
-/// What shares of samples that should be large are.
+/// The kind of figures that are shares of samples and should be large.
 inline FigureKind share_to_raise() {
   return {.better = Better::kHigher, .share = true};
 }

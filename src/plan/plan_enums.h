@@ -35,8 +35,8 @@ constexpr auto enum_names(Origin) {
                     EnumName<O>{O::kDefault, "default"}};
 }
 
-/// Of the executed size: "88.0 % of the budget", and where samples differ in cost " at the worst shape,
-/// typical 51.0 %".
+/// How full the executed size makes the budget: "88.0 % of the budget", and where samples differ in cost " at
+/// the worst shape, typical 51.0 %".
 std::string fill_in_words(const BatchPlan& plan);
 
 /// How a rank's share of an update is cut: "6 × 41 + 10".

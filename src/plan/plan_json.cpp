@@ -9,47 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Each record lists its fields once; writing and reading both visit that list.
-
-struct Writer {
-  Json& json;
-
-  template <class T>
-  void operator()(const char* name, const T& value) const {
-    if constexpr (std::is_enum_v<T>) {
-      json[name] = to_string(value);
-    } else {
-      json[name] = value;
-    }
-  }
-
-  template <class T>
-  void added(const char* name, const T& value) const {
-    (*this)(name, value);
-  }
-};
-
-struct Reader {
-  const Json& json;
-
-  template <class T>
-  void operator()(const char* name, T& value) const {
-    if constexpr (std::is_enum_v<T>) {
-      // An unknown word comes from a newer version or a damaged file; both are "not this field".
-      const auto word = parse_enum<T>(json.at(name).template get<std::string>());
-      value = word ? *word : throw Json::out_of_range::create(403, name, &json);
-    } else {
-      read_exactly(json.at(name), value);
-    }
-  }
-
-  // A field that plans of earlier versions do not have.
-  template <class T>
-  void added(const char* name, T& value) const {
-    if (json.contains(name)) (*this)(name, value);
-  }
-};
-
 template <class Probe, class Visit>
 void visit_probe(Probe& p, const Visit& visit) {
   visit("micro_batch", p.micro_batch);
@@ -116,23 +75,23 @@ void visit_plan(Plan& p, const Visit& visit) {
 
 Json probe_to_json(const ProbeRecord& probe) {
   Json json;
-  visit_probe(probe, Writer{json});
+  visit_probe(probe, FieldWriter{json});
   json["fits"] = probe.fits();
   return json;
 }
 
 ProbeRecord probe_from_json(const Json& json) {
   ProbeRecord probe;
-  visit_probe(probe, Reader{json});
+  visit_probe(probe, FieldReader{json});
   return probe;
 }
 
 Json plan_to_json(const BatchPlan& plan) {
   Json json, lr, search;
-  visit_plan(plan, Writer{json});
+  visit_plan(plan, FieldWriter{json});
   json["target"] = {plan.target_low, plan.target_high};
-  visit_learning_rate(plan.lr, Writer{lr});
-  visit_search(plan.search, Writer{search});
+  visit_learning_rate(plan.lr, FieldWriter{lr});
+  visit_search(plan.search, FieldWriter{search});
   search["probes"] = Json::array();
   for (const ProbeRecord& probe : plan.search.probes) search["probes"].push_back(probe_to_json(probe));
   json["lr"] = std::move(lr);
@@ -144,11 +103,11 @@ Json plan_to_json(const BatchPlan& plan) {
 
 BatchPlan plan_from_json(const Json& json) {
   BatchPlan plan;
-  visit_plan(plan, Reader{json});
+  visit_plan(plan, FieldReader{json});
   json.at("target").at(0).get_to(plan.target_low);
   json.at("target").at(1).get_to(plan.target_high);
-  visit_learning_rate(plan.lr, Reader{json.at("lr")});
-  visit_search(plan.search, Reader{json.at("search")});
+  visit_learning_rate(plan.lr, FieldReader{json.at("lr")});
+  visit_search(plan.search, FieldReader{json.at("search")});
   for (const Json& row : json.at("search").at("probes")) plan.search.probes.push_back(probe_from_json(row));
   for (const auto& [key, word] : json.at("origin").items()) {
     plan.origin[key] = parse_enum<Origin>(word.get<std::string>()).value_or(Origin::kDefault);

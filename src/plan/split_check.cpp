@@ -70,7 +70,7 @@ Gradient gradient_of(Workbench& bench, const Batch& batch) {
 
 // ‖whole − Σ halves‖ ÷ ‖whole‖, each divided by its weight. The halves are subtracted in place, so that
 // only two gradients live at once.
-double compare(Gradient whole, Workbench& bench, const std::vector<Batch>& halves) {
+double relative_difference(Gradient whole, Workbench& bench, const std::vector<Batch>& halves) {
   double norm = 0;
   for (const torch::Tensor& part : whole.parts) {
     if (part.defined()) norm += part.square().sum().item<double>();
@@ -113,12 +113,13 @@ SplitVerdict run_check(Workbench& bench) {
     seed_for_micro_batch(bench.device->torch_device(), bench.step.options().seed, 0, 0);
   };
   reseed();
-  verdict.difference = compare(gradient_of(bench, whole), bench, halves);
+  verdict.difference = relative_difference(gradient_of(bench, whole), bench, halves);
   if (verdict.difference <= kTolerance) return verdict;
 
   const std::vector<Batch> padded_alike = {part_of(whole, 0), part_of(whole, kHalf)};
   reseed();
-  if (has_costs(*bench.data.train) && compare(gradient_of(bench, whole), bench, padded_alike) <= kTolerance) {
+  if (has_costs(*bench.data.train) &&
+      relative_difference(gradient_of(bench, whole), bench, padded_alike) <= kTolerance) {
     verdict.kind = SplitVerdict::Kind::kPadding;
     return verdict;
   }

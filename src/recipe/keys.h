@@ -126,7 +126,7 @@ class Parameters {
   std::vector<double> reals(const std::string& key) const;  ///< empty when the key is null
   std::vector<std::string> texts(const std::string& key) const;
 
-  /// Nothing when the key is null or holds a word such as "auto".
+  /// Returns nothing when the key is null or holds a word such as "auto".
   std::optional<int64_t> optional_integer(const std::string& key) const;
 
  private:

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/text.h"
-#include "report/progress.h"
+#include "report/live_text.h"
 #include "report/table.h"
 
 namespace autotrain {

@@ -1,38 +1,65 @@
 #include "report/live_text.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include "base/text.h"
-#include "report/progress.h"
 
 namespace autotrain {
 namespace {
 
-constexpr double kTextRedrawSeconds = 0.2;
+constexpr double kRedrawSeconds = 0.15;
+constexpr double kPlainLineSeconds = 5;
 
 }  // namespace
 
-LiveText::LiveText(std::FILE* out) : out_(out), terminal_(is_terminal(out)) {}
+std::string cut_to(const std::string& text, size_t width) {
+  size_t characters = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) continue;
+    if (++characters > width) return text.substr(0, i);
+  }
+  return text;
+}
+
+bool is_terminal(std::FILE* out) {
+  return ::isatty(::fileno(out)) != 0;
+}
+
+size_t terminal_width(std::FILE* out) {
+  winsize size{};
+  const bool known = ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 100;
+}
+
+LiveText::LiveText(std::FILE* out, Elsewhere elsewhere)
+    : out_(out), terminal_(is_terminal(out)), elsewhere_(elsewhere) {}
 
 LiveText::~LiveText() {
   clear();
 }
 
 bool LiveText::due() const {
-  return terminal_ && (lines_ == 0 || since_shown_.seconds() >= kTextRedrawSeconds);
+  if (!terminal_ && elsewhere_ == Elsewhere::kNothing) return false;
+  return !shown_ || since_shown_.seconds() >= (terminal_ ? kRedrawSeconds : kPlainLineSeconds);
 }
 
 void LiveText::show(const std::string& text) {
-  if (!terminal_) return;
   clear();
+  if (!terminal_ && elsewhere_ == Elsewhere::kNothing) return;
   for (const std::string& line : split(trim(text), '\n')) {
-    std::fprintf(out_, "%s\n", cut_to(line, terminal_width(out_) - 1).c_str());
-    ++lines_;
+    const std::string shown = terminal_ ? cut_to(line, terminal_width(out_) - 1) : line;
+    std::fprintf(out_, "%s\n", shown.c_str());
+    if (terminal_) ++lines_;
   }
   std::fflush(out_);
+  shown_ = true;
   since_shown_.restart();
 }
 
 void LiveText::clear() {
-  if (lines_ > 0) std::fprintf(out_, "\x1b[%zuA\x1b[J", lines_);  // up, and erase what is below
+  if (lines_ == 0) return;
+  std::fprintf(out_, "\x1b[%zuA\x1b[J", lines_);  // up, and erase what is below
   std::fflush(out_);
   lines_ = 0;
 }

@@ -7,11 +7,17 @@
 
 namespace autotrain {
 
-/// Lines that are redrawn in place on a terminal. Elsewhere nothing is shown.
+/// Lines that show how a long job goes. On a terminal they are redrawn in place.
 class LiveText {
  public:
+  /// What is shown where `out` is no terminal.
+  enum class Elsewhere {
+    kNothing,
+    kLines,  ///< the text anew every few seconds
+  };
+
   /// @param out where to draw; kept by the caller.
-  explicit LiveText(std::FILE* out);
+  explicit LiveText(std::FILE* out, Elsewhere elsewhere = Elsewhere::kNothing);
   ~LiveText();
   LiveText(const LiveText&) = delete;
   LiveText& operator=(const LiveText&) = delete;
@@ -22,14 +28,25 @@ class LiveText {
   /// @param text whole lines; longer ones than the terminal's are cut.
   void show(const std::string& text);
 
-  /// Removes it, so that other output does not run into it.
+  /// Removes what was drawn in place, so that other output does not run into it.
   void clear();
 
  private:
   std::FILE* out_;
   bool terminal_;
-  size_t lines_ = 0;  // that stand
+  Elsewhere elsewhere_;
+  size_t lines_ = 0;  // that stand on the terminal
+  bool shown_ = false;
   Stopwatch since_shown_;
 };
+
+/// Columns of the terminal that `out` is; 100 when it is none.
+size_t terminal_width(std::FILE* out);
+
+/// The first `width` characters, never half of one.
+std::string cut_to(const std::string& text, size_t width);
+
+/// Whether `out` is a terminal.
+bool is_terminal(std::FILE* out);
 
 }  // namespace autotrain

@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
+#include "base/json.h"
 #include "base/text.h"
-#include "report/json_fields.h"
 
 namespace autotrain {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "report/csv_file.h"
-#include "report/json_fields.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "report/json_fields.h"
+#include "base/json.h"
 #include "report/metrics_file.h"
 
 namespace autotrain {

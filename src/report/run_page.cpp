@@ -6,11 +6,11 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/version.h"
 #include "report/figures_json.h"
-#include "report/json_fields.h"
 #include "report/run_charts.h"
 
 namespace autotrain {

@@ -14,8 +14,8 @@
 #include "base/files.h"
 #include "base/folder_lock.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "report/json_text.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

@@ -119,6 +119,9 @@ void check_sweep(const SweepOptions& options);
 /// The point with the largest throughput whose 99th percentile is at most so long; null: none.
 const SweepPoint* best_within(const SweepVariant& variant, double seconds);
 
+/// How far a larger batch pays, in one sentence: what a page opens with.
+std::string answer_of(const Sweep& sweep, const SweepVariant& variant);
+
 /// What came out, in sentences.
 std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& variant);
 

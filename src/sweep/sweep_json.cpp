@@ -1,5 +1,3 @@
-#include <concepts>
-
 #include "base/json.h"
 #include "recipe/recipe_enums.h"
 #include "sweep/sweep.h"
@@ -14,13 +12,7 @@ using Json = nlohmann::ordered_json;
 Json to_json(const SweepPoint& p) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   Json json = {{"batch", p.batch}, {"failure", nullptr}};
-  visit_figures(p, [&]<class Value>(const char* name, const Value& value) {
-    if constexpr (std::same_as<Value, std::optional<double>>) {
-      json[name] = or_null(value);
-    } else {
-      json[name] = value;
-    }
-  });
+  visit_figures(p, FieldWriter{json});
   return json;
 }
 
@@ -32,13 +24,7 @@ SweepPoint point_from(const Json& j) {
     p.code = j.value("code", 0);
     return p;
   }
-  visit_figures(p, [&]<class Value>(const char* name, Value& value) {
-    if constexpr (std::same_as<Value, std::optional<double>>) {
-      value = optional_number(j.at(name));
-    } else {
-      value = j.at(name).get<Value>();
-    }
-  });
+  visit_figures(p, FieldReader{j});
   return p;
 }
 

@@ -6,10 +6,10 @@
 
 #include "autotrain/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/recipe_enums.h"
-#include "report/json_text.h"
 #include "sweep/sweep_tables.h"
 
 namespace autotrain {
@@ -166,6 +166,7 @@ page::Table titled(std::string title, page::Table table) {
 
 page::Section summary_section(const Sweep& sweep) {
   page::Section section{.title = "Prediction and measurement"};
+  for (const SweepVariant& variant : sweep.variants) section.paragraphs.push_back(answer_of(sweep, variant));
   for (const SweepVariant& variant : sweep.variants) {
     page::Table said{.title = label_of(sweep, variant)};
     for (const std::string& sentence : sentences_of(sweep, variant)) said.rows.push_back({sentence});

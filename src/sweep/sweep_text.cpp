@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -17,7 +18,7 @@ std::string factor_text(double factor) {
 }
 
 std::string times(double factor) {
-  return factor_text(factor) + " ×";
+  return factor_text(factor) + " times";
 }
 
 std::string knee_sentence(const SweepVariant& variant) {
@@ -56,13 +57,14 @@ std::string bandwidth_words(const Sweep& sweep, const SweepVariant& variant) {
 std::vector<std::string> explanation_sentences(const Sweep& sweep, const SweepVariant& variant) {
   const KneeExplanation& e = *variant.explanation;
   const Knee& knee = *variant.knee;
-  std::vector<std::string> sentences = {cat(times(e.ratio), " the prediction of ",
-                                            brief(variant.predicted, 3), " = ", factor_text(e.slower), " × ",
-                                            factor_text(e.efficiency))};
+  std::vector<std::string> sentences = {
+      cat("that is ", times(e.ratio), " the predicted batch of ", brief(variant.predicted, 3),
+          ", by two factors that multiply: ", factor_text(e.slower), " for the latency and ",
+          factor_text(e.efficiency), " for the throughput")};
   if (variant.predicted < 1) {
     sentences.push_back(
-        cat("a sample takes ", times(1 / variant.predicted),
-            " as long to compute as the weights to read: by the prediction no batch is free"));
+        cat("computing one sample should take ", times(1 / variant.predicted),
+            " the time of reading the weights, so the prediction says that no batch is free"));
   }
   sentences.push_back(cat("the shortest latency, of batch ", knee.flat_batch, ", is ", times(e.slower),
                           " that of reading the weights",
@@ -89,6 +91,24 @@ std::string within_sentence(const Sweep& sweep, const SweepVariant& variant) {
 }
 
 }  // namespace
+
+std::string answer_of(const Sweep& sweep, const SweepVariant& variant) {
+  const std::string who = sweep.key.empty() ? "" : "With " + label_of(sweep, variant) + ": ";
+  const SweepPoint* const best = best_within(variant, std::numeric_limits<double>::infinity());
+  if (best == nullptr) return who + "No batch could be measured.";
+  const std::string fastest =
+      cat(who.empty() ? "The" : "the", " highest throughput is ", format_rate(best->samples_per_second),
+          " samples/s, at batch ", best->batch);
+  if (!variant.knee) return cat(who, fastest, ".");
+  const std::string knee = brief(variant.knee->batch, 3);
+  if (!variant.knee->reached)
+    return cat(who, fastest, "; it still rises there, so a larger batch than those measured gains more.");
+  if (variant.knee->below_range)
+    return cat(who, fastest,
+               "; no batch that was measured is free, the smallest costs its full time already.");
+  return cat(who, fastest, "; up to a batch of about ", knee,
+             " more samples cost little time, and beyond it hardly anything is gained.");
+}
 
 const SweepPoint* best_within(const SweepVariant& variant, double seconds) {
   const SweepPoint* best = nullptr;

@@ -1,7 +1,5 @@
 #include "trainer/run_state.h"
 
-#include <limits>
-
 #include "autotrain/error.h"
 #include "base/json.h"
 #include "report/figures_json.h"
@@ -10,39 +8,6 @@ namespace autotrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// JSON has no number that is not finite: such a figure is written as null, and null is NaN.
-void read_field(const Json& json, std::map<std::string, double>& figures) {
-  for (const auto& [name, value] : json.items()) {
-    figures[name] = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
-  }
-}
-
-void read_field(const Json& json, FigureKinds& kinds) {
-  kinds = kinds_from_json(json);
-}
-
-void read_field(const Json& json, std::vector<FigureTable>& tables) {
-  tables = tables_from_json(json);
-}
-
-template <class Value>
-void read_field(const Json& json, Value& value) {
-  read_exactly(json, value);
-}
-
-Json field_to_json(const FigureKinds& kinds) {
-  return kinds_to_json(kinds);
-}
-
-Json field_to_json(const std::vector<FigureTable>& tables) {
-  return tables_to_json(tables);
-}
-
-template <class Value>
-Json field_to_json(const Value& value) {
-  return value;
-}
 
 // Every field once, for both directions.
 template <class State, class Visit>
@@ -77,14 +42,14 @@ void visit_fields(State& s, Visit visit) {
 
 Json RunState::to_json() const {
   Json json;
-  visit_fields(*this, [&](const char* name, const auto& value) { json[name] = field_to_json(value); });
+  visit_fields(*this, FieldWriter{json});
   return json;
 }
 
 RunState RunState::from_json(const Json& json) {
   RunState state;
   try {
-    visit_fields(state, [&](const char* name, auto& value) { read_field(json.at(name), value); });
+    visit_fields(state, FieldReader{json});
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
   }

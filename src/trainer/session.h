@@ -25,7 +25,7 @@ class Session {
   const double start = steady_seconds();
   const double seconds_before = state.totals.seconds;  ///< of earlier sessions
 
-  /// Of the run, over all its sessions.
+  /// Seconds of the run, over all its sessions.
   double seconds() const { return seconds_before + steady_seconds() - start; }
 
   Progress progress() const {

@@ -127,16 +127,26 @@ class Sweep(unittest.TestCase):
         self.assertLess(len(points), 13)
         self.assertEqual(points[0]["batch"], 1)
 
+    def await_end_of_group(self, group):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            try:
+                os.killpg(group, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.01)
+        self.fail("a process of the sweep outlives it")
+
     def test_killed_and_started_again_it_repeats_nothing(self):
         process = subprocess.Popen(self.command("--batches", "1..64"), stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, cwd=self.root)
+                                   stderr=subprocess.DEVNULL, cwd=self.root, start_new_session=True)
         results = self.root / "out" / "results"
         deadline = time.monotonic() + 120
         while len(list(results.glob("*batch*.json"))) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        time.sleep(0.5)  # its child ends by itself
+        self.await_end_of_group(process.pid)  # its child ends by itself
         before = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in results.glob("*.json")}
         self.assertLess(len(before), 8)
         self.assertGreater(self.result()["unfinished"], 0)

@@ -200,10 +200,12 @@ TEST(Sweep, SaysWhyAMeasuredKneeIsFarFromItsPrediction) {
   analyse(sweep);
   const auto sentences = sentences_of(sweep, sweep.variants[0]);
   const std::string text = join(sentences, "\n");
-  EXPECT_TRUE(test::holds(text, "5 × the prediction of 20 = 5 × 1"));
+  EXPECT_TRUE(
+      test::holds(text, "5 times the predicted batch of 20, by two factors that multiply: 5 for the "));
+  EXPECT_TRUE(test::holds(answer_of(sweep, sweep.variants[0]), "up to a batch of about 100 more samples"));
   EXPECT_TRUE(
       test::holds(text,
-                  "the shortest latency, of batch 1, is 5 × that of reading the weights: 50 % of it in "
+                  "the shortest latency, of batch 1, is 5 times that of reading the weights: 50 % of it in "
                   "products"));
   EXPECT_TRUE(test::holds(text, "25 % in other operators, 25 % between operators"));
   EXPECT_TRUE(test::holds(text, "the best throughput, of batch"));
