@@ -40,6 +40,16 @@ Declared declare(const Command& command, CLI::App& program) {
   return {app, command.declare(*app)};
 }
 
+// They are those of training, and another command would not see them.
+void refuse_options_before(const CLI::App& program, const std::string& command) {
+  for (const CLI::Option* option : program.get_options()) {
+    if (option->count() == 0) continue;
+    const std::string name = option->get_name();
+    throw Error(ExitCode::kUsage, "command line", cat(name, " stands before the command ", command),
+                cat("autotrain ", command, " ", name, " …"));
+  }
+}
+
 }  // namespace
 
 ExitCode run_command_line(int argc, const char* const* argv) {
@@ -61,7 +71,9 @@ ExitCode run_command_line(int argc, const char* const* argv) {
     throw Error(ExitCode::kUsage, "command line", error.what(), "autotrain --help shows examples");
   }
   for (size_t i = 1; i < declared.size(); ++i) {
-    if (declared[i].app->parsed()) return declared[i].run();
+    if (!declared[i].app->parsed()) continue;
+    refuse_options_before(program, commands()[i]->name);
+    return declared[i].run();
   }
   return declared.front().run();
 }

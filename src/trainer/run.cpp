@@ -109,17 +109,25 @@ Workbench& Trainer::Run::bench() {
 
 Trainer::Run::Place& Trainer::Run::place() {
   if (place_) return *place_;
-  Place& place = place_.emplace();
+  Place place;
   if (options_.write_files) place.folder = std::make_unique<RunFolder>(recipe_, options_);
-  if (place.folder && options_.resume)
+  if (place.folder && options_.resume) {
+    place.held_a_summary = std::filesystem::exists(place.folder->path() / "summary.json");
     place.resume_point = find_resume_point(*place.folder, recipe_, options_.allow_change);
-  return place;
+  }
+  return place_.emplace(std::move(place));
+}
+
+// A plan alone needs no folder but to see what a resume goes on from.
+const std::optional<ResumePoint>& Trainer::Run::resume_point() {
+  static const std::optional<ResumePoint> kNone;
+  return options_.resume ? place().resume_point : kNone;
 }
 
 // Whether the checkpoint's plan can be executed here as it was there.
 bool Trainer::Run::stored_plan_holds() {
-  if (!place().resume_point->keep_plan) return false;
-  const BatchPlan& stored = place().resume_point->saved.plan;
+  if (!resume_point()->keep_plan) return false;
+  const BatchPlan& stored = resume_point()->saved.plan;
   const Workbench& bench = this->bench();
   const double fill =
       static_cast<double>(stored.peak_bytes) / static_cast<double>(bench.device->budget_bytes());
@@ -139,12 +147,12 @@ bool Trainer::Run::stored_plan_holds() {
 
 // A plan that a checkpoint has is looked at first, on the device; after that there can be no other process.
 bool Trainer::Run::searches_apart() {
-  const std::optional<ResumePoint>& from = place().resume_point;
+  const std::optional<ResumePoint>& from = resume_point();
   return options_.search_apart && bench_ == nullptr && !(from && from->keep_plan);
 }
 
 BatchPlan Trainer::Run::make_plan() {
-  const std::optional<ResumePoint>& from = place().resume_point;
+  const std::optional<ResumePoint>& from = resume_point();
   if (from && stored_plan_holds()) {
     check_monitor();
     BatchPlan plan = from->saved.plan;
@@ -245,12 +253,12 @@ RunState Trainer::Run::restored_state() {
   return state;
 }
 
-void Trainer::Run::tell_the_start(const Followers& followers) {
+void Trainer::Run::tell_the_start() {
   log::info("plan", summary_line(plan()));
   log_learning_rate(recipe_, plan());
   log_batch_norm(plan(), bench());
   const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), plan().effective_batch);
-  followers.tell(&RunObserver::on_start, plan(), start_table(recipe_, plan(), bench(), horizon));
+  observer_.on_start(plan(), start_table(recipe_, plan(), bench(), horizon));
 }
 
 // Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off.
@@ -274,23 +282,23 @@ std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& 
 void Trainer::Run::train(Reached& reached) {
   RunFolder* const folder = place().folder.get();
   RunState& state = reached.state.emplace(restored_state());
+  tell_the_start();
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
-  if (folder != nullptr) {
-    begin_files(state);
-    followers.add(*folder);
-    if (recipe_.report.tensorboard)
-      followers.add(tensorboard.emplace(folder->path(), state.position.updates));
-  }
-  followers.add(observer_);
-  followers.add(callbacks);
-  tell_the_start(followers);
+  if (folder != nullptr) begin_files(state);
   // A trial starts from clean memory, so the run does too: between blocks that other sizes left, the same
   // tensors would take more.
   bench().device->memory().empty_cache();
   bench().device->memory().reset_peak();
   reached.telemetry = start_telemetry(state);
   if (reached.telemetry) followers.add(*reached.telemetry);
+  if (folder != nullptr) {
+    followers.add(*folder);
+    if (recipe_.report.tensorboard)
+      followers.add(tensorboard.emplace(folder->path(), state.position.updates));
+  }
+  followers.add(observer_);
+  followers.add(callbacks);
   Session session{.recipe = recipe_,
                   .plan = made_plan(),
                   .bench = bench(),
@@ -362,12 +370,16 @@ void Trainer::Run::write_end(const Summary& summary) {
 }
 
 Summary Trainer::Run::fit() {
+  if (std::exchange(fitted_, true))
+    throw Error(ExitCode::kUsage, "Trainer::fit", "was called before",
+                "make another trainer: each is one run");
   Reached reached;
   const auto end = [&](RunStatus status, ExitCode code, const std::string& error) {
     Summary summary = summarise(reached, status, code, error);
     reached.telemetry.reset();  // its file is whole before it is drawn
-    // A resume that was refused leaves what the folder says of the run.
-    if (reached.state || !options_.resume) write_end(summary);
+    // A resume that ended before it began leaves what the folder says of the run.
+    const bool keeps = !reached.state && place_ && place_->held_a_summary;
+    if (!keeps) write_end(summary);
     return summary;
   };
   // The folder is another run's to go on with as soon as this one has ended, however it ended.

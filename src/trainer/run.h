@@ -44,6 +44,7 @@ class Trainer::Run {
   struct Place {
     std::unique_ptr<RunFolder> folder;        // null: nothing is written
     std::optional<ResumePoint> resume_point;  // nothing: the run begins at its beginning
+    bool held_a_summary = false;              // before anything was done there
   };
 
   /// How far the run came: what its summary says, however it ends.
@@ -58,6 +59,7 @@ class Trainer::Run {
   // Made when they are first asked for, and then kept.
   Workbench& bench();
   Place& place();
+  const std::optional<ResumePoint>& resume_point();
   BatchPlan& made_plan();
 
   bool searches_apart();
@@ -69,7 +71,7 @@ class Trainer::Run {
   void check_last_window(const BatchPlan& plan);
 
   RunState restored_state();
-  void tell_the_start(const Followers& followers);
+  void tell_the_start();
   void begin_files(const RunState& state);
   std::unique_ptr<TelemetrySampler> start_telemetry(const RunState& state);
   void train(Reached& reached);
@@ -83,6 +85,7 @@ class Trainer::Run {
   std::unique_ptr<Workbench> bench_;
   std::optional<Place> place_;
   std::optional<BatchPlan> plan_;
+  bool fitted_ = false;
   bool weights_loaded_ = false;  // the initial ones
 };
 

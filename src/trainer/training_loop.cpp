@@ -94,7 +94,13 @@ void TrainingLoop::read_queued_update() {
   const UpdateOutcome outcome = queued_.figures.read();
   session_.sample_memory_sometimes();
   note_bad_samples();
-  if (outcome.applied) ++position_.updates;
+  if (outcome.applied) {
+    ++position_.updates;
+    position_.consecutive_skips = 0;
+  } else {
+    ++totals_.skipped;
+    ++position_.consecutive_skips;
+  }
   const UpdateTimes::Spent spent = times_.count(queued_.stretch, queued_.figures.finished_seconds());
   outcome.applied ? record_applied(outcome, spent) : record_skipped(outcome);
   totals_.seconds = session_.seconds();
@@ -102,7 +108,6 @@ void TrainingLoop::read_queued_update() {
 }
 
 void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent) {
-  position_.consecutive_skips = 0;
   const double waited = spent.by_activity.at("data_wait");
   windows_.tune_loader(queued_.samples, spent.seconds, waited);
   if (bench_.data.validation == nullptr) position_.last_figures = {{"train_loss", outcome.loss}};
@@ -125,8 +130,6 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
 }
 
 void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
-  ++totals_.skipped;
-  ++position_.consecutive_skips;
   session_.note(EventKind::kSkipped,
                 cat("window ", position_.windows, ": loss ", outcome.loss, ", gradient norm ",
                     outcome.grad_norm, ", scale ", outcome.scale, ", weight ", outcome.weight));
@@ -191,6 +194,7 @@ bool TrainingLoop::evaluate() {
 }
 
 void TrainingLoop::checkpoint(Saver::Training training) {
+  if (session_.folder == nullptr) return;
   saver_.checkpoint(training);
   times_.leave_out_until_now();
 }
@@ -211,10 +215,11 @@ void TrainingLoop::roll_back() {
                    cat(", and there is no checkpoint from before update ", position_.updates));
   }
   const int64_t failed_update = position_.updates;
+  Position saved = saved_run(newest->second).state.position;
   torn_ = true;  // until all of it is read
   load_tensors(checkpoints, newest->first, bench_);
+  position_ = std::move(saved);
   torn_ = false;
-  position_ = saved_run(newest->second).state.position;
   position_.consecutive_skips = 0;
   ++totals_.rollbacks;
   totals_.lr_factor *= recipe_.divergence.lr_factor;

@@ -76,6 +76,8 @@ def command_lines(m):
     m.expect("an unknown command", USAGE, ["trian"], ["trian"])
     m.expect("help for an unknown command", USAGE, ["trian"], ["trian", "--help"])
     m.expect("plan without a recipe", USAGE, ["names no recipe"], ["plan"])
+    m.expect("an option before the command", USAGE, ["--json stands before the command plan", "autotrain plan --json"],
+             ["--json", "plan"])
     m.expect("--config without a file", USAGE, ["--config"], ["--config"])
     m.expect("a recipe that is not there", MISSING, ["no such file"], ["--config", "nowhere.yaml"])
     m.expect("a folder as recipe", MISSING, ["is a folder"], ["--config", "/tmp"])

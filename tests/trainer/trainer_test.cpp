@@ -302,6 +302,30 @@ TEST(Trainer, StatesThatTakeMostOfTheBudgetCanBeResumed) {
   EXPECT_EQ(model_digest(folder / "run", 30), model_digest(folder / "straight", 30));
 }
 
+TEST(Trainer, APlanAloneMakesNoFolder) {
+  const TemporaryFolder folder;
+  SmallRun run(recipe(), {.output = folder / "run"});
+  run.trainer.plan();
+  EXPECT_FALSE(fs::exists(folder / "run"));
+}
+
+// `resume` with nothing to resume begins a run, whose folder says how it ended.
+TEST(Trainer, AResumeOfNothingThatFailsSaysSoInItsFolder) {
+  const TemporaryFolder folder;
+  Recipe r = recipe();
+  r.evaluation.monitor = "unknown";
+  test::expect_error(ExitCode::kBadRecipe, [&] { fit(r, folder / "run", /*resume=*/true); });
+  EXPECT_EQ(read_json(folder / "run" / "summary.json").at("status"), "failed");
+}
+
+TEST(Trainer, IsOneRun) {
+  const TemporaryFolder folder;
+  SmallRun run(recipe(), {.output = folder / "run"});
+  run.trainer.fit();
+  const Error error = test::expect_error(ExitCode::kUsage, [&] { run.trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "another trainer"));
+}
+
 TEST(Trainer, ParametersOrStateThatDoNotFitAreExplained) {
   for (const char* budget : {"256KiB", "1200KiB"}) {  // not the weights; the weights, but not the moments
     Recipe r = recipe();
