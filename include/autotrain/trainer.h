@@ -70,8 +70,7 @@ class Trainer {
  public:
   /// A run of the caller's own module, data and loss. The data sets must outlive the trainer. The
   /// recipe's `data`, `model` and `loss` sections and `evaluation.metrics` are checked, and otherwise
-  /// ignored. The module is moved
-  /// to the run's device.
+  /// ignored. The module is moved to the run's device.
   /// @throws Error(kBadRecipe) when the recipe contradicts itself, Error(kDoesNotFit) when the device
   /// has no memory.
   Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options = {});
@@ -98,10 +97,11 @@ class Trainer {
   /// Precondition: there is validation data.
   FigureKinds figure_kinds();
 
-  /// Plans if need be, trains to the end, evaluates, checkpoints.
-  /// @throws Error: kDoesNotFit, kDiverged, kInputOutput, kBadData, and kBrokenContract when the task, the
-  /// data set or a callback throws or gives what it must not. The run folder then says `failed` with the same
-  /// text. A stop by signal or callback is no error: see Summary::status.
+  /// Plans if need be, trains to the end, evaluates, checkpoints. A trainer does it once.
+  /// @throws Error: kUsage at a second call, kDoesNotFit, kDiverged, kInputOutput, kBadData, and
+  /// kBrokenContract when the task, the data set or a callback throws or gives what it must not. The run
+  /// folder then says `failed` with the same text. A stop by signal or callback is no error: see
+  /// Summary::status.
   Summary fit();
 
   /// The trained module.

@@ -18,7 +18,7 @@ struct Command {
   const char* examples;  ///< for its own --help, two lines each: the command, and what it is for
 
   /// Declares what the command takes, and returns what runs it once the command line was read.
-  /// What it returns throws Error(kUsage) about options that contradict each other.
+  /// The returned function throws Error(kUsage) about options that contradict each other.
   std::function<ExitCode()> (*declare)(CLI::App& app);
 };
 

@@ -48,7 +48,7 @@ struct PrintOptions {
   /// Whether the command tells how far it is.
   bool talks() const { return !json && !quiet; }
 
-  /// What the log shows of a command that talks by itself.
+  /// The least level that the log shows while a command prints its result itself.
   log::Level log_level() const;
 };
 

@@ -9,7 +9,7 @@
 
 namespace autotrain {
 
-/// What `autotrain compare` and `autotrain sweep --mode converge` both take.
+/// The options that `autotrain compare` and `autotrain sweep --mode converge` share.
 struct ComparisonOptions {
   int64_t seeds = 3;
   std::string target = {};  ///< "accuracy=0.9"
@@ -19,7 +19,7 @@ struct ComparisonOptions {
   void declare(CLI::App& app);
 };
 
-/// What to converge at: batch sizes of one recipe.
+/// A request to train one recipe at several batch sizes.
 struct ConvergenceRequest {
   std::filesystem::path config;
   std::vector<std::string> overrides;

@@ -34,12 +34,11 @@ void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternati
 }
 
 ExitCode print_plan_of(const PlanOptions& options) {
-  options.check_named();
+  const Recipe recipe = options.load();
   install_signal_handlers();
   Console console(options);
   const TrainerOptions with{
       .write_files = false, .fresh_plan = options.fresh_plan, .search_apart = true, .observer = &console};
-  const Recipe recipe = options.load();
   // Each trainer gives its memory back before the next one measures.
   const BatchPlan plan = Trainer::from_recipe(recipe, with).plan();
   const auto alternatives =

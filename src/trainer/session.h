@@ -12,8 +12,8 @@
 
 namespace autotrain {
 
-/// A run from its start, or from where it was resumed, to its end in one process: what all of its loop
-/// shares. All that it refers to outlives it.
+/// A run from its start, or from where it was resumed, to its end in one process: all parts of the
+/// loop share it. All that it refers to outlives it.
 class Session {
  public:
   const Recipe& recipe;
