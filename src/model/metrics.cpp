@@ -402,7 +402,7 @@ torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Te
   const bool indices = !target.is_floating_point() && target.dim() + 1 == prediction.dim();
   const torch::Tensor wanted = indices ? at::one_hot(target, prediction.size(-1)) : target;
   if (wanted.sizes() != prediction.sizes()) {
-    throw Error(ExitCode::kBadData, "mean_squared_error",
+    throw Error(ExitCode::kBadData, "targets",
                 cat("predictions are ", prediction.sizes(), " and targets ", target.sizes()),
                 "targets need the predictions' shape, or class indices");
   }

@@ -1,9 +1,12 @@
 #include "trainer/evaluator.h"
 
+#include <algorithm>
+
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "device/memory_phase.h"
 #include "plan/scopes.h"
+#include "trainer/users_code.h"
 
 namespace autotrain {
 namespace {
@@ -33,6 +36,13 @@ void add_figure(Evaluation& found, const Figure& figure) {
     fail_evaluate("gives two figures the name " + quote(figure.name), "rename one of them");
   }
   found.kinds[figure.name] = figure.kind;
+}
+
+void add_table(Evaluation& found, FigureTable table) {
+  if (std::ranges::find(found.tables, table.name, &FigureTable::name) != found.tables.end()) {
+    fail_evaluate("gives two tables the name " + quote(table.name), "rename one of them");
+  }
+  found.tables.push_back(std::move(table));
 }
 
 }  // namespace
@@ -76,8 +86,11 @@ Evaluation EvaluationSums::result() const {
   for (const Gathered& gathered : metrics_) {
     const MetricState whole = joined(gathered.sums, gathered.rows);
     if (whole.empty()) continue;
-    for (const Figure& figure : gathered.metric->figures(whole)) add_figure(found, figure);
-    for (FigureTable& table : gathered.metric->tables(whole)) found.tables.push_back(std::move(table));
+    const Metric& metric = *gathered.metric;
+    for (const Figure& figure : call_user("Metric::figures", [&] { return metric.figures(whole); }))
+      add_figure(found, figure);
+    for (FigureTable& table : call_user("Metric::tables", [&] { return metric.tables(whole); }))
+      add_table(found, std::move(table));
   }
   return found;
 }

@@ -231,9 +231,8 @@ TEST(Loader, SurvivesRandomCycles) {
       at += 16;
     }
   }
-  // A thread that was joined may stand in /proc for a moment longer; one that was not stays, and ctest ends
-  // the test.
-  while (threads_of_this_process() > before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // A thread that was joined may stand in /proc for a moment longer; one that was not stays.
+  test::wait_until([&] { return threads_of_this_process() <= before; });
 }
 
 }  // namespace

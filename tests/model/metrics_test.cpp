@@ -202,6 +202,32 @@ TEST(Metrics, ATaskMustMeasureTheSameOfEveryBatch) {
   test::expect_error(ExitCode::kBrokenContract, [&] { twice.result(); });
 }
 
+// A metric of a user's own: its tables have one name, or reading its figures fails.
+class UsersMetric final : public Metric {
+ public:
+  explicit UsersMetric(bool throws) : throws_(throws) {}
+  std::vector<Figure> figures(const MetricState&) const override {
+    if (throws_) throw std::out_of_range("no such row");
+    return {};
+  }
+  std::vector<FigureTable> tables(const MetricState&) const override {
+    return {{.name = "t"}, {.name = "t"}};
+  }
+
+ private:
+  bool throws_;
+};
+
+TEST(Metrics, AMistakeInAUsersMetricIsTheirs) {
+  for (const auto& [throws, said] : {std::pair{true, "no such row"}, {false, "two tables"}}) {
+    EvaluationSums sums;
+    sums.add({{torch::zeros({}), torch::ones({})},
+              {{std::make_shared<UsersMetric>(throws), {.sums = {torch::ones({})}}}}});
+    const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { sums.result(); });
+    EXPECT_TRUE(test::holds(error.what(), said));
+  }
+}
+
 TEST(Metrics, AllAreInTheDocument) {
   const std::string text = test::slurp(std::filesystem::path(AUTOTRAIN_SOURCE_DIR) / "docs" / "metrics.md");
   for (const MetricRow& row : metric_table()) EXPECT_TRUE(test::holds(text, "`" + row.spec.name + "`"));

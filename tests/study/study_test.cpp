@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include "base/child.h"
 #include "base/interrupt.h"
@@ -115,12 +114,12 @@ TEST(Study, KilledInTheMiddleItRepeatsNothingThatWasFinished) {
   const auto waiting = folder / "waiting";
   runs[4].work = [waiting]() -> Json {  // as long as nobody removes the file
     note(waiting, "yes");
-    while (std::filesystem::exists(waiting)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    test::wait_until([&] { return !std::filesystem::exists(waiting); });
     return {};
   };
   {
     Child study([&] { return run_study(runs, options), 0; }, folder / "log");
-    while (!std::filesystem::exists(waiting)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    test::wait_until([&] { return std::filesystem::exists(waiting); });
     study.send(SIGKILL);
     study.wait();
   }
@@ -135,13 +134,12 @@ TEST(Study, AStopReachesTheRunUnderWayAndLeavesItUnfinished) {
   std::vector<StudyRun> runs = {noting_run(folder, "a"), noting_run(folder, "b")};
   runs[1].work = [started = folder / "started"]() -> Json {
     note(started, "yes");
-    while (pending_interrupt() != Interrupt::kStop) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    test::wait_until([] { return pending_interrupt() == Interrupt::kStop; });
     throw Error(ExitCode::kInterrupted, "", "stopped");
   };
   const StudyOptions options{.folder = folder / "study"};
   Child study([&] { return install_signal_handlers(), run_study(runs, options), 0; }, folder / "log");
-  while (!std::filesystem::exists(folder / "started"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  test::wait_until([&] { return std::filesystem::exists(folder / "started"); });
   study.send(SIGTERM);
   EXPECT_EQ(study.wait(), 75);
   runs[1] = noting_run(folder, "b");

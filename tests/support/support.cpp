@@ -2,8 +2,11 @@
 
 #include <stdlib.h>
 
+#include <chrono>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
+#include <thread>
 
 namespace autotrain::test {
 namespace fs = std::filesystem;
@@ -47,6 +50,14 @@ std::string slurp(const fs::path& path) {
   std::ostringstream out;
   out << in.rdbuf();
   return out.str();
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("waited ten minutes in vain");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 bool soaking() {

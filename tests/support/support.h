@@ -37,6 +37,10 @@ testing::AssertionResult holds(const std::string& text, const std::string& part)
 /// Whether every case is asked for (AUTOTRAIN_SOAK=1), not only a part that takes seconds.
 bool soaking();
 
+/// Returns once `condition` holds, which it asks every millisecond. @throws std::runtime_error after ten
+/// minutes, which only something that hangs can need.
+void wait_until(const std::function<bool()>& condition);
+
 /// The content of a file.
 std::string slurp(const std::filesystem::path& path);
 

@@ -2,10 +2,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <numeric>
-#include <thread>
 
 #include "autotrain/log.h"
 #include "base/file_layer.h"
@@ -393,13 +393,22 @@ class FullDisk final : public FileLayer {
   int open(const char* path, int flags) override {
     const bool hit = full && std::string(path).starts_with(folder_.string()) && (flags & O_CREAT) != 0;
     if (!hit) return FileLayer::open(path, flags);
+    refused_thread_ = gettid();
     errno = ENOSPC;
     return -1;
   }
-  bool full = false;
+
+  /// Returns once the thread that was refused a file has ended, so that its failure is known.
+  void wait_for_refused_thread() const {
+    test::wait_until([&] { return refused_thread_ != 0; });
+    test::wait_until([&] { return !fs::exists("/proc/self/task/" + std::to_string(refused_thread_)); });
+  }
+
+  std::atomic<bool> full = false;
 
  private:
   fs::path folder_;
+  std::atomic<pid_t> refused_thread_ = 0;
 };
 
 TEST(RunFolder, WhenTheDiskIsFullTheStateIsSavedElsewhereAndTheRunGoesOnFromThere) {
@@ -413,7 +422,7 @@ TEST(RunFolder, WhenTheDiskIsFullTheStateIsSavedElsewhereAndTheRunGoesOnFromTher
     const FileLayerScope scope(disk);
     SmallRun run(r, {.output = folder / "run"});
     run.trainer.on_update([&](const UpdateRecord& u) {
-      disk.full |= u.update == 3;
+      if (u.update == 3) disk.full = true;
       return Flow::kContinue;
     });
     run.trainer.fit();
@@ -437,12 +446,14 @@ TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
     const FileLayerScope scope(disk);
     SmallRun run(r, {.output = folder / "run"});
     run.trainer.on_evaluation([&](const EvaluationRecord& e) {
-      disk.full |= e.update == 2;
+      if (e.update == 2) disk.full = true;
       return Flow::kContinue;
     });
     run.trainer.on_update([&](const UpdateRecord& u) {
-      if (u.update == 3) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the writer fails
-      disk.full &= u.update < 3;
+      if (u.update == 3) {
+        disk.wait_for_refused_thread();
+        disk.full = false;
+      }
       return Flow::kContinue;
     });
     run.trainer.fit();
