@@ -115,7 +115,7 @@ def set_limit(kind, limit):
 
 def main():
     binary = str(Path(sys.argv[1]).resolve())
-    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    runs = int(sys.argv[2]) if len(sys.argv) > 2 else 6
     chance = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
     cgroup, least = Cgroup(), {kind: least_to_load(binary, kind) for kind in ("data", "as")}
     kinds = ["data", "as"] + (["cgroup"] if cgroup.path else [])

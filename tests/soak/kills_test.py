@@ -123,7 +123,7 @@ def soak(runs, kills, chance):
 
 def main():
     binary = sys.argv[1]
-    kills = int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    kills = int(sys.argv[2]) if len(sys.argv) > 2 else 8
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 30)
     names = sys.argv[4:] or list(RECIPES)
     print(f"seed {seed}")

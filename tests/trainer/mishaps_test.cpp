@@ -90,10 +90,10 @@ TEST_P(OutOfMemory, AtAnyAllocationOfTheRunChangesNoBit) {
   ASSERT_GT(count, 300);
   int64_t recovered = 0;
   // In the short form one in so many; of the first update's, where a half-done one would show, every one.
-  const int64_t stride = test::soaking() ? 1 : count / 30 + 1;
+  const int64_t stride = test::soaking() ? 1 : count / 12 + 1;
   int64_t tried = 0, updating = 0;
   for (int64_t k = 1; k <= count; ++k) {
-    const bool applying = phases[static_cast<size_t>(k - 1)] == MemoryPhase::kUpdate && updating++ < 30;
+    const bool applying = phases[static_cast<size_t>(k - 1)] == MemoryPhase::kUpdate && updating++ < 20;
     if (k % stride != 0 && !applying) continue;
     ++tried;
     const fs::path path = folder / std::to_string(k);
@@ -135,7 +135,7 @@ execution: {precision: fp32, micro_batch: 8}
   int64_t count = 0;
   run(folder / "straight", [&](int64_t, MemoryPhase) { return ++count < 0; });
   Random random(5);
-  for (int i = test::soaking() ? 200 : 5; i > 0; --i) {
+  for (int i = test::soaking() ? 200 : 2; i > 0; --i) {
     const int64_t k = 1 + random.below(count);
     int64_t seen = 0;
     const fs::path path = folder / "refused";
