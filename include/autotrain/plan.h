@@ -69,6 +69,9 @@ struct SearchResult {
   double fill = 0;
   int64_t peak_bytes = 0;
   SearchReason reason = SearchReason::kFixed;
+
+  /// The smallest tried size whose trial was about as fast as the fastest one; 0: no trial fitted.
+  int64_t fast_micro_batch = 0;
   bool confirmed = false;
   bool from_cache = false;
   std::vector<ProbeRecord> probes = {};

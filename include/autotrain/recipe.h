@@ -125,6 +125,7 @@ struct EvaluationRecipe {
 enum class Precision {
   kAuto,
   kFp32,
+  kTf32,  ///< fp32 whose products round their operands to 10 bits: NVIDIA GPUs from Ampere on
   kBf16,
   kFp16,
   kInt8,  ///< of linear layers, for inference in a sweep only
@@ -150,8 +151,9 @@ struct MemoryRecipe {
 struct SearchRecipe {
   std::string strategy = "binary";
   Pivot pivot = Pivot::kInterpolate;
-  int64_t multiple_of = 1;
+  std::optional<int64_t> multiple_of = {};  ///< unset: 8 in half precision on a GPU, else 1
   std::optional<int64_t> max_micro_batch = {};
+  double throughput_share = 0.05;  ///< sizes that lose no more samples per second count as fast
   int64_t max_probes = 12;
   double max_seconds = 120;
   bool plan_cache = true;
@@ -229,11 +231,12 @@ enum class SweepMode {
 /// What `autotrain sweep` measures of the recipe; a run takes no notice of it.
 struct SweepRecipe {
   SweepMode mode = SweepMode::kInference;
-  std::string batches = "auto";           ///< "auto", "1..4096" (powers of two) or "1,32,128"
-  std::optional<std::string> vary = {};   ///< "key=value,value,…": one further axis
-  std::optional<double> latency_ms = {};  ///< what a batch may take at its 99th percentile
-  int64_t rounds = 2;                     ///< measurements of each point, in processes of their own
-  double max_seconds = 2;                 ///< of repeats in one measurement
+  std::string batches = "auto";                    ///< "auto", "1..4096" (powers of two) or "1,32,128"
+  std::optional<std::string> vary = {};            ///< "key=value,value,…": one further axis
+  std::optional<double> latency_ms = {};           ///< what a batch may take at its 99th percentile
+  std::optional<std::string> device_figures = {};  ///< "65TFLOP/s,300GB/s" of another device, to predict for
+  int64_t rounds = 2;                              ///< measurements of each point, in processes of their own
+  double max_seconds = 2;                          ///< of repeats in one measurement
   bool operator==(const SweepRecipe&) const = default;
 };
 

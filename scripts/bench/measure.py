@@ -1,17 +1,22 @@
 """What the benchmark drivers share: programs that take turns, the load of the rest of the machine, ratios."""
+import contextlib
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BENCH = ROOT / "build/release/autotrain_bench"
-PROGRAM = ROOT / "build/release/autotrain"
+BUNDLED = (ROOT / "bin/with-libtorch").exists()  # in what scripts/gpu/bundle made
+PROGRAMS = ROOT / ("bin" if BUNDLED else "build/release")
+BENCH = PROGRAMS / "autotrain_bench"
+PROGRAM = PROGRAMS / "autotrain"
 PEERS_PYTHON = os.environ.get("PEERS_PYTHON", str(ROOT / ".deps/peers/bin/python"))
 RESULTS = HERE / "results"
 QUIET = 0.08  # a segment in which others took a larger share of the cores is measured again
@@ -25,10 +30,27 @@ def instructions():
     return next((each for each in known if each in flags), platform.machine())
 
 
-def machine():
+def gpu(device="cuda"):
+    """The name of the NVIDIA GPU that `device` means, cuda or cuda:N; None where there is none."""
+    number = device.partition(":")[2] or "0"
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        answer = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=" + number],
+                                capture_output=True, text=True, timeout=60, check=True)
+        return answer.stdout.strip() or None
+    return None
+
+
+def kind(device="cpu"):
+    """What tells this machine's results from another's: the GPU's name, or the processor's instructions."""
+    name = gpu(device) if device.startswith("cuda") else None
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") if name else instructions()
+
+
+def machine(device="cpu"):
     with open("/proc/cpuinfo", encoding="utf-8") as cpuinfo:
         names = [line.split(":", 1)[1].strip() for line in cpuinfo if line.startswith("model name")]
-    return {"cpu": names[0] if names else platform.machine(), "cores": os.cpu_count(),
+    on_gpu = {"gpu": gpu(device)} if device.startswith("cuda") else {}
+    return {**on_gpu, "cpu": names[0] if names else platform.machine(), "cores": os.cpu_count(),
             "kernel": platform.release(), "date": time.strftime("%Y-%m-%d")}
 
 
@@ -49,24 +71,40 @@ class Worker:
     """A program that runs a segment for each line on its standard input and answers with a JSON line."""
 
     def __init__(self, command):
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+                                        stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=ROOT)
+
+    def ask(self, side, seconds):
+        """The answer to one line. @raises RuntimeError: with what the program said when it has none."""
+        line = ""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"{side} {seconds}\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        if not line:
+            code = self.process.wait()
+            self.errors.seek(0)
+            said = " ".join(self.errors.read().split())
+            raise RuntimeError(f"{side} ended with {code}: {said[-300:]}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(f"{side}: {answer['error']}")
+        return answer
 
     def segment(self, side, seconds):
         """samples/s of one segment, and the share of the machine that others took meanwhile."""
         busy, own, start = busy_seconds(), cpu_seconds(self.process.pid), time.perf_counter()
-        self.process.stdin.write(f"{side} {seconds}\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{side} ended with {self.process.wait()}")
+        rate = self.ask(side, seconds)["samples_per_second"]
         wall = time.perf_counter() - start
         others = busy_seconds() - busy - (cpu_seconds(self.process.pid) - own)
-        return json.loads(line)["samples_per_second"], max(0.0, others) / (wall * os.cpu_count())
+        return rate, max(0.0, others) / (wall * os.cpu_count())
 
     def close(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
         self.process.wait()
+        self.errors.close()
 
 
 def take_turns(sides, rounds, seconds):
@@ -97,14 +135,15 @@ def text(r):
     return f"{r['median']:.3f} [{r['min']:.3f}, {r['max']:.3f}]"
 
 
-def save(name, rows, key):
-    """Keeps the figures beside the scripts, in a file for each kind of processor, with the machine they were measured on
-    and the day of each. Rows that an earlier run kept stay, unless a new one has the same values under the fields `key`."""
+def save(name, rows, key, device="cpu"):
+    """Keeps the figures beside the scripts, in a file for each kind of processor or GPU, with the machine they were
+    measured on and the day of each. Rows that an earlier run kept stay, unless a new one has the same values under the
+    fields `key`."""
     RESULTS.mkdir(exist_ok=True)
-    path, here = RESULTS / f"{name}.{instructions()}.json", machine()
+    path, here = RESULTS / f"{name}.{kind(device)}.json", machine(device)
     former = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"machine": {}, "rows": []}
     new = {tuple(row[field] for field in key) for row in rows}
-    same_kind = former["machine"].get("cpu") == here["cpu"]
+    same_kind = all(former["machine"].get(part) == here.get(part) for part in ("cpu", "gpu"))
     rows = [{**row, "date": here["date"]} for row in rows]
     stay = [{"date": former["machine"]["date"], **row} for row in former["rows"] if same_kind and tuple(row[field] for field in key) not in new]
     path.write_text(json.dumps({"machine": here, "rows": stay + rows}, indent=1) + "\n", encoding="utf-8")

@@ -15,6 +15,7 @@
 #include "device/warm_up.h"
 #include "process_memory.h"
 #include "programs.h"
+#include "recipe/recipe_enums.h"
 #include "workloads.h"
 
 namespace autotrain::bench {
@@ -53,8 +54,8 @@ Recipe recipe_of_search(int argc, char** argv) {
   recipe.batch.max_effective = number("max-val", "8192");
   if (const int64_t effective = number("effective", "0"); effective > 0) recipe.batch.effective = effective;
   recipe.batch.lr_rule = "none";
-  const bool bf16 = argument(argc, argv, "precision", "fp32") == "bf16";
-  recipe.execution.precision = bf16 ? Precision::kBf16 : Precision::kFp32;
+  recipe.execution.device = argument(argc, argv, "device", "cpu");
+  recipe.execution.precision = *parse_enum<Precision>(argument(argc, argv, "precision", "fp32"));
   recipe.execution.search.plan_cache = false;
   recipe.stop.updates = number("updates", "50");
   return recipe;

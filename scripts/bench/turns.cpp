@@ -1,6 +1,7 @@
-// Segments of training in turns with another program: reads lines "harness LENGTH" or "bare LENGTH" from
-// standard input and answers each with one JSON line. Harness is a Trainer that waits between segments inside
-// its callback; bare is a plain LibTorch loop over the same kernels. A length is in seconds, or with
+// Segments of training on one device in turns with another program: reads lines "harness LENGTH" or "bare
+// LENGTH" from standard input and answers each with one JSON line. Harness is a Trainer that waits between
+// segments inside its callback; bare is a plain LibTorch loop over the same kernels. A length is in seconds,
+// or with
 // `--unit updates` in updates, for programs that count what those take.
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
@@ -15,6 +16,7 @@
 #include "autotrain/trainer.h"
 #include "base/clock.h"
 #include "data/channels_last.h"
+#include "data/preload.h"
 #include "optim/optimizer.h"
 #include "programs.h"
 #include "recipe/recipe_enums.h"
@@ -50,13 +52,22 @@ void answer(const std::string& side, int64_t updates, int64_t samples, double se
 // What one would write by hand: a shuffled index, the loss, backward, the norm, the fused update.
 class BareLoop {
  public:
-  BareLoop(Workload& workload, int64_t batch, Precision precision, bool channels_last)
-      : workload_(workload), batch_(batch), precision_(precision), channels_last_(channels_last) {
+  struct Options {
+    int64_t batch = 64;
+    torch::Device device = torch::kCPU;
+    Precision precision = Precision::kFp32;
+    bool channels_last = false;
+  };
+
+  BareLoop(Workload& workload, const Options& options) : workload_(workload), options_(options) {
+    workload.task->module().to(options.device);
+    auto* const images = dynamic_cast<Preloadable*>(workload.train.get());
+    if (images != nullptr && !options.device.is_cpu()) images->preload({.device = options.device});
     for (const NamedTensor& parameter : trainable_parameters(workload.task->module())) {
       parameters_.push_back(parameter.tensor);
       averages_.push_back(torch::zeros_like(parameter.tensor));
       squares_.push_back(torch::zeros_like(parameter.tensor));
-      steps_.push_back(torch::zeros({}));
+      steps_.push_back(torch::zeros({}, parameter.tensor.options()));
     }
   }
 
@@ -68,28 +79,33 @@ class BareLoop {
       update();
       ++updates;
     } while (!segment.reached(updates, watch.seconds()));
-    answer("bare", updates, updates * batch_, watch.seconds());
+    answer("bare", updates, updates * options_.batch, watch.seconds());
   }
 
  private:
   std::vector<int64_t> next_indices() {
-    if (!order_.defined() || at_ + batch_ > order_.numel()) {
+    if (!order_.defined() || at_ + options_.batch > order_.numel()) {
       order_ = torch::randperm(workload_.train->size());
       at_ = 0;
     }
     const int64_t* const first = order_.const_data_ptr<int64_t>() + at_;
-    at_ += batch_;
-    return {first, first + batch_};
+    at_ += options_.batch;
+    return {first, first + options_.batch};
   }
 
   void update() {
     const std::vector<int64_t> indices = next_indices();
     const std::vector<int64_t> epochs(indices.size(), 0);
     Batch batch = workload_.train->get(indices, SampleRandom(1, indices, epochs));
-    if (channels_last_) batch.inputs = channels_last(batch.inputs);
+    if (!options_.device.is_cpu() && batch.inputs.is_cpu()) {
+      batch.inputs = batch.inputs.pin_memory();
+      batch.targets = batch.targets.pin_memory();
+    }
+    batch = batch.to(options_.device);
+    if (options_.channels_last) batch.inputs = channels_last(batch.inputs);
     torch::Tensor loss;
     {
-      const AutocastScope autocast(torch::kCPU, precision_);
+      const AutocastScope autocast(options_.device.type(), options_.precision);
       const LossTerms terms = workload_.task->loss(batch);
       loss = terms.sum / terms.weight;
     }
@@ -106,9 +122,7 @@ class BareLoop {
   }
 
   Workload& workload_;
-  const int64_t batch_;
-  const Precision precision_;
-  const bool channels_last_;
+  const Options options_;
   std::vector<torch::Tensor> parameters_, averages_, squares_, steps_;
   torch::Tensor order_;
   int64_t at_ = 0;
@@ -154,8 +168,7 @@ class Turns {
 int turns(int argc, char** argv) {
   const std::string name = argument(argc, argv, "workload", "mlp");
   const int64_t batch = std::stoll(argument(argc, argv, "batch", "64"));
-  const Precision precision =
-      argument(argc, argv, "precision", "fp32") == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  const Precision precision = *parse_enum<Precision>(argument(argc, argv, "precision", "fp32"));
   const Unit unit = argument(argc, argv, "unit", "seconds") == "updates" ? Unit::kUpdates : Unit::kSeconds;
   const std::filesystem::path folder = "/tmp/autotrain-turns-" + std::to_string(::getpid());
   std::filesystem::remove_all(folder);  // of a killed process that had this number
@@ -164,13 +177,17 @@ int turns(int argc, char** argv) {
   Workload workload = make_workload(name);
   Recipe recipe = plain_recipe();
   recipe.batch.effective = recipe.execution.micro_batch = batch;
+  recipe.execution.device = argument(argc, argv, "device", "cpu");
   recipe.execution.precision = precision;
   recipe.execution.memory_format = *parse_enum<MemoryFormat>(argument(argc, argv, "memory-format", "auto"));
   recipe.execution.loader.prefetch = std::stoll(argument(argc, argv, "prefetch", "2"));
   recipe.stop.updates = int64_t{1} << 40;
   Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});
-  const bool channels_last = trainer.plan().memory_format == MemoryFormat::kChannelsLast;
-  BareLoop bare(by_hand, batch, precision, channels_last);
+  const BatchPlan plan = trainer.plan();
+  BareLoop bare(by_hand, {.batch = batch,
+                          .device = torch::Device(plan.device),
+                          .precision = precision,
+                          .channels_last = plan.memory_format == MemoryFormat::kChannelsLast});
   Turns turns(bare, batch, unit);
   trainer.on_update([&](const UpdateRecord&) { return turns.after_update(); });
   trainer.fit();

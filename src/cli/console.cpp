@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_enums.h"
+#include "plan/search.h"
 #include "report/table.h"
 #include "trainer/start_table.h"
 
@@ -51,6 +52,8 @@ std::string plan_text(const BatchPlan& plan) {
   table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
   table.add_row({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled), " (", plan.lr.rule,
                                       " rule, reference ", plan.lr.reference_batch, ")")});
+  if (const std::string smaller = smaller_size_advice(plan); !smaller.empty())
+    table.add_row({"as fast", smaller});
   table.add_row({"search", cat(plan.search.probes.size(), " trials, ", format_count(plan.search.samples),
                                " samples, ", format_seconds(plan.search.seconds))});
   return probe_table(plan) + "\n" + table.text();

@@ -193,9 +193,9 @@ void refuse_of_sweep(const CLI::App& sweep, std::initializer_list<const char*> n
 // Options of one mode that another would ignore.
 void check_sweep_options(const CLI::App& sweep, bool converge) {
   if (converge) {
-    refuse_of_sweep(sweep, {"--batches", "--latency-ms", "--rounds", "--seconds", "--weights"},
-                    "means nothing with --mode converge",
-                    "leave it out; batches are --vary batch.effective=64,256");
+    refuse_of_sweep(
+        sweep, {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights"},
+        "means nothing with --mode converge", "leave it out; batches are --vary batch.effective=64,256");
   } else {
     refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules"},
                     "means something with --mode converge only", "leave it out, or add --mode converge");
@@ -218,6 +218,8 @@ void declare_sweep_keys(CLI::App& sweep, SweepCommandOptions& options) {
       "gained); default: the recipe's sweep.batches, else auto");
   stands_for("--latency-ms", "latency_ms",
              "Find the largest throughput whose p99 is at most so many milliseconds");
+  stands_for("--device-figures", "device_figures",
+             "Also predict for a device that is not here, from its data sheet: 65TFLOP/s,300GB/s");
   stands_for("--rounds", "rounds",
              "Measurements of each point, 1 to 1000; default: the recipe's sweep.rounds, else 2");
   stands_for("--seconds", "max_seconds",
@@ -272,6 +274,8 @@ Examples:
       inference: latency, throughput and memory, predicted and measured knee
   autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16,int8 --weights runs/a
       the same in three precisions, with the accuracy that each costs
+  autotrain sweep --config R.yaml --device-figures 65TFLOP/s,300GB/s
+      the prediction for a Tesla T4 beside the one for this machine
   autotrain sweep --config R.yaml --mode training --batches auto --latency-ms 200
       updates instead, doubling until nothing is gained; the best within 200 ms
   autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,256,1024 --seeds 5

@@ -44,6 +44,12 @@ class CudaDevice final : public Device {
 
   // Tensor cores multiply bf16 from compute capability 8.0 on.
   bool has_native_bf16() const override { return at::cuda::getDeviceProperties(index_)->major >= 8; }
+  bool has_tf32() const override { return has_native_bf16(); }
+
+  void allow_tf32(bool allowed) override {
+    at::globalContext().setAllowTF32CuBLAS(allowed);
+    at::globalContext().setAllowTF32CuDNN(allowed);
+  }
 
   void synchronize() const override {
     const c10::cuda::CUDAGuard guard(index_);

@@ -47,6 +47,11 @@ class Device {
 
   virtual bool has_native_bf16() const = 0;
 
+  /// Whether products of float32 can be computed in TF32 (operands of 10 bits), and whether they may be from
+  /// now on, in the whole process. A CPU has none.
+  virtual bool has_tf32() const { return false; }
+  virtual void allow_tf32(bool) {}
+
   /// Waits until all queued work is done. Nothing to wait for on a CPU.
   virtual void synchronize() const = 0;
 

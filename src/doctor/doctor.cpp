@@ -17,6 +17,8 @@ constexpr double kMuchWaiting = 0.05;    // of the time
 constexpr double kBusy = 0.5;            // a loader thread that computes less waits for something
 constexpr double kNearBandwidth = 0.05;  // of what copying reaches; loading touches memory several times
 constexpr double kWorthIt = 1.05;        // gain of a cure that names the cause
+constexpr int64_t kSmaller = 4;          // times, that a smaller micro-batch is smaller
+constexpr double kSameTime = 0.8;        // of a micro-batch's time, that a smaller one takes
 constexpr int64_t kSleepers = 16;        // loader threads that wait for a disk need no core
 
 // The plan typed in, so that every trial runs the same micro-batches.
@@ -120,6 +122,8 @@ class Doctor {
     if (e.micro_batch && *e.micro_batch < found_.plan.effective_batch) {
       add("micro_batch", {"execution.micro_batch=auto"});
     }
+    if (smaller_micro_batch() > 0)
+      add("smaller_micro_batch", {cat("execution.micro_batch=", smaller_micro_batch())});
     const bool faster_bf16 =
         std::ranges::count(machine_.rates, "bf16", &MachineFigures::Rate::precision) > 0 &&
         !is_half(found_.plan.precision);
@@ -129,6 +133,19 @@ class Doctor {
     }
     if (faster_bf16) add("compute", {"execution.precision=bf16"});
     return cures;
+  }
+
+  // A quarter of the plan's; 0 where it is too small for that.
+  int64_t smaller_micro_batch() const {
+    const int64_t size = found_.plan.micro_batch / kSmaller;
+    return size >= 2 ? size : 0;
+  }
+
+  bool launches_bound_it() const {
+    const auto smaller = std::ranges::find(found_.cures, "smaller_micro_batch", &Cure::cause);
+    if (smaller == found_.cures.end() || !smaller->failure.empty()) return false;
+    return bound_by_launches({found_.plan.micro_batch, found_.before.samples_per_second},
+                             {smaller_micro_batch(), smaller->after.samples_per_second});
   }
 
   void attempt(Cure cure) {
@@ -161,7 +178,7 @@ class Doctor {
     if (helped) {
       found_.cause = found_.cures.front().cause;
     } else {
-      found_.cause = waits() ? loading_cause() : "compute";
+      found_.cause = waits() ? loading_cause() : launches_bound_it() ? "launch_overhead" : "compute";
     }
     found_.verdict = sentence();
   }
@@ -190,6 +207,17 @@ class Doctor {
     if (found_.cause == "micro_batch") {
       return cat("micro-batches of ", found_.plan.micro_batch, " are too small to keep the device busy");
     }
+    if (found_.cause == "smaller_micro_batch") {
+      return cat("micro-batches of ", found_.plan.micro_batch,
+                 " are larger than this device likes: ", smaller_micro_batch(), " at a time is faster");
+    }
+    if (found_.cause == "launch_overhead") {
+      return cat(
+          "a micro-batch of ", smaller_micro_batch(), " takes nearly as long as one of ",
+          found_.plan.micro_batch,
+          ": the time goes to starting operators, not to computing; a larger batch.effective or a wider "
+          "model costs little more");
+    }
     if (found_.cause == "memory_format") {
       return cat("images lie ", in_words(found_.plan.memory_format), ", and ", found_.step->slowest,
                  " takes ", format_percent(found_.step->slowest_share), " of a step");
@@ -206,6 +234,10 @@ class Doctor {
 };
 
 }  // namespace
+
+bool bound_by_launches(const SizeRate& whole, const SizeRate& smaller) {
+  return smaller.seconds() > kSameTime * whole.seconds();
+}
 
 Diagnosis diagnose(const DoctorOptions& options, const MachineFigures& machine) {
   return Doctor(options, machine).run();

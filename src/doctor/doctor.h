@@ -26,7 +26,8 @@ struct Diagnosis {
   Trial before;
   LoadingFigures loading;
   std::optional<StepProfile> step = {};
-  /// storage | decode | copy | prefetch | threads | loader_threads | micro_batch | memory_format | compute
+  /// storage | decode | copy | prefetch | threads | loader_threads | micro_batch | smaller_micro_batch |
+  /// memory_format | launch_overhead | compute
   std::string cause;
   std::string verdict;      ///< the same in a sentence
   std::vector<Cure> cures;  ///< in order of gain
@@ -40,6 +41,17 @@ struct DoctorOptions {
   /// Told before each step what is done.
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
+
+/// How fast micro-batches of one size are trained on.
+struct SizeRate {
+  int64_t micro_batch = 0;
+  double samples_per_second = 0;
+  double seconds() const { return static_cast<double>(micro_batch) / samples_per_second; }
+};
+
+/// Whether a micro-batch takes nearly the same time with clearly fewer samples: then starting operators costs
+/// what it costs, and computing next to nothing.
+bool bound_by_launches(const SizeRate& whole, const SizeRate& smaller);
 
 /// @throws Error as loading, planning and training do: what would stop a run stops the doctor.
 Diagnosis diagnose(const DoctorOptions& options, const MachineFigures& machine);

@@ -10,6 +10,7 @@
 #include "device/cache_levels.h"
 #include "measure/bandwidth.h"
 #include "model/linear.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
@@ -68,12 +69,18 @@ double best_rate(const Device& device, Rate rate) {
   return best;
 }
 
-std::vector<MachineFigures::Rate> product_rates(const Device& device) {
+std::vector<MachineFigures::Rate> product_rates(Device& device) {
   const torch::NoGradGuard no_gradients;
   const auto of = [&](torch::ScalarType type) {
     return best_rate(device, [&](const ProductShape& shape) { return product_flops(device, type, shape); });
   };
+  set_products(Precision::kFp32, device);
   std::vector<MachineFigures::Rate> rates = {{"fp32", of(torch::kFloat32)}};
+  if (device.has_tf32()) {
+    set_products(Precision::kTf32, device);
+    rates.push_back({"tf32", of(torch::kFloat32)});
+    set_products(Precision::kFp32, device);
+  }
   if (device.has_native_bf16()) rates.push_back({"bf16", of(torch::kBFloat16)});
   if (device.torch_device().is_cpu()) {
     rates.push_back(

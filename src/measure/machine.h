@@ -35,7 +35,7 @@ struct MachineFigures {
   std::vector<Level> levels = {};  ///< smallest first; of a GPU memory only
 };
 
-/// Takes some seconds.
+/// Takes some seconds. Leaves products of float32 plain, whatever they were before.
 MachineFigures measure_machine(Device& device);
 
 /// The figures as docs/formats.md describes them.

@@ -49,6 +49,7 @@ class Inference final : public Subject {
       : m_(std::move(materials)),
         precision_(resolve_precision(recipe.execution.precision, *m_.device)),
         network_(dynamic_cast<Network&>(m_.task->module())) {
+    set_products(precision_, *m_.device);
     within_budget(*m_.device, [&] { convert(recipe); });
   }
 

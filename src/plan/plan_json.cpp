@@ -34,6 +34,7 @@ void visit_search(Search& s, const Visit& visit) {
   visit("fill", s.fill);
   visit("peak_bytes", s.peak_bytes);
   visit("reason", s.reason);
+  visit.added("fast_micro_batch", s.fast_micro_batch);
   visit("confirmed", s.confirmed);
   visit("from_cache", s.from_cache);
   visit("seconds", s.seconds);

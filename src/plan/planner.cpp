@@ -12,6 +12,7 @@
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
 #include "plan/plan_key.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
@@ -71,17 +72,19 @@ SearchLimits Planner::limits() const {
   const Recipe& r = request_.recipe;
   const SearchRecipe& s = r.execution.search;
   const int64_t in_data = std::max<int64_t>(1, bench_.data.train->size() / request_.world_size);
-  SearchLimits limits{.budget_bytes = bench_.device->budget_bytes(),
-                      .target_low = r.execution.memory.target_low,
-                      .target_high = r.execution.memory.target_high,
-                      .minimum = smallest_piece(),
-                      .cap = in_data,
-                      .cap_reason = SearchReason::kDataset,
-                      .multiple_of = s.multiple_of,
-                      .floor_bytes = statement().floor(),
-                      .max_probes = s.max_probes,
-                      .max_seconds = s.max_seconds,
-                      .pivot = s.pivot};
+  SearchLimits limits{
+      .budget_bytes = bench_.device->budget_bytes(),
+      .target_low = r.execution.memory.target_low,
+      .target_high = r.execution.memory.target_high,
+      .minimum = smallest_piece(),
+      .cap = in_data,
+      .cap_reason = SearchReason::kDataset,
+      .multiple_of = s.multiple_of.value_or(preferred_multiple(bench_.precision, *bench_.device)),
+      .throughput_share = s.throughput_share,
+      .floor_bytes = statement().floor(),
+      .max_probes = s.max_probes,
+      .max_seconds = s.max_seconds,
+      .pivot = s.pivot};
   const auto cap_at = [&](int64_t size, SearchReason reason) {
     if (size < limits.cap) limits.cap = size, limits.cap_reason = reason;
   };
@@ -387,6 +390,8 @@ BatchPlan Planner::plan() {
   plan.search.reason = capacity.reason;
   plan.search.confirmed = capacity.record.confirmed;
   plan.search.probes = all_;
+  if (const ProbeRecord* const fast = smallest_fast(all_, r.execution.search.throughput_share))
+    plan.search.fast_micro_batch = fast->micro_batch;
   plan.search.seconds = watch.seconds();
   for (const ProbeRecord& probe : all_) plan.search.samples += probe.samples;
   check_window(plan, verdict);

@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "autotrain/error.h"
+#include "base/text.h"
+#include "base/units.h"
 
 namespace autotrain {
 namespace {
@@ -247,24 +249,12 @@ std::optional<double> shown_ceiling(const std::vector<ProbeRecord>& history, con
 
 // ------------------------------------------------------------------ throughput
 
-constexpr double kThroughputShare = 0.95;
-
 double best_rate(const std::vector<ProbeRecord>& history) {
   double best = 0;
   for (const ProbeRecord& probe : history) {
     if (probe.fits()) best = std::max(best, probe.samples_per_second);
   }
   return best;
-}
-
-const ProbeRecord* smallest_good(const std::vector<ProbeRecord>& history) {
-  const double enough = kThroughputShare * best_rate(history);
-  const ProbeRecord* smallest = nullptr;
-  for (const ProbeRecord& probe : history) {
-    const bool good = probe.fits() && probe.samples_per_second >= enough;
-    if (good && (smallest == nullptr || probe.micro_batch < smallest->micro_batch)) smallest = &probe;
-  }
-  return smallest;
 }
 
 }  // namespace
@@ -309,6 +299,27 @@ const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t si
                        [&](const ProbeRecord& probe) { return probe.fits() && probe.micro_batch < size; });
 }
 
+const ProbeRecord* smallest_fast(const std::vector<ProbeRecord>& history, double share) {
+  const double enough = (1 - share) * best_rate(history);
+  const ProbeRecord* smallest = nullptr;
+  for (const ProbeRecord& probe : history) {
+    const bool fast = probe.fits() && probe.samples_per_second >= enough;
+    if (fast && (smallest == nullptr || probe.micro_batch < smallest->micro_batch)) smallest = &probe;
+  }
+  return smallest;
+}
+
+std::string smaller_size_advice(const BatchPlan& plan) {
+  constexpr double kClearlyLess = 0.9;  // of the memory
+  const ProbeRecord* const fast = find_size(plan.search.probes, plan.search.fast_micro_batch);
+  if (fast == nullptr || fast->micro_batch >= plan.micro_batch) return "";
+  if (static_cast<double>(fast->peak_bytes) > kClearlyLess * static_cast<double>(plan.peak_bytes)) return "";
+  return cat("micro-batch ", fast->micro_batch, " is as fast as ", plan.micro_batch, " (",
+             format_rate(fast->samples_per_second), " and ", format_rate(plan.samples_per_second),
+             " samples/s in their trials) and takes ", format_bytes(fast->peak_bytes), " instead of ",
+             format_bytes(plan.peak_bytes));
+}
+
 const ProbeRecord* find_size(const std::vector<ProbeRecord>& history, int64_t size) {
   for (const ProbeRecord& probe : history) {
     if (probe.micro_batch == size) return &probe;
@@ -322,17 +333,17 @@ SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, con
   if (history.empty()) return {false, first_size(limits), {}};
   const Bracket bracket = bracket_of(history);
   if (bracket.largest_fit == nullptr) return shrink(history, *bracket.next_failure, limits);
-  if (spent(history, limits)) return {true, smallest_good(history)->micro_batch, SearchReason::kSearchLimit};
+  const ProbeRecord& good = *smallest_fast(history, limits.throughput_share);
+  if (spent(history, limits)) return {true, good.micro_batch, SearchReason::kSearchLimit};
 
   const ProbeRecord& largest = *bracket.largest_fit;
   const auto size = static_cast<double>(largest.micro_batch);
   const int64_t doubled = multiple_between(2 * size, largest.micro_batch, limits.cap + 1, limits.multiple_of);
   const ProbeRecord* const before = fit_below(history, largest.micro_batch);
-  const bool rising =
-      before == nullptr || largest.samples_per_second * kThroughputShare > before->samples_per_second;
+  const bool rising = before == nullptr ||
+                      largest.samples_per_second * (1 - limits.throughput_share) > before->samples_per_second;
   if (rising && bracket.next_failure == nullptr && doubled > 0) return {false, doubled, {}};
 
-  const ProbeRecord& good = *smallest_good(history);
   const int64_t halved = multiple_between(static_cast<double>(good.micro_batch) / 2, limits.minimum - 1,
                                           good.micro_batch, limits.multiple_of);
   if (halved > 0 && fit_below(history, good.micro_batch) == nullptr) return {false, halved, {}};
@@ -344,7 +355,7 @@ const std::vector<StrategyRow>& strategy_table() {
       {{"binary", "Fill the band: a binary search whose pivots are interpolated from measured peaks."},
        &next_size_in_band,
        false},
-      {{"throughput", "The smallest size within 5 % of the best measured samples per second."},
+      {{"throughput", "The smallest size that is fast, as throughput_share says."},
        &next_size_for_throughput,
        true}};
   return table;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "autotrain/plan.h"
@@ -16,7 +17,8 @@ struct SearchLimits {
   int64_t cap = 1;      ///< largest useful size
   SearchReason cap_reason = SearchReason::kEffectiveBatch;
   int64_t multiple_of = 1;
-  int64_t floor_bytes = 0;  ///< known to be needed at any size: parameters, state, gradients, data
+  double throughput_share = 0.05;  ///< of the best samples per second that a fast size may lose
+  int64_t floor_bytes = 0;         ///< known to be needed at any size: parameters, state, gradients, data
   int64_t max_probes = 12;
   double max_seconds = 120;
   Pivot pivot = Pivot::kInterpolate;
@@ -46,8 +48,16 @@ using NextSize = SearchStep (*)(const std::vector<ProbeRecord>& history, const S
 /// Fills the band: a binary search that interpolates its pivots.
 SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits);
 
-/// The smallest size within 5 % of the best measured samples per second. Trials must be timed.
+/// The smallest size that is fast, as `limits.throughput_share` says. Trials must be timed.
 SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, const SearchLimits& limits);
+
+/// The trial of the smallest size that fitted and reached the best measured samples per second less `share`;
+/// null when none fitted.
+const ProbeRecord* smallest_fast(const std::vector<ProbeRecord>& history, double share);
+
+/// "micro-batch 128 is as fast as 512 …", of the plan's `fast_micro_batch` when it is smaller than what is
+/// executed and takes clearly less memory; "" otherwise.
+std::string smaller_size_advice(const BatchPlan& plan);
 
 /// The trial of the largest size below `size` that fitted; null when there is none.
 const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size);

@@ -1,6 +1,7 @@
 #include "recipe/axes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/text.h"
@@ -22,6 +23,23 @@ std::vector<int64_t> doubled(int64_t first, int64_t last) {
   for (int64_t size = first; size < last; size *= 2) sizes.push_back(size);
   sizes.push_back(last);
   return sizes;
+}
+
+// From "65TFLOP/s": a number, a prefix of the SI and the unit.
+std::optional<double> parse_rate(std::string_view text, std::string_view unit) {
+  text = trim(text);
+  if (!text.ends_with(unit)) return std::nullopt;
+  text = trim(text.substr(0, text.size() - unit.size()));
+  constexpr std::string_view kPrefixes = "kMGTP";
+  const size_t prefix = text.empty() ? std::string_view::npos : kPrefixes.find(text.back());
+  double factor = 1;
+  if (prefix != std::string_view::npos) {
+    factor = std::pow(1000.0, static_cast<double>(prefix + 1));
+    text.remove_suffix(1);
+  }
+  double number = 0;
+  if (!parse_real(trim(text), number) || !(number > 0) || !std::isfinite(number)) return std::nullopt;
+  return number * factor;
 }
 
 }  // namespace
@@ -53,6 +71,14 @@ std::optional<Axis> parse_axis(std::string_view text) {
     if (std::ranges::count(axis.values, value) == 0) axis.values.push_back(std::move(value));
   }
   return axis.key.empty() ? std::nullopt : std::optional(std::move(axis));
+}
+
+std::optional<DeviceFigures> parse_device_figures(std::string_view text) {
+  const std::vector<std::string> parts = split(text, ',');
+  if (parts.size() != 2) return std::nullopt;
+  const auto flops = parse_rate(parts[0], "FLOP/s"), bytes = parse_rate(parts[1], "B/s");
+  if (!flops || !bytes) return std::nullopt;
+  return DeviceFigures{*flops, *bytes};
 }
 
 }  // namespace autotrain

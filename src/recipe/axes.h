@@ -27,4 +27,14 @@ struct Axis {
 /// From "model.width=64,256".
 std::optional<Axis> parse_axis(std::string_view text);
 
+/// What a device's data sheet promises.
+struct DeviceFigures {
+  double flops_per_second = 0;
+  double bytes_per_second = 0;
+  bool operator==(const DeviceFigures&) const = default;
+};
+
+/// From "65TFLOP/s,300GB/s", in powers of 1000; nothing when it is not two positive rates.
+std::optional<DeviceFigures> parse_device_figures(std::string_view text);
+
 }  // namespace autotrain

@@ -61,7 +61,9 @@ Section execution_section(Recipe& r) {
        bind_enum(
            "precision",
            "Arithmetic of forward and backward; parameters stay fp32. auto: bf16 where native, else fp32 "
-           "on a CPU and fp16 with the scaler on a GPU. int8 is of linear layers and for inference in a "
+           "on a CPU and fp16 with the scaler on a GPU. tf32 rounds the operands of fp32 products on NVIDIA "
+           "GPUs that can, and nothing does unless it is asked for. int8 is of linear layers and for "
+           "inference in a "
            "sweep only.",
            e.precision),
        bind_enum(
@@ -133,7 +135,18 @@ Section search_section(Recipe& r, const Catalog& catalog) {
       "How the micro-batch is found.",
       {bind(word_key("strategy", "What to look for.", names_of(catalog.strategies)), s.strategy),
        bind_enum("pivot", "Where the search tries next: interpolated, or the textbook midpoint.", s.pivot),
-       bind(integer_key("multiple_of", "Prefer multiples of it.").from(1).in("samples"), s.multiple_of),
+       bind(integer_key(
+                "multiple_of",
+                "Prefer multiples of it; auto: 8 in half precision on a GPU, whose kernels want it, else 1.")
+                .from(1)
+                .in("samples")
+                .or_word("auto"),
+            s.multiple_of),
+       bind(real_key("throughput_share",
+                     "A size is fast when it loses no more than this share of the best measured samples per "
+                     "second: strategy throughput takes the smallest fast one, any other names it.")
+                .from(0, 0.9),
+            s.throughput_share),
        bind(integer_key("max_micro_batch", "Never try more; null: no cap of your own.").from(1).in("samples"),
             s.max_micro_batch),
        bind(integer_key("max_probes", "Most trials.").from(1), s.max_probes),
@@ -232,6 +245,13 @@ Section sweep_section(Recipe& r) {
                 .above(0, 1e9)
                 .in("milliseconds"),
             s.latency_ms),
+       bind(text_key("device_figures",
+                     "Predict for another device too, from its data sheet, such as 65TFLOP/s,300GB/s; null: "
+                     "only for this one.")
+                .with_form("operations and bytes a second, such as 65TFLOP/s,300GB/s",
+                           "^[0-9.]+ *[kMGTP]?FLOP/s *, *[0-9.]+ *[kMGTP]?B/s$",
+                           [](const std::string& text) { return parse_device_figures(text).has_value(); }),
+            s.device_figures),
        bind(integer_key("rounds", "Measurements of each point, each in a process of its own.").from(1, 1000),
             s.rounds),
        bind(real_key("max_seconds",

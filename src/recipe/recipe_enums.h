@@ -10,8 +10,8 @@ namespace autotrain {
 constexpr auto enum_names(Precision) {
   using P = Precision;
   return std::array{EnumName<P>{P::kAuto, "auto"}, EnumName<P>{P::kFp32, "fp32"},
-                    EnumName<P>{P::kBf16, "bf16"}, EnumName<P>{P::kFp16, "fp16"},
-                    EnumName<P>{P::kInt8, "int8"}};
+                    EnumName<P>{P::kTf32, "tf32"}, EnumName<P>{P::kBf16, "bf16"},
+                    EnumName<P>{P::kFp16, "fp16"}, EnumName<P>{P::kInt8, "int8"}};
 }
 
 constexpr auto enum_names(MemoryFormat) {

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "autotrain/error.h"
+#include "base/text.h"
 #include "device/device.h"
 
 namespace autotrain {
@@ -19,6 +20,7 @@ struct PrecisionFacts {
 PrecisionFacts facts_of(Precision precision) {
   switch (precision) {
     case Precision::kFp32: return {.product_type = torch::kFloat32};
+    case Precision::kTf32: return {.product_type = torch::kFloat32};
     case Precision::kBf16: return {.product_type = torch::kBFloat16, .half = true};
     case Precision::kFp16: return {.product_type = torch::kHalf, .half = true, .scales_loss = true};
     case Precision::kInt8: return {.product_type = torch::kFloat32, .trains = false};
@@ -30,6 +32,11 @@ PrecisionFacts facts_of(Precision precision) {
 }  // namespace
 
 Precision resolve_precision(Precision asked, const Device& device) {
+  if (asked == Precision::kTf32 && !device.has_tf32()) {
+    throw Error(ExitCode::kBadRecipe, "execution.precision",
+                cat("tf32 is not what ", device.name(), " can do"),
+                "it takes an NVIDIA GPU of compute capability 8.0 or newer; use fp32 or auto");
+  }
   if (asked != Precision::kAuto) return asked;
   if (device.has_native_bf16()) return Precision::kBf16;
   return device.torch_device().is_cpu() ? Precision::kFp32 : Precision::kFp16;
@@ -39,6 +46,15 @@ void check_trains(Precision precision) {
   if (precision == Precision::kAuto || facts_of(precision).trains) return;
   throw Error(ExitCode::kBadRecipe, "execution.precision", "int8 is for inference only: nothing trains in it",
               "use fp32, bf16 or auto; autotrain sweep --mode inference measures int8");
+}
+
+void set_products(Precision precision, Device& device) {
+  device.allow_tf32(precision == Precision::kTf32);
+}
+
+int64_t preferred_multiple(Precision precision, const Device& device) {
+  constexpr int64_t kTensorCoreRows = 8;  // of two-byte operands, as NVIDIA's guide to tensor cores asks for
+  return is_half(precision) && !device.torch_device().is_cpu() ? kTensorCoreRows : 1;
 }
 
 torch::ScalarType product_type(Precision precision) {
@@ -59,7 +75,7 @@ std::optional<Precision> faster_precision(Precision precision, const Device& dev
 }
 
 std::vector<Precision> precisions_to_compare(bool on_gpu) {
-  if (on_gpu) return {Precision::kFp32, Precision::kBf16, Precision::kFp16};
+  if (on_gpu) return {Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16};
   return {Precision::kFp32, Precision::kBf16};
 }
 

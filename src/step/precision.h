@@ -14,11 +14,19 @@ class Device;
 /// What a precision means, all in one place. Resolved precisions: never kAuto, unless it says so.
 
 /// The precision that `asked` means on a device: kAuto is bf16 where the device multiplies it natively, else
-/// fp32 on a CPU and fp16 on a GPU.
+/// fp32 on a CPU and fp16 on a GPU. tf32 is never chosen: whoever wants it asks for it.
+/// @throws Error(kBadRecipe) when tf32 is asked of a device that has none.
 Precision resolve_precision(Precision asked, const Device& device);
 
 /// @throws Error(kBadRecipe) for one that is for inference only; kAuto passes.
 void check_trains(Precision precision);
+
+/// Lets products of float32 tensors round their operands to TF32, or forbids it, from now on and in the whole
+/// process: LibTorch's own default allows it in convolutions.
+void set_products(Precision precision, Device& device);
+
+/// Sizes of a batch that kernels like best are multiples of it.
+int64_t preferred_multiple(Precision precision, const Device& device);
 
 /// The type of the operands of products. Of int8, that of everything that is not quantized.
 torch::ScalarType product_type(Precision precision);

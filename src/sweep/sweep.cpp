@@ -48,7 +48,8 @@ class Sweeping {
     sweep_ = {.name = recipe.name,
               .mode = recipe.sweep.mode,
               .key = axis.key,
-              .latency_ms = recipe.sweep.latency_ms};
+              .latency_ms = recipe.sweep.latency_ms,
+              .device_figures = recipe.sweep.device_figures.value_or("")};
     for (const std::string& value : axis.values) {
       sweep_.variants.push_back({.value = value});
       recipes_.push_back(recipe_with(value));

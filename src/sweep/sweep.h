@@ -63,13 +63,14 @@ struct SweepVariant {
   std::vector<SweepPoint> points = {};
 
   std::string precision = {};
-  double flops_per_sample = 0;    ///< training: backward included
-  double weight_bytes = 0;        ///< moved once a batch
-  size_t operators = 0;           ///< of a forward pass
-  double operator_seconds = 0;    ///< of the smallest one
-  Roof roof = {};                 ///< measured: of this precision, and reading so many bytes of weights
-  double predicted = 0;           ///< critical batch; 0: nothing to compute
-  std::optional<Knee> knee = {};  ///< nothing of fewer than two points
+  double flops_per_sample = 0;     ///< training: backward included
+  double weight_bytes = 0;         ///< moved once a batch
+  size_t operators = 0;            ///< of a forward pass
+  double operator_seconds = 0;     ///< of the smallest one
+  Roof roof = {};                  ///< measured: of this precision, and reading so many bytes of weights
+  double predicted = 0;            ///< critical batch; 0: nothing to compute
+  double predicted_elsewhere = 0;  ///< the same on the device of `Sweep::device_figures`; 0: not asked
+  std::optional<Knee> knee = {};   ///< nothing of fewer than two points
   std::optional<KneeExplanation> explanation = {};
   std::map<std::string, double> figures = {};  ///< of the validation data, with trained weights
   nlohmann::ordered_json counted =
@@ -89,6 +90,7 @@ struct Sweep {
   SweepMode mode = SweepMode::kInference;
   std::string key = {};  ///< that is varied; empty: none
   std::optional<double> latency_ms = {};
+  std::string device_figures = {};  ///< of another device, as the recipe has them; empty: none
   std::vector<SweepVariant> variants = {};
   int64_t unfinished = 0;  ///< measurements that are still to be made
 };

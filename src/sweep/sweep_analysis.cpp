@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "measure/timing.h"
 #include "optim/optimizer.h"
+#include "recipe/axes.h"
 
 namespace autotrain {
 namespace {
@@ -149,9 +150,17 @@ void explain(SweepVariant& variant) {
   variant.explanation = e;
 }
 
+// What the model would want of a device that nobody measured.
+void predict_elsewhere(const DeviceFigures& figures, SweepVariant& variant) {
+  if (variant.flops_per_sample <= 0) return;
+  variant.predicted_elsewhere = critical_batch(variant.weight_bytes, variant.flops_per_sample,
+                                               {figures.flops_per_second, figures.bytes_per_second});
+}
+
 void analyse_variant(const Sweep& sweep, SweepVariant& variant) {
   variant.roof = {peak_flops(sweep, variant), peak_bytes_per_second(sweep, variant)};
   rate_points(sweep, variant);
+  if (!sweep.device_figures.empty()) predict_elsewhere(*parse_device_figures(sweep.device_figures), variant);
   std::vector<BatchLatency> latencies = latencies_of(variant);
   variant.knee = find_knee(latencies);
   const bool predictable = variant.roof.flops_per_second > 0 && variant.flops_per_sample > 0 &&

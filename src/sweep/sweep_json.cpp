@@ -1,4 +1,5 @@
 #include "base/json.h"
+#include "recipe/axes.h"
 #include "recipe/recipe_enums.h"
 #include "sweep/sweep.h"
 #include "sweep/sweep_analysis.h"
@@ -54,6 +55,7 @@ Json to_json(const Sweep& sweep, const SweepVariant& v) {
           {"weight_read_bytes_per_second", v.roof.bytes_per_second},
           {"operator_seconds", v.operator_seconds},
           {"predicted_batch", v.predicted},
+          {"predicted_batch_elsewhere", v.predicted_elsewhere},
           {"knee", v.knee ? to_json(*v.knee) : Json(nullptr)},
           {"measured_to_predicted", v.explanation ? to_json(*v.explanation) : Json(nullptr)},
           {"figures", v.figures},
@@ -92,6 +94,7 @@ Json to_json(const Sweep& sweep) {
           {"mode", to_string(sweep.mode)},
           {"key", sweep.key.empty() ? Json(nullptr) : Json(sweep.key)},
           {"latency_ms", or_null(sweep.latency_ms)},
+          {"device_figures", sweep.device_figures.empty() ? Json(nullptr) : Json(sweep.device_figures)},
           {"unfinished", sweep.unfinished},
           {"variants", std::move(variants)}};
 }
@@ -102,6 +105,8 @@ Sweep sweep_from_json(const Json& json) {
   if (json.at("key").is_string()) sweep.key = json.at("key");
   sweep.unfinished = json.at("unfinished");
   sweep.latency_ms = optional_number(json.at("latency_ms"));
+  const Json figures = json.value("device_figures", Json(nullptr));
+  if (figures.is_string() && parse_device_figures(figures.get<std::string>())) sweep.device_figures = figures;
   for (const Json& variant : json.at("variants")) sweep.variants.push_back(variant_from(variant));
   analyse(sweep);
   return sweep;

@@ -129,6 +129,10 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
     for (std::string& sentence : explanation_sentences(sweep, variant))
       sentences.push_back(std::move(sentence));
   }
+  if (variant.predicted_elsewhere > 0) {
+    sentences.push_back(cat("on a device of ", sweep.device_figures, " the predicted batch is ",
+                            brief(variant.predicted_elsewhere, 3), ", from its data sheet alone"));
+  }
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
   const auto unsteady = std::ranges::max_element(
       variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/planner.h"
+#include "plan/search.h"
 #include "step/precision.h"
 
 namespace autotrain {
@@ -31,6 +32,10 @@ std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan,
   if (plan.search.reason == SearchReason::kSearchLimit) {
     advice.push_back(
         "the search ran out of probes or time: raise execution.search.max_probes or max_seconds");
+  }
+  const std::string smaller = smaller_size_advice(plan);
+  if (!smaller.empty()) {
+    advice.push_back(smaller + ": execution.search.strategy: throughput looks for the smallest fast size");
   }
   if (plan.window > 1 && has_batch_norm(bench.task->module())) {
     advice.push_back(

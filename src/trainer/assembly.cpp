@@ -130,6 +130,7 @@ Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> set
 std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   const Precision precision = resolve_precision(recipe.execution.precision, *materials.device);
   check_trains(precision);
+  set_products(precision, *materials.device);
   auto bench = std::make_unique<Workbench>(recipe, std::move(materials.device), std::move(materials.data),
                                            std::move(materials.task), precision);
   // The module takes a memory format if it also learns with it.

@@ -45,6 +45,8 @@ def main():
         step = found["step"]
         assert 0 < step["products_share"] + step["slowest_other_share"] <= 1 and step["slowest_other"], step
         assert step["memory_format"] == "contiguous"
+        quarter = [cure for cure in found["cures"] if cure["cause"] == "smaller_micro_batch"]
+        assert quarter and quarter[0]["set"] == ["execution.micro_batch=8"], found["cures"]
         assert not any(cure["cause"] == "memory_format" for cure in found["cures"]), "there are no images"
         text = doctor(binary, "--config", recipe, "--seconds", 0.2)
         assert "verdict" in text and "tried (--set)" in text, text

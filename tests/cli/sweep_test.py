@@ -161,6 +161,16 @@ class Sweep(unittest.TestCase):
         self.assertEqual(len(after), 8)
         self.assertEqual({name: after[name] for name in before}, before)
 
+    def test_predicts_for_a_device_from_its_data_sheet(self):
+        result = self.sweep("--device-figures", "65TFLOP/s,300GB/s")
+        found = self.result()
+        self.assertEqual(found["device_figures"], "65TFLOP/s,300GB/s")
+        variant = found["variants"][0]
+        there = variant["weight_bytes"] / 300e9 / (variant["flops_per_sample"] / 65e12)
+        self.assertAlmostEqual(variant["predicted_batch_elsewhere"] / there, 1)
+        self.assertIn("on a device of 65TFLOP/s,300GB/s the predicted batch is", result.stdout)
+        self.assertIn("FLOP/s", self.sweep("--device-figures", "65,300", code=78).stderr)
+
     def test_an_interruption_names_the_folder_to_go_on_with(self):
         process = subprocess.Popen([str(BINARY), "sweep", "--config", str(self.recipe), "--batches", "1..64"],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.root)

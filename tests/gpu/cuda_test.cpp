@@ -1,6 +1,9 @@
 // What only a GPU can show. Labelled gpu: left out where there is none.
 #include "device/cuda_device.h"
 
+#include <nlohmann/json.hpp>
+#include <sstream>
+
 #include "autotrain/trainer.h"
 #include "base/units.h"
 #include "data/image_dataset.h"
@@ -13,6 +16,7 @@ namespace autotrain {
 namespace {
 
 using test::SmallNet;
+using test::TemporaryFolder;
 
 Recipe cuda_recipe() {
   Recipe r = test::small_recipe();
@@ -147,6 +151,22 @@ TEST(CudaImages, PreloadedToTheDeviceTrainingIsTheSame) {
     return all;
   };
   EXPECT_EQ(losses(Preload::kDevice), losses(Preload::kOff));
+}
+
+TEST(CudaTelemetry, SaysWhatTheGpuDoes) {
+  const TemporaryFolder folder;
+  Recipe recipe = cuda_recipe();
+  recipe.execution.telemetry = 0.05;
+  recipe.stop.updates = 300;
+  const auto data = test::small_data(512);
+  Trainer(recipe, test::small_task(), data, {.output = folder / "run"}).fit();
+  std::istringstream lines(test::slurp(folder / "run" / "telemetry.jsonl"));
+  std::string line;
+  ASSERT_TRUE(std::getline(lines, line));
+  const auto row = nlohmann::json::parse(line);
+  EXPECT_GT(row.at("gpu_used_bytes"), 0);
+  EXPECT_GE(row.at("gpu_fraction"), 0);
+  EXPECT_LE(row.at("gpu_fraction"), 1);
 }
 
 // Nothing is queued that would give the copy time.

@@ -348,6 +348,42 @@ TEST(Throughput, TakesTheSmallestSizeWithinFivePercentOfTheBest) {
   }
 }
 
+TEST(Throughput, TheShareThatMayBeLostIsTheRecipes) {
+  const std::vector<ProbeRecord> history = [] {
+    std::vector<ProbeRecord> trials = {fits(8, 0.1), fits(32, 0.2), fits(128, 0.8)};
+    trials[0].samples_per_second = 60, trials[1].samples_per_second = 90, trials[2].samples_per_second = 100;
+    return trials;
+  }();
+  EXPECT_EQ(smallest_fast(history, 0.05)->micro_batch, 128);
+  EXPECT_EQ(smallest_fast(history, 0.15)->micro_batch, 32);
+  EXPECT_EQ(smallest_fast(history, 0.5)->micro_batch, 8);
+  EXPECT_EQ(smallest_fast({fails(8, ProbeOutcome::kRefused)}, 0.5), nullptr);
+  SearchLimits limits = gib_limits(128);
+  for (const auto& [share, size] : {std::pair{0.0, 128}, {0.15, 32}}) {
+    limits.throughput_share = share;
+    EXPECT_EQ(next_size_for_throughput(history, limits).size, size) << share;
+  }
+}
+
+TEST(Throughput, ASmallerSizeIsNamedWhenItIsAsFastAndTakesLess) {
+  BatchPlan plan;
+  plan.micro_batch = 128;
+  plan.samples_per_second = 100;
+  plan.search.probes = {fits(32, 0.2), fits(128, 0.8)};
+  plan.search.probes[0].samples_per_second = 97;
+  plan.peak_bytes = plan.search.probes[1].peak_bytes;
+  plan.search.fast_micro_batch = 32;
+  EXPECT_TRUE(smaller_size_advice(plan).starts_with("micro-batch 32 is as fast as 128"))
+      << smaller_size_advice(plan);
+  plan.search.fast_micro_batch = 128;
+  EXPECT_EQ(smaller_size_advice(plan), "") << "it is the plan's";
+  plan.search.fast_micro_batch = 0;
+  EXPECT_EQ(smaller_size_advice(plan), "") << "nothing was measured";
+  plan.search.fast_micro_batch = 32;
+  plan.search.probes[0].peak_bytes = plan.peak_bytes;
+  EXPECT_EQ(smaller_size_advice(plan), "") << "nothing is saved";
+}
+
 TEST(Throughput, PrefersMultiples) {
   SearchLimits limits = gib_limits(4096);
   limits.multiple_of = 24;
