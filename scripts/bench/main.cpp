@@ -18,6 +18,7 @@ constexpr std::array kPrograms = {
     Program{"loader_turns", &autotrain::bench::loader_turns},
     Program{"search_step", &autotrain::bench::search_step},
     Program{"search_simulation", &autotrain::bench::search_simulation},
+    Program{"static_step", &autotrain::bench::static_step},
     Program{"sweep_turns", &autotrain::bench::sweep_turns},
     Program{"turns", &autotrain::bench::turns},
 };

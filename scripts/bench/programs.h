@@ -17,6 +17,9 @@ int loader_turns(int argc, char** argv);
 /// Our search under RLIMIT_DATA, then 50 updates and an evaluation, as a JSON line.
 int search_step(int argc, char** argv);
 
+/// The update step with and without static buffers in turns, as a JSON line.
+int static_step(int argc, char** argv);
+
 /// Timed segments of a sweep's point, as standard input asks for them.
 int sweep_turns(int argc, char** argv);
 

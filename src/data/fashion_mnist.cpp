@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 
 #include "autotrain/error.h"
@@ -11,7 +12,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kDebianFolder = "/usr/share/datasets/fashion-mnist";
+// Where Debian's package puts the files, unless FMNIST_DIR names another folder: on a machine without
+// Debian's packages.
+std::string default_folder() {
+  const char* const given = std::getenv("FMNIST_DIR");
+  return given != nullptr ? given : "/usr/share/datasets/fashion-mnist";
+}
 constexpr int64_t kClasses = 10;
 
 // Mean and deviation of the 60,000 training images ÷ 255, computed from the files.
@@ -66,7 +72,7 @@ DatasetRow fashion_mnist_row() {
       {"fashion_mnist",
        "28 × 28 grey images in 10 classes from MNIST's IDX files: Fashion-MNIST, or any set in that format.",
        {word_key("split", "60,000 training or 10,000 test images.", {"train", "test"}, "train"),
-        text_key("root", "Folder of the four files, gzipped or not.", kDebianFolder),
+        text_key("root", "Folder of the four files, gzipped or not.", default_folder()),
         bool_key("normalize",
                  "Shift and scale to mean 0 and deviation 1 over Fashion-MNIST; false: pixels in [0, 1].",
                  true),

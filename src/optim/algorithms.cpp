@@ -2,10 +2,22 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 
+#include <type_traits>
+
 #include "optim/optimizer.h"
 
 namespace autotrain {
 namespace {
+
+// Calls `kernel(rate)` with the number, or with the tensor that holds it.
+template <class Kernel>
+void with_rate(const Optimizer::Update& update, Kernel kernel) {
+  if (update.lr_on_device.defined()) {
+    kernel(update.lr_on_device);
+  } else {
+    kernel(update.lr);
+  }
+}
 
 // Sutskever et al. 2013, as in torch.optim.SGD with dampening 0: the buffer starts at zero, which
 // equals PyTorch's first step (buffer = gradient).
@@ -25,10 +37,11 @@ class Sgd final : public Optimizer {
  private:
   void apply_group(const Group& group, const Lists& lists, const Update& update) override {
     const auto buffers = momentum_ ? select(*momentum_, lists) : std::vector<torch::Tensor>{};
-    at::_fused_sgd_(lists.parameters, lists.gradients, buffers, group.weight_decay, options_.momentum,
-                    update.lr,
-                    /*dampening=*/0, options_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
-                    update.grad_scale, update.found_inf);
+    with_rate(update, [&](const auto& lr) {
+      at::_fused_sgd_(lists.parameters, lists.gradients, buffers, group.weight_decay, options_.momentum, lr,
+                      /*dampening=*/0, options_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
+                      update.grad_scale, update.found_inf);
+    });
   }
 
   Options options_;
@@ -63,13 +76,18 @@ class Adam final : public Optimizer {
     const auto exp_avgs = select(exp_avg_, lists);
     const auto exp_avg_sqs = select(exp_avg_sq_, lists);
     const std::vector<torch::Tensor> steps(lists.members.size(), step_);  // one clock for all
-    using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                            at::TensorList, double, double, double, double, double, bool, bool,
-                            const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
-    const Kernel fused = options_.decoupled ? Kernel{&at::_fused_adamw_} : Kernel{&at::_fused_adam_};
-    fused(lists.parameters, lists.gradients, exp_avgs, exp_avg_sqs, {}, steps, update.lr, options_.beta1,
-          options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false,
-          update.grad_scale, update.found_inf);
+    const auto apply = [&](const auto& kernel, const auto& lr) {
+      kernel(lists.parameters, lists.gradients, exp_avgs, exp_avg_sqs, {}, steps, lr, options_.beta1,
+             options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false,
+             update.grad_scale, update.found_inf);
+    };
+    with_rate(update, [&](const auto& lr) {
+      using Rate = std::conditional_t<std::is_same_v<decltype(lr), const double&>, double, const at::Tensor&>;
+      using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                              at::TensorList, Rate, double, double, double, double, bool, bool,
+                              const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+      apply(options_.decoupled ? Kernel{&at::_fused_adamw_} : Kernel{&at::_fused_adam_}, lr);
+    });
   }
 
   Options options_;

@@ -25,6 +25,11 @@ class Optimizer {
  public:
   struct Update {
     double lr = 0;
+
+    /// Scalar float64 on the device that holds the rate in the place of `lr`: kernels read it when they run,
+    /// so that they can be recorded once and run again with another one. Undefined: `lr` counts.
+    torch::Tensor lr_on_device = {};
+
     /// Scalar float32: gradients are divided by it inside the kernel. Nothing: by 1.
     std::optional<torch::Tensor> grad_scale;
     torch::Tensor found_inf;  ///< scalar float32: 1 leaves parameters and state untouched

@@ -73,8 +73,7 @@ void UpdateStep::enter(Activity activity) const {
 }
 
 void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) {
-  if (!window_open_) buffers_.save();
-  window_open_ = true;
+  if (!window_open_) open_window();
   enter(Activity::kForward);
   seed_for_micro_batch(options_.device, options_.seed, window, offset);
   LossTerms terms;
@@ -82,7 +81,7 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
     const PhaseScope phase(MemoryPhase::kForward);
     const AutocastScope autocast(options_.device.type(), options_.precision);
     const ChangingBuffers::Watch watch(buffers_);
-    terms = task_.loss(batch);
+    terms = task_.loss(options_.static_buffers ? at_fixed_address(batch) : batch);
   }
   buffers_.rethrow_failure();
   check_terms(terms);
@@ -114,10 +113,12 @@ void UpdateStep::add_penalty(const torch::Tensor& divisor) {
 PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   const PhaseScope phase(MemoryPhase::kUpdate);
   enter(Activity::kUpdate);
+  if (options_.static_buffers) lr_.fill_(lr);
   const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
   // Gradients are those of scale × factor × Σ sums; the update wants Σ sums ÷ Σ weights.
   const torch::Tensor divisor = scale * options_.loss_factor * weight_sum_;
   add_penalty(divisor);
+  if (gradients_) gradients_->leave_reached();
 
   const torch::NoGradGuard no_gradients;
   const torch::Tensor norm = scaled_norm() / divisor;
@@ -135,7 +136,7 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
 
   // From here on no line allocates on the device.
   committing_ = true;
-  optimizer_.apply({.lr = lr, .grad_scale = kernel_scale, .found_inf = skip});
+  optimizer_.apply({.lr = lr, .lr_on_device = lr_, .grad_scale = kernel_scale, .found_inf = skip});
   if (average_) average_->update(average_step);
   scaler_.update(found_inf);
   buffers_.restore_unless(applies);
@@ -143,6 +144,36 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   close_window();
   committing_ = false;
   return pending;
+}
+
+void UpdateStep::open_window() {
+  buffers_.save();
+  if (options_.static_buffers) {
+    if (!gradients_) {
+      gradients_ = std::make_unique<FlatGradients>(optimizer_.parameters());
+      lr_ = torch::zeros_like(loss_sum_);
+    }
+    gradients_->open();
+  }
+  window_open_ = true;
+}
+
+// Its copy among those that stay, made at the first micro-batch of its shape.
+const Batch& UpdateStep::at_fixed_address(const Batch& batch) {
+  const auto alike = [](const torch::Tensor& a, const torch::Tensor& b) {
+    return a.defined() == b.defined() &&
+           (!a.defined() || (a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type()));
+  };
+  for (Batch& kept : batches_) {
+    if (!alike(kept.inputs, batch.inputs) || !alike(kept.targets, batch.targets)) continue;
+    kept.inputs.copy_(batch.inputs, /*non_blocking=*/true);
+    if (kept.targets.defined()) kept.targets.copy_(batch.targets, /*non_blocking=*/true);
+    return kept;
+  }
+  Batch copy = batch;
+  copy.inputs = batch.inputs.clone();
+  if (batch.targets.defined()) copy.targets = batch.targets.clone();
+  return batches_.emplace_back(std::move(copy));
 }
 
 void UpdateStep::abandon() {

@@ -2,8 +2,10 @@
 
 #include <c10/core/Event.h>
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "autotrain/batch.h"
 #include "autotrain/task.h"
@@ -12,6 +14,7 @@
 #include "optim/scaler.h"
 #include "optim/weight_average.h"
 #include "step/changing_buffers.h"
+#include "step/flat_gradients.h"
 
 namespace autotrain {
 
@@ -24,6 +27,11 @@ struct StepOptions {
   /// A power of two near 1 ÷ (weight of one micro-batch). The gradient of a loss *sum* times the
   /// loss scale would overflow fp16; a power of two adds no rounding.
   double loss_factor = 1;
+
+  /// Whether micro-batches, gradients and the learning rate have the same addresses at every update, and no
+  /// number of the host's takes part but seeds: what a recorded step needs, which is run again and again.
+  /// The same bits either way.
+  bool static_buffers = false;
 
   Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
 };
@@ -105,7 +113,9 @@ class UpdateStep {
   Task& task() { return task_; }
 
  private:
+  void open_window();
   void close_window();
+  const Batch& at_fixed_address(const Batch& batch);
   void enter(Activity activity) const;
   torch::Tensor scaled_norm() const;
   void add_penalty(const torch::Tensor& divisor);
@@ -116,6 +126,9 @@ class UpdateStep {
   StepOptions options_;
   WeightAverage* average_;
   ChangingBuffers buffers_;
+  std::unique_ptr<FlatGradients> gradients_;  // with static buffers, from the first window on
+  std::vector<Batch> batches_;                // likewise: one of each shape
+  torch::Tensor lr_;                          // likewise: float64 scalar on the device
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   torch::Tensor loss_sum_;   // float64 scalars over the window, on the device

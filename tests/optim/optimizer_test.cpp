@@ -52,7 +52,7 @@ TEST_P(OptimizerScale, FollowsPythonOverAHundredSteps) {
     auto row = c.at("rows").begin();
     for (int64_t step = 0; step < 100; ++step) {
       for (const torch::Tensor& p : {matrix, bias}) p.mutable_grad() = gradient(p, step) * GetParam();
-      optimizer->apply({c.at("lr"), scalar(GetParam()), scalar(0)});
+      optimizer->apply({.lr = c.at("lr"), .grad_scale = scalar(GetParam()), .found_inf = scalar(0)});
       if (row == c.at("rows").end() || row->at("step") != step + 1) continue;
       for (const auto& [name, live] : {std::pair{"matrix", matrix}, {"bias", bias}}) {
         const auto expected = row->at(name).get<std::vector<float>>();
@@ -75,11 +75,11 @@ TEST(Optimizer, ASkippedUpdateMovesNothing) {
     const torch::Tensor parameter = start({3, 4}, 0);
     const auto optimizer = make_optimizer(recipe, {{"p", parameter}});
     parameter.mutable_grad() = gradient(parameter, 0);
-    optimizer->apply({0.1, scalar(1), scalar(0)});
+    optimizer->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(0)});
     std::vector<torch::Tensor> before = {parameter.detach().clone()};
     for (const NamedTensor& state : optimizer->state()) before.push_back(state.tensor.clone());
     parameter.mutable_grad() = torch::full({3, 4}, INFINITY);
-    optimizer->apply({0.1, scalar(1), scalar(1)});
+    optimizer->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(1)});
     EXPECT_TRUE(parameter.equal(before[0])) << row.spec.name;
     for (size_t i = 0; i < optimizer->state().size(); ++i) {
       EXPECT_TRUE(optimizer->state()[i].tensor.equal(before[i + 1])) << optimizer->state()[i].name;
@@ -97,7 +97,7 @@ TEST(Optimizer, BiasesAndNormsAreDecayedOnlyWhenAsked) {
                         bias = torch::ones({2}).requires_grad_();
     const auto optimizer = make_optimizer(recipe, {{"matrix", matrix}, {"bias", bias}});
     for (const torch::Tensor& p : {matrix, bias}) p.mutable_grad() = torch::zeros_like(p);
-    optimizer->apply({1.0, scalar(1), scalar(0)});
+    optimizer->apply({.lr = 1.0, .grad_scale = scalar(1), .found_inf = scalar(0)});
     EXPECT_EQ(matrix[0][0].item<float>(), 0.5f);
     EXPECT_EQ(bias[0].item<float>(), all ? 0.5f : 1.0f);
   }
@@ -110,7 +110,7 @@ TEST(Optimizer, ParametersWithoutGradientsAreLeftAlone) {
                       unused = torch::ones({2, 2}).requires_grad_();
   const auto optimizer = make_optimizer(recipe, {{"used", used}, {"unused", unused}});
   used.mutable_grad() = torch::ones_like(used);
-  optimizer->apply({0.1, scalar(1), scalar(0)});
+  optimizer->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(0)});
   EXPECT_FALSE(used.equal(torch::ones({2, 2})));
   EXPECT_TRUE(unused.equal(torch::ones({2, 2})));
 }

@@ -20,6 +20,7 @@ import yaml
 
 BINARY, PROJECT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 RECIPES = sorted((PROJECT / "recipes").rglob("*.yaml"))
+NEED_GPU = sorted((PROJECT / "recipes" / "gpu").glob("*.yaml"))
 
 
 def run(*arguments, **options):
@@ -66,8 +67,16 @@ class Recipes(unittest.TestCase):
         for path in RECIPES:
             self.assertRegex(path.read_text().splitlines()[0], r"^# \S.{30,}", path)
 
+    def test_those_for_a_gpu_are_refused_without_one_for_that_reason_only(self):
+        environment = {**os.environ, "CI": "1", "CUDA_VISIBLE_DEVICES": ""}
+        for path in NEED_GPU:
+            result = subprocess.run([str(BINARY), "plan", "--config", str(path)], capture_output=True, text=True,
+                                    timeout=600, env=environment)
+            self.assertEqual(result.returncode, 78, result.stderr)
+            self.assertIn("execution.device", result.stderr)
+
     def test_train_for_two_updates(self):
-        for path in RECIPES:
+        for path in sorted(set(RECIPES) - set(NEED_GPU)):
             with self.subTest(path.name), tempfile.TemporaryDirectory() as folder:
                 settings = ["stop.epochs=null", "stop.updates=2"]
                 if path.name.startswith("fashion_mnist"):

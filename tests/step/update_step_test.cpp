@@ -1,6 +1,7 @@
 #include "step/update_step.h"
 
 #include <cmath>
+#include <set>
 
 #include "base/random.h"
 #include "data/stream.h"
@@ -332,6 +333,118 @@ TEST(UpdateStep, ASkippedWindowLeavesBuffersAsTheyWere) {
   EXPECT_EQ(bench.net->norm->num_batches_tracked.item<int64_t>(), seen);
   EXPECT_TRUE(bench.update(make_batch(8, 3), {8}).applied);
   EXPECT_FALSE(bench.net->norm->running_mean.equal(mean)) << "and the next window moves them again";
+}
+
+// ------------------------------------------------------------------ static buffers
+
+enum class Rule { kSgd, kAdamW };
+
+OptimizerRecipe recipe_of(Rule rule) {
+  OptimizerRecipe recipe;
+  recipe.algorithm = rule == Rule::kSgd ? Choice{"sgd", {{"momentum", 0.9}}} : Choice{"adamw", {}};
+  recipe.weight_decay = 0.01;
+  return recipe;
+}
+
+// A net of two heads, of which a batch uses the one that its first target names.
+class TwoHeads final : public Task {
+ public:
+  TwoHeads() {
+    torch::manual_seed(3);
+    net_ = std::make_shared<SmallNet>(SmallNet::Middle::kDropout);
+    other_ = net_->register_module("other", torch::nn::Linear(6, 4));
+  }
+  torch::nn::Module& module() override { return *net_; }
+  LossTerms loss(const Batch& batch) override {
+    const bool other = batch.samples % 2 == 0;
+    const torch::Tensor logits =
+        other ? other_->forward(batch.inputs.flatten(1).narrow(1, 0, 6)) : net_->forward(batch.inputs);
+    return {logits.square().sum(), torch::full({}, static_cast<double>(batch.samples))};
+  }
+
+ private:
+  std::shared_ptr<SmallNet> net_;
+  torch::nn::Linear other_{nullptr};
+};
+
+// What is left after 200 updates of changing cuts, learning rates and skipped windows.
+std::vector<torch::Tensor> after_updates(Rule rule, bool static_buffers) {
+  TwoHeads task;
+  const auto optimizer = make_optimizer(recipe_of(rule), trainable_parameters(task.module()));
+  GradScaler scaler({.initial_scale = 1024, .growth_interval = 7}, /*dynamic=*/true, torch::kCPU);
+  UpdateStep step(task, *optimizer, scaler, {.clip_norm = 1.0, .seed = 5, .static_buffers = static_buffers});
+  const Batch data = make_batch(64, 2);
+  Random random(9);
+  std::vector<torch::Tensor> all;
+  for (int64_t window = 0; window < 200; ++window) {
+    int64_t offset = 0;
+    for (const int64_t samples : random_cut(1 + random.below(20), random)) {
+      // Copies, because products of unaligned slices may be rounded otherwise.
+      const auto part = [&](const torch::Tensor& t) { return t.slice(0, offset, offset + samples).clone(); };
+      step.accumulate({part(data.inputs), part(data.targets), samples}, window, offset);
+      offset += samples;
+    }
+    if (window % 23 == 22) {
+      step.abandon();
+      continue;
+    }
+    const double lr = 0.01 / static_cast<double>(1 + window % 10);
+    const auto apply = window % 17 == 16 ? UpdateStep::Apply::kForceSkip : UpdateStep::Apply::kYes;
+    const UpdateOutcome outcome = step.finish(lr, apply).read();
+    all.push_back(
+        torch::tensor({outcome.loss, outcome.grad_norm, outcome.scale, outcome.weight}, torch::kFloat64));
+  }
+  for (const NamedTensor& p : optimizer->parameters()) all.push_back(p.tensor.detach().clone());
+  for (const NamedTensor& state : optimizer->state()) all.push_back(state.tensor.clone());
+  return all;
+}
+
+std::string bytes_of(const torch::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.contiguous().data_ptr()), tensor.nbytes()};
+}
+
+class StaticBuffers : public testing::TestWithParam<Rule> {};
+
+TEST_P(StaticBuffers, GiveTheBitsOfTheOrdinaryStep) {
+  const auto ordinary = after_updates(GetParam(), false), fixed = after_updates(GetParam(), true);
+  ASSERT_EQ(ordinary.size(), fixed.size());
+  for (size_t i = 0; i < ordinary.size(); ++i)
+    EXPECT_EQ(bytes_of(fixed[i]), bytes_of(ordinary[i])) << "tensor " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, StaticBuffers, testing::Values(Rule::kSgd, Rule::kAdamW));
+
+// Notes where the tensors of each call lie.
+class AddressTask final : public Task {
+ public:
+  AddressTask() : net_(Bench::make_net(SmallNet::Middle::kNothing)) {}
+  torch::nn::Module& module() override { return *net_; }
+  LossTerms loss(const Batch& batch) override {
+    inputs.insert(batch.inputs.data_ptr());
+    for (const torch::Tensor& p : net_->parameters()) {
+      if (p.grad().defined()) gradients.insert(p.grad().data_ptr());
+    }
+    return {net_->forward(batch.inputs).square().sum(), torch::ones({})};
+  }
+  std::set<const void*> inputs, gradients;
+
+ private:
+  std::shared_ptr<SmallNet> net_;
+};
+
+TEST(StaticBuffers, NothingMovesBetweenUpdates) {
+  AddressTask task;
+  const auto optimizer = make_optimizer(Bench::sgd(), trainable_parameters(task.module()));
+  GradScaler scaler({}, false, torch::kCPU);
+  UpdateStep step(task, *optimizer, scaler, {.static_buffers = true});
+  std::vector<torch::Tensor> in_the_way;  // so that freed memory is not simply found again
+  for (int64_t window = 0; window < 20; ++window) {
+    in_the_way.push_back(torch::empty({1 + window * 7}));
+    step.accumulate(make_batch(8, static_cast<uint64_t>(window)), window, 0);
+    step.finish(0.1).read();
+  }
+  EXPECT_EQ(task.inputs.size(), 1u);
+  EXPECT_EQ(task.gradients.size(), task.module().parameters().size());
 }
 
 }  // namespace

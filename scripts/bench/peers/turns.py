@@ -1,6 +1,6 @@
-"""The hand-written PyTorch loop in turns with another program: reads lines "SIDE SECONDS" from standard input and answers
-each with one JSON line. Sides: pre; pre_last, the same in channels last; compiled and compiled_overhead, through
-torch.compile in its modes default and reduce-overhead; flops, which counts the operations of a sample instead.
+"""The hand-written PyTorch loop in turns with another program: reads lines "SIDE SECONDS" from standard input
+and answers each with one JSON line. Sides: pre; pre_last, the same in channels last; compiled and compiled_overhead,
+through torch.compile in its modes default and reduce-overhead; flops, which counts the operations of a sample instead.
 python turns.py --workload mlp --batch 64 --precision fp32 --device cpu"""
 import argparse
 import gc

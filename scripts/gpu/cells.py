@@ -1,0 +1,170 @@
+"""What the stages of a campaign share: cells, programs with a time limit, results on disk."""
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import place
+from place import Failed
+
+KILL_AFTER = 5  # seconds that a program has to end by itself
+SHORTEST = 5  # no cell is begun with fewer seconds left
+
+
+class OutOfTime(Exception):
+    """The stage's minutes ended before the cell did."""
+
+
+@dataclass
+class Cell:
+    """One row to be, and the function that measures its figures. @raises Failed or OutOfTime"""
+    name: str
+    measure: Callable[[], dict]
+
+
+@dataclass
+class Stage:
+    """A list of cells, and what is printed of a row."""
+    sentence: str
+    cells: Callable[["Setting"], list[Cell]]
+    columns: Callable[[dict], dict[str, str]]
+
+
+@dataclass
+class Ended:
+    code: int
+    output: str
+    errors: str
+
+
+@dataclass
+class Setting:
+    """What a campaign was asked for, with the clock of the stage under way."""
+    device: str
+    quick: bool
+    output: Path
+    scratch: Path
+    deadline: float = field(default=0.0)
+
+    @property
+    def on_gpu(self):
+        return self.device.startswith("cuda")
+
+    def seconds_left(self):
+        return self.deadline - time.monotonic()
+
+    def folder(self, name):
+        """A new folder for what a cell leaves behind."""
+        return Path(tempfile.mkdtemp(prefix=name.replace("/", "-").replace(":", "-") + ".", dir=self.scratch))
+
+    def run(self, command, seconds, environment=None):
+        """A program's end. @raises Failed: after `seconds`. @raises OutOfTime: the stage ended before."""
+        limit = min(seconds, max(self.seconds_left(), 0.1))
+        words = [str(word) for word in command]
+        child_environment = {**place.environment(self.scratch), **(environment or {})}
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            try:
+                child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=place.ROOT,
+                                         env=child_environment, start_new_session=True)
+            except OSError as error:
+                raise Failed(f"{words[0]} does not start: {error.strerror}") from error
+            try:
+                child.wait(limit)
+            except subprocess.TimeoutExpired:
+                stop_group(child)
+                raise (OutOfTime() if limit < seconds else Failed(f"took more than {seconds:g} s")) from None
+            except BaseException:  # we are being ended ourselves
+                stop_group(child)
+                raise
+            return Ended(child.returncode, text_in(output), text_in(errors))
+
+
+def stop_group(child):
+    """Ends a program and what it started, which are a process group of their own."""
+    for what in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, what)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(KILL_AFTER)
+        if not group_lives(child.pid):
+            return
+
+
+def group_lives(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def text_in(file):
+    file.seek(0)
+    return file.read().decode("utf-8", "replace")
+
+
+def why(ended):
+    """What a program that failed said, on one line."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return f"ended with {ended.code}: {shorten(json.loads(ended.output)['error'])}"
+    said = ended.errors.strip() or ended.output.strip()
+    raised = re.findall(r"^[\w.]*(?:Error|Exception): .*", said, re.MULTILINE)
+    told = said.partition("error: ")[2] or (raised or ["\n".join(said.splitlines()[-3:])])[-1]
+    return f"ended with {ended.code}: {shorten(told) or 'it said nothing'}"
+
+
+def shorten(text, most=300):
+    text = " ".join(str(text).split())
+    return text if len(text) <= most else text[:most] + "…"
+
+
+def json_of(ended, last_line=False):
+    """What a program printed. @raises Failed: it failed, or printed no JSON."""
+    if ended.code != 0:
+        raise Failed(why(ended))
+    lines = ended.output.strip().splitlines()
+    try:
+        return json.loads(lines[-1] if last_line and lines else ended.output)
+    except ValueError as error:
+        raise Failed(f"printed no JSON: {shorten(ended.output, 120) or 'nothing'}") from error
+
+
+def read_json(path):
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Failed(f"{path.name}: {error}") from error
+
+
+class Results:
+    """The rows of a stage in DIR/<stage>.json, which is whole at any time."""
+
+    def __init__(self, path, header):
+        self.path, self.header, self.rows = path, header, {}
+        if path.exists():
+            self.rows = {row["cell"]: row for row in self.former()["rows"]}
+
+    def former(self):
+        former = read_json(self.path)
+        for key in ("device", "quick"):
+            if former[key] != self.header[key]:
+                raise Failed(f"{self.path} has rows with {key} {json.dumps(former[key])}; "
+                             f"give another --output, or --fresh to begin anew")
+        return former
+
+    def put(self, row):
+        self.rows[row["cell"]] = row
+        self.write()
+
+    def write(self, left=()):
+        content = {**self.header, "left": list(left), "rows": list(self.rows.values())}
+        new = self.path.with_suffix(".new")
+        new.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(new, self.path)

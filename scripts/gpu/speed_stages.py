@@ -1,0 +1,210 @@
+"""The stages that measure speed: training beside PyTorch, inference over batch sizes, planted bottlenecks."""
+import array
+import re
+import shutil
+import statistics
+import struct
+import sys
+
+import place
+import words
+from cells import Cell, Failed, Stage, json_of, read_json, why
+from doctor import CASES, LARGE, RECIPE
+from machine_stages import bench, peak_rate
+
+WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
+SWEEPS = {  # recipe → batches
+    "sweep_resnet50": "1,2,3,4,8,16,32,64,128,256,512",
+    "inference_cnn": "1,32,128,512",
+    "roofline_mlp": "1..4096",
+}
+DOES_NOT_FIT = 71
+
+# Large enough that a GPU which has its data computes most of the time.
+ON_A_GPU = ["model.depth=8", "model.width=4096", "batch.effective=4096", "execution.memory.budget=auto"]
+WIDER = ["model.width=8192"]
+SMALL = ["model.depth=3", "model.width=512", "batch.effective=64"]
+GPU_CASES = {  # case → planted, settings
+    **CASES,
+    "8 times as many compute threads as cores": None,  # on a GPU they compute nothing
+    "micro-batches of 2": ("micro_batch", [*SMALL, "execution.micro_batch=2"]),
+    "float32 where bfloat16 is native": ("compute", [*WIDER, "execution.precision=fp32"]),
+    "nothing": ("compute", WIDER),
+    "a hundred narrow layers": ("launch_overhead", ["model.depth=100", "model.width=64", "batch.effective=256",
+                                                    "execution.micro_batch=256"]),
+    "unpinned copies": ("copy", ["execution.loader.pin=false"]),
+}
+QUICK_CASES = ("a slow disk, one loader thread",)
+QUICK_SIZES = ["model.depth=1", "model.width=64"]
+
+
+def speed_row(setting, workload, batch, precision):
+    rounds, seconds = (1, 0.2) if setting.quick else (5, 0.5) if setting.on_gpu else (5, 1.5)
+    bench(setting, "turns")
+    command = [sys.executable, place.ROOT / "scripts/gpu/speed_cell.py", "--workload", workload, "--batch", batch,
+               "--precision", precision, "--device", setting.device, "--rounds", rounds, "--seconds", seconds]
+    found = json_of(setting.run([*command, *([] if setting.quick else ["--compiled"])], 300), last_line=True)
+    if "error" in found:
+        raise Failed(found["error"])
+    peak, rate = peak_rate(setting, precision), statistics.median(found["rates"]["harness"])
+    share = rate * found["flops_per_sample"] / peak if peak and found["flops_per_sample"] else None
+    return {"workload": workload, "batch": batch, "precision": precision, "harness_samples_per_second": rate,
+            "peak_flops_per_second": peak, "share_of_peak": share, **found}
+
+
+def speed_cells(setting):
+    workloads, batches, precisions = ("mlp", "gpt", "resnet50"), (256, 1024, 64), ("bf16", "tf32", "fp32")
+    if not setting.on_gpu:
+        workloads, batches, precisions = ("mlp", "gpt"), (64, 256), ("fp32", "bf16")
+    if setting.quick:
+        workloads, batches, precisions = ("mlp",), (64,), ("fp32",)
+    return [Cell(f"{w}:{b}:{p}", lambda w=w, b=b, p=p: speed_row(setting, w, b, p))
+            for b in batches for w in workloads for p in precisions]
+
+
+def speed_columns(row):
+    ratios = row["ratios"]
+    return {"harness samples/s": words.number(row["harness_samples_per_second"]),
+            "÷ bare loop": words.spread(ratios["bare"]),
+            "÷ PyTorch": words.spread(ratios.get("eager")), "÷ compiled": words.spread(ratios.get("compiled")),
+            "÷ compiled, fewer launches": words.spread(ratios.get("compiled_overhead")),
+            "share of peak": words.percent(row["share_of_peak"]),
+            "without": "; ".join(f"{side}: {said[:100]}" for side, said in row["without"].items())}
+
+
+def sweep_row(setting, recipe, batches, settings):
+    folder, config = setting.folder(recipe), place.RECIPES / f"{recipe}.yaml"
+    sets = [*place.data_settings(config), f"execution.device={setting.device}", "sweep.vary=null", *settings]
+    command = [*place.program("autotrain"), "sweep", "--config", config, "--batches", batches, "--rounds", 1,
+               "--seconds", 0.1 if setting.quick else 0.5, "--output", folder / "sweep", "--json", "--quiet"]
+    try:
+        ended = setting.run([*command, *(word for each in sets for word in ("--set", each))], 300)
+        if not (folder / "sweep/sweep.json").exists():
+            raise Failed(why(ended))
+        variant = read_json(folder / "sweep/sweep.json")["variants"][0]
+    finally:
+        shutil.rmtree(folder)
+    if variant["failure"]:
+        raise Failed(variant["failure"])
+    return figures_of(variant)
+
+
+OF_A_VARIANT = ("predicted_batch", "peak_flops_per_second", "weight_read_bytes_per_second", "sentences")
+OF_A_KNEE = ("reached", "below_range", "best_batch", "best_samples_per_second")
+OF_A_POINT = ("batch", "p50_seconds", "samples_per_second", "flops_per_second", "peak_bytes")
+
+
+def figures_of(variant):
+    """A row of what a variant of a sweep came to."""
+    knee, points = variant["knee"] or {}, variant["points"]
+    failures = {point["batch"]: point["failure"] for point in points if point["failure"]}
+    return {**{key: variant[key] for key in OF_A_VARIANT}, **{key: knee.get(key) for key in OF_A_KNEE},
+            "knee_batch": knee.get("batch"), "ratio": (variant["measured_to_predicted"] or {}).get("ratio"),
+            "out_of_memory": [point["batch"] for point in points if point.get("code") == DOES_NOT_FIT],
+            "failures": failures,
+            "points": [{key: point[key] for key in OF_A_POINT} for point in points if not point["failure"]]}
+
+
+def sweep_cells(setting):
+    precisions = ("fp16", "bf16") if setting.on_gpu else ("fp32",)
+    if setting.quick:
+        return [sweep_cell(setting, "roofline_mlp", precisions[0], "1,16", "model.width=64")]
+    cells = [sweep_cell(setting, recipe, precision, SWEEPS[recipe])
+             for recipe in ("sweep_resnet50", "inference_cnn") for precision in precisions]
+    cells.append(sweep_cell(setting, "sweep_resnet50", precisions[0], SWEEPS["sweep_resnet50"],
+                            "execution.memory.budget=1GiB"))
+    cells += [sweep_cell(setting, "roofline_mlp", precision, SWEEPS["roofline_mlp"], f"model.width={width}")
+              for precision in precisions for width in WIDTHS]
+    return cells
+
+
+def sweep_cell(setting, recipe, precision, batches, *settings):
+    largest = re.findall(r"\d+", batches)[-1]
+    own = [] if recipe == "inference_cnn" else [f"data.train.samples={largest}"]
+    name = ":".join([recipe, precision, *(each.rpartition(".")[2] for each in settings)])
+    settings = [*own, *settings, f"execution.precision={precision}"]
+    return Cell(name, lambda: sweep_row(setting, recipe, batches, settings))
+
+
+def sweep_columns(row):
+    knee = words.number(row["knee_batch"])
+    if row["knee_batch"] is not None and not row["reached"]:
+        knee = "above " + knee
+    if row["below_range"]:
+        knee = "below " + knee
+    refused = ", ".join(str(batch) for batch in row["out_of_memory"])
+    return {"predicted": words.number(row["predicted_batch"]), "knee": knee,
+            "knee ÷ predicted": words.number(row["ratio"]),
+            "best": f"{words.scaled(row['best_samples_per_second'], 'samples/s')} at {row['best_batch']}",
+            "out of memory at": refused or "no batch"}
+
+
+def write_large_samples(folder):
+    """Two files of NumPy's: 1024 samples of 2 MiB, all zeros, of which the disk keeps nothing, and their classes."""
+    with open(folder / "large.npy", "wb") as file:
+        file.write(npy_header("<f8", "(1024, 262144)"))
+        file.truncate(file.tell() + 1024 * 262144 * 8)
+    classes = array.array("q", (number % 4 for number in range(1024)))
+    (folder / "classes.npy").write_bytes(npy_header("<i8", "(1024,)") + classes.tobytes())
+
+
+def npy_header(kind, shape):
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    text = text.ljust((len(text) + 10 + 1 + 63) // 64 * 64 - 10 - 1) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode("ascii")
+
+
+def need_keys(setting, settings):
+    """@raises Failed: recipes of this build have no such key."""
+    reference = setting.run([*place.program("autotrain"), "config"], 60).output
+    for key in (each.partition("=")[0] for each in settings):
+        if not re.search(rf"^[ #]*{re.escape(key.rpartition('.')[2])}:", reference, re.MULTILINE):
+            raise Failed(f"recipes have no key {key}")
+
+
+def doctor_row(setting, planted, settings):
+    folder = setting.folder("doctor")
+    recipe = folder / "planted.yaml"
+    recipe.write_text(LARGE if settings is None else RECIPE, encoding="utf-8")
+    sets = list(settings or [])
+    need_keys(setting, sets)
+    if settings is None:
+        write_large_samples(folder)
+        sets = [f"data.train.inputs={folder}/large.npy", f"data.train.targets={folder}/classes.npy"]
+    elif setting.quick:
+        sets = QUICK_SIZES + sets
+    elif setting.on_gpu:
+        sets = ON_A_GPU + sets
+    sets.append(f"execution.device={setting.device}")
+    seconds = 0.2 if setting.quick else 2
+    command = [*place.program("autotrain"), "doctor", "--config", recipe, "--json", "--seconds", seconds]
+    try:
+        found = json_of(setting.run([*command, *(word for each in sets for word in ("--set", each))], 240))["recipe"]
+    finally:
+        shutil.rmtree(folder)
+    best = next((cure for cure in found["cures"] if cure["gain"] > 1), None)
+    return {"planted": planted, "named": found["cause"], "right": found["cause"] in planted.split(),
+            "verdict": found["verdict"], "before": found["before"]["samples_per_second"],
+            "after": best and best["after"]["samples_per_second"],
+            "gain": best and best["gain"], "cure": " ".join(best["set"]) if best else ""}
+
+
+def doctor_cells(setting):
+    cases = {name: case for name, case in (GPU_CASES if setting.on_gpu else CASES).items() if case}
+    return [Cell(name, lambda p=planted, s=settings: doctor_row(setting, p, s))
+            for name, (planted, settings) in cases.items() if not setting.quick or name in QUICK_CASES]
+
+
+def doctor_columns(row):
+    return {"planted": row["planted"], "named": row["named"], "right": words.yes(row["right"]),
+            "samples/s": words.number(row["before"]), "cured": words.number(row["after"]),
+            "gain": words.number(row["gain"]), "cure": row["cure"]}
+
+
+STAGES = {
+    "speed": Stage("the harness in turns with a bare LibTorch loop and PyTorch, eager and compiled",
+                   speed_cells, speed_columns),
+    "sweep": Stage("inference over batch sizes: predicted and measured knee, where memory ends",
+                   sweep_cells, sweep_columns),
+    "doctor": Stage("planted bottlenecks, and what autotrain doctor named", doctor_cells, doctor_columns),
+}
