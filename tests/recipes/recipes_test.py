@@ -20,6 +20,7 @@ import yaml
 
 BINARY, PROJECT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 RECIPES = sorted((PROJECT / "recipes").rglob("*.yaml"))
+LARGE = {"fashion_mnist_resnet18": 64, "sweep_resnet50": 2}  # whose own update takes half a minute, and what is tried
 NEED_GPU = sorted((PROJECT / "recipes" / "gpu").glob("*.yaml"))
 
 
@@ -81,8 +82,8 @@ class Recipes(unittest.TestCase):
                 settings = ["stop.epochs=null", "stop.updates=2"]
                 if path.name.startswith("fashion_mnist"):
                     settings.append("data.validation.limit=200")
-                if path.stem == "fashion_mnist_resnet18":  # an update of its own takes half a minute
-                    settings.append("batch.effective=64")
+                if path.stem in LARGE:
+                    settings.append(f"batch.effective={LARGE[path.stem]}")
                 arguments = [part for setting in settings for part in ("--set", setting)]
                 result = run("--config", str(path), "--output", f"{folder}/run", *arguments)
                 self.assertEqual(result.returncode, 0, result.stderr)

@@ -1,0 +1,69 @@
+#include "comm/abandonable_thread.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace autotrain {
+
+struct AbandonableThread::Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::function<void()> call;  // to be made; empty: none
+  std::exception_ptr thrown;
+  bool done = false;  // the call, whose result nobody has taken yet
+  bool over = false;  // nobody will call again
+};
+
+AbandonableThread::AbandonableThread() : shared_(std::make_shared<Shared>()) {
+  std::thread([shared = shared_] { work(shared); }).detach();
+}
+
+AbandonableThread::~AbandonableThread() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->over = true;
+  shared_->changed.notify_all();
+}
+
+void AbandonableThread::work(const std::shared_ptr<Shared>& shared) {
+  std::unique_lock lock(shared->mutex);
+  for (;;) {
+    shared->changed.wait(lock, [&] { return shared->call || shared->over; });
+    if (!shared->call) return;
+    std::function<void()> call = std::exchange(shared->call, {});
+    lock.unlock();
+    std::exception_ptr thrown;
+    try {
+      call();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    call = {};  // gives back what it holds before its end is told
+    lock.lock();
+    shared->thrown = thrown;
+    shared->done = true;
+    shared->changed.notify_all();
+  }
+}
+
+bool AbandonableThread::run(double seconds, std::function<void()> call) {
+  if (abandoned_) return false;
+  std::unique_lock lock(shared_->mutex);
+  shared_->call = std::move(call);
+  shared_->done = false;
+  shared_->changed.notify_all();
+  if (!shared_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                 [&] { return shared_->done; })) {
+    abandoned_ = true;
+    return false;
+  }
+  const std::exception_ptr thrown = std::exchange(shared_->thrown, nullptr);
+  lock.unlock();
+  if (thrown) std::rethrow_exception(thrown);
+  return true;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,115 @@
+#include "comm/agreement.h"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "device/failure.h"
+
+namespace autotrain {
+namespace {
+
+constexpr double kLook = 0.5;  // seconds between two looks at the heartbeats while waiting
+constexpr double kAnswer = 5;  // seconds that a store has to answer a call that does not wait
+constexpr int64_t kKeptRounds = 2;
+
+std::string key_of(int64_t round, int64_t rank) {
+  return cat("agreement/", round, '/', rank);
+}
+
+std::string names_of(const std::vector<SilentRank>& ranks) {
+  std::vector<std::string> names;
+  for (const SilentRank& each : ranks) names.push_back(describe(each));
+  return join(names, "; ");
+}
+
+}  // namespace
+
+Agreement::Agreement(c10::intrusive_ptr<c10d::Store> store, const Place& place, const Options& options)
+    : store_(std::move(store)), place_(place), options_(options), heartbeat_(*store_, place) {}
+
+void Agreement::fail(const std::string& what) const {
+  throw Error(
+      ExitCode::kInterrupted, cat("rank ", place_.rank), what,
+      "the run's last checkpoint is whole: start it again with --resume and the ranks that there are");
+}
+
+void Agreement::call_store(std::function<void()> call) {
+  try {
+    if (calls_.run(kAnswer, std::move(call))) return;
+  } catch (const std::exception& error) {
+    fail("the store that ranks meet at failed: " + first_line(error));
+  }
+  fail("the store that ranks meet at does not answer");
+}
+
+// Waits for a moment. The store's own exception says no more than that the time was over.
+bool Agreement::arrived(const std::vector<std::string>& keys) {
+  const auto there = std::make_shared<bool>(false);
+  call_store([store = store_, keys, there] {
+    try {
+      store->wait(keys, std::chrono::milliseconds(static_cast<int64_t>(1000 * kLook)));
+      *there = true;
+    } catch (const c10::DistStoreError&) {
+      *there = false;
+    }
+  });
+  return *there;
+}
+
+std::vector<int64_t> Agreement::missing(const std::vector<std::string>& keys) {
+  const auto ranks = std::make_shared<std::vector<int64_t>>();
+  call_store([store = store_, keys, ranks] {
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (!store->check({keys[i]})) ranks->push_back(static_cast<int64_t>(i));
+    }
+  });
+  return *ranks;
+}
+
+std::vector<std::string> Agreement::exchange(const std::string& mine, double seconds) {
+  const int64_t round = round_++;
+  std::vector<std::string> keys;
+  for (int64_t rank = 0; rank < place_.world; ++rank) keys.push_back(key_of(round, rank));
+  const auto own = static_cast<size_t>(place_.rank);
+  call_store([store = store_, key = keys[own], value = std::vector<uint8_t>(mine.begin(), mine.end())] {
+    store->set(key, value);
+  });
+  for (const Stopwatch watch; !arrived(keys);) {
+    const std::vector<SilentRank> lost = heartbeat_.silent(options_.silence_seconds);
+    if (!lost.empty()) fail("lost " + names_of(lost));
+    if (watch.seconds() > seconds) {
+      std::vector<std::string> names;
+      for (const int64_t rank : missing(keys)) names.push_back(cat("rank ", rank));
+      fail(cat(join(names, ", "), " did not come to the agreement within ", fixed(seconds, 0),
+               " s, although the program there is alive: it hangs"));
+    }
+  }
+  const auto messages = std::make_shared<std::vector<std::string>>();
+  // Whoever is here has everyone's message of the round before, so nobody reads those of two rounds ago.
+  const std::string old = round >= kKeptRounds ? key_of(round - kKeptRounds, place_.rank) : "";
+  call_store([store = store_, keys, old, messages] {
+    for (const std::vector<uint8_t>& value : store->multiGet(keys))
+      messages->emplace_back(value.begin(), value.end());
+    if (!old.empty()) store->deleteKey(old);
+  });
+  return *messages;
+}
+
+void Agreement::fail_about(const std::string& what) {
+  constexpr double kMore = 3;
+  for (const Stopwatch watch; watch.seconds() < options_.silence_seconds + kMore;) {
+    const std::vector<SilentRank> lost = heartbeat_.silent(options_.silence_seconds);
+    if (!lost.empty()) fail(cat("lost ", names_of(lost), " (", what, ")"));
+    if (heartbeat_.store_silent_seconds())
+      fail("the store that ranks meet at does not answer (" + what + ")");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  fail(what + "; all ranks still give signs of life");
+}
+
+}  // namespace autotrain

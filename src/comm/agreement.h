@@ -1,0 +1,54 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/abandonable_thread.h"
+#include "comm/heartbeat.h"
+#include "comm/place.h"
+
+namespace autotrain {
+
+/// Short messages that all ranks exchange, round after round, over the keys of a store.
+///
+/// No rank can leave another waiting: whoever is missing is named, and every call ends within its time.
+class Agreement {
+ public:
+  struct Options {
+    double silence_seconds = 8;  ///< without a sign, after which a rank counts as lost
+  };
+
+  Agreement(c10::intrusive_ptr<c10d::Store> store, const Place& place, const Options& options);
+  Agreement(c10::intrusive_ptr<c10d::Store> store, const Place& place)
+      : Agreement(std::move(store), place, Options{}) {}
+
+  /// Everyone's message of this round, in the order of ranks.
+  /// @param seconds after which ranks that are alive but have not come count as hanging.
+  /// @throws Error(kInterrupted) naming the ranks that are lost or hang, or the store.
+  std::vector<std::string> exchange(const std::string& mine, double seconds);
+
+  /// Names what another channel's failure was about, once the heartbeats tell: within `silence_seconds` and a
+  /// few more.
+  [[noreturn]] void fail_about(const std::string& what);
+
+  Heartbeat& heartbeat() { return heartbeat_; }
+  const Place& place() const { return place_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const;
+  std::vector<int64_t> missing(const std::vector<std::string>& keys);
+  bool arrived(const std::vector<std::string>& keys);
+  void call_store(std::function<void()> call);
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  Place place_;
+  Options options_;
+  Heartbeat heartbeat_;
+  AbandonableThread calls_;
+  int64_t round_ = 0;
+};
+
+}  // namespace autotrain

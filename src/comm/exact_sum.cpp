@@ -1,0 +1,56 @@
+#include "comm/exact_sum.h"
+
+#include <bit>
+
+#include "base/units.h"
+
+namespace autotrain {
+
+void LaneTree::add(torch::Tensor lane) {
+  nodes_.push_back({1, std::move(lane)});
+  while (nodes_.size() >= 2 && nodes_[nodes_.size() - 2].lanes == nodes_.back().lanes) merge_last();
+}
+
+void LaneTree::merge_last() {
+  const torch::NoGradGuard no_gradients;
+  const Node right = std::move(nodes_.back());
+  nodes_.pop_back();
+  nodes_.back().sum.add_(right.sum);
+  nodes_.back().lanes += right.lanes;
+}
+
+torch::Tensor LaneTree::take() {
+  while (nodes_.size() >= 2) merge_last();
+  const torch::Tensor sum = nodes_.at(0).sum;
+  nodes_.clear();
+  return sum;
+}
+
+bool shares_lanes(int64_t lanes, int64_t world) {
+  const auto is_power = [](int64_t n) { return n >= 1 && std::has_single_bit(static_cast<uint64_t>(n)); };
+  return is_power(lanes) && is_power(world) && world <= lanes;
+}
+
+ExactSum::ExactSum(Exchange& exchange, const Place& place, int64_t elements,
+                   const torch::TensorOptions& options)
+    : exchange_(exchange), place_(place), elements_(elements), part_(ceil_div(elements, place.world)) {
+  const int64_t filled = part_ * place.world;
+  receive_ = torch::empty({filled}, options);
+  if (filled != elements) send_ = torch::zeros({filled}, options);
+}
+
+void ExactSum::operator()(const torch::Tensor& flat) {
+  if (place_.world == 1) return;
+  const torch::NoGradGuard no_gradients;
+  if (send_.defined()) send_.narrow(0, 0, elements_).copy_(flat);
+  const torch::Tensor& whole = send_.defined() ? send_ : flat;
+  exchange_.to_all(receive_, whole);
+  const auto part = [&](const torch::Tensor& of, int64_t rank) { return of.narrow(0, rank * part_, part_); };
+  LaneTree tree;
+  for (int64_t rank = 0; rank < place_.world; ++rank) tree.add(part(receive_, rank));
+  part(whole, place_.rank).copy_(tree.take());
+  exchange_.spread(whole);
+  if (send_.defined()) flat.copy_(send_.narrow(0, 0, elements_));
+}
+
+}  // namespace autotrain

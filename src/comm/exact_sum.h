@@ -1,0 +1,58 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <utility>
+#include <vector>
+
+#include "comm/exchange.h"
+#include "comm/place.h"
+
+namespace autotrain {
+
+/// Adds tensors that come one after the other in a fixed binary tree: ((0+1)+(2+3))+((4+5)+(6+7)), whatever
+/// their number. The sum of 2^k neighbours that begin at a multiple of 2^k is a subtree, so ranks that add
+/// their own lanes first, and then each other's sums in a tree, come to the same bits as one rank that adds
+/// all lanes.
+class LaneTree {
+ public:
+  /// Takes the next lane; it is added to in place.
+  void add(torch::Tensor lane);
+
+  /// The sum of all lanes, which is taken out. Precondition: there was one.
+  torch::Tensor take();
+
+ private:
+  struct Node {
+    int64_t lanes = 1;
+    torch::Tensor sum;
+  };
+  void merge_last();
+
+  std::vector<Node> nodes_;  // of falling size, at most one of each
+};
+
+/// Whether `world` ranks can share `lanes` so that each has a subtree: both powers of two, and no more ranks
+/// than lanes.
+bool shares_lanes(int64_t lanes, int64_t world);
+
+/// Sums a tensor over all ranks, in place and with the same bits on every rank, backend and topology: each
+/// rank adds one part of everybody's tensor in a binary tree of ranks, and spreads it. The traffic is that of
+/// a ring.
+class ExactSum {
+ public:
+  /// @param elements of the tensors that will be summed. Allocates as much again on their device.
+  ExactSum(Exchange& exchange, const Place& place, int64_t elements, const torch::TensorOptions& options);
+
+  /// @param flat [elements] float32, contiguous.
+  void operator()(const torch::Tensor& flat);
+
+ private:
+  Exchange& exchange_;
+  Place place_;
+  int64_t elements_, part_;  // elements of a rank's part: the tensor is filled up to a multiple of the ranks
+  torch::Tensor send_;       // [world · part]; undefined where nothing has to be filled up
+  torch::Tensor receive_;    // [world · part]
+};
+
+}  // namespace autotrain

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <memory>
+#include <string>
+
+#include "comm/exchange.h"
+
+namespace autotrain {
+
+struct GlooOptions {
+  std::string address = "127.0.0.1";  ///< of the interface to listen on, or its host's name
+  double seconds = 60;                ///< that one call may take
+};
+
+/// Tensors of main memory over TCP, by c10d's gloo.
+/// @param store where ranks tell each other their ports; must outlive nothing.
+/// @throws std::exception of c10d when a rank does not come in time.
+std::unique_ptr<Exchange> make_gloo_exchange(const c10::intrusive_ptr<c10d::Store>& store, const Place& place,
+                                             const GlooOptions& options);
+
+}  // namespace autotrain

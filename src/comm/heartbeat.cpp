@@ -1,0 +1,117 @@
+#include "comm/heartbeat.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/text.h"
+
+namespace autotrain {
+namespace {
+
+// "17 forward host-b": the beat's number, the phase, the host.
+std::vector<uint8_t> encode(int64_t beat, const std::string& phase, const std::string& host) {
+  const std::string text = cat(beat, '\n', phase, '\n', host);
+  return {text.begin(), text.end()};
+}
+
+constexpr double kStoreIsLate = 3;  // seconds of one round of beats, beyond which the store counts as silent
+
+}  // namespace
+
+struct Heartbeat::Shared {
+  struct Peer {
+    std::string last = {}, host = {}, phase = {};
+    double heard = steady_seconds();
+  };
+
+  c10::intrusive_ptr<c10d::Store> store;
+  Place place;
+  double every = 1;
+  std::atomic<const char*> phase = "starting";
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<Peer> peers;
+  double answered = steady_seconds();  // when the store last answered all that was asked
+  bool failed = false;
+  bool over = false;
+};
+
+std::string describe(const SilentRank& silent) {
+  const std::string who = cat("rank ", silent.rank, silent.host.empty() ? "" : " on " + silent.host);
+  if (silent.host.empty()) return who + ", never heard of";
+  return cat(who, ", silent for ", fixed(silent.seconds, 0), " s, last in its phase ", quote(silent.phase));
+}
+
+Heartbeat::Heartbeat(c10d::Store& store, const Place& place, double every)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->store = store.clone();
+  shared_->place = place;
+  shared_->every = every;
+  shared_->peers.resize(static_cast<size_t>(place.world));
+  std::thread([shared = shared_] { beat(shared); }).detach();
+}
+
+Heartbeat::~Heartbeat() {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->over = true;
+  shared_->changed.notify_all();
+}
+
+void Heartbeat::enter(const char* phase) {
+  shared_->phase = phase;
+}
+
+void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
+  const auto key = [](int64_t rank) { return cat("heartbeat/", rank); };
+  const Place& place = shared->place;
+  for (int64_t number = 0;; ++number) {
+    try {
+      shared->store->set(key(place.rank), encode(number, shared->phase.load(), place.host));
+      for (int64_t rank = 0; rank < place.world; ++rank) {
+        if (rank == place.rank || !shared->store->check({key(rank)})) continue;
+        const std::vector<uint8_t> value = shared->store->get(key(rank));
+        const std::vector<std::string> parts = split(std::string(value.begin(), value.end()), '\n');
+        const std::lock_guard lock(shared->mutex);
+        Shared::Peer& peer = shared->peers[static_cast<size_t>(rank)];
+        if (parts.size() != 3 || parts[0] == peer.last) continue;
+        peer = {.last = parts[0], .host = parts[2], .phase = parts[1], .heard = steady_seconds()};
+      }
+    } catch (const std::exception&) {
+      const std::lock_guard lock(shared->mutex);
+      shared->failed = true;
+      return;  // a store that failed once is not trusted again
+    }
+    std::unique_lock lock(shared->mutex);
+    shared->answered = steady_seconds();
+    shared->changed.wait_for(lock, std::chrono::duration<double>(shared->every),
+                             [&] { return shared->over; });
+    if (shared->over) return;
+  }
+}
+
+std::vector<SilentRank> Heartbeat::silent(double seconds) const {
+  std::vector<SilentRank> found;
+  const std::lock_guard lock(shared_->mutex);
+  // What the store did not tell since it fell silent itself says nothing about the ranks.
+  const double known_until = shared_->answered;
+  for (int64_t rank = 0; rank < shared_->place.world; ++rank) {
+    const Shared::Peer& peer = shared_->peers[static_cast<size_t>(rank)];
+    const double since = known_until - peer.heard;
+    if (rank != shared_->place.rank && since > seconds) found.push_back({rank, peer.host, peer.phase, since});
+  }
+  std::ranges::stable_sort(found, std::greater{}, &SilentRank::seconds);
+  return found;
+}
+
+std::optional<double> Heartbeat::store_silent_seconds() const {
+  const std::lock_guard lock(shared_->mutex);
+  const double since = steady_seconds() - shared_->answered;
+  if (!shared_->failed && since < shared_->every + kStoreIsLate) return std::nullopt;
+  return since;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/place.h"
+
+namespace autotrain {
+
+/// A rank that has not been heard of for a while.
+struct SilentRank {
+  int64_t rank = 0;
+  std::string host = {};   ///< empty: it was never heard of
+  std::string phase = {};  ///< what it said it was doing
+  double seconds = 0;      ///< since its last sign
+};
+
+/// "rank 1 on host b, silent for 4 s, last in its forward pass".
+std::string describe(const SilentRank& silent);
+
+/// Tells the other ranks every second that this one is alive and what it does, and hears the same of them,
+/// over a connection and in a thread of its own: whatever blocks the run does not stop it.
+class Heartbeat {
+ public:
+  /// @param store cloned. @param every seconds between beats.
+  Heartbeat(c10d::Store& store, const Place& place, double every = 1);
+  ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
+
+  /// What this rank does from now on. @param phase must stay valid: a literal.
+  void enter(const char* phase);
+
+  /// The ranks that were last heard of more than so many seconds ago, longest first.
+  std::vector<SilentRank> silent(double seconds) const;
+
+  /// How long the store has not answered, or how long ago it failed; nothing when it did last time.
+  std::optional<double> store_silent_seconds() const;
+
+ private:
+  struct Shared;
+  static void beat(const std::shared_ptr<Shared>& shared);
+
+  std::shared_ptr<Shared> shared_;  // with the thread, which may outlive this object when the store hangs
+};
+
+}  // namespace autotrain

@@ -1,0 +1,138 @@
+// Ranks as processes that meet at a store of this one and exchange tensors over gloo. Nothing here computes
+// with LibTorch before the processes are started.
+#include <ATen/Parallel.h>
+#include <signal.h>
+
+#include <fstream>
+#include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/child.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "comm/agreement.h"
+#include "comm/exact_sum.h"
+#include "comm/gloo_exchange.h"
+#include "device/failure.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+// Where ranks meet: a store that lives in this process, as torchrun's agent has one.
+class Meeting {
+ public:
+  Meeting() {
+    c10d::TCPStoreOptions options;
+    options.port = 0;
+    options.isServer = true;
+    options.waitWorkers = false;
+    server_ = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  }
+
+  // For a rank, in its own process.
+  c10::intrusive_ptr<c10d::Store> join() const {
+    c10d::TCPStoreOptions options;
+    options.port = server_->getPort();
+    options.isServer = false;
+    options.waitWorkers = false;
+    options.timeout = std::chrono::seconds(60);
+    return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::TCPStore> server_;
+};
+
+torch::Tensor numbers(int64_t lane) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(lane) + 1);
+  return at::randn({100'001}, generator) * (3 * at::randn({100'001}, generator)).exp();
+}
+
+// What a rank does: windows of an agreement and a sum each, until there were `windows`, noting each in a
+// file.
+int run_rank(const Meeting& meeting, const Place& place, int64_t windows,
+             const std::filesystem::path& notes) {
+  ::signal(SIGPIPE, SIG_IGN);  // a peer that died must be an error, not the end
+  at::set_num_threads(1);
+  const auto store = meeting.join();
+  Agreement agreement(store, place, {.silence_seconds = 4});
+  const auto exchange = make_gloo_exchange(store, place, {.seconds = 5});
+  torch::Tensor flat = numbers(place.rank);
+  ExactSum sum(*exchange, place, flat.numel(), flat.options());
+  for (int64_t window = 0; window < windows; ++window) {
+    agreement.heartbeat().enter("agreement");
+    agreement.exchange(cat("ok ", window), 60);
+    agreement.heartbeat().enter("sum");
+    flat = numbers(place.rank);
+    try {
+      sum(flat);
+    } catch (const std::exception& error) {
+      agreement.fail_about("the sum of gradients failed: " + first_line(error));
+    }
+    std::ofstream(notes, std::ios::app) << window << '\n';
+  }
+  std::ofstream(notes.string() + ".sum", std::ios::binary)
+      .write(static_cast<const char*>(flat.const_data_ptr()), static_cast<std::streamsize>(flat.nbytes()));
+  return 0;
+}
+
+// Errors go to the rank's log; the exit code is the error's.
+std::unique_ptr<Child> start_rank(const Meeting& meeting, const Place& place, int64_t windows,
+                                  const test::TemporaryFolder& folder) {
+  const auto notes = folder / cat("notes-", place.rank);
+  return std::make_unique<Child>(
+      [&meeting, place, windows, notes] {
+        try {
+          return run_rank(meeting, place, windows, notes);
+        } catch (const Error& error) {
+          std::ofstream(notes.string() + ".error") << error.what();
+          ::_exit(static_cast<int>(error.code()));  // without waiting for what may hang
+        }
+      },
+      folder / cat("log-", place.rank));
+}
+
+TEST(RankProcesses, TwoAndFourComeToTheBitsOfOne) {
+  for (const int64_t world : {2, 4}) {
+    const test::TemporaryFolder folder;
+    const Meeting meeting;
+    std::vector<std::unique_ptr<Child>> ranks;
+    for (int64_t rank = 0; rank < world; ++rank)
+      ranks.push_back(start_rank(meeting, {rank, world, "here"}, 3, folder));
+    for (const auto& rank : ranks) EXPECT_EQ(rank->wait(), 0);
+    const std::string first = test::slurp(folder / "notes-0.sum");
+    ASSERT_EQ(first.size(), 400'004u);
+    for (int64_t rank = 1; rank < world; ++rank)
+      EXPECT_TRUE(test::slurp(folder / cat("notes-", rank, ".sum")) == first) << "rank " << rank;
+  }
+}
+
+// Kills or stops one of three ranks in the middle; the others must end by themselves and name it.
+void lose_a_rank(int signal) {
+  const test::TemporaryFolder folder;
+  const Meeting meeting;
+  std::vector<std::unique_ptr<Child>> ranks;
+  for (int64_t rank = 0; rank < 3; ++rank)
+    ranks.push_back(start_rank(meeting, {rank, 3, cat("host-", rank)}, 1'000'000, folder));
+  test::wait_until([&] {
+    return std::filesystem::exists(folder / "notes-1") && test::slurp(folder / "notes-1").size() > 40;
+  });
+  ranks[1]->send(signal);
+  for (const size_t rank : {size_t{0}, size_t{2}}) {
+    EXPECT_EQ(ranks[rank]->wait(), static_cast<int>(ExitCode::kInterrupted));
+    const std::string said = test::slurp(folder / cat("notes-", rank, ".error"));
+    EXPECT_TRUE(test::holds(said, "lost rank 1 on host-1")) << said;
+  }
+}
+
+TEST(RankProcesses, AKilledRankIsNamedByTheOthers) {
+  lose_a_rank(SIGKILL);
+}
+
+TEST(RankProcesses, AStoppedRankIsNamedByTheOthers) {
+  lose_a_rank(SIGSTOP);
+}
+
+}  // namespace
+}  // namespace autotrain
