@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <exception>
 #include <string_view>
 
@@ -7,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "comm/launch.h"
 
 namespace autotrain {
 namespace {
@@ -16,6 +18,7 @@ int fail(ExitCode code, const std::string& text, bool json) {
   std::fprintf(stderr, "error: %s\n", text.c_str());
   const nlohmann::ordered_json failure = {{"error", text}, {"exit_code", static_cast<int>(code)}};
   if (json) std::fputs(text_of_json(failure).c_str(), stdout);
+  tell_torchrun(process_environment(), text, std::time(nullptr));
   return static_cast<int>(code);
 }
 

@@ -35,6 +35,10 @@ def mnist(folder, images, labels):
     return "data: {train: {dataset: fashion_mnist, root: %s}}\nstop: {updates: 1}\n" % folder
 
 
+RANKS = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+         "MASTER_PORT": "29500"}
+
+
 class Misuse:
     def __init__(self, binary, folder, show):
         self.binary, self.folder, self.show = binary, folder, show
@@ -178,6 +182,18 @@ def disks(m):
     m.expect("a folder that cannot be made", IO, ["/proc/nope"], [*m.recipe(SMALL), "--output", "/proc/nope"])
 
 
+def ranks(m):
+    m.expect("two ranks of torchrun", USAGE, ["started 2 ranks"], m.recipe(SMALL), environment=RANKS)
+    m.expect("a rank without a meeting place", USAGE, ["MASTER_ADDR", "torchrun"], m.recipe(SMALL),
+             environment={**RANKS, "MASTER_ADDR": ""})
+    m.expect("a rank beyond the world", USAGE, ["RANK", "from 0 to 1"], m.recipe(SMALL), environment={**RANKS, "RANK": "2"})
+    told = m.folder / "error.json"
+    m.expect("a failure under torchrun", BAD_RECIPE, ["cmm"], m.recipe(SMALL.replace("name: mlp", "name: cmm")),
+             environment={"TORCHELASTIC_ERROR_FILE": str(told)})
+    if "cmm" not in json.loads(told.read_text(encoding="utf-8"))["message"]["message"]:
+        m.failures.append("torchrun was not told the error")
+
+
 def memory(m):
     m.expect("a model that does not fit", DOES_NOT_FIT, ["the data set and the model", "in use then", "model"],
              m.recipe(SMALL.replace("width: 8", "width: 4096").replace("depth: 1", "depth: 4").replace("64MiB", "100MiB")))
@@ -193,7 +209,7 @@ def main():
     binary = str(Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory() as folder:
         m = Misuse(binary, Path(folder), "--show" in sys.argv)
-        for group in (command_lines, recipes, data_files, tables, disks, memory):
+        for group in (command_lines, recipes, data_files, tables, disks, ranks, memory):
             group(m)
     print(f"{m.count} misuses, {len(m.failures)} problems")
     print("\n".join(m.failures))

@@ -1,0 +1,193 @@
+#include "comm/launch.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kFirstSlurmPort = 20000, kSlurmPorts = 20000;
+
+[[noreturn]] void fail(const std::string& variable, const std::string& what, const std::string& hint) {
+  throw Error(ExitCode::kUsage, variable, what, hint);
+}
+
+// Reads the variables of one launcher.
+class Variables {
+ public:
+  Variables(const Environment& environment, Launcher launcher)
+      : environment_(environment), launcher_(launcher) {}
+
+  std::string text(const std::string& name) const {
+    const auto value = environment_(name);
+    if (!value || value->empty())
+      fail(name, "is not set, although other variables of " + to_string(launcher_) + " are", hint());
+    return *value;
+  }
+
+  int64_t number(const std::string& name, int64_t least, int64_t most) const {
+    int64_t value = 0;
+    const std::string given = text(name);
+    if (!parse_integer(given, value) || value < least || value > most)
+      fail(name, cat("is ", quote(given), " and should be a number from ", least, " to ", most), hint());
+    return value;
+  }
+
+ private:
+  std::string hint() const {
+    return "start the program with " + to_string(launcher_) +
+           " itself, or unset its variables to run one rank";
+  }
+
+  const Environment& environment_;
+  Launcher launcher_;
+};
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unnamed host";
+}
+
+// The names of the variables that say which rank this is.
+struct RankNames {
+  const char* rank;
+  const char* world;
+  const char* local_rank;
+};
+
+void read_ranks(const Variables& variables, const RankNames& names, Launch& launch) {
+  launch.place.world = variables.number(names.world, 1, kMostRanks);
+  launch.place.rank = variables.number(names.rank, 0, launch.place.world - 1);
+  launch.place.host = own_host();
+  launch.local_rank = variables.number(names.local_rank, 0, launch.place.world - 1);
+}
+
+Launch of_torchrun(const Environment& environment) {
+  const Variables variables(environment, Launcher::kTorchrun);
+  Launch launch{.by = Launcher::kTorchrun};
+  read_ranks(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, launch);
+  launch.local_world = variables.number("LOCAL_WORLD_SIZE", launch.local_rank + 1, launch.place.world);
+  launch.meeting_host = variables.text("MASTER_ADDR");
+  launch.meeting_port = variables.number("MASTER_PORT", 1, 65535);
+  launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  if (environment("TORCHELASTIC_RESTART_COUNT"))
+    launch.restart = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRanks);
+  return launch;
+}
+
+// How many tasks this host has, from "2(x3),1": for each host in turn the number of its tasks.
+std::optional<int64_t> tasks_on(int64_t host, const std::string& list) {
+  for (const std::string& part : split(list, ',')) {
+    const size_t times = part.find("(x");
+    int64_t tasks = 0, hosts = 1;
+    if (!parse_integer(part.substr(0, times), tasks)) return std::nullopt;
+    if (times != std::string::npos) {
+      const std::string repeated = part.substr(times + 2, part.size() - times - 3);
+      if (!part.ends_with(')') || !parse_integer(repeated, hosts)) return std::nullopt;
+    }
+    if (host < hosts) return tasks;
+    host -= hosts;
+  }
+  return std::nullopt;
+}
+
+Launch of_slurm(const Environment& environment) {
+  const Variables variables(environment, Launcher::kSlurm);
+  Launch launch{.by = Launcher::kSlurm};
+  read_ranks(variables, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}, launch);
+  const std::string per_host = variables.text("SLURM_STEP_TASKS_PER_NODE");
+  const auto here = tasks_on(variables.number("SLURM_NODEID", 0, kMostRanks), per_host);
+  if (!here || *here <= launch.local_rank) {
+    fail("SLURM_STEP_TASKS_PER_NODE",
+         cat("is ", quote(per_host), ", which has no rank ", launch.local_rank, " on this host"),
+         "start the program with srun");
+  }
+  launch.local_world = *here;
+  const std::string hosts = variables.text("SLURM_STEP_NODELIST");
+  const auto first = first_slurm_host(hosts);
+  if (!first)
+    fail("SLURM_STEP_NODELIST", cat("is ", quote(hosts), ", which names no host"), "start it with srun");
+  launch.meeting_host = environment("MASTER_ADDR").value_or(*first);
+  launch.meeting_port = environment("MASTER_PORT")
+                            ? variables.number("MASTER_PORT", 1, 65535)
+                            : kFirstSlurmPort + variables.number("SLURM_JOB_ID", 0, INT64_MAX) % kSlurmPorts;
+  return launch;
+}
+
+Launch of_open_mpi(const Environment& environment) {
+  const Variables variables(environment, Launcher::kOpenMpi);
+  Launch launch{.by = Launcher::kOpenMpi};
+  read_ranks(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+             launch);
+  launch.local_world =
+      variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.local_rank + 1, launch.place.world);
+  const bool one_host = launch.local_world == launch.place.world;
+  // Open MPI does not say where the other hosts could meet.
+  launch.meeting_host =
+      one_host ? environment("MASTER_ADDR").value_or("127.0.0.1") : variables.text("MASTER_ADDR");
+  launch.meeting_port =
+      environment("MASTER_PORT") ? variables.number("MASTER_PORT", 1, 65535) : kFirstSlurmPort;
+  return launch;
+}
+
+}  // namespace
+
+std::string to_string(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kNone: return "none";
+    case Launcher::kTorchrun: return "torchrun";
+    case Launcher::kSlurm: return "Slurm";
+    case Launcher::kOpenMpi: return "Open MPI";
+  }
+  return "";
+}
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+Launch detect_launch(const Environment& environment) {
+  if (environment("RANK") || environment("WORLD_SIZE")) return of_torchrun(environment);
+  // Shells of sbatch and salloc have SLURM_NTASKS too, but only a step has this.
+  if (environment("SLURM_STEP_NUM_TASKS").value_or("1") != "1") return of_slurm(environment);
+  if (environment("OMPI_COMM_WORLD_SIZE").value_or("1") != "1") return of_open_mpi(environment);
+  Launch launch;
+  launch.place.host = own_host();
+  return launch;
+}
+
+std::optional<std::string> first_slurm_host(const std::string& list) {
+  const size_t bracket = list.find_first_of("[,");
+  std::string host = list.substr(0, bracket);
+  if (bracket != std::string::npos && list[bracket] == '[') {
+    const size_t end = list.find_first_of("-,]", bracket + 1);
+    if (end == std::string::npos) return std::nullopt;
+    host += list.substr(bracket + 1, end - bracket - 1);
+  }
+  return host.empty() ? std::nullopt : std::optional(host);
+}
+
+bool tell_torchrun(const Environment& environment, const std::string& message, int64_t seconds_since_1970) {
+  const auto path = environment("TORCHELASTIC_ERROR_FILE");
+  if (!path || path->empty()) return false;
+  const nlohmann::json error = {
+      {"message",
+       {{"message", message},
+        {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds_since_1970)}}}}}};
+  std::ofstream file(*path);
+  file << error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  return static_cast<bool>(file.flush());
+}
+
+}  // namespace autotrain

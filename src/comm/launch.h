@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "comm/place.h"
+
+namespace autotrain {
+
+/// Who started the processes of a run.
+enum class Launcher { kNone, kTorchrun, kSlurm, kOpenMpi };
+
+/// "none", "torchrun", "Slurm", "Open MPI".
+std::string to_string(Launcher launcher);
+
+/// How this process was started as one of several.
+struct Launch {
+  Launcher by = Launcher::kNone;
+  Place place = {};
+  int64_t local_rank = 0;   ///< among the ranks of this host
+  int64_t local_world = 1;  ///< how many ranks there are on it
+  std::string meeting_host = {};
+  int64_t meeting_port = 0;  ///< of the store where ranks meet
+  bool agent_store = false;  ///< torchrun's agent serves the store, so that every rank is a client
+  int64_t restart = 0;       ///< how often torchrun has started the ranks anew
+};
+
+/// The value of an environment variable.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// This process's own.
+Environment process_environment();
+
+/// Asks torchrun's variables, then Slurm's (of a job step: what `srun` starts), then Open MPI's; one rank
+/// where none of them started more. @throws Error(kUsage) naming the variable that is missing, is no number
+/// or contradicts another.
+Launch detect_launch(const Environment& environment);
+
+/// The first host of Slurm's list: "node07" of "node[07-09,12],login1". Nothing of an empty one.
+std::optional<std::string> first_slurm_host(const std::string& list);
+
+/// Leaves the error where torchrun looks for it (TORCHELASTIC_ERROR_FILE), so that it prints ours as the root
+/// cause instead of "exitcode 71". @return whether there was such a file and it could be written.
+bool tell_torchrun(const Environment& environment, const std::string& message, int64_t seconds_since_1970);
+
+}  // namespace autotrain
