@@ -22,7 +22,7 @@
 namespace autotrain::bench {
 namespace {
 
-// What the kernel did for the process so far: its own time, where most of it goes into mapping pages.
+// Counts what the kernel did for the process so far: its own time, most of which goes into mapping pages.
 struct KernelWork {
   int64_t minor_faults = 0;
   double system_seconds = 0, user_seconds = 0;

@@ -1,5 +1,5 @@
-// What a device is and does at most: the figures that doctor and sweep measure, and how fast batches reach it
-// from pageable and from pinned memory.
+// Says what a device is and does at most: the figures that doctor and sweep measure, and how fast batches
+// reach it from pageable and from pinned memory.
 #include <algorithm>
 #include <cstdio>
 

@@ -1,5 +1,5 @@
-// What static buffers cost or gain: the step with and without them over the same micro-batch, in turns. One
-// JSON line with the samples a second of each round.
+// Measures what static buffers cost or gain: the step with and without them over the same micro-batch, in
+// turns. One JSON line with the samples a second of each round.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 

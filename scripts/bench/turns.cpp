@@ -49,7 +49,7 @@ void answer(const std::string& side, int64_t updates, int64_t samples, double se
   std::fflush(stdout);
 }
 
-// What one would write by hand: a shuffled index, the loss, backward, the norm, the fused update.
+// The loop that one would write by hand has a shuffled index, the loss, backward, the norm, the fused update.
 class BareLoop {
  public:
   struct Options {

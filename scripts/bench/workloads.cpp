@@ -32,7 +32,7 @@ Choice tokens(int64_t samples, int64_t first) {
       {{"kind", std::string("tokens")}, {"classes", int64_t{256}}, {"samples", samples}, {"first", first}}};
 }
 
-// Of the predictions, whatever the targets: for a model whose own loss needs boxes.
+// Adds up the squares of the predictions, whatever the targets: for a model whose own loss needs boxes.
 Loss sum_of_squares() {
   return {.terms =
               [](const torch::Tensor& prediction, const torch::Tensor&) {

@@ -153,7 +153,7 @@ class Results:
 
     def former(self):
         former = read_json(self.path)
-        for key in ("device", "quick"):
+        for key in ("device", "quick", "machine_name"):
             if former[key] != self.header[key]:
                 raise Failed(f"{self.path} has rows with {key} {json.dumps(former[key])}; "
                              f"give another --output, or --fresh to begin anew")

@@ -4,6 +4,8 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "base/text.h"
+#include "comm/launch.h"
 
 namespace autotrain {
 
@@ -40,6 +42,14 @@ void PrintOptions::declare(CLI::App& app) {
 log::Level PrintOptions::log_level() const {
   if (verbose) return log::Level::kDebug;
   return talks() ? log::Level::kInfo : log::Level::kWarning;
+}
+
+void refuse_several_ranks() {
+  const Launch launch = detect_launch(process_environment());
+  if (launch.place.world == 1) return;
+  throw Error(ExitCode::kUsage, to_string(launch.by),
+              cat("started ", launch.place.world, " ranks, and a run computes in one process so far"),
+              "start one: torchrun --no-python --nproc-per-node 1, or srun --ntasks 1");
 }
 
 void OutputOption::declare(CLI::App& app, const char* sentence) {

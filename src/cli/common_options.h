@@ -59,4 +59,8 @@ struct OutputOption {
   void declare(CLI::App& app, const char* sentence);
 };
 
+/// For commands that write a folder: each of several ranks would do all of it, into the same one.
+/// @throws Error(kUsage) when torchrun, Slurm or Open MPI started more than one.
+void refuse_several_ranks();
+
 }  // namespace autotrain

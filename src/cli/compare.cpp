@@ -124,6 +124,7 @@ std::vector<NamedRecipe> labelled(const std::vector<std::filesystem::path>& file
 
 ExitCode run(CompareOptions study, const ComparisonOptions& how, const PrintOptions& print,
              const std::filesystem::path& output) {
+  refuse_several_ranks();
   install_signal_handlers();
   log::set_sink(log::terminal_sink(), print.log_level());
   study.seeds = how.seeds;

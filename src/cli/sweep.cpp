@@ -155,6 +155,7 @@ class SweepWatch {
 };
 
 ExitCode measure_sweep(const SweepCommandOptions& options) {
+  refuse_several_ranks();
   install_signal_handlers();
   LiveText live(stderr);
   log::set_sink(

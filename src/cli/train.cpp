@@ -5,11 +5,9 @@
 #include "autotrain/trainer.h"
 #include "base/interrupt.h"
 #include "base/json.h"
-#include "base/text.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/console.h"
-#include "comm/launch.h"
 #include "report/metrics_file.h"
 
 namespace autotrain {
@@ -19,15 +17,6 @@ struct TrainOptions : RecipeOptions, PrintOptions, OutputOption {
   bool resume = false;
   bool allow_change = false;
 };
-
-// Each of them would train the whole run by itself, into the same folder.
-void refuse_several_ranks() {
-  const Launch launch = detect_launch(process_environment());
-  if (launch.place.world == 1) return;
-  throw Error(ExitCode::kUsage, to_string(launch.by),
-              cat("started ", launch.place.world, " ranks, and a run computes in one process so far"),
-              "start one: torchrun --no-python --nproc-per-node 1, or srun --ntasks 1");
-}
 
 ExitCode train(const TrainOptions& options) {
   options.check_named();

@@ -68,6 +68,7 @@ struct VerifyCommandOptions : RecipeOptions, PrintOptions, OutputOption {
 };
 
 ExitCode run_verify(const VerifyCommandOptions& options) {
+  refuse_several_ranks();
   const Recipe recipe = options.load();
   WorkFolder folder(options.output);
   log::set_sink(log::terminal_sink(), options.talks() ? log::Level::kInfo : log::Level::kWarning);

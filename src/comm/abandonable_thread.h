@@ -14,7 +14,7 @@ class AbandonableThread {
  public:
   AbandonableThread();
 
-  /// Waits for the thread unless it was given up.
+  /// Does not wait: the thread ends by itself, unless it was given up.
   ~AbandonableThread();
   AbandonableThread(const AbandonableThread&) = delete;
   AbandonableThread& operator=(const AbandonableThread&) = delete;

@@ -1,5 +1,6 @@
 #include "comm/agreement.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -30,7 +31,7 @@ std::string names_of(const std::vector<SilentRank>& ranks) {
 }  // namespace
 
 Agreement::Agreement(c10::intrusive_ptr<c10d::Store> store, const Place& place, const Options& options)
-    : store_(std::move(store)), place_(place), options_(options), heartbeat_(*store_, place) {}
+    : store_(std::move(store)), place_(place), options_(options), heartbeat_(store_, place) {}
 
 void Agreement::fail(const std::string& what) const {
   throw Error(
@@ -80,14 +81,8 @@ std::vector<std::string> Agreement::exchange(const std::string& mine, double sec
     store->set(key, value);
   });
   for (const Stopwatch watch; !arrived(keys);) {
-    const std::vector<SilentRank> lost = heartbeat_.silent(options_.silence_seconds);
-    if (!lost.empty()) fail("lost " + names_of(lost));
-    if (watch.seconds() > seconds) {
-      std::vector<std::string> names;
-      for (const int64_t rank : missing(keys)) names.push_back(cat("rank ", rank));
-      fail(cat(join(names, ", "), " did not come to the agreement within ", fixed(seconds, 0),
-               " s, although the program there is alive: it hangs"));
-    }
+    fail_if_lost("");
+    if (watch.seconds() > seconds) fail_if_late(keys, seconds);
   }
   const auto messages = std::make_shared<std::vector<std::string>>();
   // Whoever is here has everyone's message of the round before, so nobody reads those of two rounds ago.
@@ -100,13 +95,31 @@ std::vector<std::string> Agreement::exchange(const std::string& mine, double sec
   return *messages;
 }
 
+// A rank that was never heard of may still be loading its data.
+void Agreement::fail_if_lost(const std::string& about) {
+  if (heartbeat_.store_silent_seconds()) fail("the store that ranks meet at does not answer" + about);
+  std::vector<SilentRank> lost = heartbeat_.silent(options_.silence_seconds);
+  std::erase_if(lost, [](const SilentRank& rank) { return !rank.heard; });
+  if (!lost.empty()) fail(cat("lost ", names_of(lost), about));
+}
+
+void Agreement::fail_if_late(const std::vector<std::string>& keys, double seconds) {
+  constexpr double kAlive = 4;  // seconds since a sign of life
+  const std::vector<SilentRank> silent = heartbeat_.silent(kAlive);
+  std::vector<std::string> names;
+  for (const int64_t rank : missing(keys)) {
+    const auto found = std::ranges::find(silent, rank, &SilentRank::rank);
+    names.push_back(found != silent.end() ? describe(*found)
+                                          : cat("rank ", rank, ", which is alive and hangs"));
+  }
+  if (names.empty()) return;  // they have come meanwhile
+  fail(cat("not everyone came to the agreement within ", fixed(seconds, 0), " s: ", join(names, "; ")));
+}
+
 void Agreement::fail_about(const std::string& what) {
   constexpr double kMore = 3;
   for (const Stopwatch watch; watch.seconds() < options_.silence_seconds + kMore;) {
-    const std::vector<SilentRank> lost = heartbeat_.silent(options_.silence_seconds);
-    if (!lost.empty()) fail(cat("lost ", names_of(lost), " (", what, ")"));
-    if (heartbeat_.store_silent_seconds())
-      fail("the store that ranks meet at does not answer (" + what + ")");
+    fail_if_lost(" (" + what + ")");
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   fail(what + "; all ranks still give signs of life");

@@ -14,20 +14,24 @@ namespace autotrain {
 
 /// Short messages that all ranks exchange, round after round, over the keys of a store.
 ///
-/// No rank can leave another waiting: whoever is missing is named, and every call ends within its time.
+/// No rank can leave another waiting: whoever is missing is named, and every call ends within its time and
+/// the few seconds that the store has to answer.
 class Agreement {
  public:
   struct Options {
     double silence_seconds = 8;  ///< without a sign, after which a rank counts as lost
   };
 
+  /// @param store with a prefix that no earlier agreement has used, not even before a restart
+  /// (c10d::PrefixStore): the last rounds stay in it. Whoever serves it must stay until all ranks have left.
   Agreement(c10::intrusive_ptr<c10d::Store> store, const Place& place, const Options& options);
   Agreement(c10::intrusive_ptr<c10d::Store> store, const Place& place)
       : Agreement(std::move(store), place, Options{}) {}
 
   /// Everyone's message of this round, in the order of ranks.
-  /// @param seconds after which ranks that are alive but have not come count as hanging.
-  /// @throws Error(kInterrupted) naming the ranks that are lost or hang, or the store.
+  /// @param seconds after which ranks that have not come are given up: those that give signs of life as
+  /// hanging.
+  /// @throws Error(kInterrupted) naming the ranks that are lost, hang or never began, or the store.
   std::vector<std::string> exchange(const std::string& mine, double seconds);
 
   /// Names what another channel's failure was about, once the heartbeats tell: within `silence_seconds` and a
@@ -39,6 +43,8 @@ class Agreement {
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
+  void fail_if_lost(const std::string& about);
+  void fail_if_late(const std::vector<std::string>& keys, double seconds);
   std::vector<int64_t> missing(const std::vector<std::string>& keys);
   bool arrived(const std::vector<std::string>& keys);
   void call_store(std::function<void()> call);

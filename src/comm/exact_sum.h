@@ -41,7 +41,8 @@ bool shares_lanes(int64_t lanes, int64_t world);
 /// a ring.
 class ExactSum {
  public:
-  /// @param elements of the tensors that will be summed. Allocates as much again on their device.
+  /// @param elements of the tensors that will be summed. Allocates as much again on their device, and once
+  /// more where they are no multiple of the ranks; nothing for one rank.
   ExactSum(Exchange& exchange, const Place& place, int64_t elements, const torch::TensorOptions& options);
 
   /// @param flat [elements] float32, contiguous.

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <chrono>
+#include <exception>
 
 namespace autotrain {
 namespace {
@@ -30,7 +31,8 @@ class GlooExchange final : public Exchange {
     group_->alltoall_base(out, in, equal_parts, equal_parts, options)->wait();
   }
 
-  // As many broadcasts in flight as there are ranks, in place: an all-gather would make a copy of the whole.
+  // Has as many broadcasts in flight as there are ranks, in place: an all-gather would make a copy of the
+  // whole.
   void spread(const torch::Tensor& flat) override {
     const int64_t size = flat.numel() / world_;
     std::vector<c10::intrusive_ptr<c10d::Work>> under_way;
@@ -41,7 +43,16 @@ class GlooExchange final : public Exchange {
       std::vector<torch::Tensor> part = {flat.narrow(0, rank * size, size)};
       under_way.push_back(group_->broadcast(part, options));
     }
-    for (const auto& work : under_way) work->wait();
+    // All of them, also after one has failed: they write into the caller's tensor.
+    std::exception_ptr failure;
+    for (const auto& work : under_way) {
+      try {
+        work->wait();
+      } catch (...) {
+        if (!failure) failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
   }
 
  private:

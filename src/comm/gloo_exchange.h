@@ -15,8 +15,10 @@ struct GlooOptions {
 };
 
 /// Tensors of main memory over TCP, by c10d's gloo.
-/// @param store where ranks tell each other their ports; must outlive nothing.
-/// @throws std::exception of c10d when a rank does not come in time.
+/// @param store where ranks tell each other their ports, with a prefix of its own like an Agreement's.
+/// @throws std::exception of c10d when a rank does not come in time, as every call of the exchange does.
+/// After one has failed, destroying the exchange may take as long as its calls: a process that is about to
+/// end should leave with `_exit`.
 std::unique_ptr<Exchange> make_gloo_exchange(const c10::intrusive_ptr<c10d::Store>& store, const Place& place,
                                              const GlooOptions& options);
 

@@ -11,19 +11,20 @@
 namespace autotrain {
 namespace {
 
-// "17 forward host-b": the beat's number, the phase, the host.
+// A beat is three lines: its number, the phase, the host.
 std::vector<uint8_t> encode(int64_t beat, const std::string& phase, const std::string& host) {
   const std::string text = cat(beat, '\n', phase, '\n', host);
   return {text.begin(), text.end()};
 }
 
-constexpr double kStoreIsLate = 3;  // seconds of one round of beats, beyond which the store counts as silent
+constexpr double kStoreIsLate =
+    8;  // seconds without an answer, beyond a beat, after which the store counts as silent
 
 }  // namespace
 
 struct Heartbeat::Shared {
   struct Peer {
-    std::string last = {}, host = {}, phase = {};
+    std::string last = {}, host = {}, phase = {};  // last: the number of its last beat; empty: none came
     double heard = steady_seconds();
   };
 
@@ -42,13 +43,13 @@ struct Heartbeat::Shared {
 
 std::string describe(const SilentRank& silent) {
   const std::string who = cat("rank ", silent.rank, silent.host.empty() ? "" : " on " + silent.host);
-  if (silent.host.empty()) return who + ", never heard of";
+  if (!silent.heard) return who + ", never heard of";
   return cat(who, ", silent for ", fixed(silent.seconds, 0), " s, last in its phase ", quote(silent.phase));
 }
 
-Heartbeat::Heartbeat(c10d::Store& store, const Place& place, double every)
+Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, double every)
     : shared_(std::make_shared<Shared>()) {
-  shared_->store = store.clone();
+  shared_->store = store;
   shared_->place = place;
   shared_->every = every;
   shared_->peers.resize(static_cast<size_t>(place.world));
@@ -68,12 +69,14 @@ void Heartbeat::enter(const char* phase) {
 void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
   const auto key = [](int64_t rank) { return cat("heartbeat/", rank); };
   const Place& place = shared->place;
+  c10::intrusive_ptr<c10d::Store> store;  // a connection of its own
   for (int64_t number = 0;; ++number) {
     try {
-      shared->store->set(key(place.rank), encode(number, shared->phase.load(), place.host));
+      if (!store) store = shared->store->clone();
+      store->set(key(place.rank), encode(number, shared->phase.load(), place.host));
       for (int64_t rank = 0; rank < place.world; ++rank) {
-        if (rank == place.rank || !shared->store->check({key(rank)})) continue;
-        const std::vector<uint8_t> value = shared->store->get(key(rank));
+        if (rank == place.rank || !store->check({key(rank)})) continue;
+        const std::vector<uint8_t> value = store->get(key(rank));
         const std::vector<std::string> parts = split(std::string(value.begin(), value.end()), '\n');
         const std::lock_guard lock(shared->mutex);
         Shared::Peer& peer = shared->peers[static_cast<size_t>(rank)];
@@ -101,7 +104,8 @@ std::vector<SilentRank> Heartbeat::silent(double seconds) const {
   for (int64_t rank = 0; rank < shared_->place.world; ++rank) {
     const Shared::Peer& peer = shared_->peers[static_cast<size_t>(rank)];
     const double since = known_until - peer.heard;
-    if (rank != shared_->place.rank && since > seconds) found.push_back({rank, peer.host, peer.phase, since});
+    if (rank != shared_->place.rank && since > seconds)
+      found.push_back({rank, !peer.last.empty(), peer.host, peer.phase, since});
   }
   std::ranges::stable_sort(found, std::greater{}, &SilentRank::seconds);
   return found;

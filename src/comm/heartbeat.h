@@ -15,20 +15,22 @@ namespace autotrain {
 /// A rank that has not been heard of for a while.
 struct SilentRank {
   int64_t rank = 0;
-  std::string host = {};   ///< empty: it was never heard of
+  bool heard = false;  ///< ever; else it may not have begun yet
+  std::string host = {};
   std::string phase = {};  ///< what it said it was doing
-  double seconds = 0;      ///< since its last sign
+  double seconds = 0;      ///< since its last sign, or since we listen
 };
 
-/// "rank 1 on host b, silent for 4 s, last in its forward pass".
+/// "rank 1 on b, silent for 4 s, last in its phase "forward"".
 std::string describe(const SilentRank& silent);
 
 /// Tells the other ranks every second that this one is alive and what it does, and hears the same of them,
 /// over a connection and in a thread of its own: whatever blocks the run does not stop it.
 class Heartbeat {
  public:
-  /// @param store cloned. @param every seconds between beats.
-  Heartbeat(c10d::Store& store, const Place& place, double every = 1);
+  /// @param store cloned in the thread, since a frozen one does not answer. @param every seconds between
+  /// beats.
+  Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, double every = 1);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -39,7 +41,8 @@ class Heartbeat {
   /// The ranks that were last heard of more than so many seconds ago, longest first.
   std::vector<SilentRank> silent(double seconds) const;
 
-  /// How long the store has not answered, or how long ago it failed; nothing when it did last time.
+  /// How long the store has not answered, or how long ago it failed, after which this rank gives no more
+  /// signs; nothing when it answered last time.
   std::optional<double> store_silent_seconds() const;
 
  private:

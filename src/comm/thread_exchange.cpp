@@ -5,7 +5,7 @@
 namespace autotrain {
 namespace {
 
-// What the ranks of one world show each other: a tensor each, between two meetings.
+// Holds what the ranks of one world show each other between two meetings: a tensor each.
 struct Table {
   explicit Table(int64_t world) : shown(static_cast<size_t>(world)), meeting(world) {}
   std::vector<torch::Tensor> shown;

@@ -16,7 +16,7 @@ namespace {
 // Debian's packages.
 std::string default_folder() {
   const char* const given = std::getenv("FMNIST_DIR");
-  return given != nullptr ? given : "/usr/share/datasets/fashion-mnist";
+  return given != nullptr && *given != '\0' ? given : "/usr/share/datasets/fashion-mnist";
 }
 constexpr int64_t kClasses = 10;
 

@@ -215,8 +215,8 @@ class Doctor {
       return cat(
           "a micro-batch of ", smaller_micro_batch(), " takes nearly as long as one of ",
           found_.plan.micro_batch,
-          ": the time goes to starting operators, not to computing; a larger batch.effective or a wider "
-          "model costs little more");
+          ": the time goes to starting operators and reading weights, which more samples share; a larger "
+          "batch.effective costs little more");
     }
     if (found_.cause == "memory_format") {
       return cat("images lie ", in_words(found_.plan.memory_format), ", and ", found_.step->slowest,

@@ -49,8 +49,8 @@ struct SizeRate {
   double seconds() const { return static_cast<double>(micro_batch) / samples_per_second; }
 };
 
-/// Whether a micro-batch takes nearly the same time with clearly fewer samples: then starting operators costs
-/// what it costs, and computing next to nothing.
+/// Whether a micro-batch takes nearly the same time with clearly fewer samples: then starting operators, and
+/// reading weights, costs what it costs, and computing next to nothing.
 bool bound_by_launches(const SizeRate& whole, const SizeRate& smaller);
 
 /// @throws Error as loading, planning and training do: what would stop a run stops the doctor.

@@ -26,8 +26,9 @@ class Optimizer {
   struct Update {
     double lr = 0;
 
-    /// Scalar float64 on the device that holds the rate in the place of `lr`: kernels read it when they run,
-    /// so that they can be recorded once and run again with another one. Undefined: `lr` counts.
+    /// Scalar on the device, float64 on a CPU and float32 on a GPU, as the kernels want it, that holds the
+    /// rate in the place of `lr`: kernels read it when they run, so that they can be recorded once and run
+    /// again with another one. Undefined: `lr` counts.
     torch::Tensor lr_on_device = {};
 
     /// Scalar float32: gradients are divided by it inside the kernel. Nothing: by 1.

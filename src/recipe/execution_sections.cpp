@@ -249,7 +249,7 @@ Section sweep_section(Recipe& r) {
                      "Predict for another device too, from its data sheet, such as 65TFLOP/s,300GB/s; null: "
                      "only for this one.")
                 .with_form("operations and bytes a second, such as 65TFLOP/s,300GB/s",
-                           "^[0-9.]+ *[kMGTP]?FLOP/s *, *[0-9.]+ *[kMGTP]?B/s$",
+                           "^ *[0-9]+(\\.[0-9]+)? *[kMGTP]?FLOP/s *, *[0-9]+(\\.[0-9]+)? *[kMGTP]?B/s *$",
                            [](const std::string& text) { return parse_device_figures(text).has_value(); }),
             s.device_figures),
        bind(integer_key("rounds", "Measurements of each point, each in a process of its own.").from(1, 1000),

@@ -19,7 +19,7 @@ nlohmann::ordered_json tables_to_json(const std::vector<FigureTable>& tables);
 /// @throws nlohmann::json::exception when a field is missing or of the wrong type.
 std::vector<FigureTable> tables_from_json(const nlohmann::ordered_json& json);
 
-// As fields of records (base/json.h).
+// These make them fields of records (base/json.h).
 inline nlohmann::ordered_json field_to_json(const FigureKinds& kinds) {
   return kinds_to_json(kinds);
 }

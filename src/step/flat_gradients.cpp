@@ -19,9 +19,13 @@ FlatGradients::FlatGradients(const std::vector<NamedTensor>& parameters) {
   int64_t at = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const torch::Tensor& parameter = parameters[i].tensor;
-    // Strides of the parameter, for kernels that walk both at once.
-    const torch::Tensor gradient = flat_.as_strided(parameter.sizes(), parameter.strides(), at);
-    const unsigned hook = parameter.register_hook([this, i](const torch::Tensor&) { reached_[i] = 1; });
+    // Strides of the parameter, for kernels that walk both at once; not of a part of something larger.
+    const bool dense = parameter.is_non_overlapping_and_dense();
+    const torch::Tensor gradient = dense ? flat_.as_strided(parameter.sizes(), parameter.strides(), at)
+                                         : flat_.narrow(0, at, parameter.numel()).view(parameter.sizes());
+    const unsigned hook = parameter.register_hook([this, i](const torch::Tensor& gradient_of_pass) {
+      if (gradient_of_pass.defined()) reached_[i] = 1;
+    });
     parts_.push_back({parameter, gradient, hook});
     at += round_up(parameter.numel(), kAlignment);
   }

@@ -150,8 +150,11 @@ void UpdateStep::open_window() {
   buffers_.save();
   if (options_.static_buffers) {
     if (!gradients_) {
-      gradients_ = std::make_unique<FlatGradients>(optimizer_.parameters());
-      lr_ = torch::zeros_like(loss_sum_);
+      // CUDA's fused kernels take no other type.
+      lr_ =
+          torch::zeros({}, loss_sum_.options().dtype(loss_sum_.is_cpu() ? torch::kFloat64 : torch::kFloat32));
+      gradients_ =
+          std::make_unique<FlatGradients>(optimizer_.parameters());  // last: it says that both are there
     }
     gradients_->open();
   }

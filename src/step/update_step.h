@@ -28,9 +28,10 @@ struct StepOptions {
   /// loss scale would overflow fp16; a power of two adds no rounding.
   double loss_factor = 1;
 
-  /// Whether micro-batches, gradients and the learning rate have the same addresses at every update, and no
-  /// number of the host's takes part but seeds: what a recorded step needs, which is run again and again.
-  /// The same bits either way.
+  /// Whether micro-batches, gradients and the learning rate have the same addresses at every update, so that
+  /// the host brings nothing new but seeds: what a recorded step needs, which is run again and again. The
+  /// same bits either way on a CPU; a GPU's kernels read such a rate as float32. One micro-batch of every
+  /// shape is kept for good, so this is for data whose samples are alike.
   bool static_buffers = false;
 
   Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
@@ -128,7 +129,7 @@ class UpdateStep {
   ChangingBuffers buffers_;
   std::unique_ptr<FlatGradients> gradients_;  // with static buffers, from the first window on
   std::vector<Batch> batches_;                // likewise: one of each shape
-  torch::Tensor lr_;                          // likewise: float64 scalar on the device
+  torch::Tensor lr_;                          // likewise: a scalar on the device
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   torch::Tensor loss_sum_;   // float64 scalars over the window, on the device

@@ -150,7 +150,7 @@ void explain(SweepVariant& variant) {
   variant.explanation = e;
 }
 
-// What the model would want of a device that nobody measured.
+// Predicts for a device that nobody measured.
 void predict_elsewhere(const DeviceFigures& figures, SweepVariant& variant) {
   if (variant.flops_per_sample <= 0) return;
   variant.predicted_elsewhere = critical_batch(variant.weight_bytes, variant.flops_per_sample,

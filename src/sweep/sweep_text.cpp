@@ -129,6 +129,9 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
     for (std::string& sentence : explanation_sentences(sweep, variant))
       sentences.push_back(std::move(sentence));
   }
+  if (!sweep.device_figures.empty() && !variant.precision.empty() && variant.predicted_elsewhere == 0)
+    sentences.push_back(
+        cat("no prediction for a device of ", sweep.device_figures, ": the model computes no products"));
   if (variant.predicted_elsewhere > 0) {
     sentences.push_back(cat("on a device of ", sweep.device_figures, " the predicted batch is ",
                             brief(variant.predicted_elsewhere, 3), ", from its data sheet alone"));

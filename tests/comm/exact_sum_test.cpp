@@ -61,7 +61,7 @@ TEST(ExactSum, IsTheSum) {
   }
 }
 
-// What the tree is for: one after the other the same lanes come to other bits.
+// The tree is needed: added one after the other, the same lanes come to other bits.
 TEST(ExactSum, AddingOneAfterTheOtherIsAnotherSum) {
   torch::Tensor chain = numbers(1001, 0);
   for (int64_t lane = 1; lane < 8; ++lane) chain += numbers(1001, lane);

@@ -49,28 +49,33 @@ torch::Tensor numbers(int64_t lane) {
   return at::randn({100'001}, generator) * (3 * at::randn({100'001}, generator)).exp();
 }
 
-// What a rank does: windows of an agreement and a sum each, until there were `windows`, noting each in a
+// A rank runs windows of an agreement and a sum each, until there were `windows`, noting each in a
 // file.
 int run_rank(const Meeting& meeting, const Place& place, int64_t windows,
              const std::filesystem::path& notes) {
   ::signal(SIGPIPE, SIG_IGN);  // a peer that died must be an error, not the end
   at::set_num_threads(1);
   const auto store = meeting.join();
-  Agreement agreement(store, place, {.silence_seconds = 4});
+  Agreement agreement(store, place, {.silence_seconds = 6});
   const auto exchange = make_gloo_exchange(store, place, {.seconds = 5});
   torch::Tensor flat = numbers(place.rank);
   ExactSum sum(*exchange, place, flat.numel(), flat.options());
-  for (int64_t window = 0; window < windows; ++window) {
-    agreement.heartbeat().enter("agreement");
-    agreement.exchange(cat("ok ", window), 60);
-    agreement.heartbeat().enter("sum");
-    flat = numbers(place.rank);
-    try {
-      sum(flat);
-    } catch (const std::exception& error) {
-      agreement.fail_about("the sum of gradients failed: " + first_line(error));
+  try {
+    for (int64_t window = 0; window < windows; ++window) {
+      agreement.heartbeat().enter("agreement");
+      agreement.exchange(cat("ok ", window), 60);
+      agreement.heartbeat().enter("sum");
+      flat = numbers(place.rank);
+      try {
+        sum(flat);
+      } catch (const std::exception& error) {
+        agreement.fail_about("the sum of gradients failed: " + first_line(error));
+      }
+      std::ofstream(notes, std::ios::app) << window << '\n';
     }
-    std::ofstream(notes, std::ios::app) << window << '\n';
+  } catch (const Error& error) {
+    std::ofstream(notes.string() + ".error") << error.what();
+    ::_exit(static_cast<int>(error.code()));  // without destroying what may hang
   }
   std::ofstream(notes.string() + ".sum", std::ios::binary)
       .write(static_cast<const char*>(flat.const_data_ptr()), static_cast<std::streamsize>(flat.nbytes()));
@@ -82,15 +87,24 @@ std::unique_ptr<Child> start_rank(const Meeting& meeting, const Place& place, in
                                   const test::TemporaryFolder& folder) {
   const auto notes = folder / cat("notes-", place.rank);
   return std::make_unique<Child>(
-      [&meeting, place, windows, notes] {
-        try {
-          return run_rank(meeting, place, windows, notes);
-        } catch (const Error& error) {
-          std::ofstream(notes.string() + ".error") << error.what();
-          ::_exit(static_cast<int>(error.code()));  // without waiting for what may hang
-        }
-      },
+      [&meeting, place, windows, notes] { return run_rank(meeting, place, windows, notes); },
       folder / cat("log-", place.rank));
+}
+
+// What one rank comes to that adds all by itself, in a process of its own as the ranks are.
+std::string sum_of_one(int64_t world, const test::TemporaryFolder& folder) {
+  const auto path = folder / "alone";
+  Child alone([&] {
+    at::set_num_threads(1);
+    LaneTree tree;
+    for (int64_t rank = 0; rank < world; ++rank) tree.add(numbers(rank));
+    const torch::Tensor sum = tree.take();
+    std::ofstream(path, std::ios::binary)
+        .write(static_cast<const char*>(sum.const_data_ptr()), static_cast<std::streamsize>(sum.nbytes()));
+    return 0;
+  });
+  EXPECT_EQ(alone.wait(), 0);
+  return test::slurp(path);
 }
 
 TEST(RankProcesses, TwoAndFourComeToTheBitsOfOne) {
@@ -101,10 +115,10 @@ TEST(RankProcesses, TwoAndFourComeToTheBitsOfOne) {
     for (int64_t rank = 0; rank < world; ++rank)
       ranks.push_back(start_rank(meeting, {rank, world, "here"}, 3, folder));
     for (const auto& rank : ranks) EXPECT_EQ(rank->wait(), 0);
-    const std::string first = test::slurp(folder / "notes-0.sum");
-    ASSERT_EQ(first.size(), 400'004u);
-    for (int64_t rank = 1; rank < world; ++rank)
-      EXPECT_TRUE(test::slurp(folder / cat("notes-", rank, ".sum")) == first) << "rank " << rank;
+    const std::string wanted = sum_of_one(world, folder);
+    ASSERT_EQ(wanted.size(), 400'004u);
+    for (int64_t rank = 0; rank < world; ++rank)
+      EXPECT_TRUE(test::slurp(folder / cat("notes-", rank, ".sum")) == wanted) << "rank " << rank;
   }
 }
 

@@ -1,4 +1,4 @@
-// What holds for every row of the data set table.
+// Tests what holds for every row of the data set table.
 #include <thread>
 
 #include "base/random.h"
@@ -170,7 +170,7 @@ std::map<std::string, AugmentRecipe> single_augmentations() {
           {"mosaic", {.mosaic = 1}}};
 }
 
-// What can be done to the samples of a choice; arrays in npy files need not be images.
+// Says what can be done to the samples of a choice; arrays in npy files need not be images.
 std::vector<std::string> augmentations_of(const Choice& choice) {
   if (make_dataset(choice, {})->info().kind != DatasetInfo::Kind::kImages) return {};
   const auto& table = dataset_table();

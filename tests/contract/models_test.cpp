@@ -1,4 +1,4 @@
-// What holds for every row of the model table.
+// Tests what holds for every row of the model table.
 #include "model/models.h"
 
 #include "data/channels_last.h"

@@ -11,7 +11,8 @@
 #include "autotrain/log.h"
 #include "recipe/keys.h"
 
-// What the fuzzers share. Whatever the bytes: an Error with a message, or a result; never anything else.
+// The fuzzers share this. Whatever the bytes are, there is an Error with a message or a result, never
+// anything else.
 namespace autotrain::fuzz {
 
 /// Runs `action`; only an Error may come out of it.

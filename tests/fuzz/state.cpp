@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     if (json.is_object()) plan_from_json(json.contains("plan") ? json["plan"] : json);
   } catch (const nlohmann::json::exception&) {
-    // What it says that it throws.
+    // It says that it throws these.
   } catch (const Error&) {}
   return 0;
 }

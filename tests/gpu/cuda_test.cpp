@@ -1,4 +1,4 @@
-// What only a GPU can show. Labelled gpu: left out where there is none.
+// Tests what only a GPU can show. Their label is gpu, and they are left out where there is none.
 #include "device/cuda_device.h"
 
 #include <nlohmann/json.hpp>

@@ -6,7 +6,7 @@
 namespace autotrain {
 namespace {
 
-// What a loss's metrics make of one batch.
+// Measures one batch with a loss's metrics.
 Evaluation measured(const Loss& loss, const torch::Tensor& prediction, const torch::Tensor& target) {
   EvaluationTerms terms{loss.terms(prediction, target), {}};
   for (const auto& metric : loss.metrics)

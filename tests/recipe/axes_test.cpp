@@ -28,8 +28,9 @@ TEST(DeviceFigures, AreReadInPowersOfAThousand) {
   EXPECT_EQ(parse_device_figures("65TFLOP/s,300GB/s"), (DeviceFigures{65e12, 300e9}));
   EXPECT_EQ(parse_device_figures(" 1.5 PFLOP/s , 3350 GB/s"), (DeviceFigures{1.5e15, 3350e9}));
   EXPECT_EQ(parse_device_figures("7FLOP/s,2B/s"), (DeviceFigures{7, 2}));
-  for (const char* text : {"", "65TFLOP/s", "300GB/s,65TFLOP/s", "65,300", "-1TFLOP/s,300GB/s",
-                           "0FLOP/s,1B/s", "xTFLOP/s,300GB/s", "65TFLOP/s,300GB/s,1B/s", "65TFLOPS,300GB/s"})
+  for (const char* text :
+       {"", "65TFLOP/s", "300GB/s,65TFLOP/s", "65,300", "-1TFLOP/s,300GB/s", "0FLOP/s,1B/s",
+        "xTFLOP/s,300GB/s", "65TFLOP/s,300GB/s,1B/s", "65TFLOPS,300GB/s", "1e12FLOP/s,3B/s"})
     EXPECT_FALSE(parse_device_figures(text)) << text;
 }
 

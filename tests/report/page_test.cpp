@@ -27,7 +27,7 @@ Page page_with(Series series) {
       .sections = {{.title = "s", .charts = {{.title = "c", .x = {{"x"}}, .series = {std::move(series)}}}}}};
 }
 
-// What the page's script will read.
+// The page's script will read this.
 nlohmann::json data_of(const std::string& html) {
   const std::string begin = "<script type=\"application/json\" id=\"data\">";
   const size_t from = html.find(begin) + begin.size();

@@ -367,7 +367,7 @@ class TwoHeads final : public Task {
   torch::nn::Linear other_{nullptr};
 };
 
-// What is left after 200 updates of changing cuts, learning rates and skipped windows.
+// Returns what is left after 200 updates of changing cuts, learning rates and skipped windows.
 std::vector<torch::Tensor> after_updates(Rule rule, bool static_buffers) {
   TwoHeads task;
   const auto optimizer = make_optimizer(recipe_of(rule), trainable_parameters(task.module()));

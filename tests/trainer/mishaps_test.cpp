@@ -1,4 +1,4 @@
-// What may befall a run, injected: it computes what the undisturbed one computes.
+// Injects what may befall a run, which must compute what the undisturbed one computes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -465,7 +465,7 @@ TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
   EXPECT_EQ(first_differing_row(folder / "run", folder / "straight"), "");
 }
 
-// What a run leaves for people cannot be written.
+// Refuses to write what a run leaves for people.
 class NoReports final : public FileLayer {
  public:
   int open(const char* path, int flags) override {

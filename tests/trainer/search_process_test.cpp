@@ -30,7 +30,7 @@ BatchPlan plan_of(const Known& probes) {
   return plan;
 }
 
-// What the observer of the process that waits was told.
+// Notes what the observer of the process that waits was told.
 class Told final : public RunObserver {
  public:
   void on_trial(int64_t micro_batch) override { started.push_back(micro_batch); }
