@@ -114,4 +114,10 @@ void Child::send(int signal) const {
   if (!ended_) ::kill(pid_, signal);
 }
 
+bool Child::stopped() const {
+  siginfo_t found{};
+  const bool known = ::waitid(P_PID, static_cast<id_t>(pid_), &found, WSTOPPED | WNOHANG | WNOWAIT) == 0;
+  return !ended_ && known && found.si_pid == pid_;
+}
+
 }  // namespace autotrain

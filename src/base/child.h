@@ -31,6 +31,9 @@ class Child {
 
   void send(int signal) const;
 
+  /// Whether a signal has stopped it, as SIGSTOP does: it runs no further until another one lets it.
+  bool stopped() const;
+
  private:
   pid_t pid_;
   bool ended_ = false;

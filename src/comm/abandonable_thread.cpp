@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace autotrain {
 
 struct AbandonableThread::Shared {
@@ -49,17 +51,23 @@ void AbandonableThread::work(const std::shared_ptr<Shared>& shared) {
   }
 }
 
-bool AbandonableThread::run(double seconds, std::function<void()> call) {
+bool AbandonableThread::run(double seconds, std::function<void()> call, const std::function<void()>& look) {
+  constexpr double kLook = 0.25;  // seconds between two looks
   if (abandoned_) return false;
+  const Stopwatch watch;
   std::unique_lock lock(shared_->mutex);
   shared_->call = std::move(call);
   shared_->done = false;
   shared_->changed.notify_all();
-  if (!shared_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
-                                 [&] { return shared_->done; })) {
-    abandoned_ = true;
-    return false;
+  abandoned_ = true;  // until it is done
+  while (!shared_->changed.wait_for(lock, std::chrono::duration<double>(look ? kLook : seconds),
+                                    [&] { return shared_->done; })) {
+    if (watch.seconds() >= seconds) return false;
+    lock.unlock();
+    look();
+    lock.lock();
   }
+  abandoned_ = false;
   const std::exception_ptr thrown = std::exchange(shared_->thrown, nullptr);
   lock.unlock();
   if (thrown) std::rethrow_exception(thrown);

@@ -21,7 +21,8 @@ class AbandonableThread {
 
   /// Makes the call there. It must hold by value whatever it uses. @return false: it was given up, now or
   /// before. Rethrows what the call threw.
-  bool run(double seconds, std::function<void()> call);
+  /// @param look called now and then while the call lasts; it is given up when this throws.
+  bool run(double seconds, std::function<void()> call, const std::function<void()>& look = {});
 
   bool abandoned() const { return abandoned_; }
 

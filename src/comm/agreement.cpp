@@ -16,7 +16,6 @@ namespace {
 
 constexpr double kLook = 0.5;  // seconds between two looks at the heartbeats while waiting
 constexpr double kAnswer = 5;  // seconds that a store has to answer a call that does not wait
-constexpr int64_t kKeptRounds = 2;
 
 std::string key_of(int64_t round, int64_t rank) {
   return cat("agreement/", round, '/', rank);
@@ -48,20 +47,6 @@ void Agreement::call_store(std::function<void()> call) {
   fail("the store that ranks meet at does not answer");
 }
 
-// Waits for a moment. The store's own exception says no more than that the time was over.
-bool Agreement::arrived(const std::vector<std::string>& keys) {
-  const auto there = std::make_shared<bool>(false);
-  call_store([store = store_, keys, there] {
-    try {
-      store->wait(keys, std::chrono::milliseconds(static_cast<int64_t>(1000 * kLook)));
-      *there = true;
-    } catch (const c10::DistStoreError&) {
-      *there = false;
-    }
-  });
-  return *there;
-}
-
 std::vector<int64_t> Agreement::missing(const std::vector<std::string>& keys) {
   const auto ranks = std::make_shared<std::vector<int64_t>>();
   call_store([store = store_, keys, ranks] {
@@ -72,32 +57,75 @@ std::vector<int64_t> Agreement::missing(const std::vector<std::string>& keys) {
   return *ranks;
 }
 
+namespace {
+
+// Waits for a moment, and returns all messages if all are there by then. The store's own exception says no
+// more than that the time was over.
+std::vector<std::string> take(c10d::Store& store, const std::vector<std::string>& keys) {
+  std::vector<std::string> messages;
+  try {
+    store.wait(keys, std::chrono::milliseconds(static_cast<int64_t>(1000 * kLook)));
+  } catch (const c10::DistStoreError&) {
+    return messages;
+  }
+  for (const std::vector<uint8_t>& value : store.multiGet(keys))
+    messages.emplace_back(value.begin(), value.end());
+  return messages;
+}
+
+}  // namespace
+
+// Gives this round's message, and drops those that nobody needs any more: whoever gave one in a round that
+// this rank has completed had read all the rounds before it.
+std::function<void()> Agreement::giving(const std::string& mine) {
+  std::vector<std::string> unneeded;
+  for (; oldest_ < completed_; ++oldest_) unneeded.push_back(key_of(oldest_, place_.rank));
+  return [store = store_, key = key_of(round_++, place_.rank), unneeded,
+          value = std::vector<uint8_t>(mine.begin(), mine.end())] {
+    store->set(key, value);
+    for (const std::string& old : unneeded) store->deleteKey(old);
+  };
+}
+
+void Agreement::post(const std::string& mine) {
+  call_store(giving(mine));
+}
+
+// Where nobody is late it is one call: handing one over to another thread takes longer than the store does.
 std::vector<std::string> Agreement::exchange(const std::string& mine, double seconds) {
-  const int64_t round = round_++;
+  const int64_t round = round_;
   std::vector<std::string> keys;
   for (int64_t rank = 0; rank < place_.world; ++rank) keys.push_back(key_of(round, rank));
-  const auto own = static_cast<size_t>(place_.rank);
-  call_store([store = store_, key = keys[own], value = std::vector<uint8_t>(mine.begin(), mine.end())] {
-    store->set(key, value);
-  });
-  for (const Stopwatch watch; !arrived(keys);) {
-    fail_if_lost("");
-    if (watch.seconds() > seconds) fail_if_late(keys, seconds);
-  }
   const auto messages = std::make_shared<std::vector<std::string>>();
-  // Whoever is here has everyone's message of the round before, so nobody reads those of two rounds ago.
-  const std::string old = round >= kKeptRounds ? key_of(round - kKeptRounds, place_.rank) : "";
-  call_store([store = store_, keys, old, messages] {
-    for (const std::vector<uint8_t>& value : store->multiGet(keys))
-      messages->emplace_back(value.begin(), value.end());
-    if (!old.empty()) store->deleteKey(old);
+  call_store([give = giving(mine), store = store_, keys, messages] {
+    give();
+    *messages = take(*store, keys);
+  });
+  for (const Stopwatch watch; messages->empty();) {
+    fail_if_lost();
+    if (watch.seconds() > seconds) fail_if_late(keys, seconds);
+    call_store([store = store_, keys, messages] { *messages = take(*store, keys); });
+  }
+  completed_ = round;
+  return *messages;
+}
+
+std::map<int64_t, std::string> Agreement::posted() {
+  const auto messages = std::make_shared<std::map<int64_t, std::string>>();
+  call_store([store = store_, messages, round = round_, world = place_.world] {
+    for (int64_t rank = 0; rank < world; ++rank) {
+      const std::string key = key_of(round, rank);
+      if (!store->check({key})) continue;
+      const std::vector<uint8_t> value = store->get(key);
+      messages->emplace(rank, std::string(value.begin(), value.end()));
+    }
   });
   return *messages;
 }
 
 // A rank that was never heard of may still be loading its data.
 void Agreement::fail_if_lost(const std::string& about) {
-  if (heartbeat_.store_silent_seconds()) fail("the store that ranks meet at does not answer" + about);
+  if (!heartbeat_.store_answers()) fail("the store that ranks meet at does not answer" + about);
   std::vector<SilentRank> lost = heartbeat_.silent(options_.silence_seconds);
   std::erase_if(lost, [](const SilentRank& rank) { return !rank.heard; });
   if (!lost.empty()) fail(cat("lost ", names_of(lost), about));

@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,15 @@ class Agreement {
   /// @throws Error(kInterrupted) naming the ranks that are lost, hang or never began, or the store.
   std::vector<std::string> exchange(const std::string& mine, double seconds);
 
+  /// Gives this round's message and does not wait for the others': their next round is this one's too.
+  void post(const std::string& mine);
+
+  /// The messages of this round that are there already, by rank. Waits for nobody.
+  std::map<int64_t, std::string> posted();
+
+  /// @throws Error(kInterrupted) naming the ranks that are lost, or the store.
+  void fail_if_lost(const std::string& about = "");
+
   /// Names what another channel's failure was about, once the heartbeats tell: within `silence_seconds` and a
   /// few more.
   [[noreturn]] void fail_about(const std::string& what);
@@ -43,10 +53,9 @@ class Agreement {
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
-  void fail_if_lost(const std::string& about);
   void fail_if_late(const std::vector<std::string>& keys, double seconds);
+  std::function<void()> giving(const std::string& mine);
   std::vector<int64_t> missing(const std::vector<std::string>& keys);
-  bool arrived(const std::vector<std::string>& keys);
   void call_store(std::function<void()> call);
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -55,6 +64,8 @@ class Agreement {
   Heartbeat heartbeat_;
   AbandonableThread calls_;
   int64_t round_ = 0;
+  int64_t completed_ = -1;  // the last round whose messages this rank has
+  int64_t oldest_ = 0;      // the first round whose message of this rank is still in the store
 };
 
 }  // namespace autotrain

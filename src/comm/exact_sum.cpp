@@ -33,9 +33,9 @@ bool shares_lanes(int64_t lanes, int64_t world) {
 
 ExactSum::ExactSum(Exchange& exchange, const Place& place, int64_t elements,
                    const torch::TensorOptions& options)
-    : exchange_(exchange), place_(place), elements_(elements), part_(ceil_div(elements, place.world)) {
+    : exchange_(exchange), place_(place), elements_(elements) {
   if (place.world == 1) return;
-  const int64_t filled = part_ * place.world;
+  const int64_t filled = round_up(elements, place.world);
   receive_ = torch::empty({filled}, options);
   if (filled != elements) send_ = torch::zeros({filled}, options);
 }
@@ -46,12 +46,27 @@ void ExactSum::operator()(const torch::Tensor& flat) {
   if (send_.defined()) send_.narrow(0, 0, elements_).copy_(flat);
   const torch::Tensor& whole = send_.defined() ? send_ : flat;
   exchange_.to_all(receive_, whole);
-  const auto part = [&](const torch::Tensor& of, int64_t rank) { return of.narrow(0, rank * part_, part_); };
   LaneTree tree;
-  for (int64_t rank = 0; rank < place_.world; ++rank) tree.add(part(receive_, rank));
-  part(whole, place_.rank).copy_(tree.take());
+  for (int64_t rank = 0; rank < place_.world; ++rank) tree.add(part_of(receive_, rank, place_.world));
+  part_of(whole, place_.rank, place_.world).copy_(tree.take());
   exchange_.spread(whole);
   if (send_.defined()) flat.copy_(send_.narrow(0, 0, elements_));
+}
+
+SmallSum::SmallSum(Exchange& exchange, const Place& place, int64_t elements,
+                   const torch::TensorOptions& options)
+    : exchange_(exchange),
+      place_(place),
+      send_(torch::zeros({place.world * elements}, options)),
+      receive_(torch::zeros_like(send_)) {}
+
+void SmallSum::operator()(const torch::Tensor& flat) {
+  const torch::NoGradGuard no_gradients;
+  for (int64_t rank = 0; rank < place_.world; ++rank) part_of(send_, rank, place_.world).copy_(flat);
+  exchange_.to_all(receive_, send_);
+  LaneTree tree;
+  for (int64_t rank = 0; rank < place_.world; ++rank) tree.add(part_of(receive_, rank, place_.world));
+  flat.copy_(tree.take());
 }
 
 }  // namespace autotrain

@@ -39,6 +39,8 @@ bool shares_lanes(int64_t lanes, int64_t world);
 /// Sums a tensor over all ranks, in place and with the same bits on every rank, backend and topology: each
 /// rank adds one part of everybody's tensor in a binary tree of ranks, and spreads it. The traffic is that of
 /// a ring.
+///
+/// A call allocates nothing, so that no rank can fail where the others wait for it.
 class ExactSum {
  public:
   /// @param elements of the tensors that will be summed. Allocates as much again on their device, and once
@@ -51,9 +53,24 @@ class ExactSum {
  private:
   Exchange& exchange_;
   Place place_;
-  int64_t elements_, part_;  // elements of a rank's part: the tensor is filled up to a multiple of the ranks
-  torch::Tensor send_;       // [world · part]; undefined where nothing has to be filled up
-  torch::Tensor receive_;    // [world · part]
+  int64_t elements_;
+  torch::Tensor send_;     // filled up to a multiple of the ranks; undefined where `elements_` is one
+  torch::Tensor receive_;  // of the same size
+};
+
+/// The same for a few numbers, in one exchange: every rank sends all of its own to all.
+class SmallSum {
+ public:
+  /// @param elements of the tensors that will be summed. Allocates `2 · world` times as much.
+  SmallSum(Exchange& exchange, const Place& place, int64_t elements, const torch::TensorOptions& options);
+
+  /// @param flat [elements], contiguous, replaced by the sum.
+  void operator()(const torch::Tensor& flat);
+
+ private:
+  Exchange& exchange_;
+  Place place_;
+  torch::Tensor send_, receive_;  // [world · elements]
 };
 
 }  // namespace autotrain

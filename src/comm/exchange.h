@@ -9,6 +9,12 @@
 
 namespace autotrain {
 
+/// Part `part` of `parts` equal ones of a tensor [parts · n], sharing its memory.
+inline torch::Tensor part_of(const torch::Tensor& flat, int64_t part, int64_t parts) {
+  const int64_t size = flat.numel() / parts;
+  return flat.narrow(0, part * size, size);
+}
+
 /// Passes tensors between ranks. All ranks make the same calls, in the same order and with the same sizes.
 class Exchange {
  public:
@@ -20,6 +26,9 @@ class Exchange {
 
   /// Part k of `flat` [world · n] is rank k's: afterwards every rank has every part.
   virtual void spread(const torch::Tensor& flat) = 0;
+
+  /// Afterwards every rank's `tensor` holds what rank 0's holds. Contiguous, of any type.
+  virtual void copy_from_first(const torch::Tensor& tensor) = 0;
 };
 
 /// The exchanges of `world` ranks that are threads of this process: for tests, without sockets. A rank that

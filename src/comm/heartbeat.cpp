@@ -17,8 +17,8 @@ std::vector<uint8_t> encode(int64_t beat, const std::string& phase, const std::s
   return {text.begin(), text.end()};
 }
 
-constexpr double kStoreIsLate =
-    8;  // seconds without an answer, beyond a beat, after which the store counts as silent
+// Seconds without an answer, beyond a beat, after which the store counts as silent.
+constexpr double kStoreIsLate = 8;
 
 }  // namespace
 
@@ -99,7 +99,7 @@ void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
 std::vector<SilentRank> Heartbeat::silent(double seconds) const {
   std::vector<SilentRank> found;
   const std::lock_guard lock(shared_->mutex);
-  // What the store did not tell since it fell silent itself says nothing about the ranks.
+  // A store that has fallen silent tells of nobody, so ranks are judged by the time of its last answer.
   const double known_until = shared_->answered;
   for (int64_t rank = 0; rank < shared_->place.world; ++rank) {
     const Shared::Peer& peer = shared_->peers[static_cast<size_t>(rank)];
@@ -111,11 +111,9 @@ std::vector<SilentRank> Heartbeat::silent(double seconds) const {
   return found;
 }
 
-std::optional<double> Heartbeat::store_silent_seconds() const {
+bool Heartbeat::store_answers() const {
   const std::lock_guard lock(shared_->mutex);
-  const double since = steady_seconds() - shared_->answered;
-  if (!shared_->failed && since < shared_->every + kStoreIsLate) return std::nullopt;
-  return since;
+  return !shared_->failed && steady_seconds() - shared_->answered < shared_->every + kStoreIsLate;
 }
 
 }  // namespace autotrain

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,15 +34,14 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// What this rank does from now on. @param phase must stay valid: a literal.
+  /// Says what this rank does from now on. @param phase must stay valid: a literal.
   void enter(const char* phase);
 
   /// The ranks that were last heard of more than so many seconds ago, longest first.
   std::vector<SilentRank> silent(double seconds) const;
 
-  /// How long the store has not answered, or how long ago it failed, after which this rank gives no more
-  /// signs; nothing when it answered last time.
-  std::optional<double> store_silent_seconds() const;
+  /// Whether the store answers. When it has failed once, this rank gives no more signs.
+  bool store_answers() const;
 
  private:
   struct Shared;

@@ -14,7 +14,7 @@ namespace autotrain {
 namespace {
 
 constexpr int64_t kMostRanks = 1 << 20;
-constexpr int64_t kFirstSlurmPort = 20000, kSlurmPorts = 20000;
+constexpr int64_t kFirstPort = 20000, kPorts = 20000;  // where ranks meet when nobody names a port
 
 [[noreturn]] void fail(const std::string& variable, const std::string& what, const std::string& hint) {
   throw Error(ExitCode::kUsage, variable, what, hint);
@@ -40,6 +40,12 @@ class Variables {
       fail(name, cat("is ", quote(given), " and should be a number from ", least, " to ", most), hint());
     return value;
   }
+
+  int64_t number_or(int64_t fallback, const std::string& name, int64_t least, int64_t most) const {
+    return environment_(name) ? number(name, least, most) : fallback;
+  }
+
+  int64_t port_or(int64_t fallback) const { return number_or(fallback, "MASTER_PORT", 1, 65535); }
 
  private:
   std::string hint() const {
@@ -67,19 +73,19 @@ void read_ranks(const Variables& variables, const RankNames& names, Launch& laun
   launch.place.world = variables.number(names.world, 1, kMostRanks);
   launch.place.rank = variables.number(names.rank, 0, launch.place.world - 1);
   launch.place.host = own_host();
-  launch.local_rank = variables.number(names.local_rank, 0, launch.place.world - 1);
+  launch.place.local_rank = variables.number(names.local_rank, 0, launch.place.world - 1);
 }
 
 Launch of_torchrun(const Environment& environment) {
   const Variables variables(environment, Launcher::kTorchrun);
   Launch launch{.by = Launcher::kTorchrun};
   read_ranks(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, launch);
-  launch.local_world = variables.number("LOCAL_WORLD_SIZE", launch.local_rank + 1, launch.place.world);
+  launch.place.local_world =
+      variables.number("LOCAL_WORLD_SIZE", launch.place.local_rank + 1, launch.place.world);
   launch.meeting_host = variables.text("MASTER_ADDR");
   launch.meeting_port = variables.number("MASTER_PORT", 1, 65535);
   launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-  if (environment("TORCHELASTIC_RESTART_COUNT"))
-    launch.restart = variables.number("TORCHELASTIC_RESTART_COUNT", 0, kMostRanks);
+  launch.restart = variables.number_or(0, "TORCHELASTIC_RESTART_COUNT", 0, kMostRanks);
   return launch;
 }
 
@@ -105,20 +111,19 @@ Launch of_slurm(const Environment& environment) {
   read_ranks(variables, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}, launch);
   const std::string per_host = variables.text("SLURM_STEP_TASKS_PER_NODE");
   const auto here = tasks_on(variables.number("SLURM_NODEID", 0, kMostRanks), per_host);
-  if (!here || *here <= launch.local_rank) {
+  if (!here || *here <= launch.place.local_rank) {
     fail("SLURM_STEP_TASKS_PER_NODE",
-         cat("is ", quote(per_host), ", which has no rank ", launch.local_rank, " on this host"),
+         cat("is ", quote(per_host), ", which has no rank ", launch.place.local_rank, " on this host"),
          "start the program with srun");
   }
-  launch.local_world = *here;
+  launch.place.local_world = *here;
   const std::string hosts = variables.text("SLURM_STEP_NODELIST");
   const auto first = first_slurm_host(hosts);
   if (!first)
     fail("SLURM_STEP_NODELIST", cat("is ", quote(hosts), ", which names no host"), "start it with srun");
   launch.meeting_host = environment("MASTER_ADDR").value_or(*first);
-  launch.meeting_port = environment("MASTER_PORT")
-                            ? variables.number("MASTER_PORT", 1, 65535)
-                            : kFirstSlurmPort + variables.number("SLURM_JOB_ID", 0, INT64_MAX) % kSlurmPorts;
+  const int64_t job = environment("MASTER_PORT") ? 0 : variables.number("SLURM_JOB_ID", 0, INT64_MAX);
+  launch.meeting_port = variables.port_or(kFirstPort + job % kPorts);
   return launch;
 }
 
@@ -127,14 +132,13 @@ Launch of_open_mpi(const Environment& environment) {
   Launch launch{.by = Launcher::kOpenMpi};
   read_ranks(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
              launch);
-  launch.local_world =
-      variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.local_rank + 1, launch.place.world);
-  const bool one_host = launch.local_world == launch.place.world;
+  launch.place.local_world =
+      variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.place.local_rank + 1, launch.place.world);
+  const bool one_host = launch.place.local_world == launch.place.world;
   // Open MPI does not say where the other hosts could meet.
   launch.meeting_host =
       one_host ? environment("MASTER_ADDR").value_or("127.0.0.1") : variables.text("MASTER_ADDR");
-  launch.meeting_port =
-      environment("MASTER_PORT") ? variables.number("MASTER_PORT", 1, 65535) : kFirstSlurmPort;
+  launch.meeting_port = variables.port_or(kFirstPort);
   return launch;
 }
 

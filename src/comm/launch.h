@@ -20,8 +20,6 @@ std::string to_string(Launcher launcher);
 struct Launch {
   Launcher by = Launcher::kNone;
   Place place = {};
-  int64_t local_rank = 0;   ///< among the ranks of this host
-  int64_t local_world = 1;  ///< how many ranks there are on it
   std::string meeting_host = {};
   int64_t meeting_port = 0;  ///< of the store where ranks meet
   bool agent_store = false;  ///< torchrun's agent serves the store, so that every rank is a client

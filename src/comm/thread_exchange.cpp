@@ -12,11 +12,6 @@ struct Table {
   std::barrier<> meeting;
 };
 
-torch::Tensor part_of(const torch::Tensor& flat, int64_t part, int64_t world) {
-  const int64_t size = flat.numel() / world;
-  return flat.narrow(0, part * size, size);
-}
-
 class ThreadExchange final : public Exchange {
  public:
   ThreadExchange(std::shared_ptr<Table> table, int64_t rank)
@@ -30,6 +25,12 @@ class ThreadExchange final : public Exchange {
   void spread(const torch::Tensor& flat) override {
     show(flat, [&](int64_t rank) {
       if (rank != rank_) part_of(flat, rank, world_).copy_(part_of(theirs(rank), rank, world_));
+    });
+  }
+
+  void copy_from_first(const torch::Tensor& tensor) override {
+    show(tensor, [&](int64_t rank) {
+      if (rank == 0 && rank_ != 0) tensor.copy_(theirs(0));
     });
   }
 

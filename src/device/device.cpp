@@ -3,8 +3,11 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
+
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/cpu_device.h"
 #include "device/cuda_device.h"
 
@@ -28,7 +31,12 @@ std::unique_ptr<Device> open_device(const DeviceOptions& options) {
   require_room_for_threads(threads);
   at::set_num_threads(static_cast<int>(threads));
   if (on_cpu) return open_cpu_device(options);
-  if (name == "auto" || name == "cuda") return open_cuda_device(options, 0);
+  if (name == "auto" || name == "cuda") {
+    const int64_t count = std::max<int64_t>(1, cuda_device_count());
+    DeviceOptions on_its_own = options;
+    on_its_own.ranks_here = ceil_div(options.ranks_here, count);
+    return open_cuda_device(on_its_own, options.local_rank % count);
+  }
   int64_t index = 0;
   if (name.starts_with("cuda:") && parse_integer(std::string_view(name).substr(5), index)) {
     return open_cuda_device(options, index);

@@ -25,7 +25,8 @@ struct DeviceOptions {
   std::optional<ResolvedBudget> settled = {};  ///< the budget of a plan that was made before; it stands
   int64_t threads = 0;                         ///< on the CPU; 0: the physical cores this process may use
   std::optional<bool> deterministic = true;    ///< ask for deterministic kernels; unset: on a CPU only
-  int64_t ranks_here = 1;                      ///< processes of this run on this machine
+  int64_t local_rank = 0;                      ///< among the processes of this run on this machine
+  int64_t ranks_here = 1;                      ///< how many there are: `auto` takes one GPU for each
 };
 
 /// Where a run computes: one device, its memory and its budget. While it lives, LibTorch allocates

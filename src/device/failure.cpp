@@ -48,6 +48,8 @@ constexpr std::array<std::string_view, 3> kIndexTexts = {
 }  // namespace
 
 Failure classify_failure(const std::exception& error) {
+  if (const auto* const elsewhere = dynamic_cast<const FailureElsewhere*>(&error))
+    return elsewhere->failure();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return Failure::kOutOfMemory;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return Failure::kOutOfMemory;
   const std::string_view text = error.what();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 namespace autotrain {
@@ -11,6 +12,16 @@ enum class Failure {
   kLibraryMemory,  ///< a library failed in the way it does when memory is short
   kIndexLimit,     ///< the size is beyond what a kernel can index or launch
   kOther,          ///< an error, never "does not fit"
+};
+
+/// A failure of another rank, which this one takes as its own: both do the same about it.
+class FailureElsewhere : public std::runtime_error {
+ public:
+  FailureElsewhere(Failure failure, const std::string& what) : std::runtime_error(what), failure_(failure) {}
+  Failure failure() const { return failure_; }
+
+ private:
+  Failure failure_;
 };
 
 /// The one place where out of memory is recognised: by type, and by the few library codes that mean

@@ -4,17 +4,12 @@
 
 #include <thread>
 
-#include "base/random.h"
+#include "support/lanes.h"
 
 namespace autotrain {
 namespace {
 
-// Numbers of very different sizes, whose sum depends on the order in which they are added.
-torch::Tensor numbers(int64_t count, int64_t lane) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(lane) + 1);
-  const torch::Tensor sizes = at::randn({count}, generator);
-  return at::randn({count}, generator) * (3 * sizes).exp();
-}
+using test::lane_numbers;
 
 // The sum of all lanes by so many ranks as threads: what each of them holds afterwards.
 std::vector<torch::Tensor> sum_by(int64_t world, int64_t lanes, int64_t count) {
@@ -25,7 +20,7 @@ std::vector<torch::Tensor> sum_by(int64_t world, int64_t lanes, int64_t count) {
     ranks.emplace_back([&, rank] {
       const int64_t own = lanes / world;
       LaneTree tree;
-      for (int64_t lane = rank * own; lane < (rank + 1) * own; ++lane) tree.add(numbers(count, lane));
+      for (int64_t lane = rank * own; lane < (rank + 1) * own; ++lane) tree.add(lane_numbers(count, lane));
       torch::Tensor flat = tree.take();
       ExactSum sum(*exchanges[static_cast<size_t>(rank)], {rank, world, ""}, count, flat.options());
       sum(flat);
@@ -53,8 +48,8 @@ TEST(ExactSum, IsTheSum) {
     torch::Tensor wanted = torch::zeros({100}, torch::kFloat64);
     torch::Tensor sizes = torch::zeros({100}, torch::kFloat64);
     for (int64_t lane = 0; lane < world; ++lane) {
-      wanted += numbers(100, lane);
-      sizes += numbers(100, lane).abs();
+      wanted += lane_numbers(100, lane);
+      sizes += lane_numbers(100, lane).abs();
     }
     for (const torch::Tensor& sum : sum_by(world, world, 100))
       EXPECT_LT(((sum - wanted).abs() / sizes).max().item<double>(), 1e-6) << world;
@@ -63,8 +58,8 @@ TEST(ExactSum, IsTheSum) {
 
 // The tree is needed: added one after the other, the same lanes come to other bits.
 TEST(ExactSum, AddingOneAfterTheOtherIsAnotherSum) {
-  torch::Tensor chain = numbers(1001, 0);
-  for (int64_t lane = 1; lane < 8; ++lane) chain += numbers(1001, lane);
+  torch::Tensor chain = lane_numbers(1001, 0);
+  for (int64_t lane = 1; lane < 8; ++lane) chain += lane_numbers(1001, lane);
   EXPECT_FALSE(chain.equal(sum_by(1, 8, 1001)[0]));
 }
 

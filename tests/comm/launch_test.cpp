@@ -65,8 +65,8 @@ TEST(Launch, TorchrunComesFirst) {
   EXPECT_EQ(launch.by, Launcher::kTorchrun);
   EXPECT_EQ(launch.place.rank, 3);
   EXPECT_EQ(launch.place.world, 4);
-  EXPECT_EQ(launch.local_rank, 1);
-  EXPECT_EQ(launch.local_world, 2);
+  EXPECT_EQ(launch.place.local_rank, 1);
+  EXPECT_EQ(launch.place.local_world, 2);
   EXPECT_EQ(launch.meeting_host, "host-a");
   EXPECT_EQ(launch.meeting_port, 29500);
   EXPECT_TRUE(launch.agent_store);
@@ -77,7 +77,7 @@ TEST(Launch, SlurmSaysWhereTheFirstHostIs) {
   const Launch launch = detect_launch(environment_of(slurm()));
   EXPECT_EQ(launch.by, Launcher::kSlurm);
   EXPECT_EQ(launch.place.rank, 6);
-  EXPECT_EQ(launch.local_world, 1) << "the fourth host has one task";
+  EXPECT_EQ(launch.place.local_world, 1) << "the fourth host has one task";
   EXPECT_EQ(launch.meeting_host, "node07");
   EXPECT_EQ(launch.meeting_port, 20000 + 123456 % 20000);
   EXPECT_FALSE(launch.agent_store);

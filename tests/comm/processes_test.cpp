@@ -12,60 +12,44 @@
 #include "base/text.h"
 #include "comm/agreement.h"
 #include "comm/exact_sum.h"
-#include "comm/gloo_exchange.h"
+#include "comm/group_exchange.h"
+#include "comm/meeting_place.h"
 #include "device/failure.h"
+#include "support/lanes.h"
 #include "support/support.h"
 
 namespace autotrain {
 namespace {
 
-// Where ranks meet: a store that lives in this process, as torchrun's agent has one.
-class Meeting {
- public:
-  Meeting() {
-    c10d::TCPStoreOptions options;
-    options.port = 0;
-    options.isServer = true;
-    options.waitWorkers = false;
-    server_ = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-  }
-
-  // For a rank, in its own process.
-  c10::intrusive_ptr<c10d::Store> join() const {
-    c10d::TCPStoreOptions options;
-    options.port = server_->getPort();
-    options.isServer = false;
-    options.waitWorkers = false;
-    options.timeout = std::chrono::seconds(60);
-    return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
-  }
-
- private:
-  c10::intrusive_ptr<c10d::TCPStore> server_;
-};
-
-torch::Tensor numbers(int64_t lane) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(lane) + 1);
-  return at::randn({100'001}, generator) * (3 * at::randn({100'001}, generator)).exp();
+// The store of the meeting, for a rank in its own process.
+c10::intrusive_ptr<c10d::Store> join(const MeetingPlace& meeting) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(meeting.port());
+  options.isServer = false;
+  options.waitWorkers = false;
+  options.timeout = std::chrono::seconds(60);
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
 }
+
+constexpr int64_t kNumbers = 100'001;
 
 // A rank runs windows of an agreement and a sum each, until there were `windows`, noting each in a
 // file.
-int run_rank(const Meeting& meeting, const Place& place, int64_t windows,
+int run_rank(const MeetingPlace& meeting, const Place& place, int64_t windows,
              const std::filesystem::path& notes) {
   ::signal(SIGPIPE, SIG_IGN);  // a peer that died must be an error, not the end
   at::set_num_threads(1);
-  const auto store = meeting.join();
+  const auto store = join(meeting);
   Agreement agreement(store, place, {.silence_seconds = 6});
   const auto exchange = make_gloo_exchange(store, place, {.seconds = 5});
-  torch::Tensor flat = numbers(place.rank);
+  torch::Tensor flat = test::lane_numbers(kNumbers, place.rank);
   ExactSum sum(*exchange, place, flat.numel(), flat.options());
   try {
     for (int64_t window = 0; window < windows; ++window) {
       agreement.heartbeat().enter("agreement");
       agreement.exchange(cat("ok ", window), 60);
       agreement.heartbeat().enter("sum");
-      flat = numbers(place.rank);
+      flat = test::lane_numbers(kNumbers, place.rank);
       try {
         sum(flat);
       } catch (const std::exception& error) {
@@ -83,7 +67,7 @@ int run_rank(const Meeting& meeting, const Place& place, int64_t windows,
 }
 
 // Errors go to the rank's log; the exit code is the error's.
-std::unique_ptr<Child> start_rank(const Meeting& meeting, const Place& place, int64_t windows,
+std::unique_ptr<Child> start_rank(const MeetingPlace& meeting, const Place& place, int64_t windows,
                                   const test::TemporaryFolder& folder) {
   const auto notes = folder / cat("notes-", place.rank);
   return std::make_unique<Child>(
@@ -97,7 +81,7 @@ std::string sum_of_one(int64_t world, const test::TemporaryFolder& folder) {
   Child alone([&] {
     at::set_num_threads(1);
     LaneTree tree;
-    for (int64_t rank = 0; rank < world; ++rank) tree.add(numbers(rank));
+    for (int64_t rank = 0; rank < world; ++rank) tree.add(test::lane_numbers(kNumbers, rank));
     const torch::Tensor sum = tree.take();
     std::ofstream(path, std::ios::binary)
         .write(static_cast<const char*>(sum.const_data_ptr()), static_cast<std::streamsize>(sum.nbytes()));
@@ -110,10 +94,11 @@ std::string sum_of_one(int64_t world, const test::TemporaryFolder& folder) {
 TEST(RankProcesses, TwoAndFourComeToTheBitsOfOne) {
   for (const int64_t world : {2, 4}) {
     const test::TemporaryFolder folder;
-    const Meeting meeting;
+    MeetingPlace meeting;
     std::vector<std::unique_ptr<Child>> ranks;
     for (int64_t rank = 0; rank < world; ++rank)
       ranks.push_back(start_rank(meeting, {rank, world, "here"}, 3, folder));
+    meeting.serve();
     for (const auto& rank : ranks) EXPECT_EQ(rank->wait(), 0);
     const std::string wanted = sum_of_one(world, folder);
     ASSERT_EQ(wanted.size(), 400'004u);
@@ -125,10 +110,11 @@ TEST(RankProcesses, TwoAndFourComeToTheBitsOfOne) {
 // Kills or stops one of three ranks in the middle; the others must end by themselves and name it.
 void lose_a_rank(int signal) {
   const test::TemporaryFolder folder;
-  const Meeting meeting;
+  MeetingPlace meeting;
   std::vector<std::unique_ptr<Child>> ranks;
   for (int64_t rank = 0; rank < 3; ++rank)
     ranks.push_back(start_rank(meeting, {rank, 3, cat("host-", rank)}, 1'000'000, folder));
+  meeting.serve();
   test::wait_until([&] {
     return std::filesystem::exists(folder / "notes-1") && test::slurp(folder / "notes-1").size() > 40;
   });

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "autotrain/error.h"
+
+namespace autotrain {
+
+/// An error as other processes of the run get it, and back. @throws nlohmann::json::exception when a part is
+/// missing.
+inline nlohmann::ordered_json error_to_json(const Error& error) {
+  return {{"code", static_cast<int>(error.code())},
+          {"where", error.where()},
+          {"what", error.problem()},
+          {"hint", error.hint()}};
+}
+
+inline Error error_from_json(const nlohmann::ordered_json& json) {
+  return Error(static_cast<ExitCode>(json.at("code").get<int>()), json.at("where"), json.at("what"),
+               json.at("hint"));
+}
+
+}  // namespace autotrain

@@ -1,0 +1,77 @@
+#include "comm/meeting_place.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "comm/address.h"
+
+namespace autotrain {
+
+struct MeetingPlace::Store {
+  c10::intrusive_ptr<c10d::TCPStore> server;
+};
+
+int listen_on(const std::string& host, int64_t port) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0) return -1;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, ::freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    const int descriptor = ::socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int yes = 1;
+    if (descriptor < 0) continue;
+    if (::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+        ::bind(descriptor, each->ai_addr, each->ai_addrlen) == 0 && ::listen(descriptor, SOMAXCONN) == 0)
+      return descriptor;
+    ::close(descriptor);
+  }
+  return -1;
+}
+
+int listen_for(const Launch& launch) {
+  const bool one_host = launch.place.local_world == launch.place.world;
+  if (!one_host && is_loopback(launch.meeting_host)) return -1;
+  return listen_on(launch.meeting_host, launch.meeting_port);
+}
+
+MeetingPlace::MeetingPlace() : descriptor_(listen_on("127.0.0.1", 0)), store_(std::make_unique<Store>()) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  if (descriptor_ < 0 || ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw_io_error("127.0.0.1", "listening");
+  port_ = ntohs(address.sin_port);
+}
+
+MeetingPlace::~MeetingPlace() {
+  if (!store_->server) ::close(descriptor_);
+}
+
+void MeetingPlace::serve() {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(port_);
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.masterListenFd = descriptor_;
+  store_->server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
+std::vector<std::string> MeetingPlace::variables_for(int64_t rank, int64_t world) const {
+  return {cat("RANK=", rank),
+          cat("WORLD_SIZE=", world),
+          cat("LOCAL_RANK=", rank),
+          cat("LOCAL_WORLD_SIZE=", world),
+          "MASTER_ADDR=127.0.0.1",
+          cat("MASTER_PORT=", port_),
+          "TORCHELASTIC_USE_AGENT_STORE=True",
+          "TORCHELASTIC_RESTART_COUNT=0"};
+}
+
+}  // namespace autotrain

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/launch.h"
+
+namespace autotrain {
+
+/// The store where the ranks of one machine meet: it listens on the loopback interface, so that no other
+/// machine reaches it, at a port that the system chose. It is there while this object lives.
+///
+/// Start the ranks before `serve`, which starts threads: a process that is copied (fork) while one of them
+/// holds a lock of the C library has that lock for good. Ranks that come earlier wait.
+class MeetingPlace {
+ public:
+  /// @throws Error(kInputOutput).
+  MeetingPlace();
+  ~MeetingPlace();
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+
+  /// Begins to answer. Once.
+  void serve();
+
+  int64_t port() const { return port_; }
+
+  /// The variables, as torchrun sets them, by which rank `rank` of `world` finds it: "NAME=value".
+  std::vector<std::string> variables_for(int64_t rank, int64_t world) const;
+
+ private:
+  struct Store;
+  int64_t port_ = 0;
+  int descriptor_ = -1;  // listens; the store's once it serves
+  std::unique_ptr<Store> store_;
+};
+
+/// A socket that listens for the server of a store on the interface that has this address, and on no other.
+/// @return its descriptor, closed by exec; the caller owns it. Negative when the address is not this host's.
+int listen_on(const std::string& host, int64_t port);
+
+/// The same for the place where the ranks of a launch meet. Negative also where ranks of other hosts could
+/// not reach it, because this host takes its own name for the loopback interface: the store then listens on
+/// all.
+int listen_for(const Launch& launch);
+
+}  // namespace autotrain

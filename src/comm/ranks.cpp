@@ -1,0 +1,242 @@
+#include "comm/ranks.h"
+
+#include <signal.h>
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Flags.h>
+#include <c10/util/Logging.h>
+
+#include <atomic>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "base/error_json.h"
+#include "base/text.h"
+#include "comm/address.h"
+#include "comm/group_exchange.h"
+#include "comm/meeting_place.h"
+#include "device/failure.h"
+
+namespace autotrain {
+namespace {
+
+// What a message holds: a note, a failure that all take alike, or the error with which its rank ended.
+constexpr const char* kNote = "note";
+constexpr const char* kFailure = "failure";
+constexpr const char* kEnd = "end";
+constexpr const char* kHost = "host";
+
+constexpr const char* kFarewellMessage = R"({"note": "farewell"})";
+constexpr double kFarewell = 5;  // seconds that a rank waits for the others when it leaves
+
+std::string text_of(const Ranks::Note& message) {
+  return message.dump(-1, ' ', false, Ranks::Note::error_handler_t::replace);
+}
+
+}  // namespace
+
+namespace {
+
+// Serves the store of the ranks for as long as the process lives: one run may follow another in it.
+void serve_store(const Launch& launch) {
+  static c10::intrusive_ptr<c10d::TCPStore>* server = nullptr;
+  if (server != nullptr) return;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(launch.meeting_port);
+  options.isServer = true;
+  options.waitWorkers = false;
+  const int descriptor = listen_for(launch);
+  if (descriptor >= 0) options.masterListenFd = descriptor;
+  server = new auto(c10::make_intrusive<c10d::TCPStore>(launch.meeting_host, options));
+}
+
+}  // namespace
+
+// Makes the calls of another exchange where they can be given up.
+class Ranks::Watched final : public Exchange {
+ public:
+  explicit Watched(Ranks& ranks) : ranks_(ranks) {}
+
+  void to_all(const torch::Tensor& receive, const torch::Tensor& send) override {
+    ranks_.call_watched([raw = ranks_.raw_exchange_, receive, send] { raw->to_all(receive, send); });
+  }
+  void spread(const torch::Tensor& flat) override {
+    ranks_.call_watched([raw = ranks_.raw_exchange_, flat] { raw->spread(flat); });
+  }
+  void copy_from_first(const torch::Tensor& tensor) override {
+    ranks_.call_watched([raw = ranks_.raw_exchange_, tensor] { raw->copy_from_first(tensor); });
+  }
+
+ private:
+  Ranks& ranks_;
+};
+
+Ranks::Ranks() = default;
+
+Ranks::Ranks(c10::intrusive_ptr<c10d::Store> store, const Place& place, std::unique_ptr<Exchange> exchange,
+             const std::string& address)
+    : place_(place),
+      store_(std::move(store)),
+      address_(address),
+      agreement_(std::make_unique<Agreement>(c10::make_intrusive<c10d::PrefixStore>("notes", store_), place)),
+      raw_exchange_(std::move(exchange)),
+      exchange_(std::make_unique<Watched>(*this)),
+      calls_(std::make_unique<AbandonableThread>()) {}
+
+std::unique_ptr<Ranks> Ranks::open(const Launch& launch) {
+  if (launch.place.world == 1) return std::make_unique<Ranks>();
+  static std::atomic<int64_t> opened = 0;  // by every rank equally often
+  FLAGS_caffe2_log_level = 2;  // errors: a store that is asked to wait for a moment would warn of each one
+  ::signal(SIGPIPE, SIG_IGN);  // a rank that is lost must not take this one with it
+  try {
+    const bool serves = launch.place.rank == 0 && !launch.agent_store;
+    if (serves) serve_store(launch);
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(launch.meeting_port);
+    options.waitWorkers = false;
+    const c10::intrusive_ptr<c10d::Store> client =
+        c10::make_intrusive<c10d::TCPStore>(launch.meeting_host, options);
+    auto ranks =
+        std::make_unique<Ranks>(c10::make_intrusive<c10d::PrefixStore>(
+                                    cat("autotrain/", launch.restart, '/', opened.fetch_add(1)), client),
+                                launch.place, nullptr, address_for_peers(launch));
+    ranks->serves_ = serves;
+    return ranks;
+  } catch (const std::exception& error) {
+    throw Error(ExitCode::kInterrupted, cat("rank ", launch.place.rank),
+                cat("the ", launch.place.world, " ranks cannot meet at ", launch.meeting_host, ":",
+                    launch.meeting_port, ": ", first_line(error)),
+                "is that address right, and did rank 0 start?");
+  }
+}
+
+void Ranks::connect(c10::Device device) {
+  if (!agreement_ || raw_exchange_) return;
+  meet("connecting");  // whoever does not come is named
+  const ExchangeOptions options{.address = address_, .seconds = kLongest};
+  const auto made = std::make_shared<std::shared_ptr<Exchange>>();
+  call_watched([made, device, options, store = store_, place = place_] {
+    // A thread has a current device of its own.
+    if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+    *made = device.is_cpu() ? make_gloo_exchange(store, place, options)
+                            : make_nccl_exchange(store, place, options);
+    const torch::Tensor one = torch::zeros({place.world}, torch::TensorOptions().device(device));
+    (*made)->to_all(torch::empty_like(one), one);
+    (*made)->spread(one);
+    (*made)->copy_from_first(one);
+  });
+  raw_exchange_ = *made;
+}
+
+Ranks::~Ranks() {
+  if (!agreement_) return;
+  try {
+    if (!apart_) agreement_->exchange(kFarewellMessage, serves_ ? kLongest : kFarewell);
+  } catch (const std::exception&) {
+    apart_ = true;
+  }
+  if (!apart_) return;
+  // Threads that wait for a rank that is lost may never end, and whoever waited for them would hang as well.
+  [[maybe_unused]] const auto* const left_behind = new std::shared_ptr<Exchange>(std::move(raw_exchange_));
+  [[maybe_unused]] const auto* const with_it = agreement_.release();
+}
+
+void Ranks::enter(const char* phase) {
+  if (agreement_) agreement_->heartbeat().enter(phase);
+}
+
+std::string Ranks::who(int64_t rank, const Note& message) const {
+  return cat("rank ", rank, " on ", message.value(kHost, "a host without a name"));
+}
+
+std::vector<Ranks::Note> Ranks::meet(const Note& mine, double patience) {
+  if (!agreement_) return {mine};
+  std::vector<std::string> texts;
+  try {
+    texts = agreement_->exchange(text_of({{kNote, mine}}), patience);
+  } catch (const Error&) {
+    apart_ = true;
+    throw;
+  }
+  std::vector<Note> messages;
+  for (const std::string& text : texts) messages.push_back(Note::parse(text));
+  for (size_t rank = 0; rank < messages.size(); ++rank) {
+    if (messages[rank].contains(kEnd)) fail_as(static_cast<int64_t>(rank), messages[rank]);
+  }
+  std::vector<Note> notes;
+  for (size_t rank = 0; rank < messages.size(); ++rank) {
+    const Note& message = messages[rank];
+    if (message.contains(kFailure)) {
+      const Note& failure = message.at(kFailure);
+      throw FailureElsewhere(
+          static_cast<Failure>(failure.at(0).get<int>()),
+          cat(who(static_cast<int64_t>(rank), message), ": ", failure.at(1).get<std::string>()));
+    }
+    notes.push_back(message.at(kNote));
+  }
+  return notes;
+}
+
+// Takes another rank's end as this one's. Its farewell comes next, as comes this one's.
+void Ranks::fail_as(int64_t rank, const Note& message) {
+  const Error error = error_from_json(message.at(kEnd));
+  over_ = true;
+  throw Error(error.code(), who(rank, message) + (error.where().empty() ? "" : ": " + error.where()),
+              error.problem(), error.hint());
+}
+
+void Ranks::fail_if_one_ended() {
+  for (const auto& [rank, text] : agreement_->posted()) {
+    const Note message = Note::parse(text);
+    if (!message.contains(kEnd)) continue;
+    agreement_->post(kFarewellMessage);  // in the place of the note that this round would have had
+    fail_as(rank, message);
+  }
+}
+
+Ranks::Note Ranks::from_first(const Note& mine) {
+  return meet(first() ? mine : Note()).front();
+}
+
+void Ranks::share(const std::exception& failure) {
+  if (!agreement_ || dynamic_cast<const FailureElsewhere*>(&failure) != nullptr) return;
+  try {
+    agreement_->post(text_of({{kFailure, {static_cast<int>(classify_failure(failure)), first_line(failure)}},
+                              {kHost, place_.host}}));
+  } catch (const Error&) {
+    apart_ = true;
+    throw;
+  }
+}
+
+void Ranks::share_end(const Error& error) noexcept {
+  if (!agreement_ || apart_ || over_) return;
+  over_ = true;
+  try {
+    agreement_->post(text_of({{kEnd, error_to_json(error)}, {kHost, place_.host}}));
+  } catch (const std::exception&) {
+    apart_ = true;  // they will find out by themselves
+  }
+}
+
+// Meanwhile another rank may be lost, or may have ended where this one waits for it.
+void Ranks::call_watched(std::function<void()> call) {
+  const auto look = [this] {
+    agreement_->fail_if_lost(" while tensors were exchanged");
+    fail_if_one_ended();
+  };
+  try {
+    if (!calls_->run(kLongest, std::move(call), look))
+      agreement_->fail_about(cat("exchanging tensors took longer than ", fixed(kLongest, 0), " s"));
+  } catch (const Error&) {
+    apart_ = true;
+    throw;
+  } catch (const std::exception& error) {
+    fail_if_one_ended();
+    apart_ = true;
+    agreement_->fail_about("exchanging tensors failed: " + first_line(error));
+  }
+}
+
+}  // namespace autotrain

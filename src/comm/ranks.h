@@ -1,0 +1,98 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "autotrain/error.h"
+#include "comm/agreement.h"
+#include "comm/exchange.h"
+#include "comm/launch.h"
+
+namespace autotrain {
+
+/// The ranks of a run, seen from one of them. They work in lock-step: all make the same calls in the same
+/// order, except that one that fails shares its failure in the place of its next note, and nobody waits for
+/// it in vain.
+///
+/// Use from one thread.
+class Ranks {
+ public:
+  using Note = nlohmann::ordered_json;
+
+  /// A single rank, for which every call does nothing and waits for nobody.
+  Ranks();
+
+  /// Meets the other ranks where `launch` says, to exchange notes. @throws Error(kInterrupted) when they do
+  /// not come.
+  static std::unique_ptr<Ranks> open(const Launch& launch);
+
+  /// From now on tensors of this device can be exchanged: by gloo those of a CPU, by NCCL those of a GPU. All
+  /// kinds of exchange are tried once, so that what they need is had.
+  /// @throws Error(kInterrupted) when the ranks do not reach each other.
+  void connect(c10::Device device);
+
+  /// @param store with a prefix that is used for nothing else.
+  /// @param exchange null: `connect` makes one.
+  Ranks(c10::intrusive_ptr<c10d::Store> store, const Place& place, std::unique_ptr<Exchange> exchange,
+        const std::string& address = "127.0.0.1");
+
+  /// Waits until the others need nothing of this rank any more, unless one of them is lost: for a moment, or
+  /// as long as they give signs of life where this rank serves their store.
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  const Place& place() const { return place_; }
+  bool several() const { return place_.world > 1; }
+  bool first() const { return place_.rank == 0; }
+
+  /// Says what this rank does from now on. @param phase must stay valid: a literal.
+  void enter(const char* phase);
+
+  /// Everyone's note of this meeting, in the order of ranks.
+  /// @param patience seconds after which a rank that gives signs of life but does not come is given up.
+  /// @throws FailureElsewhere when another rank shared one; the Error with which another rank ended, with
+  /// that rank's name; Error(kInterrupted) naming the ranks that are lost or hang.
+  std::vector<Note> meet(const Note& mine, double patience = kLongest);
+
+  /// Rank 0's note. Those of the others are not looked at. @throws as `meet`.
+  Note from_first(const Note& mine);
+
+  /// Shares, in the place of this rank's next note, that memory ran out here, or that it failed in a way that
+  /// all take alike. Does nothing with a FailureElsewhere, which everybody knows.
+  void share(const std::exception& failure);
+
+  /// Shares that this rank ends, and why; it waits for nobody. Does nothing when the ranks are apart already.
+  void share_end(const Error& error) noexcept;
+
+  /// Tensors of all ranks, once connected. A call that a lost rank would never answer throws
+  /// Error(kInterrupted) naming it.
+  Exchange& exchange() { return *exchange_; }
+
+  static constexpr double kLongest = 1800;  ///< seconds: for loading data, trials, evaluations
+
+ private:
+  class Watched;
+  void call_watched(std::function<void()> call);
+  void fail_if_one_ended();
+  [[noreturn]] void fail_as(int64_t rank, const Note& message);
+  std::string who(int64_t rank, const Note& message) const;
+
+  Place place_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::string address_;                     // where the others reach this rank
+  std::unique_ptr<Agreement> agreement_;    // null: a single rank
+  std::shared_ptr<Exchange> raw_exchange_;  // shared with a call that was given up
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<AbandonableThread> calls_;
+  bool serves_ = false;  // the store of all
+  bool over_ = false;    // a rank has ended, and all know or will
+  bool apart_ = false;   // a rank is lost, or the store does not answer
+};
+
+}  // namespace autotrain
