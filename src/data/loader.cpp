@@ -21,6 +21,7 @@ namespace autotrain {
 PieceSource endless_windows(const Dataset& dataset, const Stream& stream, WindowCut cut, int64_t position) {
   std::deque<Piece> pending;
   return [&dataset, stream, cut, position, pending]() mutable -> std::optional<Piece> {
+    if (cut.share() == 0) return std::nullopt;
     if (pending.empty()) {
       std::ranges::move(cut.cut(window_of(dataset, stream, position, cut.window_samples)),
                         std::back_inserter(pending));

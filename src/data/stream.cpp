@@ -34,16 +34,34 @@ Stream::Draw Stream::draw(const Piece& piece) const {
   return drawn;
 }
 
-int64_t WindowCut::pieces() const {
-  return ceil_div(window_samples, micro_batch);
+int64_t WindowCut::lane_offset(int64_t lane) const {
+  const int64_t each = window_samples / lanes.of, more = window_samples % lanes.of;
+  return lane * each + lane * more / lanes.of;  // the lanes with a sample more are spread evenly
+}
+
+int64_t WindowCut::lane_samples(int64_t lane) const {
+  return lane_offset(lane + 1) - lane_offset(lane);
+}
+
+int64_t WindowCut::share() const {
+  return lane_offset(lanes.first + lanes.count) - lane_offset(lanes.first);
+}
+
+int64_t WindowCut::most_pieces() const {
+  return lanes.count * ceil_div(ceil_div(window_samples, lanes.of), micro_batch);
 }
 
 std::vector<Piece> WindowCut::cut(const Piece& window) const {
+  const int64_t rounds = window_samples / lanes.of;
   std::vector<Piece> pieces;
-  const auto begin = window.positions.begin();
-  for (int64_t done = 0; done < window_samples; done += micro_batch) {
-    const int64_t end = std::min(done + micro_batch, window_samples);
-    pieces.push_back({{begin + done, begin + end}});
+  for (int64_t lane = lanes.first; lane < lanes.first + lanes.count; ++lane) {
+    const int64_t samples = lane_samples(lane);
+    const int64_t behind = rounds * lanes.of + lane_offset(lane) - lane * rounds;  // of a lane's sample more
+    for (int64_t done = 0; done < samples; ++done) {
+      if (done % micro_batch == 0) pieces.emplace_back();
+      const int64_t at = done < rounds ? done * lanes.of + lane : behind;
+      pieces.back().positions.push_back(window.positions[static_cast<size_t>(at)]);
+    }
   }
   return pieces;
 }

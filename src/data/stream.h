@@ -40,16 +40,36 @@ class Stream {
   bool shuffle_;
 };
 
-/// How a window of samples is cut into micro-batches: pieces of `micro_batch` and one remainder. A
-/// plan typed in therefore gives the same run as the one that found it.
+/// The part of an update that one rank computes: `count` of its `of` lanes, from lane `first` on. Each lane
+/// is accumulated by itself, whoever computes it, so that the bits of an update do not depend on who does.
+struct Lanes {
+  int64_t of = 1;
+  int64_t first = 0;
+  int64_t count = 1;
+};
+
+/// How a window of samples, one update over all ranks, is dealt to lanes in turns, and each lane is cut into
+/// micro-batches: pieces of `micro_batch` and one remainder. Lanes differ by at most one sample, and so do
+/// the shares of ranks with equally many lanes. A plan typed in gives the same run as the one that found it.
 struct WindowCut {
-  int64_t window_samples = 0;  ///< this rank's share of the effective batch
+  int64_t window_samples = 0;
   int64_t micro_batch = 0;
+  Lanes lanes = {};
 
-  int64_t pieces() const;
+  /// Samples of a lane.
+  int64_t lane_samples(int64_t lane) const;
 
-  /// The pieces of a window of `window_samples`.
+  /// Samples of all lanes before this one.
+  int64_t lane_offset(int64_t lane) const;
+
+  /// Samples of this rank's lanes.
+  int64_t share() const;
+
+  /// The pieces of this rank's lanes, lane after lane, of a window of `window_samples`.
   std::vector<Piece> cut(const Piece& window) const;
+
+  /// How many there are where lanes are as long as they get.
+  int64_t most_pieces() const;
 };
 
 }  // namespace autotrain

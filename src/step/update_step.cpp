@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "base/clock.h"
@@ -63,8 +64,12 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       options_(options),
       average_(average),
       buffers_(task.module()),
-      loss_sum_(torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device))),
-      weight_sum_(torch::zeros_like(loss_sum_)) {
+      totals_(options.lanes, {2}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
+  if (options.static_buffers) {
+    // CUDA's fused kernels take no other type.
+    const auto type = options.device.is_cpu() ? torch::kFloat64 : torch::kFloat32;
+    lr_ = torch::zeros({}, torch::TensorOptions().dtype(type).device(options.device));
+  }
   close_window();
 }
 
@@ -110,8 +115,41 @@ void UpdateStep::add_penalty(const torch::Tensor& divisor) {
   torch::autograd::backward({penalty}, {divisor.to(penalty.scalar_type()).reshape(penalty.sizes())});
 }
 
-PendingUpdate UpdateStep::finish(double lr, Apply apply) {
+void UpdateStep::end_lane() {
+  if (!window_open_) open_window();
+  if (gradients_) gradients_->end_lane();
+  totals_.next();
+  attach_totals();
+}
+
+void UpdateStep::end_lanes() {
+  do end_lane();
+  while (!totals_.whole());
+}
+
+std::vector<Ranks::Note> UpdateStep::meet(const Ranks::Note& mine, double patience) {
+  if (!several()) return {mine};
+  constexpr const char *kReached = "reached", *kBody = "note";
+  std::vector<Ranks::Note> notes;
+  enter(Activity::kCommunication);
+  const std::string reached = gradients_ ? gradients_->reached() : "";  // none: stopped before its first pass
+  for (Ranks::Note& note : options_.ranks->meet({{kReached, reached}, {kBody, mine}}, patience)) {
+    if (gradients_) gradients_->add_reached(note.at(kReached).get_ref<const std::string&>());
+    notes.push_back(std::move(note.at(kBody)));
+  }
+  return notes;
+}
+
+// Allocates nothing: see ExactSum.
+void UpdateStep::sum_over_ranks() {
+  enter(Activity::kCommunication);
+  (*gradient_sum_)(gradients_->flat());
+  (*total_sum_)(totals_.buffers()[0]);
+}
+
+void UpdateStep::prepare(double lr, Apply apply) {
   const PhaseScope phase(MemoryPhase::kUpdate);
+  if (several()) sum_over_ranks();
   enter(Activity::kUpdate);
   if (options_.static_buffers) lr_.fill_(lr);
   const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
@@ -131,34 +169,61 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   const torch::Tensor applies = skip.logical_not();
   const torch::Tensor kernel_scale = grad_scale.to(torch::kFloat32);
   const torch::Tensor average_step = average_ ? average_->step_for(skip) : torch::Tensor();
-  PendingUpdate pending(
-      at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}));
+  prepared_ = {.update = {.lr = lr, .lr_on_device = lr_, .grad_scale = kernel_scale, .found_inf = skip},
+               .average_step = average_step,
+               .found_inf = found_inf,
+               .applies = applies,
+               .figures = PendingUpdate(at::stack(
+                   {sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}))};
+}
 
-  // From here on no line allocates on the device.
+// No line allocates on the device.
+PendingUpdate UpdateStep::commit() {
+  const torch::NoGradGuard no_gradients;
+  const PhaseScope phase(MemoryPhase::kUpdate);
+  check_invariant(prepared_.has_value(), "an update is prepared before it is committed");
   committing_ = true;
-  optimizer_.apply({.lr = lr, .lr_on_device = lr_, .grad_scale = kernel_scale, .found_inf = skip});
-  if (average_) average_->update(average_step);
-  scaler_.update(found_inf);
-  buffers_.restore_unless(applies);
+  Prepared prepared = *std::exchange(prepared_, std::nullopt);
+  optimizer_.apply(prepared.update);
+  if (average_) average_->update(prepared.average_step);
+  scaler_.update(prepared.found_inf);
+  buffers_.restore_unless(prepared.applies);
   buffers_.settle();
   close_window();
   committing_ = false;
-  return pending;
+  return std::move(prepared.figures);
+}
+
+PendingUpdate UpdateStep::finish(double lr, Apply apply) {
+  end_lanes();
+  prepare(lr, apply);
+  return commit();
 }
 
 void UpdateStep::open_window() {
   buffers_.save();
-  if (options_.static_buffers) {
-    if (!gradients_) {
-      // CUDA's fused kernels take no other type.
-      lr_ =
-          torch::zeros({}, loss_sum_.options().dtype(loss_sum_.is_cpu() ? torch::kFloat64 : torch::kFloat32));
-      gradients_ =
-          std::make_unique<FlatGradients>(optimizer_.parameters());  // last: it says that both are there
-    }
+  if (options_.static_buffers || options_.lanes > 1 || several()) {
+    const int64_t parts = several() ? options_.ranks->place().world : 1;
+    if (!gradients_)
+      gradients_ = std::make_unique<FlatGradients>(optimizer_.parameters(), options_.lanes, parts);
     gradients_->open();
   }
+  if (several() && !total_sum_) {
+    Exchange& exchange = options_.ranks->exchange();
+    const Place& place = options_.ranks->place();
+    const torch::Tensor &flat = gradients_->flat(), &totals = totals_.buffers()[0];
+    gradient_sum_ = std::make_unique<ExactSum>(exchange, place, flat.numel(), flat.options());
+    total_sum_ = std::make_unique<SmallSum>(exchange, place, totals.numel(), totals.options());
+  }
+  totals_.open();
+  attach_totals();
   window_open_ = true;
+}
+
+void UpdateStep::attach_totals() {
+  const torch::Tensor& totals = totals_.buffers()[totals_.current()];
+  loss_sum_ = totals[0];
+  weight_sum_ = totals[1];
 }
 
 // Its copy among those that stay, made at the first micro-batch of its shape.
@@ -186,10 +251,11 @@ void UpdateStep::abandon() {
 
 void UpdateStep::close_window() {
   window_open_ = false;
+  prepared_.reset();
   for (const NamedTensor& parameter : optimizer_.parameters()) parameter.tensor.mutable_grad().reset();
   // In place: this also runs while memory is short, and must not need any.
-  loss_sum_.zero_();
-  weight_sum_.zero_();
+  totals_.open();
+  attach_totals();
 }
 
 std::string UpdateStep::first_non_finite_gradient() const {
@@ -200,7 +266,7 @@ std::string UpdateStep::first_non_finite_gradient() const {
   return "";
 }
 
-double UpdateStep::window_weight() const {
+double UpdateStep::lane_weight() const {
   return weight_sum_.item<double>();
 }
 

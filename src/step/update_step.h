@@ -9,12 +9,15 @@
 
 #include "autotrain/batch.h"
 #include "autotrain/task.h"
+#include "comm/exact_sum.h"
+#include "comm/ranks.h"
 #include "device/timeline.h"
 #include "optim/optimizer.h"
 #include "optim/scaler.h"
 #include "optim/weight_average.h"
 #include "step/changing_buffers.h"
 #include "step/flat_gradients.h"
+#include "step/lane_sum.h"
 
 namespace autotrain {
 
@@ -33,6 +36,9 @@ struct StepOptions {
   /// same bits either way on a CPU; a GPU's kernels read such a rate as float32. One micro-batch of every
   /// shape is kept for good, so this is for data whose samples are alike.
   bool static_buffers = false;
+
+  Ranks* ranks = nullptr;  ///< with whom every update is made; null: with nobody
+  int64_t lanes = 1;       ///< of a window on this rank
 
   Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
 };
@@ -68,13 +74,17 @@ class PendingUpdate {
   double finished_seconds_ = 0;
 };
 
-/// One update from ready-cut micro-batches: autocast, backward of the sum, one division by the whole
-/// weight, check, clip, apply, scale.
+/// One update from ready-cut micro-batches: autocast, backward of the sum, the sum over lanes and ranks, one
+/// division by the whole weight, check, clip, apply, scale.
 ///
-/// The order is fixed: every `accumulate` of a window, then `finish` or `abandon`. No host
-/// synchronisation happens in either. Gradients live only between the first `accumulate` and the end
-/// of the window. A window is a transaction: one that is abandoned or skipped leaves no trace, in buffers
-/// neither (a skipped one lowers the loss scale).
+/// The order is fixed: every `accumulate` of a window, with `end_lane` after those of each lane, then
+/// `prepare` and `commit`, or `abandon` at any time before. No host synchronisation happens in any of them
+/// with one rank. Gradients live only between the first `accumulate` and the end of the window. A window is a
+/// transaction: one that is abandoned or skipped leaves no trace, in buffers neither (a skipped one lowers
+/// the loss scale).
+///
+/// With several ranks, all must know that every rank has come so far before any of them prepares, and before
+/// any of them commits; `meet` is how they do.
 class UpdateStep {
  public:
   /// All must outlive the step. @param average null: weights are not averaged.
@@ -86,12 +96,29 @@ class UpdateStep {
   /// in the window. Both key the model's random numbers.
   void accumulate(const Batch& batch, int64_t window, int64_t offset);
 
+  /// Ends a lane of the window, whether it had micro-batches or none. For the last one, too.
+  void end_lane();
+
+  /// Ends the lane under way and leaves those behind it empty: for a part of a window that stands for all.
+  void end_lanes();
+
+  /// Tells the other ranks that every lane of this one is done, and hears the same of them: which parameters
+  /// an update changes is decided together. With one rank nothing is asked.
+  /// @return everyone's note. @throws as Ranks::meet.
+  std::vector<Ranks::Note> meet(const Ranks::Note& mine = {}, double patience = Ranks::kLongest);
+
   /// How the window ends. kForceSkip runs every kernel but leaves parameters, optimizer state and buffers as
   /// they were: what a probe does.
   enum class Apply { kYes, kForceSkip };
 
-  /// Applies the window's gradient and drops it. All memory that this needs is had before the first
-  /// parameter moves: when it throws for lack of memory, the window can be abandoned and run again.
+  /// Sums the window's gradients over the ranks and gets all memory that applying them needs. No parameter
+  /// moves: when it throws for lack of memory, the window can be abandoned and run again.
+  void prepare(double lr, Apply apply = Apply::kYes);
+
+  /// Applies the gradient that was prepared, and drops it.
+  PendingUpdate commit();
+
+  /// Ends the lanes, prepares and commits, where no rank has to be asked.
   PendingUpdate finish(double lr, Apply apply = Apply::kYes);
 
   /// Whether the window under way, if any, can be taken back: parameters and optimizer state are as they
@@ -106,16 +133,25 @@ class UpdateStep {
   /// the device: for a run that is about to end anyway.
   std::string first_non_finite_gradient() const;
 
-  /// Weight of the micro-batches accumulated so far in this window. Waits for the device.
-  double window_weight() const;
+  /// Weight of the micro-batches accumulated so far in this lane. Waits for the device.
+  double lane_weight() const;
 
   const StepOptions& options() const { return options_; }
   void set_loss_factor(double factor) { options_.loss_factor = factor; }
   Task& task() { return task_; }
 
  private:
+  // What `commit` applies.
+  struct Prepared {
+    Optimizer::Update update;
+    torch::Tensor average_step, found_inf, applies;
+    PendingUpdate figures;
+  };
+  bool several() const { return options_.ranks != nullptr && options_.ranks->several(); }
   void open_window();
   void close_window();
+  void attach_totals();
+  void sum_over_ranks();
   const Batch& at_fixed_address(const Batch& batch);
   void enter(Activity activity) const;
   torch::Tensor scaled_norm() const;
@@ -127,12 +163,16 @@ class UpdateStep {
   StepOptions options_;
   WeightAverage* average_;
   ChangingBuffers buffers_;
-  std::unique_ptr<FlatGradients> gradients_;  // with static buffers, from the first window on
-  std::vector<Batch> batches_;                // likewise: one of each shape
-  torch::Tensor lr_;                          // likewise: a scalar on the device
+  std::unique_ptr<FlatGradients> gradients_;  // from the first window on, where they must be flat
+  std::unique_ptr<ExactSum> gradient_sum_;    // likewise, with several ranks
+  std::unique_ptr<SmallSum> total_sum_;
+  std::vector<Batch> batches_;  // with static buffers: one of each shape
+  torch::Tensor lr_;            // likewise: a scalar on the device
+  LaneSum totals_;              // [2] float64: sum and weight of the losses
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
-  torch::Tensor loss_sum_;   // float64 scalars over the window, on the device
+  std::optional<Prepared> prepared_;
+  torch::Tensor loss_sum_;  // scalars of the lane under way; of the window once its lanes are done
   torch::Tensor weight_sum_;
 };
 

@@ -28,7 +28,7 @@ TEST(CostOrder, EveryWindowHasExactlyItsSamplesEachOnceHoweverItIsCut) {
     const PieceSource source = endless_windows(data, stream, cut, start);
     for (int64_t window = 0; window < 4; ++window) {
       Piece all;
-      for (int64_t i = 0; i < cut.pieces(); ++i) {
+      for (int64_t i = 0; i < cut.most_pieces(); ++i) {
         const Piece piece = *source();
         EXPECT_EQ(piece.samples(), std::min(cut.micro_batch, samples - all.samples()));
         all.positions.insert(all.positions.end(), piece.positions.begin(), piece.positions.end());
