@@ -86,7 +86,8 @@ struct BatchPlan {
   std::string device_name = {};
   Precision precision = Precision::kFp32;
   MemoryFormat memory_format = MemoryFormat::kContiguous;
-  int64_t world_size = 1;
+  int64_t world_size = 1;  ///< ranks
+  int64_t lanes = 1;       ///< of an update, over all ranks: parts that are accumulated apart
   int64_t budget_bytes = 0;
   std::string budget_source = {};
   double target_low = 0, target_high = 0;

@@ -192,6 +192,7 @@ struct ExecutionRecipe {
   MemoryFormat memory_format = MemoryFormat::kAuto;
   std::optional<int64_t> micro_batch = {};  ///< unset: found by the search
   Cut cut = Cut::kEven;
+  std::optional<int64_t> lanes = {};  ///< that an update is accumulated in; unset: as many as there are ranks
   std::optional<int64_t> threads = {};             ///< unset: the physical cores this process may use
   std::optional<bool> deterministic = {};          ///< unset: yes on a CPU, no on a GPU
   Recovery recovery = Recovery::kShrink;           ///< when memory runs out in mid-run

@@ -28,6 +28,9 @@ class RunObserver {
  public:
   virtual ~RunObserver() = default;
 
+  /// The run writes into this folder, or its first rank does. Told before anything else, and to every rank.
+  virtual void on_folder(const std::filesystem::path& folder) { (void)folder; }
+
   /// The search is about to start; everything that is known by now.
   virtual void on_search_start(const Recipe&) {}
   virtual void on_trial(int64_t micro_batch) { (void)micro_batch; }  ///< one is about to be made

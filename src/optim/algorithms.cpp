@@ -2,8 +2,6 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 
-#include <type_traits>
-
 #include "optim/optimizer.h"
 
 namespace autotrain {
@@ -76,17 +74,13 @@ class Adam final : public Optimizer {
     const auto exp_avgs = select(exp_avg_, lists);
     const auto exp_avg_sqs = select(exp_avg_sq_, lists);
     const std::vector<torch::Tensor> steps(lists.members.size(), step_);  // one clock for all
-    const auto apply = [&](const auto& kernel, const auto& lr) {
-      kernel(lists.parameters, lists.gradients, exp_avgs, exp_avg_sqs, {}, steps, lr, options_.beta1,
-             options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false,
-             update.grad_scale, update.found_inf);
-    };
     with_rate(update, [&](const auto& lr) {
-      using Rate = std::conditional_t<std::is_same_v<decltype(lr), const double&>, double, const at::Tensor&>;
-      using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                              at::TensorList, Rate, double, double, double, double, bool, bool,
-                              const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
-      apply(options_.decoupled ? Kernel{&at::_fused_adamw_} : Kernel{&at::_fused_adam_}, lr);
+      const auto apply = [&](const auto&... arguments) {
+        options_.decoupled ? at::_fused_adamw_(arguments...) : at::_fused_adam_(arguments...);
+      };
+      apply(lists.parameters, lists.gradients, exp_avgs, exp_avg_sqs, at::TensorList(), steps, lr,
+            options_.beta1, options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
+            /*maximize=*/false, update.grad_scale, update.found_inf);
     });
   }
 

@@ -11,12 +11,21 @@ int64_t remainder_of(int64_t share, int64_t micro_batch) {
   return rest == 0 ? std::min(share, micro_batch) : rest;
 }
 
+int64_t smallest_remainder(int64_t samples, int64_t lanes, int64_t micro_batch) {
+  const int64_t longest = ceil_div(samples, lanes), shortest = samples / lanes;
+  const int64_t rest = remainder_of(longest, micro_batch);
+  return shortest == 0 ? rest : std::min(rest, remainder_of(shortest, micro_batch));
+}
+
 int64_t executed_micro_batch(const CutRequest& request) {
   const int64_t capacity = std::min(request.capacity, request.share);
   const int64_t pieces = ceil_div(request.share, capacity);
   const int64_t wanted = request.cut == Cut::kEven ? ceil_div(request.share, pieces) : capacity;
+  const int64_t shortest = request.share - (request.uneven && request.share > 1 ? 1 : 0);
   for (int64_t size = wanted; size >= request.minimum; --size) {
-    if (remainder_of(request.share, size) >= request.minimum) return size;
+    if (remainder_of(request.share, size) >= request.minimum &&
+        remainder_of(shortest, size) >= request.minimum)
+      return size;
   }
   return wanted;  // a share of 1 modulo every size: the remainder of one sample cannot be avoided
 }

@@ -1,6 +1,7 @@
 #include "plan/memory_statement.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -35,6 +36,11 @@ std::string describe(const Refusal& refusal) {
   return out;
 }
 
+// Lanes are accumulated apart, and what other ranks send stands beside what this one has.
+int64_t gradient_buffers(int64_t lanes, bool several_ranks) {
+  return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(lanes))) + (several_ranks ? 1 : 0);
+}
+
 MemoryStatement memory_statement(const Workbench& bench) {
   MemoryStatement s;
   s.budget = bench.device->budget_bytes();
@@ -48,6 +54,7 @@ MemoryStatement memory_statement(const Workbench& bench) {
   for (const auto& buffer : bench.task->module().named_buffers()) {
     s.buffers += static_cast<int64_t>(buffer.value().nbytes());
   }
+  s.gradients *= gradient_buffers(bench.lanes.count, bench.ranks->several());
   s.optimizer_state = bench.optimizer->state_bytes();
   const int64_t held = bench.device->memory().allocated_bytes();
   s.data = std::max<int64_t>(0, held - s.parameters - s.optimizer_state - s.buffers);

@@ -40,4 +40,7 @@ std::string outside_in_words(const MemoryStatement& statement);
 /// The lines about a refusal alone.
 std::string describe(const Refusal& refusal);
 
+/// Buffers of the size of all gradients that a rank with so many lanes of an update has.
+int64_t gradient_buffers(int64_t lanes, bool several_ranks);
+
 }  // namespace autotrain

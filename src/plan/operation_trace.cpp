@@ -98,7 +98,7 @@ OperationTrace::OperationTrace(Task& task, const std::vector<Batch>& batches) {
   }
 }
 
-Place first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance) {
+OperationPlace first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance) {
   const size_t count = std::min(a.operations().size(), b.operations().size());
   for (size_t i = 0; i < count; ++i) {
     const auto& left = a.operations()[i];
@@ -115,7 +115,7 @@ Place first_difference(const OperationTrace& a, const OperationTrace& b, double 
   return {};
 }
 
-Place first_non_finite(Task& task, const Batch& batch, Precision precision) {
+OperationPlace first_non_finite(Task& task, const Batch& batch, Precision precision) {
   Recording recording;
   record(task, batch, precision, Measure::kSamples, recording);
   for (const OperationTrace::Operation& operation : recording.operations) {
@@ -126,7 +126,7 @@ Place first_non_finite(Task& task, const Batch& batch, Precision precision) {
   return {};
 }
 
-Place where_forward_throws(Task& task, const Batch& batch, Precision precision) {
+OperationPlace where_forward_throws(Task& task, const Batch& batch, Precision precision) {
   Recording recording;
   try {
     record(task, batch, precision, Measure::kNothing, recording);

@@ -28,19 +28,19 @@ class OperationTrace {
 };
 
 /// A place in a model's forward pass; empty names: none.
-struct Place {
+struct OperationPlace {
   std::string operation = {};
   std::string module = {};
 };
 
 /// The first operation whose figures differ by more than `tolerance`, relative to their size. Empty
 /// names when there is none.
-Place first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance);
+OperationPlace first_difference(const OperationTrace& a, const OperationTrace& b, double tolerance);
 
 /// The first operation of the batch's forward pass whose result is not finite.
-Place first_non_finite(Task& task, const Batch& batch, Precision precision);
+OperationPlace first_non_finite(Task& task, const Batch& batch, Precision precision);
 
 /// Where the batch's forward pass throws.
-Place where_forward_throws(Task& task, const Batch& batch, Precision precision);
+OperationPlace where_forward_throws(Task& task, const Batch& batch, Precision precision);
 
 }  // namespace autotrain

@@ -56,6 +56,7 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit("precision", p.precision);
   visit.added("memory_format", p.memory_format);
   visit("world_size", p.world_size);
+  visit.added("lanes", p.lanes);
   visit("budget_bytes", p.budget_bytes);
   visit("budget_source", p.budget_source);
   visit("effective_batch", p.effective_batch);

@@ -44,13 +44,13 @@ std::string describe_module(const torch::nn::Module& module) {
 }  // namespace
 
 std::string plan_key(const PlanRequest& request, Workbench& bench, const SearchLimits& limits) {
-  std::string key =
-      cat("format 4\n", bench.device->name(), "\n", bench.device->software(), "\nprecision ",
-          to_string(bench.precision), " world ", request.world_size, " threads ", at::get_num_threads(),
-          bench.loader.channels_last ? " channels last" : "", "\nbudget ", limits.budget_bytes, " floor ",
-          limits.floor_bytes, " min ", limits.minimum, " cap ", limits.cap, " share ", request.share(),
-          " prefetch ", bench.loader.prefetch, " of ", bench.loader.prefetch_bytes, " in ",
-          bench.most_workers, "\n", request.memory_keys, "samples ", bench.data.train->size());
+  std::string key = cat(
+      "format 5\n", bench.device->name(), "\n", bench.device->software(), "\nprecision ",
+      to_string(bench.precision), " lanes ", request.lanes, " ranks ", bench.ranks->place().world,
+      " threads ", at::get_num_threads(), bench.loader.channels_last ? " channels last" : "", "\nbudget ",
+      limits.budget_bytes, " floor ", limits.floor_bytes, " min ", limits.minimum, " cap ", limits.cap,
+      " share ", request.share(), " prefetch ", bench.loader.prefetch, " of ", bench.loader.prefetch_bytes,
+      " in ", bench.most_workers, "\n", request.memory_keys, "samples ", bench.data.train->size());
   for (const int64_t size : bench.data.train->info().input_shape) key += cat(" ", size);
   key += "\ncosts " + describe_costs(*bench.data.train);
   if (bench.data.validation)

@@ -65,13 +65,13 @@ Planner::Planner(const PlanRequest& request, Workbench& bench, TrialListener lis
 }
 
 int64_t PlanRequest::share() const {
-  return recipe.batch.effective ? ceil_div(*recipe.batch.effective, world_size) : 0;
+  return recipe.batch.effective ? ceil_div(*recipe.batch.effective, lanes) : 0;
 }
 
 SearchLimits Planner::limits() const {
   const Recipe& r = request_.recipe;
   const SearchRecipe& s = r.execution.search;
-  const int64_t in_data = std::max<int64_t>(1, bench_.data.train->size() / request_.world_size);
+  const int64_t in_data = std::max<int64_t>(1, bench_.data.train->size() / request_.lanes);
   SearchLimits limits{
       .budget_bytes = bench_.device->budget_bytes(),
       .target_low = r.execution.memory.target_low,
@@ -81,7 +81,7 @@ SearchLimits Planner::limits() const {
       .cap_reason = SearchReason::kDataset,
       .multiple_of = s.multiple_of.value_or(preferred_multiple(bench_.precision, *bench_.device)),
       .throughput_share = s.throughput_share,
-      .floor_bytes = statement().floor(),
+      .floor_bytes = agreed_floor_.value_or(statement().floor()),
       .max_probes = s.max_probes,
       .max_seconds = s.max_seconds,
       .pivot = s.pivot};
@@ -94,7 +94,7 @@ SearchLimits Planner::limits() const {
   } else {
     const int64_t most = r.batch.max_effective.value_or(
         std::min(8 * r.optimizer.reference_batch, std::max<int64_t>(1, bench_.data.train->size() / 20)));
-    cap_at(std::max<int64_t>(1, most / request_.world_size), SearchReason::kCap);
+    cap_at(std::max<int64_t>(1, most / request_.lanes), SearchReason::kCap);
   }
   if (s.max_micro_batch) cap_at(*s.max_micro_batch, SearchReason::kCap);
   limits.minimum = std::min(limits.minimum, limits.cap);
@@ -108,14 +108,14 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
     return rest ? samples - 1 : samples;
   };
   const int64_t window_samples = without_rest(std::max(request_.share(), micro_batch));
-  const int64_t ranks = request_.world_size;
-  const int64_t effective = request_.recipe.batch.effective.value_or(micro_batch * ranks);
+  const int64_t lanes = request_.lanes;
+  const int64_t effective = request_.recipe.batch.effective.value_or(micro_batch * lanes);
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
           .evaluation_micro_batch = bench_.data.validation != nullptr
                                         ? request_.recipe.evaluation.micro_batch.value_or(micro_batch)
                                         : 0,
-          .last_window_samples = without_rest(ceil_div(request_.last_window(effective), ranks))};
+          .last_window_samples = without_rest(ceil_div(request_.last_window(effective), lanes))};
 }
 
 MemoryStatement Planner::statement() const {
@@ -231,7 +231,8 @@ Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
 
 Planner::Capacity Planner::take_typed(int64_t size) {
   const int64_t share = std::max(request_.share(), size);
-  if (remainder_of(share, size) < smallest_piece()) {
+  const int64_t samples = request_.recipe.batch.effective.value_or(size * request_.lanes);
+  if (smallest_remainder(samples, request_.lanes, size) < smallest_piece()) {
     throw Error(ExitCode::kBadRecipe, "execution.micro_batch",
                 cat(size, " leaves a remainder of one sample in a batch of ", share,
                     ", which batch normalisation cannot learn from"),
@@ -254,7 +255,11 @@ ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const auto cut = [&](Cut how) {
     if (typed || request_.share() == 0) return capacity.size;
     return executed_micro_batch(
-        {.share = request_.share(), .capacity = capacity.size, .cut = how, .minimum = smallest_piece()});
+        {.share = request_.share(),
+         .capacity = capacity.size,
+         .cut = how,
+         .minimum = smallest_piece(),
+         .uneven = request_.recipe.batch.effective.value_or(0) % request_.lanes != 0});
   };
   micro_batch = cut(request_.recipe.execution.cut);
   if (micro_batch == capacity.size) return capacity.record;
@@ -275,11 +280,22 @@ LearningRatePlan learning_rate_plan(const Recipe& recipe, int64_t effective_batc
           .scaled = o.lr * rule.factor(ratio)};
 }
 
+// What all ranks take for kept is what the first one finds.
+std::optional<SearchResult> Planner::kept_capacity() const {
+  const auto cache = request_.recipe.execution.search.plan_cache ? PlanCache::of_user() : std::nullopt;
+  std::optional<SearchResult> kept = cache && !request_.fresh ? cache->find(key_) : std::nullopt;
+  if (!bench_.ranks->several()) return kept;
+  Ranks::Note note;
+  if (kept) note = {kept->micro_batch, static_cast<int>(kept->reason)};
+  note = bench_.ranks->from_first(note);
+  if (note.is_null()) return std::nullopt;
+  return SearchResult{.micro_batch = note.at(0).get<int64_t>(),
+                      .reason = static_cast<SearchReason>(note.at(1).get<int>())};
+}
+
 // The capacity of an earlier run, when a trial shows that it still is what it was found to be.
 std::optional<Planner::Capacity> Planner::try_kept(const SearchLimits& limits) {
-  const auto cache = request_.recipe.execution.search.plan_cache ? PlanCache::of_user() : std::nullopt;
-  if (!cache || request_.fresh) return std::nullopt;
-  const std::optional<SearchResult> kept = cache->find(key_);
+  const std::optional<SearchResult> kept = kept_capacity();
   if (!kept || kept->micro_batch < limits.minimum || kept->micro_batch > limits.cap) return std::nullopt;
   const ProbeRecord* const known = find_size(history_, kept->micro_batch);
   if (known != nullptr && !known->fits()) return std::nullopt;  // it was tried before the search began anew
@@ -324,7 +340,8 @@ void Planner::describe_machine(BatchPlan& plan) const {
   plan.device_name = bench_.device->name();
   plan.precision = bench_.precision;
   plan.memory_format = bench_.memory_format;
-  plan.world_size = request_.world_size;
+  plan.world_size = bench_.ranks->place().world;
+  plan.lanes = request_.lanes;
   plan.budget_bytes = bench_.device->budget_bytes();
   plan.budget_source = bench_.device->budget_source();
   plan.target_low = request_.recipe.execution.memory.target_low;
@@ -335,12 +352,19 @@ void Planner::describe_machine(BatchPlan& plan) const {
 // keeps belongs to the memory that the search measures.
 bool Planner::may_accumulate() const {
   const auto& typed = request_.recipe.execution.micro_batch;
+  if (request_.lanes > 1) return true;  // whose sums are added as those of micro-batches are
   return request_.share() > 1 && !(typed && *typed >= request_.share());
 }
 
 void Planner::check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const {
-  if (plan.window == 1) return;
+  if (plan.window == 1 && plan.lanes == 1) return;
   if (!bench_.task->splittable()) {
+    if (plan.lanes > 1) {
+      throw Error(ExitCode::kBadRecipe, "execution.lanes",
+                  cat("the task mixes samples (splittable: false), and an update of ", plan.lanes,
+                      " lanes computes them apart"),
+                  "use one rank, and leave execution.lanes at auto");
+    }
     throw Error(ExitCode::kDoesNotFit, "batch.effective",
                 cat("the task mixes samples (splittable: false), so its ", request_.share(),
                     " samples must fit in one micro-batch, and only ", plan.search.micro_batch, " do"),
@@ -353,11 +377,26 @@ void Planner::check_window(BatchPlan& plan, const std::optional<SplitVerdict>& v
 }
 
 void Planner::check_effective(int64_t effective) const {
+  if (effective < request_.lanes) {
+    throw Error(ExitCode::kBadRecipe, "batch.effective",
+                cat(effective, effective == 1 ? " sample is" : " samples are",
+                    " less than one for each of the ", request_.lanes, " lanes of an update"),
+                "raise it, use fewer ranks or fewer execution.lanes");
+  }
   if (effective <= bench_.data.train->size()) return;
   const bool typed = request_.recipe.batch.effective.has_value();
   throw Error(ExitCode::kBadRecipe, typed ? "batch.effective" : "execution.micro_batch",
               cat(effective, " is more than the ", bench_.data.train->size(), " samples of the data set"),
               "lower it; an update never sees a sample twice");
+}
+
+// What a process holds beside the model may differ; all search from one figure.
+void Planner::agree_on_the_floor() {
+  if (!bench_.ranks->several()) return;
+  int64_t most = 0;
+  for (const Ranks::Note& note : bench_.ranks->meet(statement().floor()))
+    most = std::max(most, note.get<int64_t>());
+  agreed_floor_ = most;
 }
 
 // Batch normalisation has no statistics of a single sample.
@@ -367,7 +406,8 @@ int64_t Planner::smallest_piece() const {
 
 BatchPlan Planner::plan() {
   const Recipe& r = request_.recipe;
-  check_effective(r.batch.effective.value_or(r.execution.micro_batch.value_or(1) * request_.world_size));
+  check_effective(r.batch.effective.value_or(r.execution.micro_batch.value_or(1) * request_.lanes));
+  agree_on_the_floor();
   const Stopwatch watch;
   BatchPlan plan;
   const bool check = may_accumulate() && bench_.task->splittable();
@@ -379,8 +419,8 @@ BatchPlan Planner::plan() {
   describe_machine(plan);
   plan.cut = r.execution.cut;
   plan.fill = static_cast<double>(plan.peak_bytes) / static_cast<double>(plan.budget_bytes);
-  plan.window = WindowCut{std::max(request_.share(), plan.micro_batch), plan.micro_batch}.pieces();
-  plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.world_size);
+  plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.lanes);
+  plan.window = WindowCut{plan.effective_batch, plan.micro_batch, bench_.lanes}.most_pieces();
   plan.evaluation_micro_batch = r.evaluation.micro_batch.value_or(plan.micro_batch);
   plan.lr = learning_rate_plan(r, plan.effective_batch);
   plan.search.strategy = r.execution.micro_batch ? "fixed" : r.execution.search.strategy;
@@ -403,6 +443,7 @@ BatchPlan Planner::plan() {
 void Planner::keep_plan(const BatchPlan& plan) const {
   const SearchRecipe& search = request_.recipe.execution.search;
   if (request_.recipe.execution.micro_batch || plan.search.from_cache || !search.plan_cache) return;
+  if (!bench_.ranks->first()) return;
   if (const auto cache = PlanCache::of_user()) cache->store(key_, plan);
 }
 

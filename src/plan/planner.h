@@ -15,7 +15,7 @@ namespace autotrain {
 /// What a plan depends on beside the workbench.
 struct PlanRequest {
   const Recipe& recipe;
-  int64_t world_size = 1;
+  int64_t lanes = 1;   ///< of an update, over all ranks
   bool fresh = false;  ///< ignore plans that were kept
 
   /// Every key of the recipe that decides memory, with its value: kept plans are found by them.
@@ -26,7 +26,7 @@ struct PlanRequest {
 
   std::vector<ProbeRecord> known = {};  ///< trials that were made before, of which none is made again
 
-  /// Samples of an update on one rank; 0 while `effective: auto` leaves it open.
+  /// Samples of an update in its largest lane; 0 while `effective: auto` leaves it open.
   int64_t share() const;
 };
 
@@ -64,6 +64,7 @@ class Planner {
   Capacity search(SearchLimits limits);
   Capacity search_confirmed(const SearchLimits& limits);
   Capacity take_typed(int64_t size);
+  std::optional<SearchResult> kept_capacity() const;
   std::optional<Capacity> try_kept(const SearchLimits& limits);
   Capacity find_capacity(BatchPlan& plan);
   void describe_executed(BatchPlan& plan, const Capacity& capacity);
@@ -72,6 +73,7 @@ class Planner {
   void keep(const ProbeRecord& record);
   void distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole);
   void lower_budget();
+  void agree_on_the_floor();
 
   ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
   void describe_machine(BatchPlan& plan) const;
@@ -95,6 +97,7 @@ class Planner {
   int64_t distrusted_ = 0;            ///< trials that were dropped from the history
   const int64_t announced_bytes_;     ///< the budget before any trial
   const std::string announced_source_;
+  std::optional<int64_t> agreed_floor_;  ///< of all ranks, where there are several
   std::optional<Refusal> refusal_;
   std::string library_error_;  ///< of the last size that did not fit, if a library said it in words
   std::string key_;            ///< under which the plan is kept

@@ -1,6 +1,7 @@
 #include "plan/probe.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "autotrain/error.h"
@@ -9,6 +10,7 @@
 #include "data/cost_order.h"
 #include "device/failure.h"
 #include "device/kernel_caches.h"
+#include "plan/plan_json.h"
 #include "plan/scopes.h"
 #include "plan/search.h"
 #include "step/generators.h"
@@ -30,6 +32,23 @@ Stream stream_of_worst(Workbench& bench) {
   return has_costs(*bench.data.train)
              ? Stream(bench.stream.seed(), bench.data.train->size(), /*shuffle=*/false)
              : bench.stream;
+}
+
+// How a trial went that several ranks made: as on the one where it went worst, and no faster than the
+// slowest.
+ProbeRecord worst_of(const std::vector<ProbeRecord>& trials) {
+  const auto badness = [](const ProbeRecord& trial) {
+    return std::tuple(!trial.fits(), trial.peak_bytes, trial.refused_bytes);
+  };
+  ProbeRecord worst = *std::ranges::max_element(trials, {}, badness);
+  for (const ProbeRecord& trial : trials) {
+    worst.typical_bytes = std::max(worst.typical_bytes, trial.typical_bytes);
+    worst.seconds = std::max(worst.seconds, trial.seconds);
+    worst.samples_per_second = std::min(worst.samples_per_second, trial.samples_per_second);
+    worst.weight = std::max(worst.weight, trial.weight);
+    worst.confirmed = worst.confirmed && trial.confirmed;
+  }
+  return worst;
 }
 
 }  // namespace
@@ -62,6 +81,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   } catch (const std::exception& error) {
     const Failure failure = classify_failure(error);
     if (failure == Failure::kOther) throw;
+    bench_.ranks->share(error);
     const int64_t samples = record.samples;
     record = ProbeRecord{};
     record.micro_batch = shape.micro_batch;
@@ -72,7 +92,17 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   refusal_ = memory.last_refusal();
   if (record.outcome == ProbeOutcome::kRefused && refusal_) record.refused_bytes = refusal_->total_bytes();
   record.seconds = watch.seconds();
-  return record;
+  return agreed(record);
+}
+
+ProbeRecord Probe::agreed(const ProbeRecord& mine) {
+  if (!bench_.ranks->several()) return mine;
+  std::vector<ProbeRecord> all;
+  for (const Ranks::Note& note : bench_.ranks->meet(probe_to_json(mine)))
+    all.push_back(probe_from_json(note));
+  const auto of_this_size = [&](const ProbeRecord& trial) { return trial.micro_batch == mine.micro_batch; };
+  check_invariant(std::ranges::all_of(all, of_this_size), "all ranks try one size");
+  return worst_of(all);
 }
 
 void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
@@ -98,12 +128,13 @@ bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord
   Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
   update(loader, pieces, 0, record);
   take_peak(record);
-  if (record.outcome == ProbeOutcome::kRetried || !extend(record)) return false;
+  const ProbeRecord so_far = agreed(record);
+  if (so_far.outcome == ProbeOutcome::kRetried || !extend(so_far)) return false;
   update(loader, pieces, 1, record);
   if (shape.last_window_samples > 0) run_last_window(shape, pieces, record);
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
-  return record.outcome != ProbeOutcome::kRetried;
+  return agreed(record).outcome != ProbeOutcome::kRetried;
 }
 
 // The last window adds sizes that no other update has; all of them are smaller.
@@ -170,11 +201,14 @@ void Probe::update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRe
     loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
     step_.accumulate(bench_.device->upload(*batch), window, offset);
     bench_.device->memory().sample_outside_bytes();
-    if (window == 0 && offset == 0) record.weight = step_.window_weight();
+    if (window == 0 && offset == 0) record.weight = step_.lane_weight();
     offset += piece.samples();
     record.samples += piece.samples();
   }
-  PendingUpdate pending = step_.finish(0, UpdateStep::Apply::kForceSkip);
+  step_.end_lanes();
+  step_.meet();
+  step_.prepare(0, UpdateStep::Apply::kForceSkip);
+  PendingUpdate pending = step_.commit();
   check_invariant(pending.valid(), "a trial's update ran");
   pending.read();
   bench_.device->synchronize();

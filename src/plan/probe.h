@@ -11,7 +11,7 @@ namespace autotrain {
 /// The size under trial and the window it will have in the run.
 struct TrialShape {
   int64_t micro_batch = 0;
-  int64_t window_samples = 0;          ///< this rank's share of an update; at least micro_batch
+  int64_t window_samples = 0;          ///< of a lane, of which each rank tries one; at least micro_batch
   int64_t evaluation_micro_batch = 0;  ///< 0: no evaluation in this run
   int64_t last_window_samples = 0;     ///< of one shorter update at the run's end; 0: there is none
 };
@@ -39,6 +39,7 @@ class Probe {
   /// of the costliest, and an update of typical ones follows, with one more of the costliest behind it.
   /// Leaves no trace: generators, scaler and buffers are put back, gradients dropped.
   /// @throws whatever the task throws that does not mean "does not fit".
+  /// All ranks make the same trial together: its record is that of the rank on which it went worst.
   ProbeRecord run(const TrialShape& shape, const Extend& extend);
 
   /// What the last refused trial was refused, if the allocator could tell.
@@ -60,6 +61,7 @@ class Probe {
   Loader::Options loading() const;
   int64_t expected_growth(int64_t each);
   void take_peak(ProbeRecord& record) const;  ///< the highest so far
+  ProbeRecord agreed(const ProbeRecord& mine);
 
   Workbench& bench_;
   UpdateStep& step_;

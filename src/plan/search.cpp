@@ -5,8 +5,6 @@
 #include <optional>
 
 #include "autotrain/error.h"
-#include "base/text.h"
-#include "base/units.h"
 
 namespace autotrain {
 namespace {
@@ -307,23 +305,6 @@ const ProbeRecord* smallest_fast(const std::vector<ProbeRecord>& history, double
     if (fast && (smallest == nullptr || probe.micro_batch < smallest->micro_batch)) smallest = &probe;
   }
   return smallest;
-}
-
-std::string smaller_size_advice(const BatchPlan& plan) {
-  constexpr double kClearlyLess = 0.9;  // of the memory
-  const ProbeRecord* fast = nullptr;    // the fastest of that size's trials
-  for (const ProbeRecord& probe : plan.search.probes) {
-    if (!probe.fits() || probe.micro_batch != plan.search.fast_micro_batch) continue;
-    if (fast == nullptr || probe.samples_per_second > fast->samples_per_second) fast = &probe;
-  }
-  if (fast == nullptr || fast->micro_batch >= plan.micro_batch) return "";
-  if (static_cast<double>(fast->peak_bytes) > kClearlyLess * static_cast<double>(plan.peak_bytes)) return "";
-  const double loses = 1 - fast->samples_per_second / plan.samples_per_second;
-  return cat("micro-batch ", fast->micro_batch,
-             loses > 0 ? cat(" loses ", format_percent(loses, 0), " of the speed of ") : " is as fast as ",
-             plan.micro_batch, " (", format_rate(fast->samples_per_second), " and ",
-             format_rate(plan.samples_per_second), " samples/s in their trials) and takes ",
-             format_bytes(fast->peak_bytes), " instead of ", format_bytes(plan.peak_bytes));
 }
 
 const ProbeRecord* find_size(const std::vector<ProbeRecord>& history, int64_t size) {

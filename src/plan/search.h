@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "autotrain/plan.h"
@@ -54,10 +53,6 @@ SearchStep next_size_for_throughput(const std::vector<ProbeRecord>& history, con
 /// The trial of the smallest size that fitted and reached the best measured samples per second less `share`;
 /// null when none fitted.
 const ProbeRecord* smallest_fast(const std::vector<ProbeRecord>& history, double share);
-
-/// "micro-batch 128 is as fast as 512 …", of the plan's `fast_micro_batch` when it is smaller than what is
-/// executed and takes clearly less memory; "" otherwise.
-std::string smaller_size_advice(const BatchPlan& plan);
 
 /// The trial of the largest size below `size` that fitted; null when there is none.
 const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size);

@@ -29,14 +29,28 @@ WeightAverage make_average(const Recipe& recipe, Task& task, Device& device) {
   });
 }
 
+Lanes own_lanes(const Recipe& recipe, const Place& place) {
+  const int64_t lanes = recipe.execution.lanes.value_or(place.world);
+  if (lanes != place.world && !shares_lanes(lanes, place.world)) {
+    throw Error(ExitCode::kBadRecipe, "execution.lanes",
+                cat(lanes, " lanes cannot be shared by ", place.world, place.world == 1 ? " rank" : " ranks"),
+                "powers of two share a power of two that is not smaller; or leave execution.lanes at auto");
+  }
+  const int64_t each = lanes / place.world;
+  return {.of = lanes, .first = place.rank * each, .count = each};
+}
+
 }  // namespace
 
 Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data,
-                     std::unique_ptr<Task> run_task, Precision run_precision)
+                     std::unique_ptr<Task> run_task, Precision run_precision,
+                     std::shared_ptr<Ranks> run_ranks)
     : device(std::move(run_device)),
       data(std::move(run_data)),
       task(std::move(run_task)),
       precision(run_precision),
+      ranks(run_ranks ? std::move(run_ranks) : std::make_shared<Ranks>()),
+      lanes(own_lanes(recipe, ranks->place())),
       timeline(device->torch_device()),
       optimizer(make_run_optimizer(recipe, *task, *device)),
       scaler(recipe.execution.scaler, scales_loss(precision), device->torch_device()),
@@ -46,6 +60,8 @@ Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, R
             .precision = precision,
             .clip_norm = recipe.optimizer.clip_norm,
             .seed = static_cast<uint64_t>(recipe.seed),
+            .ranks = ranks.get(),
+            .lanes = lanes.count,
             .timeline = &timeline},
            &average),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle) {}

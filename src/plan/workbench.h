@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "autotrain/recipe.h"
 #include "autotrain/task.h"
+#include "comm/ranks.h"
 #include "data/loader.h"
 #include "data/run_data.h"
 #include "device/device.h"
@@ -23,8 +24,9 @@ class Workbench {
   /// Moves the task's module to the device and allocates the state of optimizer and scaler.
   /// @param precision resolved: never kAuto.
   /// @throws Error(kDoesNotFit) when they take more than the device's budget.
+  /// @param ranks null: there is but one.
   Workbench(const Recipe& recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task,
-            Precision precision);
+            Precision precision, std::shared_ptr<Ranks> ranks = nullptr);
   Workbench(Workbench&) = delete;
   Workbench& operator=(Workbench&) = delete;
 
@@ -32,6 +34,8 @@ class Workbench {
   const RunData data;
   const std::unique_ptr<Task> task;
   const Precision precision;
+  const std::shared_ptr<Ranks> ranks;
+  const Lanes lanes;  ///< of this rank
   Timeline timeline;
   const std::unique_ptr<Optimizer> optimizer;
   GradScaler scaler;

@@ -27,7 +27,7 @@ struct Axis {
 /// From "model.width=64,256".
 std::optional<Axis> parse_axis(std::string_view text);
 
-/// What a device's data sheet promises.
+/// What a device can do at most, measured or as its data sheet promises.
 struct DeviceFigures {
   double flops_per_second = 0;
   double bytes_per_second = 0;

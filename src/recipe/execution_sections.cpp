@@ -63,8 +63,7 @@ Section execution_section(Recipe& r) {
            "Arithmetic of forward and backward; parameters stay fp32. auto: bf16 where native, else fp32 "
            "on a CPU and fp16 with the scaler on a GPU. tf32 rounds the operands of fp32 products on NVIDIA "
            "GPUs that can, and nothing does unless it is asked for. int8 is of linear layers and for "
-           "inference in a "
-           "sweep only.",
+           "inference in a sweep only.",
            e.precision),
        bind_enum(
            "memory_format",
@@ -77,7 +76,17 @@ Section execution_section(Recipe& r) {
                 .in("samples")
                 .or_word("auto"),
             e.micro_batch),
-       bind(integer_key("threads", "Compute threads; auto: the physical cores this process may use.")
+       bind(integer_key(
+                "lanes",
+                "Parts of an update that are accumulated apart and added in a fixed order, so that any "
+                "number of ranks that shares them, 1 too, comes to the same bits. A power of two; "
+                "auto: one for each rank, which costs nothing.")
+                .from(1, 1024)
+                .or_word("auto"),
+            e.lanes),
+       bind(integer_key("threads",
+                        "Compute threads of a rank; auto: the physical cores this process may use, shared "
+                        "out among the ranks of this machine.")
                 .from(1, 4096)
                 .or_word("auto"),
             e.threads),

@@ -47,8 +47,10 @@ TEST(Cut, InWordsHasAsManySamplesAsTheWindow) {
   EXPECT_EQ(window_in_words(plan), "6 × 41 + 10");
   plan.micro_batch = 64;
   EXPECT_EQ(window_in_words(plan), "4 × 64");
-  plan.world_size = 2;
+  plan.world_size = plan.lanes = 2;
   EXPECT_EQ(window_in_words(plan), "2 × 64");
+  plan.lanes = 4, plan.micro_batch = 48;
+  EXPECT_EQ(window_in_words(plan), "2 lanes of 1 × 48 + 16");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "plan/plan_enums.h"
 #include "support/simulated_memory.h"
 
 namespace autotrain {
