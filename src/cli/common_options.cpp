@@ -48,7 +48,7 @@ void refuse_several_ranks() {
   const Launch launch = detect_launch(process_environment());
   if (launch.place.world == 1) return;
   throw Error(ExitCode::kUsage, to_string(launch.by),
-              cat("started ", launch.place.world, " ranks, and a run computes in one process so far"),
+              cat("started ", launch.place.world, " ranks, and this command computes in one process"),
               "start one: torchrun --no-python --nproc-per-node 1, or srun --ntasks 1");
 }
 

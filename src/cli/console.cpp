@@ -3,7 +3,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_enums.h"
-#include "plan/search.h"
 #include "report/table.h"
 #include "trainer/start_table.h"
 

@@ -8,12 +8,14 @@
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/console.h"
+#include "cli/local_ranks.h"
+#include "comm/launch.h"
 #include "plan/plan_json.h"
 
 namespace autotrain {
 namespace {
 
-struct PlanOptions : RecipeOptions, PrintOptions {
+struct PlanOptions : RecipeOptions, PrintOptions, RanksOption {
   bool alternatives = false;
 };
 
@@ -33,9 +35,21 @@ void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternati
   std::fputs(text_of_json(out).c_str(), stdout);
 }
 
+// The first rank prints what all of them find.
+ExitCode plan_beside_the_first(const PlanOptions& options, const Recipe& recipe, int64_t rank) {
+  RankLog log(rank, options);
+  const TrainerOptions with{.write_files = false, .fresh_plan = options.fresh_plan, .observer = &log};
+  const BatchPlan plan = Trainer::from_recipe(recipe, with).plan();
+  if (options.alternatives) plan_alternatives(recipe, plan, with);
+  return ExitCode::kDone;
+}
+
 ExitCode print_plan_of(const PlanOptions& options) {
+  if (options.starts_them()) return run_local_ranks(options.ranks);
   const Recipe recipe = options.load();
   install_signal_handlers();
+  const int64_t rank = detect_launch(process_environment()).place.rank;
+  if (rank > 0) return plan_beside_the_first(options, recipe, rank);
   Console console(options);
   const TrainerOptions with{
       .write_files = false, .fresh_plan = options.fresh_plan, .search_apart = true, .observer = &console};
@@ -55,6 +69,7 @@ std::function<ExitCode()> declare_plan(CLI::App& app) {
   const auto options = std::make_shared<PlanOptions>();
   options->RecipeOptions::declare(app);
   options->PrintOptions::declare(app);
+  options->RanksOption::declare(app);
   app.add_flag("--alternatives", options->alternatives, "Also search in the other precision, side by side");
   return [options] { return print_plan_of(*options); };
 }

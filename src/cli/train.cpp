@@ -8,15 +8,29 @@
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/console.h"
+#include "cli/local_ranks.h"
+#include "comm/launch.h"
 #include "report/metrics_file.h"
 
 namespace autotrain {
 namespace {
 
-struct TrainOptions : RecipeOptions, PrintOptions, OutputOption {
+struct TrainOptions : RecipeOptions, PrintOptions, OutputOption, RanksOption {
   bool resume = false;
   bool allow_change = false;
 };
+
+// The first rank tells what all of them do.
+ExitCode train_beside_the_first(const TrainOptions& options, int64_t rank) {
+  RankLog log(rank, options);
+  const Summary summary = Trainer::from_recipe(options.load(), {.output = options.output,
+                                                                .resume = options.resume,
+                                                                .allow_change = options.allow_change,
+                                                                .fresh_plan = options.fresh_plan,
+                                                                .observer = &log})
+                              .fit();
+  return static_cast<ExitCode>(summary.exit_code);
+}
 
 ExitCode train(const TrainOptions& options) {
   options.check_named();
@@ -24,8 +38,10 @@ ExitCode train(const TrainOptions& options) {
     throw Error(ExitCode::kUsage, "--resume", "does not say which run to go on with",
                 "add --output with the run's folder");
   }
-  refuse_several_ranks();
+  if (options.starts_them()) return run_local_ranks(options.ranks);
   install_signal_handlers();
+  const int64_t rank = detect_launch(process_environment()).place.rank;
+  if (rank > 0) return train_beside_the_first(options, rank);
   Console console(options);
   Trainer trainer = Trainer::from_recipe(options.load(), {.output = options.output,
                                                           .resume = options.resume,
@@ -48,6 +64,7 @@ std::function<ExitCode()> declare_train(CLI::App& app) {
   options->RecipeOptions::declare(app);
   options->PrintOptions::declare(app);
   options->OutputOption::declare(app, "Run folder; default: runs/<name>-<n>, the first free n");
+  options->RanksOption::declare(app);
   app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in --output");
   app.add_flag("--allow-change", options->allow_change, "Resume although the recipe changes what is learned");
   return [options] { return train(*options); };

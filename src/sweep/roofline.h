@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "recipe/axes.h"
+
 namespace autotrain {
 
-/// What a device can do at most: the two edges of its roofline.
-struct Roof {
-  double flops_per_second = 0;
-  double bytes_per_second = 0;  ///< of the level of memory that holds what is read
-};
+/// The two edges of a device's roofline, bytes being those of the level of memory that holds what is read.
+using Roof = DeviceFigures;
 
 /// The batch at which a layer that reads each weight once takes as long to compute as to read: with two
 /// operations for each weight and sample, s·F ÷ (2·B). docs/roofline.md derives it.

@@ -8,7 +8,6 @@
 #include "base/units.h"
 #include "measure/timing.h"
 #include "optim/optimizer.h"
-#include "recipe/axes.h"
 
 namespace autotrain {
 namespace {
@@ -151,10 +150,9 @@ void explain(SweepVariant& variant) {
 }
 
 // Predicts for a device that nobody measured.
-void predict_elsewhere(const DeviceFigures& figures, SweepVariant& variant) {
+void predict_elsewhere(const Roof& roof, SweepVariant& variant) {
   if (variant.flops_per_sample <= 0) return;
-  variant.predicted_elsewhere = critical_batch(variant.weight_bytes, variant.flops_per_sample,
-                                               {figures.flops_per_second, figures.bytes_per_second});
+  variant.predicted_elsewhere = critical_batch(variant.weight_bytes, variant.flops_per_sample, roof);
 }
 
 void analyse_variant(const Sweep& sweep, SweepVariant& variant) {

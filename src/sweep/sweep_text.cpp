@@ -81,6 +81,14 @@ std::string why_no_prediction(const SweepVariant& variant) {
   return cat("the peak of ", variant.precision, " is not measured here: this device only emulates it");
 }
 
+std::string elsewhere_sentence(const Sweep& sweep, const SweepVariant& variant) {
+  const std::string device = "a device of " + sweep.device_figures;
+  if (variant.predicted_elsewhere == 0)
+    return cat("no prediction for ", device, ": the model computes no products");
+  return cat("on ", device, " the predicted batch is ", brief(variant.predicted_elsewhere, 3),
+             ", from its data sheet alone");
+}
+
 std::string within_sentence(const Sweep& sweep, const SweepVariant& variant) {
   const double bound = *sweep.latency_ms / 1e3;
   const SweepPoint* const best = best_within(variant, bound);
@@ -129,13 +137,8 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
     for (std::string& sentence : explanation_sentences(sweep, variant))
       sentences.push_back(std::move(sentence));
   }
-  if (!sweep.device_figures.empty() && !variant.precision.empty() && variant.predicted_elsewhere == 0)
-    sentences.push_back(
-        cat("no prediction for a device of ", sweep.device_figures, ": the model computes no products"));
-  if (variant.predicted_elsewhere > 0) {
-    sentences.push_back(cat("on a device of ", sweep.device_figures, " the predicted batch is ",
-                            brief(variant.predicted_elsewhere, 3), ", from its data sheet alone"));
-  }
+  if (!sweep.device_figures.empty() && !variant.precision.empty())
+    sentences.push_back(elsewhere_sentence(sweep, variant));
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
   const auto unsteady = std::ranges::max_element(
       variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });

@@ -2,8 +2,8 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "plan/plan_enums.h"
 #include "plan/planner.h"
-#include "plan/search.h"
 #include "step/precision.h"
 
 namespace autotrain {

@@ -24,13 +24,13 @@ constexpr int64_t kMostWorkers = 16;  // that `auto` comes to: each may hold a b
 
 // Cores that loader threads may use: a CPU that waits for data computes nothing meanwhile; beside a GPU one
 // core feeds it.
-int64_t spare_cores(const Device& device) {
-  const int64_t spare = usable_cores() - (device.torch_device().is_cpu() ? 0 : 1);
+int64_t spare_cores(const Device& device, int64_t ranks_here) {
+  const int64_t spare = usable_cores() / ranks_here - (device.torch_device().is_cpu() ? 0 : 1);
   return std::clamp<int64_t>(spare, 1, kMostWorkers);
 }
 
 // 0: no bound.
-int64_t prefetch_bytes(const Budget& asked, const Device& device) {
+int64_t prefetch_bytes(const Budget& asked, const Device& device, int64_t ranks_here) {
   switch (asked.kind) {
     case Budget::Kind::kBytes: return asked.bytes;
     case Budget::Kind::kShare:
@@ -38,7 +38,7 @@ int64_t prefetch_bytes(const Budget& asked, const Device& device) {
     case Budget::Kind::kAuto: break;
   }
   if (device.torch_device().is_cpu()) return 0;
-  return tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 8;
+  return tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / (8 * ranks_here);
 }
 
 std::string describe(const DatasetInfo& info) {
@@ -68,23 +68,28 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
 
 }  // namespace
 
-Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format) {
-  const int64_t most = asked.workers.value_or(spare_cores(device));
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
+                               int64_t ranks_here) {
+  const int64_t most = asked.workers.value_or(spare_cores(device, ranks_here));
   const int64_t prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most));
   return {.workers = std::min(asked.workers.value_or(1), prefetch),
           .prefetch = prefetch,
-          .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device),
+          .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device, ranks_here),
           .pin = !device.torch_device().is_cpu(),
           .channels_last = format == MemoryFormat::kChannelsLast};
 }
 
-std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled) {
+std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled,
+                                        const Place& place) {
   const ExecutionRecipe& e = recipe.execution;
+  const int64_t share_of_cores = std::max<int64_t>(1, usable_cores() / place.local_world);
   auto device = open_device({.device = e.device,
                              .budget = e.memory.budget,
                              .settled = std::move(settled),
-                             .threads = e.threads.value_or(0),
-                             .deterministic = e.deterministic});
+                             .threads = e.threads.value_or(share_of_cores),
+                             .deterministic = e.deterministic,
+                             .local_rank = place.local_rank,
+                             .ranks_here = place.local_world});
   device->memory().set_limit(device->budget_bytes());
   return device;
 }
@@ -120,8 +125,10 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
   return supervised(std::move(network), make_loss(recipe.loss, recipe.evaluation.metrics));
 }
 
-Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled) {
-  Materials m{.device = open_run_device(recipe, std::move(settled))};
+Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled,
+                         std::shared_ptr<Ranks> ranks) {
+  const Place place = ranks ? ranks->place() : Place();
+  Materials m{.device = open_run_device(recipe, std::move(settled), place), .ranks = std::move(ranks)};
   m.data = within_budget(*m.device, [&] { return load_data(recipe, *m.device); });
   m.task = within_budget(*m.device, [&] { return build_task(recipe, *m.data.train); });
   return m;
@@ -132,7 +139,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   check_trains(precision);
   set_products(precision, *materials.device);
   auto bench = std::make_unique<Workbench>(recipe, std::move(materials.device), std::move(materials.data),
-                                           std::move(materials.task), precision);
+                                           std::move(materials.task), precision, std::move(materials.ranks));
   // The module takes a memory format if it also learns with it.
   const auto learn = [&](const Batch& batch) {
     const WindowScope window(bench->step);
@@ -141,9 +148,11 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   bench->memory_format =
       resolve_memory_format(recipe, precision, *bench->device, *bench->task, *bench->data.train, learn);
   const LoaderRecipe& asked = recipe.execution.loader;
-  bench->loader = resolve_loader(asked, *bench->device, bench->memory_format);
-  bench->most_workers =
-      asked.workers ? bench->loader.workers : std::min(spare_cores(*bench->device), bench->loader.prefetch);
+  const int64_t ranks_here = bench->ranks->place().local_world;
+  bench->loader = resolve_loader(asked, *bench->device, bench->memory_format, ranks_here);
+  bench->most_workers = asked.workers
+                            ? bench->loader.workers
+                            : std::min(spare_cores(*bench->device, ranks_here), bench->loader.prefetch);
   return bench;
 }
 

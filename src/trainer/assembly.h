@@ -10,10 +10,15 @@ namespace autotrain {
 
 /// The device that the recipe asks for, its budget in force from now on. @param settled the budget of a plan
 /// that was made before.
-std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled = {});
+/// @param place with several ranks on one machine each takes a GPU of its own, or its share of the cores; and
+/// of memory, where that is one.
+std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled = {},
+                                        const Place& place = {});
 
-/// The recipe's loader on this device, `auto` resolved.
-Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format);
+/// The recipe's loader on this device, `auto` resolved. @param ranks_here that share the machine's cores and
+/// memory.
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
+                               int64_t ranks_here = 1);
 
 /// The data sets that the recipe names, held in memory as it asks.
 RunData load_data(const Recipe& recipe, Device& device);
@@ -26,13 +31,16 @@ struct Materials {
   std::unique_ptr<Device> device;
   RunData data = {};
   std::unique_ptr<Task> task = {};
+  std::shared_ptr<Ranks> ranks = {};  ///< null: there is but one
 };
 
 /// Device, data and task that the recipe names.
 /// @param settled the budget of a plan that was made before.
+/// @param ranks with whom the run is made; null: with nobody.
 /// @throws Error as the data sets and the model find their bench; Error(kDoesNotFit) when the budget is too
 /// small.
-Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled = {});
+Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled = {},
+                         std::shared_ptr<Ranks> ranks = {});
 
 /// Everything that computes updates, with what `auto` means for it resolved.
 /// @throws Error(kBadRecipe) for int8, Error(kDoesNotFit) when the budget is too small.

@@ -18,14 +18,14 @@ std::string first_non_finite_layer(const Session& session, const QueuedUpdate& u
   try {
     const torch::Device device = bench.device->torch_device();
     const BufferScope buffers(bench.task->module());
+    const WindowCut cut{update.samples, session.plan.micro_batch, bench.lanes};
     Loader loader(*bench.data.train, bench.stream,
-                  endless_windows(*bench.data.train, bench.stream, {update.samples, session.plan.micro_batch},
-                                  update.first),
+                  endless_windows(*bench.data.train, bench.stream, cut, update.first),
                   {.prefetch = 0, .channels_last = bench.loader.channels_last});
-    for (int64_t done = 0; done < update.samples;) {
+    for (int64_t done = 0; done < cut.share();) {
       const std::optional<Batch> batch = loader.next();
       done += batch->samples;
-      const Place place = first_non_finite(*bench.task, batch->to(device), session.plan.precision);
+      const OperationPlace place = first_non_finite(*bench.task, batch->to(device), session.plan.precision);
       if (!place.operation.empty()) return cat(place.module, " (", place.operation, ")");
     }
   } catch (const std::exception& error) {

@@ -40,6 +40,7 @@ std::optional<EvaluationRecord> EvaluationRunner::run() {
       throw;
     } catch (const std::exception& error) {
       if (!lacks_memory(error)) throw;
+      session_.bench.ranks->share(error);
       prepare_another_attempt(error, failed);
     }
   }

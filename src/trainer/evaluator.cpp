@@ -1,11 +1,16 @@
 #include "trainer/evaluator.h"
 
+#include <torch/csrc/jit/serialization/pickle.h>
+
 #include <algorithm>
 
 #include "autotrain/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "device/memory_phase.h"
 #include "plan/scopes.h"
+#include "report/figures_json.h"
+#include "trainer/snapshot.h"
 #include "trainer/users_code.h"
 
 namespace autotrain {
@@ -95,6 +100,139 @@ Evaluation EvaluationSums::result() const {
   return found;
 }
 
+namespace {
+
+// What a batch gave as tensors alone, for other ranks: sum and weight of the loss, the lengths of each
+// metric's lists, and the lists.
+std::vector<torch::Tensor> packed(const EvaluationTerms& terms) {
+  std::vector<int64_t> lengths;
+  std::vector<torch::Tensor> tensors = {terms.loss.sum, terms.loss.weight, {}};
+  for (const Measured& measured : terms.metrics) {
+    for (const auto* const list : {&measured.state.sums, &measured.state.rows}) {
+      lengths.push_back(std::ssize(*list));
+      tensors.insert(tensors.end(), list->begin(), list->end());
+    }
+  }
+  tensors[2] = torch::tensor(lengths, torch::kInt64);
+  for (torch::Tensor& tensor : tensors) tensor = tensor.detach().to(torch::kCPU);
+  return tensors;
+}
+
+// The inverse, taking tensors from `from` on. @param metrics those of this rank's own batches.
+EvaluationTerms unpacked(const std::vector<torch::Tensor>& tensors, size_t& from,
+                         const std::vector<Measured>& metrics) {
+  EvaluationTerms terms{.loss = {tensors.at(from), tensors.at(from + 1)}};
+  const torch::Tensor lengths = tensors.at(from + 2);
+  from += 3;
+  const auto take = [&](int64_t index) {
+    std::vector<torch::Tensor> list;
+    for (int64_t left = lengths[index].item<int64_t>(); left > 0; --left) list.push_back(tensors.at(from++));
+    return list;
+  };
+  for (int64_t i = 0; i < lengths.numel() / 2; ++i) {
+    MetricState state{.sums = take(2 * i)};
+    state.rows = take(2 * i + 1);
+    terms.metrics.push_back({metrics.at(static_cast<size_t>(i)).metric, std::move(state)});
+  }
+  return terms;
+}
+
+// The bytes of all ranks, by way of the device whose tensors they exchange. `bytes` uint8 [n]; sizes were
+// told before.
+std::vector<torch::Tensor> gathered(Ranks& ranks, const torch::Tensor& bytes,
+                                    const std::vector<int64_t>& sizes, torch::Device device) {
+  const int64_t world = ranks.place().world, longest = *std::ranges::max_element(sizes);
+  const torch::Tensor all = torch::zeros({world * longest}, bytes.options().device(device));
+  part_of(all, ranks.place().rank, world).narrow(0, 0, bytes.numel()).copy_(bytes);
+  ranks.meet({});  // nobody sends before everybody has the memory
+  ranks.exchange().spread(all);
+  const torch::Tensor here = all.cpu();
+  std::vector<torch::Tensor> parts;
+  for (int64_t rank = 0; rank < world; ++rank)
+    parts.push_back(part_of(here, rank, world).narrow(0, 0, sizes[static_cast<size_t>(rank)]));
+  return parts;
+}
+
+// An evaluation that ranks share: piece i is rank i mod ranks'.
+class SharedEvaluation {
+ public:
+  SharedEvaluation(Ranks& ranks, torch::Device device) : ranks_(ranks), device_(device) {}
+
+  void add(const EvaluationTerms& terms) {
+    if (metrics_.empty()) metrics_ = terms.metrics;
+    const std::vector<torch::Tensor> tensors = packed(terms);
+    mine_.insert(mine_.end(), tensors.begin(), tensors.end());
+    ++batches_;
+  }
+
+  // Nothing when a rank was stopped.
+  std::optional<Evaluation> result(bool stopped) {
+    const std::vector<char> text = torch::jit::pickle_save(mine_);
+    const torch::Tensor bytes =
+        torch::from_blob(const_cast<char*>(text.data()), {std::ssize(text)}, torch::kUInt8);
+    std::vector<int64_t> sizes, batches;
+    for (const Ranks::Note& note : ranks_.meet({bytes.numel(), batches_, stopped})) {
+      sizes.push_back(note.at(0).get<int64_t>());
+      batches.push_back(note.at(1).get<int64_t>());
+      stopped |= note.at(2).get<bool>();
+    }
+    if (stopped) return std::nullopt;
+    const std::vector<torch::Tensor> all = gathered(ranks_, bytes, sizes, device_);
+    return Evaluation::from_json(
+        ranks_.from_first(ranks_.first() ? sum_of(all, batches).to_json() : Ranks::Note()));
+  }
+
+ private:
+  // Adds the batches in the order in which one rank would have met them.
+  Evaluation sum_of(const std::vector<torch::Tensor>& all, const std::vector<int64_t>& batches) const {
+    std::vector<std::vector<torch::Tensor>> tensors;
+    for (const torch::Tensor& bytes : all) {
+      const auto* const begin = reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>());
+      tensors.push_back(torch::jit::pickle_load({begin, begin + bytes.numel()}).toTensorVector());
+    }
+    EvaluationSums sums;
+    std::vector<size_t> from(all.size(), 0);
+    const int64_t most = *std::ranges::max_element(batches);
+    for (int64_t turn = 0; turn < most; ++turn) {
+      for (size_t rank = 0; rank < all.size(); ++rank) {
+        if (turn < batches[rank]) sums.add(unpacked(tensors[rank], from[rank], metrics_));
+      }
+    }
+    return sums.result();
+  }
+
+  Ranks& ranks_;
+  torch::Device device_;
+  std::vector<Measured> metrics_;
+  std::vector<torch::Tensor> mine_;
+  int64_t batches_ = 0;
+};
+
+// Every piece of `pieces` whose number is `rank` modulo `world`.
+PieceSource every_nth(PieceSource pieces, const Place& place) {
+  return [pieces = std::move(pieces), place, number = int64_t{0}]() mutable {
+    std::optional<Piece> piece = pieces();
+    while (piece && number++ % place.world != place.rank) piece = pieces();
+    return piece;
+  };
+}
+
+}  // namespace
+
+nlohmann::ordered_json Evaluation::to_json() const {
+  nlohmann::ordered_json json;
+  const FieldWriter write{json};
+  write("figures", figures), write("kinds", kinds), write("tables", tables);
+  return json;
+}
+
+Evaluation Evaluation::from_json(const nlohmann::ordered_json& json) {
+  Evaluation found;
+  const FieldReader read{json};
+  read("figures", found.figures), read("kinds", found.kinds), read("tables", found.tables);
+  return found;
+}
+
 FigureKinds evaluation_kinds(Workbench& bench) {
   const EvaluationMode mode(bench.task->module());
   Loader loader(*bench.data.validation, Stream(0, bench.data.validation->size(), /*shuffle=*/false),
@@ -110,14 +248,23 @@ std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,
   const PhaseScope phase(MemoryPhase::kEvaluation);
   const EvaluationMode mode(bench.task->module());
   const Dataset& data = *bench.data.validation;
-  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), one_pass(data, micro_batch), bench.loader);
+  Ranks& ranks = *bench.ranks;
+  share_buffers(bench);
+  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false),
+                every_nth(one_pass(data, micro_batch), ranks.place()), bench.loader);
   EvaluationSums sums;
+  SharedEvaluation shared(ranks, bench.device->torch_device());
   int64_t done = 0;
-  while (const std::optional<Batch> batch = loader.next()) {
-    sums.add(evaluate_batch(*bench.task, bench.device->upload(*batch), bench.step.options().precision));
+  bool stopped = false;
+  while (const std::optional<Batch> batch = stopped ? std::nullopt : loader.next()) {
+    const EvaluationTerms terms =
+        evaluate_batch(*bench.task, bench.device->upload(*batch), bench.step.options().precision);
+    ranks.several() ? shared.add(terms) : sums.add(terms);
     done += batch->samples;
-    if (!proceed(done)) return std::nullopt;
+    stopped = !proceed(std::min(done * ranks.place().world, data.size()));
   }
+  if (ranks.several()) return shared.result(stopped);
+  if (stopped) return std::nullopt;
   return sums.result();
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ struct Evaluation {
   std::map<std::string, double> figures = {};
   FigureKinds kinds = {};  ///< of every figure
   std::vector<FigureTable> tables = {};
+
+  nlohmann::ordered_json to_json() const;
+  static Evaluation from_json(const nlohmann::ordered_json& json);
 };
 
 /// Gathers what the batches of an evaluation give. Sums stay on the device until the end.
@@ -44,9 +48,12 @@ class EvaluationSums {
 /// What the figures of an evaluation are, from one sample.
 FigureKinds evaluation_kinds(Workbench& bench);
 
-/// Evaluates the validation data once, in pieces of `micro_batch`, in evaluation mode.
-/// @param proceed called after every piece with the samples done; false stops the evaluation.
+/// Evaluates the validation data once, in pieces of `micro_batch`, in evaluation mode. Several ranks share
+/// the pieces out, all with the first one's buffers; what they find is added in the order of the pieces, to
+/// the bits of one rank.
+/// @param proceed called after every piece with the samples done; false stops the evaluation on all ranks.
 /// @return nothing when it was stopped.
+/// @throws as Ranks::meet.
 std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,
                                    const std::function<bool(int64_t samples)>& proceed);
 

@@ -4,19 +4,48 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
+#include <string_view>
 #include <vector>
 
 #include "base/text.h"
 #include "base/version.h"
+#include "data/loader.h"
+#include "recipe/compare.h"
+#include "trainer/catalog.h"
 
 namespace autotrain {
 namespace {
 
 constexpr const char* kDeterministic = "deterministic";
 
+// The number of ranks counts no more than that of the lanes that they share, but for buffers of their own.
+std::string ranks_in_words(const BatchPlan& plan, bool own_buffers) {
+  if (plan.lanes == 1) return "1";
+  return cat(own_buffers ? std::to_string(plan.world_size) : "any number", " with ", plan.lanes, " lanes");
+}
+
+// The size of a data set, and a number that its first and last sample come to.
+std::string fingerprint(const Dataset* data) {
+  if (data == nullptr) return "none";
+  const int64_t size = data->size();
+  Loader loader(*data, Stream(0, size, /*shuffle=*/false),
+                repeated({consecutive(0, 1), consecutive(size - 1, 1)}), {.prefetch = 0});
+  size_t hash = 0;
+  for (int sample = 0; sample < 2; ++sample) {
+    const Batch batch = *loader.next();
+    for (const torch::Tensor& tensor : {batch.inputs, batch.targets}) {
+      if (!tensor.defined()) continue;
+      const torch::Tensor dense = tensor.to(torch::kCPU).contiguous();
+      const std::string_view bytes(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
+      hash = 31 * hash + std::hash<std::string_view>()(bytes);
+    }
+  }
+  return cat(size, " samples, whose first and last come to ", hash);
+}
+
 }  // namespace
 
-Identity identity_of(const Device& device, const BatchPlan& plan) {
+Identity identity_of(const Device& device, const BatchPlan& plan, bool own_buffers) {
   return {{"autotrain", version()},
           {"device", device.name()},
           {"software", device.software()},
@@ -25,9 +54,24 @@ Identity identity_of(const Device& device, const BatchPlan& plan) {
           {kDeterministic, at::globalContext().deterministicAlgorithms() ? "yes" : "no"},
           {"precision", to_string(plan.precision)},
           {"memory format", to_string(plan.memory_format)},
-          {"ranks", std::to_string(plan.world_size)},
+          {"ranks", ranks_in_words(plan, own_buffers)},
           {"micro-batch", std::to_string(plan.micro_batch)},
           {"micro-batch of evaluations", std::to_string(plan.evaluation_micro_batch)}};
+}
+
+Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
+  Identity facts = {
+      {"the version of autotrain", version()},
+      {"the software", bench.device->software()},
+      {"the instruction set", at::get_cpu_capability()},
+      {"the number of threads", std::to_string(at::get_num_threads())},
+      {"the kind of device", bench.device->torch_device().is_cpu() ? "CPU" : bench.device->name()},
+      {"the precision", to_string(bench.precision)},
+      {"the memory format", to_string(bench.memory_format)},
+      {"the training data", fingerprint(bench.data.train)},
+      {"the validation data", fingerprint(bench.data.validation)}};
+  for (const KeyValue& key : key_values(recipe, catalog())) facts.emplace(key.path, key.value);
+  return facts;
 }
 
 std::string exactness(const Identity& before, const Identity& now) {

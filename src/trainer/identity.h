@@ -4,14 +4,21 @@
 #include <string>
 
 #include "autotrain/plan.h"
+#include "autotrain/recipe.h"
 #include "device/device.h"
+#include "plan/workbench.h"
 
 namespace autotrain {
 
 /// What the bits of a run depend on beside its recipe: names of facts and their values.
 using Identity = std::map<std::string, std::string>;
 
-Identity identity_of(const Device& device, const BatchPlan& plan);
+/// @param own_buffers each rank changes buffers of its own (batch normalisation), so that their number
+/// counts.
+Identity identity_of(const Device& device, const BatchPlan& plan, bool own_buffers);
+
+/// What all ranks of a run must have in common: their program, machine and data, and every key of the recipe.
+Identity facts_of_rank(const Recipe& recipe, const Workbench& bench);
 
 /// Whether a continuation under `now` of a run under `before` gives the same bits: "exact", or "equal to
 /// rounding, because …".

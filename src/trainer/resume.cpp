@@ -19,6 +19,20 @@ Recipe stored_recipe(const SavedRun& saved) {
 
 }  // namespace
 
+nlohmann::ordered_json resume_to_json(const std::optional<ResumePoint>& point) {
+  if (!point) return nullptr;
+  return {{"update", point->update},
+          {"state", state_to_json(point->saved)},
+          {"same_recipe", point->same_recipe},
+          {"keep_plan", point->keep_plan}};
+}
+
+std::optional<ResumePoint> resume_from_json(const nlohmann::ordered_json& json) {
+  if (json.is_null()) return std::nullopt;
+  return ResumePoint{json.at("update").get<int64_t>(), saved_run(json.at("state")),
+                     json.at("same_recipe").get<bool>(), json.at("keep_plan").get<bool>()};
+}
+
 std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe,
                                              bool allow_change) {
   const auto newest = folder.checkpoints().read_newest_state();

@@ -1,5 +1,7 @@
 #include "trainer/run.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 
 #include "autotrain/error.h"
@@ -8,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/safetensors.h"
+#include "comm/launch.h"
 #include "device/failure.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
@@ -42,11 +45,27 @@ void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
 }
 
 void log_batch_norm(const BatchPlan& plan, const Workbench& bench) {
-  if (plan.window == 1 || !has_batch_norm(bench.task->module())) return;
+  if ((plan.window == 1 && plan.lanes == 1) || !has_batch_norm(bench.task->module())) return;
   log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch,
                         " samples at a time, not from ", plan.effective_batch,
                         ": this is not the big batch. A larger execution.memory.budget, a smaller "
                         "batch.effective or a model without batch normalisation makes it exact"));
+}
+
+// What ranks tell of their machines.
+constexpr const char *kFacts = "facts", *kHost = "host", *kBudget = "budget", *kDevice = "device";
+
+// NCCL lets no two ranks work on one GPU.
+void refuse_shared_gpu(const std::vector<Ranks::Note>& notes, size_t rank) {
+  for (size_t other = 0; other < rank; ++other) {
+    if (notes[other].at(kHost) != notes[rank].at(kHost) ||
+        notes[other].at(kDevice) != notes[rank].at(kDevice))
+      continue;
+    throw Error(ExitCode::kBadRecipe, "execution.device",
+                cat("ranks ", other, " and ", rank, " on ", notes[rank].at(kHost).get<std::string>(),
+                    " both have ", notes[rank].at(kDevice).get<std::string>()),
+                "start no more ranks on a host than it has GPUs, with execution.device: auto");
+  }
 }
 
 // Every key that decides memory, with its value, a line each.
@@ -69,13 +88,29 @@ void draw_report(const std::filesystem::path& folder, const ReportRecipe& what) 
 
 }  // namespace
 
+template <class Work>
+auto Trainer::Run::together(Work work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    ranks_->share_end(error);
+    throw;
+  } catch (const std::exception& error) {
+    ranks_->share_end(Error(ExitCode::kInternal, "", error.what()));
+    throw;
+  }
+}
+
 Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
     : recipe_(std::move(recipe)),
       options_(std::move(options)),
       observer_(options_.observer),
       build_(std::move(build)) {
   check_recipe(recipe_, catalog());
-  if (!options_.search_apart) bench();
+  ranks_ = Ranks::open(detect_launch(process_environment()));
+  // A process of its own for the search would be no rank.
+  if (ranks_->several()) options_.search_apart = false;
+  if (!options_.search_apart) together([&] { return &bench(); });
 }
 
 std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_ptr<Task> task, RunData data,
@@ -83,24 +118,66 @@ std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_p
   options.search_apart = false;
   task = checked_task(std::move(task));
   // It is called at once, and only once, so it may take data and task away.
-  const auto build = [&](const Recipe& r, std::optional<ResolvedBudget> settled) {
-    return assemble(r, {open_run_device(r, std::move(settled)), std::move(data), std::move(task)});
+  const auto build = [&](const Recipe& r, std::optional<ResolvedBudget> settled,
+                         std::shared_ptr<Ranks> ranks) {
+    auto device = open_run_device(r, std::move(settled), ranks->place());
+    return assemble(r, {std::move(device), std::move(data), std::move(task), std::move(ranks)});
   };
   return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
 }
 
 std::unique_ptr<Trainer::Run> Trainer::Run::of_recipe(Recipe recipe, TrainerOptions options) {
-  const auto build = [](const Recipe& r, std::optional<ResolvedBudget> settled) {
-    return assemble(r, load_materials(r, std::move(settled)));
+  const auto build = [](const Recipe& r, std::optional<ResolvedBudget> settled,
+                        std::shared_ptr<Ranks> ranks) {
+    return assemble(r, load_materials(r, std::move(settled), std::move(ranks)));
   };
   return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
+}
+
+// Ranks that would compute something else are told so before anything is computed; of budgets the smallest
+// holds for all, so that all judge a trial alike.
+void Trainer::Run::agree_on_the_machine() {
+  if (!ranks_->several()) return;
+  Device& device = *bench_->device;
+  const auto notes = ranks_->meet({{kFacts, facts_of_rank(recipe_, *bench_)},
+                                   {kHost, ranks_->place().host},
+                                   {kDevice, device.torch_device().str()},
+                                   {kBudget, device.budget_bytes()}});
+  const Ranks::Note& first = notes.front();
+  size_t least = 0;
+  for (size_t rank = 0; rank < notes.size(); ++rank) {
+    const Ranks::Note& note = notes[rank];
+    for (const auto& [fact, value] : first.at(kFacts).items()) {
+      if (note.at(kFacts).value(fact, "nothing") == value) continue;
+      throw Error(ExitCode::kUsage, cat("rank ", rank, " on ", note.at(kHost).get<std::string>()),
+                  cat(fact, " is ", note.at(kFacts).value(fact, "nothing"), ", and ",
+                      value.get<std::string>(), " on rank 0 on ", first.at(kHost).get<std::string>()),
+                  "start all ranks with the same program, recipe and data, on machines of one kind");
+    }
+    if (!device.torch_device().is_cpu() && rank > 0) refuse_shared_gpu(notes, rank);
+    if (note.at(kBudget).get<int64_t>() < notes[least].at(kBudget).get<int64_t>()) least = rank;
+  }
+  std::map<std::string, int64_t> hosts;
+  for (const Ranks::Note& note : notes) ++hosts[note.at(kHost).get<std::string>()];
+  std::vector<std::string> words;
+  for (const auto& [host, ranks] : hosts) words.push_back(cat(host, " (", ranks, ")"));
+  hosts_ = join(words, ", ");
+  const int64_t bytes = notes[least].at(kBudget).get<int64_t>();
+  if (bytes != device.budget_bytes()) {
+    device.set_budget({bytes, cat("of rank ", least, " on ", notes[least].at(kHost).get<std::string>(),
+                                  ", the smallest of ", notes.size(), " ranks")});
+  }
+  ranks_->connect(device.torch_device());
 }
 
 // A plan that was made elsewhere has settled the budget.
 Workbench& Trainer::Run::bench() {
   if (bench_) return *bench_;
-  bench_ = build_(recipe_, plan_ ? std::optional(ResolvedBudget{plan_->budget_bytes, plan_->budget_source})
-                                 : std::nullopt);
+  bench_ =
+      build_(recipe_,
+             plan_ ? std::optional(ResolvedBudget{plan_->budget_bytes, plan_->budget_source}) : std::nullopt,
+             ranks_);
+  agree_on_the_machine();
   if (recipe_.stop.patience && bench_->data.validation == nullptr) {
     fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
   }
@@ -110,12 +187,22 @@ Workbench& Trainer::Run::bench() {
 Trainer::Run::Place& Trainer::Run::place() {
   if (place_) return *place_;
   Place place;
-  if (options_.write_files) place.folder = std::make_unique<RunFolder>(recipe_, options_);
+  if (options_.write_files && ranks_->first()) place.folder = std::make_unique<RunFolder>(recipe_, options_);
   if (place.folder && options_.resume) {
     place.held_a_summary = std::filesystem::exists(place.folder->path() / "summary.json");
     place.resume_point = find_resume_point(*place.folder, recipe_, options_.allow_change);
   }
-  return place_.emplace(std::move(place));
+  if (ranks_->several()) {
+    const Ranks::Note found = ranks_->from_first(
+        {place.folder ? place.folder->path().string() : "", resume_to_json(place.resume_point)});
+    if (!ranks_->first()) {
+      place.told_path = found.at(0).get<std::string>();
+      place.resume_point = resume_from_json(found.at(1));
+    }
+  }
+  place_.emplace(std::move(place));
+  if (!place_->path().empty()) observer_.on_folder(place_->path());
+  return *place_;
 }
 
 // A plan alone needs no folder but to see what a resume goes on from.
@@ -129,15 +216,24 @@ bool Trainer::Run::stored_plan_holds() {
   if (!resume_point()->keep_plan) return false;
   const BatchPlan& stored = resume_point()->saved.plan;
   const Workbench& bench = this->bench();
-  const double fill =
-      static_cast<double>(stored.peak_bytes) / static_cast<double>(bench.device->budget_bytes());
+  // Another number of ranks may accumulate in more buffers.
+  const int64_t more = gradient_buffers(bench.lanes.count, bench.ranks->several()) -
+                       gradient_buffers(stored.lanes / stored.world_size, stored.world_size > 1);
+  int64_t peak = stored.peak_bytes;
+  for (const NamedTensor& parameter : bench.optimizer->parameters())
+    peak += std::max<int64_t>(0, more) * static_cast<int64_t>(parameter.tensor.nbytes());
+  const double fill = static_cast<double>(peak) / static_cast<double>(bench.device->budget_bytes());
   std::string changed;
   if (stored.device_name != bench.device->name()) changed = "the device is " + bench.device->name();
   if (stored.precision != bench.precision) changed = "the precision is " + to_string(bench.precision);
   if (stored.memory_format != bench.memory_format)
     changed = "the memory format is " + to_string(bench.memory_format);
+  if (stored.lanes != bench.lanes.of) changed = cat("an update has ", bench.lanes.of, " lanes");
   if (fill > std::max(stored.fill, recipe_.execution.memory.target_high))
     changed = "the budget is only " + format_bytes(bench.device->budget_bytes());
+  for (const Ranks::Note& elsewhere : ranks_->meet(changed)) {
+    if (changed.empty()) changed = elsewhere.get<std::string>();
+  }
   if (changed.empty()) return true;
   log::warn("trainer", cat(changed,
                            ", unlike where the checkpoint was written: planning anew. The run goes on "
@@ -157,6 +253,8 @@ BatchPlan Trainer::Run::make_plan() {
     check_monitor();
     BatchPlan plan = from->saved.plan;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
+    plan.world_size = ranks_->place().world;                      // as may the number of ranks
+    plan.window = WindowCut{plan.effective_batch, plan.micro_batch, bench().lanes}.most_pieces();
     return plan;
   }
   Recipe recipe = recipe_;
@@ -176,6 +274,7 @@ BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> kn
   check_monitor();
   load_initial_weights();
   Planner planner({.recipe = recipe,
+                   .lanes = bench().lanes.of,
                    .fresh = options_.fresh_plan,
                    .memory_keys = memory_keys(recipe),
                    .last_window =
@@ -197,12 +296,13 @@ BatchPlan& Trainer::Run::made_plan() {
 }
 
 const BatchPlan& Trainer::Run::plan() {
-  return made_plan();
+  return *together([&] { return &made_plan(); });
 }
 
 // A recipe gives initial weights to a model that it names. A resume needs none: a checkpoint has all weights.
 void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
+  if (!ranks_->first()) return;  // whose tensors all have when training begins
   if (!recipe_.weights || (place_ && place_->resume_point) || !bench().data.from_recipe) return;
   read_safetensors_into(*recipe_.weights, model_tensors(bench().task->module()),
                         "give model.weights a file of the same model, for as many classes");
@@ -228,7 +328,7 @@ void Trainer::Run::check_monitor() {
 void Trainer::Run::check_last_window(const BatchPlan& plan) {
   const int64_t samples = horizon_of(recipe_, bench().data.train->size(), plan.effective_batch).last_window;
   if (samples == 0 || !has_batch_norm(bench().task->module())) return;
-  if (remainder_of(samples / plan.world_size, plan.micro_batch) > 1) return;
+  if (smallest_remainder(samples, plan.lanes, plan.micro_batch) > 1) return;
   fail_recipe(recipe_, "stop.last",
               cat("the run ends with an update of ", samples,
                   " samples, whose last micro-batch has one sample; "
@@ -240,15 +340,17 @@ void Trainer::Run::check_last_window(const BatchPlan& plan) {
 RunState Trainer::Run::restored_state() {
   if (!place().resume_point) return {};
   const ResumePoint& from = *place().resume_point;
-  RunFolder& folder = *place().folder;
-  load_tensors(folder.checkpoints(), from.update, bench());
   const RunState state = from.saved.state;
-  // Checkpoints of later updates are broken or half written, or this one would not be the newest.
-  folder.checkpoints().prune(from.update, recipe_.checkpoint.keep, state.position.best_update);
-  const Identity now = identity_of(*bench().device, plan());
+  if (RunFolder* const folder = place().folder.get()) {
+    load_tensors(folder->checkpoints(), from.update, bench());
+    // Checkpoints of later updates are broken or half written, or this one would not be the newest.
+    folder->checkpoints().prune(from.update, recipe_.checkpoint.keep, state.position.best_update);
+  }
+  const Identity now = identity_of(*bench().device, plan(), has_batch_norm(bench().task->module()));
   const std::string how =
       from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";
-  log::info("trainer", cat("resumed at update ", state.position.updates, " from ", folder.path().string(),
+  const std::string where = place().folder ? place().folder->path().string() : "the first rank's checkpoint";
+  log::info("trainer", cat("resumed at update ", state.position.updates, " from ", where,
                            "; the continuation is ", how));
   return state;
 }
@@ -258,7 +360,15 @@ void Trainer::Run::tell_the_start() {
   log_learning_rate(recipe_, plan());
   log_batch_norm(plan(), bench());
   const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), plan().effective_batch);
-  observer_.on_start(plan(), start_table(recipe_, plan(), bench(), horizon));
+  auto rows = start_table(recipe_, plan(), bench(), horizon);
+  if (ranks_->several()) {
+    const int64_t threads = at::get_num_threads();
+    rows.push_back(
+        {"ranks",
+         cat(ranks_->place().world, " with ", threads, threads == 1 ? " thread" : " threads", " each"),
+         "on " + hosts_});
+  }
+  observer_.on_start(plan(), rows);
 }
 
 // Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off.
@@ -282,6 +392,7 @@ std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& 
 void Trainer::Run::train(Reached& reached) {
   RunFolder* const folder = place().folder.get();
   RunState& state = reached.state.emplace(restored_state());
+  share_tensors(bench());
   tell_the_start();
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
@@ -336,7 +447,7 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
                   .rollbacks = totals.rollbacks,
                   .checkpoint_stall_seconds = totals.checkpoint_stall_seconds,
                   .activity_seconds = totals.activity_seconds,
-                  .folder = place_ && place_->folder ? place_->folder->path().string() : ""};
+                  .folder = place_ ? place_->path().string() : ""};
   if (!error.empty())
     summary.stopped_by = status == RunStatus::kFailed ? StopReason::kError : StopReason::kSignal;
   if (position.best_update >= 0) summary.best["update"] = static_cast<double>(position.best_update);
@@ -370,6 +481,10 @@ void Trainer::Run::write_end(const Summary& summary) {
 }
 
 Summary Trainer::Run::fit() {
+  return together([&] { return fit_together(); });
+}
+
+Summary Trainer::Run::fit_together() {
   if (std::exchange(fitted_, true))
     throw Error(ExitCode::kUsage, "Trainer::fit", "was called before",
                 "make another trainer: each is one run");

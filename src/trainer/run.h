@@ -37,14 +37,17 @@ class Trainer::Run {
 
  private:
   /// Makes the workbench, on a device whose budget is settled if a plan was made before.
-  using Build =
-      std::function<std::unique_ptr<Workbench>(const Recipe& recipe, std::optional<ResolvedBudget> settled)>;
+  using Build = std::function<std::unique_ptr<Workbench>(
+      const Recipe& recipe, std::optional<ResolvedBudget> settled, std::shared_ptr<Ranks> ranks)>;
 
   /// Where the run writes, and what it goes on from.
   struct Place {
     std::unique_ptr<RunFolder> folder;        // null: nothing is written
     std::optional<ResumePoint> resume_point;  // nothing: the run begins at its beginning
+    std::filesystem::path told_path;          // of the first rank's folder, on another one
     bool held_a_summary = false;              // before anything was done there
+
+    std::filesystem::path path() const { return folder ? folder->path() : told_path; }
   };
 
   /// How far the run came: what its summary says, however it ends.
@@ -61,6 +64,12 @@ class Trainer::Run {
   Place& place();
   const std::optional<ResumePoint>& resume_point();
   BatchPlan& made_plan();
+
+  /// What `work` returns. When it throws, the other ranks learn why.
+  template <class Work>
+  auto together(Work work);
+  void agree_on_the_machine();
+  Summary fit_together();
 
   bool searches_apart();
   BatchPlan make_plan();
@@ -80,6 +89,8 @@ class Trainer::Run {
 
   Recipe recipe_;
   TrainerOptions options_;
+  std::shared_ptr<Ranks> ranks_;
+  std::string hosts_;  // of all ranks, with the number of ranks on each
   CheckedObserver observer_;
   Build build_;
   std::unique_ptr<Workbench> bench_;

@@ -7,6 +7,7 @@
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "device/system_memory.h"
+#include "plan/planner.h"
 #include "recipe/writer.h"
 #include "trainer/catalog.h"
 #include "trainer/identity.h"
@@ -63,7 +64,8 @@ CheckpointContent Saver::content() {
   state_.totals.seconds = session_.seconds();
   state_.position.metrics_bytes = session_.folder->metrics().bytes();
   return checkpoint_content(session_.bench, {state_, session_.plan, write_recipe(recipe_, catalog()),
-                                             identity_of(*session_.bench.device, session_.plan)});
+                                             identity_of(*session_.bench.device, session_.plan,
+                                                         has_batch_norm(session_.bench.task->module()))});
 }
 
 // Returns nothing when a copy would not fit beside training, or when the recipe asks for none.

@@ -9,6 +9,7 @@
 #include "autotrain/log.h"
 #include "base/child.h"
 #include "base/clock.h"
+#include "base/error_json.h"
 #include "base/heap_refused.h"
 #include "base/interrupt.h"
 #include "base/pipe.h"
@@ -42,13 +43,6 @@ class Reporter final : public RunObserver {
   const Pipe& pipe_;
 };
 
-Json to_json(const Error& error) {
-  return {{"code", static_cast<int>(error.code())},
-          {"where", error.where()},
-          {"what", error.problem()},
-          {"hint", error.hint()}};
-}
-
 int search(const MakePlan& make, const std::vector<ProbeRecord>& known, const Pipe& pipe) {
   Reporter reporter(pipe);
   log::set_sink(
@@ -60,9 +54,9 @@ int search(const MakePlan& make, const std::vector<ProbeRecord>& known, const Pi
     const BatchPlan plan = make(known, reporter);
     reporter.say({{kPlan, plan_to_json(plan)}});
   } catch (const Error& error) {
-    reporter.say({{kError, to_json(error)}});
+    reporter.say({{kError, error_to_json(error)}});
   } catch (const std::bad_alloc&) {
-    reporter.say({{kError, to_json(heap_refused())}});
+    reporter.say({{kError, error_to_json(heap_refused())}});
   } catch (const std::exception& error) {
     reporter.say({{kError, {{"internal", error.what()}}}});
   }
@@ -96,8 +90,7 @@ class Search {
 
 [[noreturn]] void rethrow(const Json& error) {
   if (error.contains("internal")) throw std::runtime_error(error.at("internal").get<std::string>());
-  throw Error(static_cast<ExitCode>(error.at("code").get<int>()), error.at("where"), error.at("what"),
-              error.at("hint"));
+  throw error_from_json(error);
 }
 
 void Search::run_process() {

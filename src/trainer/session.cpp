@@ -1,11 +1,18 @@
 #include "trainer/session.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "autotrain/error.h"
+#include "base/interrupt.h"
 
 namespace autotrain {
 namespace {
 
 constexpr double kMemorySampleSeconds = 0.1;
+
+constexpr const char *kWindow = "window", *kUpdate = "update", *kSeconds = "seconds", *kStop = "stop",
+                     *kCheckpoint = "checkpoint", *kPasses = "passes";
 
 }  // namespace
 
@@ -14,6 +21,39 @@ void Session::sample_memory() {
   MemoryMeter& memory = bench.device->memory();
   memory.sample_outside_bytes();
   state.totals.peak_bytes = std::max(state.totals.peak_bytes, memory.peak().total_bytes());
+}
+
+Ranks::Note Session::note_of_window(double seconds) const {
+  const bool signal = pending_interrupt() == Interrupt::kStop;
+  return {{kWindow, state.position.windows},
+          {kUpdate, state.position.updates},
+          {kSeconds, own_seconds()},
+          {kPasses, seconds},
+          {kStop, static_cast<int>(signal ? StopReason::kSignal : wish)},
+          {kCheckpoint, checkpoint_requested()}};
+}
+
+StopReason Session::take(const std::vector<Ranks::Note>& notes) {
+  StopReason stops = StopReason::kNone;
+  for (const Ranks::Note& note : notes) {
+    check_invariant(note.at(kWindow) == notes[0].at(kWindow) && note.at(kUpdate) == notes[0].at(kUpdate),
+                    "all ranks are at the same window");
+    const auto reason = static_cast<StopReason>(note.at(kStop).get<int>());
+    if (stops == StopReason::kNone || reason == StopReason::kSignal) stops = reason;
+    checkpoint_told |= note.at(kCheckpoint).get<bool>();
+  }
+  slowest_passes = 0;
+  for (const Ranks::Note& note : notes)
+    slowest_passes = std::max(slowest_passes, note.at(kPasses).get<double>());
+  told_seconds = notes[0].at(kSeconds).get<double>();
+  return stops;
+}
+
+bool Session::take_checkpoint() {
+  if (!bench.ranks->several()) return take_checkpoint_request();
+  if (!std::exchange(checkpoint_told, false)) return false;
+  take_checkpoint_request();
+  return true;
 }
 
 void Session::sample_memory_sometimes() {

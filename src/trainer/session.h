@@ -3,7 +3,9 @@
 #include <string>
 
 #include "autotrain/recipe.h"
+#include "autotrain/report.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "trainer/agenda.h"
 #include "trainer/assembly.h"
 #include "trainer/followers.h"
@@ -25,8 +27,26 @@ class Session {
   const double start = steady_seconds();
   const double seconds_before = state.totals.seconds;  ///< of earlier sessions
 
-  /// Seconds of the run, over all its sessions.
-  double seconds() const { return seconds_before + steady_seconds() - start; }
+  /// Seconds of the run, over all its sessions. With several ranks, what the first one told at the last
+  /// window: what depends on time is decided by one clock.
+  double seconds() const { return bench.ranks->several() ? told_seconds : own_seconds(); }
+  double own_seconds() const { return seconds_before + steady_seconds() - start; }
+
+  /// Whether this rank is to end, to be told to the others.
+  StopReason wish = StopReason::kNone;
+
+  /// What this rank tells the others when the passes of a window are over. @param seconds that they took.
+  Ranks::Note note_of_window(double seconds) const;
+
+  /// Takes what all ranks told. @return why all of them stop now, if they do.
+  StopReason take(const std::vector<Ranks::Note>& notes);
+
+  /// Whether a signal asks for a checkpoint; with several ranks, whether one of them told so: what is done
+  /// between two windows is the same on all.
+  bool checkpoint_asked() const { return bench.ranks->several() ? checkpoint_told : checkpoint_requested(); }
+
+  /// The same, and takes note.
+  bool take_checkpoint();
 
   Progress progress() const {
     return {.updates = state.position.updates,
@@ -54,6 +74,9 @@ class Session {
   void sample_memory_sometimes();
 
   double last_memory_sample = 0;
+  double told_seconds = seconds_before;
+  double slowest_passes = 0;  ///< seconds that those of the last window took on the slowest rank
+  bool checkpoint_told = false;
 };
 
 }  // namespace autotrain

@@ -40,6 +40,19 @@ std::vector<NamedTensor> averaged_tensors(const Workbench& bench) {
   return tensors;
 }
 
+// Gives the tensors what the first rank's hold. All memory is had before any rank waits for another.
+void take_from_first(const std::vector<NamedTensor>& tensors, Ranks& ranks) {
+  if (!ranks.several()) return;
+  const torch::NoGradGuard no_gradients;
+  std::vector<torch::Tensor> dense;  // the tensors themselves where they are
+  for (const NamedTensor& item : tensors) dense.push_back(item.tensor.detach().contiguous());
+  ranks.meet({});
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (dense[i].numel() > 0) ranks.exchange().copy_from_first(dense[i]);
+    if (!dense[i].is_alias_of(tensors[i].tensor)) tensors[i].tensor.detach().copy_(dense[i]);
+  }
+}
+
 }  // namespace
 
 TensorLists live_tensors(const Workbench& bench) {
@@ -47,13 +60,27 @@ TensorLists live_tensors(const Workbench& bench) {
 }
 
 CheckpointContent checkpoint_content(const Workbench& bench, const SavedRun& run) {
-  CheckpointContent content{live_tensors(bench), {}};
-  content.state = {{"format", 1},
-                   {"run", run.state.to_json()},
-                   {"plan", plan_to_json(run.plan)},
-                   {"identity", run.identity},
-                   {"recipe", run.recipe}};
-  return content;
+  return {live_tensors(bench), state_to_json(run)};
+}
+
+nlohmann::ordered_json state_to_json(const SavedRun& run) {
+  return {{"format", 1},
+          {"run", run.state.to_json()},
+          {"plan", plan_to_json(run.plan)},
+          {"identity", run.identity},
+          {"recipe", run.recipe}};
+}
+
+void share_tensors(Workbench& bench) {
+  const TensorLists lists = live_tensors(bench);
+  for (const auto* const list : {&lists.model, &lists.optimizer, &lists.averaged})
+    take_from_first(*list, *bench.ranks);
+}
+
+void share_buffers(Workbench& bench) {
+  std::vector<NamedTensor> buffers;
+  for (const auto& item : bench.task->module().named_buffers()) buffers.push_back({item.key(), item.value()});
+  if (!buffers.empty()) take_from_first(buffers, *bench.ranks);
 }
 
 void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench) {

@@ -29,7 +29,14 @@ TensorLists live_tensors(const Workbench& bench);
 /// @throws Error(kBadData) naming what does not match.
 void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench);
 
-/// What a checkpoint's state says. @throws Error(kBadData) when a part is missing.
+/// Gives every rank the first one's parameters, buffers, averages and state of optimizer and scaler.
+void share_tensors(Workbench& bench);
+
+/// The same for the buffers alone: each rank's forward passes change its own.
+void share_buffers(Workbench& bench);
+
+/// What a checkpoint says of the run, and back. @throws Error(kBadData) when a part is missing.
+nlohmann::ordered_json state_to_json(const SavedRun& run);
 SavedRun saved_run(const nlohmann::ordered_json& state);
 
 }  // namespace autotrain

@@ -66,8 +66,12 @@ void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
   rows.push_back({"micro-batch", cat(plan.micro_batch, " samples, ", fill_in_words(plan)),
                   r.execution.micro_batch ? origin_of(r, "execution.micro_batch")
                                           : "found, cut " + to_string(plan.cut)});
-  rows.push_back(
-      {"window", cat(plan.window, plan.window == 1 ? " micro-batch" : " micro-batches", " per update"), ""});
+  const int64_t each = plan.lanes / plan.world_size;
+  rows.push_back({"window",
+                  cat(plan.window, plan.window == 1 ? " micro-batch" : " micro-batches", " per update",
+                      plan.world_size > 1 ? cat(" on each of ", plan.world_size, " ranks") : "",
+                      each > 1 ? cat(", in ", each, " lanes") : ""),
+                  each > 1 ? origin_of(r, "execution.lanes") : ""});
 }
 
 }  // namespace

@@ -33,8 +33,10 @@ StopReason TrainingLoop::run() {
   try {
     run_to_the_end();
   } catch (const Error& error) {
+    bench_.ranks->share_end(error);  // at once: saving takes its time
     throw with_rescue(error);
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
+    bench_.ranks->share_end(Error(ExitCode::kInternal, "", first_line(error)));
     rescue();
     throw;
   }
@@ -65,7 +67,7 @@ void TrainingLoop::run_to_the_end() {
 void TrainingLoop::train_window() {
   const auto decide = [this] { return decide_update(); };
   const WindowRunner::End end = windows_.run(next_window_samples(), decide, queued_);
-  if (end == WindowRunner::End::kStopped) stop(StopReason::kSignal);
+  if (end == WindowRunner::End::kStopped) stop(windows_.stopped_by());
   if (end != WindowRunner::End::kQueued) return;
   // Whether this one was applied decides whether the next window is the last, or there is none.
   const int64_t left = total_updates_ - (position_.updates + 1);
@@ -126,7 +128,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .activity_seconds = spent.by_activity,
   };
   session_.followers.tell(&RunObserver::on_update, record, total_updates_);
-  if (callbacks_.asked_to_stop()) stop(StopReason::kCallback);
+  stop_if_asked();
 }
 
 void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
@@ -155,14 +157,14 @@ void TrainingLoop::do_what_is_due() {
   // The figures are read only when something may be due: whether the update counts is in them.
   Progress ahead = session_.progress();
   if (queued_.figures.valid()) ++ahead.updates;
-  if (!agenda_.anything_near(ahead) && !checkpoint_requested()) return;
+  if (!agenda_.anything_near(ahead) && !session_.checkpoint_asked()) return;
   // Owed from here on, so that whatever happens before it is made, a resume makes it.
   position_.evaluation_owed |= agenda_.evaluation_near(ahead) && bench_.data.validation != nullptr;
   read_queued_update();
   if (roll_back_for_) return;
   auto [evaluation_due, checkpoint_due] = agenda_.take(session_.progress());
   position_.evaluation_owed &= evaluation_due;
-  if (take_checkpoint_request()) {
+  if (session_.take_checkpoint()) {
     log::info("trainer", cat("a signal asked for a checkpoint: update ", position_.updates));
     checkpoint_due = true;
   }
@@ -174,6 +176,8 @@ void TrainingLoop::do_what_is_due() {
 bool TrainingLoop::evaluate() {
   if (bench_.data.validation == nullptr) return false;
   bench_.timeline.enter(Activity::kEvaluation);
+  bench_.ranks->enter("evaluation");
+  windows_.expect_delay();
   const std::optional<EvaluationRecord> found = evaluations_.run();
   bench_.timeline.enter(Activity::kOther);
   session_.sample_memory();
@@ -188,15 +192,25 @@ bool TrainingLoop::evaluate() {
   session_.followers.tell(&RunObserver::on_evaluation, *found);
   const bool improved = take_into_account(*found, recipe_, position_);
   position_.evaluation_owed = false;
-  if (callbacks_.asked_to_stop()) stop(StopReason::kCallback);
+  stop_if_asked();
   stop_at_limits();
   return improved;
 }
 
 void TrainingLoop::checkpoint(Saver::Training training) {
+  windows_.expect_delay();
   if (session_.folder == nullptr) return;
+  bench_.ranks->enter("checkpoint");
   saver_.checkpoint(training);
   times_.leave_out_until_now();
+}
+
+// Number and state of the newest one up to this update; null when there is none.
+Ranks::Note TrainingLoop::newest_checkpoint() const {
+  if (session_.folder == nullptr) return nullptr;
+  auto newest = session_.folder->checkpoints().read_newest_state(position_.updates);
+  if (!newest) return nullptr;
+  return Ranks::Note::array({newest->first, std::move(newest->second)});
 }
 
 // Back to the last checkpoint from before the weights that failed, and on from there with a smaller learning
@@ -205,19 +219,20 @@ void TrainingLoop::checkpoint(Saver::Training training) {
 void TrainingLoop::roll_back() {
   const UpdateOutcome outcome = *std::exchange(roll_back_for_, std::nullopt);
   bench_.step.abandon();
-  if (totals_.rollbacks >= recipe_.divergence.max_rollbacks || session_.folder == nullptr)
-    throw diverged(session_, queued_, outcome);
+  if (totals_.rollbacks >= recipe_.divergence.max_rollbacks) throw diverged(session_, queued_, outcome);
   saver_.wait();
-  CheckpointFolder& checkpoints = session_.folder->checkpoints();
-  const auto newest = checkpoints.read_newest_state(position_.updates);
-  if (!newest) {
+  // The first rank reads, whoever else there is gets it from there.
+  const Ranks::Note newest = bench_.ranks->from_first(newest_checkpoint());
+  if (newest.is_null()) {
     throw diverged(session_, queued_, outcome,
                    cat(", and there is no checkpoint from before update ", position_.updates));
   }
   const int64_t failed_update = position_.updates;
-  Position saved = saved_run(newest->second).state.position;
+  Position saved = saved_run(newest.at(1)).state.position;
   torn_ = true;  // until all of it is read
-  load_tensors(checkpoints, newest->first, bench_);
+  if (session_.folder != nullptr)
+    load_tensors(session_.folder->checkpoints(), newest.at(0).get<int64_t>(), bench_);
+  share_tensors(bench_);
   position_ = std::move(saved);
   torn_ = false;
   position_.consecutive_skips = 0;
@@ -237,6 +252,12 @@ void TrainingLoop::roll_back() {
 // The first reason stands, but for a signal: what was still to do is left for the next session.
 void TrainingLoop::stop(StopReason reason) {
   if (!stopping() || reason == StopReason::kSignal) stopped_by_ = reason;
+}
+
+// With several ranks, one that was asked tells the others, and all stop at the next window.
+void TrainingLoop::stop_if_asked() {
+  if (!callbacks_.asked_to_stop()) return;
+  bench_.ranks->several() ? void(session_.wish = StopReason::kCallback) : stop(StopReason::kCallback);
 }
 
 void TrainingLoop::stop_at_limits() {

@@ -46,8 +46,10 @@ class TrainingLoop {
   bool evaluate();
   void checkpoint(Saver::Training training);
   void roll_back();
+  Ranks::Note newest_checkpoint() const;
 
   void stop(StopReason reason);
+  void stop_if_asked();
   void stop_at_limits();
   bool stopping() const { return stopped_by_ != StopReason::kNone; }
   Error with_rescue(const Error& error);

@@ -38,6 +38,9 @@ class CheckedObserver final : public RunObserver {
   /// @param inner null: nobody looks. Otherwise it must outlive this object.
   explicit CheckedObserver(RunObserver* inner) : inner_(inner) {}
 
+  void on_folder(const std::filesystem::path& folder) override {
+    tell("on_folder", &RunObserver::on_folder, folder);
+  }
   void on_search_start(const Recipe& recipe) override {
     tell("on_search_start", &RunObserver::on_search_start, recipe);
   }

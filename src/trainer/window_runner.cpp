@@ -5,6 +5,7 @@
 #include "autotrain/log.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "plan/cut.h"
@@ -37,7 +38,7 @@ WindowRunner::WindowRunner(Session& session, Saver& saver, const UpdateTimes& ti
 WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, QueuedUpdate& queued) {
   if (samples != loader_window_) open_loader(samples);  // the one shorter window at the end
   for (bool done = false; !done;) {
-    const Attempt accumulated = attempt(samples, [&] { return accumulate(samples); });
+    const Attempt accumulated = attempt(samples, [&] { return accumulate_together(samples); });
     if (accumulated == Attempt::kStopped) return End::kStopped;
     if (accumulated == Attempt::kAgain) continue;
     const std::optional<Application> how = decide();
@@ -67,7 +68,7 @@ void WindowRunner::tune_loader(int64_t samples, double seconds, double waited) {
 
 void WindowRunner::open_loader(int64_t window_samples) {
   loader_.reset();  // its batches must be gone before the next one prepares its own
-  const WindowCut cut{window_samples / plan_.world_size, micro_batch_};
+  const WindowCut cut = cut_of(window_samples);
   Loader::Options options = bench_.loader;
   times_.follow(options);
   loader_ = std::make_unique<Loader>(
@@ -83,6 +84,7 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
     throw;
   } catch (const std::exception& error) {
     if (!lacks_memory(error) || !bench_.step.replayable()) throw;
+    bench_.ranks->share(error);
     prepare_another_attempt(error, samples);
     return Attempt::kAgain;
   }
@@ -90,24 +92,54 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
 
 // False when a signal stopped it.
 bool WindowRunner::accumulate(int64_t samples) {
-  for (int64_t offset = 0; offset < samples;) {
-    if (pending_interrupt() == Interrupt::kStop) {
-      bench_.step.abandon();
-      return false;
+  const WindowCut cut = cut_of(samples);
+  const int64_t end = bench_.lanes.first + bench_.lanes.count;
+  for (int64_t lane = bench_.lanes.first; lane < end; ++lane) {
+    for (int64_t offset = cut.lane_offset(lane); offset < cut.lane_offset(lane + 1);) {
+      if (pending_interrupt() == Interrupt::kStop) return false;
+      bench_.timeline.enter(Activity::kDataWait);
+      const std::optional<Batch> batch = loader_->next();
+      bench_.timeline.enter(Activity::kCopy);
+      bench_.step.accumulate(bench_.device->upload(*batch), state_.position.windows, offset);
+      offset += batch->samples;
     }
-    bench_.timeline.enter(Activity::kDataWait);
-    const std::optional<Batch> batch = loader_->next();
-    bench_.timeline.enter(Activity::kCopy);
-    bench_.step.accumulate(bench_.device->upload(*batch), state_.position.windows, offset);
-    offset += batch->samples;
+    bench_.step.end_lane();
   }
   return true;
 }
 
+// False when this rank or another one stops.
+bool WindowRunner::accumulate_together(int64_t samples) {
+  const Stopwatch watch;
+  bench_.ranks->enter("forward and backward");
+  const bool whole = accumulate(samples);
+  ++windows_;
+  if (!bench_.ranks->several()) {
+    stopped_by_ = whole ? StopReason::kNone : StopReason::kSignal;
+  } else {
+    stopped_by_ = session_.take(bench_.step.meet(session_.note_of_window(watch.seconds()), patience()));
+    if (windows_ > 1) slowest_ = std::max(slowest_, session_.slowest_passes);
+    bench_.ranks->enter("update");
+    delayed_ = false;
+  }
+  if (stopped_by_ == StopReason::kNone) return true;
+  bench_.step.abandon();
+  return false;
+}
+
+// How long the slowest rank may take. The first windows compile kernels, and nobody knows how long that
+// takes.
+double WindowRunner::patience() const {
+  constexpr int64_t kKnown = 3;
+  return windows_ <= kKnown || delayed_ ? Ranks::kLongest : 3 * slowest_ + 10;
+}
+
 void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedUpdate& queued) {
-  std::string first_non_finite = how.name_non_finite ? bench_.step.first_non_finite_gradient() : "";
   bench_.average.set_update_samples(samples);
-  queued = {.figures = bench_.step.finish(how.lr),
+  bench_.step.prepare(how.lr);
+  std::string first_non_finite = how.name_non_finite ? bench_.step.first_non_finite_gradient() : "";
+  bench_.ranks->meet({});  // no rank moves a parameter before every rank can
+  queued = {.figures = bench_.step.commit(),
             .lr = how.lr,
             .first = state_.position.cursor,
             .samples = samples,
@@ -124,6 +156,7 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
 void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t samples) {
   bench_.step.abandon();
   loader_.reset();
+  expect_delay();  // a rank that writes a checkpoint ends that first
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
   const int64_t smaller = attempts_ > 0 ? smaller_micro_batch(samples) : micro_batch_;
@@ -144,14 +177,18 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
 int64_t WindowRunner::smaller_micro_batch(int64_t samples) const {
   const int64_t minimum = has_batch_norm(bench_.task->module()) ? 2 : 1;
   if (micro_batch_ <= minimum || !bench_.task->splittable()) return 0;
-  const int64_t share = samples / plan_.world_size;
+  const int64_t share = ceil_div(samples, plan_.lanes);
   const int64_t half = std::max(minimum, micro_batch_ / 2);
   // For a size that was run before, nothing new has to be compiled, and it is known what it takes.
   const ProbeRecord* const known = fit_below(plan_.search.probes, half + 1);
   if (known != nullptr && 2 * known->micro_batch >= half &&
-      remainder_of(share, known->micro_batch) >= minimum)
+      smallest_remainder(samples, plan_.lanes, known->micro_batch) >= minimum)
     return known->micro_batch;
-  return executed_micro_batch({.share = share, .capacity = half, .cut = plan_.cut, .minimum = minimum});
+  return executed_micro_batch({.share = share,
+                               .capacity = half,
+                               .cut = plan_.cut,
+                               .minimum = minimum,
+                               .uneven = samples % plan_.lanes != 0});
 }
 
 // The window is done. If it took a smaller micro-batch, the next one has the plan's again, unless that is
@@ -175,7 +212,7 @@ void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
                 cat("micro-batch ", plan_.micro_batch, " → ", micro_batch, " from now on: memory ran out in ",
                     kShrunkWindows, " of the last ", kStretchWindows, " windows"));
   plan_.micro_batch = micro_batch;
-  plan_.window = WindowCut{plan_.effective_batch / plan_.world_size, micro_batch}.pieces();
+  plan_.window = WindowCut{plan_.effective_batch, micro_batch, bench_.lanes}.most_pieces();
   plan_.confirmed = false;  // it ran in this run, but not in a trial
   if (session_.folder) session_.folder->write_json("plan.json", plan_to_json(plan_));
 }
@@ -183,6 +220,7 @@ void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
 // Where the smallest micro-batch fails, if its forward pass does. For a run that is about to end.
 std::string WindowRunner::layer_out_of_memory(int64_t samples) {
   std::string layer;
+  if (cut_of(samples).share() == 0) return layer;
   try {
     const BufferScope buffers(bench_.task->module());
     open_loader(samples);  // its first micro-batch is the costliest

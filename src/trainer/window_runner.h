@@ -40,16 +40,23 @@ class WindowRunner {
   enum class End {
     kQueued,   ///< its update, to be applied or skipped
     kDropped,  ///< as `decide` said
-    kStopped,  ///< by a signal
+    kStopped,  ///< by a signal, or because another rank stops
   };
 
-  /// Runs the next window of the stream. One that was dropped or stopped has left no trace.
+  /// Runs the next window of the stream. One that was dropped or stopped has left no trace. All ranks do the
+  /// same: when memory runs out on one, all drop the window and run it again, and all stop at the same one.
   /// @param queued where its update is put; read before, for `decide` comes first.
   /// @throws Error(kDoesNotFit) when memory runs out at every size; whatever data and devices throw.
   End run(int64_t samples, const Decide& decide, QueuedUpdate& queued);
 
   /// Begins at the state's place in the stream again, with the plan's micro-batch.
   void restart();
+
+  /// A rank may come late to the next window: one of them writes, or evaluates more than the others.
+  void expect_delay() { delayed_ = true; }
+
+  /// Why the last window was stopped.
+  StopReason stopped_by() const { return stopped_by_; }
 
   /// Ends loading. Another window may follow after `restart` only.
   void close() { loader_.reset(); }
@@ -61,7 +68,10 @@ class WindowRunner {
  private:
   enum class Attempt { kDone, kStopped, kAgain };
   Attempt attempt(int64_t samples, const std::function<bool()>& part);
+  WindowCut cut_of(int64_t samples) const { return {samples, micro_batch_, bench_.lanes}; }
   bool accumulate(int64_t samples);
+  bool accumulate_together(int64_t samples);
+  double patience() const;
   void queue_update(int64_t samples, const Application& how, QueuedUpdate& queued);
   void prepare_another_attempt(const std::exception& error, int64_t samples);
   void keep_or_restore_micro_batch();
@@ -81,6 +91,10 @@ class WindowRunner {
   int64_t loader_window_ = 0;  // samples of the windows that it cuts
   int64_t micro_batch_;        // of the window under way
   int attempts_ = 0;           // that failed in the window under way
+  double slowest_ = 0;   // seconds that the passes of a window took on any rank, from the second window on
+  int64_t windows_ = 0;  // run so far
+  bool delayed_ = false;
+  StopReason stopped_by_ = StopReason::kNone;
 };
 
 }  // namespace autotrain

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Runs of several ranks as users start them: by --ranks, by torchrun, and with ranks that die, freeze or are told to stop.
+
+    ranks_test.py path/to/autotrain [FAULTS [SEED]]        60 faults are the long form
+
+Whatever happens to a rank, the others name it and end, nothing stays behind, and the run that is
+started again ends with the undisturbed run's bytes.
+"""
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy
+
+BINARY = Path(sys.argv[1]).resolve()
+FAULTS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+INTERRUPTED = 75
+
+IMAGES = """data:
+  train: {dataset: npy, inputs: images.npy, targets: classes.npy, limit: 2000}
+  validation: {dataset: npy, inputs: images.npy, targets: classes.npy, first: 2000}
+  augment: {flip: true, crop_padding: 2}
+model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}
+"""
+DOCUMENTS = """data:
+  train: {dataset: documents, files: [documents.jsonl], context: 48}
+model: {name: transformer, layers: 1, width: 32, heads: 2, dropout: 0.1}
+"""
+REST = """batch: {effective: 250}
+optimizer: {name: adamw, lr: 0.002, reference_batch: 256, clip_norm: 1.0}
+evaluation: {every: 20 updates}
+checkpoint: {every: 5 updates, keep: 2}
+execution:
+  {precision: fp32, threads: 1, lanes: 4, telemetry: 0, memory: {budget: 128MiB}, search: {plan_cache: false}}
+report: {html: false, csv: false, tensorboard: false}
+"""
+
+
+def digest(run, update):
+    return hashlib.sha256((run / "checkpoints" / f"update-{update}" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def ranks_of(launcher):
+    """Process ids of the ranks that a process started, in the order of ranks."""
+    found = {}
+    for process in Path("/proc").iterdir():
+        try:
+            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent != launcher:
+                continue
+            rank = re.search(rb"(?:^|\0)RANK=(\d+)\0", (process / "environ").read_bytes())
+        except (OSError, ValueError, IndexError):
+            continue
+        if rank:
+            found[int(rank.group(1))] = int(process.name)
+    return [found[rank] for rank in sorted(found)]
+
+
+class Ranks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.recipe = self.root / "images.yaml"
+        self.recipe.write_text(IMAGES + REST)
+        dice = numpy.random.default_rng(1)
+        classes = numpy.arange(2300) % 10
+        images = dice.integers(0, 100, (2300, 12, 12)) + 15 * classes[:, None, None]
+        numpy.save(self.root / "images.npy", images.astype(numpy.uint8))
+        numpy.save(self.root / "classes.npy", classes)
+
+    def command(self, ranks, output, *more, recipe=None, launcher=()):
+        by = list(launcher) or []
+        own = [] if launcher else ["--ranks", str(ranks)]
+        return [*by, str(BINARY), "--config", str(recipe or self.recipe), "--output", str(self.root / output), "--quiet",
+                *own, *more]
+
+    def environment(self, **more):
+        keep = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "SLURM_", "TORCHELASTIC_"))}
+        return {**keep, "CI": "1", "CUDA_VISIBLE_DEVICES": "", **more}
+
+    def run_to_end(self, command, code=0):
+        done = subprocess.run(command, cwd=self.root, env=self.environment(), capture_output=True, text=True, timeout=1200,
+                              check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def start(self, command):
+        log = open(self.root / "log", "w", encoding="utf-8")
+        self.addCleanup(log.close)
+        return subprocess.Popen(command, cwd=self.root, env=self.environment(), stdout=log, stderr=log)
+
+    def wait_for(self, condition, what):
+        end = time.monotonic() + 300
+        while not condition():
+            self.assertLess(time.monotonic(), end, f"waited in vain for {what}")
+            time.sleep(0.01)
+
+    def updates_of(self, output):
+        try:
+            return (self.root / output / "metrics.jsonl").read_text().count('"kind":"update"')
+        except OSError:
+            return 0
+
+    def test_any_number_of_ranks_comes_to_the_same_bytes(self):
+        (self.root / "documents.jsonl").write_text("".join(
+            json.dumps({"text": "the quick brown fox " * (1 + i % 9)}) + "\n" for i in range(600)))
+        documents = self.root / "documents.yaml"
+        documents.write_text(DOCUMENTS + REST)
+        for recipe in (self.recipe, documents):
+            runs = {}
+            for ranks in (1, 2, 4):
+                output = f"{recipe.stem}-{ranks}"
+                self.run_to_end(self.command(ranks, output, "--set", "stop.updates=12", "--set",
+                                             "execution.micro_batch=20", recipe=recipe))
+                runs[ranks] = digest(self.root / output, 12)
+            self.assertEqual(len(set(runs.values())), 1, f"{recipe.stem}: {runs}")
+
+    def test_only_the_first_rank_prints_and_the_others_have_logs(self):
+        done = self.run_to_end([*self.command(2, "run", "--set", "stop.updates=4")])
+        self.assertEqual(done.stdout.count("completed after 4 updates"), 1, done.stdout)
+        self.assertIn("[plan]", (self.root / "run" / "ranks" / "rank-1.log").read_text())
+        self.assertEqual(json.loads((self.root / "run" / "plan.json").read_text())["world_size"], 2)
+
+    def test_errors_of_recipes_are_said_once(self):
+        done = self.run_to_end(self.command(2, "run", "--set", "optimizer.lr=-1"), code=78)
+        self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
+
+    def test_torchrun_starts_the_ranks_and_starts_them_again(self):
+        torchrun = shutil.which("torchrun", path=os.path.dirname(sys.executable)) or shutil.which("torchrun")
+        if not torchrun:
+            self.skipTest("no torchrun here")
+        self.run_to_end(self.command(2, "straight", "--set", "stop.updates=120"))
+        launcher = [torchrun, "--no-python", "--nproc-per-node", "2", "--max-restarts", "2", "--monitor-interval", "0.2"]
+        process = self.start(self.command(2, "run", "--resume", "--set", "stop.updates=120", launcher=launcher))
+        self.wait_for(lambda: self.updates_of("run") >= 15 or process.poll() is not None, "15 updates")
+        victims = ranks_of(process.pid)
+        self.assertEqual(len(victims), 2, (self.root / "log").read_text())
+        os.kill(victims[1], signal.SIGKILL)
+        self.assertEqual(process.wait(timeout=600), 0, (self.root / "log").read_text())
+        self.assertEqual(digest(self.root / "run", 120), digest(self.root / "straight", 120))
+
+    def test_a_rank_that_fails_is_named_and_the_run_goes_on_where_it_was(self):
+        updates = 200
+        more = ("--resume", "--set", f"stop.updates={updates}", "--set", "execution.micro_batch=20", "--set",
+                "checkpoint.every=25 updates")
+        self.run_to_end(self.command(2, "straight", *more))
+        wanted = digest(self.root / "straight", updates)
+        dice = random.Random(SEED)
+        for number in range(FAULTS):
+            world = dice.choice((2, 4))
+            victim = dice.randrange(world)
+            event = dice.choice(("KILL", "STOP", "TERM")) if number > 2 else ("KILL", "STOP", "TERM")[number]
+            after = dice.randrange(1, 80)
+            output = f"fault-{number}"
+            with self.subTest(number=number, world=world, victim=victim, event=event, after=after):
+                self.fault(output, world, victim, event, after, more)
+                self.run_to_end(self.command(dice.choice((1, 2, 4)), output, *more))
+                self.assertEqual(digest(self.root / output, updates), wanted)
+            shutil.rmtree(self.root / output, ignore_errors=True)
+
+    def fault(self, output, world, victim, event, after, more):
+        launcher = self.start(self.command(world, output, *more))
+        self.wait_for(lambda: self.updates_of(output) >= after or launcher.poll() is not None, "updates")
+        ranks = ranks_of(launcher.pid)
+        self.assertEqual(len(ranks), world, (self.root / "log").read_text())
+        os.kill(ranks[victim], getattr(signal, "SIG" + event))
+        start = time.monotonic()
+        code = launcher.wait(timeout=300)
+        self.assertEqual(code, INTERRUPTED, (self.root / "log").read_text())
+        log = (self.root / "log").read_text()
+        if event == "KILL":
+            self.assertIn(f"rank {victim}", log)
+        if event == "STOP" and victim > 0:
+            self.assertIn(f"lost rank {victim} on ", log)
+        if event == "TERM":
+            self.assertIn("interrupted after", log)
+        seen = re.search(r"silent for (\d+) s", log)
+        if seen:
+            self.assertLessEqual(int(seen.group(1)), 15)
+        for process in ranks:
+            self.assertFalse(Path(f"/proc/{process}").exists(), f"a rank stayed behind, {time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,223 @@
+// Whole runs of several ranks, each a process.
+#include <signal.h>
+#include <unistd.h>
+
+#include <ATen/Parallel.h>
+
+#include "base/child.h"
+#include "base/interrupt.h"
+#include "comm/meeting_place.h"
+#include "device/caching_allocator.h"
+#include "support/small_run.h"
+
+namespace autotrain {
+namespace {
+
+using test::model_digest;
+using test::read_json;
+using test::SmallNet;
+using test::SmallRun;
+using test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+constexpr int64_t kUpdates = 12;
+
+// Lanes of 25 or 26 samples in pieces of 9, an evaluation and checkpoints in the middle.
+Recipe lanes_recipe() {
+  Recipe r = test::recipe();
+  r.batch.effective = 101;
+  r.stop = {};
+  r.stop.updates = kUpdates;
+  r.execution.lanes = 4;
+  r.execution.micro_batch = 9;
+  r.execution.threads = 1;
+  r.execution.memory.budget = *Budget::parse("64MiB");
+  r.evaluation.every = *Interval::parse("5 updates");
+  r.checkpoint.every = *Interval::parse("4 updates");
+  return r;
+}
+
+using Work = std::function<int(int64_t rank)>;
+
+// What each of `world` ranks ended with. Every one is a process that finds the others as under torchrun.
+std::vector<int> as_ranks(int64_t world, const TemporaryFolder& folder, const Work& work) {
+  MeetingPlace meeting;
+  std::vector<std::unique_ptr<Child>> ranks;
+  for (int64_t rank = 0; rank < world; ++rank) {
+    ranks.push_back(std::make_unique<Child>(
+        [&, rank] {
+          for (const std::string& variable : meeting.variables_for(rank, world)) {
+            const size_t equals = variable.find('=');
+            ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+          }
+          return work(rank);
+        },
+        folder / ("log-" + std::to_string(rank))));
+  }
+  meeting.serve();
+  std::vector<int> codes;
+  for (const auto& rank : ranks) codes.push_back(rank->wait());
+  return codes;
+}
+
+int code_of(const Summary& summary) {
+  return summary.exit_code;
+}
+
+// The folder of a run of so many ranks.
+fs::path run_by(int64_t world, const TemporaryFolder& folder, const std::string& name, const Recipe& recipe,
+                SmallNet::Middle middle = SmallNet::Middle::kDropout) {
+  const std::vector<int> codes = as_ranks(world, folder, [&](int64_t) {
+    return code_of(SmallRun(recipe, {.output = folder / name}, middle).trainer.fit());
+  });
+  for (size_t rank = 0; rank < codes.size(); ++rank)
+    EXPECT_EQ(codes[rank], 0) << name << ": rank " << rank << ": "
+                              << test::slurp(folder / ("log-" + std::to_string(rank)));
+  return folder / name;
+}
+
+TEST(RanksOfARun, AnyNumberOfRanksThatSharesTheLanesComesToTheSameBits) {
+  const TemporaryFolder folder;
+  const fs::path alone = run_by(1, folder, "one", lanes_recipe());
+  for (const int64_t world : {2, 4}) {
+    const fs::path run = run_by(world, folder, std::to_string(world), lanes_recipe());
+    EXPECT_EQ(model_digest(run, kUpdates), model_digest(alone, kUpdates)) << world;
+    for (const char* figure : {"loss", "grad_norm", "samples"})
+      EXPECT_EQ(test::column(run, figure), test::column(alone, figure)) << world << ' ' << figure;
+    EXPECT_EQ(read_json(run / "summary.json").at("final"), read_json(alone / "summary.json").at("final"));
+  }
+  Recipe one_lane = lanes_recipe();
+  one_lane.execution.lanes.reset();
+  EXPECT_NE(model_digest(run_by(1, folder, "plain", one_lane), kUpdates), model_digest(alone, kUpdates))
+      << "lanes are another order of adding";
+}
+
+TEST(RanksOfARun, WhatTheyFindTogetherIsWhatOneWouldHaveTyped) {
+  const TemporaryFolder folder;
+  Recipe searched = lanes_recipe();
+  searched.execution.lanes.reset();
+  searched.execution.micro_batch.reset();
+  searched.execution.memory.budget = *Budget::parse("6MiB");
+  const fs::path found = run_by(2, folder, "found", searched);
+  const nlohmann::ordered_json plan = read_json(found / "plan.json");
+  EXPECT_EQ(plan.at("world_size"), 2);
+  EXPECT_EQ(plan.at("lanes"), 2);
+  EXPECT_GT(plan.at("window").get<int64_t>(), 1);
+  searched.execution.micro_batch = plan.at("micro_batch").get<int64_t>();
+  EXPECT_EQ(model_digest(run_by(2, folder, "typed", searched), kUpdates), model_digest(found, kUpdates));
+}
+
+// One run in whose windows one allocation after the other is refused to one rank: each has some hundred.
+TEST(RanksOfARun, MemoryThatRunsOutOnOneRankChangesNoBit) {
+  const TemporaryFolder folder;
+  Recipe r = lanes_recipe();
+  r.stop.updates = 260;
+  r.evaluation.every = *Interval::parse("90 updates");
+  r.checkpoint.every = *Interval::parse("100 updates");
+  const fs::path straight = run_by(2, folder, "straight", r);
+  for (const int64_t unlucky : {0, 1}) {
+    const std::string name = "short-on-" + std::to_string(unlucky);
+    const std::vector<int> codes = as_ranks(2, folder, [&](int64_t rank) {
+      SmallRun run(r, {.output = folder / name});
+      int64_t at = 0, seen = 0;
+      if (rank == unlucky) {
+        run.trainer.on_update([&](const UpdateRecord& record) {
+          // At most one in a window: a second one would shrink the micro-batch, which is another cut.
+          if (record.update % 2 == 0) at = record.update / 2, seen = 0;
+          return Flow::kContinue;
+        });
+        CachingAllocator::process_wide().set_fault(
+            [&](int64_t, MemoryPhase) { return at > 0 && ++seen == at; });
+      }
+      const Summary summary = run.trainer.fit();
+      CachingAllocator::process_wide().set_fault({});
+      return summary.exit_code != 0 ? summary.exit_code : summary.oom_recoveries < 100 ? 1 : 0;
+    });
+    EXPECT_EQ(codes, (std::vector{0, 0})) << test::slurp(folder / "log-0") << test::slurp(folder / "log-1");
+    EXPECT_EQ(model_digest(folder / name, 260), model_digest(straight, 260)) << unlucky;
+    EXPECT_EQ(test::column(folder / name, "loss"), test::column(straight, "loss")) << unlucky;
+  }
+}
+
+TEST(RanksOfARun, AllStopAtOneUpdateWhenOneIsToldTo) {
+  const TemporaryFolder folder;
+  const fs::path straight = run_by(2, folder, "straight", lanes_recipe());
+  for (const bool signal : {true, false}) {
+    const std::string name = signal ? "signalled" : "asked";
+    const std::vector<int> codes = as_ranks(2, folder, [&](int64_t rank) {
+      SmallRun run(lanes_recipe(), {.output = folder / name});
+      run.trainer.on_update([&](const UpdateRecord& record) {
+        if (rank == 0 || record.update != 6) return Flow::kContinue;
+        if (signal) request_interrupt(Interrupt::kStop);
+        return signal ? Flow::kContinue : Flow::kStop;
+      });
+      const Summary summary = run.trainer.fit();
+      return summary.updates == 6 || summary.updates == 7 ? summary.exit_code : 1;
+    });
+    const int code = signal ? static_cast<int>(ExitCode::kInterrupted) : 0;
+    EXPECT_EQ(codes, (std::vector{code, code})) << name;
+    // With another number of ranks, from that very update on.
+    const std::vector<int> resumed = as_ranks(4, folder, [&](int64_t) {
+      return code_of(SmallRun(lanes_recipe(), {.output = folder / name, .resume = true}).trainer.fit());
+    });
+    EXPECT_EQ(resumed, (std::vector{0, 0, 0, 0})) << test::slurp(folder / "log-0");
+    EXPECT_EQ(model_digest(folder / name, kUpdates), model_digest(straight, kUpdates)) << name;
+  }
+}
+
+TEST(RanksOfARun, RanksThatComputeSomethingElseAreRefusedByName) {
+  const TemporaryFolder folder;
+  const auto codes_of = [&](const std::function<void(Recipe&)>& change) {
+    return as_ranks(2, folder, [&](int64_t rank) {
+      Recipe r = lanes_recipe();
+      if (rank == 1) change(r);
+      return code_of(SmallRun(r, {.output = folder / "never"}).trainer.fit());
+    });
+  };
+  const int usage = static_cast<int>(ExitCode::kUsage);
+  EXPECT_EQ(codes_of([](Recipe& r) { r.optimizer.lr = 0.5; }), (std::vector{usage, usage}));
+  EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "rank 1 on "));
+  EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "optimizer.lr is 0.5, and 0.0005 on rank 0"));
+  EXPECT_EQ(codes_of([](Recipe& r) { r.execution.threads = 2; }), (std::vector{usage, usage}));
+  EXPECT_TRUE(test::holds(test::slurp(folder / "log-1"), "threads"));
+  EXPECT_FALSE(fs::exists(folder / "never"));
+}
+
+// What ends one rank ends all, with its code and its name.
+TEST(RanksOfARun, AnErrorOfOneRankIsEveryonesError) {
+  const TemporaryFolder folder;
+  const std::vector<int> codes = as_ranks(2, folder, [&](int64_t rank) {
+    SmallRun run(lanes_recipe(), {.output = folder / "run"});
+    run.trainer.on_update([&](const UpdateRecord& record) -> Flow {
+      if (rank == 1 && record.update == 3) throw std::runtime_error("no more of this");
+      return Flow::kContinue;
+    });
+    return code_of(run.trainer.fit());
+  });
+  const int broken = static_cast<int>(ExitCode::kBrokenContract);
+  EXPECT_EQ(codes, (std::vector{broken, broken}));
+  EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "rank 1 on "));
+  EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "no more of this"));
+  EXPECT_EQ(read_json(folder / "run" / "summary.json").at("status"), "failed");
+}
+
+// Each rank of a model that was seeded otherwise begins with the first one's weights, as everyone else's
+// does.
+TEST(RanksOfARun, BeginWithTheFirstOnesWeights) {
+  const TemporaryFolder folder;
+  const fs::path alike = run_by(2, folder, "alike", lanes_recipe());
+  const std::vector<int> codes = as_ranks(2, folder, [&](int64_t rank) {
+    SmallRun run(lanes_recipe(), {.output = folder / "other"});
+    const torch::NoGradGuard no_gradients;
+    if (rank == 1) {
+      for (const torch::Tensor& weight : run.trainer.module().parameters()) weight.add_(1);
+    }
+    const at::AutoGradMode gradients(true);
+    return code_of(run.trainer.fit());
+  });
+  EXPECT_EQ(codes, (std::vector{0, 0}));
+  EXPECT_EQ(model_digest(folder / "other", kUpdates), model_digest(alike, kUpdates));
+}
+
+}  // namespace
+}  // namespace autotrain
