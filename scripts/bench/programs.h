@@ -5,6 +5,9 @@ namespace autotrain::bench {
 /// One timed segment of training steps with one CPU allocator, as a JSON line.
 int allocator_step(int argc, char** argv);
 
+/// What ranks of this machine exchange: notes, and exact sums beside gloo's all-reduce, as a JSON line.
+int exchange(int argc, char** argv);
+
 /// What the device is and does at most, and how fast batches reach it, as JSON.
 int facts(int argc, char** argv);
 
