@@ -132,13 +132,14 @@ void Agreement::fail_if_lost(const std::string& about) {
 }
 
 void Agreement::fail_if_late(const std::vector<std::string>& keys, double seconds) {
-  constexpr double kAlive = 4;  // seconds since a sign of life
-  const std::vector<SilentRank> silent = heartbeat_.silent(kAlive);
+  constexpr double kAlive = 4;    // seconds since a sign of life
+  constexpr double kAnyone = -1;  // also those who gave one at this moment
+  const std::vector<int64_t> late = missing(keys);
   std::vector<std::string> names;
-  for (const int64_t rank : missing(keys)) {
-    const auto found = std::ranges::find(silent, rank, &SilentRank::rank);
-    names.push_back(found != silent.end() ? describe(*found)
-                                          : cat("rank ", rank, ", which is alive and hangs"));
+  for (const SilentRank& each : heartbeat_.silent(kAnyone)) {
+    if (std::ranges::find(late, each.rank) == late.end()) continue;
+    const bool hangs = each.heard && each.seconds <= kAlive;
+    names.push_back(hangs ? cat("rank ", each.rank, ", which is alive and hangs") : describe(each));
   }
   if (names.empty()) return;  // they have come meanwhile
   fail(cat("not everyone came to the agreement within ", fixed(seconds, 0), " s: ", join(names, "; ")));

@@ -84,7 +84,7 @@ Ranks::Ranks(c10::intrusive_ptr<c10d::Store> store, const Place& place, std::uni
       exchange_(std::make_unique<Watched>(*this)),
       calls_(std::make_unique<AbandonableThread>()) {}
 
-std::unique_ptr<Ranks> Ranks::open(const Launch& launch) {
+std::unique_ptr<Ranks> Ranks::open(const Launch& launch, double patience) {
   if (launch.place.world == 1) return std::make_unique<Ranks>();
   static std::atomic<int64_t> opened = 0;  // by every rank equally often
   FLAGS_caffe2_log_level = 2;  // errors: a store that is asked to wait for a moment would warn of each one
@@ -102,12 +102,13 @@ std::unique_ptr<Ranks> Ranks::open(const Launch& launch) {
                                     cat("autotrain/", launch.restart, '/', opened.fetch_add(1)), client),
                                 launch.place, nullptr, address_for_peers(launch));
     ranks->serves_ = serves;
+    ranks->meet("here", patience);
     return ranks;
   } catch (const std::exception& error) {
     throw Error(ExitCode::kInterrupted, cat("rank ", launch.place.rank),
                 cat("the ", launch.place.world, " ranks cannot meet at ", launch.meeting_host, ":",
                     launch.meeting_port, ": ", first_line(error)),
-                "is that address right, and did rank 0 start?");
+                "did all of them start, and can all of them reach this address?");
   }
 }
 

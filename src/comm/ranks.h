@@ -27,9 +27,10 @@ class Ranks {
   /// A single rank, for which every call does nothing and waits for nobody.
   Ranks();
 
-  /// Meets the other ranks where `launch` says, to exchange notes. @throws Error(kInterrupted) when they do
-  /// not come.
-  static std::unique_ptr<Ranks> open(const Launch& launch);
+  /// Meets the other ranks where `launch` says, to exchange notes.
+  /// @param patience seconds after which ranks that have not come are given up.
+  /// @throws Error(kInterrupted) naming them.
+  static std::unique_ptr<Ranks> open(const Launch& launch, double patience = kToCome);
 
   /// From now on tensors of this device can be exchanged: by gloo those of a CPU, by NCCL those of a GPU. All
   /// kinds of exchange are tried once, so that what they need is had.
@@ -74,6 +75,7 @@ class Ranks {
   /// Error(kInterrupted) naming it.
   Exchange& exchange() { return *exchange_; }
 
+  static constexpr double kToCome = 300;    ///< seconds: for processes to start, as in PyTorch's stores
   static constexpr double kLongest = 1800;  ///< seconds: for loading data, trials, evaluations
 
  private:

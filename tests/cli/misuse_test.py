@@ -183,7 +183,7 @@ def disks(m):
 
 
 def ranks(m):
-    m.expect("two ranks of torchrun", USAGE, ["started 2 ranks"], m.recipe(SMALL), environment=RANKS)
+    m.expect("two ranks of torchrun", USAGE, ["started 2 ranks"], ["sweep", *m.recipe(SMALL)], environment=RANKS)
     m.expect("a rank without a meeting place", USAGE, ["MASTER_ADDR", "torchrun"], m.recipe(SMALL),
              environment={**RANKS, "MASTER_ADDR": ""})
     m.expect("a rank beyond the world", USAGE, ["RANK", "from 0 to 1"], m.recipe(SMALL), environment={**RANKS, "RANK": "2"})

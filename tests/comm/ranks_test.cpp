@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "base/text.h"
+#include "comm/meeting_place.h"
 #include "device/failure.h"
 #include "support/support.h"
 
@@ -87,6 +88,19 @@ TEST(Ranks, TheErrorThatEndsOneEndsAll) {
     EXPECT_TRUE(test::holds(heard[static_cast<size_t>(rank)], "rank 2 on host-2: train.csv"));
     EXPECT_TRUE(test::holds(heard[static_cast<size_t>(rank)], "fetch it again"));
   }
+}
+
+TEST(Ranks, ARankThatNeverComesIsNamed) {
+  MeetingPlace meeting;
+  meeting.serve();
+  Launch launch{.by = Launcher::kTorchrun, .place = {.rank = 1, .world = 3, .host = "b"}};
+  launch.meeting_host = "127.0.0.1";
+  launch.meeting_port = meeting.port();
+  launch.agent_store = true;
+  const Error error = test::expect_error(ExitCode::kInterrupted, [&] { Ranks::open(launch, 0.1); });
+  EXPECT_TRUE(test::holds(error.what(), "rank 0, never heard of")) << error.what();
+  EXPECT_TRUE(test::holds(error.what(), "rank 2, never heard of")) << error.what();
+  EXPECT_TRUE(test::holds(error.what(), "did all of them start")) << error.what();
 }
 
 }  // namespace

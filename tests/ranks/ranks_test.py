@@ -142,7 +142,7 @@ class Ranks(unittest.TestCase):
         if not torchrun:
             self.skipTest("no torchrun here")
         self.run_to_end(self.command(2, "straight", "--set", "stop.updates=120"))
-        launcher = [torchrun, "--no-python", "--nproc-per-node", "2", "--max-restarts", "2", "--monitor-interval", "0.2"]
+        launcher = [torchrun, "--standalone", "--no-python", "--nproc-per-node", "2", "--max-restarts", "2", "--monitor-interval", "0.2"]
         process = self.start(self.command(2, "run", "--resume", "--set", "stop.updates=120", launcher=launcher))
         self.wait_for(lambda: self.updates_of("run") >= 15 or process.poll() is not None, "15 updates")
         victims = ranks_of(process.pid)
