@@ -141,6 +141,9 @@ enum class Cut { kEven, kFull };
 enum class Pivot { kInterpolate, kMidpoint };
 enum class Recovery { kShrink, kStop };
 
+/// What ranks share out instead of each having the whole.
+enum class Sharding { kNone, kOptimizer };
+
 struct MemoryRecipe {
   Budget budget = {};
   double target_low = 0.80;  ///< the band, as fractions of the budget
@@ -193,6 +196,7 @@ struct ExecutionRecipe {
   std::optional<int64_t> micro_batch = {};  ///< unset: found by the search
   Cut cut = Cut::kEven;
   std::optional<int64_t> lanes = {};  ///< that an update is accumulated in; unset: as many as there are ranks
+  Sharding shard = Sharding::kNone;   ///< what ranks share out
   std::optional<int64_t> threads = {};             ///< unset: the physical cores this process may use
   std::optional<bool> deterministic = {};          ///< unset: yes on a CPU, no on a GPU
   Recovery recovery = Recovery::kShrink;           ///< when memory runs out in mid-run

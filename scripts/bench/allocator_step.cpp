@@ -52,7 +52,7 @@ int allocator_step(int argc, char** argv) {
   CachingAllocator& ours = CachingAllocator::process_wide();
   if (allocator == "ours") c10::SetCPUAllocator(&ours);
   Workload workload = make_workload(name);
-  auto optimizer = make_optimizer({}, trainable_parameters(workload.task->module()));
+  auto optimizer = make_optimizer({}, {trainable_parameters(workload.task->module())});
   GradScaler scaler({}, false, torch::kCPU);
   UpdateStep step(*workload.task, *optimizer, scaler,
                   {.precision = precision == "bf16" ? Precision::kBf16 : Precision::kFp32});

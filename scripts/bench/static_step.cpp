@@ -17,7 +17,8 @@ class Side {
  public:
   Side(const std::string& name, int64_t batch, bool static_buffers)
       : workload_(make_workload(name)),
-        optimizer_(make_optimizer(plain_recipe().optimizer, trainable_parameters(workload_.task->module()))),
+        optimizer_(
+            make_optimizer(plain_recipe().optimizer, {trainable_parameters(workload_.task->module())})),
         scaler_({}, /*dynamic=*/false, torch::kCPU),
         step_(*workload_.task, *optimizer_, scaler_, {.static_buffers = static_buffers}) {
     std::vector<int64_t> indices(static_cast<size_t>(batch)), epochs(static_cast<size_t>(batch), 0);

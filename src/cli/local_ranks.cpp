@@ -37,11 +37,7 @@ std::vector<std::string> own_command_line() {
 }
 
 // Becomes this program again.
-int start_again(const std::vector<std::string>& words, const std::vector<std::string>& variables) {
-  for (const std::string& variable : variables) {
-    const size_t equals = variable.find('=');
-    ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), /*overwrite=*/1);
-  }
+int start_again(const std::vector<std::string>& words) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -60,9 +56,11 @@ class LocalRanks {
   explicit LocalRanks(int64_t ranks) {
     const std::vector<std::string> words = own_command_line();
     for (int64_t rank = 0; rank < ranks; ++rank) {
-      const std::vector<std::string> variables = meeting_.variables_for(rank, ranks);
-      ranks_.push_back(
-          {std::make_unique<Child>([&] { return start_again(words, variables); }, log_of(rank))});
+      const auto work = [&] {
+        meeting_.become(rank, ranks);
+        return start_again(words);
+      };
+      ranks_.push_back({std::make_unique<Child>(work, log_of(rank))});
     }
     meeting_.serve();
   }

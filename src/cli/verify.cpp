@@ -65,6 +65,7 @@ std::string json_of(const std::vector<Verdict>& verdicts) {
 struct VerifyCommandOptions : RecipeOptions, PrintOptions, OutputOption {
   int64_t updates = 12;
   int64_t kills = 4;
+  std::optional<int64_t> ranks;
 };
 
 ExitCode run_verify(const VerifyCommandOptions& options) {
@@ -74,11 +75,11 @@ ExitCode run_verify(const VerifyCommandOptions& options) {
   log::set_sink(log::terminal_sink(), options.talks() ? log::Level::kInfo : log::Level::kWarning);
   if (options.talks())
     log::info("verify", cat("runs of ", options.updates, " updates in ", folder.path().string()));
-  const auto verdicts =
-      verify(recipe, {.folder = folder.path(), .updates = options.updates, .kills = options.kills},
-             [&](const Verdict& v) {
-               if (options.talks()) log::info("verify", cat(v.disturbance, ": ", to_string(v.result)));
-             });
+  const VerifyOptions how{
+      .folder = folder.path(), .updates = options.updates, .kills = options.kills, .ranks = options.ranks};
+  const auto verdicts = verify(recipe, how, [&](const Verdict& v) {
+    if (options.talks()) log::info("verify", cat(v.disturbance, ": ", to_string(v.result)));
+  });
   std::fputs((options.json ? json_of(verdicts) : table_of(verdicts)).c_str(), stdout);
   const bool passed =
       std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.passed(); });
@@ -99,6 +100,9 @@ std::function<ExitCode()> declare_verify(CLI::App& app) {
   app.add_option("--kills", options->kills, "Kills −9 of the run that is killed")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
+  app.add_option("--ranks", options->ranks,
+                 "Ranks of the runs that several make; 1: there are none; default: 2, on a CPU")
+      ->check(CLI::IsMember({1, 2, 4, 8}));
   return [options] { return run_verify(*options); };
 }
 

@@ -50,6 +50,9 @@ class ExactSum {
   /// @param flat [elements] float32, contiguous.
   void operator()(const torch::Tensor& flat);
 
+  /// A tensor [elements, filled up to a multiple of the ranks] whose content nobody needs between two sums.
+  const torch::Tensor& spare() const { return receive_; }
+
  private:
   Exchange& exchange_;
   Place place_;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/files.h"
@@ -63,15 +64,16 @@ void MeetingPlace::serve() {
   store_->server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
 }
 
-std::vector<std::string> MeetingPlace::variables_for(int64_t rank, int64_t world) const {
-  return {cat("RANK=", rank),
-          cat("WORLD_SIZE=", world),
-          cat("LOCAL_RANK=", rank),
-          cat("LOCAL_WORLD_SIZE=", world),
-          "MASTER_ADDR=127.0.0.1",
-          cat("MASTER_PORT=", port_),
-          "TORCHELASTIC_USE_AGENT_STORE=True",
-          "TORCHELASTIC_RESTART_COUNT=0"};
+void MeetingPlace::become(int64_t rank, int64_t world) const {
+  const auto set = [](const char* name, const std::string& value) {
+    ::setenv(name, value.c_str(), /*overwrite=*/1);
+  };
+  for (const char* const name : {"RANK", "LOCAL_RANK"}) set(name, std::to_string(rank));
+  for (const char* const name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(world));
+  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_PORT", std::to_string(port_));
+  set("TORCHELASTIC_USE_AGENT_STORE", "True");
+  set("TORCHELASTIC_RESTART_COUNT", "0");
 }
 
 }  // namespace autotrain

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "comm/launch.h"
 
@@ -29,8 +28,8 @@ class MeetingPlace {
 
   int64_t port() const { return port_; }
 
-  /// The variables, as torchrun sets them, by which rank `rank` of `world` finds it: "NAME=value".
-  std::vector<std::string> variables_for(int64_t rank, int64_t world) const;
+  /// Makes this process rank `rank` of `world` that meet here, by the variables that torchrun sets.
+  void become(int64_t rank, int64_t world) const;
 
  private:
   struct Store;

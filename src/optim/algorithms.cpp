@@ -27,8 +27,8 @@ class Sgd final : public Optimizer {
     bool nesterov = false;
   };
 
-  Sgd(std::vector<NamedTensor> parameters, const Options& options)
-      : Optimizer(std::move(parameters), options.decay), options_(options) {
+  Sgd(Trained trained, const Options& options)
+      : Optimizer(std::move(trained), options.decay), options_(options) {
     if (options_.momentum > 0) momentum_ = &add_state("momentum");
   }
 
@@ -56,8 +56,8 @@ class Adam final : public Optimizer {
     double epsilon = 1e-8;
   };
 
-  Adam(std::vector<NamedTensor> parameters, const Options& options)
-      : Optimizer(std::move(parameters), options.decay),
+  Adam(Trained trained, const Options& options)
+      : Optimizer(std::move(trained), options.decay),
         options_(options),
         exp_avg_(add_state("exp_avg")),
         exp_avg_sq_(add_state("exp_avg_sq")),
@@ -105,8 +105,8 @@ OptimizerRow adam_row(const char* name, const char* sentence, bool decoupled) {
   return {{name, sentence, adam_keys()},
           /*adaptive=*/true,
           [](const Parameters&) { return 2; },
-          [decoupled](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
-            return std::make_unique<Adam>(std::move(parameters),
+          [decoupled](const Parameters& p, const OptimizerRecipe& r, Trained trained) {
+            return std::make_unique<Adam>(std::move(trained),
                                           Adam::Options{.decay = {r.weight_decay, r.decay_all},
                                                         .decoupled = decoupled,
                                                         .beta1 = p.real("beta1"),
@@ -122,8 +122,8 @@ OptimizerRow sgd_row() {
             bool_key("nesterov", "Look ahead along the momentum.", false)}},
           /*adaptive=*/false,
           [](const Parameters& p) { return p.real("momentum") > 0 ? 1 : 0; },
-          [](const Parameters& p, const OptimizerRecipe& r, std::vector<NamedTensor> parameters) {
-            return std::make_unique<Sgd>(std::move(parameters),
+          [](const Parameters& p, const OptimizerRecipe& r, Trained trained) {
+            return std::make_unique<Sgd>(std::move(trained),
                                          Sgd::Options{.decay = {r.weight_decay, r.decay_all},
                                                       .momentum = p.real("momentum"),
                                                       .nesterov = p.flag("nesterov")});

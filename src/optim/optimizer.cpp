@@ -17,26 +17,34 @@ std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module) {
   return parameters;
 }
 
-Optimizer::Optimizer(std::vector<NamedTensor> parameters, Decay decay) : parameters_(std::move(parameters)) {
+Optimizer::Optimizer(Trained trained, Decay decay) : trained_(std::move(trained)) {
   Group decayed{decay.weight_decay, {}}, plain{0, {}};
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const bool matrix = parameters_[i].tensor.dim() >= 2;
+  for (size_t i = 0; i < members(); ++i) {
+    const bool matrix = parameter_of(i).tensor.dim() >= 2;
     (matrix || decay.decay_all ? decayed : plain).members.push_back(i);
   }
   groups_ = {std::move(decayed), std::move(plain)};
 }
 
+const NamedTensor& Optimizer::parameter_of(size_t member) const {
+  return parameters()[sharded() ? pieces()[member].tensor : member];
+}
+
+torch::Tensor Optimizer::own_part(const torch::Tensor& tensor, size_t member) const {
+  return sharded() ? elements_of(tensor, pieces()[member]) : tensor;
+}
+
 std::vector<torch::Tensor>& Optimizer::add_state(const std::string& name) {
-  auto tensors = std::make_unique<std::vector<torch::Tensor>>();
-  for (const NamedTensor& parameter : parameters_) {
-    tensors->push_back(torch::zeros_like(parameter.tensor.detach(), torch::MemoryFormat::Preserve));
+  State& state = states_.emplace_back(name);
+  for (size_t i = 0; i < members(); ++i) {
+    const torch::Tensor part = own_part(parameter_of(i).tensor.detach(), i);
+    state.tensors.push_back(torch::zeros_like(part, torch::MemoryFormat::Preserve));
   }
-  states_.push_back({name, std::move(tensors)});
-  return *states_.back().tensors;
+  return state.tensors;
 }
 
 torch::Tensor Optimizer::add_scalar(const std::string& name) {
-  const auto device = parameters_.empty() ? torch::Device(torch::kCPU) : parameters_[0].tensor.device();
+  const auto device = parameters().empty() ? torch::Device(torch::kCPU) : parameters()[0].tensor.device();
   scalars_.push_back({name, torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat32).device(device))});
   return scalars_.back().tensor;
 }
@@ -51,10 +59,10 @@ void Optimizer::apply(Update update) {
   for (const Group& group : groups_) {
     Lists lists;
     for (const size_t i : group.members) {
-      const torch::Tensor& gradient = parameters_[i].tensor.grad();
-      if (!gradient.defined()) continue;
-      lists.parameters.push_back(parameters_[i].tensor);
-      lists.gradients.push_back(gradient);
+      const torch::Tensor& parameter = parameter_of(i).tensor;
+      if (!parameter.grad().defined()) continue;
+      lists.parameters.push_back(own_part(parameter, i));
+      lists.gradients.push_back(own_part(parameter.grad(), i));
       lists.members.push_back(i);
     }
     if (!lists.members.empty()) apply_group(group, lists, update);
@@ -70,10 +78,8 @@ std::vector<torch::Tensor> Optimizer::select(const std::vector<torch::Tensor>& a
 
 std::vector<NamedTensor> Optimizer::state() const {
   std::vector<NamedTensor> all = scalars_;
-  for (const StateList& list : states_) {
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      all.push_back({list.name + "." + parameters_[i].name, (*list.tensors)[i]});
-    }
+  for (const State& state : states_) {
+    for (size_t i = 0; i < members(); ++i) all.push_back({state.name_for(parameter_of(i)), state.tensors[i]});
   }
   return all;
 }
@@ -96,10 +102,9 @@ int64_t moments_per_weight(const OptimizerRecipe& recipe) {
   return row.moments(Parameters(recipe.algorithm, row.spec));
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe,
-                                          std::vector<NamedTensor> parameters) {
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe, Trained trained) {
   const OptimizerRow& row = find_optimizer(recipe.algorithm.name);
-  return row.make(Parameters(recipe.algorithm, row.spec), recipe, std::move(parameters));
+  return row.make(Parameters(recipe.algorithm, row.spec), recipe, std::move(trained));
 }
 
 }  // namespace autotrain

@@ -10,14 +10,32 @@
 namespace autotrain {
 namespace {
 
-std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, Device& device) {
+// The part of the parameters that this rank updates; nothing: all of all.
+std::optional<std::vector<TensorPiece>> own_pieces(const Recipe& recipe,
+                                                   const std::vector<NamedTensor>& parameters,
+                                                   const Place& place) {
+  if (recipe.execution.shard == Sharding::kNone || place.world == 1) return std::nullopt;
+  for (const NamedTensor& each : parameters) {
+    if (each.tensor.is_non_overlapping_and_dense()) continue;
+    throw Error(
+        ExitCode::kBadRecipe, "execution.shard",
+        cat("the parameter ", each.name, " is a view of something larger, which cannot be shared out"),
+        "set execution.shard: none");
+  }
+  return FlatLayout(parameters, place.world).pieces_of(place.rank);
+}
+
+std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, Device& device,
+                                              const Place& place) {
   return within_budget(device, [&] {
     {
       const PhaseScope phase(MemoryPhase::kModel);
       task.module().to(device.torch_device());
     }
     const PhaseScope phase(MemoryPhase::kOptimizer);
-    return make_optimizer(recipe.optimizer, trainable_parameters(task.module()));
+    std::vector<NamedTensor> parameters = trainable_parameters(task.module());
+    auto pieces = own_pieces(recipe, parameters, place);
+    return make_optimizer(recipe.optimizer, {std::move(parameters), std::move(pieces)});
   });
 }
 
@@ -52,7 +70,7 @@ Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, R
       ranks(run_ranks ? std::move(run_ranks) : std::make_shared<Ranks>()),
       lanes(own_lanes(recipe, ranks->place())),
       timeline(device->torch_device()),
-      optimizer(make_run_optimizer(recipe, *task, *device)),
+      optimizer(make_run_optimizer(recipe, *task, *device, ranks->place())),
       scaler(recipe.execution.scaler, scales_loss(precision), device->torch_device()),
       average(make_average(recipe, *task, *device)),
       step(*task, *optimizer, scaler,

@@ -84,6 +84,10 @@ Section execution_section(Recipe& r) {
                 .from(1, 1024)
                 .or_word("auto"),
             e.lanes),
+       bind_enum("shard",
+                 "What ranks share out: none, or the optimizer, whose update and state each rank then has "
+                 "one part of (ZeRO stage 1). The same bits either way.",
+                 e.shard),
        bind(integer_key("threads",
                         "Compute threads of a rank; auto: the physical cores this process may use, shared "
                         "out among the ranks of this machine.")

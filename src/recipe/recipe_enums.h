@@ -39,6 +39,11 @@ constexpr auto enum_names(Recovery) {
                     EnumName<Recovery>{Recovery::kStop, "stop"}};
 }
 
+constexpr auto enum_names(Sharding) {
+  return std::array{EnumName<Sharding>{Sharding::kNone, "none"},
+                    EnumName<Sharding>{Sharding::kOptimizer, "optimizer"}};
+}
+
 constexpr auto enum_names(Preload) {
   return std::array{EnumName<Preload>{Preload::kAuto, "auto"}, EnumName<Preload>{Preload::kOff, "off"},
                     EnumName<Preload>{Preload::kRam, "ram"}, EnumName<Preload>{Preload::kDevice, "device"}};

@@ -1,41 +1,25 @@
 #include "step/flat_gradients.h"
 
-#include "base/units.h"
+#include <algorithm>
 
 namespace autotrain {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // elements: kernels read whole cache lines
-
-int64_t elements_of(const std::vector<NamedTensor>& parameters, int64_t parts) {
-  int64_t elements = 0;
-  for (const NamedTensor& each : parameters) elements += round_up(each.tensor.numel(), kAlignment);
-  return round_up(elements, kAlignment * parts);
-}
-
-// With the parameter's strides, for kernels that walk both at once; not of a part of something larger.
-torch::Tensor part_like(const torch::Tensor& parameter, const torch::Tensor& flat, int64_t at) {
-  return parameter.is_non_overlapping_and_dense()
-             ? flat.as_strided(parameter.sizes(), parameter.strides(), at)
-             : flat.narrow(0, at, parameter.numel()).view(parameter.sizes());
+torch::TensorOptions options_of(const std::vector<NamedTensor>& parameters) {
+  return parameters.empty() ? torch::TensorOptions() : parameters[0].tensor.options();
 }
 
 }  // namespace
 
-FlatGradients::FlatGradients(const std::vector<NamedTensor>& parameters, int64_t lanes, int64_t parts)
-    : lanes_(lanes, {elements_of(parameters, parts)},
-             parameters.empty() ? torch::TensorOptions() : parameters[0].tensor.options()) {
-  parts_.reserve(parameters.size());
-  int64_t at = 0;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const torch::Tensor& parameter = parameters[i].tensor;
-    Part& part = parts_.emplace_back(parameter);
-    for (const torch::Tensor& buffer : lanes_.buffers())
-      part.gradients.push_back(part_like(parameter, buffer, at));
-    part.hook = parameter.register_hook([this, i](const torch::Tensor& gradient_of_pass) {
+FlatGradients::FlatGradients(FlatLayout layout, int64_t lanes)
+    : layout_(std::move(layout)), lanes_(lanes, {layout_.elements()}, options_of(layout_.tensors())) {
+  parts_.reserve(layout_.tensors().size());
+  for (size_t i = 0; i < layout_.tensors().size(); ++i) {
+    Part& part = parts_.emplace_back(layout_.tensors()[i].tensor);
+    for (const torch::Tensor& buffer : lanes_.buffers()) part.gradients.push_back(layout_.view(buffer, i));
+    part.hook = part.parameter.register_hook([this, i](const torch::Tensor& gradient_of_pass) {
       if (gradient_of_pass.defined()) parts_[i].reached = true;
     });
-    at += round_up(parameter.numel(), kAlignment);
   }
 }
 

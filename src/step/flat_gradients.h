@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensor.h"
+#include "base/flat_layout.h"
 #include "step/lane_sum.h"
 
 namespace autotrain {
@@ -19,8 +19,8 @@ namespace autotrain {
 class FlatGradients {
  public:
   /// Allocates. The parameters must have no gradients, and outlive this object.
-  /// @param parts that the buffer can be divided into, all of one size.
-  explicit FlatGradients(const std::vector<NamedTensor>& parameters, int64_t lanes = 1, int64_t parts = 1);
+  /// @param layout of parameters, all on one device.
+  explicit FlatGradients(FlatLayout layout, int64_t lanes = 1);
   ~FlatGradients();
   FlatGradients(const FlatGradients&) = delete;
   FlatGradients& operator=(const FlatGradients&) = delete;
@@ -41,8 +41,9 @@ class FlatGradients {
   /// Takes the gradients away from the parameters that no backward pass has reached since `open`.
   void leave_reached();
 
-  /// The gradients after the last lane, each at a multiple of 64 bytes; zero between them. [elements] float32
-  /// on the device.
+  const FlatLayout& layout() const { return layout_; }
+
+  /// The gradients after the last lane; zero between them. [layout().elements()] float32 on the device.
   const torch::Tensor& flat() const { return lanes_.buffers()[0]; }
 
  private:
@@ -54,6 +55,7 @@ class FlatGradients {
   };
   void attach();
 
+  FlatLayout layout_;
   LaneSum lanes_;
   std::vector<Part> parts_;
 };

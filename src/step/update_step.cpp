@@ -185,6 +185,11 @@ PendingUpdate UpdateStep::commit() {
   committing_ = true;
   Prepared prepared = *std::exchange(prepared_, std::nullopt);
   optimizer_.apply(prepared.update);
+  if (shard_) {
+    enter(Activity::kCommunication);
+    shard_->spread_parameters();
+    enter(Activity::kUpdate);
+  }
   if (average_) average_->update(prepared.average_step);
   scaler_.update(prepared.found_inf);
   buffers_.restore_unless(prepared.applies);
@@ -200,21 +205,34 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
   return commit();
 }
 
+// The next call goes on where one ran out of memory.
+void UpdateStep::have_buffers() {
+  if (!gradients_ && (options_.static_buffers || options_.lanes > 1 || several())) {
+    const int64_t parts = several() ? options_.ranks->place().world : 1;
+    gradients_ = std::make_unique<FlatGradients>(FlatLayout(optimizer_.parameters(), parts), options_.lanes);
+  }
+  if (!several() || total_sum_) return;
+  Exchange& exchange = options_.ranks->exchange();
+  const Place& place = options_.ranks->place();
+  const torch::Tensor &flat = gradients_->flat(), &totals = totals_.buffers()[0];
+  gradient_sum_ = std::make_unique<ExactSum>(exchange, place, flat.numel(), flat.options());
+  if (optimizer_.sharded()) {
+    std::vector<torch::Tensor> buffers = {flat, gradient_sum_->spare()};
+    while (buffers.size() < optimizer_.states().size()) buffers.push_back(torch::empty_like(flat));
+    shard_ = std::make_unique<Shard>(optimizer_, gradients_->layout(), exchange, std::move(buffers));
+  }
+  total_sum_ = std::make_unique<SmallSum>(exchange, place, totals.numel(), totals.options());
+}
+
+Shard* UpdateStep::shard() {
+  if (optimizer_.sharded()) have_buffers();
+  return shard_.get();
+}
+
 void UpdateStep::open_window() {
   buffers_.save();
-  if (options_.static_buffers || options_.lanes > 1 || several()) {
-    const int64_t parts = several() ? options_.ranks->place().world : 1;
-    if (!gradients_)
-      gradients_ = std::make_unique<FlatGradients>(optimizer_.parameters(), options_.lanes, parts);
-    gradients_->open();
-  }
-  if (several() && !total_sum_) {
-    Exchange& exchange = options_.ranks->exchange();
-    const Place& place = options_.ranks->place();
-    const torch::Tensor &flat = gradients_->flat(), &totals = totals_.buffers()[0];
-    gradient_sum_ = std::make_unique<ExactSum>(exchange, place, flat.numel(), flat.options());
-    total_sum_ = std::make_unique<SmallSum>(exchange, place, totals.numel(), totals.options());
-  }
+  have_buffers();
+  if (gradients_) gradients_->open();
   totals_.open();
   attach_totals();
   window_open_ = true;

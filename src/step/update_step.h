@@ -18,6 +18,7 @@
 #include "step/changing_buffers.h"
 #include "step/flat_gradients.h"
 #include "step/lane_sum.h"
+#include "step/shard.h"
 
 namespace autotrain {
 
@@ -111,6 +112,10 @@ class UpdateStep {
   /// they were: what a probe does.
   enum class Apply { kYes, kForceSkip };
 
+  /// What shares out the optimizer among the ranks; null: each has the whole. Allocates the window's buffers
+  /// when it is first asked for.
+  Shard* shard();
+
   /// Sums the window's gradients over the ranks and gets all memory that applying them needs. No parameter
   /// moves: when it throws for lack of memory, the window can be abandoned and run again.
   void prepare(double lr, Apply apply = Apply::kYes);
@@ -148,6 +153,7 @@ class UpdateStep {
     PendingUpdate figures;
   };
   bool several() const { return options_.ranks != nullptr && options_.ranks->several(); }
+  void have_buffers();
   void open_window();
   void close_window();
   void attach_totals();
@@ -166,9 +172,10 @@ class UpdateStep {
   std::unique_ptr<FlatGradients> gradients_;  // from the first window on, where they must be flat
   std::unique_ptr<ExactSum> gradient_sum_;    // likewise, with several ranks
   std::unique_ptr<SmallSum> total_sum_;
-  std::vector<Batch> batches_;  // with static buffers: one of each shape
-  torch::Tensor lr_;            // likewise: a scalar on the device
-  LaneSum totals_;              // [2] float64: sum and weight of the losses
+  std::unique_ptr<Shard> shard_;  // likewise, where the optimizer is sharded
+  std::vector<Batch> batches_;    // with static buffers: one of each shape
+  torch::Tensor lr_;              // likewise: a scalar on the device
+  LaneSum totals_;                // [2] float64: sum and weight of the losses
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   std::optional<Prepared> prepared_;

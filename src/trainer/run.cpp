@@ -222,6 +222,10 @@ bool Trainer::Run::stored_plan_holds() {
   int64_t peak = stored.peak_bytes;
   for (const NamedTensor& parameter : bench.optimizer->parameters())
     peak += std::max<int64_t>(0, more) * static_cast<int64_t>(parameter.tensor.nbytes());
+  if (bench.optimizer->sharded()) {  // of fewer ranks each has more of it
+    const int64_t now = bench.optimizer->state_bytes();
+    peak += std::max<int64_t>(0, now - now * bench.ranks->place().world / stored.world_size);
+  }
   const double fill = static_cast<double>(peak) / static_cast<double>(bench.device->budget_bytes());
   std::string changed;
   if (stored.device_name != bench.device->name()) changed = "the device is " + bench.device->name();
@@ -392,7 +396,7 @@ std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& 
 void Trainer::Run::train(Reached& reached) {
   RunFolder* const folder = place().folder.get();
   RunState& state = reached.state.emplace(restored_state());
-  share_tensors(bench());
+  share_tensors(bench(), place().resume_point.has_value());
   tell_the_start();
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;

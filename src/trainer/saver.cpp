@@ -28,13 +28,22 @@ Saver::Saver(Session& session, bool saved)
       saved_(saved) {}
 
 void Saver::checkpoint(Training training) {
-  if (!writer_) return;
   const Stopwatch stall;
   const PhaseScope phase(MemoryPhase::kCheckpoint);
   session_.bench.timeline.enter(Activity::kCheckpoint);
+  if (writer_) {
+    writer_->wait();  // before anything is copied: two copies may not fit
+    session_.followers.flush();
+  }
+  gather_state(session_.bench);
+  if (writer_) write(training);
+  saved_ = true;
+  session_.bench.timeline.enter(Activity::kOther);
+  state_.totals.checkpoint_stall_seconds += stall.seconds();
+}
+
+void Saver::write(Training training) {
   const Retention retention{recipe_.checkpoint.keep, state_.position.best_update};
-  writer_->wait();  // before anything is copied: two copies may not fit
-  session_.followers.flush();
   CheckpointContent saved = content();
   auto copies = training == Training::kGoesOn ? background_copy(saved.tensors) : std::nullopt;
   if (copies) {
@@ -43,9 +52,6 @@ void Saver::checkpoint(Training training) {
   } else {
     writer_->write(state_.position.updates, saved, retention);
   }
-  saved_ = true;
-  session_.bench.timeline.enter(Activity::kOther);
-  state_.totals.checkpoint_stall_seconds += stall.seconds();
 }
 
 void Saver::checkpoint_if_changed() {
@@ -94,6 +100,12 @@ std::string Saver::rescue() {
   } catch (const std::exception& error) {
     saved_ = false;  // the one that was under way
     log::error("trainer", first_line(error));
+  }
+  if (session_.bench.optimizer->sharded() && !saved_) {
+    log::warn("trainer",
+              "the ranks, which share out the optimizer's state, are apart: nothing newer than the last "
+              "checkpoint can be saved");
+    return "";
   }
   for (const auto& save : {&Saver::save_here, &Saver::save_elsewhere}) {
     try {

@@ -10,7 +10,7 @@
 namespace autotrain {
 
 /// Saves what a run has learned: in the background, at its end, and when it ends by an error. Without a run
-/// folder it does nothing.
+/// folder it writes nothing. With several ranks all make the same calls, but for `rescue`.
 class Saver {
  public:
   /// @param saved the state stands in a checkpoint: the run was resumed from it.
@@ -39,6 +39,7 @@ class Saver {
   std::string rescue();
 
  private:
+  void write(Training training);
   CheckpointContent content();
   std::optional<TensorLists> background_copy(const TensorLists& live) const;
   std::string save_here();

@@ -16,10 +16,23 @@ std::vector<NamedTensor> model_tensors(const torch::nn::Module& module) {
 
 namespace {
 
-std::vector<NamedTensor> optimizer_tensors(const Workbench& bench) {
-  std::vector<NamedTensor> tensors = bench.optimizer->state();
+void add_scaler(std::vector<NamedTensor>& tensors, const Workbench& bench) {
   for (const NamedTensor& value : bench.scaler.state())
     tensors.push_back({"scaler." + value.name, value.tensor});
+}
+
+std::vector<NamedTensor> optimizer_tensors(Workbench& bench) {
+  const Shard* const shard = bench.step.shard();
+  std::vector<NamedTensor> tensors = shard != nullptr ? shard->state() : bench.optimizer->state();
+  add_scaler(tensors, bench);
+  return tensors;
+}
+
+// Those of optimizer and scaler that every rank has alike.
+std::vector<NamedTensor> common_optimizer_tensors(const Workbench& bench) {
+  std::vector<NamedTensor> tensors =
+      bench.optimizer->sharded() ? bench.optimizer->scalars() : bench.optimizer->state();
+  add_scaler(tensors, bench);
   return tensors;
 }
 
@@ -55,11 +68,11 @@ void take_from_first(const std::vector<NamedTensor>& tensors, Ranks& ranks) {
 
 }  // namespace
 
-TensorLists live_tensors(const Workbench& bench) {
+TensorLists live_tensors(Workbench& bench) {
   return {model_tensors(bench.task->module()), optimizer_tensors(bench), averaged_tensors(bench)};
 }
 
-CheckpointContent checkpoint_content(const Workbench& bench, const SavedRun& run) {
+CheckpointContent checkpoint_content(Workbench& bench, const SavedRun& run) {
   return {live_tensors(bench), state_to_json(run)};
 }
 
@@ -71,10 +84,23 @@ nlohmann::ordered_json state_to_json(const SavedRun& run) {
           {"recipe", run.recipe}};
 }
 
-void share_tensors(Workbench& bench) {
-  const TensorLists lists = live_tensors(bench);
-  for (const auto* const list : {&lists.model, &lists.optimizer, &lists.averaged})
-    take_from_first(*list, *bench.ranks);
+void share_tensors(Workbench& bench, bool loaded) {
+  // The state of a sharded optimizer lies where the others are not copied to: it goes first.
+  Shard* const shard = bench.step.shard();
+  if (shard != nullptr && loaded) {
+    bench.ranks->meet({});
+    shard->take_state();
+  }
+  for (const auto& list :
+       {model_tensors(bench.task->module()), common_optimizer_tensors(bench), averaged_tensors(bench)})
+    take_from_first(list, *bench.ranks);
+}
+
+void gather_state(Workbench& bench) {
+  Shard* const shard = bench.step.shard();
+  if (shard == nullptr) return;
+  bench.ranks->meet({});
+  shard->gather_state();
 }
 
 void share_buffers(Workbench& bench) {

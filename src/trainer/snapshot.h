@@ -20,17 +20,22 @@ struct SavedRun {
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& module);
 
 /// The live tensors of a run with its state, ready to be written. Tensors are not copied.
-CheckpointContent checkpoint_content(const Workbench& bench, const SavedRun& run);
+/// Those of a sharded optimizer are where Shard::gather_state has put them.
+CheckpointContent checkpoint_content(Workbench& bench, const SavedRun& run);
 
 /// The live tensors alone, to be filled from a checkpoint.
-TensorLists live_tensors(const Workbench& bench);
+TensorLists live_tensors(Workbench& bench);
 
 /// Fills the run's tensors from a checkpoint. Averages that it does not have begin as the weights are.
 /// @throws Error(kBadData) naming what does not match.
 void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench);
 
 /// Gives every rank the first one's parameters, buffers, averages and state of optimizer and scaler.
-void share_tensors(Workbench& bench);
+/// @param loaded the first rank has them from a checkpoint: else a sharded optimizer has no state to share.
+void share_tensors(Workbench& bench, bool loaded);
+
+/// Brings a sharded optimizer's state together for a checkpoint. Every rank calls it.
+void gather_state(Workbench& bench);
 
 /// The same for the buffers alone: each rank's forward passes change its own.
 void share_buffers(Workbench& bench);

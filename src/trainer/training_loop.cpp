@@ -199,7 +199,6 @@ bool TrainingLoop::evaluate() {
 
 void TrainingLoop::checkpoint(Saver::Training training) {
   windows_.expect_delay();
-  if (session_.folder == nullptr) return;
   bench_.ranks->enter("checkpoint");
   saver_.checkpoint(training);
   times_.leave_out_until_now();
@@ -232,7 +231,7 @@ void TrainingLoop::roll_back() {
   torn_ = true;  // until all of it is read
   if (session_.folder != nullptr)
     load_tensors(session_.folder->checkpoints(), newest.at(0).get<int64_t>(), bench_);
-  share_tensors(bench_);
+  share_tensors(bench_, /*loaded=*/true);
   position_ = std::move(saved);
   torn_ = false;
   position_.consecutive_skips = 0;

@@ -14,7 +14,10 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "comm/meeting_place.h"
 #include "device/caching_allocator.h"
+#include "device/device.h"
+#include "plan/planner.h"
 #include "report/metrics_file.h"
 #include "verify/run_difference.h"
 
@@ -81,6 +84,7 @@ class Proof {
     refused_once();
     refused_until_smaller();
     disk_full();
+    several_ranks();
     return verdicts_;
   }
 
@@ -104,15 +108,16 @@ class Proof {
     report_(verdicts_.back());
   }
 
-  // Compares a run that ended with `code` with the undisturbed one, bit for bit.
-  void compare(const std::string& disturbance, const std::string& name, int code, const std::string& remark) {
+  // Compares a run that ended with `code` with an undisturbed one, bit for bit.
+  void compare(const std::string& disturbance, const std::string& name, int code, const std::string& remark,
+               const char* undisturbed = kStraight) {
     Verdict verdict{disturbance, Result::kFailed, ""};
     if (code != 0) {
       verdict.detail = cat("ended with ", code, "; see ", log(name).string());
       return note(verdict);
     }
-    verdict.detail = first_difference(path(name), path(kStraight), options_.updates);
-    if (verdict.detail.empty()) verdict.detail = first_differing_row(path(name), path(kStraight));
+    verdict.detail = first_difference(path(name), path(undisturbed), options_.updates);
+    if (verdict.detail.empty()) verdict.detail = first_differing_row(path(name), path(undisturbed));
     verdict.result = verdict.detail.empty() ? Result::kSame : Result::kDifferent;
     if (verdict.detail.empty()) verdict.detail = remark;
     note(verdict);
@@ -125,9 +130,19 @@ class Proof {
   void refused_once();
   void refused_until_smaller();
   void disk_full();
+  void several_ranks();
+  void several_ranks(int64_t world);
+  void one_of_several_killed(const Recipe& typed, int64_t world);
+  void one_of_several_refused(const Recipe& typed, int64_t world);
+  std::string why_not_several_ranks(int64_t world);
+  std::vector<std::unique_ptr<Child>> start_ranks(MeetingPlace& meeting, int64_t world,
+                                                  const std::string& name,
+                                                  const std::function<int(int64_t rank)>& work);
+  int session_of(int64_t world, const std::string& name, const std::function<int(int64_t rank)>& work);
 
   static constexpr const char* kSearched = "searched";
   static constexpr const char* kStraight = "straight";
+  static constexpr const char* kRanks = "ranks";
 
   const VerifyOptions& options_;
   const Recipe searched_;
@@ -252,6 +267,106 @@ void Proof::disk_full() {
     return note({"disk full and resumed", Result::kFailed, cat("ended with ", code, " instead of 74")});
   }
   compare("disk full and resumed", name, train_on(name), "a checkpoint could not be written");
+}
+
+std::vector<std::unique_ptr<Child>> Proof::start_ranks(MeetingPlace& meeting, int64_t world,
+                                                       const std::string& name,
+                                                       const std::function<int(int64_t rank)>& work) {
+  std::vector<std::unique_ptr<Child>> ranks;
+  for (int64_t rank = 0; rank < world; ++rank) {
+    const auto as_rank = [&meeting, &work, rank, world] {
+      meeting.become(rank, world);
+      return work(rank);
+    };
+    ranks.push_back(std::make_unique<Child>(as_rank, log(rank == 0 ? name : cat(name, "-of-rank-", rank))));
+  }
+  meeting.serve();
+  return ranks;
+}
+
+// What the first rank to fail, in their order, ended with.
+int Proof::session_of(int64_t world, const std::string& name, const std::function<int(int64_t rank)>& work) {
+  MeetingPlace meeting;
+  int first = 0;
+  for (const auto& rank : start_ranks(meeting, world, name, work)) {
+    const int code = rank->wait();
+    if (first == 0) first = code;
+  }
+  return first;
+}
+
+// "" when they can be tried.
+std::string Proof::why_not_several_ranks(int64_t world) {
+  if (!on_cpu_ && !options_.ranks) return "give --ranks where there are as many GPUs";
+  const bool batch_norm = session("batch-norm", [&] {
+    Trainer trainer = Trainer::from_recipe(typed_, {.write_files = false});
+    return has_batch_norm(trainer.module()) ? 1 : 0;
+  });
+  if (batch_norm) return "batch normalisation's running statistics are each rank's own";
+  const int64_t samples =
+      nlohmann::json::parse(read_file(path(kStraight) / "plan.json")).at("effective_batch");
+  return samples < world ? "an update has fewer samples than there are ranks" : "";
+}
+
+void Proof::several_ranks() {
+  const int64_t world = options_.ranks.value_or(2);
+  if (world == 1) return;
+  const std::string why_not = why_not_several_ranks(world);
+  why_not.empty() ? several_ranks(world) : note({"several ranks", Result::kNotTried, why_not});
+}
+
+// Their undisturbed run is one of as many lanes, which one rank can make too.
+void Proof::several_ranks(int64_t world) {
+  Recipe recipe = searched_;
+  recipe.execution.lanes = world;
+  recipe.execution.threads = std::max<int64_t>(1, usable_cores() / world);
+  const std::string searched = cat(kRanks, "-", kSearched), alone = "one-rank";
+  const std::string what = cat("searched by ", world, " ranks, not typed in");
+  const int found =
+      session_of(world, searched, [&](int64_t) { return train(recipe, path(searched), false); });
+  if (found != 0)
+    return note({what, Result::kFailed, cat("ended with ", found, "; see ", log(searched).string())});
+  const auto plan = nlohmann::json::parse(read_file(path(searched) / "plan.json"));
+  recipe.execution.micro_batch = plan.at("micro_batch").get<int64_t>();
+  recipe.evaluation.micro_batch = plan.value("evaluation_micro_batch", *recipe.execution.micro_batch);
+  const int typed = session_of(world, kRanks, [&](int64_t) { return train(recipe, path(kRanks), false); });
+  if (typed != 0) return note({what, Result::kFailed, cat("typed in it ended with ", typed)});
+  compare(what, searched, 0, cat("micro-batch ", *recipe.execution.micro_batch), kRanks);
+  compare(cat("one rank in the place of ", world), alone,
+          session(alone, [&] { return train(recipe, path(alone), false); }), cat(world, " lanes"), kRanks);
+  one_of_several_killed(recipe, world);
+  one_of_several_refused(recipe, world);
+}
+
+void Proof::one_of_several_killed(const Recipe& typed, int64_t world) {
+  const std::string name = "rank-killed", what = "a rank killed, resumed by one";
+  {
+    MeetingPlace meeting;
+    const auto ranks =
+        start_ranks(meeting, world, name, [&](int64_t) { return train(typed, path(name), false); });
+    const fs::path state = path(name) / "checkpoints" / "update-1" / "state.json";
+    while (!fs::exists(state) && !ranks[0]->ended_within(0.01)) continue;
+    ranks.back()->send(SIGKILL);
+    const int code = ranks[0]->wait();
+    // With so few updates it may have been done already.
+    if (code != kInterruptedCode && code != 0)
+      return note({what, Result::kFailed, cat("another rank ended with ", code, " instead of 75")});
+  }
+  compare(what, name, session(name, [&] { return train(typed, path(name), true); }),
+          cat("rank ", world - 1, " by kill −9"), kRanks);
+}
+
+void Proof::one_of_several_refused(const Recipe& typed, int64_t world) {
+  const std::string name = "rank-refused", what = "out of memory on one rank";
+  if (!on_cpu_) return note({what, Result::kNotTried, "refusals are injected on the CPU only"});
+  const int64_t at = std::max<int64_t>(1, options_.updates / 2);
+  const int code = session_of(world, name, [&](int64_t rank) {
+    if (rank != world - 1) return train(typed, path(name), false);
+    return train_with_fault(typed, path(name), at, refuse(MemoryPhase::kBackward, 3, 1));
+  });
+  if (code == 0 && recoveries_of(name) == 0) return note({what, Result::kNotTried, "nothing was refused"});
+  compare(what, name, code, cat("on rank ", world - 1, " after update ", at, "; all ran the window again"),
+          kRanks);
 }
 
 }  // namespace

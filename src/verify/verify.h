@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct VerifyOptions {
   std::filesystem::path folder = {};  ///< where the runs are kept; must not exist
   int64_t updates = 12;               ///< of each run
   int64_t kills = 4;                  ///< kills −9 in the run that is killed and resumed
+
+  /// How many make the runs of several ranks; 1: there are none. Unset: 2, on a CPU.
+  std::optional<int64_t> ranks = {};
 };
 
 /// What one comparison with the undisturbed run came to.
@@ -43,8 +47,8 @@ constexpr auto enum_names(Verdict::Result) {
 }
 
 /// Proves on a user's own recipe that nothing that happens to a run changes what it computes: a short run,
-/// and the same run typed in, killed, stopped, short of memory, short of disk; final tensors are compared
-/// bit for bit. Every run is a process of its own.
+/// and the same run typed in, killed, stopped, short of memory, short of disk, made by several ranks; final
+/// tensors are compared bit for bit. Every run is a process of its own.
 ///
 /// @param on_verdict called after each comparison.
 /// @throws Error when not even the undisturbed run works.

@@ -48,7 +48,7 @@ class OptimizerScale : public testing::TestWithParam<float> {};
 TEST_P(OptimizerScale, FollowsPythonOverAHundredSteps) {
   for (const auto& c : test::fixture("optimizers.json")) {
     const torch::Tensor matrix = start({3, 4}, 0), bias = start({4}, 1);
-    const auto optimizer = make_optimizer(recipe_of(c), {{"matrix", matrix}, {"bias", bias}});
+    const auto optimizer = make_optimizer(recipe_of(c), {{{"matrix", matrix}, {"bias", bias}}});
     auto row = c.at("rows").begin();
     for (int64_t step = 0; step < 100; ++step) {
       for (const torch::Tensor& p : {matrix, bias}) p.mutable_grad() = gradient(p, step) * GetParam();
@@ -73,7 +73,7 @@ TEST(Optimizer, ASkippedUpdateMovesNothing) {
     recipe.algorithm = {row.spec.name, {}};
     if (row.spec.name == "sgd") recipe.algorithm.parameters["momentum"] = 0.9;
     const torch::Tensor parameter = start({3, 4}, 0);
-    const auto optimizer = make_optimizer(recipe, {{"p", parameter}});
+    const auto optimizer = make_optimizer(recipe, {{{"p", parameter}}});
     parameter.mutable_grad() = gradient(parameter, 0);
     optimizer->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(0)});
     std::vector<torch::Tensor> before = {parameter.detach().clone()};
@@ -95,7 +95,7 @@ TEST(Optimizer, BiasesAndNormsAreDecayedOnlyWhenAsked) {
     recipe.decay_all = all;
     const torch::Tensor matrix = torch::ones({2, 2}).requires_grad_(),
                         bias = torch::ones({2}).requires_grad_();
-    const auto optimizer = make_optimizer(recipe, {{"matrix", matrix}, {"bias", bias}});
+    const auto optimizer = make_optimizer(recipe, {{{"matrix", matrix}, {"bias", bias}}});
     for (const torch::Tensor& p : {matrix, bias}) p.mutable_grad() = torch::zeros_like(p);
     optimizer->apply({.lr = 1.0, .grad_scale = scalar(1), .found_inf = scalar(0)});
     EXPECT_EQ(matrix[0][0].item<float>(), 0.5f);
@@ -108,7 +108,7 @@ TEST(Optimizer, ParametersWithoutGradientsAreLeftAlone) {
   recipe.weight_decay = 0.5;
   const torch::Tensor used = torch::ones({2, 2}).requires_grad_(),
                       unused = torch::ones({2, 2}).requires_grad_();
-  const auto optimizer = make_optimizer(recipe, {{"used", used}, {"unused", unused}});
+  const auto optimizer = make_optimizer(recipe, {{{"used", used}, {"unused", unused}}});
   used.mutable_grad() = torch::ones_like(used);
   optimizer->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(0)});
   EXPECT_FALSE(used.equal(torch::ones({2, 2})));
@@ -117,7 +117,7 @@ TEST(Optimizer, ParametersWithoutGradientsAreLeftAlone) {
 
 TEST(Optimizer, AllStateExistsFromTheStart) {
   const torch::Tensor parameter = start({3, 4}, 0);
-  const auto optimizer = make_optimizer({}, {{"p", parameter}});
+  const auto optimizer = make_optimizer({}, {{{"p", parameter}}});
   EXPECT_EQ(optimizer->state_bytes(), 2 * 12 * 4 + 4);
   EXPECT_EQ(optimizer->state()[1].name, "exp_avg.p");
 }
@@ -133,6 +133,44 @@ TEST(Optimizer, TiedParametersAreTrainedOnce) {
   const auto parameters = trainable_parameters(Tied());
   ASSERT_EQ(parameters.size(), 1u);
   EXPECT_EQ(parameters[0].name, "weight");
+}
+
+// Whoever has which part: each element is updated by itself, in the same lanes of a vector.
+TEST(Optimizer, PartsUpdatedApartAreTheWholeUpdatedAtOnce) {
+  for (const auto& c : test::fixture("optimizers.json")) {
+    for (const int64_t ranks : {2, 3, 8}) {
+      const auto parameters = [] {
+        torch::manual_seed(1);
+        const torch::Tensor image = torch::randn({8, 5, 3, 3}).contiguous(torch::MemoryFormat::ChannelsLast);
+        return std::vector<NamedTensor>{{"image", image.requires_grad_()},
+                                        {"bias", torch::randn({37}).requires_grad_()},
+                                        {"matrix", torch::randn({53, 29}).requires_grad_()}};
+      };
+      const std::vector<NamedTensor> whole = parameters(), shared = parameters();
+      const auto alone = make_optimizer(recipe_of(c), {whole});
+      std::vector<std::unique_ptr<Optimizer>> parts;
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        parts.push_back(make_optimizer(recipe_of(c), {shared, FlatLayout(shared, ranks).pieces_of(rank)}));
+      for (int64_t step = 0; step < 5; ++step) {
+        for (const auto* const list : {&whole, &shared}) {
+          torch::manual_seed(100 + step);
+          for (const NamedTensor& p : *list) p.tensor.mutable_grad() = torch::randn_like(p.tensor);
+        }
+        const auto update = [&] {
+          return Optimizer::Update{.lr = c.at("lr"), .grad_scale = scalar(3), .found_inf = scalar(0)};
+        };
+        alone->apply(update());
+        for (const auto& part : parts) part->apply(update());
+      }
+      for (size_t i = 0; i < whole.size(); ++i)
+        EXPECT_TRUE(whole[i].tensor.equal(shared[i].tensor))
+            << c << " among " << ranks << ": " << whole[i].name;
+      int64_t elements = 0;
+      for (const auto& part : parts) elements += part->state_bytes();
+      const int64_t scalars = static_cast<int64_t>(alone->scalars().size()) * 4;
+      EXPECT_EQ(elements - ranks * scalars, alone->state_bytes() - scalars);
+    }
+  }
 }
 
 }  // namespace

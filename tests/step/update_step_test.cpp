@@ -42,7 +42,7 @@ struct Bench {
                  SmallNet::Middle middle = SmallNet::Middle::kNothing)
       : net(make_net(middle)),
         task(net),
-        optimizer(make_optimizer(sgd(), trainable_parameters(*net))),
+        optimizer(make_optimizer(sgd(), {trainable_parameters(*net)})),
         scaler(scaler_recipe, dynamic, torch::kCPU),
         step(task, *optimizer, scaler, options) {}
 
@@ -263,7 +263,7 @@ TEST(UpdateStep, ATaskThatReturnsNoScalarIsToldSo) {
     LossTerms loss(const Batch& batch) override { return {net.forward(batch.inputs), torch::ones({})}; }
     SmallNet net;
   } broken;
-  auto optimizer = make_optimizer({}, trainable_parameters(broken.module()));
+  auto optimizer = make_optimizer({}, {trainable_parameters(broken.module())});
   GradScaler scaler({}, false, torch::kCPU);
   UpdateStep step(broken, *optimizer, scaler, {});
   const Error error =
@@ -370,7 +370,7 @@ class TwoHeads final : public Task {
 // Returns what is left after 200 updates of changing cuts, learning rates and skipped windows.
 std::vector<torch::Tensor> after_updates(Rule rule, bool static_buffers) {
   TwoHeads task;
-  const auto optimizer = make_optimizer(recipe_of(rule), trainable_parameters(task.module()));
+  const auto optimizer = make_optimizer(recipe_of(rule), {trainable_parameters(task.module())});
   GradScaler scaler({.initial_scale = 1024, .growth_interval = 7}, /*dynamic=*/true, torch::kCPU);
   UpdateStep step(task, *optimizer, scaler, {.clip_norm = 1.0, .seed = 5, .static_buffers = static_buffers});
   const Batch data = make_batch(64, 2);
@@ -434,7 +434,7 @@ class AddressTask final : public Task {
 
 TEST(StaticBuffers, NothingMovesBetweenUpdates) {
   AddressTask task;
-  const auto optimizer = make_optimizer(Bench::sgd(), trainable_parameters(task.module()));
+  const auto optimizer = make_optimizer(Bench::sgd(), {trainable_parameters(task.module())});
   GradScaler scaler({}, false, torch::kCPU);
   UpdateStep step(task, *optimizer, scaler, {.static_buffers = true});
   std::vector<torch::Tensor> in_the_way;  // so that freed memory is not simply found again

@@ -6,6 +6,7 @@
 
 #include "base/child.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "comm/meeting_place.h"
 #include "device/caching_allocator.h"
 #include "support/small_run.h"
@@ -46,10 +47,7 @@ std::vector<int> as_ranks(int64_t world, const TemporaryFolder& folder, const Wo
   for (int64_t rank = 0; rank < world; ++rank) {
     ranks.push_back(std::make_unique<Child>(
         [&, rank] {
-          for (const std::string& variable : meeting.variables_for(rank, world)) {
-            const size_t equals = variable.find('=');
-            ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
-          }
+          meeting.become(rank, world);
           return work(rank);
         },
         folder / ("log-" + std::to_string(rank))));
@@ -111,6 +109,7 @@ TEST(RanksOfARun, WhatTheyFindTogetherIsWhatOneWouldHaveTyped) {
 TEST(RanksOfARun, MemoryThatRunsOutOnOneRankChangesNoBit) {
   const TemporaryFolder folder;
   Recipe r = lanes_recipe();
+  r.execution.shard = Sharding::kOptimizer;  // which exchanges more
   r.stop.updates = 260;
   r.evaluation.every = *Interval::parse("90 updates");
   r.checkpoint.every = *Interval::parse("100 updates");
@@ -136,6 +135,62 @@ TEST(RanksOfARun, MemoryThatRunsOutOnOneRankChangesNoBit) {
     EXPECT_EQ(codes, (std::vector{0, 0})) << test::slurp(folder / "log-0") << test::slurp(folder / "log-1");
     EXPECT_EQ(model_digest(folder / name, 260), model_digest(straight, 260)) << unlucky;
     EXPECT_EQ(test::column(folder / name, "loss"), test::column(straight, "loss")) << unlucky;
+  }
+}
+
+// Every rank keeps the optimizer's state of its part only; the checkpoints are those of a rank that has all.
+TEST(RanksOfARun, AnOptimizerThatIsSharedOutComesToTheSameFiles) {
+  const TemporaryFolder folder;
+  for (const char* const algorithm : {"sgd", "adam", "adamw"}) {
+    Recipe r = lanes_recipe();
+    r.optimizer.algorithm = {algorithm, {}};
+    if (std::string_view(algorithm) == "sgd") r.optimizer.algorithm.parameters["momentum"] = 0.9;
+    r.optimizer.weight_decay = 0.1;
+    r.optimizer.clip_norm = 0.5;
+    r.average.half_life = 500;
+    r.checkpoint.keep = 10;
+    const std::string name = algorithm;
+    const fs::path whole = run_by(1, folder, name, r);
+    r.execution.shard = Sharding::kOptimizer;
+    for (const int64_t world : {2, 4}) {
+      const fs::path run = run_by(world, folder, cat(name, "-", world), r);
+      for (const int64_t update : {4, 8, 12}) {
+        for (const char* file : {"model.safetensors", "optimizer.safetensors", "averaged.safetensors"}) {
+          const fs::path path = fs::path("checkpoints") / cat("update-", update) / file;
+          EXPECT_TRUE(test::slurp(whole / path) == test::slurp(run / path) && fs::exists(run / path))
+              << name << " of " << world << ": " << path;
+        }
+      }
+    }
+  }
+}
+
+TEST(RanksOfARun, OthersGoOnFromWhereASharedOutOptimizerStopped) {
+  const TemporaryFolder folder;
+  Recipe r = lanes_recipe();
+  r.optimizer.algorithm = {"adamw", {}};
+  const fs::path straight = run_by(1, folder, "straight", r);
+  const auto shard = [&](Sharding what, int64_t updates) {
+    r.execution.shard = what;
+    r.stop.updates = updates;
+  };
+  const auto go_on = [&](int64_t world, const char* name) {
+    const std::vector<int> codes = as_ranks(world, folder, [&](int64_t) {
+      return code_of(
+          SmallRun(r, {.output = folder / name, .resume = true, .allow_change = true}).trainer.fit());
+    });
+    EXPECT_EQ(codes, std::vector<int>(static_cast<size_t>(world))) << test::slurp(folder / "log-0");
+  };
+  for (const Sharding first : {Sharding::kOptimizer, Sharding::kNone}) {
+    const Sharding then = first == Sharding::kNone ? Sharding::kOptimizer : Sharding::kNone;
+    const char* const name = first == Sharding::kNone ? "shared-later" : "shared-first";
+    shard(first, 3);
+    go_on(2, name);
+    shard(then, 7);
+    go_on(first == Sharding::kNone ? 2 : 1, name);
+    shard(Sharding::kOptimizer, kUpdates);
+    go_on(4, name);
+    EXPECT_EQ(model_digest(folder / name, kUpdates), model_digest(straight, kUpdates)) << name;
   }
 }
 
