@@ -10,6 +10,14 @@
 
 namespace autotrain {
 
+/// How long the passes of one update took on the ranks that made it: loading, copying, forward, backward.
+struct RankTimes {
+  double fastest = 0;  ///< seconds
+  double mean = 0;
+  double slowest = 0;
+  int64_t slowest_rank = 0;
+};
+
 /// One applied update, as a row of metrics.jsonl.
 struct UpdateRecord {
   int64_t update = 0;             ///< applied updates, this one included
@@ -27,6 +35,8 @@ struct UpdateRecord {
   /// Seconds since the previous update by what the device did: data_wait, copy, forward, backward, update,
   /// communication, evaluation, checkpoint, other.
   std::map<std::string, double> activity_seconds = {};
+
+  std::optional<RankTimes> ranks = {};  ///< nothing: there is but one
 };
 
 /// Loss and metrics of a whole data set.
@@ -80,6 +90,13 @@ enum class StopReason {
 /// "epochs", "updates", "samples", "minutes", "patience", "callback", "signal", "error"; "" of kNone.
 std::string to_string(StopReason reason);
 
+/// What one of several ranks did in a session.
+struct RankSummary {
+  std::string host = {};
+  double seconds = 0;   ///< that its passes took
+  int64_t slowest = 0;  ///< updates whose slowest rank it was
+};
+
 /// How a run ended.
 struct Summary {
   RunStatus status = RunStatus::kCompleted;
@@ -105,7 +122,9 @@ struct Summary {
   double data_wait_fraction = 0;
   std::map<std::string, double> activity_seconds = {};  ///< as in UpdateRecord, over all updates
   std::map<std::string, double> telemetry = {};  ///< mean readings of this session; empty: none were taken
-  std::string folder = {};                       ///< the run folder; empty when none was written
+  std::vector<RankSummary> ranks = {};           ///< of this session, in their order; empty: there is but one
+  double rank_wait_fraction = 0;  ///< of the passes' time: how long a rank waits for the slowest, on average
+  std::string folder = {};        ///< the run folder; empty when none was written
 };
 
 }  // namespace autotrain

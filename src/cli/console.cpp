@@ -141,6 +141,10 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
     table.add_row({"best", cat(figures_text(s.best), " at update ", fixed(s.best.at("update"), 0))});
   table.add_row({"speed", cat(format_rate(s.samples_per_second), " samples/s, ",
                               format_percent(s.data_wait_fraction), " waiting for data")});
+  if (!s.ranks.empty()) {
+    table.add_row({"ranks", cat(s.ranks.size(), ", waiting ", format_percent(s.rank_wait_fraction),
+                                " of their passes' time for the slowest one")});
+  }
   table.add_row({"peak memory", cat(format_bytes(s.peak_bytes), " of ", format_bytes(plan.budget_bytes), " (",
                                     format_percent(static_cast<double>(s.peak_bytes) /
                                                    static_cast<double>(plan.budget_bytes)),

@@ -67,19 +67,26 @@ void MetricsFile::flush() {
 }
 
 void MetricsFile::write(const UpdateRecord& r) {
-  append({{"kind", "update"},
-          {"update", r.update},
-          {"epoch", r.epoch},
-          {"samples", r.samples},
-          {"loss", finite_or_null(r.loss)},
-          {"lr", r.lr},
-          {"grad_norm", finite_or_null(r.grad_norm)},
-          {"scale", r.scale},
-          {"samples_per_second", finite_or_null(r.samples_per_second)},
-          {"peak_bytes", r.peak_bytes},
-          {"data_wait_fraction", finite_or_null(r.data_wait_fraction)},
-          {"training_seconds", r.training_seconds},
-          {"activity_seconds", figures_to_json(r.activity_seconds)}});
+  Json row = {{"kind", "update"},
+              {"update", r.update},
+              {"epoch", r.epoch},
+              {"samples", r.samples},
+              {"loss", finite_or_null(r.loss)},
+              {"lr", r.lr},
+              {"grad_norm", finite_or_null(r.grad_norm)},
+              {"scale", r.scale},
+              {"samples_per_second", finite_or_null(r.samples_per_second)},
+              {"peak_bytes", r.peak_bytes},
+              {"data_wait_fraction", finite_or_null(r.data_wait_fraction)},
+              {"training_seconds", r.training_seconds},
+              {"activity_seconds", figures_to_json(r.activity_seconds)}};
+  if (r.ranks) {
+    row["rank_seconds"] = {{"fastest", r.ranks->fastest},
+                           {"mean", r.ranks->mean},
+                           {"slowest", r.ranks->slowest},
+                           {"slowest_rank", r.ranks->slowest_rank}};
+  }
+  append(row);
 }
 
 void MetricsFile::write(const EvaluationRecord& r) {
@@ -121,6 +128,17 @@ std::string to_string(StopReason reason) {
   return to_string<StopReason>(reason);
 }
 
+namespace {
+
+Json ranks_to_json(const std::vector<RankSummary>& ranks) {
+  Json rows = Json::array();
+  for (const RankSummary& rank : ranks)
+    rows.push_back({{"host", rank.host}, {"seconds", rank.seconds}, {"slowest", rank.slowest}});
+  return rows;
+}
+
+}  // namespace
+
 Json summary_to_json(const Summary& s) {
   return {{"status", to_string(s.status)},
           {"exit_code", s.exit_code},
@@ -144,7 +162,9 @@ Json summary_to_json(const Summary& s) {
           {"checkpoint_stall_seconds", s.checkpoint_stall_seconds},
           {"data_wait_fraction", finite_or_null(s.data_wait_fraction)},
           {"activity_seconds", figures_to_json(s.activity_seconds)},
-          {"telemetry", figures_to_json(s.telemetry)}};
+          {"telemetry", figures_to_json(s.telemetry)},
+          {"ranks", ranks_to_json(s.ranks)},
+          {"rank_wait_fraction", s.rank_wait_fraction}};
 }
 
 }  // namespace autotrain

@@ -242,6 +242,19 @@ Chart update_chart(const Columns& updates, const Clock& clock, const UpdatePlot&
   return {.title = plot.title, .x = clock.axes(), .y = plot.y, .series = {std::move(series)}};
 }
 
+// What the fastest and the slowest are apart is what ranks wait for each other.
+Chart ranks_chart(const Columns& updates, const Clock& clock) {
+  Chart chart{.title = "Passes of an update, on the slowest rank and on the fastest",
+              .x = clock.axes(),
+              .y = {"time", false, Format::kSeconds}};
+  for (const char* const which : {"slowest", "mean", "fastest"}) {
+    Series series = update_series(updates, clock, cat("rank_seconds.", which));
+    series.name = which;
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
 }  // namespace
 
 std::vector<Chart> training_charts(const RunHistory& history) {
@@ -256,6 +269,7 @@ std::vector<Chart> training_charts(const RunHistory& history) {
   std::vector<Chart> charts = {loss_chart(history, clock)};
   for (Chart& chart : figure_charts(history, clock)) charts.push_back(std::move(chart));
   for (const UpdatePlot& plot : plots) charts.push_back(update_chart(history.updates, clock, plot));
+  charts.push_back(ranks_chart(history.updates, clock));
   for (Chart& chart : charts) chart.marks = event_marks(history.events, clock);
   keep_measured(charts);
   return charts;

@@ -91,6 +91,20 @@ page::Table activity_table(const Json& summary) {
   return table;
 }
 
+page::Table ranks_table(const Json& summary) {
+  const Json& ranks = part_in(summary, "ranks");
+  page::Table table{.title = cat("The ranks' passes: a rank waited ",
+                                 format_percent(number_in(summary, "rank_wait_fraction")),
+                                 " of their time for the slowest one"),
+                    .header = {"rank", "host", "seconds of passes", "updates it was the slowest in"}};
+  int64_t number = 0;
+  for (const Json& rank : ranks) {
+    table.rows.push_back({cat(number++), text_in(rank, "host"), fixed(number_in(rank, "seconds"), 3),
+                          format_count(count_in(rank, "slowest"))});
+  }
+  return table;
+}
+
 // Each row's cells are as dark as their share of it.
 page::Table shaded_table(const FigureTable& from) {
   page::Table table{.title =
@@ -138,6 +152,8 @@ page::Section outcome_section(const Json& summary, const RunPageExtras& extras) 
   section.tables.push_back({.rows = summary_rows(summary)});
   page::Table activities = activity_table(summary);
   if (!activities.rows.empty()) section.tables.push_back(std::move(activities));
+  page::Table ranks = ranks_table(summary);
+  if (!ranks.rows.empty()) section.tables.push_back(std::move(ranks));
   for (page::Table& table : evaluation_tables(summary)) section.tables.push_back(std::move(table));
   return section;
 }

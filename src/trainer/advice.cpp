@@ -1,5 +1,7 @@
 #include "trainer/advice.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_enums.h"
@@ -12,8 +14,24 @@ namespace {
 constexpr double kMuchMemory = 0.25;   // of the budget unused
 constexpr double kMuchWaiting = 0.05;  // of the training time
 constexpr double kManySkips = 0.02;    // of the updates
+constexpr double kMuchSlower = 1.2;    // than the fastest rank
+constexpr double kMostUpdates = 0.8;   // whose slowest rank it is
 
 }  // namespace
+
+std::string straggler_advice(const Summary& summary) {
+  const auto fastest = std::ranges::min_element(summary.ranks, {}, &RankSummary::seconds);
+  const auto slowest = std::ranges::max_element(summary.ranks, {}, &RankSummary::seconds);
+  int64_t updates = 0;
+  for (const RankSummary& rank : summary.ranks) updates += rank.slowest;
+  const bool steadily =
+      updates > 0 && static_cast<double>(slowest->slowest) > kMostUpdates * static_cast<double>(updates);
+  if (!steadily || slowest->seconds < kMuchSlower * fastest->seconds) return "";
+  return cat("rank ", slowest - summary.ranks.begin(), " on ", slowest->host, " takes ",
+             brief(slowest->seconds / fastest->seconds, 3),
+             " times as long as the fastest rank for the same number of samples, and the others wait for it: "
+             "see what else runs there, or leave that machine out");
+}
 
 std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
                                     const Summary& summary) {
@@ -47,6 +65,8 @@ std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan,
                          " of the training time was spent waiting for data: "
                          "autotrain doctor tries what would shorten that"));
   }
+  const std::string straggler = straggler_advice(summary);
+  if (!straggler.empty()) advice.push_back(straggler);
   const auto updates = static_cast<double>(std::max<int64_t>(1, summary.updates));
   if (static_cast<double>(summary.skipped_updates) > kManySkips * updates) {
     advice.push_back(cat(summary.skipped_updates,

@@ -13,4 +13,8 @@ namespace autotrain {
 std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
                                     const Summary& summary);
 
+/// Names the rank that keeps the others waiting; "" where none does, or chance makes now one and now another
+/// the slowest.
+std::string straggler_advice(const Summary& summary);
+
 }  // namespace autotrain

@@ -68,6 +68,15 @@ void refuse_shared_gpu(const std::vector<Ranks::Note>& notes, size_t rank) {
   }
 }
 
+// "a (2), b (1)"
+std::string counted(const std::vector<std::string>& hosts) {
+  std::map<std::string, int64_t> ranks_on;
+  for (const std::string& host : hosts) ++ranks_on[host];
+  std::vector<std::string> words;
+  for (const auto& [host, ranks] : ranks_on) words.push_back(cat(host, " (", ranks, ")"));
+  return join(words, ", ");
+}
+
 // Every key that decides memory, with its value, a line each.
 std::string memory_keys(const Recipe& recipe) {
   std::string text;
@@ -157,11 +166,7 @@ void Trainer::Run::agree_on_the_machine() {
     if (!device.torch_device().is_cpu() && rank > 0) refuse_shared_gpu(notes, rank);
     if (note.at(kBudget).get<int64_t>() < notes[least].at(kBudget).get<int64_t>()) least = rank;
   }
-  std::map<std::string, int64_t> hosts;
-  for (const Ranks::Note& note : notes) ++hosts[note.at(kHost).get<std::string>()];
-  std::vector<std::string> words;
-  for (const auto& [host, ranks] : hosts) words.push_back(cat(host, " (", ranks, ")"));
-  hosts_ = join(words, ", ");
+  for (const Ranks::Note& note : notes) hosts_.push_back(note.at(kHost).get<std::string>());
   const int64_t bytes = notes[least].at(kBudget).get<int64_t>();
   if (bytes != device.budget_bytes()) {
     device.set_budget({bytes, cat("of rank ", least, " on ", notes[least].at(kHost).get<std::string>(),
@@ -370,7 +375,7 @@ void Trainer::Run::tell_the_start() {
     rows.push_back(
         {"ranks",
          cat(ranks_->place().world, " with ", threads, threads == 1 ? " thread" : " threads", " each"),
-         "on " + hosts_});
+         "on " + counted(hosts_)});
   }
   observer_.on_start(plan(), rows);
 }
@@ -419,7 +424,8 @@ void Trainer::Run::train(Reached& reached) {
                   .bench = bench(),
                   .state = state,
                   .folder = folder,
-                  .followers = followers};
+                  .followers = followers,
+                  .rank_totals = reached.rank_totals};
   try {
     reached.stopped_by = TrainingLoop(session, callbacks, /*saved=*/place().resume_point.has_value()).run();
   } catch (const Error&) {
@@ -461,6 +467,9 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
     summary.samples_per_second = static_cast<double>(position.cursor) / totals.training_seconds;
     summary.data_wait_fraction = std::min(1.0, waited_seconds / totals.training_seconds);
   }
+  summary.ranks = reached.rank_totals.ranks();
+  for (size_t rank = 0; rank < summary.ranks.size(); ++rank) summary.ranks[rank].host = hosts_.at(rank);
+  summary.rank_wait_fraction = reached.rank_totals.wait_fraction();
   if (reached.telemetry) summary.telemetry = reached.telemetry->means();
   if (bench_) {
     summary.epochs = static_cast<double>(position.cursor) / static_cast<double>(bench_->data.train->size());

@@ -55,6 +55,7 @@ class Trainer::Run {
     std::optional<RunState> state;                // nothing: training was not begun
     std::unique_ptr<TelemetrySampler> telemetry;  // null: none is taken
     StopReason stopped_by = StopReason::kNone;
+    RankTotals rank_totals = {};
   };
 
   Run(Recipe recipe, Build build, TrainerOptions options);
@@ -90,7 +91,7 @@ class Trainer::Run {
   Recipe recipe_;
   TrainerOptions options_;
   std::shared_ptr<Ranks> ranks_;
-  std::string hosts_;  // of all ranks, with the number of ranks on each
+  std::vector<std::string> hosts_;  // of the ranks, in their order; empty: there is but one
   CheckedObserver observer_;
   Build build_;
   std::unique_ptr<Workbench> bench_;

@@ -42,9 +42,9 @@ StopReason Session::take(const std::vector<Ranks::Note>& notes) {
     if (stops == StopReason::kNone || reason == StopReason::kSignal) stops = reason;
     checkpoint_told |= note.at(kCheckpoint).get<bool>();
   }
-  slowest_passes = 0;
-  for (const Ranks::Note& note : notes)
-    slowest_passes = std::max(slowest_passes, note.at(kPasses).get<double>());
+  std::vector<double> passes;
+  for (const Ranks::Note& note : notes) passes.push_back(note.at(kPasses).get<double>());
+  rank_times = rank_totals.count(passes);
   told_seconds = notes[0].at(kSeconds).get<double>();
   return stops;
 }

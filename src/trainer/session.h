@@ -9,6 +9,7 @@
 #include "trainer/agenda.h"
 #include "trainer/assembly.h"
 #include "trainer/followers.h"
+#include "trainer/rank_totals.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
 
@@ -24,6 +25,7 @@ class Session {
   RunState& state;
   RunFolder* folder = nullptr;  ///< null: nothing is written
   const Followers& followers;
+  RankTotals& rank_totals;
   const double start = steady_seconds();
   const double seconds_before = state.totals.seconds;  ///< of earlier sessions
 
@@ -35,7 +37,8 @@ class Session {
   /// Whether this rank is to end, to be told to the others.
   StopReason wish = StopReason::kNone;
 
-  /// What this rank tells the others when the passes of a window are over. @param seconds that they took.
+  /// What this rank tells the others when the passes of a window are over. @param seconds that they took; on
+  /// a GPU, which is behind, those of the last update whose figures were read.
   Ranks::Note note_of_window(double seconds) const;
 
   /// Takes what all ranks told. @return why all of them stop now, if they do.
@@ -75,8 +78,9 @@ class Session {
 
   double last_memory_sample = 0;
   double told_seconds = seconds_before;
-  double slowest_passes = 0;  ///< seconds that those of the last window took on the slowest rank
+  RankTimes rank_times = {};  ///< of the last window
   bool checkpoint_told = false;
+  double device_seconds = 0;  ///< that the passes of the last update that was read took on the device
 };
 
 }  // namespace autotrain

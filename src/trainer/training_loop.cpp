@@ -111,6 +111,8 @@ void TrainingLoop::read_queued_update() {
 
 void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent) {
   const double waited = spent.by_activity.at("data_wait");
+  session_.device_seconds = waited + spent.by_activity.at("copy") + spent.by_activity.at("forward") +
+                            spent.by_activity.at("backward");
   windows_.tune_loader(queued_.samples, spent.seconds, waited);
   if (bench_.data.validation == nullptr) position_.last_figures = {{"train_loss", outcome.loss}};
   const UpdateRecord record{
@@ -126,6 +128,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .data_wait_fraction = std::min(1.0, waited / spent.seconds),
       .training_seconds = totals_.training_seconds,
       .activity_seconds = spent.by_activity,
+      .ranks = bench_.ranks->several() ? std::optional(queued_.ranks) : std::nullopt,
   };
   session_.followers.tell(&RunObserver::on_update, record, total_updates_);
   stop_if_asked();

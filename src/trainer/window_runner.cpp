@@ -117,8 +117,11 @@ bool WindowRunner::accumulate_together(int64_t samples) {
   if (!bench_.ranks->several()) {
     stopped_by_ = whole ? StopReason::kNone : StopReason::kSignal;
   } else {
-    stopped_by_ = session_.take(bench_.step.meet(session_.note_of_window(watch.seconds()), patience()));
-    if (windows_ > 1) slowest_ = std::max(slowest_, session_.slowest_passes);
+    // A GPU is still at work when its passes are queued.
+    const bool on_cpu = bench_.device->torch_device().is_cpu();
+    const double seconds = on_cpu ? watch.seconds() : std::max(watch.seconds(), session_.device_seconds);
+    stopped_by_ = session_.take(bench_.step.meet(session_.note_of_window(seconds), patience()));
+    if (windows_ > 1) slowest_ = std::max(slowest_, session_.rank_times.slowest);
     bench_.ranks->enter("update");
     delayed_ = false;
   }
@@ -143,6 +146,7 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
             .lr = how.lr,
             .first = state_.position.cursor,
             .samples = samples,
+            .ranks = session_.rank_times,
             .first_non_finite = std::move(first_non_finite)};
   bench_.timeline.enter(Activity::kOther);
   queued.stretch = bench_.timeline.cut();

@@ -18,7 +18,8 @@ struct QueuedUpdate {
   double lr = 0;
   int64_t first = 0;  ///< position of its window in the stream
   int64_t samples = 0;
-  Timeline::Stretch stretch = {};     ///< since the update before it
+  Timeline::Stretch stretch = {};  ///< since the update before it
+  RankTimes ranks = {};
   std::string first_non_finite = {};  ///< parameter; "" where nobody asked, or all gradients are finite
 };
 

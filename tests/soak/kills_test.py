@@ -34,7 +34,7 @@ RECIPES = {
     "cnn": AUGMENTED + "model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}\n" + REST % (256, "8MiB"),
     "resnet18": SYNTHETIC + "model: {name: resnet18, stem: small}\n" + REST % (40, "384MiB"),
 }
-TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "training_seconds", "activity_seconds",
+TIMES = ("samples_per_second", "data_wait_fraction", "seconds", "training_seconds", "activity_seconds", "rank_seconds",
          "peak_bytes")
 
 

@@ -82,7 +82,12 @@ TEST(RanksOfARun, AnyNumberOfRanksThatSharesTheLanesComesToTheSameBits) {
     EXPECT_EQ(model_digest(run, kUpdates), model_digest(alone, kUpdates)) << world;
     for (const char* figure : {"loss", "grad_norm", "samples"})
       EXPECT_EQ(test::column(run, figure), test::column(alone, figure)) << world << ' ' << figure;
-    EXPECT_EQ(read_json(run / "summary.json").at("final"), read_json(alone / "summary.json").at("final"));
+    const nlohmann::ordered_json summary = read_json(run / "summary.json");
+    EXPECT_EQ(summary.at("final"), read_json(alone / "summary.json").at("final"));
+    int64_t slowest = 0;
+    for (const auto& rank : summary.at("ranks")) slowest += rank.at("slowest").get<int64_t>();
+    EXPECT_EQ(slowest, kUpdates) << "of every update one rank is the slowest";
+    EXPECT_EQ(static_cast<int64_t>(summary.at("ranks").size()), world);
   }
   Recipe one_lane = lanes_recipe();
   one_lane.execution.lanes.reset();
