@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/interrupt.h"
@@ -11,7 +12,11 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
+#include "cli/local_ranks.h"
+#include "comm/launch.h"
+#include "comm/ranks.h"
 #include "doctor/doctor.h"
+#include "measure/links.h"
 #include "report/table.h"
 #include "trainer/assembly.h"
 
@@ -123,12 +128,53 @@ void show_progress_only() {
       log::Level::kInfo);
 }
 
-struct DoctorOptions : RecipeOptions, PrintOptions {
+struct DoctorOptions : RecipeOptions, PrintOptions, RanksOption {
   double seconds = 3;
 };
 
+std::string milliseconds(double seconds) {
+  return brief(1e3 * seconds, 3) + " ms";
+}
+
+std::string table_of(const LinkFigures& links) {
+  TextTable sums({"exact sum of gradients", "time", "each rank sends"});
+  for (const LinkFigures::Sum& sum : links.sums)
+    sums.add_row({format_bytes(sum.bytes), milliseconds(sum.seconds), per_second(sum.rate)});
+  TextTable ranks({"rank", "host", "matrix products, all at once"});
+  for (size_t rank = 0; rank < links.ranks.size(); ++rank) {
+    ranks.add_row(
+        {std::to_string(rank), links.ranks[rank].host, format_rate(links.ranks[rank].flops) + "FLOP/s"});
+  }
+  const int64_t straggler = straggler_of(links.ranks);
+  const std::string verdict =
+      straggler < 0 ? "no rank computes clearly less than the others"
+                    : cat("rank ", straggler, " on ", links.ranks[static_cast<size_t>(straggler)].host,
+                          " computes clearly less than the others, who will wait for it");
+  return cat("an exchange of notes takes ", milliseconds(links.meeting_seconds), "; an update has two\n\n",
+             sums.text(), "\n", ranks.text(), "\nverdict    ", verdict, "\n");
+}
+
+// What is between the ranks; whether a recipe's training is slow beside them is said by its run.
+ExitCode run_doctor_of_ranks(const DoctorOptions& options, const Launch& launch) {
+  if (!options.config.empty()) {
+    throw Error(ExitCode::kUsage, "--config", "is examined on one rank, and there are several",
+                "leave --config out to measure what is between ranks, or --ranks to examine the recipe");
+  }
+  const auto ranks = Ranks::open(launch);
+  const std::unique_ptr<Device> device = open_run_device({}, {}, launch.place);
+  ranks->connect(device->torch_device());
+  const LinkFigures links = measure_links(*ranks, *device);
+  if (!ranks->first()) return ExitCode::kDone;
+  const std::string text = options.json ? text_of_json({{"links", to_json(links)}}) : table_of(links);
+  std::fputs(text.c_str(), stdout);
+  return ExitCode::kDone;
+}
+
 ExitCode run_doctor(const DoctorOptions& options) {
+  if (options.starts_them()) return run_local_ranks(options.ranks);
   install_signal_handlers();
+  const Launch launch = detect_launch(process_environment());
+  if (launch.place.world > 1) return run_doctor_of_ranks(options, launch);
   log::set_sink(log::terminal_sink(), options.talks() ? log::Level::kInfo : log::Level::kWarning);
   const bool has_recipe = !options.config.empty();
   const Recipe recipe = has_recipe ? options.load() : Recipe{};
@@ -158,6 +204,7 @@ std::function<ExitCode()> declare_doctor(CLI::App& app) {
   const auto options = std::make_shared<DoctorOptions>();
   options->RecipeOptions::declare(app);
   options->PrintOptions::declare(app);
+  options->RanksOption::declare(app);
   app.add_option("--seconds", options->seconds, "Length of each trial")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
@@ -172,6 +219,8 @@ Examples:
       what bounds the recipe's training here, which cures were tried, and what each gained
   autotrain doctor --config R.yaml --seconds 10 --json
       longer trials, where the machine is unsteady
+  autotrain doctor --ranks 2
+      what passes between ranks, and which of them is slow; on several machines: by torchrun or srun
 )";
 
 }  // namespace

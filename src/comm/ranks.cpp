@@ -11,7 +11,6 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "base/error_json.h"
 #include "base/text.h"
 #include "comm/address.h"
 #include "comm/group_exchange.h"
@@ -21,22 +20,15 @@
 namespace autotrain {
 namespace {
 
-// What a message holds: a note, a failure that all take alike, or the error with which its rank ended.
-constexpr const char* kNote = "note";
-constexpr const char* kFailure = "failure";
-constexpr const char* kEnd = "end";
-constexpr const char* kHost = "host";
-
-constexpr const char* kFarewellMessage = R"({"note": "farewell"})";
 constexpr double kFarewell = 5;  // seconds that a rank waits for the others when it leaves
 
-std::string text_of(const Ranks::Note& message) {
-  return message.dump(-1, ' ', false, Ranks::Note::error_handler_t::replace);
+std::string farewell() {
+  return write_message({.note = "farewell"});
 }
 
-}  // namespace
-
-namespace {
+std::string who(int64_t rank, const Message& message) {
+  return cat("rank ", rank, " on ", message.host.empty() ? "a host without a name" : message.host);
+}
 
 // Serves the store of the ranks for as long as the process lives: one run may follow another in it.
 void serve_store(const Launch& launch) {
@@ -133,7 +125,7 @@ void Ranks::connect(c10::Device device) {
 Ranks::~Ranks() {
   if (!agreement_) return;
   try {
-    if (!apart_) agreement_->exchange(kFarewellMessage, serves_ ? kLongest : kFarewell);
+    if (!apart_) agreement_->exchange(farewell(), serves_ ? kLongest : kFarewell);
   } catch (const std::exception&) {
     apart_ = true;
   }
@@ -147,41 +139,35 @@ void Ranks::enter(const char* phase) {
   if (agreement_) agreement_->heartbeat().enter(phase);
 }
 
-std::string Ranks::who(int64_t rank, const Note& message) const {
-  return cat("rank ", rank, " on ", message.value(kHost, "a host without a name"));
-}
-
 std::vector<Ranks::Note> Ranks::meet(const Note& mine, double patience) {
   if (!agreement_) return {mine};
   std::vector<std::string> texts;
   try {
-    texts = agreement_->exchange(text_of({{kNote, mine}}), patience);
+    texts = agreement_->exchange(write_message({.note = mine}), patience);
   } catch (const Error&) {
     apart_ = true;
     throw;
   }
-  std::vector<Note> messages;
-  for (const std::string& text : texts) messages.push_back(Note::parse(text));
+  std::vector<Message> messages;
+  for (const std::string& text : texts) messages.push_back(read_message(text));
   for (size_t rank = 0; rank < messages.size(); ++rank) {
-    if (messages[rank].contains(kEnd)) fail_as(static_cast<int64_t>(rank), messages[rank]);
+    if (messages[rank].end) fail_as(static_cast<int64_t>(rank), messages[rank]);
   }
   std::vector<Note> notes;
   for (size_t rank = 0; rank < messages.size(); ++rank) {
-    const Note& message = messages[rank];
-    if (message.contains(kFailure)) {
-      const Note& failure = message.at(kFailure);
-      throw FailureElsewhere(
-          static_cast<Failure>(failure.at(0).get<int>()),
-          cat(who(static_cast<int64_t>(rank), message), ": ", failure.at(1).get<std::string>()));
+    Message& message = messages[rank];
+    if (const auto& failure = message.failure) {
+      throw FailureElsewhere(static_cast<Failure>(failure->kind),
+                             cat(who(static_cast<int64_t>(rank), message), ": ", failure->what));
     }
-    notes.push_back(message.at(kNote));
+    notes.push_back(std::move(message.note));
   }
   return notes;
 }
 
 // Takes another rank's end as this one's. Its farewell comes next, as comes this one's.
-void Ranks::fail_as(int64_t rank, const Note& message) {
-  const Error error = error_from_json(message.at(kEnd));
+void Ranks::fail_as(int64_t rank, const Message& message) {
+  const Error& error = *message.end;
   over_ = true;
   throw Error(error.code(), who(rank, message) + (error.where().empty() ? "" : ": " + error.where()),
               error.problem(), error.hint());
@@ -189,9 +175,9 @@ void Ranks::fail_as(int64_t rank, const Note& message) {
 
 void Ranks::fail_if_one_ended() {
   for (const auto& [rank, text] : agreement_->posted()) {
-    const Note message = Note::parse(text);
-    if (!message.contains(kEnd)) continue;
-    agreement_->post(kFarewellMessage);  // in the place of the note that this round would have had
+    const Message message = read_message(text);
+    if (!message.end) continue;
+    agreement_->post(farewell());  // in the place of the note that this round would have had
     fail_as(rank, message);
   }
 }
@@ -203,8 +189,8 @@ Ranks::Note Ranks::from_first(const Note& mine) {
 void Ranks::share(const std::exception& failure) {
   if (!agreement_ || dynamic_cast<const FailureElsewhere*>(&failure) != nullptr) return;
   try {
-    agreement_->post(text_of({{kFailure, {static_cast<int>(classify_failure(failure)), first_line(failure)}},
-                              {kHost, place_.host}}));
+    const Message::Shared shared{static_cast<int>(classify_failure(failure)), first_line(failure)};
+    agreement_->post(write_message({.host = place_.host, .failure = shared}));
   } catch (const Error&) {
     apart_ = true;
     throw;
@@ -215,7 +201,7 @@ void Ranks::share_end(const Error& error) noexcept {
   if (!agreement_ || apart_ || over_) return;
   over_ = true;
   try {
-    agreement_->post(text_of({{kEnd, error_to_json(error)}, {kHost, place_.host}}));
+    agreement_->post(write_message({.host = place_.host, .end = error}));
   } catch (const std::exception&) {
     apart_ = true;  // they will find out by themselves
   }

@@ -12,6 +12,7 @@
 #include "comm/agreement.h"
 #include "comm/exchange.h"
 #include "comm/launch.h"
+#include "comm/message.h"
 
 namespace autotrain {
 
@@ -22,7 +23,7 @@ namespace autotrain {
 /// Use from one thread.
 class Ranks {
  public:
-  using Note = nlohmann::ordered_json;
+  using Note = Message::Note;
 
   /// A single rank, for which every call does nothing and waits for nobody.
   Ranks();
@@ -82,8 +83,7 @@ class Ranks {
   class Watched;
   void call_watched(std::function<void()> call);
   void fail_if_one_ended();
-  [[noreturn]] void fail_as(int64_t rank, const Note& message);
-  std::string who(int64_t rank, const Note& message) const;
+  [[noreturn]] void fail_as(int64_t rank, const Message& message);
 
   Place place_;
   c10::intrusive_ptr<c10d::Store> store_;

@@ -32,6 +32,10 @@ def check_machine(machine):
 def main():
     binary = sys.argv[1]
     check_machine(json.loads(doctor(binary, "--json"))["machine"])
+    links = json.loads(doctor(binary, "--ranks", 2, "--json"))["links"]
+    assert [rank["flops"] > 0 for rank in links["ranks"]] == [True, True], links
+    assert links["meeting_seconds"] > 0 and links["exact_sums"][-1]["bytes"] == 2**26, links
+    assert "verdict" in doctor(binary, "--ranks", 2)
     with tempfile.TemporaryDirectory() as folder:
         recipe = Path(folder, "slow.yaml")
         recipe.write_text(RECIPE, encoding="utf-8")
@@ -48,6 +52,7 @@ def main():
         quarter = [cure for cure in found["cures"] if cure["cause"] == "smaller_micro_batch"]
         assert quarter and quarter[0]["set"] == ["execution.micro_batch=8"], found["cures"]
         assert not any(cure["cause"] == "memory_format" for cure in found["cures"]), "there are no images"
+        assert "--config" in doctor(binary, "--config", recipe, "--ranks", 2, code=64)
         text = doctor(binary, "--config", recipe, "--seconds", 0.2)
         assert "verdict" in text and "tried (--set)" in text, text
         assert not list(Path(folder).glob("runs*")), "trials leave no files"
