@@ -13,6 +13,8 @@ import random
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -65,6 +67,24 @@ def ranks_of(launcher):
         if rank:
             found[int(rank.group(1))] = int(process.name)
     return [found[rank] for rank in sorted(found)]
+
+
+def listening(processes):
+    """(address, port) of every socket on which one of the processes listens."""
+    inodes = set()
+    for process in processes:
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            try:
+                inodes.update(re.findall(r"socket:\[(\d+)\]", os.readlink(descriptor)))
+            except OSError:
+                continue
+    found = set()
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in inodes:
+            address, port = fields[1].split(":")
+            found.add((socket.inet_ntoa(struct.pack("=I", int(address, 16))), int(port, 16)))
+    return found
 
 
 class Ranks(unittest.TestCase):
@@ -136,6 +156,29 @@ class Ranks(unittest.TestCase):
     def test_errors_of_recipes_are_said_once(self):
         done = self.run_to_end(self.command(2, "run", "--set", "optimizer.lr=-1"), code=78)
         self.assertEqual(done.stderr.count("error:"), 1, done.stderr)
+
+    def test_a_stranger_who_sends_rubbish_changes_nothing(self):
+        more = ("--set", "stop.updates=60", "--set", "execution.micro_batch=20")
+        self.run_to_end(self.command(2, "straight", *more))
+        launcher = self.start(self.command(2, "run", *more))
+        self.wait_for(lambda: self.updates_of("run") >= 5 or launcher.poll() is not None, "5 updates")
+        found = listening([launcher.pid, *ranks_of(launcher.pid)])
+        self.assertTrue(found, (self.root / "log").read_text())
+        self.assertEqual({address for address, _ in found}, {"127.0.0.1"})
+        dice, held = random.Random(SEED), []
+        for address, port in found:
+            for length in (0, 1, 100, 100_000):
+                stranger = socket.create_connection((address, port), timeout=10)
+                try:
+                    stranger.sendall(dice.randbytes(length))
+                except OSError:
+                    pass  # it was shown the door
+                held.append(stranger)
+        code = launcher.wait(timeout=300)
+        for stranger in held:
+            stranger.close()
+        self.assertEqual(code, 0, (self.root / "log").read_text())
+        self.assertEqual(digest(self.root / "run", 60), digest(self.root / "straight", 60))
 
     def test_torchrun_starts_the_ranks_and_starts_them_again(self):
         torchrun = shutil.which("torchrun", path=os.path.dirname(sys.executable)) or shutil.which("torchrun")
