@@ -14,6 +14,7 @@ struct Program {
 constexpr std::array kPrograms = {
     Program{"allocator_step", &autotrain::bench::allocator_step},
     Program{"exchange", &autotrain::bench::exchange},
+    Program{"meetings", &autotrain::bench::meetings},
     Program{"facts", &autotrain::bench::facts},
     Program{"first_update", &autotrain::bench::first_update},
     Program{"loader_turns", &autotrain::bench::loader_turns},

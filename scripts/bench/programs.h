@@ -8,6 +8,9 @@ int allocator_step(int argc, char** argv);
 /// What ranks of this machine exchange: notes, and exact sums beside gloo's all-reduce, as a JSON line.
 int exchange(int argc, char** argv);
 
+/// The notes of many ranks that are threads, as JSON lines.
+int meetings(int argc, char** argv);
+
 /// What the device is and does at most, and how fast batches reach it, as JSON.
 int facts(int argc, char** argv);
 

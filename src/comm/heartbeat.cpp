@@ -17,8 +17,9 @@ std::vector<uint8_t> encode(int64_t beat, const std::string& phase, const std::s
   return {text.begin(), text.end()};
 }
 
-// Seconds without an answer, beyond a beat, after which the store counts as silent.
-constexpr double kStoreIsLate = 8;
+// Seconds that a connection may take: c10d asks for the names of addresses, which takes a resolver that does
+// not answer 5 seconds and more.
+constexpr double kToConnect = 60;
 
 }  // namespace
 
@@ -28,15 +29,32 @@ struct Heartbeat::Shared {
     double heard = steady_seconds();
   };
 
+  bool heard(int64_t rank) const {
+    const std::lock_guard lock(mutex);
+    return !peers[static_cast<size_t>(rank)].last.empty();
+  }
+
+  // Takes what a rank's key holds; the same as the last time is no sign of life.
+  void take(int64_t rank, const std::string& value) {
+    const std::vector<std::string> parts = split(value, '\n');
+    const std::lock_guard lock(mutex);
+    Peer& peer = peers[static_cast<size_t>(rank)];
+    if (parts.size() != 3 || parts[0] == peer.last) return;
+    peer = {.last = parts[0], .host = parts[2], .phase = parts[1], .heard = steady_seconds()};
+  }
+
   c10::intrusive_ptr<c10d::Store> store;
   Place place;
   double every = 1;
+  double late = 8;
   std::atomic<const char*> phase = "starting";
 
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<Peer> peers;
-  double answered = steady_seconds();  // when the store last answered all that was asked
+  bool connected = false;  // the heartbeat has its connection
+  double answered =
+      steady_seconds();  // when the store last answered all that was asked, or before, when we began
   bool failed = false;
   bool over = false;
 };
@@ -47,11 +65,13 @@ std::string describe(const SilentRank& silent) {
   return cat(who, ", silent for ", fixed(silent.seconds, 0), " s, last in its phase ", quote(silent.phase));
 }
 
-Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, double every)
+Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, double every,
+                     double late)
     : shared_(std::make_shared<Shared>()) {
   shared_->store = store;
   shared_->place = place;
   shared_->every = every;
+  shared_->late = late;
   shared_->peers.resize(static_cast<size_t>(place.world));
   std::thread([shared = shared_] { beat(shared); }).detach();
 }
@@ -72,17 +92,24 @@ void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
   c10::intrusive_ptr<c10d::Store> store;  // a connection of its own
   for (int64_t number = 0;; ++number) {
     try {
-      if (!store) store = shared->store->clone();
-      store->set(key(place.rank), encode(number, shared->phase.load(), place.host));
-      for (int64_t rank = 0; rank < place.world; ++rank) {
-        if (rank == place.rank || !store->check({key(rank)})) continue;
-        const std::vector<uint8_t> value = store->get(key(rank));
-        const std::vector<std::string> parts = split(std::string(value.begin(), value.end()), '\n');
+      if (!store) {
+        store = shared->store->clone();
         const std::lock_guard lock(shared->mutex);
-        Shared::Peer& peer = shared->peers[static_cast<size_t>(rank)];
-        if (parts.size() != 3 || parts[0] == peer.last) continue;
-        peer = {.last = parts[0], .host = parts[2], .phase = parts[1], .heard = steady_seconds()};
+        shared->connected = true;
+        shared->answered = steady_seconds();
       }
+      store->set(key(place.rank), encode(number, shared->phase.load(), place.host));
+      // Those that were heard of have their keys in the store, and are read in one call.
+      std::vector<int64_t> ranks;
+      std::vector<std::string> keys;
+      for (int64_t rank = 0; rank < place.world; ++rank) {
+        if (rank == place.rank || (!shared->heard(rank) && !store->check({key(rank)}))) continue;
+        ranks.push_back(rank);
+        keys.push_back(key(rank));
+      }
+      const auto values = keys.empty() ? std::vector<std::vector<uint8_t>>() : store->multiGet(keys);
+      for (size_t i = 0; i < values.size(); ++i)
+        shared->take(ranks[i], std::string(values[i].begin(), values[i].end()));
     } catch (const std::exception&) {
       const std::lock_guard lock(shared->mutex);
       shared->failed = true;
@@ -113,7 +140,8 @@ std::vector<SilentRank> Heartbeat::silent(double seconds) const {
 
 bool Heartbeat::store_answers() const {
   const std::lock_guard lock(shared_->mutex);
-  return !shared_->failed && steady_seconds() - shared_->answered < shared_->every + kStoreIsLate;
+  const double late = shared_->connected ? shared_->every + shared_->late : kToConnect;
+  return !shared_->failed && steady_seconds() - shared_->answered < late;
 }
 
 }  // namespace autotrain

@@ -28,8 +28,9 @@ std::string describe(const SilentRank& silent);
 class Heartbeat {
  public:
   /// @param store cloned in the thread, since a frozen one does not answer. @param every seconds between
-  /// beats.
-  Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, double every = 1);
+  /// beats; @param late seconds without an answer, beyond those, after which the store counts as silent.
+  Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, double every = 1,
+            double late = 8);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
