@@ -4,8 +4,8 @@
 
 namespace autotrain {
 
-/// The error that stands for a std::bad_alloc outside a trial: the system refused this process memory for
-/// something other than tensors.
+/// The error that stands for a std::bad_alloc, or a thread that could not be started, outside a trial: the
+/// system refused this process memory for something other than tensors.
 Error heap_refused();
 
 }  // namespace autotrain

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "comm/launch.h"
+#include "device/failure.h"
 
 namespace autotrain {
 namespace {
@@ -38,10 +39,11 @@ int main(int argc, char** argv) {
     return static_cast<int>(code);
   } catch (const Error& error) {
     return fail(error.code(), error.what(), json);
-  } catch (const std::bad_alloc&) {
-    const Error error = heap_refused();
-    return fail(error.code(), error.what(), json);
   } catch (const std::exception& error) {
+    if (classify_failure(error) == Failure::kOutOfMemory) {
+      const Error refused = heap_refused();
+      return fail(refused.code(), refused.what(), json);
+    }
     return fail(ExitCode::kInternal,
                 cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"), json);
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <new>
 #include <string_view>
+#include <system_error>
 
 #include "base/text.h"
 
@@ -52,6 +53,12 @@ Failure classify_failure(const std::exception& error) {
     return elsewhere->failure();
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return Failure::kOutOfMemory;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return Failure::kOutOfMemory;
+  if (const auto* const system = dynamic_cast<const std::system_error*>(&error)) {
+    // A thread for which there is no room; pthread_create says EAGAIN.
+    if (system->code() == std::errc::resource_unavailable_try_again ||
+        system->code() == std::errc::not_enough_memory)
+      return Failure::kOutOfMemory;
+  }
   const std::string_view text = error.what();
   if (contains_any(text, kMemoryTexts)) return Failure::kOutOfMemory;
   if (contains_any(text, kLibraryTexts)) return Failure::kLibraryMemory;

@@ -14,6 +14,7 @@
 #include "base/interrupt.h"
 #include "base/pipe.h"
 #include "base/text.h"
+#include "device/failure.h"
 #include "plan/plan_json.h"
 
 namespace autotrain {
@@ -55,10 +56,10 @@ int search(const MakePlan& make, const std::vector<ProbeRecord>& known, const Pi
     reporter.say({{kPlan, plan_to_json(plan)}});
   } catch (const Error& error) {
     reporter.say({{kError, error_to_json(error)}});
-  } catch (const std::bad_alloc&) {
-    reporter.say({{kError, error_to_json(heap_refused())}});
   } catch (const std::exception& error) {
-    reporter.say({{kError, {{"internal", error.what()}}}});
+    const bool refused = classify_failure(error) == Failure::kOutOfMemory;
+    reporter.say({{kError, refused ? error_to_json(heap_refused())
+                                   : nlohmann::ordered_json{{"internal", error.what()}}}});
   }
   return 0;
 }

@@ -16,6 +16,9 @@ Failure of_text(const std::string& text) {
 TEST(Failure, MemoryIsRecognisedByType) {
   EXPECT_EQ(classify_failure(c10::OutOfMemoryError({__func__, __FILE__, 1}, "x")), Failure::kOutOfMemory);
   EXPECT_EQ(classify_failure(std::bad_alloc()), Failure::kOutOfMemory);
+  EXPECT_EQ(classify_failure(std::system_error(EAGAIN, std::generic_category(), "starting a thread")),
+            Failure::kOutOfMemory);
+  EXPECT_EQ(classify_failure(std::system_error(ENOENT, std::generic_category(), "x")), Failure::kOther);
 }
 
 TEST(Failure, LibraryCodesThatMeanTheSameAreRecognised) {
