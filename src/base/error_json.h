@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "autotrain/error.h"
+#include "base/json.h"
 
 namespace autotrain {
 
-/// An error as other processes of the run get it, and back. @throws nlohmann::json::exception when a part is
-/// missing.
+/// An error as other processes of the run get it.
 inline nlohmann::ordered_json error_to_json(const Error& error) {
   return {{"code", static_cast<int>(error.code())},
           {"where", error.where()},
@@ -15,8 +15,9 @@ inline nlohmann::ordered_json error_to_json(const Error& error) {
           {"hint", error.hint()}};
 }
 
+/// The error itself. @throws nlohmann::json::exception when a part is missing or of another type.
 inline Error error_from_json(const nlohmann::ordered_json& json) {
-  return Error(static_cast<ExitCode>(json.at("code").get<int>()), json.at("where"), json.at("what"),
+  return Error(static_cast<ExitCode>(whole_number<int>(json.at("code"))), json.at("where"), json.at("what"),
                json.at("hint"));
 }
 

@@ -53,6 +53,14 @@ void read_exactly(const nlohmann::ordered_json& json, Value& value) {
   }
 }
 
+/// The whole number itself. @throws nlohmann::json::exception when it is none, or does not fit.
+template <std::integral Value>
+Value whole_number(const nlohmann::ordered_json& json) {
+  Value value = 0;
+  read_exactly(json, value);
+  return value;
+}
+
 /// A list of such values.
 template <class Value>
 void read_exactly(const nlohmann::ordered_json& json, std::vector<Value>& values) {

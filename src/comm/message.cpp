@@ -25,7 +25,7 @@ Message read_message(const std::string& text) {
     Message message{.note = json.at(kNote), .host = json.value(kHost, "")};
     if (json.contains(kFailure)) {
       const Note& failure = json.at(kFailure);
-      message.failure = {failure.at(0).get<int>(), failure.at(1).get<std::string>()};
+      message.failure = {whole_number<int>(failure.at(0)), failure.at(1).get<std::string>()};
     }
     if (json.contains(kEnd)) message.end = error_from_json(json.at(kEnd));
     return message;
