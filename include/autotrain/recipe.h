@@ -141,7 +141,7 @@ enum class Cut { kEven, kFull };
 enum class Pivot { kInterpolate, kMidpoint };
 enum class Recovery { kShrink, kStop };
 
-/// What ranks share out instead of each having the whole.
+/// Says what ranks share out instead of each having the whole.
 enum class Sharding { kNone, kOptimizer };
 
 struct MemoryRecipe {

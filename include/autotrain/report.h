@@ -90,7 +90,7 @@ enum class StopReason {
 /// "epochs", "updates", "samples", "minutes", "patience", "callback", "signal", "error"; "" of kNone.
 std::string to_string(StopReason reason);
 
-/// What one of several ranks did in a session.
+/// Says what one of several ranks did in a session.
 struct RankSummary {
   std::string host = {};
   double seconds = 0;   ///< that its passes took

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
@@ -121,6 +122,12 @@ void make_folders(const fs::path& folder) {
     errno = error.value();
     throw_io_error(folder, "making the folder");
   }
+}
+
+fs::path make_temporary_folder(const std::string& name) {
+  std::string path = fs::temp_directory_path() / (name + "-XXXXXX");
+  if (::mkdtemp(path.data()) == nullptr) throw_io_error(path, "making a folder");
+  return path;
 }
 
 }  // namespace autotrain

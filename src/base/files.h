@@ -21,6 +21,9 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
 /// Makes `folder` and its parents. Throws Error(kInputOutput).
 void make_folders(const std::filesystem::path& folder);
 
+/// A new folder for temporary files whose name begins so. @throws Error(kInputOutput).
+std::filesystem::path make_temporary_folder(const std::string& name);
+
 /// Makes the entries of `folder` (renames, new files) survive a power cut.
 /// Throws Error(kInputOutput).
 void sync_folder(const std::filesystem::path& folder);

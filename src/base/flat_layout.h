@@ -19,14 +19,14 @@ struct TensorPiece {
 /// `tensor` is dense.
 torch::Tensor elements_of(const torch::Tensor& tensor, const TensorPiece& piece);
 
-/// Where the elements of tensors lie in one flat tensor of equal parts: one tensor behind the other, each at
-/// a multiple of 64 bytes, since kernels read whole cache lines.
+/// Says where the elements of tensors lie in one flat tensor of equal parts: one tensor lies behind the
+/// other, each at a multiple of 64 bytes, since kernels read whole cache lines.
 class FlatLayout {
  public:
   /// @param parts that the flat tensor can be divided into, each of whole cache lines.
   explicit FlatLayout(std::vector<NamedTensor> tensors, int64_t parts = 1);
 
-  /// Of the flat tensor, gaps included.
+  /// How many elements the flat tensor has, gaps included.
   int64_t elements() const { return elements_; }
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
 
@@ -37,7 +37,7 @@ class FlatLayout {
   /// The place of a piece in `flat`. [count]
   torch::Tensor view(const torch::Tensor& flat, const TensorPiece& piece) const;
 
-  /// What lies in part `part`: at most one piece of each tensor.
+  /// The pieces that lie in part `part`; a tensor has at most one there.
   std::vector<TensorPiece> pieces_of(int64_t part) const;
 
  private:

@@ -18,6 +18,7 @@
 #include "doctor/doctor.h"
 #include "measure/links.h"
 #include "report/table.h"
+#include "sweep/sweep_tables.h"
 #include "trainer/assembly.h"
 
 namespace autotrain {
@@ -132,14 +133,10 @@ struct DoctorOptions : RecipeOptions, PrintOptions, RanksOption {
   double seconds = 3;
 };
 
-std::string milliseconds(double seconds) {
-  return brief(1e3 * seconds, 3) + " ms";
-}
-
 std::string table_of(const LinkFigures& links) {
   TextTable sums({"exact sum of gradients", "time", "each rank sends"});
   for (const LinkFigures::Sum& sum : links.sums)
-    sums.add_row({format_bytes(sum.bytes), milliseconds(sum.seconds), per_second(sum.rate)});
+    sums.add_row({format_bytes(sum.bytes), milliseconds(sum.seconds) + " ms", per_second(sum.rate)});
   TextTable ranks({"rank", "host", "matrix products, all at once"});
   for (size_t rank = 0; rank < links.ranks.size(); ++rank) {
     ranks.add_row(
@@ -150,7 +147,7 @@ std::string table_of(const LinkFigures& links) {
       straggler < 0 ? "no rank computes clearly less than the others"
                     : cat("rank ", straggler, " on ", links.ranks[static_cast<size_t>(straggler)].host,
                           " computes clearly less than the others, who will wait for it");
-  return cat("an exchange of notes takes ", milliseconds(links.meeting_seconds), "; an update has two\n\n",
+  return cat("an exchange of notes takes ", milliseconds(links.meeting_seconds), " ms; an update has two\n\n",
              sums.text(), "\n", ranks.text(), "\nverdict    ", verdict, "\n");
 }
 

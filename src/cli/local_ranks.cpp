@@ -55,14 +55,9 @@ class LocalRanks {
  public:
   explicit LocalRanks(int64_t ranks) {
     const std::vector<std::string> words = own_command_line();
-    for (int64_t rank = 0; rank < ranks; ++rank) {
-      const auto work = [&] {
-        meeting_.become(rank, ranks);
-        return start_again(words);
-      };
-      ranks_.push_back({std::make_unique<Child>(work, log_of(rank))});
-    }
-    meeting_.serve();
+    for (auto& process : meeting_.start_ranks(
+             ranks, [&](int64_t) { return start_again(words); }, [&](int64_t rank) { return log_of(rank); }))
+      ranks_.push_back({std::move(process)});
   }
 
   ~LocalRanks() {
@@ -93,11 +88,7 @@ class LocalRanks {
   // The first rank has the terminal.
   fs::path log_of(int64_t rank) {
     if (rank == 0) return {};
-    if (logs_.empty()) {
-      std::string name = fs::temp_directory_path() / "autotrain-ranks-XXXXXX";
-      if (::mkdtemp(name.data()) == nullptr) throw_io_error(name, "making a folder");
-      logs_ = name;
-    }
+    if (logs_.empty()) logs_ = make_temporary_folder("autotrain-ranks");
     return logs_ / cat("rank-", rank, ".log");
   }
 

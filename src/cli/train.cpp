@@ -18,17 +18,20 @@ namespace {
 struct TrainOptions : RecipeOptions, PrintOptions, OutputOption, RanksOption {
   bool resume = false;
   bool allow_change = false;
+
+  TrainerOptions of_run(RunObserver& observer) const {
+    return {.output = output,
+            .resume = resume,
+            .allow_change = allow_change,
+            .fresh_plan = fresh_plan,
+            .observer = &observer};
+  }
 };
 
 // The first rank tells what all of them do.
 ExitCode train_beside_the_first(const TrainOptions& options, int64_t rank) {
   RankLog log(rank, options);
-  const Summary summary = Trainer::from_recipe(options.load(), {.output = options.output,
-                                                                .resume = options.resume,
-                                                                .allow_change = options.allow_change,
-                                                                .fresh_plan = options.fresh_plan,
-                                                                .observer = &log})
-                              .fit();
+  const Summary summary = Trainer::from_recipe(options.load(), options.of_run(log)).fit();
   return static_cast<ExitCode>(summary.exit_code);
 }
 
@@ -43,12 +46,9 @@ ExitCode train(const TrainOptions& options) {
   const int64_t rank = detect_launch(process_environment()).place.rank;
   if (rank > 0) return train_beside_the_first(options, rank);
   Console console(options);
-  Trainer trainer = Trainer::from_recipe(options.load(), {.output = options.output,
-                                                          .resume = options.resume,
-                                                          .allow_change = options.allow_change,
-                                                          .fresh_plan = options.fresh_plan,
-                                                          .search_apart = true,
-                                                          .observer = &console});
+  TrainerOptions of_run = options.of_run(console);
+  of_run.search_apart = true;
+  Trainer trainer = Trainer::from_recipe(options.load(), std::move(of_run));
   const Summary summary = trainer.fit();
   if (options.json) std::fputs(text_of_json(summary_to_json(summary)).c_str(), stdout);
   if (summary.status == RunStatus::kInterrupted && !options.json) {

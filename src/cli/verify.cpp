@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -29,9 +27,7 @@ class WorkFolder {
       throw Error(ExitCode::kUsage, asked.string(), "exists already", "name a folder that does not exist");
     }
     if (keep_) return;
-    std::string name = (fs::temp_directory_path() / "autotrain-verify-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw_io_error(name, "making the folder");
-    path_ = name;
+    path_ = make_temporary_folder("autotrain-verify");
   }
   ~WorkFolder() {
     std::error_code ignored;

@@ -7,8 +7,8 @@
 namespace autotrain {
 
 /// The address of this host at which the other ranks of the run reach it: the one that it uses itself
-/// towards the place where ranks meet.
-/// Where a host's own name means the loopback interface, the address of its first other one.
+/// towards the place where ranks meet; if that is the loopback interface, it is the address of the first
+/// other one.
 std::string address_for_peers(const Launch& launch);
 
 /// Whether this name means the loopback interface here.

@@ -27,6 +27,20 @@ std::string names_of(const std::vector<SilentRank>& ranks) {
   return join(names, "; ");
 }
 
+// Waits for a moment, and returns all messages if all are there by then. The store's own exception says no
+// more than that the time was over.
+std::vector<std::string> take(c10d::Store& store, const std::vector<std::string>& keys) {
+  std::vector<std::string> messages;
+  try {
+    store.wait(keys, std::chrono::milliseconds(static_cast<int64_t>(1000 * kLook)));
+  } catch (const c10::DistStoreError&) {
+    return messages;
+  }
+  for (const std::vector<uint8_t>& value : store.multiGet(keys))
+    messages.emplace_back(value.begin(), value.end());
+  return messages;
+}
+
 }  // namespace
 
 Agreement::Agreement(c10::intrusive_ptr<c10d::Store> store, const Place& place, const Options& options)
@@ -56,24 +70,6 @@ std::vector<int64_t> Agreement::missing(const std::vector<std::string>& keys) {
   });
   return *ranks;
 }
-
-namespace {
-
-// Waits for a moment, and returns all messages if all are there by then. The store's own exception says no
-// more than that the time was over.
-std::vector<std::string> take(c10d::Store& store, const std::vector<std::string>& keys) {
-  std::vector<std::string> messages;
-  try {
-    store.wait(keys, std::chrono::milliseconds(static_cast<int64_t>(1000 * kLook)));
-  } catch (const c10::DistStoreError&) {
-    return messages;
-  }
-  for (const std::vector<uint8_t>& value : store.multiGet(keys))
-    messages.emplace_back(value.begin(), value.end());
-  return messages;
-}
-
-}  // namespace
 
 // Gives this round's message, and drops those that nobody needs any more: whoever gave one in a round that
 // this rank has completed had read all the rounds before it.

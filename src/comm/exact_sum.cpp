@@ -26,6 +26,17 @@ torch::Tensor LaneTree::take() {
   return sum;
 }
 
+namespace {
+
+// Adds the equal parts that came of each rank, in the tree of ranks.
+torch::Tensor sum_of_parts(const torch::Tensor& received, int64_t world) {
+  LaneTree tree;
+  for (int64_t rank = 0; rank < world; ++rank) tree.add(part_of(received, rank, world));
+  return tree.take();
+}
+
+}  // namespace
+
 bool shares_lanes(int64_t lanes, int64_t world) {
   const auto is_power = [](int64_t n) { return n >= 1 && std::has_single_bit(static_cast<uint64_t>(n)); };
   return is_power(lanes) && is_power(world) && world <= lanes;
@@ -46,9 +57,7 @@ void ExactSum::operator()(const torch::Tensor& flat) {
   if (send_.defined()) send_.narrow(0, 0, elements_).copy_(flat);
   const torch::Tensor& whole = send_.defined() ? send_ : flat;
   exchange_.to_all(receive_, whole);
-  LaneTree tree;
-  for (int64_t rank = 0; rank < place_.world; ++rank) tree.add(part_of(receive_, rank, place_.world));
-  part_of(whole, place_.rank, place_.world).copy_(tree.take());
+  part_of(whole, place_.rank, place_.world).copy_(sum_of_parts(receive_, place_.world));
   exchange_.spread(whole);
   if (send_.defined()) flat.copy_(send_.narrow(0, 0, elements_));
 }
@@ -64,9 +73,7 @@ void SmallSum::operator()(const torch::Tensor& flat) {
   const torch::NoGradGuard no_gradients;
   for (int64_t rank = 0; rank < place_.world; ++rank) part_of(send_, rank, place_.world).copy_(flat);
   exchange_.to_all(receive_, send_);
-  LaneTree tree;
-  for (int64_t rank = 0; rank < place_.world; ++rank) tree.add(part_of(receive_, rank, place_.world));
-  flat.copy_(tree.take());
+  flat.copy_(sum_of_parts(receive_, place_.world));
 }
 
 }  // namespace autotrain

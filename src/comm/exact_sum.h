@@ -61,7 +61,8 @@ class ExactSum {
   torch::Tensor receive_;  // of the same size
 };
 
-/// The same for a few numbers, in one exchange: every rank sends all of its own to all.
+/// Sums a few numbers over all ranks in one exchange, to the same bits: every rank sends all of its own to
+/// all.
 class SmallSum {
  public:
   /// @param elements of the tensors that will be summed. Allocates `2 · world` times as much.

@@ -52,9 +52,8 @@ struct Heartbeat::Shared {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::vector<Peer> peers;
-  bool connected = false;  // the heartbeat has its connection
-  double answered =
-      steady_seconds();  // when the store last answered all that was asked, or before, when we began
+  bool connected = false;              // the heartbeat has its connection
+  double answered = steady_seconds();  // when the store last answered all that was asked; at first: the start
   bool failed = false;
   bool over = false;
 };

@@ -64,6 +64,22 @@ void MeetingPlace::serve() {
   store_->server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
 }
 
+std::vector<std::unique_ptr<Child>> MeetingPlace::start_ranks(
+    int64_t world, const std::function<int(int64_t rank)>& work,
+    const std::function<std::filesystem::path(int64_t rank)>& log_of) {
+  std::vector<std::unique_ptr<Child>> ranks;
+  for (int64_t rank = 0; rank < world; ++rank) {
+    const auto as_rank = [&] {
+      become(rank, world);
+      return work(rank);
+    };
+    ranks.push_back(std::make_unique<Child>(as_rank, log_of(rank)));
+  }
+  serve();
+  return ranks;
+}
+
+// Makes this process one of the ranks, by the variables that torchrun sets.
 void MeetingPlace::become(int64_t rank, int64_t world) const {
   const auto set = [](const char* name, const std::string& value) {
     ::setenv(name, value.c_str(), /*overwrite=*/1);

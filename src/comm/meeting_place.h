@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/child.h"
 #include "comm/launch.h"
 
 namespace autotrain {
@@ -28,11 +31,15 @@ class MeetingPlace {
 
   int64_t port() const { return port_; }
 
-  /// Makes this process rank `rank` of `world` that meet here, by the variables that torchrun sets.
-  void become(int64_t rank, int64_t world) const;
+  /// Starts `work(rank)` as `world` ranks that find this place as under torchrun, each a process, and serves.
+  /// @param log_of the file that takes what a rank prints; an empty path: it prints where this process does.
+  std::vector<std::unique_ptr<Child>> start_ranks(
+      int64_t world, const std::function<int(int64_t rank)>& work,
+      const std::function<std::filesystem::path(int64_t rank)>& log_of);
 
  private:
   struct Store;
+  void become(int64_t rank, int64_t world) const;
   int64_t port_ = 0;
   int descriptor_ = -1;  // listens; the store's once it serves
   std::unique_ptr<Store> store_;
@@ -42,9 +49,9 @@ class MeetingPlace {
 /// @return its descriptor, closed by exec; the caller owns it. Negative when the address is not this host's.
 int listen_on(const std::string& host, int64_t port);
 
-/// The same for the place where the ranks of a launch meet. Negative also where ranks of other hosts could
-/// not reach it, because this host takes its own name for the loopback interface: the store then listens on
-/// all.
+/// A socket that listens where the ranks of a launch meet, as `listen_on` makes it. It is negative also where
+/// ranks of other hosts could not reach it, because this host takes its own name for the loopback interface:
+/// the store then listens on all.
 int listen_for(const Launch& launch);
 
 }  // namespace autotrain

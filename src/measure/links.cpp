@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "comm/exact_sum.h"
+#include "measure/timing.h"
 
 namespace autotrain {
 namespace {
@@ -15,11 +16,6 @@ namespace {
 constexpr int kMeetings = 200, kSums = 5;
 constexpr double kProductSeconds = 1;
 constexpr double kMuchSlower = 0.8;  // of the median
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 // Median time of `action`, which all ranks begin together.
 double time_together(Ranks& ranks, int times, const std::function<void()>& action) {
@@ -30,7 +26,7 @@ double time_together(Ranks& ranks, int times, const std::function<void()>& actio
     action();
     if (i > 0) seconds.push_back(watch.seconds());  // the first one touches the memory
   }
-  return median(std::move(seconds));
+  return median_of(std::move(seconds));
 }
 
 LinkFigures::Sum time_sum(Ranks& ranks, const Device& device, int64_t bytes) {
@@ -80,7 +76,10 @@ int64_t straggler_of(const std::vector<LinkFigures::Rank>& ranks) {
   std::vector<double> rates;
   for (const LinkFigures::Rank& rank : ranks) rates.push_back(rank.flops);
   const auto slowest = std::ranges::min_element(rates);
-  return *slowest < kMuchSlower * median(rates) ? slowest - rates.begin() : -1;
+  std::vector<double> sorted = rates;
+  std::ranges::sort(sorted);
+  const double middle = sorted[sorted.size() / 2];  // of two ranks the faster one
+  return *slowest < kMuchSlower * middle ? slowest - rates.begin() : -1;
 }
 
 nlohmann::ordered_json to_json(const LinkFigures& links) {

@@ -49,6 +49,28 @@ Section evaluation_section(Recipe& r, const Catalog& catalog) {
                 e.micro_batch)}};
 }
 
+Field lanes_field(ExecutionRecipe& e) {
+  return bind(
+      integer_key("lanes",
+                  "Parts of an update that are accumulated apart and added in a fixed order, so that any "
+                  "number of ranks that shares them, 1 too, comes to the same bits. A power of two; "
+                  "auto: one for each rank, which costs nothing.")
+          .from(1, 1024)
+          .or_word("auto"),
+      e.lanes);
+}
+
+Field trace_field(ExecutionRecipe& e) {
+  return {list_key(KeyKind::kIntegerList, "trace",
+                   "[first, last] update that trace.json shows activity by activity, for Perfetto or "
+                   "chrome://tracing; null: none.")
+              .from(1)
+              .of_length(2)
+              .deciding(Decides::kRun),
+          [&e] { return e.trace ? Value(*e.trace) : Value(std::monostate{}); },
+          [&e](const Value& value) { e.trace = std::get<std::vector<int64_t>>(value); }};
+}
+
 Section execution_section(Recipe& r) {
   ExecutionRecipe& e = r.execution;
   const KeySpec device =
@@ -76,14 +98,7 @@ Section execution_section(Recipe& r) {
                 .in("samples")
                 .or_word("auto"),
             e.micro_batch),
-       bind(integer_key(
-                "lanes",
-                "Parts of an update that are accumulated apart and added in a fixed order, so that any "
-                "number of ranks that shares them, 1 too, comes to the same bits. A power of two; "
-                "auto: one for each rank, which costs nothing.")
-                .from(1, 1024)
-                .or_word("auto"),
-            e.lanes),
+       lanes_field(e),
        bind_enum("shard",
                  "What ranks share out: none, or the optimizer, whose update and state each rank then has "
                  "one part of (ZeRO stage 1). The same bits either way.",
@@ -110,14 +125,7 @@ Section execution_section(Recipe& r) {
                 .in("seconds")
                 .deciding(Decides::kRun),
             e.telemetry),
-       {list_key(KeyKind::kIntegerList, "trace",
-                 "[first, last] update that trace.json shows activity by activity, for Perfetto or "
-                 "chrome://tracing; null: none.")
-            .from(1)
-            .of_length(2)
-            .deciding(Decides::kRun),
-        [&e] { return e.trace ? Value(*e.trace) : Value(std::monostate{}); },
-        [&e](const Value& value) { e.trace = std::get<std::vector<int64_t>>(value); }}}};
+       trace_field(e)}};
 }
 
 Section memory_section(Recipe& r) {

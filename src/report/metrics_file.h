@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -40,6 +41,11 @@ class MetricsFile {
   std::string buffer_;
   Stopwatch since_flush_;
 };
+
+/// What a row says of clocks and memory: two runs that compute the same differ in it.
+inline constexpr std::array kTimedKeys = {"rank_seconds", "samples_per_second", "data_wait_fraction",
+                                          "seconds",      "training_seconds",   "activity_seconds",
+                                          "peak_bytes"};
 
 /// Calls `use` with each row of a file of JSON lines, one at a time; a torn last line is left out.
 /// @throws Error(kMissingFile).

@@ -53,10 +53,7 @@ std::vector<Json> rows_where(const fs::path& run, Wanted wanted) {
 std::vector<Json> timeless_rows(const fs::path& run) {
   auto rows = rows_where(run, [](const std::string& kind) { return kind != "event"; });
   for (Json& row : rows) {
-    for (const char* const key : {"rank_seconds", "samples_per_second", "data_wait_fraction", "seconds",
-                                  "training_seconds", "activity_seconds", "peak_bytes"}) {
-      row.erase(key);
-    }
+    for (const char* const key : kTimedKeys) row.erase(key);
   }
   return rows;
 }

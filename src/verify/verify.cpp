@@ -45,6 +45,11 @@ Recipe short_recipe(Recipe recipe, int64_t updates) {
   return recipe;
 }
 
+void type_in(const nlohmann::json& plan, Recipe& recipe) {
+  recipe.execution.micro_batch = plan.at("micro_batch").get<int64_t>();
+  recipe.evaluation.micro_batch = plan.value("evaluation_micro_batch", *recipe.execution.micro_batch);
+}
+
 int train(const Recipe& recipe, const fs::path& folder, bool resume) {
   install_signal_handlers();
   Trainer trainer = Trainer::from_recipe(recipe, {.output = folder, .resume = resume});
@@ -93,6 +98,9 @@ class Proof {
   int64_t recoveries_of(const std::string& name) const {
     return nlohmann::json::parse(read_file(path(name) / "summary.json")).at("oom_recoveries").get<int64_t>();
   }
+  nlohmann::json plan_of(const std::string& name) const {
+    return nlohmann::json::parse(read_file(path(name) / "plan.json"));
+  }
   fs::path log(const std::string& name) const { return options_.folder / (name + ".log"); }
 
   int session(const std::string& name, const std::function<int()>& work) {
@@ -137,7 +145,10 @@ class Proof {
   std::string why_not_several_ranks(int64_t world);
   std::vector<std::unique_ptr<Child>> start_ranks(MeetingPlace& meeting, int64_t world,
                                                   const std::string& name,
-                                                  const std::function<int(int64_t rank)>& work);
+                                                  const std::function<int(int64_t rank)>& work) const {
+    return meeting.start_ranks(
+        world, work, [&](int64_t rank) { return log(rank == 0 ? name : cat(name, "-of-rank-", rank)); });
+  }
   int session_of(int64_t world, const std::string& name, const std::function<int(int64_t rank)>& work);
 
   static constexpr const char* kSearched = "searched";
@@ -160,9 +171,8 @@ void Proof::run_undisturbed() {
     throw Error(static_cast<ExitCode>(searched > 0 ? searched : 70), "verify",
                 "the undisturbed run ended with an error:\n" + read_file(log(kSearched)));
   }
-  const auto plan = nlohmann::json::parse(read_file(path(kSearched) / "plan.json"));
-  typed_.execution.micro_batch = plan.at("micro_batch").get<int64_t>();
-  typed_.evaluation.micro_batch = plan.value("evaluation_micro_batch", *typed_.execution.micro_batch);
+  const nlohmann::json plan = plan_of(kSearched);
+  type_in(plan, typed_);
   const Stopwatch watch;
   const int straight = session(kStraight, [&] { return train(typed_, path(kStraight), false); });
   seconds_ = watch.seconds();
@@ -269,21 +279,6 @@ void Proof::disk_full() {
   compare("disk full and resumed", name, train_on(name), "a checkpoint could not be written");
 }
 
-std::vector<std::unique_ptr<Child>> Proof::start_ranks(MeetingPlace& meeting, int64_t world,
-                                                       const std::string& name,
-                                                       const std::function<int(int64_t rank)>& work) {
-  std::vector<std::unique_ptr<Child>> ranks;
-  for (int64_t rank = 0; rank < world; ++rank) {
-    const auto as_rank = [&meeting, &work, rank, world] {
-      meeting.become(rank, world);
-      return work(rank);
-    };
-    ranks.push_back(std::make_unique<Child>(as_rank, log(rank == 0 ? name : cat(name, "-of-rank-", rank))));
-  }
-  meeting.serve();
-  return ranks;
-}
-
 // What the first rank to fail, in their order, ended with.
 int Proof::session_of(int64_t world, const std::string& name, const std::function<int(int64_t rank)>& work) {
   MeetingPlace meeting;
@@ -303,9 +298,9 @@ std::string Proof::why_not_several_ranks(int64_t world) {
     return has_batch_norm(trainer.module()) ? 1 : 0;
   });
   if (batch_norm) return "batch normalisation's running statistics are each rank's own";
-  const int64_t samples =
-      nlohmann::json::parse(read_file(path(kStraight) / "plan.json")).at("effective_batch");
-  return samples < world ? "an update has fewer samples than there are ranks" : "";
+  return plan_of(kStraight).at("effective_batch").get<int64_t>() < world
+             ? "an update has fewer samples than there are ranks"
+             : "";
 }
 
 void Proof::several_ranks() {
@@ -326,9 +321,7 @@ void Proof::several_ranks(int64_t world) {
       session_of(world, searched, [&](int64_t) { return train(recipe, path(searched), false); });
   if (found != 0)
     return note({what, Result::kFailed, cat("ended with ", found, "; see ", log(searched).string())});
-  const auto plan = nlohmann::json::parse(read_file(path(searched) / "plan.json"));
-  recipe.execution.micro_batch = plan.at("micro_batch").get<int64_t>();
-  recipe.evaluation.micro_batch = plan.value("evaluation_micro_batch", *recipe.execution.micro_batch);
+  type_in(plan_of(searched), recipe);
   const int typed = session_of(world, kRanks, [&](int64_t) { return train(recipe, path(kRanks), false); });
   if (typed != 0) return note({what, Result::kFailed, cat("typed in it ended with ", typed)});
   compare(what, searched, 0, cat("micro-batch ", *recipe.execution.micro_batch), kRanks);

@@ -66,9 +66,7 @@ inline nlohmann::ordered_json read_json(const std::filesystem::path& path) {
 inline std::vector<nlohmann::ordered_json> timeless_rows(const std::filesystem::path& run) {
   std::vector<nlohmann::ordered_json> rows;
   for (nlohmann::ordered_json row : read_metrics(run / "metrics.jsonl")) {
-    for (const char* key : {"rank_seconds", "samples_per_second", "data_wait_fraction", "seconds",
-                            "training_seconds", "activity_seconds", "peak_bytes"})
-      row.erase(key);
+    for (const char* const key : kTimedKeys) row.erase(key);
     rows.push_back(row);
   }
   return rows;

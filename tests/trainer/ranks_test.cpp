@@ -43,18 +43,9 @@ using Work = std::function<int(int64_t rank)>;
 // What each of `world` ranks ended with. Every one is a process that finds the others as under torchrun.
 std::vector<int> as_ranks(int64_t world, const TemporaryFolder& folder, const Work& work) {
   MeetingPlace meeting;
-  std::vector<std::unique_ptr<Child>> ranks;
-  for (int64_t rank = 0; rank < world; ++rank) {
-    ranks.push_back(std::make_unique<Child>(
-        [&, rank] {
-          meeting.become(rank, world);
-          return work(rank);
-        },
-        folder / ("log-" + std::to_string(rank))));
-  }
-  meeting.serve();
+  const auto log_of = [&](int64_t rank) { return folder / ("log-" + std::to_string(rank)); };
   std::vector<int> codes;
-  for (const auto& rank : ranks) codes.push_back(rank->wait());
+  for (const auto& rank : meeting.start_ranks(world, work, log_of)) codes.push_back(rank->wait());
   return codes;
 }
 
