@@ -43,11 +43,16 @@ inline std::optional<double> optional_number(const nlohmann::ordered_json& json)
 template <class Value>
 void read_exactly(const nlohmann::ordered_json& json, Value& value) {
   if constexpr (std::integral<Value> && !std::same_as<Value, bool>) {
-    const auto number = json.get_ref<const nlohmann::ordered_json::number_integer_t&>();
-    if (!std::in_range<Value>(number)) {
-      throw nlohmann::json::out_of_range::create(406, "number out of range", &json);
-    }
-    value = static_cast<Value>(number);
+    const auto take = [&](auto number) {
+      if (!std::in_range<Value>(number))
+        throw nlohmann::json::out_of_range::create(406, "number out of range", &json);
+      value = static_cast<Value>(number);
+    };
+    // Read as a signed number, an unsigned one of 64 bits would turn negative.
+    if (json.is_number_unsigned())
+      take(json.get<uint64_t>());
+    else
+      take(json.get_ref<const nlohmann::ordered_json::number_integer_t&>());
   } else {
     json.get_to(value);
   }
