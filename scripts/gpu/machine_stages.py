@@ -1,8 +1,6 @@
 """The stages that say what the machine is and whether the tests of its device pass."""
-import functools
 import json
 import shutil
-import subprocess
 
 import place
 import words
@@ -13,22 +11,13 @@ NVIDIA_SMI = ("name", "driver_version", "pstate", "clocks.sm", "clocks.max.sm", 
 PEERS = ("torch", "lightning", "pytorch_lightning", "accelerate", "torchvision", "triton")
 
 
-@functools.cache
-def bench_knows_devices():
-    usage = subprocess.run(place.program("autotrain_bench"), capture_output=True, text=True, timeout=60, check=False)
-    return "facts" in usage.stderr
-
-
 def bench(setting, name):
-    """The words that start a program of autotrain_bench on the campaign's device. @raises Failed: one of an older build
-    takes no notice of --device, and would measure the CPU."""
-    if setting.on_gpu and not bench_knows_devices():
-        raise Failed("this autotrain_bench knows no --device: build it anew")
+    """The words that start a program of autotrain_bench on the campaign's device."""
     return [*place.program("autotrain_bench"), name, "--device", setting.device]
 
 
 def device_facts(setting):
-    return json_of(setting.run([*place.program("autotrain_bench"), "facts", "--device", setting.device], 180))
+    return json_of(setting.run(bench(setting, "facts"), 180))
 
 
 def nvidia_smi(setting):
