@@ -2,6 +2,7 @@
 import json
 import shutil
 
+import disturbed_runs
 import place
 import words
 from cells import Cell, Failed, Stage, json_of, read_json, why
@@ -94,7 +95,7 @@ def run_suite(setting, suite):
     return counts_of(json.loads(report.read_text(encoding="utf-8"))["testsuites"][0]["testsuite"])
 
 
-def tests_cells(setting):
+def suite_cells(setting):
     try:
         return [Cell(suite, lambda suite=suite: run_suite(setting, suite)) for suite in suites(setting)]
     except Failed as failed:
@@ -106,13 +107,19 @@ def tests_cells(setting):
         return [Cell("Cuda*", fail)]
 
 
+def tests_cells(setting):
+    return suite_cells(setting) + disturbed_runs.cells(setting)
+
+
 def tests_columns(row):
     failures = "; ".join(f"{name}: {said[:160]}" for name, said in row["failures"].items())
-    return {**{key: str(row[key]) for key in ("passed", "failed", "skipped")}, "failures": failures}
+    return {**{key: str(row[key]) for key in ("passed", "failed", "skipped")}, "failures": failures,
+            "figures": " · ".join(f"{name} {value}" for name, value in row.get("figures", {}).items())}
 
 
 STAGES = {
     "facts": Stage("what the device is and reaches at most, driver and clocks, which peers are installed",
                    facts_cells, facts_columns),
-    "tests": Stage("the tests that need a GPU, a cell for each suite", tests_cells, tests_columns),
+    "tests": Stage("the tests that need a GPU, a cell for each suite; whole runs beside a neighbour, killed and resumed",
+                   tests_cells, tests_columns),
 }

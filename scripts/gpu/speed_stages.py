@@ -6,7 +6,7 @@ import sys
 
 import place
 import words
-from cells import Cell, Failed, Stage, json_of, read_json, why
+from cells import DOES_NOT_FIT, Cell, Failed, Stage, json_of, read_json, why
 from doctor import CASES, LARGE, RECIPE, write_large_samples
 from machine_stages import peak_rate
 
@@ -16,7 +16,6 @@ SWEEPS = {  # recipe → batches
     "inference_cnn": "1,32,128,512",
     "roofline_mlp": "1..4096",
 }
-DOES_NOT_FIT = 71
 
 # Large enough that a GPU which has its data computes most of the time.
 ON_A_GPU = ["model.depth=8", "model.width=4096", "batch.effective=4096", "execution.memory.budget=auto"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Rehearses scripts/gpu/campaign on the CPU: its cells are measured, kept, and not measured again; results
-name the GPU.
+name the GPU; whole runs that are disturbed are told right from wrong.
 
     campaign_test.py path/to/project
 """
@@ -12,6 +12,9 @@ import tempfile
 from pathlib import Path
 
 PROJECT = Path(sys.argv[1]).resolve()
+sys.path.insert(0, str(PROJECT / "scripts/gpu"))
+from cells import Ended
+from disturbed_runs import fault_beside_neighbour, fault_of_resumed
 
 NVIDIA_SMI = "#!/bin/sh\necho 'NVIDIA Imaginary 100'\n"
 
@@ -45,6 +48,30 @@ def check_stages(output):
     assert before == read(output, "main")["rows"]
 
 
+def check_disturbed_runs(output):
+    campaign(output, "tests", "--cells", "run *")
+    rows = {row["cell"]: row for row in read(output, "tests")["rows"]}
+    assert all((row.get("passed"), row.get("failed")) == (1, 0) for row in rows.values()), rows
+    assert rows["run beside a neighbour"]["figures"]["completed"], rows
+    assert rows["run killed and resumed"]["figures"]["same_bits"], rows
+
+
+def check_faults():
+    """What is a fault of a disturbed run, and what is none."""
+    completed = {"status": "completed", "error": None}
+    no_memory = {"status": "failed", "error": "out of memory with 4 samples"}
+    assert not fault_beside_neighbour(Ended(0, "", ""), completed)
+    assert not fault_beside_neighbour(Ended(71, "", ""), no_memory)
+    assert fault_beside_neighbour(Ended(0, "", ""), {"status": "interrupted", "error": None})
+    assert fault_beside_neighbour(Ended(71, "", ""), {"status": "failed", "error": None})
+    assert "broken pipe" in fault_beside_neighbour(Ended(-9, "", "broken pipe"), {})
+    assert not fault_of_resumed(Ended(0, "", ""), 10, ("update-40", "a"), ("update-40", "a"))
+    assert fault_of_resumed(Ended(0, "", ""), 10, ("update-40", "b"), ("update-40", "a"))
+    assert fault_of_resumed(Ended(0, "", ""), 10, ("update-30", "a"), ("update-40", "a"))
+    assert fault_of_resumed(Ended(0, "", ""), None, ("update-40", "a"), ("update-40", "a"))
+    assert fault_of_resumed(Ended(70, "", ""), 10, ("update-40", "a"), ("update-40", "a"))
+
+
 def check_gpu_is_named(folder):
     """Results and table name the GPU that nvidia-smi names, here one that only says so."""
     program = folder / "nvidia-smi"
@@ -62,8 +89,10 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         check_gpu_is_named(folder)
+        check_faults()
+        check_disturbed_runs(folder / "results")
         check_stages(folder / "results")
-    print("campaign: stages rehearsed, no cell measured twice, the GPU named")
+    print("campaign: stages rehearsed, no cell measured twice, the GPU named, faults of disturbed runs seen")
 
 
 if __name__ == "__main__":
