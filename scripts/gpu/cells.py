@@ -16,6 +16,8 @@ from place import Failed
 
 KILL_AFTER = 5  # seconds that a program has to end by itself
 SHORTEST = 5  # no cell is begun with fewer seconds left
+DOES_NOT_FIT = 71  # the exit code of a program that lacks memory
+POLL = 0.02  # seconds between two looks at a program
 
 
 class OutOfTime(Exception):
@@ -39,9 +41,41 @@ class Stage:
 
 @dataclass
 class Ended:
-    code: int
+    """What a program said, and its exit code, or minus the signal that killed it; None: it runs on."""
+    code: int | None
     output: str
     errors: str
+
+
+class Program:
+    """A program under way, in a process group of its own. @raises Failed: it does not start."""
+
+    def __init__(self, command, environment):
+        words = [str(word) for word in command]
+        self.output, self.errors = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        try:
+            self.child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.errors,
+                                          cwd=place.ROOT, env=environment, start_new_session=True)
+        except OSError as error:
+            raise Failed(f"{words[0]} does not start: {error.strerror}") from error
+
+    def has_ended(self):
+        return self.child.poll() is not None
+
+    def so_far(self):
+        return Ended(self.child.poll(), text_in(self.output), text_in(self.errors))
+
+    def kill(self):
+        """Ends the program with SIGKILL, not what it started. Returns how it ended."""
+        self.child.kill()
+        self.child.wait()
+        return self.so_far()
+
+    def close(self):
+        if not self.has_ended():
+            stop_group(self.child)
+        self.output.close()
+        self.errors.close()
 
 
 @dataclass
@@ -64,26 +98,24 @@ class Setting:
         """A new folder for what a cell leaves behind."""
         return Path(tempfile.mkdtemp(prefix=name.replace("/", "-").replace(":", "-") + ".", dir=self.scratch))
 
+    def started(self, command, environment=None):
+        """A program under way, which is ended when the block is left, whatever the reason."""
+        return contextlib.closing(Program(command, {**place.environment(self.scratch), **(environment or {})}))
+
+    def wait_until(self, holds, seconds):
+        """@raises Failed: after `seconds`. @raises OutOfTime: the stage ended before."""
+        limit = min(seconds, max(self.seconds_left(), 0.1))
+        end = time.monotonic() + limit
+        while not holds():
+            if time.monotonic() > end:
+                raise OutOfTime() if limit < seconds else Failed(f"took more than {seconds:g} s")
+            time.sleep(POLL)
+
     def run(self, command, seconds, environment=None):
         """A program's end. @raises Failed: after `seconds`. @raises OutOfTime: the stage ended before."""
-        limit = min(seconds, max(self.seconds_left(), 0.1))
-        words = [str(word) for word in command]
-        child_environment = {**place.environment(self.scratch), **(environment or {})}
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-            try:
-                child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, cwd=place.ROOT,
-                                         env=child_environment, start_new_session=True)
-            except OSError as error:
-                raise Failed(f"{words[0]} does not start: {error.strerror}") from error
-            try:
-                child.wait(limit)
-            except subprocess.TimeoutExpired:
-                stop_group(child)
-                raise (OutOfTime() if limit < seconds else Failed(f"took more than {seconds:g} s")) from None
-            except BaseException:  # we are being ended ourselves
-                stop_group(child)
-                raise
-            return Ended(child.returncode, text_in(output), text_in(errors))
+        with self.started(command, environment) as program:
+            self.wait_until(program.has_ended, seconds)
+            return program.so_far()
 
 
 def stop_group(child):
@@ -106,8 +138,9 @@ def group_lives(group):
 
 
 def text_in(file):
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+    """What is in a file that a program may be writing: its place there is the program's, and stays."""
+    descriptor = file.fileno()
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode("utf-8", "replace")
 
 
 def why(ended):

@@ -1,9 +1,8 @@
 """The stages that say what the machine is and whether the tests of its device pass."""
-import functools
 import json
 import shutil
-import subprocess
 
+import disturbed_runs
 import place
 import words
 from cells import Cell, Failed, Stage, json_of, read_json, why
@@ -13,22 +12,13 @@ NVIDIA_SMI = ("name", "driver_version", "pstate", "clocks.sm", "clocks.max.sm", 
 PEERS = ("torch", "lightning", "pytorch_lightning", "accelerate", "torchvision", "triton")
 
 
-@functools.cache
-def bench_knows_devices():
-    usage = subprocess.run(place.program("autotrain_bench"), capture_output=True, text=True, timeout=60, check=False)
-    return "facts" in usage.stderr
-
-
 def bench(setting, name):
-    """The words that start a program of autotrain_bench on the campaign's device. @raises Failed: one of an older build
-    takes no notice of --device, and would measure the CPU."""
-    if setting.on_gpu and not bench_knows_devices():
-        raise Failed("this autotrain_bench knows no --device: build it anew")
+    """The words that start a program of autotrain_bench on the campaign's device."""
     return [*place.program("autotrain_bench"), name, "--device", setting.device]
 
 
 def device_facts(setting):
-    return json_of(setting.run([*place.program("autotrain_bench"), "facts", "--device", setting.device], 180))
+    return json_of(setting.run(bench(setting, "facts"), 180))
 
 
 def nvidia_smi(setting):
@@ -105,7 +95,7 @@ def run_suite(setting, suite):
     return counts_of(json.loads(report.read_text(encoding="utf-8"))["testsuites"][0]["testsuite"])
 
 
-def tests_cells(setting):
+def suite_cells(setting):
     try:
         return [Cell(suite, lambda suite=suite: run_suite(setting, suite)) for suite in suites(setting)]
     except Failed as failed:
@@ -117,13 +107,19 @@ def tests_cells(setting):
         return [Cell("Cuda*", fail)]
 
 
+def tests_cells(setting):
+    return suite_cells(setting) + disturbed_runs.cells(setting)
+
+
 def tests_columns(row):
     failures = "; ".join(f"{name}: {said[:160]}" for name, said in row["failures"].items())
-    return {**{key: str(row[key]) for key in ("passed", "failed", "skipped")}, "failures": failures}
+    return {**{key: str(row[key]) for key in ("passed", "failed", "skipped")}, "failures": failures,
+            "figures": " · ".join(f"{name} {value}" for name, value in row.get("figures", {}).items())}
 
 
 STAGES = {
     "facts": Stage("what the device is and reaches at most, driver and clocks, which peers are installed",
                    facts_cells, facts_columns),
-    "tests": Stage("the tests that need a GPU, a cell for each suite", tests_cells, tests_columns),
+    "tests": Stage("the tests that need a GPU, a cell for each suite; whole runs beside a neighbour, killed and resumed",
+                   tests_cells, tests_columns),
 }

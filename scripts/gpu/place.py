@@ -6,14 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-BENCH_SCRIPTS = ROOT / "scripts/bench"
+BENCH_SCRIPTS = Path(__file__).resolve().parent.parent / "bench"
 sys.path.insert(0, str(BENCH_SCRIPTS))  # the measuring scripts are modules of ours
+from measure import BUNDLED, PROGRAMS, ROOT
 
 LAUNCHER = ROOT / "bin/with-libtorch"
-BUNDLED = LAUNCHER.exists()
-RELEASE = ROOT / "build/release"
-BUILT = {"autotrain_tests": RELEASE / "tests/autotrain_tests"}
+IN_FOLDERS = {} if BUNDLED else {"autotrain_tests": "tests/autotrain_tests"}
 RECIPES = ROOT / "recipes"
 
 
@@ -23,7 +21,7 @@ class Failed(Exception):
 
 def program(name):
     """The words that start one of our programs. @raises Failed: it is not there."""
-    path = ROOT / "bin" / name if BUNDLED else BUILT.get(name, RELEASE / name)
+    path = PROGRAMS / IN_FOLDERS.get(name, name)
     if not path.exists():
         raise Failed(f"{name} is not built: there is no {path}")
     return [str(LAUNCHER), str(path)] if BUNDLED else [str(path)]
@@ -79,16 +77,9 @@ def text_of(recipe):
 
 
 def data_settings(recipe):
-    """Keys by which a recipe finds its data in the bundle; none in the repository."""
-    if not BUNDLED:
+    """Keys by which a recipe of Debian's licences finds them in the bundle; Fashion-MNIST follows FMNIST_DIR."""
+    text = text_of(recipe) if BUNDLED else ""
+    if "/usr/share/common-licenses" not in text:
         return []
-    text = text_of(recipe)
-    settings = []
-    for part in ("train", "validation"):
-        if not re.search(rf"^  {part}:", text, re.MULTILINE):
-            continue
-        if "fashion_mnist" in re.findall(r"dataset:\s*(\w+)", text):
-            settings.append(f"data.{part}.root={ROOT}/data/fashion-mnist")
-        elif "/usr/share/common-licenses" in text:
-            settings.append(f'data.{part}.files=["{ROOT}/data/common-licenses/*"]')
-    return settings
+    parts = re.findall(r"^  (train|validation):", text, re.MULTILINE)
+    return [f'data.{part}.files=["{ROOT}/data/common-licenses/*"]' for part in parts]

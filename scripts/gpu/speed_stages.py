@@ -1,16 +1,14 @@
 """The stages that measure speed: training beside PyTorch, inference over batch sizes, planted bottlenecks."""
-import array
 import re
 import shutil
 import statistics
-import struct
 import sys
 
 import place
 import words
-from cells import Cell, Failed, Stage, json_of, read_json, why
-from doctor import CASES, LARGE, RECIPE
-from machine_stages import bench, peak_rate
+from cells import DOES_NOT_FIT, Cell, Failed, Stage, json_of, read_json, why
+from doctor import CASES, LARGE, RECIPE, write_large_samples
+from machine_stages import peak_rate
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 SWEEPS = {  # recipe → batches
@@ -18,7 +16,6 @@ SWEEPS = {  # recipe → batches
     "inference_cnn": "1,32,128,512",
     "roofline_mlp": "1..4096",
 }
-DOES_NOT_FIT = 71
 
 # Large enough that a GPU which has its data computes most of the time.
 ON_A_GPU = ["model.depth=8", "model.width=4096", "batch.effective=4096", "execution.memory.budget=auto"]
@@ -40,7 +37,6 @@ QUICK_SIZES = ["model.depth=1", "model.width=64"]
 
 def speed_row(setting, workload, batch, precision):
     rounds, seconds = (1, 0.2) if setting.quick else (5, 0.5) if setting.on_gpu else (5, 1.5)
-    bench(setting, "turns")
     command = [sys.executable, place.ROOT / "scripts/gpu/speed_cell.py", "--workload", workload, "--batch", batch,
                "--precision", precision, "--device", setting.device, "--rounds", rounds, "--seconds", seconds]
     found = json_of(setting.run([*command, *([] if setting.quick else ["--compiled"])], 300), last_line=True)
@@ -139,35 +135,11 @@ def sweep_columns(row):
             "out of memory at": refused or "no batch"}
 
 
-def write_large_samples(folder):
-    """Two files of NumPy's: 1024 samples of 2 MiB, all zeros, of which the disk keeps nothing, and their classes."""
-    with open(folder / "large.npy", "wb") as file:
-        file.write(npy_header("<f8", "(1024, 262144)"))
-        file.truncate(file.tell() + 1024 * 262144 * 8)
-    classes = array.array("q", (number % 4 for number in range(1024)))
-    (folder / "classes.npy").write_bytes(npy_header("<i8", "(1024,)") + classes.tobytes())
-
-
-def npy_header(kind, shape):
-    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
-    text = text.ljust((len(text) + 10 + 1 + 63) // 64 * 64 - 10 - 1) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode("ascii")
-
-
-def need_keys(setting, settings):
-    """@raises Failed: recipes of this build have no such key."""
-    reference = setting.run([*place.program("autotrain"), "config"], 60).output
-    for key in (each.partition("=")[0] for each in settings):
-        if not re.search(rf"^[ #]*{re.escape(key.rpartition('.')[2])}:", reference, re.MULTILINE):
-            raise Failed(f"recipes have no key {key}")
-
-
 def doctor_row(setting, planted, settings):
     folder = setting.folder("doctor")
     recipe = folder / "planted.yaml"
     recipe.write_text(LARGE if settings is None else RECIPE, encoding="utf-8")
     sets = list(settings or [])
-    need_keys(setting, sets)
     if settings is None:
         write_large_samples(folder)
         sets = [f"data.train.inputs={folder}/large.npy", f"data.train.targets={folder}/classes.npy"]

@@ -1,4 +1,6 @@
 """Figures in words, for tables and progress."""
+import place  # which finds measure
+import measure
 
 MISSING = "–"
 
@@ -35,5 +37,5 @@ def yes(value):
 
 
 def spread(ratio):
-    """Median [least, largest] of a ratio as bench/measure.py makes it."""
-    return f"{ratio['median']:.3f} [{ratio['min']:.3f}, {ratio['max']:.3f}]" if ratio else MISSING
+    """Median [least, largest] of a ratio, where there is one."""
+    return measure.text(ratio) if ratio else MISSING

@@ -1,0 +1,166 @@
+"""Cells of the stage tests that disturb whole runs: another process takes memory, and a kill with a resume after it."""
+import hashlib
+import re
+import shutil
+import signal
+
+import place
+from cells import DOES_NOT_FIT, Cell, Failed, read_json, shorten, why
+
+# Each sample takes time, so that a run lasts on any device: some 60 ms an update at least.
+RECIPE = """
+name: disturbed
+data:
+  train: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 4096, delay: 0.0002}
+  validation: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 512, first: 100000}
+model: {name: cnn, width: 8, hidden: 32, dropout: 0.3}
+batch: {effective: 256}
+evaluation: {every: 20 updates}
+checkpoint: {every: 10 updates, keep: 2}
+execution:
+  precision: fp32
+  deterministic: true
+  memory: {budget: 1GiB}
+  loader: {workers: 1, preload: off}
+  search: {plan_cache: false}
+report: {html: false, csv: false, tensorboard: false}
+"""
+UPDATES, QUICK_UPDATES = 200, 40
+KILLED_AFTER = 15  # updates: one checkpoint is there, and something is lost
+TYPED = ("execution.micro_batch=128",)  # two make an update
+NEIGHBOUR_BYTES, NEIGHBOUR_BYTES_ON_CPU = 10 << 30, 64 << 20
+
+
+def run_command(setting, output, settings=()):
+    """The words that train RECIPE into the folder `output`, beside which it writes the recipe."""
+    recipe = output.parent / "disturbed.yaml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    updates = QUICK_UPDATES if setting.quick else UPDATES
+    settings = [f"execution.device={setting.device}", f"stop.updates={updates}", *settings]
+    sets = [word for each in settings for word in ("--set", each)]
+    return [*place.program("autotrain"), "--config", recipe, "--output", output, *sets]
+
+
+def updates_in(output):
+    """How many updates a run has written down so far."""
+    metrics = output / "metrics.jsonl"
+    return metrics.read_text(encoding="utf-8").count('"kind":"update"') if metrics.exists() else 0
+
+
+def tail(ended):
+    """The end of a program's log, on one line."""
+    return shorten(" | ".join(ended.errors.strip().splitlines()[-6:]), 1000) or "it said nothing"
+
+
+def row_of(figures, fault):
+    """A row as a suite of one test has it. `fault`: what was wrong; empty: nothing."""
+    return {"passed": int(not fault), "failed": int(bool(fault)), "skipped": 0,
+            "failures": {"run": fault} if fault else {}, "figures": figures}
+
+
+def neighbour_bytes(setting):
+    return NEIGHBOUR_BYTES if setting.on_gpu else NEIGHBOUR_BYTES_ON_CPU
+
+
+def neighbour_command(setting, file):
+    if setting.on_gpu and place.lacks("torch"):
+        raise Failed(f"{place.python()} has no torch")
+    script = place.ROOT / "scripts/gpu/neighbour.py"
+    return [place.python(), script, setting.device, neighbour_bytes(setting), file]
+
+
+def said(program, word):
+    return word in program.so_far().output.split()
+
+
+def train_beside_neighbour(setting, output):
+    """How a run ended, and how many updates it had when another process took memory, once there was a plan.
+    @raises Failed: the two were not there together."""
+    with setting.started(neighbour_command(setting, output / "plan.json")) as neighbour:
+        setting.wait_until(lambda: neighbour.has_ended() or said(neighbour, "ready"), 120)
+        with setting.started(run_command(setting, output)) as run:
+            setting.wait_until(lambda: run.has_ended() or neighbour.has_ended() or said(neighbour, "holding"), 120)
+            before = updates_in(output)
+            if not neighbour.has_ended() and not said(neighbour, "holding"):
+                raise Failed(f"before its neighbour had memory, the run {why(run.so_far())}")
+            setting.wait_until(lambda: run.has_ended() or neighbour.has_ended(), 240)
+            if neighbour.has_ended():
+                raise Failed(f"the neighbour {why(neighbour.so_far())}")
+            return run.so_far(), before
+
+
+def fault_beside_neighbour(ended, summary):
+    """Empty where the run came to its end, or said that memory ran out."""
+    out_of_memory = ended.code == DOES_NOT_FIT and "memory" in (summary.get("error") or "")
+    completed = ended.code == 0 and summary.get("status") == "completed"
+    return "" if completed or out_of_memory else f"ended with {ended.code}: {tail(ended)}"
+
+
+def beside_neighbour(setting, folder):
+    output = folder / "run"
+    ended, before = train_beside_neighbour(setting, output)
+    summary = read_json(output / "summary.json") if (output / "summary.json").exists() else {}
+    figures = {"exit_code": ended.code, "completed": summary.get("status") == "completed",
+               "updates": summary.get("updates"), "neighbour_bytes": neighbour_bytes(setting),
+               "neighbour_came_after": before,
+               "oom_recoveries": summary.get("oom_recoveries"), "peak_bytes": summary.get("peak_bytes"),
+               "error": summary.get("error") and shorten(summary["error"])}
+    return row_of(figures, fault_beside_neighbour(ended, summary))
+
+
+def checkpoints(output):
+    """A run's checkpoints by the number of their update, the newest last."""
+    return sorted(output.glob("checkpoints/update-*"), key=lambda path: int(path.name.split("-")[1]))
+
+
+def train_and_kill(setting, output):
+    """Kills a run that has a checkpoint and is past it. @raises Failed: it ended before."""
+    with setting.started(run_command(setting, output, TYPED)) as run:
+        setting.wait_until(lambda: run.has_ended() or checkpoints(output) and updates_in(output) >= KILLED_AFTER, 240)
+        ended = run.kill()
+    if ended.code != -signal.SIGKILL:
+        raise Failed(f"the run was not there to be killed: {why(ended)}")
+
+
+def last_model(output):
+    """The last checkpoint's name, and the sum of its model's bytes."""
+    last = checkpoints(output)[-1]
+    return last.name, hashlib.sha256((last / "model.safetensors").read_bytes()).hexdigest()
+
+
+def fault_of_resumed(ended, resumed_at, mine, undisturbed):
+    if ended.code != 0:
+        return f"resumed, it {why(ended)}"
+    if not resumed_at:
+        return f"it began anew: {tail(ended)}"
+    return "" if mine == undisturbed else f"the model of {mine[0]} is not the undisturbed run's of {undisturbed[0]}"
+
+
+def killed_and_resumed(setting, folder):
+    straight = setting.run(run_command(setting, folder / "undisturbed", TYPED), 240)
+    if straight.code != 0:
+        raise Failed(f"the undisturbed run {why(straight)}")
+    train_and_kill(setting, folder / "killed")
+    killed_after = updates_in(folder / "killed")
+    ended = setting.run([*run_command(setting, folder / "killed", TYPED), "--resume"], 240)
+    found = re.search(r"resumed at update (\d+)", ended.errors)
+    mine, undisturbed = last_model(folder / "killed"), last_model(folder / "undisturbed")
+    figures = {"exit_code": ended.code, "killed_after": killed_after, "resumed_at": found and int(found[1]),
+               "last": mine[0], "same_bits": mine == undisturbed, "sha256": mine[1]}
+    return row_of(figures, fault_of_resumed(ended, found, mine, undisturbed))
+
+
+def cell(setting, name, measure):
+    def measured():
+        folder = setting.folder(name)
+        try:
+            return measure(setting, folder)
+        finally:
+            shutil.rmtree(folder)
+
+    return Cell(name, measured)
+
+
+def cells(setting):
+    return [cell(setting, "run beside a neighbour", beside_neighbour),
+            cell(setting, "run killed and resumed", killed_and_resumed)]
