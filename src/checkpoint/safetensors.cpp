@@ -48,7 +48,7 @@ std::string_view dtype_name(torch::ScalarType dtype) {
 }
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
-  throw Error(ExitCode::kBadData, path.string(), what, "the file is damaged; use another checkpoint");
+  throw Error(ExitCode::kBadData, path.string(), what, "the file is damaged; use another one");
 }
 
 // Each tensor once, under the first of its names.
@@ -134,9 +134,18 @@ Entry parse_entry(const fs::path& path, const std::string& name, const Json& jso
   return entry;
 }
 
-std::vector<Entry> parse_header(const fs::path& path, const std::string& text, int64_t data_bytes) {
-  const Json header = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) fail(path, "the header is not a JSON object");
+std::map<std::string, std::string> parse_metadata(const fs::path& path, const Json& header) {
+  std::map<std::string, std::string> metadata;
+  if (!header.contains(kMetadata)) return metadata;
+  if (!header[kMetadata].is_object()) fail(path, "the metadata are not a JSON object");
+  for (const auto& [name, text] : header[kMetadata].items()) {
+    if (!text.is_string()) fail(path, cat("the metadata's ", quote(name), " is not a text"));
+    metadata[name] = text;
+  }
+  return metadata;
+}
+
+std::vector<Entry> parse_entries(const fs::path& path, const Json& header, int64_t data_bytes) {
   std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
     if (name != kMetadata) entries.push_back(parse_entry(path, name, json, data_bytes));
@@ -168,10 +177,14 @@ class TensorFile {
     }
     std::string header(header_bytes, '\0');
     in_.read(header.data(), static_cast<std::streamsize>(header_bytes));
+    const Json json = Json::parse(header, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) fail(path, "the header is not a JSON object");
+    metadata_ = parse_metadata(path, json);
     entries_ =
-        parse_header(path, header, static_cast<int64_t>(file_bytes - sizeof(header_bytes) - header_bytes));
+        parse_entries(path, json, static_cast<int64_t>(file_bytes - sizeof(header_bytes) - header_bytes));
   }
 
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::vector<Entry>& entries() const { return entries_; }
 
   // The bytes of the next entry into a contiguous CPU tensor of its shape and type.
@@ -183,6 +196,7 @@ class TensorFile {
  private:
   fs::path path_;
   std::ifstream in_;
+  std::map<std::string, std::string> metadata_;
   std::vector<Entry> entries_;
 };
 
@@ -242,6 +256,10 @@ std::vector<NamedTensor> read_safetensors(const fs::path& path) {
     file.read_next(entry, tensors.back().tensor);
   }
   return tensors;
+}
+
+std::map<std::string, std::string> read_safetensors_metadata(const fs::path& path) {
+  return TensorFile(path).metadata();
 }
 
 void read_safetensors_into(const fs::path& path, const std::vector<NamedTensor>& live,

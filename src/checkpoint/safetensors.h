@@ -25,6 +25,10 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
 /// @throws Error(kMissingFile, kBadData).
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 
+/// The texts that a file says of itself by name, from its header; of a file that is checked no further.
+/// @throws Error(kMissingFile, kBadData).
+std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path);
+
 /// Fills `live` from the file, which must hold exactly these names, shapes and types; of a tensor that is
 /// there under several names, one name is enough. Allocates for at most one tensor at a time, and for none on
 /// the CPU.

@@ -44,5 +44,6 @@ ModelRow cnn_row();
 ModelRow resnet_row(int64_t layers);  ///< 18, 34 or 50
 ModelRow transformer_row();
 ModelRow detector_row();
+ModelRow exported_row();
 
 }  // namespace autotrain

@@ -41,8 +41,10 @@ std::string probe_line(size_t number, const ProbeRecord& probe) {
 
 bool has_batch_norm(const torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/true)) {
+    // An exported module's parts have no types, but the buffers of Python's.
     if (part->as<torch::nn::BatchNorm1dImpl>() || part->as<torch::nn::BatchNorm2dImpl>() ||
-        part->as<torch::nn::BatchNorm3dImpl>()) {
+        part->as<torch::nn::BatchNorm3dImpl>() ||
+        part->named_buffers(/*recurse=*/false).contains("running_mean")) {
       return true;
     }
   }

@@ -1,0 +1,64 @@
+"""Writes a PyTorch module as a file that autotrain trains.
+
+    python -m autotrain_export mymodule:make_model --example 'float32[4,3,224,224]' --output m.autotrain
+
+traces make_model()'s forward and backward pass at a batch of four such images, compares the graphs with the module at two sizes of
+the batch, and writes them with the module's weights. A recipe then says
+
+    model: {name: exported, file: m.autotrain}
+
+and has its loss, optimizer and data as for any other model."""
+
+import argparse
+import importlib
+import sys
+import warnings
+
+import torch
+
+from .errors import ExportError
+from .export import export
+from .tracing import PRECISIONS
+
+
+def _load(source):
+    name, _, attribute = source.partition(":")
+    if not attribute:
+        raise ExportError(f"{source}: expected module:name, as in mymodule:make_model")
+    sys.path.insert(0, "")
+    try:
+        made = getattr(importlib.import_module(name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ExportError(f"{source}: {error}") from error
+    if not isinstance(made, torch.nn.Module):
+        made = made()
+    if not isinstance(made, torch.nn.Module):
+        raise ExportError(f"{source} gives a {type(made).__name__}; expected a torch.nn.Module or a function that returns one")
+    return made
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="python -m autotrain_export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="MODULE:NAME", help="a torch.nn.Module, or a function without arguments that returns one")
+    parser.add_argument("--example", required=True, metavar="TYPE[SHAPE]",
+                        help="what a batch of inputs looks like: float32[4,3,224,224], or int64[4,128]<50257 for tokens below a bound; the first size is the batch's")
+    parser.add_argument("--output", required=True, metavar="FILE", help="the file to write, m.autotrain say")
+    parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], choices=list(PRECISIONS),
+                        help="precisions that it may be trained in (default: fp32 bf16)")
+    parser.add_argument("--output-part", metavar="NAME", help="which part of the module's output is the prediction: a key, or a position")
+    parser.add_argument("--seed", type=int, default=0, help="of PyTorch's random numbers, set before the module is made (default: 0)")
+    options = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore")
+    torch.manual_seed(options.seed)
+    try:
+        path = export(_load(options.source), options.example, options.output, options.precision, options.output_part,
+                      source=options.source, say=print)
+    except ExportError as error:
+        print(f"autotrain_export: {error}", file=sys.stderr)
+        return 65
+    print(f"{path}: {path.stat().st_size:,} bytes; a recipe names it as model: {{name: exported, file: {path}}}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

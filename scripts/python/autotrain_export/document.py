@@ -1,0 +1,177 @@
+"""A traced graph as plain JSON: what autotrain's interpreter reads.
+
+A graph has numbered values. The first are given: parameters, buffers, constants, the inputs and, for training, the gradient of
+the prediction, in this order. Each node is an operator with its arguments in the order of its schema and the numbers of the
+values that it makes; null stands for a result that nobody uses."""
+
+import math
+import operator
+
+import torch
+
+from .errors import ExportError
+
+# Arithmetic on sizes, by the names that the interpreter knows.
+SIZE_OPERATORS = {
+    operator.add: "add",
+    operator.sub: "sub",
+    operator.mul: "mul",
+    operator.floordiv: "floordiv",
+    operator.mod: "mod",
+    operator.truediv: "truediv",
+    operator.neg: "neg",
+}
+# Checks of shapes and types that were true when the graph was traced.
+CHECKS = ("aten::_assert_tensor_metadata", "aten::_assert_scalar", "aten::sym_constrain_range", "aten::sym_constrain_range_for_size")
+
+
+class _Writer:
+    def __init__(self, graph_module, constants):
+        self.graph_module = graph_module
+        self.constants = constants  # tensors that the graph holds, by name: shared by all graphs of a file
+        self.values = {}  # node → its reference, or its list of references
+        self.count = 0
+        self.nodes = []
+
+    def value(self):
+        self.count += 1
+        return self.count - 1
+
+    def reference(self, node):
+        reference = self.values[node]
+        if isinstance(reference, list):
+            raise ExportError(f"the graph hands on all results of {node.target} as one list, which autotrain does not read")
+        return reference
+
+    def encode(self, argument):
+        if isinstance(argument, torch.fx.Node):
+            return {"v": self.reference(argument)}
+        if isinstance(argument, (list, tuple)):
+            return [self.encode(item) for item in argument]
+        if argument is None or isinstance(argument, (bool, int, str)):
+            return argument
+        if isinstance(argument, float):
+            return argument if math.isfinite(argument) else {"float": str(argument)}
+        if isinstance(argument, torch.dtype):
+            return {"dtype": str(argument).removeprefix("torch.")}
+        if isinstance(argument, torch.memory_format):
+            return {"memory_format": str(argument).removeprefix("torch.")}
+        if isinstance(argument, torch.layout):
+            return {"layout": str(argument).removeprefix("torch.")}
+        if isinstance(argument, torch.device):
+            return {"device": "run"}
+        raise ExportError(f"the graph has an argument of type {type(argument).__name__}, which autotrain does not read")
+
+    def arguments(self, node):
+        encoded = []
+        for position, argument in enumerate(node.target._schema.arguments):
+            if position < len(node.args):
+                encoded.append(self.encode(node.args[position]))
+            elif argument.name in node.kwargs:
+                encoded.append(self.encode(node.kwargs[argument.name]))
+            else:
+                encoded.append({"default": True})
+        return encoded
+
+    def call(self, node, used):
+        schema = node.target._schema
+        if schema.name in CHECKS:
+            return
+        if node.target is torch.ops.aten.detach.default:
+            self.values[node] = self.reference(node.args[0])
+            return
+        parts = _parts(node)
+        if parts is None:
+            self.values[node] = self.value()
+            results = [self.values[node]]
+        else:
+            self.values[node] = [self.value() if part in used else None for part in range(parts)]
+            results = self.values[node]
+        self.nodes.append({"op": schema.name, "overload": schema.overload_name, "args": self.arguments(node), "out": results})
+
+    def size_operator(self, node):
+        arguments = [self.encode(argument) for argument in node.args]
+        self.values[node] = self.value()
+        self.nodes.append({"op": SIZE_OPERATORS[node.target], "args": arguments, "out": [self.values[node]]})
+
+    def constant(self, node):
+        tensor = getattr(self.graph_module, node.target)
+        for number, known in enumerate(self.constants):
+            if known is tensor or (known.dtype == tensor.dtype and known.shape == tensor.shape and torch.equal(known, tensor)):
+                return number
+        self.constants.append(tensor)
+        return len(self.constants) - 1
+
+
+def _parts(node):
+    """How many results a node returns, where it does not return a single tensor or number."""
+    returns = node.target._schema.returns
+    if len(returns) == 1 and "[]" not in str(returns[0].type) and "List" not in str(returns[0].type):
+        return None
+    value = node.meta.get("val")
+    return len(value) if isinstance(value, (list, tuple)) else len(returns)
+
+
+def _is_needed(node):
+    """Whether a node does something although nobody uses its result: it writes, or draws random numbers."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return node.target._schema.is_mutable or torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def _drop_unneeded(graph):
+    for node in reversed(list(graph.nodes)):
+        if node.op == "call_function" and not node.users and not _is_needed(node):
+            graph.erase_node(node)
+
+
+def constants_of(graph_module, constants):
+    """Adds the tensors that a graph holds to `constants`, equal ones once."""
+    writer = _Writer(graph_module, constants)
+    return {node.target: writer.constant(node) for node in graph_module.graph.nodes if node.op == "get_attr"}
+
+
+def write_graph(graph_module, given, constants, training):
+    """The JSON of one graph.
+
+    given      how many values are given before the constants: parameters and buffers
+    constants  those of the whole file
+    training   whether the gradient of the prediction is given, too"""
+    numbers = constants_of(graph_module, constants)
+    writer = _Writer(graph_module, constants)
+    graph = graph_module.graph
+    _drop_unneeded(graph)
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    for node in placeholders[:given]:
+        writer.values[node] = writer.value()
+    first_constant = writer.count
+    writer.count += len(constants)
+    for node in placeholders[given:] if training else placeholders[given:-1]:
+        writer.values[node] = writer.value()
+    results = None
+    for node in graph.nodes:
+        if node.op == "get_attr":
+            writer.values[node] = first_constant + numbers[node.target]
+        elif node.op == "output":
+            results = torch.utils._pytree.tree_leaves(node.args[0], is_leaf=lambda leaf: leaf is None)
+        elif node.op == "call_function":
+            _write_call(writer, node)
+    return {
+        "nodes": writer.nodes,
+        "prediction": writer.reference(results[0]),
+        "gradients": [None if result is None else writer.reference(result) for result in results[1:]],
+        "values": writer.count,
+    }
+
+
+def _write_call(writer, node):
+    if node.target is operator.getitem:
+        parts = writer.values[node.args[0]]
+        writer.values[node] = parts[node.args[1]]
+    elif isinstance(node.target, torch._ops.OpOverload):
+        used = {user.args[1] for user in node.users if user.target is operator.getitem}
+        writer.call(node, used)
+    elif node.target in SIZE_OPERATORS:
+        writer.size_operator(node)
+    else:
+        raise ExportError(f"the graph has the operator {node.target}, which autotrain does not run")

@@ -1,0 +1,105 @@
+import json
+import zlib
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from .checking import evaluation_difference, training_difference
+from .document import constants_of, write_graph
+from .errors import ExportError
+from .example import Example
+from .subject import take_apart
+from .tracing import PRECISIONS, plain_attention, trace_evaluation, trace_training
+
+FORMAT = 1
+
+
+def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None):
+    """Writes `module` with its weights to the file `output`, as `model: {name: exported, file: …}` of a recipe reads it.
+
+    module       maps one tensor of inputs, [n, …], to predictions, [n, …]; it need not be in training mode
+    example      an Example, or its text: what a batch of inputs looks like
+    precisions   those that it may be trained in; autocast's casts are part of the graphs
+    output_part  which part of the module's output is the prediction, where that is a dictionary or a tuple
+    say          is told what was checked, line by line
+
+    Returns the path. Raises ExportError when the module cannot be traced or its graphs do not compute what it does; nothing is
+    written then."""
+    example = Example.parse(example) if isinstance(example, str) else example
+    for precision in precisions:
+        if precision not in PRECISIONS:
+            raise ExportError(f"--precision {precision}: expected {', '.join(PRECISIONS)}")
+    subject = take_apart(module, output_part)
+    with plain_attention():
+        traced = {precision: _trace(subject, example, precision) for precision in precisions}
+        smallest = _check(subject, example, traced, say)
+    document, tensors = _document(subject, example, traced)
+    document |= {"smallest_batch": smallest, "source": source}
+    return _write(Path(output), document, tensors)
+
+
+def _trace(subject, example, precision):
+    return {"training": trace_training(subject, example, precision), "evaluation": trace_evaluation(subject, example, precision)}
+
+
+def _check(subject, example, traced, say):
+    """Compares graphs and module at two sizes of the batch; returns the smallest size that the graphs are right for."""
+    smallest = 1
+    for precision, graphs in traced.items():
+        worst = 0.0
+        for samples in (example.shape[0], example.shape[0] + 3):
+            inputs = example.batch(samples, seed=samples)
+            worst = max(worst, training_difference(graphs["training"], subject, inputs, precision))
+            worst = max(worst, evaluation_difference(graphs["evaluation"], subject, inputs, precision))
+        say(f"{precision}: predictions, gradients and buffers at batches of {example.shape[0]} and {example.shape[0] + 3} "
+            + ("are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number at most"))
+        if not _takes_one(subject, example, graphs, precision):
+            smallest = 2
+    if smallest > 1:
+        say("a batch of one sample cannot be trained on, by the module or by its graph")
+    return smallest
+
+
+def _takes_one(subject, example, graphs, precision):
+    try:
+        training_difference(graphs["training"], subject, example.batch(1), precision)
+        evaluation_difference(graphs["evaluation"], subject, example.batch(1), precision)
+        return True
+    except Exception:  # batch normalisation refuses it, and so do others
+        return False
+
+
+def _document(subject, example, traced):
+    constants = []
+    for graphs in traced.values():
+        for graph in graphs.values():
+            constants_of(graph, constants)
+    given = len(subject.parameters) + len(subject.buffers)
+    tensors = {name: tensor.detach().contiguous().clone() for name, tensor in {**subject.parameters, **subject.buffers}.items()}
+    tensors |= {f"constant {number}": tensor.detach().contiguous().clone() for number, tensor in enumerate(constants)}
+    document = {
+        "format": FORMAT,
+        "torch": torch.__version__,
+        "device": "cpu",
+        "input": {"dtype": str(example.dtype).removeprefix("torch."), "shape": list(example.shape[1:])},
+        "parameters": [{"name": name, "learns": parameter.requires_grad} for name, parameter in subject.parameters.items()],
+        "buffers": list(subject.buffers),
+        "constants": len(constants),
+        "other_names": subject.other_names,
+        "graphs": {
+            precision: {mode: write_graph(graph, given, constants, mode == "training") for mode, graph in graphs.items()}
+            for precision, graphs in traced.items()
+        },
+    }
+    return document, tensors
+
+
+def _write(path, document, tensors):
+    # Each tensor's bytes have a checksum of their own, and so has the document, in which these stand.
+    document["crc32"] = {name: zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().tobytes()) for name, tensor in tensors.items()}
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
+    partial = path.with_name(path.name + ".part")
+    save_file(tensors, partial, metadata={"autotrain_model": text, "autotrain_model_crc32": str(zlib.crc32(text.encode()))})
+    partial.replace(path)
+    return path

@@ -1,0 +1,175 @@
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <ostream>
+#include <utility>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "model/exported_file.h"
+#include "model/graph_pass.h"
+#include "model/models.h"
+
+namespace autotrain {
+namespace {
+
+// A part of the module that was exported: it holds tensors, and computes nothing.
+struct Part : torch::nn::Module {};
+
+// Runs the backward half of a pass when autograd comes to the prediction.
+struct PassBackward final : torch::autograd::Node {
+  PassBackward(std::unique_ptr<graph::Pass> pass, torch::autograd::edge_list edges)
+      : Node(std::move(edges)), pass_(std::move(pass)) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    TORCH_CHECK(pass_ != nullptr, "a prediction of an exported model is differentiated once");
+    return std::exchange(pass_, nullptr)->backward(gradients.at(0).contiguous());
+  }
+
+  void release_variables() override { pass_.reset(); }
+
+ private:
+  std::unique_ptr<graph::Pass> pass_;
+};
+
+std::string precision_in_force(torch::DeviceType device) {
+  if (!at::autocast::is_autocast_enabled(device)) return "fp32";
+  return at::autocast::get_autocast_dtype(device) == torch::kBFloat16 ? "bf16" : "fp16";
+}
+
+std::string described(torch::ScalarType type, c10::IntArrayRef shape) {
+  return cat(c10::toString(type), " of the shape ", shape);
+}
+
+class Exported final : public Network {
+ public:
+  Exported(std::string path, ExportedFile file) : path_(std::move(path)), file_(std::move(file)) {
+    for (const ExportedFile::Parameter& parameter : file_.parameters)
+      hold(parameter.tensor.name, parameter.tensor.tensor, parameter.learns);
+    for (const NamedTensor& buffer : file_.buffers) {
+      part_of(buffer.name).register_buffer(last_part(buffer.name), buffer.tensor);
+      tensors_.push_back(buffer.tensor);
+    }
+    for (const auto& [name, first_name] : file_.other_names) tie(name, first_name);
+  }
+
+  torch::Tensor forward(torch::Tensor inputs) override {
+    check_inputs(inputs);
+    const ExportedFile::Graphs& graphs = graphs_for(inputs.device().type());
+    auto pass = std::make_unique<graph::Pass>(is_training() ? graphs.training : graphs.evaluation,
+                                              tensors_and(inputs));
+    torch::Tensor prediction = pass->forward();
+    if (is_training() && torch::GradMode::is_enabled()) differentiate(prediction, std::move(pass));
+    return prediction;
+  }
+
+  // What tells one file from another in the keys of kept plans.
+  void pretty_print(std::ostream& stream) const override { stream << "exported " << file_.digest; }
+
+ private:
+  void hold(const std::string& name, const torch::Tensor& tensor, bool learns) {
+    part_of(name).register_parameter(last_part(name), tensor, learns);
+    tensors_.push_back(tensor);
+    if (learns) learning_.push_back(tensor);
+  }
+
+  // Registers a tensor under a second name, as Python's module has it.
+  void tie(const std::string& name, const std::string& first_name) {
+    for (const ExportedFile::Parameter& parameter : file_.parameters) {
+      if (parameter.tensor.name != first_name) continue;
+      part_of(name).register_parameter(last_part(name), parameter.tensor.tensor, parameter.learns);
+      return;
+    }
+    throw Error(ExitCode::kBadData, path_,
+                cat("ties ", quote(name), " to ", quote(first_name), ", no parameter"));
+  }
+
+  // The part of the module that has this tensor: "a.b" for "a.b.weight".
+  Module& part_of(const std::string& tensor) {
+    const std::vector<std::string> words = split(tensor, '.');
+    Module* part = this;
+    for (size_t i = 0; i + 1 < words.size(); ++i) {
+      const auto children = part->named_children();
+      const auto* const known = children.find(words[i]);
+      part =
+          known != nullptr ? known->get() : part->register_module(words[i], std::make_shared<Part>()).get();
+    }
+    return *part;
+  }
+
+  const ExportedFile::Graphs& graphs_for(torch::DeviceType device) const {
+    if (c10::DeviceTypeName(device, /*lower_case=*/true) != file_.device) {
+      throw Error(ExitCode::kBadRecipe, path_,
+                  cat("was exported for ", file_.device, ", and this run computes on ",
+                      c10::DeviceTypeName(device, true)),
+                  cat("set execution.device: ", file_.device));
+    }
+    const std::string precision = precision_in_force(device);
+    const auto found = file_.graphs.find(precision);
+    if (found != file_.graphs.end()) return found->second;
+    throw Error(ExitCode::kBadRecipe, path_, cat("has no graphs for ", precision),
+                cat("set execution.precision: ", file_.graphs.begin()->first,
+                    ", or export it again with --precision ", precision));
+  }
+
+  void check_inputs(const torch::Tensor& inputs) const {
+    if (inputs.dim() > 0 && inputs.sizes().slice(1) == c10::IntArrayRef(file_.input_shape) &&
+        inputs.scalar_type() == file_.input_type)
+      return;
+    throw Error(ExitCode::kBadRecipe, path_,
+                cat("takes samples of ", described(file_.input_type, file_.input_shape), "; these are ",
+                    described(inputs.scalar_type(), inputs.sizes().slice(1))),
+                "export it with an --example of such samples, or change data.train");
+  }
+
+  std::vector<torch::Tensor> tensors_and(const torch::Tensor& inputs) {
+    std::vector<torch::Tensor> tensors = tensors_;
+    for (torch::Tensor& constant : file_.constants) {
+      if (constant.device() != inputs.device()) constant = constant.to(inputs.device());
+      tensors.push_back(constant);
+    }
+    tensors.push_back(inputs);
+    return tensors;
+  }
+
+  void differentiate(torch::Tensor& prediction, std::unique_ptr<graph::Pass> pass) const {
+    const std::shared_ptr<PassBackward> node(
+        new PassBackward(std::move(pass), torch::autograd::collect_next_edges(learning_)),
+        torch::autograd::deleteNode);
+    torch::autograd::set_history(prediction, node);
+  }
+
+  std::string path_;
+  ExportedFile file_;
+  std::vector<torch::Tensor> tensors_;   // parameters and buffers, in the order in which graphs take them
+  std::vector<torch::Tensor> learning_;  // those parameters that have gradients
+};
+
+void check_samples(const std::string& path, const ExportedFile& file, const SampleShape& shape) {
+  const auto type = shape.vocabulary > 0 ? torch::kInt64 : torch::kFloat32;
+  if (file.input_type == type && file.input_shape == shape.input) return;
+  throw Error(ExitCode::kBadRecipe, "model.file",
+              cat(path, " takes samples of ", described(file.input_type, file.input_shape),
+                  "; those of data.train are ", described(type, shape.input)),
+              "export it with an --example of such samples, or change data.train");
+}
+
+std::shared_ptr<Network> make_exported(const Parameters& p, const SampleShape& shape) {
+  const std::string path = p.text("file");
+  if (path.empty()) fail_model("exported", "has no file", "set model.file");
+  ExportedFile file = read_exported_file(path);
+  check_samples(path, file, shape);
+  return std::make_shared<Exported>(path, std::move(file));
+}
+
+}  // namespace
+
+ModelRow exported_row() {
+  return {{"exported",
+           "A PyTorch module with its weights, as python -m autotrain_export writes it.",
+           {text_key("file", "The file.")}},
+          make_exported};
+}
+
+}  // namespace autotrain

@@ -1,0 +1,152 @@
+#include "model/exported_file.h"
+
+#include <torch/version.h>
+#include <zlib.h>
+
+#include <set>
+#include <utility>
+
+#include "autotrain/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "checkpoint/safetensors.h"
+#include "model/graph_reader.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kFormat = 1;
+constexpr const char *kDocument = "autotrain_model", *kDocumentSum = "autotrain_model_crc32";
+constexpr const char* kExportAgain = "export it again: python -m autotrain_export --help";
+
+struct Fault {
+  std::string what;
+  std::string hint = kExportAgain;
+};
+
+uint32_t crc32_of(const void* bytes, size_t count) {
+  return static_cast<uint32_t>(::crc32_z(0, static_cast<const Bytef*>(bytes), count));
+}
+
+// The document, as the exporter wrote it.
+std::string read_document(const fs::path& path) {
+  const std::map<std::string, std::string> metadata = read_safetensors_metadata(path);
+  const auto document = metadata.find(kDocument), sum = metadata.find(kDocumentSum);
+  if (document == metadata.end() || sum == metadata.end())
+    throw Fault{"holds tensors but no model",
+                "write it with python -m autotrain_export; a file of weights "
+                "alone does not say what to compute"};
+  if (sum->second != std::to_string(crc32_of(document->second.data(), document->second.size())))
+    throw Fault{"is damaged: its description has another checksum"};
+  return document->second;
+}
+
+// Graphs hold operators of one version of LibTorch.
+void check_version(const Json& document) {
+  const auto format = whole_number<int64_t>(document.at("format"));
+  if (format != kFormat) throw Fault{cat("is of format ", format, "; this program reads format ", kFormat)};
+  const std::string torch = document.at("torch");
+  const std::string number = torch.substr(0, torch.find('+'));
+  if (number != TORCH_VERSION)
+    throw Fault{cat("was exported by PyTorch ", number, "; this program has LibTorch ", TORCH_VERSION)};
+}
+
+// The tensors of the file by name, each taken once.
+class Tensors {
+ public:
+  Tensors(const fs::path& path, const Json& sums) {
+    for (NamedTensor& item : read_safetensors(path)) {
+      const uint32_t sum = crc32_of(item.tensor.const_data_ptr(), item.tensor.nbytes());
+      if (!sums.contains(item.name) || whole_number<uint32_t>(sums.at(item.name)) != sum)
+        throw Fault{cat("is damaged: tensor ", quote(item.name), " has another checksum")};
+      tensors_[item.name] = std::move(item.tensor);
+    }
+  }
+
+  NamedTensor take(const std::string& name) {
+    auto item = tensors_.extract(name);
+    if (item.empty()) throw Fault{cat("lacks the tensor ", quote(name))};
+    return {name, std::move(item.mapped())};
+  }
+
+  void check_empty() const {
+    if (!tensors_.empty())
+      throw Fault{cat("holds the tensor ", quote(tensors_.begin()->first), " for nothing")};
+  }
+
+ private:
+  std::map<std::string, torch::Tensor> tensors_;
+};
+
+void read_tensors(const Json& document, Tensors& tensors, ExportedFile& file) {
+  for (const Json& item : document.at("parameters")) {
+    file.parameters.push_back({tensors.take(item.at("name")), item.at("learns").get<bool>()});
+    const ExportedFile::Parameter& parameter = file.parameters.back();
+    if (parameter.learns && parameter.tensor.tensor.scalar_type() != torch::kFloat32)
+      throw Fault{cat("has parameter ", quote(parameter.tensor.name), ", which learns and is not float32")};
+  }
+  for (const Json& name : document.at("buffers")) file.buffers.push_back(tensors.take(name));
+  const auto constants = whole_number<int64_t>(document.at("constants"));
+  for (int64_t i = 0; i < constants; ++i) file.constants.push_back(tensors.take(cat("constant ", i)).tensor);
+  tensors.check_empty();
+  document.at("other_names").get_to(file.other_names);
+}
+
+void read_graphs(const Json& document, ExportedFile& file) {
+  size_t learning = 0;
+  for (const ExportedFile::Parameter& parameter : file.parameters) learning += parameter.learns ? 1 : 0;
+  graph::Given given{.parameters = file.parameters.size(),
+                     .buffers = file.buffers.size(),
+                     .constants = file.constants.size()};
+  for (const auto& [precision, modes] : document.at("graphs").items()) {
+    const auto read = [&, &name = precision, &graphs = modes](const char* mode, bool training) {
+      given.training = training;
+      try {
+        return graph::read_graph(graphs.at(mode), given, training ? learning : 0);
+      } catch (const graph::Malformed& error) {
+        throw Fault{cat("has a graph for ", mode, " in ", name, " that cannot be run: ", error.what())};
+      }
+    };
+    file.graphs[precision] = {.training = read("training", true), .evaluation = read("evaluation", false)};
+  }
+  if (file.graphs.empty()) throw Fault{"has no graphs"};
+}
+
+void read_input(const Json& document, ExportedFile& file) {
+  const Json& input = document.at("input");
+  read_exactly(input.at("shape"), file.input_shape);
+  file.input_type = graph::dtype_named(input.at("dtype"));
+  file.device = document.at("device");
+}
+
+ExportedFile read(const fs::path& path) {
+  const std::string text = read_document(path);
+  const Json document = Json::parse(text);
+  check_version(document);
+  ExportedFile file{.digest = cat(text.size(), " ", crc32_of(text.data(), text.size()))};
+  Tensors tensors(path, document.at("crc32"));
+  read_tensors(document, tensors, file);
+  read_input(document, file);
+  read_graphs(document, file);
+  return file;
+}
+
+}  // namespace
+
+ExportedFile read_exported_file(const fs::path& path) {
+  try {
+    return read(path);
+  } catch (const Fault& fault) {
+    throw Error(ExitCode::kBadData, path.string(), fault.what, fault.hint);
+  } catch (const graph::Malformed& error) {
+    throw Error(ExitCode::kBadData, path.string(), cat("cannot be read: ", error.what()), kExportAgain);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitCode::kBadData, path.string(),
+                cat("has a description that cannot be read: ", error.what()), kExportAgain);
+  }
+}
+
+}  // namespace autotrain

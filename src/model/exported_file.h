@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/named_tensor.h"
+#include "model/graph_nodes.h"
+
+namespace autotrain {
+
+/// A module of PyTorch as scripts/python/autotrain_export wrote it: its tensors, and its graphs. A
+/// safetensors file whose metadata hold the rest, see docs/exported_models.md. Reading it runs nothing.
+struct ExportedFile {
+  struct Parameter {
+    NamedTensor tensor;
+    bool learns = true;  ///< false: it is frozen
+  };
+  struct Graphs {
+    graph::Graph training;
+    graph::Graph evaluation;
+  };
+
+  std::vector<Parameter> parameters = {};
+  std::vector<NamedTensor> buffers = {};
+  std::vector<torch::Tensor> constants = {};
+  std::map<std::string, std::string> other_names = {};  ///< of tied weights: name → name of its tensor
+  std::vector<int64_t> input_shape = {};                ///< of one sample
+  torch::ScalarType input_type = torch::kFloat32;
+  std::string device = {};  ///< the kind of device that the operators are of: "cpu" or "cuda"
+  std::map<std::string, Graphs> graphs = {};  ///< by precision: "fp32", "bf16" or "fp16"
+  std::string digest = {};                    ///< of all that the file holds
+};
+
+/// @throws Error(kMissingFile, kBadData) naming what is wrong with the file.
+ExportedFile read_exported_file(const std::filesystem::path& path);
+
+}  // namespace autotrain

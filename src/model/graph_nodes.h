@@ -1,0 +1,87 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autotrain::graph {
+
+/// The values that a graph is given, in this order: parameters, buffers, constants, the inputs and, for
+/// training, the gradient of the prediction.
+struct Given {
+  size_t parameters = 0;
+  size_t buffers = 0;  ///< only these, and what a graph makes itself, may be written to
+  size_t constants = 0;
+  bool training = false;
+
+  size_t of_forward() const { return parameters + buffers + constants + 1; }
+};
+
+/// Arithmetic on the sizes of tensors, which are numbers.
+enum class SizeOperator { kAdd, kSub, kMul, kFloordiv, kMod, kTruediv, kNeg };
+
+/// An item of a list: a value, or what stands in the file in its place, a number or nothing.
+struct Element {
+  std::optional<size_t> value = {};
+  c10::IValue literal = {};
+};
+
+struct Argument {
+  enum class Kind {
+    kLiteral,
+    kDevice,  ///< that of the run
+    kValue,
+    kTensorOfNumber,  ///< a number, taken for a tensor
+    kRealOfNumber,    ///< a number, taken for a real one
+    kIntegers,
+    kTensors,
+    kOptionalTensors
+  };
+  Kind kind = Kind::kLiteral;
+  c10::IValue literal = {};
+  size_t value = 0;
+  std::vector<Element> elements = {};
+
+  bool takes_value() const {
+    return kind == Kind::kValue || kind == Kind::kTensorOfNumber || kind == Kind::kRealOfNumber;
+  }
+
+  /// Calls `use` with the number of every value that the argument takes.
+  template <class Use>
+  void for_each_value(Use use) const {
+    if (takes_value()) use(value);
+    for (const Element& element : elements) {
+      if (element.value) use(*element.value);
+    }
+  }
+};
+
+struct Node {
+  std::string name = {};
+  std::optional<c10::OperatorHandle> op = {};  ///< none: the size operator
+  SizeOperator size_operator = SizeOperator::kAdd;
+  std::vector<Argument> arguments = {};
+  bool returns_list = false;  ///< whose items are the results
+  std::vector<std::optional<size_t>> results = {};
+  std::vector<size_t> last_uses = {};  ///< values that no later node uses
+};
+
+/// Operators of LibTorch in the order in which eager PyTorch ran them for one module, forward and, for
+/// training, backward, at a batch of any size. scripts/python/autotrain_export writes them.
+struct Graph {
+  Given given = {};
+  std::vector<Node> nodes = {};
+  size_t values = 0;
+  size_t backward_begin = 0;  ///< the first node that needs the gradient of the prediction
+  size_t prediction = 0;
+  std::vector<std::optional<size_t>> gradients = {};  ///< of the parameters that learn, in their order
+};
+
+/// A number as the tensor that PyTorch takes it for: one that decides no type.
+torch::Tensor tensor_of_number(const c10::IValue& number);
+
+}  // namespace autotrain::graph

@@ -1,0 +1,426 @@
+#include "model/graph_reader.h"
+
+#include <ATen/ops/scalar_tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "base/json.h"
+#include "base/text.h"
+
+namespace autotrain::graph {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using c10::IValue;
+using c10::TypeKind;
+using Kind = Argument::Kind;
+
+constexpr size_t kMostValues = 10'000'000;
+
+struct SizeOperatorRow {
+  std::string_view name;
+  SizeOperator op;
+  size_t operands;
+};
+
+constexpr std::array kSizeOperators = {
+    SizeOperatorRow{"add", SizeOperator::kAdd, 2}, SizeOperatorRow{"sub", SizeOperator::kSub, 2},
+    SizeOperatorRow{"mul", SizeOperator::kMul, 2}, SizeOperatorRow{"floordiv", SizeOperator::kFloordiv, 2},
+    SizeOperatorRow{"mod", SizeOperator::kMod, 2}, SizeOperatorRow{"truediv", SizeOperator::kTruediv, 2},
+    SizeOperatorRow{"neg", SizeOperator::kNeg, 1},
+};
+
+// What is known of a value before anything runs.
+struct ValueFacts {
+  bool tensor = true;           // else a number
+  bool writable = true;         // by operators that write in place
+  bool needs_gradient = false;  // computed from the gradient of the prediction
+};
+
+c10::MemoryFormat memory_format_named(const std::string& name) {
+  if (name == "contiguous_format") return c10::MemoryFormat::Contiguous;
+  if (name == "preserve_format") return c10::MemoryFormat::Preserve;
+  if (name == "channels_last") return c10::MemoryFormat::ChannelsLast;
+  if (name == "channels_last_3d") return c10::MemoryFormat::ChannelsLast3d;
+  throw Malformed(cat("is the memory format ", quote(name), ", which is not known here"));
+}
+
+// JSON has no such numbers.
+double special_number(const std::string& text) {
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  throw Malformed(cat("is ", quote(text), ", which is no number"));
+}
+
+// A file names operators of LibTorch's own tensor library only, and of these none that opens files.
+bool is_allowed(const std::string& name) {
+  return name.starts_with("aten::") && name.find("file") == std::string::npos;
+}
+
+c10::OperatorHandle find_operator(const std::string& name, const std::string& overload) {
+  if (!is_allowed(name)) throw Malformed("is no operator that a model file may use");
+  const auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
+  if (!handle) throw Malformed("is no operator of this LibTorch");
+  return *handle;
+}
+
+// A trace fixes whether a change of shape is a view, which depends on how the tensor lies in memory; with
+// channels last it lies otherwise. `reshape` gives the same numbers however it lies.
+std::string for_any_layout(const std::string& name, const std::string& overload) {
+  const bool view = overload.empty() && (name == "aten::view" || name == "aten::_unsafe_view");
+  return view ? "aten::reshape" : name;
+}
+
+bool is_value(const Json& json) {
+  return json.is_object() && json.contains("v");
+}
+
+bool is_default(const Json& json) {
+  return json.is_object() && json.contains("default");
+}
+
+bool is_number(TypeKind kind) {
+  return kind == TypeKind::IntType || kind == TypeKind::SymIntType || kind == TypeKind::FloatType ||
+         kind == TypeKind::SymFloatType || kind == TypeKind::BoolType || kind == TypeKind::SymBoolType ||
+         kind == TypeKind::NumberType;
+}
+
+const Json& list_at(const Json& json, const char* key) {
+  const Json& list = json.at(key);
+  if (!list.is_array()) throw Malformed(cat(quote(key), " is not a list"));
+  return list;
+}
+
+template <class Item>
+IValue list_of_literals(const Json& json) {
+  if (!json.is_array()) throw Malformed("is not a list");
+  c10::List<Item> list;
+  for (const Json& item : json) list.push_back(item.get<Item>());
+  return list;
+}
+
+// Types, layouts and memory formats are whole numbers to an operator.
+std::optional<IValue> named_integer(const Json& json) {
+  if (!json.is_object()) return std::nullopt;
+  if (json.contains("dtype")) return static_cast<int64_t>(dtype_named(json.at("dtype")));
+  if (json.contains("memory_format"))
+    return static_cast<int64_t>(memory_format_named(json.at("memory_format")));
+  if (!json.contains("layout")) return std::nullopt;
+  if (json.at("layout") != "strided") throw Malformed("is a layout that is not known here");
+  return static_cast<int64_t>(c10::kStrided);
+}
+
+// Reads the arguments of one operator. Which values there are so far is all that it needs to know.
+class ArgumentReader {
+ public:
+  explicit ArgumentReader(const std::vector<ValueFacts>& values) : values_(values) {}
+
+  Argument read(const Json& json, const c10::Argument& declared) const {
+    c10::TypePtr type = declared.type();
+    if (const auto optional = type->cast<c10::OptionalType>()) {
+      if (json.is_null()) return {};
+      type = optional->getElementType();
+    }
+    switch (type->kind()) {
+      case TypeKind::TensorType: return tensor(json);
+      case TypeKind::ListType: return list(json, *type, declared.N());
+      case TypeKind::IntType:
+      case TypeKind::SymIntType: return integer(json);
+      case TypeKind::FloatType:
+      case TypeKind::SymFloatType: return real(json);
+      case TypeKind::NumberType: return scalar(json);
+      case TypeKind::BoolType:
+      case TypeKind::SymBoolType: return {.literal = json.get<bool>()};
+      case TypeKind::StringType: return {.literal = json.get<std::string>()};
+      case TypeKind::DeviceObjType: return device(json);
+      default: throw Malformed(cat("is of the type ", type->str(), ", which is not known here"));
+    }
+  }
+
+  size_t value_at(const Json& json) const {
+    const auto value = whole_number<size_t>(json);
+    if (value >= values_.size()) throw Malformed(cat("takes value ", value, ", which is not made yet"));
+    return value;
+  }
+
+  // A whole number that stands in the file, or one that is computed from sizes.
+  Argument integer(const Json& json) const {
+    if (auto named = named_integer(json)) return {.literal = *std::move(named)};
+    if (is_value(json)) return value(json, /*tensor=*/false);
+    return {.literal = whole_number<int64_t>(json)};
+  }
+
+ private:
+  Argument value(const Json& json, bool tensor) const {
+    const size_t at = value_at(json.at("v"));
+    if (values_[at].tensor != tensor) throw Malformed(tensor ? "is not a tensor" : "is not a number");
+    return {.kind = Kind::kValue, .value = at};
+  }
+
+  static Argument device(const Json& json) {
+    if (json != Json({{"device", "run"}})) throw Malformed("is not the device of the run");
+    return {.kind = Kind::kDevice};
+  }
+
+  Argument scalar(const Json& json) const {
+    if (json.is_boolean()) return {.literal = json.get<bool>()};
+    if (is_value(json) || json.is_number_integer()) return integer(json);
+    return real(json);
+  }
+
+  Argument real(const Json& json) const {
+    if (is_value(json)) {
+      Argument made = value(json, /*tensor=*/false);
+      made.kind = Kind::kRealOfNumber;
+      return made;
+    }
+    return {.literal = json.is_object() ? special_number(json.at("float")) : json.get<double>()};
+  }
+
+  Argument tensor(const Json& json) const {
+    if (!is_value(json)) return {.literal = tensor_of_number(scalar(json).literal)};
+    const size_t at = value_at(json.at("v"));
+    return {.kind = values_[at].tensor ? Kind::kValue : Kind::kTensorOfNumber, .value = at};
+  }
+
+  Argument list(const Json& json, const c10::Type& type, std::optional<int64_t> length) const {
+    const c10::TypePtr of = type.castRaw<c10::ListType>()->getElementType();
+    switch (of->kind()) {
+      case TypeKind::IntType:
+      case TypeKind::SymIntType: return integers(json, length);
+      case TypeKind::TensorType: return tensors(json, Kind::kTensors);
+      case TypeKind::OptionalType:
+        if (of->castRaw<c10::OptionalType>()->getElementType()->kind() != TypeKind::TensorType) break;
+        return tensors(json, Kind::kOptionalTensors);
+      case TypeKind::BoolType: return {.literal = list_of_literals<bool>(json)};
+      case TypeKind::FloatType: return {.literal = list_of_literals<double>(json)};
+      default: break;
+    }
+    throw Malformed("is a list of a kind that is not known here");
+  }
+
+  // One number may stand for a list of a known length.
+  Argument integers(const Json& json, std::optional<int64_t> length) const {
+    Argument made{.kind = Kind::kIntegers};
+    const auto element = [&](const Json& item) -> Element {
+      const Argument number = integer(item);
+      if (number.kind == Kind::kValue) return {.value = number.value};
+      return {.literal = number.literal};
+    };
+    if (json.is_array()) {
+      for (const Json& item : json) made.elements.push_back(element(item));
+    } else {
+      if (!length) throw Malformed("is not a list");
+      made.elements.assign(static_cast<size_t>(*length), element(json));
+    }
+    return made;
+  }
+
+  Argument tensors(const Json& json, Kind kind) const {
+    if (!json.is_array()) throw Malformed("is not a list");
+    Argument made{.kind = kind};
+    for (const Json& item : json) {
+      const bool none = item.is_null() && kind == Kind::kOptionalTensors;
+      made.elements.push_back(none ? Element() : Element{.value = value(item, /*tensor=*/true).value});
+    }
+    return made;
+  }
+
+  const std::vector<ValueFacts>& values_;
+};
+
+class GraphReader {
+ public:
+  explicit GraphReader(const Given& given) {
+    graph_.given = given;
+    const auto give = [&](size_t count, const ValueFacts& facts) {
+      values_.insert(values_.end(), count, facts);
+    };
+    give(given.parameters, {.writable = false});
+    give(given.buffers, {});
+    give(given.constants + 1, {.writable = false});
+    if (given.training) give(1, {.writable = false, .needs_gradient = true});
+  }
+
+  Graph read(const Json& json, size_t gradients) {
+    for (const Json& node : list_at(json, "nodes")) read_node(node);
+    graph_.values = values_.size();
+    if (!backward_began_) graph_.backward_begin = graph_.nodes.size();
+    graph_.prediction = tensor_at(json.at("prediction"));
+    if (values_[graph_.prediction].needs_gradient)
+      throw Malformed("the prediction is made from its own gradient");
+    const Json& results = list_at(json, "gradients");
+    if (results.size() != gradients)
+      throw Malformed(cat("there are ", results.size(), " gradients for ", gradients, " parameters"));
+    for (const Json& result : results)
+      graph_.gradients.push_back(result.is_null() ? std::nullopt : std::optional(tensor_at(result)));
+    find_last_uses();
+    return std::move(graph_);
+  }
+
+ private:
+  size_t tensor_at(const Json& json) const {
+    const size_t value = ArgumentReader(values_).value_at(json);
+    if (!values_[value].tensor) throw Malformed(cat("value ", value, " is not a tensor"));
+    return value;
+  }
+
+  void read_node(const Json& json) {
+    const std::string name = json.at("op");
+    const std::string overload = json.value("overload", "");
+    Node node{.name = overload.empty() ? name : cat(name, ".", overload)};
+    try {
+      std::vector<ValueFacts> results = name.find(':') == std::string::npos
+                                            ? read_size_operator(json, name, node)
+                                            : read_operator(json, name, overload, node);
+      const bool needs_gradient = any_value(node, [](const ValueFacts& v) { return v.needs_gradient; });
+      if (needs_gradient && !std::exchange(backward_began_, true))
+        graph_.backward_begin = graph_.nodes.size();
+      for (ValueFacts& result : results) result.needs_gradient = needs_gradient;
+      add_results(list_at(json, "out"), std::move(results), node);
+    } catch (const Malformed& error) {
+      throw Malformed(cat("operator ", graph_.nodes.size(), ", ", node.name, ": ", error.what()));
+    }
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  template <class Test>
+  bool any_value(const Node& node, Test test) const {
+    bool any = false;
+    for (const Argument& argument : node.arguments)
+      argument.for_each_value([&](size_t value) { any |= test(values_[value]); });
+    return any;
+  }
+
+  std::vector<ValueFacts> read_size_operator(const Json& json, const std::string& name, Node& node) const {
+    const auto* const row = std::ranges::find(kSizeOperators, name, &SizeOperatorRow::name);
+    if (row == kSizeOperators.end()) throw Malformed("is no operator on sizes that is known here");
+    node.size_operator = row->op;
+    const Json& operands = list_at(json, "args");
+    if (operands.size() != row->operands) throw Malformed(cat("takes ", row->operands, " operands"));
+    for (const Json& operand : operands) node.arguments.push_back(ArgumentReader(values_).integer(operand));
+    return {{.tensor = false}};
+  }
+
+  std::vector<ValueFacts> read_operator(const Json& json, const std::string& name,
+                                        const std::string& overload, Node& node) const {
+    node.op = find_operator(for_any_layout(name, overload), overload);
+    const std::vector<c10::Argument>& declared = node.op->schema().arguments();
+    const Json& arguments = list_at(json, "args");
+    if (arguments.size() > declared.size()) throw Malformed(cat("takes ", declared.size(), " arguments"));
+    for (size_t i = 0; i < declared.size(); ++i) {
+      try {
+        const bool given = i < arguments.size() && !is_default(arguments[i]);
+        node.arguments.push_back(given ? ArgumentReader(values_).read(arguments[i], declared[i])
+                                       : fallback(declared[i]));
+        check_writes(node.arguments.back(), declared[i]);
+      } catch (const Malformed& error) {
+        throw Malformed(cat("argument ", quote(declared[i].name()), " ", error.what()));
+      }
+    }
+    return results_of(node);
+  }
+
+  static Argument fallback(const c10::Argument& declared) {
+    if (declared.default_value()) return {.literal = *declared.default_value()};
+    if (declared.type()->kind() == TypeKind::OptionalType) return {};
+    throw Malformed("is missing");
+  }
+
+  void check_writes(const Argument& argument, const c10::Argument& declared) const {
+    if (declared.alias_info() == nullptr || !declared.alias_info()->isWrite()) return;
+    argument.for_each_value([&](size_t value) {
+      if (!values_[value].writable) throw Malformed("is written to, a parameter, a constant or the inputs");
+    });
+  }
+
+  // What may share memory with something that must not be written to must not be either.
+  std::vector<ValueFacts> results_of(const Node& node) const {
+    const bool takes_kept = any_value(node, [](const ValueFacts& value) { return !value.writable; });
+    std::vector<ValueFacts> results;
+    for (const c10::Argument& result : node.op->schema().returns()) {
+      results.push_back({.tensor = !is_number(result.type()->kind()),
+                         .writable = result.alias_info() == nullptr || !takes_kept});
+    }
+    return results;
+  }
+
+  void add_results(const Json& numbers, std::vector<ValueFacts> results, Node& node) {
+    if (node.op && results.size() == 1 &&
+        node.op->schema().returns()[0].type()->kind() == TypeKind::ListType) {
+      node.returns_list = true;
+      results.resize(numbers.size(), results[0]);
+    }
+    if (numbers.size() != results.size()) throw Malformed(cat("has ", results.size(), " results"));
+    for (size_t i = 0; i < results.size(); ++i) {
+      node.results.emplace_back();
+      if (numbers[i].is_null()) continue;
+      if (whole_number<size_t>(numbers[i]) != values_.size() || values_.size() >= kMostValues)
+        throw Malformed(cat("makes another value than number ", values_.size(), ", the next one"));
+      node.results.back() = values_.size();
+      values_.push_back(results[i]);
+    }
+  }
+
+  void find_last_uses() {
+    std::vector<bool> used(values_.size());
+    used[graph_.prediction] = true;  // what a pass returns is kept to its end
+    for (const auto& gradient : graph_.gradients) {
+      if (gradient) used[*gradient] = true;
+    }
+    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+      const auto use = [&](size_t value) {
+        if (used[value]) return;
+        used[value] = true;
+        node->last_uses.push_back(value);
+      };
+      for (const Argument& argument : node->arguments) argument.for_each_value(use);
+      for (const auto& result : node->results) {
+        if (result) use(*result);
+      }
+    }
+  }
+
+  Graph graph_;
+  std::vector<ValueFacts> values_;
+  bool backward_began_ = false;
+};
+
+}  // namespace
+
+torch::ScalarType dtype_named(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, torch::ScalarType>, 10> kTypes = {{
+      {"float32", torch::kFloat32},
+      {"float64", torch::kFloat64},
+      {"bfloat16", torch::kBFloat16},
+      {"float16", torch::kFloat16},
+      {"int64", torch::kInt64},
+      {"int32", torch::kInt32},
+      {"int16", torch::kInt16},
+      {"int8", torch::kInt8},
+      {"uint8", torch::kUInt8},
+      {"bool", torch::kBool},
+  }};
+  for (const auto& [known, type] : kTypes) {
+    if (known == name) return type;
+  }
+  throw Malformed(cat("is the type ", quote(name), ", which is not known here"));
+}
+
+torch::Tensor tensor_of_number(const IValue& number) {
+  const auto type = number.isInt() ? torch::kInt64 : number.isBool() ? torch::kBool : torch::kFloat64;
+  torch::Tensor tensor = at::scalar_tensor(number.toScalar(), torch::TensorOptions().dtype(type));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+Graph read_graph(const Json& json, const Given& given, size_t gradients) {
+  return GraphReader(given).read(json, gradients);
+}
+
+}  // namespace autotrain::graph
