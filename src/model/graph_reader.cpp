@@ -285,6 +285,8 @@ class GraphReader {
       add_results(list_at(json, "out"), std::move(results), node);
     } catch (const Malformed& error) {
       throw Malformed(cat("operator ", graph_.nodes.size(), ", ", node.name, ": ", error.what()));
+    } catch (const nlohmann::json::exception& error) {
+      throw Malformed(cat("operator ", graph_.nodes.size(), ", ", node.name, ": ", error.what()));
     }
     graph_.nodes.push_back(std::move(node));
   }

@@ -23,6 +23,7 @@ std::vector<Case> cases() {
           {{"resnet34", {}}, images},
           {{"resnet50", {}}, images},
           {{"detector", {{"width", int64_t{8}}, {"blocks", int64_t{3}}}}, {{3, 32, 44}, 10, 0}, {4, 6}},
+          {{"exported", {{"file", std::string(AUTOTRAIN_FIXTURES "/exported_small.autotrain")}}}, images},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{2}}, {"dropout", 0.1}}}, tokens},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{1}}, {"tied", false}}}, tokens}};
 }
@@ -57,7 +58,8 @@ TEST(ModelContract, ImagesMayLieWithTheirChannelsLast) {
     const torch::Tensor inputs = inputs_for(c, 2);
     const torch::Tensor a = model->forward(inputs), b = model->forward(channels_last(inputs));
     EXPECT_LT((a - b).norm().item<double>(), 1e-3 * a.norm().item<double>()) << c.choice.name;
-    EXPECT_NO_THROW(b.square().sum().backward()) << c.choice.name;
+    model->train();
+    EXPECT_NO_THROW(model->forward(channels_last(inputs)).square().sum().backward()) << c.choice.name;
   }
 }
 
@@ -97,6 +99,9 @@ TEST(ModelContract, SamplesOfTheWrongKindAreRefusedWithAHint) {
     });
     EXPECT_FALSE(error.hint().empty());
   }
+  const Choice exported{"exported", {{"file", std::string(AUTOTRAIN_FIXTURES "/exported_small.autotrain")}}};
+  for (const SampleShape& shape : {images, tokens})
+    test::expect_error(ExitCode::kBadRecipe, [&] { make_model(exported, shape); });
   const Choice odd{"transformer", {{"width", int64_t{30}}, {"heads", int64_t{4}}}};
   test::expect_error(ExitCode::kBadRecipe, [&] { make_model(odd, tokens); });
 }

@@ -10,7 +10,7 @@ from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Example
 from .subject import take_apart
-from .tracing import PRECISIONS, plain_attention, trace_evaluation, trace_training
+from .tracing import PRECISIONS, trace_evaluation, trace_training, traceable
 
 FORMAT = 1
 
@@ -31,7 +31,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
         if precision not in PRECISIONS:
             raise ExportError(f"--precision {precision}: expected {', '.join(PRECISIONS)}")
     subject = take_apart(module, output_part)
-    with plain_attention():
+    with traceable():
         traced = {precision: _trace(subject, example, precision) for precision in precisions}
         smallest = _check(subject, example, traced, say)
     document, tensors = _document(subject, example, traced)

@@ -1,5 +1,6 @@
 """Graphs of the very operators that eager PyTorch runs, forward and backward, for a batch of any size."""
 
+import logging
 from contextlib import contextmanager, nullcontext
 
 import torch
@@ -78,14 +79,19 @@ def _trace(subject, example, precision, function):
 
 
 @contextmanager
-def plain_attention():
-    """Keeps torch.nn's encoder layers from the kernel that runs a whole layer in evaluation, which cannot be traced."""
+def traceable():
+    """Keeps torch.nn's encoder layers from the kernel that runs a whole layer in evaluation, which cannot be traced, and PyTorch's
+    tracer from logging errors that are raised, too."""
     enabled = torch.backends.mha.get_fastpath_enabled()
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    level = logger.level
     torch.backends.mha.set_fastpath_enabled(False)
+    logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(enabled)
+        logger.setLevel(level)
 
 
 def _trace_with(dispatcher, subject, example, function):
@@ -107,7 +113,7 @@ def _trace_with(dispatcher, subject, example, function):
         with torch.no_grad():
             prediction = function(parameters, fake_all(subject.buffers), inputs, None)[0]
         graph = make_fx(function)(parameters, buffers, inputs, torch.empty_like(prediction))
-    if not isinstance(prediction.shape[0], torch.SymInt) or fakes.shape_env.replacements:
+    if prediction.dim() == 0 or not isinstance(prediction.shape[0], torch.SymInt) or fakes.shape_env.replacements:
         raise _FixedBatch(
             f"the module's output has the shape {list(prediction.shape)} for inputs of the shape {list(inputs.shape)}: "
             "its forward pass fixes the size of the batch, or mixes the samples into one result"

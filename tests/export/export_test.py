@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""PyTorch modules are exported, trained here and taken back, and compute what they compute in Python.
+
+    export_test.py path/to/autotrain path/to/project
+"""
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+from pathlib import Path
+
+import numpy
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+BINARY, PROJECT = (Path(argument).resolve() for argument in sys.argv[1:3])
+sys.path[:0] = [str(PROJECT / "scripts" / "python"), str(Path(__file__).parent)]
+
+import models  # noqa: E402
+from autotrain_export import ExportError, export  # noqa: E402
+
+torch.set_num_threads(1)
+IMAGES = "float32[4,3,12,12]"
+TOKENS = "int64[4,16]<24"
+SAMPLES, EFFECTIVE = 192, 48
+
+
+def made(maker, seed=0):
+    torch.manual_seed(seed)
+    return maker()
+
+
+def write_data(folder):
+    """Images of five classes, and a walk of tokens, as the data sets npy and tokens read them."""
+    rng = numpy.random.default_rng(0)
+    classes = rng.integers(0, 5, SAMPLES)
+    images = rng.normal(size=(SAMPLES, 3, 12, 12)).astype("float32") + classes[:, None, None, None].astype("float32") / 4
+    numpy.save(folder / "images.npy", images)
+    numpy.save(folder / "classes.npy", classes)
+    walk = numpy.cumsum(rng.integers(1, 4, SAMPLES * 16 + 1)) % 24
+    (folder / "walk.bin").write_bytes(walk.astype("<u2").tobytes())
+    windows = torch.from_numpy(walk[:-1].astype("int64")).view(SAMPLES, 16)
+    following = torch.from_numpy(walk[1:].astype("int64")).view(SAMPLES, 16)
+    return {"images": (torch.from_numpy(images), torch.from_numpy(classes)), "tokens": (windows, following)}
+
+
+class Exported(unittest.TestCase):
+    def setUp(self):
+        self.parent = tempfile.TemporaryDirectory()
+        self.addCleanup(self.parent.cleanup)
+        self.folder = Path(self.parent.name)
+        self.data = write_data(self.folder)
+
+    def recipe(self, kind, **sections):
+        train = ({"dataset": "npy", "inputs": str(self.folder / "images.npy"), "targets": str(self.folder / "classes.npy")}
+                 if kind == "images" else
+                 {"dataset": "tokens", "files": [str(self.folder / "walk.bin")], "vocabulary": 24, "context": 16})
+        recipe = {
+            "seed": 1,
+            "data": {"shuffle": False, "train": train, "validation": train},
+            "model": {"name": "exported", "file": str(self.folder / "m.autotrain")},
+            "optimizer": {"name": "sgd", "lr": 0.01, "momentum": 0.9, "reference_batch": EFFECTIVE},
+            "batch": {"effective": EFFECTIVE},
+            "stop": {"updates": 100},
+            "evaluation": {"micro_batch": 32},
+            "execution": {"precision": "fp32", "micro_batch": EFFECTIVE, "threads": 1, "memory": {"budget": "256MiB"}},
+            "checkpoint": {"every": "50 updates"},
+        }
+        for name, section in sections.items():
+            recipe[name] = {**recipe[name], **section}
+        path = self.folder / "recipe.yaml"
+        path.write_text(json.dumps(recipe))  # which is YAML, too
+        return path
+
+    def autotrain(self, *arguments):
+        return subprocess.run([BINARY, *arguments], capture_output=True, text=True, env={**os.environ, "CI": "1"})
+
+    def train(self, recipe, run="run"):
+        out = self.autotrain("--config", recipe, "--output", self.folder / run, "--quiet")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        rows = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
+        return [row for row in rows if row["kind"] == "update"]
+
+    def weights(self, run="run"):
+        newest = max((self.folder / run / "checkpoints").glob("update-*"), key=lambda path: int(path.name.split("-")[1]))
+        return load_file(newest / "model.safetensors")
+
+    def exported(self, maker, example, **options):
+        net = made(maker)
+        export(copy.deepcopy(net), example, self.folder / "m.autotrain", **options)
+        return net.train()
+
+
+def losses_in_python(net, data, updates, rate, momentum, predict):
+    """The losses of plain SGD in PyTorch, on the same samples in the same order."""
+    inputs, targets = data
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], rate, momentum=momentum)
+    losses = []
+    for update in range(updates):
+        first = update * EFFECTIVE % SAMPLES
+        prediction = predict(net(inputs[first:first + EFFECTIVE]))
+        loss = torch.nn.functional.cross_entropy(prediction.flatten(0, -2), targets[first:first + EFFECTIVE].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def plain(output):
+    return output
+
+
+def logits(output):
+    return output["logits"]
+
+
+class Training(Exported):
+    CASES = {
+        "mlp": (models.mlp, IMAGES, "images", plain, {}),
+        "convolutional": (models.convolutional, IMAGES, "images", plain, {}),
+        "residual": (models.Residual, IMAGES, "images", plain, {}),
+        "tokens": (models.tokens, TOKENS, "tokens", logits, {"output_part": "logits"}),
+    }
+
+    def test_a_hundred_updates_follow_the_same_loop_in_python_and_the_weights_go_back(self):
+        for name, (maker, example, kind, predict, options) in self.CASES.items():
+            with self.subTest(model=name):
+                net = self.exported(maker, example, **options)
+                rows = self.train(self.recipe(kind), f"run-{name}")
+                expected = losses_in_python(net, self.data[kind], len(rows), 0.01, 0.9, predict)
+                self.assertEqual(len(rows), 100)
+                for row, loss in zip(rows, expected):
+                    self.assertAlmostEqual(row["loss"], loss, delta=1e-4 * max(1, abs(loss)))
+                self.check_weights(maker, net, self.data[kind][0], predict, f"run-{name}")
+
+    def check_weights(self, maker, trained, inputs, predict, run):
+        """What Python loads from our checkpoint predicts as what it trained itself."""
+        loaded = made(maker, seed=5)
+        # Of tied weights one name is written, as safetensors.torch.save_model does it.
+        left_out = loaded.load_state_dict(self.weights(run), strict=False)
+        tied = {"head.weight"} if isinstance(loaded, models.Tokens) else set()
+        self.assertEqual((set(left_out.missing_keys), left_out.unexpected_keys), (tied, []))
+        with torch.no_grad():
+            ours, theirs = predict(loaded.eval()(inputs[:16])), predict(trained.eval()(inputs[:16]))
+        self.assertLess((ours - theirs).abs().max().item(), 1e-3 * theirs.abs().max().item())
+
+    def test_the_gradient_of_a_first_window_is_eager_s(self):
+        for name, (maker, example, kind, predict, options) in self.CASES.items():
+            with self.subTest(model=name):
+                net = self.exported(maker, example, **options)
+                before = {key: value.clone() for key, value in net.state_dict().items()}
+                # A rate of 1 without momentum: the weights move by the gradient. Cut into four, but for batch normalisation.
+                cut = EFFECTIVE if name == "convolutional" else EFFECTIVE // 4
+                self.train(self.recipe(kind, stop={"updates": 1}, optimizer={"lr": 1.0, "momentum": 0.0},
+                                       execution={"precision": "fp32", "micro_batch": cut, "threads": 1}), f"first-{name}")
+                inputs, targets = self.data[kind]
+                prediction = predict(net(inputs[:EFFECTIVE]))
+                torch.nn.functional.cross_entropy(prediction.flatten(0, -2), targets[:EFFECTIVE].flatten()).backward()
+                after = self.weights(f"first-{name}")
+                for key, parameter in net.named_parameters():
+                    moved = before[key] - after[key]
+                    wanted = torch.zeros_like(moved) if parameter.grad is None else parameter.grad
+                    self.assertLess((moved - wanted).abs().max().item(), 1e-5 * max(1, before[key].abs().max().item()), key)
+
+    def test_dropout_in_half_precision_searches_recovers_and_resumes_to_the_same_bits(self):
+        self.exported(models.dropping_tokens, TOKENS, output_part="logits")
+        recipe = self.recipe("tokens", execution={"precision": "bf16", "micro_batch": "auto", "memory": {"budget": "64MiB"}})
+        out = self.autotrain("verify", "--config", recipe, "--updates", "8", "--kills", "2")
+        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
+        for line in ("searched, not typed in", "killed and resumed", "out of memory once", "searched by 2 ranks, not typed in"):
+            self.assertRegex(out.stdout, rf"{line}\s+same bits")
+
+    def test_batch_normalisation_and_dropout_likewise(self):
+        self.exported(models.Dropping, IMAGES)
+        out = self.autotrain("verify", "--config", self.recipe("images"), "--updates", "8", "--kills", "2")
+        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
+        self.assertRegex(out.stdout, r"several ranks\s+not tried\s+batch normalisation")
+
+    def test_frozen_parameters_stay_and_have_no_optimizer_state(self):
+        net = self.exported(models.tokens, TOKENS, output_part="logits")
+        self.train(self.recipe("tokens", stop={"updates": 3}))
+        self.assertTrue(torch.equal(self.weights()["position.weight"], net.position.weight))
+        states = load_file(next((self.folder / "run" / "checkpoints").glob("update-3")) / "optimizer.safetensors")
+        self.assertFalse([name for name in states if "position" in name])
+        self.assertTrue([name for name in states if "token.weight" in name])
+
+
+class Refusals(Exported):
+    def test_what_cannot_be_exported_is_not_written(self):
+        cases = {
+            "lacks a tensor": (models.tokens, TOKENS, {}, "name one of its parts"),
+            "has no such part": (models.tokens, TOKENS, {"output_part": "loss"}, "has no part loss; it has hidden, logits"),
+            "branches on values": (models.BranchesOnValues, "float32[4,8]", {}, "cannot be traced"),
+            "fixes the batch": (models.FixesTheBatch, "float32[4,8]", {}, "batch"),
+            "mixes samples": (models.MixesSamples, "float32[4,8]", {}, "one result"),
+            "draws elsewhere": (models.RandomOutsideOfPyTorch, "float32[4,8]", {}, "does not compute what the module does"),
+            "returns classes": (models.ReturnsClasses, "float32[4,8]", {}, "no gradient"),
+            "half parameters": (models.HalfParameters, "float32[4,8]", {}, "parameter out.weight is torch.bfloat16"),
+            "one sample": (models.mlp, "float32[1,3,12,12]", {}, "at least 2"),
+            "no shape": (models.mlp, "float32", {}, "expected a type"),
+            "other shape": (models.mlp, "float32[4,3,9,9]", {}, "cannot be traced"),
+            "other precision": (models.mlp, IMAGES, {"precisions": ["fp8"]}, "expected fp32, bf16, fp16"),
+        }
+        for name, (maker, example, options, message) in cases.items():
+            with self.subTest(case=name):
+                target = self.folder / "refused.autotrain"
+                with self.assertRaises(ExportError) as caught:
+                    export(made(maker), example, target, **options)
+                self.assertIn(message, str(caught.exception))
+                self.assertFalse(target.exists())
+
+    def test_the_command_says_what_is_wrong_and_where(self):
+        for source, message in (("nowhere:mlp", "No module named"), ("models:missing", "missing"), ("models", "module:name")):
+            out = subprocess.run([sys.executable, "-m", "autotrain_export", source, "--example", IMAGES, "--output", "m.autotrain"],
+                                 capture_output=True, text=True, cwd=Path(__file__).parent,
+                                 env={**os.environ, "PYTHONPATH": str(PROJECT / "scripts" / "python")})
+            self.assertEqual(out.returncode, 65, out.stderr)
+            self.assertIn(message, out.stderr)
+
+
+class HostileFiles(Exported):
+    """A file that is none, or was changed, is refused before any operator runs."""
+
+    def setUp(self):
+        super().setUp()
+        self.exported(models.mlp, IMAGES)
+        self.file = self.folder / "m.autotrain"
+        self.good = self.file.read_bytes()
+        self.tensors = load_file(self.file)
+        with safe_open(self.file, "pt") as opened:
+            self.document = json.loads(opened.metadata()["autotrain_model"])
+        self.config = self.recipe("images")
+
+    def write(self, change_document=lambda document: None, change_tensors=lambda tensors: None):
+        """Writes the file again, changed, with right checksums of the document."""
+        document, tensors = copy.deepcopy(self.document), dict(self.tensors)
+        change_document(document)
+        change_tensors(tensors)
+        text = json.dumps(document)
+        save_file(tensors, self.file, metadata={"autotrain_model": text, "autotrain_model_crc32": str(zlib.crc32(text.encode()))})
+
+    def refused(self, message, code=65):
+        out = self.autotrain("plan", "--config", self.config)
+        self.assertEqual(out.returncode, code, out.stderr)
+        self.assertIn(message, out.stderr)
+        self.assertIn("m.autotrain", out.stderr)
+
+    def nodes(self, document):
+        return document["graphs"]["fp32"]["training"]["nodes"]
+
+    def test_the_good_file_is_taken(self):
+        self.write()
+        out = self.autotrain("plan", "--config", self.config)
+        self.assertEqual(out.returncode, 0, out.stderr)
+
+    def test_files_that_are_damaged_or_none(self):
+        self.file.unlink()
+        self.refused("cannot be read", code=66)
+        self.file.write_bytes(b"")
+        self.refused("shorter than a header length")
+        self.file.write_bytes(self.good[:-20])
+        self.refused("which is not its shape and type")
+        self.file.write_bytes(numpy.random.default_rng(0).bytes(5000))
+        self.refused("claims a header")
+        save_file(self.tensors, self.file)
+        self.refused("holds tensors but no model")
+        flipped = bytearray(self.good)
+        flipped[-5] ^= 1
+        self.file.write_bytes(flipped)
+        self.refused("has another checksum")
+        self.file.write_bytes(self.good.replace(b"aten::addmm", b"aten::addmv", 1))
+        self.refused("its description has another checksum")
+
+    def test_descriptions_that_do_not_hold_together(self):
+        def change(path, value):
+            def apply(document):
+                *parents, last = path
+                for key in parents:
+                    document = document[key]
+                document[last] = value
+            return apply
+
+        training = ("graphs", "fp32", "training")
+        first = (*training, "nodes", 1)
+        cases = {
+            ("format",): (7, "is of format 7; this program reads format 1"),
+            ("torch",): ("2.4.1+cpu", "was exported by PyTorch 2.4.1"),
+            ("graphs",): ({}, "has no graphs"),
+            ("constants",): (2, 'lacks the tensor "constant 0"'),
+            ("parameters",): ([], "for nothing"),
+            ("input",): ({"shape": "all"}, "has a description that cannot be read"),
+            (*training, "prediction"): (10**9, "which is not made yet"),
+            (*training, "gradients"): ([1], "1 gradients for 6 parameters"),
+            (*first, "op"): ("aten::from_file", "is no operator that a model file may use"),
+            (*training, "nodes", 0, "op"): ("prim::Print", "is no operator that a model file may use"),
+            (*training, "nodes", 2, "op"): ("floor", "is no operator on sizes that is known here"),
+            (*first, "overload"): ("Nowhere", "is no operator of this LibTorch"),
+            (*first, "args"): ([{"v": 10**6}], "which is not made yet"),
+            (*first, "out"): ([0], "makes another value than number"),
+        }
+        for path, (value, message) in cases.items():
+            with self.subTest(path=path):
+                self.write(change(path, value))
+                self.refused(message)
+
+    def test_graphs_that_write_where_they_must_not(self):
+        self.write(lambda document: self.nodes(document).append(
+            {"op": "aten::zero_", "overload": "", "args": [{"v": 0}], "out": [None]}))
+        self.refused("is written to, a parameter, a constant or the inputs")
+
+    def test_another_run_than_it_was_exported_for(self):
+        export(made(models.mlp), IMAGES, self.file, precisions=["bf16"])
+        out = self.autotrain("plan", "--config", self.config)
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn("has no graphs for fp32", out.stderr)
+        torch.manual_seed(0)
+        export(torch.nn.Linear(7, 5), "float32[4,7]", self.file)
+        out = self.autotrain("plan", "--config", self.config)
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn("takes samples of Float of the shape [7]; those of data.train are Float of the shape [3, 12, 12]", out.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,0 +1,124 @@
+"""Modules that the tests of exporting bring: layers, layouts and habits that PyTorch's users have."""
+
+import torch
+from torch import nn
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 32), nn.ReLU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 5))
+
+
+def convolutional():
+    """Batch normalisation, writing in place, and a pool over whole images."""
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5))  # fmt: skip
+
+
+class Dropping(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = convolutional()
+        self.body.insert(9, nn.Dropout(0.3))
+
+    def forward(self, images):
+        return self.body(images)
+
+
+class Residual(nn.Module):
+    """A parameter of its own, a method that chooses by shape, and a residual sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(12))
+        self.first, self.second, self.out = nn.Linear(12, 12), nn.Linear(12, 12), nn.Linear(12 * 12 * 3, 5)
+
+    def forward(self, images):
+        x = images * self.gain
+        x = x + torch.nn.functional.silu(self.second(torch.tanh(self.first(x))))
+        return self.out(x.flatten(1))
+
+
+class Tokens(nn.Module):
+    """An encoder of torch.nn, tied weights, a frozen table, a buffer that is not saved, a layer that is not used; returns a
+    dictionary."""
+
+    def __init__(self, vocabulary=24, length=16, width=32, dropout=0.0):
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(length, width)
+        self.position.weight.requires_grad_(False)
+        self.register_buffer("places", torch.arange(length), persistent=False)
+        self.layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout, batch_first=True, activation="gelu")
+        self.head = nn.Linear(width, vocabulary)
+        self.head.weight = self.token.weight
+        self.unused = nn.Linear(3, 3)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        hidden = self.layer(self.token(tokens) + self.position(self.places), src_mask=mask)
+        return {"hidden": hidden, "logits": self.head(hidden)}
+
+
+def tokens():
+    return Tokens()
+
+
+def dropping_tokens():
+    return Tokens(dropout=0.2)
+
+
+class BranchesOnValues(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.out(x) if x.sum() > 0 else -self.out(x)
+
+
+class FixesTheBatch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.out(x).view(4, 2)
+
+
+class MixesSamples(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.out(x).mean()
+
+
+class RandomOutsideOfPyTorch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        import random
+
+        return self.out(x) * random.random()
+
+
+class ReturnsClasses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.out(x).argmax(1)
+
+
+class HalfParameters(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2).bfloat16()
+
+    def forward(self, x):
+        return self.out(x.bfloat16()).float()

@@ -1,0 +1,224 @@
+#include <ATen/autocast_mode.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "device/cpu_meter.h"
+#include "model/graph_pass.h"
+#include "model/graph_reader.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+using graph::Given;
+using graph::Graph;
+using Json = nlohmann::ordered_json;
+
+Json value(int64_t number) {
+  return {{"v", number}};
+}
+
+Json node(const std::string& op, const std::string& overload, Json arguments, Json results) {
+  return {{"op", op}, {"overload", overload}, {"args", std::move(arguments)}, {"out", std::move(results)}};
+}
+
+// What the exporter writes for tanh(x · Wᵀ + b) of a batch of any size, forward and backward.
+const Given kLinear{.parameters = 2, .training = true};  // W [3, 4], b [3]; then x [n, 4], and the gradient
+
+Json linear_json() {
+  const Json none = {{"default", true}};
+  return {{"nodes",
+           {
+               node("aten::t", "", {value(0)}, {4}),
+               node("aten::addmm", "", {value(1), value(2), value(4), none, none}, {5}),
+               node("aten::sym_size", "int", {value(2), 0}, {6}),
+               node("mul", "", {value(6), 3}, {7}),
+               node("aten::view", "", {value(5), Json::array({value(7)})}, {8}),
+               node("aten::tanh", "", {value(8)}, {9}),
+               node("aten::view", "", {value(9), Json::array({value(6), 3})}, {10}),
+               node("aten::tanh_backward", "", {value(3), value(10)}, {11}),
+               node("aten::t", "", {value(11)}, {12}),
+               node("aten::mm", "", {value(12), value(2)}, {13}),
+               node("aten::sum", "dim_IntList", {value(11), Json::array({0}), false}, {14}),
+           }},
+          {"prediction", 10},
+          {"gradients", {13, 14}}};
+}
+
+Graph linear() {
+  return graph::read_graph(linear_json(), kLinear, 2);
+}
+
+struct Tensors {
+  torch::Tensor weight = torch::randn({3, 4}), bias = torch::randn({3}), inputs;
+  explicit Tensors(int64_t n) : inputs(torch::randn({n, 4})) {}
+  std::vector<torch::Tensor> list() const { return {weight, bias, inputs}; }
+};
+
+TEST(Graph, APassGivesWhatAutogradGives) {
+  const Graph graph = linear();
+  for (const int64_t n : {1, 2, 7}) {
+    torch::manual_seed(n);
+    Tensors t(n);
+    const torch::Tensor cotangent = torch::randn({n, 3});
+    graph::Pass pass(graph, t.list());
+    const torch::Tensor prediction = pass.forward();
+    const std::vector<torch::Tensor> gradients = pass.backward(cotangent);
+
+    t.weight.set_requires_grad(true), t.bias.set_requires_grad(true);
+    const torch::Tensor expected = torch::addmm(t.bias, t.inputs, t.weight.t()).tanh();
+    expected.backward(cotangent);
+    EXPECT_TRUE(prediction.equal(expected)) << n;
+    ASSERT_EQ(gradients.size(), 2U);
+    EXPECT_TRUE(gradients[0].equal(t.weight.grad())) << n;
+    EXPECT_TRUE(gradients[1].equal(t.bias.grad())) << n;
+  }
+}
+
+TEST(Graph, TheForwardPassEndsBeforeTheFirstOperatorThatNeedsTheGradient) {
+  const Graph graph = linear();
+  EXPECT_EQ(graph.backward_begin, 7U);
+  EXPECT_EQ(graph.nodes[graph.backward_begin].name, "aten::tanh_backward");
+}
+
+TEST(Graph, AutocastAndAutogradAddNothing) {
+  const Graph graph = linear();
+  Tensors t(2);
+  t.weight.set_requires_grad(true);
+  at::autocast::set_autocast_enabled(torch::kCPU, true);
+  graph::Pass pass(graph, t.list());
+  const torch::Tensor prediction = pass.forward();
+  at::autocast::set_autocast_enabled(torch::kCPU, false);
+  EXPECT_EQ(prediction.scalar_type(), torch::kFloat32);
+  EXPECT_FALSE(prediction.requires_grad());
+}
+
+// Whatever request is the one that is refused: the error says so, and nothing is kept.
+TEST(Graph, ARefusedRequestForMemoryLeavesNothingBehind) {
+  const Graph graph = linear();
+  const Tensors t(4096);
+  const torch::Tensor cotangent = torch::ones({4096, 3});
+  CpuMeter meter;
+  int refused = 0;
+  for (int64_t allowed = 0;; allowed += 16 << 10) {
+    meter.empty_cache();
+    meter.set_limit(meter.reserved_bytes() + allowed);
+    const int64_t before = meter.allocated_bytes();
+    bool done = false;
+    try {
+      graph::Pass pass(graph, t.list());
+      pass.forward();
+      pass.backward(cotangent);
+      done = true;
+    } catch (const c10::OutOfMemoryError&) {
+      ++refused;
+    }
+    EXPECT_EQ(meter.allocated_bytes(), before) << allowed;
+    if (done) break;
+    ASSERT_LT(allowed, 64 << 20);
+  }
+  EXPECT_GE(refused, 2);
+}
+
+TEST(Graph, ValuesAreFreedAtTheirLastUse) {
+  const Graph graph = linear();
+  const Tensors t(1 << 15);
+  CpuMeter meter;
+  graph::Pass pass(graph, t.list());
+  const torch::Tensor prediction = pass.forward();
+  // The sum before the tanh is gone; the backward pass needs the tanh only, which is the prediction.
+  EXPECT_EQ(meter.allocated_bytes(), static_cast<int64_t>(prediction.nbytes()));
+}
+
+TEST(Graph, SizesAreComputedAsInPython) {
+  const auto computed = [](const std::string& op, int64_t a, int64_t b) {
+    Json arguments = {a};
+    if (op != "neg") arguments.push_back(b);
+    const Json json = {{"nodes",
+                        {node(op, "", arguments, {1}),
+                         node("aten::add", "Tensor", {value(0), value(1), {{"default", true}}}, {2})}},
+                       {"prediction", 2},
+                       {"gradients", Json::array()}};
+    const Graph graph = graph::read_graph(json, {}, 0);
+    return graph::Pass(graph, {torch::zeros({}, torch::kFloat64)}).forward().item<double>();
+  };
+  EXPECT_EQ(computed("floordiv", 7, 2), 3);
+  EXPECT_EQ(computed("floordiv", -7, 2), -4);
+  EXPECT_EQ(computed("floordiv", 7, -2), -4);
+  EXPECT_EQ(computed("mod", -7, 3), 2);
+  EXPECT_EQ(computed("mod", 7, -3), -2);
+  EXPECT_EQ(computed("truediv", 7, 2), 3.5);
+  EXPECT_EQ(computed("sub", 2, 7), -5);
+  EXPECT_EQ(computed("neg", 7, 0), -7);
+  EXPECT_THROW(computed("mod", 7, 0), c10::Error);
+}
+
+TEST(Graph, AnOperatorThatFailsIsNamed) {
+  const Graph graph = linear();
+  Tensors t(2);
+  t.inputs = torch::randn({2, 5});
+  try {
+    graph::Pass(graph, t.list()).forward();
+    FAIL();
+  } catch (const c10::Error& error) {
+    EXPECT_TRUE(test::holds(error.what_without_backtrace(), "in operator 1 of the model file, aten::addmm"));
+  }
+}
+
+TEST(Graph, BuffersAreWrittenInPlaceAndNothingElseIs) {
+  const auto write_to = [](int64_t number) {
+    const Json json = {
+        {"nodes",
+         {node("aten::alias", "", {value(number)}, {4}),
+          node("aten::add_", "Tensor", {value(4), 1, {{"default", true}}}, Json::array({nullptr}))}},
+        {"prediction", 3},
+        {"gradients", Json::array()}};
+    return graph::read_graph(json, {.parameters = 1, .buffers = 1, .constants = 1}, 0);
+  };
+  const Graph graph = write_to(1);
+  const torch::Tensor buffer = torch::zeros({2});
+  graph::Pass(graph, {torch::ones({2}), buffer, torch::ones({2}), torch::ones({2})}).forward();
+  EXPECT_TRUE(buffer.equal(torch::ones({2})));
+  for (const int64_t kept : {0, 2, 3})
+    EXPECT_THROW(write_to(kept), graph::Malformed) << "through a view, too";
+}
+
+TEST(Graph, WhatCannotBeRunIsRefusedBeforeAnythingRuns) {
+  const auto set = [](const std::string& path, Json wanted) {
+    Json json = linear_json();
+    json[Json::json_pointer(path)] = std::move(wanted);
+    return json;
+  };
+  const std::map<std::string, Json> cases = {
+      {"is no operator that a model file may use", set("/nodes/0/op", "prim::Print")},
+      {"operator 1, aten::from_file: is no operator", set("/nodes/1/op", "aten::from_file")},
+      {"is no operator of this LibTorch", set("/nodes/0/overload", "nowhere")},
+      {"is no operator on sizes that is known here", set("/nodes/3/op", "exec")},
+      {"takes 2 operands", set("/nodes/3/args", Json::array({1}))},
+      {"takes 1 arguments", set("/nodes/0/args", {value(0), value(0)})},
+      {"argument \"mat2\" is missing", set("/nodes/1/args", {value(1), value(2)})},
+      {"takes value 99, which is not made yet", set("/nodes/1/args/0", value(99))},
+      {"operator 5, aten::tanh: ", set("/nodes/5/args/0", Json())},
+      {"argument \"dim\" is not a number", set("/nodes/2/args/1", value(0))},
+      {"argument \"shape\" is not a list", set("/nodes/4/args/1", 3)},
+      {"makes another value than number 4", set("/nodes/0/out", {0})},
+      {"operator 1, aten::addmm: ", set("/nodes/1/out", {-1})},
+      {"has 1 results", set("/nodes/0/out", {4, 5})},
+      {"2 parameters", set("/gradients", {13})},
+      {"value 7 is not a tensor", set("/prediction", 7)},
+      {"the prediction is made from its own gradient", set("/prediction", 11)},
+      {"\"nodes\" is not a list", set("/nodes", "all")},
+  };
+  for (const auto& [message, json] : cases) {
+    try {
+      graph::read_graph(json, kLinear, 2);
+      ADD_FAILURE() << message;
+    } catch (const graph::Malformed& error) {
+      EXPECT_TRUE(test::holds(error.what(), message));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace autotrain
