@@ -157,7 +157,10 @@ void check_samples(const std::string& path, const ExportedFile& file, const Samp
 
 std::shared_ptr<Network> make_exported(const Parameters& p, const SampleShape& shape) {
   const std::string path = p.text("file");
-  if (path.empty()) fail_model("exported", "has no file", "set model.file");
+  if (path.empty()) {
+    throw Error(ExitCode::kBadRecipe, "model.file", "is not set",
+                "name the file that python -m autotrain_export wrote");
+  }
   ExportedFile file = read_exported_file(path);
   check_samples(path, file, shape);
   return std::make_shared<Exported>(path, std::move(file));

@@ -137,6 +137,10 @@ ExportedFile read(const fs::path& path) {
 }  // namespace
 
 ExportedFile read_exported_file(const fs::path& path) {
+  if (!fs::exists(path)) {
+    throw Error(ExitCode::kMissingFile, path.string(), "there is no such file",
+                "model.file names the file that python -m autotrain_export wrote");
+  }
   try {
     return read(path);
   } catch (const Fault& fault) {

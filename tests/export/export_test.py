@@ -261,7 +261,7 @@ class HostileFiles(Exported):
 
     def test_files_that_are_damaged_or_none(self):
         self.file.unlink()
-        self.refused("cannot be read", code=66)
+        self.refused("there is no such file", code=66)
         self.file.write_bytes(b"")
         self.refused("shorter than a header length")
         self.file.write_bytes(self.good[:-20])

@@ -24,8 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
       if (made != graph.values || graph.prediction >= made) __builtin_trap();
     } catch (const graph::Malformed&) {
-    } catch (const nlohmann::json::exception&) {
-    }
+    } catch (const nlohmann::json::exception&) {}
   }
   return 0;
 }
