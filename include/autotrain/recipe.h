@@ -245,6 +245,22 @@ struct SweepRecipe {
   bool operator==(const SweepRecipe&) const = default;
 };
 
+/// What follows where a file of weights and a model do not match.
+enum class Unmatched {
+  kFail,  ///< the run does not begin
+  kKeep,  ///< the model's tensor stays as it was drawn
+};
+
+/// Where a run's first weights come from.
+struct WeightsRecipe {
+  std::optional<std::string> file = {};  ///< safetensors, or the index of several; unset: drawn from the seed
+  std::vector<std::string> skip = {};    ///< patterns of names that are not taken: "fc.*"
+  std::vector<std::string> rename = {};  ///< "expression -> name", tried in this order on names of the file
+  Unmatched missing = Unmatched::kFail;  ///< a tensor of the model that the file lacks
+  Unmatched shapes = Unmatched::kFail;   ///< one that has another shape there
+  bool operator==(const WeightsRecipe&) const = default;
+};
+
 /// A whole run. Everything above `evaluation` is *what is learned*; the rest is *how it is executed*
 /// and changing it never changes the meaning of the first half.
 ///
@@ -254,8 +270,8 @@ struct Recipe {
   int64_t seed = 1;
   DataRecipe data;
   Choice model{"cnn", {}};
-  std::optional<std::string> weights =
-      {};  ///< safetensors file with the initial weights; unset: drawn from the seed
+  std::vector<std::string> freeze = {};  ///< patterns of parameters that stay as they are: "layer1.*"
+  WeightsRecipe weights;
   Choice loss{"cross_entropy", {}};
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;

@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -144,6 +146,10 @@ std::string quote(std::string_view text) {
     }
   }
   return out + (text.size() > kLongest ? "…\"" : "\"");
+}
+
+bool matches_pattern(const std::string& name, const std::string& pattern) {
+  return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 
 }  // namespace autotrain

@@ -41,6 +41,10 @@ std::string lower(std::string_view text);
 /// The pieces of `text` between separators; "a..b" split at '.' is {"a", "", "b"}.
 std::vector<std::string> split(std::string_view text, char separator);
 
+/// Whether a name matches a pattern of the shell's kind: * stands for any letters, dots among them, ? for
+/// one.
+bool matches_pattern(const std::string& name, const std::string& pattern);
+
 /// The candidate nearest to `word` in edit distance (insert, delete, replace, swap neighbours),
 /// or "" when none is near enough to be a likely slip.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

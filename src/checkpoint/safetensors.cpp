@@ -91,10 +91,7 @@ std::string header_text(const Distinct& content) {
 }
 
 // One tensor of the header, checked against the file.
-struct Entry {
-  std::string name;
-  torch::ScalarType dtype;
-  std::vector<int64_t> shape;
+struct Entry : TensorEntry {
   int64_t begin = 0;
   int64_t end = 0;
 };
@@ -108,7 +105,7 @@ int64_t element_count(const std::vector<int64_t>& shape) {
 }
 
 Entry parse_entry(const fs::path& path, const std::string& name, const Json& json, int64_t data_bytes) {
-  Entry entry{.name = name, .dtype = torch::kFloat32, .shape = {}};
+  Entry entry{{.name = name}};
   try {
     const auto wanted = json.at("dtype").get<std::string>();
     const auto row =
@@ -193,6 +190,8 @@ class TensorFile {
     if (!in_) fail(path_, cat("ends inside tensor ", quote(entry.name)));
   }
 
+  void skip_next(const Entry& entry) { in_.seekg(entry.end - entry.begin, std::ios::cur); }
+
  private:
   fs::path path_;
   std::ifstream in_;
@@ -256,6 +255,27 @@ std::vector<NamedTensor> read_safetensors(const fs::path& path) {
     file.read_next(entry, tensors.back().tensor);
   }
   return tensors;
+}
+
+std::vector<TensorEntry> list_safetensors(const fs::path& path) {
+  const TensorFile file(path);
+  return {file.entries().begin(), file.entries().end()};
+}
+
+void read_some_safetensors(const fs::path& path,
+                           const std::function<torch::Tensor(const TensorEntry&)>& target) {
+  const torch::NoGradGuard no_gradients;
+  TensorFile file(path);
+  for (const Entry& entry : file.entries()) {
+    const torch::Tensor wanted = target(entry);
+    if (!wanted.defined()) {
+      file.skip_next(entry);
+      continue;
+    }
+    const torch::Tensor staged = torch::empty(entry.shape, entry.dtype);
+    file.read_next(entry, staged);
+    wanted.copy_(staged);
+  }
 }
 
 std::map<std::string, std::string> read_safetensors_metadata(const fs::path& path) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -28,6 +29,21 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 /// The texts that a file says of itself by name, from its header; of a file that is checked no further.
 /// @throws Error(kMissingFile, kBadData).
 std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path);
+
+/// What a file says of a tensor in it.
+struct TensorEntry {
+  std::string name;
+  torch::ScalarType dtype = torch::kFloat32;
+  std::vector<int64_t> shape = {};
+};
+
+/// The tensors of a file, in the order of their bytes. @throws as read_safetensors.
+std::vector<TensorEntry> list_safetensors(const std::filesystem::path& path);
+
+/// Reads those tensors of a file for which `target` returns one of the same shape, which may be of another
+/// type, and is filled. Allocates for at most one tensor at a time. @throws as read_safetensors.
+void read_some_safetensors(const std::filesystem::path& path,
+                           const std::function<torch::Tensor(const TensorEntry&)>& target);
 
 /// Fills `live` from the file, which must hold exactly these names, shapes and types; of a tensor that is
 /// there under several names, one name is enough. Allocates for at most one tensor at a time, and for none on

@@ -86,6 +86,7 @@ Launch of_torchrun(const Environment& environment) {
   launch.meeting_port = variables.number("MASTER_PORT", 1, 65535);
   launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   launch.restart = variables.number_or(0, "TORCHELASTIC_RESTART_COUNT", 0, kMostRanks);
+  launch.one_thread = launch.place.local_world > 1 && environment("OMP_NUM_THREADS").value_or("") == "1";
   return launch;
 }
 

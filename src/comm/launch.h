@@ -24,6 +24,7 @@ struct Launch {
   int64_t meeting_port = 0;  ///< of the store where ranks meet
   bool agent_store = false;  ///< torchrun's agent serves the store, so that every rank is a client
   int64_t restart = 0;       ///< how often torchrun has started the ranks anew
+  bool one_thread = false;   ///< torchrun set OMP_NUM_THREADS to 1, as it does where nobody has set it
 };
 
 /// The value of an environment variable.

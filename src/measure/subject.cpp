@@ -5,8 +5,8 @@
 #include "autotrain/error.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "checkpoint/safetensors.h"
 #include "data/channels_last.h"
+#include "model/initial_weights.h"
 #include "model/linear.h"
 #include "model/models.h"
 #include "step/autocast.h"
@@ -14,7 +14,6 @@
 #include "trainer/assembly.h"
 #include "trainer/evaluator.h"
 #include "trainer/memory_format.h"
-#include "trainer/snapshot.h"
 
 namespace autotrain {
 namespace {
@@ -36,10 +35,7 @@ Batch laid_out(const Batch& batch, MemoryFormat format) {
 Materials materials_of(Recipe recipe) {
   recipe.execution.loader.preload = Preload::kOff;  // the same few samples serve for all calls
   Materials m = load_materials(recipe);
-  if (recipe.weights) {
-    read_safetensors_into(*recipe.weights, model_tensors(m.task->module()),
-                          "give model.weights a file of the same model, for as many classes");
-  }
+  if (recipe.weights.file) take_weights(recipe.weights, m.task->module());
   return m;
 }
 

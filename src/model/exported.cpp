@@ -2,6 +2,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <algorithm>
 #include <ostream>
 #include <utility>
 
@@ -62,6 +63,24 @@ class Exported final : public Network {
     torch::Tensor prediction = pass->forward();
     if (is_training() && torch::GradMode::is_enabled()) differentiate(prediction, std::move(pass));
     return prediction;
+  }
+
+  // Its graphs are those of training, which update the statistics.
+  void freeze(const std::vector<std::string>& patterns) override {
+    Network::freeze(patterns);
+    for (const NamedTensor& buffer : file_.buffers) {
+      const std::string part = buffer.name.substr(0, buffer.name.rfind('.') + 1);
+      const bool frozen =
+          std::ranges::any_of(file_.parameters, [&](const ExportedFile::Parameter& parameter) {
+            return parameter.tensor.name.starts_with(part) && parameter.learns &&
+                   !parameter.tensor.tensor.requires_grad();
+          });
+      if (!buffer.name.ends_with("running_mean") || !frozen) continue;
+      throw Error(
+          ExitCode::kBadRecipe, "model.freeze",
+          cat("freezes ", quote(part + "*"), ", whose statistics an exported model goes on to update"),
+          "freeze it in Python, with requires_grad_(False) and eval(), and export it again");
+    }
   }
 
   // What tells one file from another in the keys of kept plans.

@@ -15,6 +15,16 @@ namespace autotrain {
 class Network : public torch::nn::Module {
  public:
   virtual torch::Tensor forward(torch::Tensor inputs) = 0;
+
+  /// Freezes the parameters whose names match one of the patterns. Parts whose parameters are all frozen stay
+  /// in evaluation mode, so that batch normalisation keeps its statistics.
+  /// @throws Error(kBadRecipe) as freeze_parameters, or where the model cannot do that.
+  virtual void freeze(const std::vector<std::string>& patterns);
+
+  void train(bool on = true) override;
+
+ private:
+  std::vector<torch::nn::Module*> frozen_;
 };
 
 /// What the samples look like that a model is built for.

@@ -41,6 +41,7 @@ std::string probe_line(size_t number, const ProbeRecord& probe) {
 
 bool has_batch_norm(const torch::nn::Module& module) {
   for (const auto& part : module.modules(/*include_self=*/true)) {
+    if (module.is_training() && !part->is_training()) continue;  // frozen: it computes as in evaluation
     // An exported module's parts have no types, but the buffers of Python's.
     if (part->as<torch::nn::BatchNorm1dImpl>() || part->as<torch::nn::BatchNorm2dImpl>() ||
         part->as<torch::nn::BatchNorm3dImpl>() ||

@@ -53,6 +53,11 @@ Field bind(KeySpec spec, std::optional<std::string>& member) {
           [&](const Value& value) { member = std::get<std::string>(value); }};
 }
 
+Field bind(KeySpec spec, std::vector<std::string>& member) {
+  return {std::move(spec), [&] { return Value(member); },
+          [&](const Value& value) { member = std::get<std::vector<std::string>>(value); }};
+}
+
 Field bind(KeySpec spec, std::optional<int64_t>& member) {
   const Value unset = unset_value(spec);
   return {std::move(spec), [&member, unset] { return member ? Value(*member) : unset; },

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/enum_names.h"
 #include "recipe/sections.h"
@@ -15,6 +16,7 @@ Field bind(KeySpec spec, int64_t& member);
 Field bind(KeySpec spec, double& member);
 Field bind(KeySpec spec, std::string& member);
 Field bind(KeySpec spec, std::optional<std::string>& member);
+Field bind(KeySpec spec, std::vector<std::string>& member);
 Field bind(KeySpec spec, std::optional<int64_t>& member);
 Field bind(KeySpec spec, std::optional<double>& member);
 Field bind(KeySpec spec, std::optional<bool>& member);

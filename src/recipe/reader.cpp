@@ -110,6 +110,7 @@ class RecipeReader {
       if (section.set_present) section.set_present(false);
       return;
     }
+    if (node.kind == Kind::kScalar && !section.scalar_key.empty()) return read_scalar(node, section);
     if (node.kind != Kind::kMap) {
       fail(node.location, path.empty() ? "recipe" : path, shown(node) + " is not a group of keys",
            "write key: value lines below it");
@@ -125,6 +126,14 @@ class RecipeReader {
       if (section.path == path) return &section;
     }
     return nullptr;
+  }
+
+  void read_scalar(const YamlNode& node, Section& section) {
+    const std::string path = child_path(section.path, section.scalar_key);
+    for (Field& field : section.fields) {
+      if (field.spec.name == section.scalar_key) field.set(read_value(node, field.spec, path));
+    }
+    recipe_.origins[path] = node.location.text();
   }
 
   // The row must be known before the other keys mean anything.

@@ -39,6 +39,11 @@ constexpr auto enum_names(Recovery) {
                     EnumName<Recovery>{Recovery::kStop, "stop"}};
 }
 
+constexpr auto enum_names(Unmatched) {
+  return std::array{EnumName<Unmatched>{Unmatched::kFail, "fail"},
+                    EnumName<Unmatched>{Unmatched::kKeep, "keep"}};
+}
+
 constexpr auto enum_names(Sharding) {
   return std::array{EnumName<Sharding>{Sharding::kNone, "none"},
                     EnumName<Sharding>{Sharding::kOptimizer, "optimizer"}};

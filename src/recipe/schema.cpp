@@ -86,7 +86,10 @@ void add_rows(Json& schema, const Section& section) {
 }
 
 Json section_schema(const Section& section) {
-  Json schema = {{"type", section.set_present ? Json::array({"object", "null"}) : Json("object")},
+  Json types = {"object"};
+  if (section.set_present) types.push_back("null");
+  if (!section.scalar_key.empty()) types.push_back("string");
+  Json schema = {{"type", types.size() > 1 ? types : types[0]},
                  {"description", section.sentence},
                  {"additionalProperties", false},
                  {"properties", Json::object()}};

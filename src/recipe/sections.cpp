@@ -108,17 +108,45 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   return {std::move(data), std::move(train), std::move(validation), augment_section(r.data.augment)};
 }
 
-Section model_section(Recipe& r, const Catalog& catalog) {
-  Section section = choosing("model", "What is trained.", "name", "The model, with its own keys beside it.",
-                             catalog.models, [&r] { return &r.model; });
-  section.fields = {
-      bind(text_key("weights",
-                    "Initial weights, a safetensors file that names tensors as the model does; "
-                    "null: drawn from the seed.")
-               .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); })
-               .deciding(Decides::kLearning),
-           r.weights)};
-  return section;
+KeySpec patterns_key(const char* name, const char* sentence) {
+  return list_key(KeyKind::kTextList, name, sentence, std::vector<std::string>())
+      .with_form("names, in which * stands for any letters", "^.+$",
+                 [](const std::string& text) { return !text.empty(); });
+}
+
+std::vector<Section> model_sections(Recipe& r, const Catalog& catalog) {
+  Section model = choosing("model", "What is trained.", "name", "The model, with its own keys beside it.",
+                           catalog.models, [&r] { return &r.model; });
+  model.fields = {
+      bind(patterns_key(
+               "freeze",
+               "Parameters that stay as they are: layer1.*. They have no gradient and no optimizer state; "
+               "batch normalisation whose parameters are all frozen keeps its statistics."),
+           r.freeze)};
+  WeightsRecipe& w = r.weights;
+  Section weights{
+      "model.weights",
+      "Where the first weights come from; a text is the file.",
+      {bind(text_key(
+                "file",
+                "A safetensors file, or the index.json of several, in any float type, that names tensors as "
+                "the model does; null: drawn from the seed.")
+                .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); }),
+            w.file),
+       bind(patterns_key("skip", "Tensors of the model that are not taken from the file: fc.*."), w.skip),
+       bind(list_key(KeyKind::kTextList, "rename",
+                     "What names of the file become before they are looked for: \"backbone\\.(.*) -> $1\", a "
+                     "regular expression of the whole name. The first that matches counts.",
+                     std::vector<std::string>())
+                .with_form("\"expression -> name\"", "^.+ -> .*$",
+                           [](const std::string& text) { return text.find(" -> ") != std::string::npos; }),
+            w.rename),
+       bind_enum("missing", "What follows when the file lacks a tensor of the model; keep: it is drawn.",
+                 w.missing),
+       bind_enum("shapes", "What follows when a tensor has another shape in the file; keep: it is drawn.",
+                 w.shapes)}};
+  weights.scalar_key = "file";
+  return {std::move(model), std::move(weights)};
 }
 
 Section loss_section(Recipe& r, const Catalog& catalog) {
@@ -250,7 +278,9 @@ std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
   for (Section& section : data_sections(r, catalog)) {
     all.push_back(deciding(D::kLearningAndMemory, std::move(section)));
   }
-  all.push_back(deciding(D::kLearningAndMemory, model_section(r, catalog)));
+  std::vector<Section> model = model_sections(r, catalog);
+  all.push_back(deciding(D::kLearningAndMemory, std::move(model[0])));
+  all.push_back(deciding(D::kLearning, std::move(model[1])));
   all.push_back(deciding(D::kLearningAndMemory, loss_section(r, catalog)));
   all.push_back(deciding(D::kLearningAndMemory, optimizer_section(r, catalog)));
   all.push_back(deciding(D::kLearning, schedule_section(r, catalog)));

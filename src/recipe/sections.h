@@ -29,6 +29,8 @@ struct Section {
   std::function<Choice*()> choice = nullptr;                ///< null while an optional section is absent
   std::function<void(bool present)> set_present = nullptr;  ///< optional sections only
 
+  std::string scalar_key = "";  ///< what a text in the place of the section sets; empty: none may stand there
+
   Decides decides = Decides::kUndeclared;  ///< of its choice, and of every key that does not say otherwise
 
   Decides decided_by(const KeySpec& key) const {

@@ -205,7 +205,7 @@ Json measure_variant(const Recipe& recipe) {
   const auto subject = make_subject(recipe);
   subject->load(batch);
   const ForwardCount counts = of_batch(batch, [&] { return subject->count(); });
-  const auto figures = recipe.weights ? subject->evaluate() : std::map<std::string, double>{};
+  const auto figures = recipe.weights.file ? subject->evaluate() : std::map<std::string, double>{};
   Device& device = subject->device();
   const int64_t working_set = counts.weight_bytes() * (trains ? 4 : 1);  // gradients, two moments
   device.memory().remove_limit();  // the machine is measured, not the part of it that the recipe may use

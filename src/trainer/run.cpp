@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "checkpoint/safetensors.h"
 #include "comm/launch.h"
 #include "device/failure.h"
+#include "model/initial_weights.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
 #include "plan/plan_json.h"
@@ -116,7 +116,14 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
       observer_(options_.observer),
       build_(std::move(build)) {
   check_recipe(recipe_, catalog());
-  ranks_ = Ranks::open(detect_launch(process_environment()));
+  const Launch launch = detect_launch(process_environment());
+  ranks_ = Ranks::open(launch);
+  if (launch.one_thread && !recipe_.execution.threads && ranks_->first()) {
+    log::info(
+        "trainer",
+        "OMP_NUM_THREADS=1, which torchrun sets where nobody else has, is not obeyed: each rank computes in "
+        "its share of the cores; execution.threads: 1 asks for one thread");
+  }
   // A process of its own for the search would be no rank.
   if (ranks_->several()) options_.search_apart = false;
   if (!options_.search_apart) together([&] { return &bench(); });
@@ -312,9 +319,9 @@ const BatchPlan& Trainer::Run::plan() {
 void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
   if (!ranks_->first()) return;  // whose tensors all have when training begins
-  if (!recipe_.weights || (place_ && place_->resume_point) || !bench().data.from_recipe) return;
-  read_safetensors_into(*recipe_.weights, model_tensors(bench().task->module()),
-                        "give model.weights a file of the same model, for as many classes");
+  if (!recipe_.weights.file || (place_ && place_->resume_point) || !bench().data.from_recipe) return;
+  log::info("model", cat(*recipe_.weights.file, ": ",
+                         describe(take_weights(recipe_.weights, bench().task->module()))));
   bench().average.restart();
 }
 

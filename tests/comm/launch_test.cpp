@@ -71,6 +71,11 @@ TEST(Launch, TorchrunComesFirst) {
   EXPECT_EQ(launch.meeting_port, 29500);
   EXPECT_TRUE(launch.agent_store);
   EXPECT_EQ(launch.restart, 2);
+  EXPECT_FALSE(launch.one_thread);
+  all["OMP_NUM_THREADS"] = "1";
+  EXPECT_TRUE(detect_launch(environment_of(all)).one_thread);
+  all["OMP_NUM_THREADS"] = "3";
+  EXPECT_FALSE(detect_launch(environment_of(all)).one_thread) << "somebody meant that";
 }
 
 TEST(Launch, SlurmSaysWhereTheFirstHostIs) {

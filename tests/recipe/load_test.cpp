@@ -153,6 +153,23 @@ TEST(Load, AnotherRowDropsTheKeysOfTheOldOneAndKeepsTheCommonOnes) {
   EXPECT_TRUE(r.model.parameters.empty()) << "a width of an mlp means nothing to a cnn";
 }
 
+TEST(Load, AFileOfWeightsMayStandInThePlaceOfItsSection) {
+  const Recipe text = load("model: {weights: w.safetensors}"),
+               section = load("model: {weights: {file: w.safetensors}}");
+  EXPECT_EQ(text, section);
+  EXPECT_EQ(text.weights.file, "w.safetensors");
+  EXPECT_TRUE(text.asked("model.weights.file"));
+  EXPECT_EQ(load("", {"model.weights=w.safetensors"}).weights.file, "w.safetensors");
+  const Recipe more =
+      load("model: {freeze: [a.*], weights: {file: w, skip: [fc.*], rename: ['a -> b'], shapes: keep}}");
+  EXPECT_EQ(more.freeze, std::vector<std::string>{"a.*"});
+  EXPECT_EQ(more.weights.shapes, Unmatched::kKeep);
+  const Recipe again = load_recipe_text(write_recipe(more, rows()), "w.yaml", rows());
+  EXPECT_EQ(again.weights, more.weights);
+  EXPECT_EQ(again.freeze, more.freeze);
+  EXPECT_TRUE(test::holds(load_error("model: {weights: {rename: [ab]}}").what(), "expression -> name"));
+}
+
 TEST(Load, MalformedOverridesAreUsageErrorsAndBadValuesRecipeErrors) {
   for (const char* bad : {"optimizer.lr", "=1", ".lr=1", "optimizer..lr=1", "optimizer.=1"}) {
     load_error("", {bad}, {}, ExitCode::kUsage);

@@ -1,0 +1,199 @@
+#include "model/initial_weights.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+#include <unordered_set>
+
+#include "autotrain/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "checkpoint/safetensors.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kMostNamed = 8;
+
+std::string some_of(const std::vector<std::string>& names) {
+  if (names.size() <= kMostNamed) return join(names, ", ");
+  return cat(join({names.begin(), names.begin() + kMostNamed}, ", "), " and ", names.size() - kMostNamed,
+             " more");
+}
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& pattern) { return matches_pattern(name, pattern); });
+}
+
+// A pattern that matches nothing is a slip, which would else go unnoticed.
+void check_patterns(const char* key, const std::vector<std::string>& patterns,
+                    const std::vector<std::string>& names) {
+  for (const std::string& pattern : patterns) {
+    if (std::ranges::any_of(names, [&](const std::string& name) { return matches_pattern(name, pattern); }))
+      continue;
+    const std::string near = nearest(pattern, names);
+    throw Error(ExitCode::kBadRecipe, key, cat(quote(pattern), " matches no name of the model"),
+                near.empty() ? "it has " + some_of(names) : "did you mean " + quote(near) + "?");
+  }
+}
+
+// Names of the file as the model's, by the first expression that matches.
+class Renaming {
+ public:
+  explicit Renaming(const std::vector<std::string>& rules) {
+    for (const std::string& rule : rules) {
+      const size_t arrow = rule.find(" -> ");
+      try {
+        rules_.emplace_back(std::regex(rule.substr(0, arrow)), rule.substr(arrow + 4));
+      } catch (const std::regex_error& error) {
+        throw Error(ExitCode::kBadRecipe, "model.weights.rename",
+                    cat(quote(rule.substr(0, arrow)), " is no regular expression: ", error.what()),
+                    "write a dot as \\\\. and what $1 stands for in parentheses");
+      }
+    }
+  }
+
+  std::string operator()(const std::string& name) const {
+    for (const auto& [expression, replacement] : rules_) {
+      if (std::regex_match(name, expression)) return std::regex_replace(name, expression, replacement);
+    }
+    return name;
+  }
+
+ private:
+  std::vector<std::pair<std::regex, std::string>> rules_;
+};
+
+// Large models come in several files beside an index that says which tensor is where.
+std::vector<fs::path> files_of(const fs::path& path) {
+  if (path.extension() != ".json") return {path};
+  std::set<fs::path> files;
+  const auto index = nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  for (const auto& [name, file] : part_in(index, "weight_map").items()) {
+    if (file.is_string()) files.insert(path.parent_path() / file.get<std::string>());
+  }
+  if (files.empty())
+    throw Error(ExitCode::kBadData, path.string(), "names no files: it has no \"weight_map\"",
+                "name the model.safetensors.index.json of a model, or a safetensors file");
+  return {files.begin(), files.end()};
+}
+
+class Taking {
+ public:
+  Taking(const WeightsRecipe& recipe, const torch::nn::Module& module)
+      : recipe_(recipe), rename_(recipe.rename) {
+    for (const auto& item : module.named_parameters()) tensors_.emplace(item.key(), item.value());
+    for (const auto& item : module.named_buffers()) tensors_.emplace(item.key(), item.value());
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    check_patterns("model.weights.skip", recipe.skip, names);
+  }
+
+  // Compares names and shapes before anything is read.
+  WeightsTaken compare(const std::vector<fs::path>& files) {
+    std::set<const void*> taken, reshaped;
+    for (const fs::path& file : files) {
+      for (const TensorEntry& entry : list_safetensors(file)) note(entry, taken, reshaped);
+    }
+    for (const auto& [name, tensor] : tensors_) {
+      const void* const id = tensor.unsafeGetTensorImpl();
+      if (taken.contains(id) || reshaped.contains(id)) continue;  // under another of its names, too
+      (matches_any(name, recipe_.skip) ? result_.skipped : result_.missing).push_back(name);
+    }
+    return result_;
+  }
+
+  torch::Tensor target(const TensorEntry& entry) const {
+    const std::string name = rename_(entry.name);
+    const auto found = tensors_.find(name);
+    const bool wanted =
+        found != tensors_.end() && !matches_any(name, recipe_.skip) && found->second.sizes() == entry.shape;
+    return wanted ? found->second.detach() : torch::Tensor();
+  }
+
+ private:
+  void note(const TensorEntry& entry, std::set<const void*>& taken, std::set<const void*>& reshaped) {
+    const std::string name = rename_(entry.name);
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      if (!matches_any(name, recipe_.skip)) result_.left.push_back(name);
+      return;
+    }
+    if (matches_any(name, recipe_.skip)) return;
+    const torch::Tensor& tensor = found->second;
+    if (tensor.sizes() == entry.shape) {
+      taken.insert(tensor.unsafeGetTensorImpl());
+      result_.taken.push_back(name);
+    } else {
+      reshaped.insert(tensor.unsafeGetTensorImpl());
+      result_.reshaped.push_back(cat(name, " ", c10::IntArrayRef(entry.shape), " → ", tensor.sizes()));
+    }
+  }
+
+  const WeightsRecipe& recipe_;
+  Renaming rename_;
+  std::map<std::string, torch::Tensor> tensors_;
+  WeightsTaken result_;
+};
+
+void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
+  const bool missing = !weights.missing.empty() && recipe.missing == Unmatched::kFail;
+  const bool reshaped = !weights.reshaped.empty() && recipe.shapes == Unmatched::kFail;
+  if (!missing && !reshaped && weights.left.empty()) return;
+  std::string text = "does not hold the tensors of this recipe's model";
+  if (missing) text += "\n  not in the file: " + some_of(weights.missing);
+  if (!weights.left.empty()) text += "\n  only in the file: " + some_of(weights.left);
+  if (reshaped) text += "\n  of another shape: " + some_of(weights.reshaped);
+  throw Error(
+      ExitCode::kBadData, *recipe.file, text,
+      "model.weights.skip names what is not to be taken, model.weights.rename turns names of the file "
+      "into the model's; missing: keep and shapes: keep draw the rest");
+}
+
+}  // namespace
+
+WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& module) {
+  const std::vector<fs::path> files = files_of(*recipe.file);
+  Taking taking(recipe, module);
+  WeightsTaken result = taking.compare(files);
+  check_match(recipe, result);
+  for (const fs::path& file : files)
+    read_some_safetensors(file, [&](const TensorEntry& entry) { return taking.target(entry); });
+  return result;
+}
+
+std::string describe(const WeightsTaken& weights) {
+  std::string text = cat("took ", weights.taken.size(), " tensors");
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) text += cat("; ", what, ": ", some_of(names));
+  };
+  add("drawn, since they are skipped", weights.skipped);
+  add("drawn, since they are not in the file", weights.missing);
+  add("drawn, since they have another shape there", weights.reshaped);
+  return text;
+}
+
+std::vector<torch::nn::Module*> freeze_parameters(const std::vector<std::string>& patterns,
+                                                  torch::nn::Module& module) {
+  std::vector<std::string> names;
+  for (const auto& item : module.named_parameters()) names.push_back(item.key());
+  check_patterns("model.freeze", patterns, names);
+  for (const auto& item : module.named_parameters()) {
+    if (matches_any(item.key(), patterns)) item.value().set_requires_grad(false);
+  }
+  const auto learns = [](const torch::Tensor& parameter) { return parameter.requires_grad(); };
+  if (std::ranges::none_of(module.parameters(), learns))
+    throw Error(ExitCode::kBadRecipe, "model.freeze", "leaves no parameter to learn", "freeze fewer");
+  std::vector<torch::nn::Module*> frozen;
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    const std::vector<torch::Tensor> own = part->parameters(/*recurse=*/false);
+    if (!own.empty() && std::ranges::none_of(own, learns)) frozen.push_back(part.get());
+  }
+  return frozen;
+}
+
+}  // namespace autotrain

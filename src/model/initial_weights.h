@@ -1,0 +1,36 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <vector>
+
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+/// What became of a model's tensors when its first weights were read, by name.
+struct WeightsTaken {
+  std::vector<std::string> taken = {};
+  std::vector<std::string> skipped = {};   ///< of the model, as asked
+  std::vector<std::string> missing = {};   ///< not in the file
+  std::vector<std::string> reshaped = {};  ///< of another shape there
+  std::vector<std::string> left = {};      ///< of the file, that the model has no place for
+};
+
+/// Fills parameters and buffers of `module` from the file that the recipe names, half precision becoming the
+/// module's own type. Precondition: it names one.
+/// @throws Error(kMissingFile, kBadData) naming the tensors that do not match, and Error(kBadRecipe) for a
+/// pattern that matches nothing.
+WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& module);
+
+/// "took 60 tensors, drew 2 (skipped: fc.weight, fc.bias)".
+std::string describe(const WeightsTaken& weights);
+
+/// Freezes the parameters whose names match one of the patterns.
+/// @return the parts with parameters of their own that are all frozen.
+/// @throws Error(kBadRecipe) for a pattern that matches no parameter, or when nothing is left to learn.
+std::vector<torch::nn::Module*> freeze_parameters(const std::vector<std::string>& patterns,
+                                                  torch::nn::Module& module);
+
+}  // namespace autotrain
