@@ -90,10 +90,10 @@ class Exported(unittest.TestCase):
         newest = max((self.folder / run / "checkpoints").glob("update-*"), key=lambda path: int(path.name.split("-")[1]))
         return load_file(newest / "model.safetensors")
 
-    def exported(self, maker, example, **options):
+    def exported(self, maker, example, wholly=True, **options):
         net = made(maker)
         export(copy.deepcopy(net), example, self.folder / "m.autotrain", **options)
-        return net.train()
+        return net.train() if wholly else net
 
 
 def losses_in_python(net, data, updates, rate, momentum, predict):
@@ -189,6 +189,29 @@ class Training(Exported):
         states = load_file(next((self.folder / "run" / "checkpoints").glob("update-3")) / "optimizer.safetensors")
         self.assertFalse([name for name in states if "position" in name])
         self.assertTrue([name for name in states if "token.weight" in name])
+
+
+    def test_a_frozen_body_keeps_its_statistics(self):
+        net = self.exported(models.FrozenBody, IMAGES, wholly=False)
+        before = {key: value.clone() for key, value in net.state_dict().items()}
+        self.train(self.recipe("images", stop={"updates": 5}))
+        for key, value in self.weights().items():
+            self.assertEqual(torch.equal(value, before[key]), key.startswith("body."), key)
+
+    def test_weights_of_a_run_begin_another_with_a_part_frozen(self):
+        self.exported(models.mlp, IMAGES)
+        self.train(self.recipe("images", stop={"updates": 5}), "first")
+        first = self.weights("first")
+        newest = self.folder / "first" / "checkpoints" / "update-5" / "model.safetensors"
+        self.train(self.recipe("images", stop={"updates": 3}, model={"freeze": ["1.*", "3.*"], "weights": str(newest)}), "second")
+        for key, value in self.weights("second").items():
+            self.assertEqual(torch.equal(value, first[key]), not key.startswith("5."), key)
+
+    def test_statistics_of_an_exported_model_are_not_frozen_here(self):
+        self.exported(models.convolutional, IMAGES)
+        out = self.autotrain("plan", "--config", self.recipe("images", model={"freeze": ["1.*"]}))
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn("freeze it in Python", out.stderr)
 
 
 class Refusals(Exported):

@@ -25,6 +25,19 @@ class Dropping(nn.Module):
         return self.body(images)
 
 
+class FrozenBody(nn.Module):
+    """A body whose parameters and statistics stay, below a head that learns."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = convolutional()[:9]
+        self.head = nn.Linear(16, 5)
+        self.body.requires_grad_(False).eval()
+
+    def forward(self, images):
+        return self.head(self.body(images))
+
+
 class Residual(nn.Module):
     """A parameter of its own, a method that chooses by shape, and a residual sum."""
 

@@ -17,6 +17,7 @@ class Subject:
     parameters: dict
     buffers: dict
     other_names: dict = field(default_factory=dict)  # name → the name that is in `parameters` or `buffers`
+    frozen: list = field(default_factory=list)  # parts that are in evaluation mode while the module trains
     output: str | None = None  # which part of the module's output is the prediction
 
     @property
@@ -26,6 +27,8 @@ class Subject:
     def predict(self, tensors, inputs, training):
         """The prediction of the module with these tensors instead of its own."""
         self.module.train(training)
+        for part in self.frozen:
+            part.eval()
         prediction = torch.func.functional_call(self.module, tensors, (inputs,), tie_weights=True)
         if self.output is not None:
             prediction = _part(prediction, self.output)
@@ -48,8 +51,10 @@ def _part(prediction, name):
 
 
 def take_apart(module, output=None):
-    """A copy of the module, on the CPU, and its tensors."""
+    """A copy of the module, on the CPU, and its tensors. Parts that are in evaluation mode in a module that is not, as frozen batch
+    normalisation is, stay in it."""
     module = copy.deepcopy(module).cpu()
+    frozen = [part for part in module.modules() if module.training and not part.training]
     parameters, buffers, other_names, first = {}, {}, {}, {}
     state = set(module.state_dict())
     for kind, tensors in (
@@ -69,4 +74,4 @@ def take_apart(module, output=None):
             raise ExportError(f"parameter {name} is {parameter.dtype}; autotrain trains float32 parameters (half precision is a way to compute: --precision)")
     if not any(parameter.requires_grad for parameter in parameters.values()):
         raise ExportError("no parameter of the module requires a gradient")
-    return Subject(module, parameters, buffers, other_names, output)
+    return Subject(module, parameters, buffers, other_names, frozen, output)
