@@ -173,8 +173,9 @@ int turns(int argc, char** argv) {
   const std::filesystem::path folder = "/tmp/autotrain-turns-" + std::to_string(::getpid());
   std::filesystem::remove_all(folder);  // of a killed process that had this number
 
-  Workload by_hand = make_workload(name);
-  Workload workload = make_workload(name);
+  const std::string exported = argument(argc, argv, "exported", "");
+  Workload by_hand = make_workload(name, exported);
+  Workload workload = make_workload(name, exported);
   Recipe recipe = plain_recipe();
   recipe.batch.effective = recipe.execution.micro_batch = batch;
   recipe.execution.device = argument(argc, argv, "device", "cpu");

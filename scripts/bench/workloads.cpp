@@ -99,9 +99,11 @@ class Linears final : public Network {
   torch::nn::ModuleList layers_;
 };
 
-std::shared_ptr<Network> network_of(const std::string& name, const DatasetInfo& info) {
+std::shared_ptr<Network> network_of(const std::string& name, const std::string& exported,
+                                    const DatasetInfo& info) {
   const SampleShape shape{info.input_shape, info.classes, info.vocabulary};
   const auto model = [&](const Choice& choice) { return make_model(choice, shape); };
+  if (!exported.empty()) return model({"exported", {{"file", exported}}});
   if (name == "mlp") return model({"mlp", {{"depth", int64_t{8}}, {"width", int64_t{1024}}}});
   if (name == "cnn") return model({"cnn", {}});
   if (name == "resnet") return model({"resnet18", {{"stem", std::string("small")}}});
@@ -119,7 +121,7 @@ std::shared_ptr<Network> network_of(const std::string& name, const DatasetInfo& 
 
 }  // namespace
 
-Workload make_workload(const std::string& name) {
+Workload make_workload(const std::string& name, const std::string& exported) {
   Workload workload;
   if (name == "gpt") {
     workload.train = make_dataset(tokens(60000, 0), {});
@@ -133,7 +135,7 @@ Workload make_workload(const std::string& name) {
     workload.validation = make_dataset(images("test", name == "resnet" ? 1000 : 10000), {});
   }
   torch::manual_seed(0);
-  auto network = network_of(name, workload.train->info());
+  auto network = network_of(name, exported, workload.train->info());
   workload.task = supervised(std::move(network), name == "detector" ? sum_of_squares() : cross_entropy());
   return workload;
 }

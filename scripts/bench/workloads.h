@@ -21,8 +21,11 @@ struct Workload {
   std::unique_ptr<Task> task;
 };
 
-/// Fashion-MNIST for images; made-up tokens for "gpt". @throws std::invalid_argument for another name.
-Workload make_workload(const std::string& name);
+/// Fashion-MNIST for images; made-up tokens for "gpt".
+/// @param exported a file with the model of that name as PyTorch has it, to take the place of ours; empty:
+/// none.
+/// @throws std::invalid_argument for another name.
+Workload make_workload(const std::string& name, const std::string& exported = "");
 
 /// AdamW at a constant rate, no evaluation and no checkpoint before the end.
 Recipe plain_recipe();
