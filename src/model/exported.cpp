@@ -25,7 +25,11 @@ struct PassBackward final : torch::autograd::Node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     TORCH_CHECK(pass_ != nullptr, "a prediction of an exported model is differentiated once");
-    return std::exchange(pass_, nullptr)->backward(gradients.at(0).contiguous());
+    const std::unique_ptr<graph::Pass> pass = std::move(pass_);
+    torch::Tensor cotangent = std::move(gradients.at(0));
+    if (!cotangent.defined()) return torch::autograd::variable_list(num_outputs());
+    cotangent = cotangent.contiguous();
+    return pass->backward(std::move(cotangent));
   }
 
   void release_variables() override { pass_.reset(); }
@@ -34,9 +38,15 @@ struct PassBackward final : torch::autograd::Node {
   std::unique_ptr<graph::Pass> pass_;
 };
 
+std::string name_of_graphs(Precision precision) {
+  if (precision == Precision::kBf16) return "bf16";
+  return precision == Precision::kFp16 ? "fp16" : "fp32";
+}
+
 std::string precision_in_force(torch::DeviceType device) {
-  if (!at::autocast::is_autocast_enabled(device)) return "fp32";
-  return at::autocast::get_autocast_dtype(device) == torch::kBFloat16 ? "bf16" : "fp16";
+  if (!at::autocast::is_autocast_enabled(device)) return name_of_graphs(Precision::kFp32);
+  const bool bf16 = at::autocast::get_autocast_dtype(device) == torch::kBFloat16;
+  return name_of_graphs(bf16 ? Precision::kBf16 : Precision::kFp16);
 }
 
 std::string described(torch::ScalarType type, c10::IntArrayRef shape) {
@@ -83,7 +93,13 @@ class Exported final : public Network {
     }
   }
 
-  // What tells one file from another in the keys of kept plans.
+  bool computes_in(Precision precision) const override {
+    return file_.graphs.contains(name_of_graphs(precision));
+  }
+  int64_t smallest_batch() const override { return file_.smallest_batch; }
+  std::string fingerprint() const override { return file_.digest; }
+
+  // Keys of kept plans are made of what modules print.
   void pretty_print(std::ostream& stream) const override { stream << "exported " << file_.digest; }
 
  private:
@@ -95,13 +111,16 @@ class Exported final : public Network {
 
   // Registers a tensor under a second name, as Python's module has it.
   void tie(const std::string& name, const std::string& first_name) {
+    Module& part = part_of(name);
     for (const ExportedFile::Parameter& parameter : file_.parameters) {
-      if (parameter.tensor.name != first_name) continue;
-      part_of(name).register_parameter(last_part(name), parameter.tensor.tensor, parameter.learns);
-      return;
+      if (parameter.tensor.name == first_name)
+        return void(part.register_parameter(last_part(name), parameter.tensor.tensor, parameter.learns));
+    }
+    for (const NamedTensor& buffer : file_.buffers) {
+      if (buffer.name == first_name) return void(part.register_buffer(last_part(name), buffer.tensor));
     }
     throw Error(ExitCode::kBadData, path_,
-                cat("ties ", quote(name), " to ", quote(first_name), ", no parameter"));
+                cat("gives the name ", quote(name), " to ", quote(first_name), ", which it lacks"));
   }
 
   // The part of the module that has this tensor: "a.b" for "a.b.weight".
@@ -133,12 +152,13 @@ class Exported final : public Network {
   }
 
   void check_inputs(const torch::Tensor& inputs) const {
-    if (inputs.dim() > 0 && inputs.sizes().slice(1) == c10::IntArrayRef(file_.input_shape) &&
+    const bool batched = inputs.dim() > 0;
+    if (batched && inputs.sizes().slice(1) == c10::IntArrayRef(file_.input_shape) &&
         inputs.scalar_type() == file_.input_type)
       return;
     throw Error(ExitCode::kBadRecipe, path_,
                 cat("takes samples of ", described(file_.input_type, file_.input_shape), "; these are ",
-                    described(inputs.scalar_type(), inputs.sizes().slice(1))),
+                    described(inputs.scalar_type(), batched ? inputs.sizes().slice(1) : c10::IntArrayRef())),
                 "export it with an --example of such samples, or change data.train");
   }
 

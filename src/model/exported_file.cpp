@@ -74,25 +74,36 @@ class Tensors {
 
   void check_empty() const {
     if (!tensors_.empty())
-      throw Fault{cat("holds the tensor ", quote(tensors_.begin()->first), " for nothing")};
+      throw Fault{cat("holds the tensor ", quote(tensors_.begin()->first), ", which no graph is given")};
   }
 
  private:
   std::map<std::string, torch::Tensor> tensors_;
 };
 
+// A name is that of parts of the module, with dots between them.
+const std::string& checked(const std::string& name) {
+  for (const std::string& part : split(name, '.')) {
+    if (part.empty()) throw Fault{cat("has a tensor with the name ", quote(name))};
+  }
+  return name;
+}
+
 void read_tensors(const Json& document, Tensors& tensors, ExportedFile& file) {
   for (const Json& item : document.at("parameters")) {
-    file.parameters.push_back({tensors.take(item.at("name")), item.at("learns").get<bool>()});
+    file.parameters.push_back(
+        {tensors.take(checked(item.at("name").get<std::string>())), item.at("learns").get<bool>()});
     const ExportedFile::Parameter& parameter = file.parameters.back();
     if (parameter.learns && parameter.tensor.tensor.scalar_type() != torch::kFloat32)
       throw Fault{cat("has parameter ", quote(parameter.tensor.name), ", which learns and is not float32")};
   }
-  for (const Json& name : document.at("buffers")) file.buffers.push_back(tensors.take(name));
+  for (const Json& name : document.at("buffers"))
+    file.buffers.push_back(tensors.take(checked(name.get<std::string>())));
   const auto constants = whole_number<int64_t>(document.at("constants"));
   for (int64_t i = 0; i < constants; ++i) file.constants.push_back(tensors.take(cat("constant ", i)).tensor);
   tensors.check_empty();
   document.at("other_names").get_to(file.other_names);
+  for (const auto& [name, first_name] : file.other_names) checked(name);
 }
 
 void read_graphs(const Json& document, ExportedFile& file) {
@@ -105,7 +116,8 @@ void read_graphs(const Json& document, ExportedFile& file) {
     const auto read = [&, &name = precision, &graphs = modes](const char* mode, bool training) {
       given.training = training;
       try {
-        return graph::read_graph(graphs.at(mode), given, training ? learning : 0);
+        return std::make_shared<const graph::Graph>(
+            graph::read_graph(graphs.at(mode), given, training ? learning : 0));
       } catch (const graph::Malformed& error) {
         throw Fault{cat("has a graph for ", mode, " in ", name, " that cannot be run: ", error.what())};
       }
@@ -120,6 +132,7 @@ void read_input(const Json& document, ExportedFile& file) {
   read_exactly(input.at("shape"), file.input_shape);
   file.input_type = graph::dtype_named(input.at("dtype"));
   file.device = document.at("device");
+  file.smallest_batch = whole_number<int64_t>(document.at("smallest_batch"));
 }
 
 ExportedFile read(const fs::path& path) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@ struct ExportedFile {
     bool learns = true;  ///< false: it is frozen
   };
   struct Graphs {
-    graph::Graph training;
-    graph::Graph evaluation;
+    std::shared_ptr<const graph::Graph> training;
+    std::shared_ptr<const graph::Graph> evaluation;
   };
 
   std::vector<Parameter> parameters = {};
@@ -30,6 +31,7 @@ struct ExportedFile {
   torch::ScalarType input_type = torch::kFloat32;
   std::string device = {};  ///< the kind of device that the operators are of: "cpu" or "cuda"
   std::map<std::string, Graphs> graphs = {};  ///< by precision: "fp32", "bf16" or "fp16"
+  int64_t smallest_batch = 1;                 ///< that the module can be trained on
   std::string digest = {};                    ///< of all that the file holds
 };
 

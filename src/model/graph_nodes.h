@@ -19,7 +19,7 @@ struct Given {
   size_t constants = 0;
   bool training = false;
 
-  size_t of_forward() const { return parameters + buffers + constants + 1; }
+  size_t count_in_forward() const { return parameters + buffers + constants + 1; }
 };
 
 /// Arithmetic on the sizes of tensors, which are numbers.
@@ -36,8 +36,8 @@ struct Argument {
     kLiteral,
     kDevice,  ///< that of the run
     kValue,
-    kTensorOfNumber,  ///< a number, taken for a tensor
-    kRealOfNumber,    ///< a number, taken for a real one
+    kTensorOfNumber,  ///< a number where the operator takes a tensor
+    kRealOfNumber,    ///< a number where the operator takes a real one
     kIntegers,
     kTensors,
     kOptionalTensors
@@ -66,7 +66,7 @@ struct Node {
   std::optional<c10::OperatorHandle> op = {};  ///< none: the size operator
   SizeOperator size_operator = SizeOperator::kAdd;
   std::vector<Argument> arguments = {};
-  bool returns_list = false;  ///< whose items are the results
+  bool returns_list = false;  ///< whether the operator returns one list, whose items are the results
   std::vector<std::optional<size_t>> results = {};
   std::vector<size_t> last_uses = {};  ///< values that no later node uses
 };
@@ -79,6 +79,7 @@ struct Graph {
   size_t values = 0;
   size_t backward_begin = 0;  ///< the first node that needs the gradient of the prediction
   size_t prediction = 0;
+  bool keeps_prediction = false;                      ///< whether the backward pass needs it
   std::vector<std::optional<size_t>> gradients = {};  ///< of the parameters that learn, in their order
 };
 

@@ -41,24 +41,29 @@ IValue computed(SizeOperator op, const IValue& first, const IValue& second) {
 
 }  // namespace
 
-Pass::Pass(const Graph& graph, std::vector<torch::Tensor> tensors)
-    : graph_(graph), device_(tensors.back().device()), values_(graph.values) {
-  check_invariant(tensors.size() == graph.given.of_forward(),
+Pass::Pass(std::shared_ptr<const Graph> graph, std::vector<torch::Tensor> tensors)
+    : graph_(std::move(graph)), device_(tensors.back().device()), values_(graph_->values) {
+  check_invariant(tensors.size() == graph_->given.count_in_forward(),
                   "a graph gets the tensors that it was read for");
   for (size_t i = 0; i < tensors.size(); ++i) values_[i] = std::move(tensors[i]);
 }
 
+// What is returned gets a history that leads to the pass: were it the very tensor that the pass holds,
+// neither would ever be freed.
 torch::Tensor Pass::forward() {
-  run(0, graph_.backward_begin);
-  return values_[graph_.prediction].toTensor();
+  run(0, graph_->backward_begin);
+  IValue& held = values_[graph_->prediction];
+  const torch::Tensor prediction = held.toTensor().detach();
+  if (!graph_->keeps_prediction) held = IValue();
+  return prediction;
 }
 
-std::vector<torch::Tensor> Pass::backward(const torch::Tensor& cotangent) {
-  check_invariant(graph_.given.training, "only a graph for training has gradients");
-  values_[graph_.given.of_forward()] = cotangent;
-  run(graph_.backward_begin, graph_.nodes.size());
+std::vector<torch::Tensor> Pass::backward(torch::Tensor cotangent) {
+  check_invariant(graph_->given.training, "only a graph for training has gradients");
+  values_[graph_->given.count_in_forward()] = std::move(cotangent);
+  run(graph_->backward_begin, graph_->nodes.size());
   std::vector<torch::Tensor> gradients;
-  for (const auto& gradient : graph_.gradients)
+  for (const auto& gradient : graph_->gradients)
     gradients.push_back(gradient ? values_[*gradient].toTensor() : torch::Tensor());
   values_.clear();
   return gradients;
@@ -71,7 +76,7 @@ void Pass::run(size_t begin, size_t end) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   std::vector<IValue> stack;
   for (size_t i = begin; i < end; ++i) {
-    const Node& node = graph_.nodes[i];
+    const Node& node = graph_->nodes[i];
     try {
       call(node, stack);
     } catch (c10::Error& error) {

@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <memory>
 #include <vector>
 
 #include "model/graph_nodes.h"
@@ -11,17 +12,17 @@ namespace autotrain::graph {
 /// One pass through a graph. Values are freed at their last use, as eager PyTorch frees them.
 class Pass {
  public:
-  /// `graph` must outlive the pass.
   /// @param tensors parameters, buffers, constants and the inputs, all on one device.
-  Pass(const Graph& graph, std::vector<torch::Tensor> tensors);
+  Pass(std::shared_ptr<const Graph> graph, std::vector<torch::Tensor> tensors);
 
-  /// The prediction. Runs the operators before the first that needs its gradient.
+  /// The prediction, a tensor that the pass itself does not hold. Runs the operators before the first that
+  /// needs its gradient.
   /// @throws c10::Error of an operator, which it names; c10::OutOfMemoryError when memory is refused.
   torch::Tensor forward();
 
   /// The gradients of the parameters that learn; undefined ones where there are none. Once, after `forward`.
   /// @param cotangent the gradient of the prediction: of its shape.
-  std::vector<torch::Tensor> backward(const torch::Tensor& cotangent);
+  std::vector<torch::Tensor> backward(torch::Tensor cotangent);
 
  private:
   void run(size_t begin, size_t end);
@@ -29,7 +30,7 @@ class Pass {
   c10::IValue value_of(const Argument& argument) const;
   void take_results(const Node& node, std::vector<c10::IValue>& stack);
 
-  const Graph& graph_;
+  std::shared_ptr<const Graph> graph_;
   torch::Device device_;
   std::vector<c10::IValue> values_;
 };

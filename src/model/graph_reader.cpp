@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -39,6 +40,7 @@ struct ValueFacts {
   bool tensor = true;           // else a number
   bool writable = true;         // by operators that write in place
   bool needs_gradient = false;  // computed from the gradient of the prediction
+  size_t memory = 0;            // values with the same number may share memory
 };
 
 c10::MemoryFormat memory_format_named(const std::string& name) {
@@ -69,11 +71,25 @@ c10::OperatorHandle find_operator(const std::string& name, const std::string& ov
   return *handle;
 }
 
-// A trace fixes whether a change of shape is a view, which depends on how the tensor lies in memory; with
-// channels last it lies otherwise. `reshape` gives the same numbers however it lies.
-std::string for_any_layout(const std::string& name, const std::string& overload) {
-  const bool view = overload.empty() && (name == "aten::view" || name == "aten::_unsafe_view");
-  return view ? "aten::reshape" : name;
+bool is_view(const std::string& name) {
+  return name == "aten::view" || name == "aten::_unsafe_view";
+}
+
+// These write to the running statistics without saying so in their schemas.
+bool writes_statistics(const std::string& name, const std::string& argument) {
+  const bool normalises =
+      (name.find("batch_norm") != std::string::npos || name.find("instance_norm") != std::string::npos) &&
+      name.find("backward") == std::string::npos;
+  return normalises && (argument == "running_mean" || argument == "running_var");
+}
+
+// Whether a result may share memory with an argument, by what the schema says of both.
+bool may_share(const c10::Argument& result, const c10::Argument& argument) {
+  if (result.alias_info() == nullptr || argument.alias_info() == nullptr) return false;
+  const auto& sets = argument.alias_info()->beforeSets();
+  return result.alias_info()->isWildcardBefore() || argument.alias_info()->isWildcardBefore() ||
+         std::ranges::any_of(result.alias_info()->beforeSets(),
+                             [&](const c10::Symbol& set) { return sets.contains(set); });
 }
 
 bool is_value(const Json& json) {
@@ -238,8 +254,11 @@ class GraphReader {
  public:
   explicit GraphReader(const Given& given) {
     graph_.given = given;
-    const auto give = [&](size_t count, const ValueFacts& facts) {
-      values_.insert(values_.end(), count, facts);
+    const auto give = [&](size_t count, ValueFacts facts) {
+      for (size_t i = 0; i < count; ++i) {
+        facts.memory = values_.size();
+        values_.push_back(facts);
+      }
     };
     give(given.parameters, {.writable = false});
     give(given.buffers, {});
@@ -250,23 +269,29 @@ class GraphReader {
   Graph read(const Json& json, size_t gradients) {
     for (const Json& node : list_at(json, "nodes")) read_node(node);
     graph_.values = values_.size();
-    if (!backward_began_) graph_.backward_begin = graph_.nodes.size();
-    graph_.prediction = tensor_at(json.at("prediction"));
-    if (values_[graph_.prediction].needs_gradient)
-      throw Malformed("the prediction is made from its own gradient");
+    if (!backward_began_) {
+      graph_.backward_begin = graph_.nodes.size();
+      forward_values_ = values_.size();
+    }
+    graph_.prediction = result_at(json.at("prediction"));
+    if (graph_.prediction >= forward_values_)
+      throw Malformed("the prediction is not made before what needs its gradient");
     const Json& results = list_at(json, "gradients");
     if (results.size() != gradients)
       throw Malformed(cat("there are ", results.size(), " gradients for ", gradients, " parameters"));
     for (const Json& result : results)
-      graph_.gradients.push_back(result.is_null() ? std::nullopt : std::optional(tensor_at(result)));
+      graph_.gradients.push_back(result.is_null() ? std::nullopt : std::optional(result_at(result)));
     find_last_uses();
     return std::move(graph_);
   }
 
  private:
-  size_t tensor_at(const Json& json) const {
+  // A tensor that an operator makes.
+  size_t result_at(const Json& json) const {
     const size_t value = ArgumentReader(values_).value_at(json);
     if (!values_[value].tensor) throw Malformed(cat("value ", value, " is not a tensor"));
+    if (value < graph_.given.count_in_forward() + (graph_.given.training ? 1 : 0))
+      throw Malformed(cat("value ", value, " is given and not made"));
     return value;
   }
 
@@ -279,8 +304,10 @@ class GraphReader {
                                             ? read_size_operator(json, name, node)
                                             : read_operator(json, name, overload, node);
       const bool needs_gradient = any_value(node, [](const ValueFacts& v) { return v.needs_gradient; });
-      if (needs_gradient && !std::exchange(backward_began_, true))
+      if (needs_gradient && !std::exchange(backward_began_, true)) {
         graph_.backward_begin = graph_.nodes.size();
+        forward_values_ = values_.size();
+      }
       for (ValueFacts& result : results) result.needs_gradient = needs_gradient;
       add_results(list_at(json, "out"), std::move(results), node);
     } catch (const Malformed& error) {
@@ -310,8 +337,10 @@ class GraphReader {
   }
 
   std::vector<ValueFacts> read_operator(const Json& json, const std::string& name,
-                                        const std::string& overload, Node& node) const {
-    node.op = find_operator(for_any_layout(name, overload), overload);
+                                        const std::string& overload, Node& node) {
+    // A trace fixes whether a change of shape is a view, which depends on how the tensor lies in memory; with
+    // channels last it lies otherwise. `reshape` gives the same numbers however it lies.
+    node.op = find_operator(is_view(name) ? "aten::reshape" : name, overload);
     const std::vector<c10::Argument>& declared = node.op->schema().arguments();
     const Json& arguments = list_at(json, "args");
     if (arguments.size() > declared.size()) throw Malformed(cat("takes ", declared.size(), " arguments"));
@@ -320,12 +349,14 @@ class GraphReader {
         const bool given = i < arguments.size() && !is_default(arguments[i]);
         node.arguments.push_back(given ? ArgumentReader(values_).read(arguments[i], declared[i])
                                        : fallback(declared[i]));
-        check_writes(node.arguments.back(), declared[i]);
+        const bool writes = (declared[i].alias_info() != nullptr && declared[i].alias_info()->isWrite()) ||
+                            writes_statistics(name, declared[i].name());
+        if (writes) note_write(node.arguments.back());
       } catch (const Malformed& error) {
         throw Malformed(cat("argument ", quote(declared[i].name()), " ", error.what()));
       }
     }
-    return results_of(node);
+    return results_of(node, is_view(name));
   }
 
   static Argument fallback(const c10::Argument& declared) {
@@ -334,20 +365,33 @@ class GraphReader {
     throw Malformed("is missing");
   }
 
-  void check_writes(const Argument& argument, const c10::Argument& declared) const {
-    if (declared.alias_info() == nullptr || !declared.alias_info()->isWrite()) return;
+  // Whoever made a view of what is written to wants to see what is written: a copy in its place would not.
+  void note_write(const Argument& argument) {
+    if (argument.kind == Kind::kTensorOfNumber ||
+        (argument.kind == Kind::kLiteral && !argument.literal.isNone()))
+      throw Malformed("is written to, a number");
     argument.for_each_value([&](size_t value) {
       if (!values_[value].writable) throw Malformed("is written to, a parameter, a constant or the inputs");
+      for (const size_t view : std::exchange(views_[values_[value].memory], {}))
+        graph_.nodes[view].op = find_operator("aten::view", "");
     });
   }
 
-  // What may share memory with something that must not be written to must not be either.
-  std::vector<ValueFacts> results_of(const Node& node) const {
-    const bool takes_kept = any_value(node, [](const ValueFacts& value) { return !value.writable; });
+  // A result that may share memory with an argument may be written to only where that may.
+  std::vector<ValueFacts> results_of(const Node& node, bool is_view) {
+    const std::vector<c10::Argument>& declared = node.op->schema().arguments();
     std::vector<ValueFacts> results;
     for (const c10::Argument& result : node.op->schema().returns()) {
-      results.push_back({.tensor = !is_number(result.type()->kind()),
-                         .writable = result.alias_info() == nullptr || !takes_kept});
+      ValueFacts facts{.tensor = !is_number(result.type()->kind()), .memory = next_memory_++};
+      for (size_t i = 0; i < declared.size(); ++i) {
+        if (!may_share(result, declared[i])) continue;
+        node.arguments[i].for_each_value([&](size_t value) {
+          facts.writable &= values_[value].writable;
+          facts.memory = values_[value].memory;
+        });
+      }
+      if (is_view) views_[facts.memory].push_back(graph_.nodes.size());
+      results.push_back(facts);
     }
     return results;
   }
@@ -371,11 +415,15 @@ class GraphReader {
 
   void find_last_uses() {
     std::vector<bool> used(values_.size());
-    used[graph_.prediction] = true;  // what a pass returns is kept to its end
     for (const auto& gradient : graph_.gradients) {
       if (gradient) used[*gradient] = true;
     }
-    for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend(); ++node) {
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      Node* const node = &graph_.nodes[i];
+      if (i + 1 == graph_.backward_begin) {
+        graph_.keeps_prediction = used[graph_.prediction];
+        used[graph_.prediction] = true;  // it is taken out between the two halves
+      }
       const auto use = [&](size_t value) {
         if (used[value]) return;
         used[value] = true;
@@ -390,7 +438,10 @@ class GraphReader {
 
   Graph graph_;
   std::vector<ValueFacts> values_;
+  size_t next_memory_ = kMostValues;                  // those before are numbers of given values
+  std::map<size_t, std::vector<size_t>> views_ = {};  // by memory: the nodes that run `reshape` for `view`
   bool backward_began_ = false;
+  size_t forward_values_ = 0;  // those that there are when the backward pass begins
 };
 
 }  // namespace

@@ -34,6 +34,10 @@ void Network::train(bool on) {
   for (torch::nn::Module* const part : frozen_) part->eval();
 }
 
+const Network* as_network(const torch::nn::Module& module) {
+  return dynamic_cast<const Network*>(&module);
+}
+
 void fail_model(const std::string& model, const std::string& what, const std::string& hint) {
   throw Error(ExitCode::kBadRecipe, "model.name", model + " " + what, hint);
 }

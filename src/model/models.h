@@ -23,9 +23,21 @@ class Network : public torch::nn::Module {
 
   void train(bool on = true) override;
 
+  /// Whether it can be computed so.
+  virtual bool computes_in(Precision) const { return true; }
+
+  /// The fewest samples that it can be trained on at once, as far as it says.
+  virtual int64_t smallest_batch() const { return 1; }
+
+  /// What tells it from another of the same recipe; "": nothing can.
+  virtual std::string fingerprint() const { return ""; }
+
  private:
   std::vector<torch::nn::Module*> frozen_;
 };
+
+/// The network that a module is; null for a module of the user's own.
+const Network* as_network(const torch::nn::Module& module);
 
 /// What the samples look like that a model is built for.
 struct SampleShape {

@@ -4,6 +4,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "model/models.h"
 #include "plan/planner.h"
 #include "step/precision.h"
 
@@ -27,7 +28,8 @@ std::string advice(Workbench& bench, const MemoryStatement& memory, const std::s
 // Whether the size fits in half precision, by a trial; "" when it does not, or is half already.
 std::string Planner::half_that_fits(int64_t size) {
   const std::optional<Precision> half = faster_precision(bench_.precision, *bench_.device);
-  if (!half) return "";
+  const Network* const network = as_network(bench_.task->module());
+  if (!half || (network != nullptr && !network->computes_in(*half))) return "";
   StepOptions options = bench_.step.options();
   options.precision = *half;
   UpdateStep step(*bench_.task, *bench_.optimizer, bench_.scaler, options);

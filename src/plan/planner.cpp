@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "model/models.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
 #include "plan/plan_key.h"
@@ -50,6 +51,12 @@ bool has_batch_norm(const torch::nn::Module& module) {
     }
   }
   return false;
+}
+
+int64_t smallest_batch(const torch::nn::Module& module) {
+  const Network* const network = as_network(module);
+  return std::max<int64_t>(has_batch_norm(module) ? 2 : 1,
+                           network != nullptr ? network->smallest_batch() : 1);
 }
 
 Planner::Planner(const PlanRequest& request, Workbench& bench, TrialListener listener)
@@ -402,9 +409,8 @@ void Planner::agree_on_the_floor() {
   agreed_floor_ = most;
 }
 
-// Batch normalisation has no statistics of a single sample.
 int64_t Planner::smallest_piece() const {
-  return has_batch_norm(bench_.task->module()) ? 2 : 1;
+  return smallest_batch(bench_.task->module());
 }
 
 BatchPlan Planner::plan() {

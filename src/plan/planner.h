@@ -106,4 +106,8 @@ class Planner {
 /// Whether the module holds batch normalisation, whose statistics depend on the micro-batch.
 bool has_batch_norm(const torch::nn::Module& module);
 
+/// The fewest samples that the module can be trained on at once: batch normalisation has no statistics of
+/// one.
+int64_t smallest_batch(const torch::nn::Module& module);
+
 }  // namespace autotrain

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "data/cost_order.h"
 #include "device/failure.h"
+#include "model/models.h"
 #include "plan/operation_trace.h"
 #include "plan/scopes.h"
 #include "step/autocast.h"
@@ -137,7 +138,9 @@ SplitVerdict run_check(Workbench& bench) {
 }  // namespace
 
 SplitVerdict check_split(Workbench& bench) {
-  if (bench.data.train->size() < 2 * kHalf)
+  const Network* const network = as_network(bench.task->module());
+  const bool full_precision = network == nullptr || network->computes_in(Precision::kFp32);
+  if (bench.data.train->size() < 2 * kHalf || !full_precision)
     return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
   const GeneratorScope generators(bench.device->torch_device());
   const NoDropoutScope mode(bench.task->module());
@@ -162,7 +165,7 @@ std::string SplitVerdict::text() const {
     case Kind::kMixes: return compared + where + ": it mixes samples, so accumulating is not the big batch";
     case Kind::kPadding:
       return compared + ": what fills up shorter samples counts, so accumulating is not the big batch";
-    case Kind::kNotChecked: return "split check: not made, too few samples or too little memory";
+    case Kind::kNotChecked: return "split check: not made, for want of samples, memory or float32";
   }
   return "";
 }

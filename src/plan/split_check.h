@@ -14,7 +14,7 @@ struct SplitVerdict {
     kRandom,      ///< the model draws random numbers that depend on the cut
     kMixes,       ///< samples influence each other
     kPadding,     ///< what fills samples up to the longest of a micro-batch counts
-    kNotChecked,  ///< there was no memory or there were too few samples for the comparison
+    kNotChecked,  ///< there were too few samples, no memory, or no float32 for the comparison
   };
   Kind kind = Kind::kExact;
   double difference = 0;       ///< ‖g(2n) − g(n + n)‖ ÷ ‖g(2n)‖

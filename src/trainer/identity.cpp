@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "data/loader.h"
+#include "model/models.h"
+#include "plan/planner.h"
 #include "recipe/compare.h"
 #include "trainer/catalog.h"
 
@@ -43,20 +45,29 @@ std::string fingerprint(const Dataset* data) {
   return cat(size, " samples, whose first and last come to ", hash);
 }
 
+std::string fingerprint(const torch::nn::Module& module) {
+  const Network* const network = as_network(module);
+  return network != nullptr ? network->fingerprint() : "";
+}
+
 }  // namespace
 
-Identity identity_of(const Device& device, const BatchPlan& plan, bool own_buffers) {
-  return {{"autotrain", version()},
-          {"device", device.name()},
-          {"software", device.software()},
-          {"instructions", at::get_cpu_capability()},
-          {"threads", std::to_string(at::get_num_threads())},
-          {kDeterministic, at::globalContext().deterministicAlgorithms() ? "yes" : "no"},
-          {"precision", to_string(plan.precision)},
-          {"memory format", to_string(plan.memory_format)},
-          {"ranks", ranks_in_words(plan, own_buffers)},
-          {"micro-batch", std::to_string(plan.micro_batch)},
-          {"micro-batch of evaluations", std::to_string(plan.evaluation_micro_batch)}};
+Identity identity_of(const Device& device, const BatchPlan& plan, const torch::nn::Module& module) {
+  const bool own_buffers = has_batch_norm(module);
+  Identity identity = {{"autotrain", version()},
+                       {"device", device.name()},
+                       {"software", device.software()},
+                       {"instructions", at::get_cpu_capability()},
+                       {"threads", std::to_string(at::get_num_threads())},
+                       {kDeterministic, at::globalContext().deterministicAlgorithms() ? "yes" : "no"},
+                       {"precision", to_string(plan.precision)},
+                       {"memory format", to_string(plan.memory_format)},
+                       {"ranks", ranks_in_words(plan, own_buffers)},
+                       {"micro-batch", std::to_string(plan.micro_batch)},
+                       {"micro-batch of evaluations", std::to_string(plan.evaluation_micro_batch)}};
+  const std::string model = fingerprint(module);
+  if (!model.empty()) identity["model's file"] = model;
+  return identity;
 }
 
 Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
@@ -68,6 +79,7 @@ Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
       {"the kind of device", bench.device->torch_device().is_cpu() ? "CPU" : bench.device->name()},
       {"the precision", to_string(bench.precision)},
       {"the memory format", to_string(bench.memory_format)},
+      {"the model's file", fingerprint(bench.task->module())},
       {"the training data", fingerprint(bench.data.train)},
       {"the validation data", fingerprint(bench.data.validation)}};
   for (const KeyValue& key : key_values(recipe, catalog())) facts.emplace(key.path, key.value);

@@ -15,7 +15,7 @@ using Identity = std::map<std::string, std::string>;
 
 /// @param own_buffers each rank changes buffers of its own (batch normalisation), so that their number
 /// counts.
-Identity identity_of(const Device& device, const BatchPlan& plan, bool own_buffers);
+Identity identity_of(const Device& device, const BatchPlan& plan, const torch::nn::Module& module);
 
 /// What all ranks of a run must have in common: their program, machine and data, and every key of the recipe.
 Identity facts_of_rank(const Recipe& recipe, const Workbench& bench);

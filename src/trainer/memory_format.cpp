@@ -31,8 +31,9 @@ constexpr double kTolerance = 1e-3;
 
 // These kernels of LibTorch lose more in channels last than convolutions gain. scripts/bench/memory_format.py
 // measures the first of them, in the detector.
-constexpr std::array<std::string_view, 4> kSlowInChannelsLast = {
-    "aten::group_norm", "aten::instance_norm", "aten::pixel_shuffle", "aten::channel_shuffle"};
+constexpr std::array<std::string_view, 5> kSlowInChannelsLast = {
+    "aten::group_norm", "aten::native_group_norm", "aten::instance_norm", "aten::pixel_shuffle",
+    "aten::channel_shuffle"};
 
 // Which of these a forward pass runs.
 struct SlowOperators {

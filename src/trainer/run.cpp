@@ -362,7 +362,7 @@ RunState Trainer::Run::restored_state() {
     // Checkpoints of later updates are broken or half written, or this one would not be the newest.
     folder->checkpoints().prune(from.update, recipe_.checkpoint.keep, state.position.best_update);
   }
-  const Identity now = identity_of(*bench().device, plan(), has_batch_norm(bench().task->module()));
+  const Identity now = identity_of(*bench().device, plan(), bench().task->module());
   const std::string how =
       from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";
   const std::string where = place().folder ? place().folder->path().string() : "the first rank's checkpoint";

@@ -69,9 +69,9 @@ void Saver::notice_failure() {
 CheckpointContent Saver::content() {
   state_.totals.seconds = session_.seconds();
   state_.position.metrics_bytes = session_.folder->metrics().bytes();
-  return checkpoint_content(session_.bench, {state_, session_.plan, write_recipe(recipe_, catalog()),
-                                             identity_of(*session_.bench.device, session_.plan,
-                                                         has_batch_norm(session_.bench.task->module()))});
+  return checkpoint_content(
+      session_.bench, {state_, session_.plan, write_recipe(recipe_, catalog()),
+                       identity_of(*session_.bench.device, session_.plan, session_.bench.task->module())});
 }
 
 // Returns nothing when a copy would not fit beside training, or when the recipe asks for none.

@@ -179,7 +179,7 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
 
 // 0 when there is none.
 int64_t WindowRunner::smaller_micro_batch(int64_t samples) const {
-  const int64_t minimum = has_batch_norm(bench_.task->module()) ? 2 : 1;
+  const int64_t minimum = smallest_batch(bench_.task->module());
   if (micro_batch_ <= minimum || !bench_.task->splittable()) return 0;
   const int64_t share = ceil_div(samples, plan_.lanes);
   const int64_t half = std::max(minimum, micro_batch_ / 2);

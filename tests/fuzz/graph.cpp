@@ -9,9 +9,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto json = nlohmann::ordered_json::parse(data, data + size, nullptr, /*allow_exceptions=*/false);
   for (const bool training : {true, false}) {
     try {
-      const graph::Given given{.parameters = 2, .training = training};
+      const graph::Given given{.parameters = 1,
+                               .buffers = training ? 1U : 0U,
+                               .constants = training ? 0U : 1U,
+                               .training = training};
       const graph::Graph graph = graph::read_graph(json, given, training ? 2 : 0);
-      size_t made = given.of_forward() + (training ? 1 : 0);
+      size_t made = given.count_in_forward() + (training ? 1 : 0);
       for (const graph::Node& node : graph.nodes) {
         for (const graph::Argument& argument : node.arguments) {
           argument.for_each_value([&](size_t value) {
