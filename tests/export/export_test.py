@@ -6,6 +6,7 @@
 import copy
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ sys.path[:0] = [str(PROJECT / "scripts" / "python"), str(Path(__file__).parent)]
 
 import models  # noqa: E402
 from autotrain_export import ExportError, export  # noqa: E402
+from autotrain_export.checking import _compare  # noqa: E402
 
 torch.set_num_threads(1)
 IMAGES = "float32[4,3,12,12]"
@@ -125,6 +127,8 @@ class Training(Exported):
         "mlp": (models.mlp, IMAGES, "images", plain, {}),
         "convolutional": (models.convolutional, IMAGES, "images", plain, {}),
         "residual": (models.Residual, IMAGES, "images", plain, {}),
+        "segmenter": (models.Segmenter, IMAGES, "images", plain, {}),
+        "recurrent": (models.Recurrent, IMAGES, "images", plain, {}),
         "tokens": (models.tokens, TOKENS, "tokens", logits, {"output_part": "logits"}),
     }
 
@@ -156,7 +160,7 @@ class Training(Exported):
                 net = self.exported(maker, example, **options)
                 before = {key: value.clone() for key, value in net.state_dict().items()}
                 # A rate of 1 without momentum: the weights move by the gradient. Cut into four, but for batch normalisation.
-                cut = EFFECTIVE if name == "convolutional" else EFFECTIVE // 4
+                cut = EFFECTIVE if name in ("convolutional", "segmenter") else EFFECTIVE // 4
                 self.train(self.recipe(kind, stop={"updates": 1}, optimizer={"lr": 1.0, "momentum": 0.0},
                                        execution={"precision": "fp32", "micro_batch": cut, "threads": 1}), f"first-{name}")
                 inputs, targets = self.data[kind]
@@ -191,6 +195,23 @@ class Training(Exported):
         self.assertTrue([name for name in states if "token.weight" in name])
 
 
+    def test_a_resume_with_another_model_file_does_not_say_that_it_is_exact(self):
+        self.exported(models.Residual, IMAGES)
+        recipe = self.recipe("images", stop={"updates": 4}, checkpoint={"every": "1 update", "keep": 4})
+        self.train(recipe)
+        shutil.rmtree(self.folder / "run" / "checkpoints" / "update-4")
+        export(made(models.Residual, seed=9), IMAGES, self.folder / "m.autotrain")
+        out = self.autotrain("--config", recipe, "--output", self.folder / "run", "--resume")
+        self.assertIn("model's file is", out.stderr + out.stdout)
+
+    def test_a_file_of_one_precision_is_enough(self):
+        self.exported(models.mlp, IMAGES, precisions=["bf16"])
+        self.train(self.recipe("images", stop={"updates": 2}, execution={"precision": "bf16", "micro_batch": EFFECTIVE // 2}))
+        self.exported(models.mlp, IMAGES, precisions=["fp32"])
+        recipe = self.recipe("images", execution={"micro_batch": "auto", "memory": {"budget": "150KiB"}})
+        out = self.autotrain("plan", "--config", recipe)
+        self.assertEqual(out.returncode, 71, out.stderr)
+
     def test_a_frozen_body_keeps_its_statistics(self):
         net = self.exported(models.FrozenBody, IMAGES, wholly=False)
         before = {key: value.clone() for key, value in net.state_dict().items()}
@@ -217,9 +238,16 @@ class Training(Exported):
 class Refusals(Exported):
     def test_what_cannot_be_exported_is_not_written(self):
         cases = {
-            "lacks a tensor": (models.tokens, TOKENS, {}, "name one of its parts"),
-            "has no such part": (models.tokens, TOKENS, {"output_part": "loss"}, "has no part loss; it has hidden, logits"),
+            "lacks a tensor": (models.tokens, TOKENS, {}, "--output-part names the part"),
+            "has no such part": (models.tokens, TOKENS, {"output_part": "loss"}, "has no part loss: it is a dictionary of hidden, logits"),
             "branches on values": (models.BranchesOnValues, "float32[4,8]", {}, "cannot be traced"),
+            "assigns a buffer": (models.KeepsAnAverage, "float32[4,8]", {}, "keeps tensors in attributes"),
+            "keeps a weight": (models.KeepsAWeight, "float32[4,8]", {}, "keeps tensors in attributes"),
+            "has a hook": (models.Hooked, "float32[4,8]", {}, "has a hook"),
+            "shares memory": (models.SharesMemory, "float32[4,8]", {}, "share their memory"),
+            "other for large batches": (models.AnotherForLargeBatches, "float32[4,8]", {}, "batches of more than 499"),
+            "no bound": (models.tokens, "int64[4,16]", {}, "say below what number"),
+            "no precision": (models.mlp, IMAGES, {"precisions": []}, "name at least one"),
             "fixes the batch": (models.FixesTheBatch, "float32[4,8]", {}, "batch"),
             "mixes samples": (models.MixesSamples, "float32[4,8]", {}, "one result"),
             "draws elsewhere": (models.RandomOutsideOfPyTorch, "float32[4,8]", {}, "does not compute what the module does"),
@@ -227,7 +255,7 @@ class Refusals(Exported):
             "half parameters": (models.HalfParameters, "float32[4,8]", {}, "parameter out.weight is torch.bfloat16"),
             "one sample": (models.mlp, "float32[1,3,12,12]", {}, "at least 2"),
             "no shape": (models.mlp, "float32", {}, "expected a type"),
-            "other shape": (models.mlp, "float32[4,3,9,9]", {}, "cannot be traced"),
+            "other shape": (models.mlp, "float32[4,3,9,9]", {}, "does not take a batch like the example"),
             "other precision": (models.mlp, IMAGES, {"precisions": ["fp8"]}, "expected fp32, bf16, fp16"),
         }
         for name, (maker, example, options, message) in cases.items():
@@ -245,6 +273,28 @@ class Refusals(Exported):
                                  env={**os.environ, "PYTHONPATH": str(PROJECT / "scripts" / "python")})
             self.assertEqual(out.returncode, 65, out.stderr)
             self.assertIn(message, out.stderr)
+
+
+class Checking(unittest.TestCase):
+    def test_a_gradient_of_the_other_sign_is_seen_beside_one_that_is_noise(self):
+        torch.manual_seed(0)
+        right, noise = torch.randn(8, 8), 1e-9 * torch.randn(8)
+        theirs, exact = [right + 1e-3 * torch.randn(8, 8), noise], [right, torch.zeros(8)]
+        for rounding in (0.0, 2.0**-7):
+            for wrong in (-right, torch.zeros(8, 8)):
+                with self.assertRaises(ExportError):
+                    _compare("gradients", [wrong, -noise], theirs, exact if rounding else None, rounding)
+        self.assertLess(_compare("gradients", [theirs[0], -noise], theirs, exact, 2.0**-7), 1e-6)
+
+    def test_the_user_s_module_and_random_numbers_are_left_as_they_were(self):
+        net = made(models.Dropping).train()
+        before, state = {key: value.clone() for key, value in net.state_dict().items()}, torch.get_rng_state()
+        with tempfile.TemporaryDirectory() as folder:
+            export(net, IMAGES, Path(folder, "m.autotrain"), precisions=["fp32"])
+        self.assertTrue(torch.equal(state, torch.get_rng_state()))
+        self.assertTrue(all(part.training for part in net.modules()))
+        for key, value in net.state_dict().items():
+            self.assertTrue(torch.equal(value, before[key]), key)
 
 
 class HostileFiles(Exported):
@@ -316,7 +366,7 @@ class HostileFiles(Exported):
             ("torch",): ("2.4.1+cpu", "was exported by PyTorch 2.4.1"),
             ("graphs",): ({}, "has no graphs"),
             ("constants",): (2, 'lacks the tensor "constant 0"'),
-            ("parameters",): ([], "for nothing"),
+            ("parameters",): ([], "which no graph is given"),
             ("input",): ({"shape": "all"}, "has a description that cannot be read"),
             (*training, "prediction"): (10**9, "which is not made yet"),
             (*training, "gradients"): ([1], "1 gradients for 6 parameters"),

@@ -81,6 +81,80 @@ def dropping_tokens():
     return Tokens(dropout=0.2)
 
 
+class Segmenter(nn.Module):
+    """Biases before batch normalisation, whose gradients are zero but for rounding."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Upsample(scale_factor=2, mode="bilinear"),
+                                  nn.Conv2d(8, 4, 3, padding=1), nn.BatchNorm2d(4))  # fmt: skip
+        self.out = nn.Linear(4, 5)
+
+    def forward(self, images):
+        return self.out(self.body(images).mean((2, 3)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows, self.out = nn.LSTM(36, 16, batch_first=True), nn.Linear(16, 5)
+
+    def forward(self, images):
+        return self.out(self.rows(images.transpose(1, 2).flatten(2))[0][:, -1])
+
+
+class KeepsAnAverage(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+        self.register_buffer("mean", torch.zeros(2))
+
+    def forward(self, x):
+        y = self.out(x)
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * y.detach().mean(0)
+        return y - self.mean
+
+
+class KeepsAWeight(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+        self.weight = self.out.weight.detach()
+
+    def forward(self, x):
+        return self.out(x) + x @ self.weight.t()
+
+
+class Hooked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+        self.out.weight.register_hook(lambda gradient: 3 * gradient)
+
+    def forward(self, x):
+        return self.out(x)
+
+
+class SharesMemory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8, bias=False)
+        self.second = nn.Parameter(self.first.weight.data.t())
+
+    def forward(self, x):
+        return self.first(x) @ self.second
+
+
+class AnotherForLargeBatches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.out(x) if x.shape[0] < 500 else -self.out(x)
+
+
 class BranchesOnValues(nn.Module):
     def __init__(self):
         super().__init__()

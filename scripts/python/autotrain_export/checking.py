@@ -1,4 +1,10 @@
-"""Holds a traced graph against the module that it was traced from."""
+"""Holds traced graphs against the module that they were traced from.
+
+The module is the user's own object, in the state in which it was given: what tracing cannot see, such as tensors that are assigned
+to it in passing, shows when both sides learn for some steps."""
+
+import random
+from contextlib import contextmanager
 
 import torch
 
@@ -6,10 +12,12 @@ from .errors import ExportError
 from .tracing import autocast
 
 # Graphs mostly run eager's very operators and give its bits. Where Python's version of one stands in for it, they may differ by
-# rounding: in float32 by so much of the largest number of a tensor,
-TOLERANCE = 1e-5
-# and in half precision, whose own rounding is coarse, they may be so many times as far from the float32 result as eager is.
+# rounding: of the largest number among all gradients, say, since those that are zero but for rounding have no scale of their own.
+TOLERANCE = 2e-5
+# In half precision, whose own rounding is coarse, each tensor may be so many times as far off as eager is from float32.
 HALF_MARGIN = 2
+HALF_ROUNDING = {"bf16": 2.0**-7, "fp16": 2.0**-10}
+STEPS = 3
 
 
 def _seeded(function):
@@ -17,90 +25,127 @@ def _seeded(function):
     return function()
 
 
-def _run_module(subject, inputs, cotangent, precision):
-    buffers = _copies(subject.buffers)
-    with autocast(precision):
-        prediction = subject.predict({**subject.parameters, **buffers}, inputs, training=True)
-    learning = [subject.parameters[name] for name in subject.learning]
-    gradients = torch.autograd.grad(prediction, learning, cotangent, allow_unused=True)
-    return [prediction.detach()], list(gradients), list(buffers.values())
-
-
-def _run_graph(graph, subject, inputs, cotangent):
-    parameters, buffers = _copies(subject.parameters), _copies(subject.buffers)
-    with torch.no_grad():
-        prediction, gradients = graph(parameters, buffers, inputs, cotangent)
-    for name, parameter in parameters.items():
-        if not torch.equal(parameter, subject.parameters[name]):
-            raise ExportError(f"the module's forward pass writes to its parameter {name}")
-    return [prediction], list(gradients), list(buffers.values())
-
-
-def _difference(ours, theirs):
-    """Of two lists of tensors: the largest difference, in parts of the largest number of that tensor."""
-    worst = 0.0
-    for mine, other in zip(ours, theirs):
-        if (mine is None) != (other is None):
-            return float("inf")
-        if mine is None or mine.numel() == 0 or torch.equal(mine, other):
-            continue
-        if mine.shape != other.shape:
-            return float("inf")
-        scale = max(other.double().abs().max().item(), 1e-30)
-        difference = (mine.double() - other.double()).abs().max().item() / scale
-        worst = max(worst, difference if difference == difference else float("inf"))
-    return worst
-
-
-def _within(ours, theirs, exact):
-    """Whether two lists of tensors are equal up to rounding, and how far apart they are.
-
-    exact: what float32 gives, where they are half precision; None: they are float32"""
-    difference = _difference(ours, theirs)
-    allowed = TOLERANCE if exact is None else HALF_MARGIN * _difference(theirs, exact) + TOLERANCE
-    return difference <= allowed, difference
-
-
-def training_difference(graph, subject, inputs, precision):
-    """How far prediction, gradients and buffers after one pass are from the module's own. Raises ExportError where that is too far."""
-    with torch.no_grad(), autocast(precision):
-        prediction = subject.predict({**subject.parameters, **_copies(subject.buffers)}, inputs, training=True)
-    cotangent = torch.randn(prediction.shape, generator=torch.Generator().manual_seed(3)).to(prediction.dtype)
-    theirs = _seeded(lambda: _run_module(subject, inputs.clone(), cotangent, precision))
-    given = inputs.clone()
-    ours = _seeded(lambda: _run_graph(graph, subject, given, cotangent))
-    if not torch.equal(given, inputs):
-        raise ExportError("the module's forward pass writes to its inputs")
-    exact = None if precision == "fp32" else _seeded(lambda: _run_module(subject, inputs.clone(), cotangent.float(), "fp32"))
-    return _check_parts(("prediction", "gradients", "buffers"), ours, theirs, exact, precision)
-
-
-def evaluation_difference(graph, subject, inputs, precision):
-    """How far the prediction is from that of the module in evaluation mode. Raises ExportError where that is too far."""
-
-    def run(precision):
-        with torch.no_grad(), autocast(precision):
-            return [subject.predict({**subject.parameters, **_copies(subject.buffers)}, inputs, training=False)]
-
-    theirs = run(precision)
-    with torch.no_grad():
-        ours = list(graph(subject.parameters, _copies(subject.buffers), inputs, torch.empty_like(theirs[0])))
-    exact = None if precision == "fp32" else [run("fp32")]
-    return _check_parts(("evaluated prediction",), [ours], [theirs], exact, precision)
-
-
-def _check_parts(names, ours, theirs, exact, precision):
-    worst = 0.0
-    for part, name in enumerate(names):
-        sound, difference = _within(ours[part], theirs[part], exact[part] if exact else None)
-        if not sound:
-            raise ExportError(
-                f"the traced graph does not compute what the module does ({precision}): the {name} differ by {difference:.1e} of the "
-                "largest number\nA forward pass that branches on values, or draws random numbers outside of PyTorch, cannot be exported."
-            )
-        worst = max(worst, difference)
-    return worst
-
-
-def _copies(tensors):
+def copies(tensors):
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+@contextmanager
+def _put_back(module):
+    """Leaves the module as it was, whatever is done to it and its tensors."""
+    parts = list(module.modules())
+    state = [(part, dict(part._buffers), dict(part.__dict__), part.training) for part in parts]
+    values = [(tensor, tensor.detach().clone()) for tensor in (*module.parameters(), *module.buffers())]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, value in values:
+                tensor.copy_(value)
+        for part, buffers, attributes, training in state:
+            part.__dict__.update(attributes)
+            part._buffers.clear()
+            part._buffers.update(buffers)
+            part.training = training
+
+
+def _step(parameters, gradients):
+    """Moves the parameters far enough that predictions change."""
+    largest = max((gradient.abs().max().item() for gradient in gradients if gradient is not None and gradient.numel()), default=0.0)
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients):
+            if gradient is not None and largest > 0:
+                parameter.sub_(gradient, alpha=1e-2 / largest)
+
+
+def _learn_module(subject, batches, cotangent, precision):
+    """What the user's module gives and becomes in some steps: a list of (name, tensors) of each."""
+    module, results = subject.original, []
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    with _put_back(module):
+        subject.set_mode(module, True)
+        for step, inputs in enumerate(batches):
+            random.seed(step)  # a graph cannot follow these numbers
+            torch.manual_seed(7 + step)
+            with torch.enable_grad(), autocast(precision):
+                prediction = subject.prediction_of(module(inputs.clone()))
+            gradients = torch.autograd.grad(prediction, learning, cotangent.to(prediction.dtype), allow_unused=True)
+            results.append(("predictions", [prediction.detach().clone()]))
+            if step == 0:
+                results.append(("gradients", [None if gradient is None else gradient.clone() for gradient in gradients]))
+            _step(learning, gradients)
+        results.append(("buffers", [buffer.detach().clone() for name, buffer in module.named_buffers() if name in subject.buffers]))
+        subject.set_mode(module, False)
+        with torch.no_grad(), autocast(precision):
+            results.append(("evaluated predictions", [subject.prediction_of(module(batches[0].clone())).clone()]))
+    return results
+
+
+def _learn_graphs(graphs, subject, batches, cotangent):
+    parameters, buffers, results = copies(subject.parameters), copies(subject.buffers), []
+    for step, inputs in enumerate(batches):
+        torch.manual_seed(7 + step)
+        given, before = inputs.clone(), copies(parameters)
+        with torch.no_grad():
+            prediction, gradients = graphs["training"](parameters, buffers, given, cotangent)
+        if not torch.equal(given, inputs):
+            raise ExportError("the module's forward pass writes to its inputs")
+        for name, parameter in parameters.items():
+            if not torch.equal(parameter, before[name]):
+                raise ExportError(f"the module's forward pass writes to its parameter {name}")
+        results.append(("predictions", [prediction.clone()]))
+        if step == 0:
+            results.append(("gradients", [None if gradient is None else gradient.clone() for gradient in gradients]))
+        _step([parameters[name] for name in subject.learning], gradients)
+    results.append(("buffers", list(copies(buffers).values())))
+    with torch.no_grad():
+        (prediction,) = graphs["evaluation"](parameters, buffers, batches[0], cotangent)
+    return [*results, ("evaluated predictions", [prediction])]
+
+
+def _far(mine, other):
+    if mine.shape != other.shape:
+        return float("inf")
+    difference = (mine.double() - other.double()).abs().max().item() if mine.numel() else 0.0
+    return difference if difference == difference else float("inf")
+
+
+def _largest(tensors):
+    return max((tensor.double().abs().max().item() for tensor in tensors if tensor is not None and tensor.numel()), default=0.0)
+
+
+def _compare(name, ours, theirs, exact, rounding):
+    """How far two lists of tensors are apart, in parts of the largest number. Raises ExportError where that is more than rounding."""
+    scale = max(_largest(theirs), 1e-30)
+    worst = 0.0
+    for place, (mine, other) in enumerate(zip(ours, theirs)):
+        if (mine is None) != (other is None):
+            raise ExportError(f"the traced graph does not compute what the module does: a parameter has a gradient in one of them only ({name})")
+        if mine is None or torch.equal(mine, other):
+            continue
+        allowed = TOLERANCE * scale
+        if exact is not None:
+            allowed += HALF_MARGIN * _far(other, exact[place]) + rounding * _largest([other])
+        far = _far(mine, other)
+        if far > allowed:
+            raise ExportError(
+                f"the traced graph does not compute what the module does: the {name} differ by {far / scale:.1e} of the largest number\n"
+                "A forward pass that branches on values, draws random numbers outside of PyTorch, or keeps tensors in attributes that "
+                "are no buffers, cannot be exported."
+            )
+        worst = max(worst, far / scale)
+    return worst
+
+
+def check(graphs, subject, batches, precision):
+    """Lets module and graphs learn on some batches of one size. Returns how far they are apart, in parts of the largest number; raises
+    ExportError where that is more than rounding."""
+    with torch.no_grad(), autocast(precision):
+        shape = _seeded(lambda: subject.predict({**subject.parameters, **copies(subject.buffers)}, batches[0], training=True))
+    cotangent = torch.randn(shape.shape, generator=torch.Generator().manual_seed(3)).to(shape.dtype)
+    theirs = _learn_module(subject, batches, cotangent, precision)
+    ours = _learn_graphs(graphs, subject, batches, cotangent)
+    exact = None if precision == "fp32" else _learn_module(subject, batches, cotangent.float(), "fp32")
+    worst = 0.0
+    for part, (name, tensors) in enumerate(theirs):
+        worst = max(worst, _compare(name, ours[part][1], tensors, exact and exact[part][1], HALF_ROUNDING.get(precision, 0.0)))
+    return worst

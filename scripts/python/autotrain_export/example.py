@@ -8,7 +8,7 @@ import torch
 from .errors import ExportError
 
 DTYPES = {"float32": torch.float32, "int64": torch.int64}
-_FORM = re.compile(r"(\w+)\[([\d,\s]+)\](?:<(\d+))?")
+_FORM = re.compile(r"(\w+)\[(\d+(?:\s*,\s*\d+)*)\](?:<(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class Example:
             raise ExportError(f"--example {text}: every size is at least 1")
         if shape[0] < 2:
             raise ExportError(f"--example {text}: the first size is that of the batch; give at least 2, since a batch of one is a case of its own to the tracer")
+        if match[1] == "int64" and match[3] is None:
+            raise ExportError(f"--example {text}: say below what number the values are, as in int64[4,128]<50257")
+        if match[1] != "int64" and match[3] is not None:
+            raise ExportError(f"--example {text}: only whole numbers are given a bound")
         return Example(DTYPES[match[1]], shape, int(match[3] or 2))
 
     def batch(self, samples, seed=0):

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from .checking import evaluation_difference, training_difference
+from .checking import STEPS, check, copies
 from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Example
@@ -27,11 +27,14 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     Returns the path. Raises ExportError when the module cannot be traced or its graphs do not compute what it does; nothing is
     written then."""
     example = Example.parse(example) if isinstance(example, str) else example
+    if not precisions:
+        raise ExportError(f"--precision: name at least one of {', '.join(PRECISIONS)}")
     for precision in precisions:
         if precision not in PRECISIONS:
             raise ExportError(f"--precision {precision}: expected {', '.join(PRECISIONS)}")
     subject = take_apart(module, output_part)
-    with traceable():
+    with traceable(), torch.random.fork_rng(devices=[]):
+        _run_once(subject, example)
         traced = {precision: _trace(subject, example, precision) for precision in precisions}
         smallest = _check(subject, example, traced, say)
     document, tensors = _document(subject, example, traced)
@@ -39,32 +42,44 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     return _write(Path(output), document, tensors)
 
 
+def _run_once(subject, example):
+    """Modules that make tables when they first need them make them now, and not while they are traced."""
+    tensors = copies({**subject.parameters, **subject.buffers})
+    try:
+        with torch.no_grad():
+            subject.predict(tensors, example.batch(example.shape[0]), training=False)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(f"the module does not take a batch like the example, {example.dtype} {list(example.shape)}: {error}") from error
+
+
 def _trace(subject, example, precision):
     return {"training": trace_training(subject, example, precision), "evaluation": trace_evaluation(subject, example, precision)}
+
+
+def _batches(example, samples):
+    return [example.batch(samples, seed=samples + step) for step in range(STEPS)]
 
 
 def _check(subject, example, traced, say):
     """Compares graphs and module at two sizes of the batch; returns the smallest size that the graphs are right for."""
     smallest = 1
+    sizes = (example.shape[0], example.shape[0] + 3)
     for precision, graphs in traced.items():
-        worst = 0.0
-        for samples in (example.shape[0], example.shape[0] + 3):
-            inputs = example.batch(samples, seed=samples)
-            worst = max(worst, training_difference(graphs["training"], subject, inputs, precision))
-            worst = max(worst, evaluation_difference(graphs["evaluation"], subject, inputs, precision))
-        say(f"{precision}: predictions, gradients and buffers at batches of {example.shape[0]} and {example.shape[0] + 3} "
-            + ("are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number at most"))
+        worst = max(check(graphs, subject, _batches(example, samples), precision) for samples in sizes)
+        agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
+        say(f"{precision}: predictions, gradients and buffers over {STEPS} steps at batches of {sizes[0]} and {sizes[1]} {agree}")
         if not _takes_one(subject, example, graphs, precision):
             smallest = 2
     if smallest > 1:
-        say("a batch of one sample cannot be trained on, by the module or by its graph")
+        say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest
 
 
 def _takes_one(subject, example, graphs, precision):
     try:
-        training_difference(graphs["training"], subject, example.batch(1), precision)
-        evaluation_difference(graphs["evaluation"], subject, example.batch(1), precision)
+        check(graphs, subject, _batches(example, 1), precision)
         return True
     except Exception:  # batch normalisation refuses it, and so do others
         return False

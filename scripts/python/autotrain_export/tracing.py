@@ -50,8 +50,12 @@ def _unusual_size(subject, example):
     sizes = set(example.shape[1:])
     for tensor in (*subject.parameters.values(), *subject.buffers.values()):
         sizes.update(tensor.shape)
+    sizes.discard(0)
     primes = (n for n in range(97, 1 << 16) if all(n % k for k in range(2, int(n**0.5) + 1)))
     return next(prime for prime in primes if all(size % prime for size in sizes))
+
+
+UNBOUNDED = 1 << 31  # what kernels check of any size
 
 
 class _FixedBatch(Exception):
@@ -88,7 +92,8 @@ def traceable():
     torch.backends.mha.set_fastpath_enabled(False)
     logger.setLevel(logging.CRITICAL)
     try:
-        yield
+        with torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers cannot be traced either
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(enabled)
         logger.setLevel(level)
@@ -113,12 +118,21 @@ def _trace_with(dispatcher, subject, example, function):
         with torch.no_grad():
             prediction = function(parameters, fake_all(subject.buffers), inputs, None)[0]
         graph = make_fx(function)(parameters, buffers, inputs, torch.empty_like(prediction))
+    _check_range(fakes.shape_env)
     if prediction.dim() == 0 or not isinstance(prediction.shape[0], torch.SymInt) or fakes.shape_env.replacements:
         raise _FixedBatch(
             f"the module's output has the shape {list(prediction.shape)} for inputs of the shape {list(inputs.shape)}: "
             "its forward pass fixes the size of the batch, or mixes the samples into one result"
         )
     return graph
+
+
+def _check_range(shape_env):
+    """Refuses a graph that holds for batches up to some size only. That it holds from some size on is usual: kernels are chosen so."""
+    for guard in shape_env.guards:
+        bound = shape_env.bound_sympy(next(iter(guard.expr.free_symbols))) if guard.expr.free_symbols else None
+        if bound is not None and bound.upper.is_number and bound.upper < UNBOUNDED:
+            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {guard.expr}")
 
 
 def _first_line(error):
