@@ -9,14 +9,6 @@
 namespace autotrain {
 namespace {
 
-std::string figures_text(const std::map<std::string, double>& figures) {
-  std::vector<std::string> parts;
-  for (const auto& [name, value] : figures) {
-    if (name != "update") parts.push_back(cat(name, " ", fixed(value, 4)));
-  }
-  return join(parts, " · ");
-}
-
 std::string rule(const std::string& title) {
   return title + " " + std::string(60 - title.size(), '-') + "\n";
 }
@@ -34,6 +26,14 @@ std::string probe_table(const BatchPlan& plan) {
 }
 
 }  // namespace
+
+std::string figures_text(const std::map<std::string, double>& figures) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : figures) {
+    if (name != "update") parts.push_back(cat(name, " ", fixed(value, 4)));
+  }
+  return join(parts, " · ");
+}
 
 std::string plan_text(const BatchPlan& plan) {
   TextTable table({});

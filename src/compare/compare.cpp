@@ -15,7 +15,7 @@
 #include "recipe/compare.h"
 #include "recipe/reader.h"
 #include "report/figures_json.h"
-#include "study/training_set.h"
+#include "study/evaluated_checkpoint.h"
 #include "trainer/catalog.h"
 
 namespace autotrain {

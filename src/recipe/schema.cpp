@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.h"
 #include "recipe/sections.h"
@@ -62,9 +63,11 @@ Json key_schema(const KeySpec& key, const Value& fallback) {
 }
 
 // The keys of every row are properties; which of them go with the chosen row is said by a condition.
-void add_rows(Json& schema, const Section& section) {
+// `below` are the names of the sections within this one.
+void add_rows(Json& schema, const Section& section, std::vector<std::string> below) {
   Json names = Json::array();
-  std::vector<std::string> common = {section.choice_key};
+  std::vector<std::string> common = std::move(below);
+  common.push_back(section.choice_key);
   for (const Field& field : section.fields) common.push_back(field.spec.name);
   for (const ChoiceSpec& row : *section.rows) {
     names.push_back({{"const", row.name}, {"description", row.sentence}});
@@ -85,7 +88,7 @@ void add_rows(Json& schema, const Section& section) {
                                               {"oneOf", std::move(names)}};
 }
 
-Json section_schema(const Section& section) {
+Json section_schema(const Section& section, std::vector<std::string> below) {
   Json types = {"object"};
   if (section.set_present) types.push_back("null");
   if (!section.scalar_key.empty()) types.push_back("string");
@@ -96,7 +99,7 @@ Json section_schema(const Section& section) {
   for (const Field& field : section.fields) {
     schema["properties"][field.spec.name] = key_schema(field.spec, field.get());
   }
-  if (section.rows != nullptr) add_rows(schema, section);
+  if (section.rows != nullptr) add_rows(schema, section, std::move(below));
   return schema;
 }
 
@@ -105,9 +108,14 @@ Json section_schema(const Section& section) {
 std::string write_schema(const Catalog& catalog) {
   Recipe defaults;
   Json schema;
-  for (const Section& section : sections_of(defaults, catalog)) {
+  const std::vector<Section> sections = sections_of(defaults, catalog);
+  for (const Section& section : sections) {
+    std::vector<std::string> below;
+    for (const Section& other : sections) {
+      if (other.path.starts_with(section.path + ".")) below.push_back(last_part(other.path));
+    }
     if (section.path.empty()) {
-      schema = section_schema(section);
+      schema = section_schema(section, {});
       schema["properties"]["extends"] = {
           {"description", "Files this recipe builds on, relative to it."},
           {"anyOf", {{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}}}};
@@ -116,7 +124,7 @@ std::string write_schema(const Catalog& catalog) {
     Json* parent = &schema;
     const std::vector<std::string> parts = split(section.path, '.');
     for (size_t i = 0; i + 1 < parts.size(); ++i) parent = &(*parent)["properties"][parts[i]];
-    (*parent)["properties"][parts.back()] = section_schema(section);
+    (*parent)["properties"][parts.back()] = section_schema(section, std::move(below));
   }
   Json document = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                    {"title", "autotrain recipe"}};

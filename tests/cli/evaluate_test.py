@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""`autotrain evaluate` finds what the run's own evaluations found.
+
+    evaluate_test.py path/to/autotrain
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = Path(sys.argv[1]).resolve()
+RECIPE = {
+    "data": {"train": {"dataset": "synthetic", "kind": "images", "samples": 512},
+             "validation": {"dataset": "synthetic", "kind": "images", "samples": 200, "first": 100000}},
+    "model": {"name": "cnn"},
+    "average": {"half_life": 200},
+    "batch": {"effective": 64},
+    "stop": {"updates": 8},
+    "evaluation": {"every": "2 updates", "metrics": ["accuracy", "macro_f1", "confusion_matrix"]},
+    "checkpoint": {"every": "2 updates", "keep": 8},
+    "execution": {"threads": 1, "memory": {"budget": "64MiB"}},
+}
+
+
+class Evaluate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.parent = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.parent.name)
+        (cls.folder / "recipe.yaml").write_text(json.dumps(RECIPE))
+        out = cls.autotrain("--config", cls.folder / "recipe.yaml", "--output", cls.folder / "run", "--quiet")
+        assert out.returncode == 0, out.stderr
+        cls.summary = json.loads((cls.folder / "run" / "summary.json").read_text())
+        rows = [json.loads(line) for line in (cls.folder / "run" / "metrics.jsonl").read_text().splitlines()]
+        cls.evaluations = {row["update"]: row for row in rows if row["kind"] == "evaluation"}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.parent.cleanup()
+
+    @classmethod
+    def autotrain(cls, *arguments):
+        return subprocess.run([BINARY, *arguments], capture_output=True, text=True, env={**os.environ, "CI": "1"})
+
+    def evaluate(self, *arguments, code=0):
+        out = self.autotrain("evaluate", "--run", self.folder / "run", *arguments)
+        self.assertEqual(out.returncode, code, out.stderr)
+        return out
+
+    def test_every_checkpoint_has_the_figures_of_the_run_to_the_last_bit(self):
+        for update in (2, 4, 8):
+            found = json.loads(self.evaluate("--checkpoint", str(update), "--json").stdout)
+            self.assertEqual(found["update"], update)
+            for name, value in found["figures"].items():
+                self.assertEqual(value, self.evaluations[update][name], f"{name} of update {update}")
+
+    def test_the_newest_the_best_and_the_confusion_matrix(self):
+        found = json.loads(self.evaluate("--json").stdout)
+        self.assertEqual(found["figures"], self.summary["final"])
+        self.assertEqual(found["tables"], self.summary["tables"])
+        best = json.loads(self.evaluate("--checkpoint", "best", "--json").stdout)
+        self.assertEqual(best["figures"] | {"update": best["update"]}, self.summary["best"])
+        text = self.evaluate().stdout
+        self.assertIn(f"update 8: accuracy {self.summary['final']['accuracy']:.4f}", text)
+        self.assertIn("confusion_matrix", text)
+
+    def test_other_data(self):
+        found = json.loads(self.evaluate("--set", "data.validation.first=200000", "--set", "data.validation.samples=70", "--json").stdout)
+        self.assertNotEqual(found["figures"]["loss"], self.summary["final"]["loss"])
+        self.assertEqual(sum(map(sum, found["tables"][0]["cells"])), 70)
+
+    def test_what_is_wrong_is_said(self):
+        for arguments, code, message in (
+            (("--checkpoint", "3"), 66, "it has those of updates 2, 4, 6, 8"),
+            (("--checkpoint", "last"), 64, "give newest, best"),
+            (("--set", "data.validation=null"), 78, "there is nothing to evaluate on"),
+            (("--set", "model.name=mlp"), 65, "these weights are of another model"),
+        ):
+            self.assertIn(message, self.evaluate(*arguments, code=code).stderr)
+        out = self.autotrain("evaluate", "--run", self.folder)
+        self.assertEqual(out.returncode, 66, out.stderr)
+        self.assertIn("holds no run", out.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
