@@ -10,7 +10,7 @@ namespace autotrain {
 extern const Command kTrain, kPlan, kVerify, kDoctor, kCompare, kSweep, kEvaluate, kReport, kConfig, kSchema;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kTrain, &kPlan,   &kVerify, &kDoctor, &kCompare,
+  static const std::vector<const Command*> all = {&kTrain, &kPlan,     &kVerify, &kDoctor, &kCompare,
                                                   &kSweep, &kEvaluate, &kReport, &kConfig, &kSchema};
   return all;
 }

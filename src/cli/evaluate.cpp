@@ -105,11 +105,11 @@ ExitCode evaluate_run(const EvaluateOptions& options) {
   Evaluation found;
   {
     LiveText progress(stderr);
-    found = evaluate_checkpoint(recipe, plan_of(options.run), checkpoints.path_of(update),
-                                [&](int64_t samples) {
-                                  if (options.talks() && progress.due())
-                                    progress.show(cat("evaluating: ", format_count(samples), " samples"));
-                                });
+    found =
+        evaluate_checkpoint(recipe, plan_of(options.run), checkpoints.path_of(update), [&](int64_t samples) {
+          if (options.talks() && progress.due())
+            progress.show(cat("evaluating: ", format_count(samples), " samples"));
+        });
   }
   print(found, update, options);
   return ExitCode::kDone;
