@@ -55,6 +55,7 @@ class Inference final : public Subject {
 
   void call() override {
     const c10::InferenceMode no_gradients;
+    const AutocastScope autocast(m_.device->torch_device().type(), cast_to());
     output_ = network_.forward(batch_.inputs);
   }
 
@@ -76,6 +77,7 @@ class Inference final : public Subject {
   std::map<std::string, double> evaluate() override {
     if (m_.data.validation == nullptr) return {};
     const c10::InferenceMode no_gradients;
+    const AutocastScope autocast(m_.device->torch_device().type(), cast_to());
     const Dataset& data = *m_.data.validation;
     Loader loader(data, Stream(0, data.size(), false), one_pass(data, kEvaluationBatch), {.prefetch = 0});
     EvaluationSums sums;
@@ -92,8 +94,11 @@ class Inference final : public Subject {
     format_ = resolve_memory_format(recipe, precision_, *m_.device, *m_.task, *m_.data.train);
     network_.eval();
     if (precision_ == Precision::kInt8) return quantize();
-    if (is_half(precision_)) network_.to(product_type(precision_));
+    if (is_half(precision_) && !network_.casts_itself()) network_.to(product_type(precision_));
   }
+
+  // The precision that autocast brings about; weights that were converted need none.
+  Precision cast_to() const { return network_.casts_itself() ? precision_ : Precision::kFp32; }
 
   void quantize() {
     const bool possible = m_.device->torch_device().is_cpu();
@@ -105,7 +110,8 @@ class Inference final : public Subject {
 
   Batch converted(const Batch& batch) const {
     Batch here = laid_out(batch, format_).to(m_.device->torch_device());
-    if (here.inputs.is_floating_point()) here.inputs = here.inputs.to(product_type(precision_));
+    if (here.inputs.is_floating_point() && !network_.casts_itself())
+      here.inputs = here.inputs.to(product_type(precision_));
     return here;
   }
 

@@ -96,6 +96,7 @@ class Exported final : public Network {
   bool computes_in(Precision precision) const override {
     return file_.graphs.contains(name_of_graphs(precision));
   }
+  bool casts_itself() const override { return true; }
   int64_t smallest_batch() const override { return file_.smallest_batch; }
   std::string fingerprint() const override { return file_.digest; }
 

@@ -26,6 +26,10 @@ class Network : public torch::nn::Module {
   /// Whether it can be computed so.
   virtual bool computes_in(Precision) const { return true; }
 
+  /// Whether half precision is casts of its own under autocast, and its weights stay float32 for inference,
+  /// too.
+  virtual bool casts_itself() const { return false; }
+
   /// The fewest samples that it can be trained on at once, as far as it says.
   virtual int64_t smallest_batch() const { return 1; }
 

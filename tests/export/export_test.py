@@ -74,7 +74,7 @@ class Exported(unittest.TestCase):
             "checkpoint": {"every": "50 updates"},
         }
         for name, section in sections.items():
-            recipe[name] = {**recipe[name], **section}
+            recipe[name] = {**recipe.get(name, {}), **section}
         path = self.folder / "recipe.yaml"
         path.write_text(json.dumps(recipe))  # which is YAML, too
         return path
@@ -211,6 +211,14 @@ class Training(Exported):
         recipe = self.recipe("images", execution={"micro_batch": "auto", "memory": {"budget": "150KiB"}})
         out = self.autotrain("plan", "--config", recipe)
         self.assertEqual(out.returncode, 71, out.stderr)
+
+    def test_a_sweep_measures_it_in_its_precisions(self):
+        self.exported(models.mlp, IMAGES)
+        out = self.autotrain("sweep", "--config", self.recipe("images", sweep={}), "--batches", "1,4", "--vary", "execution.precision=fp32,bf16",
+                             "--set", "sweep.rounds=1", "--set", "sweep.max_seconds=0.1", "--output", self.folder / "sweep", "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        points = [point for variant in json.loads(out.stdout)["variants"] for point in variant["points"]]
+        self.assertEqual([point["failure"] for point in points], [None] * 4)
 
     def test_a_frozen_body_keeps_its_statistics(self):
         net = self.exported(models.FrozenBody, IMAGES, wholly=False)
