@@ -187,6 +187,11 @@ class Exported final : public Network {
 };
 
 void check_samples(const std::string& path, const ExportedFile& file, const SampleShape& shape) {
+  if (file.classes > 0 && file.classes < shape.classes) {
+    throw Error(ExitCode::kBadRecipe, "model.file",
+                cat(path, " predicts ", file.classes, " classes; data.train has ", shape.classes),
+                "export a module that predicts them all, with the classes last");
+  }
   const auto type = shape.vocabulary > 0 ? torch::kInt64 : torch::kFloat32;
   if (file.input_type == type && file.input_shape == shape.input) return;
   throw Error(ExitCode::kBadRecipe, "model.file",

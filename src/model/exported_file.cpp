@@ -132,6 +132,7 @@ void read_input(const Json& document, ExportedFile& file) {
   read_exactly(input.at("shape"), file.input_shape);
   file.input_type = graph::dtype_named(input.at("dtype"));
   file.device = document.at("device");
+  if (document.contains("classes")) file.classes = whole_number<int64_t>(document.at("classes"));
   file.smallest_batch = whole_number<int64_t>(document.at("smallest_batch"));
 }
 
@@ -152,7 +153,8 @@ ExportedFile read(const fs::path& path) {
 ExportedFile read_exported_file(const fs::path& path) {
   if (!fs::exists(path)) {
     throw Error(ExitCode::kMissingFile, path.string(), "there is no such file",
-                "model.file names the file that python -m autotrain_export wrote");
+                cat("model.file names the file that python -m autotrain_export wrote, from the folder ",
+                    fs::current_path().string(), " on"));
   }
   try {
     return read(path);

@@ -31,6 +31,7 @@ struct ExportedFile {
   torch::ScalarType input_type = torch::kFloat32;
   std::string device = {};  ///< the kind of device that the operators are of: "cpu" or "cuda"
   std::map<std::string, Graphs> graphs = {};  ///< by precision: "fp32", "bf16" or "fp16"
+  int64_t classes = 0;                        ///< the last size of a prediction; 0: not said
   int64_t smallest_batch = 1;                 ///< that the module can be trained on
   std::string digest = {};                    ///< of all that the file holds
 };

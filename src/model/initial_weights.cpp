@@ -171,9 +171,9 @@ std::string describe(const WeightsTaken& weights) {
   const auto add = [&](const char* what, const std::vector<std::string>& names) {
     if (!names.empty()) text += cat("; ", what, ": ", some_of(names));
   };
-  add("drawn, since they are skipped", weights.skipped);
-  add("drawn, since they are not in the file", weights.missing);
-  add("drawn, since they have another shape there", weights.reshaped);
+  add("not taken, as asked", weights.skipped);
+  add("not in the file", weights.missing);
+  add("of another shape there", weights.reshaped);
   return text;
 }
 

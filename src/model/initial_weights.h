@@ -24,7 +24,7 @@ struct WeightsTaken {
 /// pattern that matches nothing.
 WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& module);
 
-/// "took 60 tensors, drew 2 (skipped: fc.weight, fc.bias)".
+/// "took 60 tensors; not taken, as asked: fc.weight, fc.bias".
 std::string describe(const WeightsTaken& weights);
 
 /// Freezes the parameters whose names match one of the patterns.

@@ -204,6 +204,13 @@ class Training(Exported):
         out = self.autotrain("--config", recipe, "--output", self.folder / "run", "--resume")
         self.assertIn("model's file is", out.stderr + out.stdout)
 
+    def test_too_few_classes_are_told_before_training(self):
+        torch.manual_seed(0)
+        export(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(432, 4)), IMAGES, self.folder / "m.autotrain")
+        out = self.autotrain("plan", "--config", self.recipe("images"))
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn("predicts 4 classes; data.train has 5", out.stderr)
+
     def test_a_file_of_one_precision_is_enough(self):
         self.exported(models.mlp, IMAGES, precisions=["bf16"])
         self.train(self.recipe("images", stop={"updates": 2}, execution={"precision": "bf16", "micro_batch": EFFECTIVE // 2}))
@@ -254,6 +261,7 @@ class Refusals(Exported):
             "has a hook": (models.Hooked, "float32[4,8]", {}, "has a hook"),
             "shares memory": (models.SharesMemory, "float32[4,8]", {}, "share their memory"),
             "other for large batches": (models.AnotherForLargeBatches, "float32[4,8]", {}, "batches of more than 499"),
+            "no folder": (models.mlp, IMAGES, {}, "its folder does not exist"),
             "no bound": (models.tokens, "int64[4,16]", {}, "say below what number"),
             "no precision": (models.mlp, IMAGES, {"precisions": []}, "name at least one"),
             "fixes the batch": (models.FixesTheBatch, "float32[4,8]", {}, "batch"),
@@ -268,7 +276,7 @@ class Refusals(Exported):
         }
         for name, (maker, example, options, message) in cases.items():
             with self.subTest(case=name):
-                target = self.folder / "refused.autotrain"
+                target = self.folder / ("nowhere/m" if name == "no folder" else "refused.autotrain")
                 with self.assertRaises(ExportError) as caught:
                     export(made(maker), example, target, **options)
                 self.assertIn(message, str(caught.exception))

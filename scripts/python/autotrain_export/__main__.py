@@ -11,6 +11,7 @@ and has its loss, optimizer and data as for any other model."""
 
 import argparse
 import importlib
+import os
 import sys
 import warnings
 
@@ -29,8 +30,9 @@ def _load(source):
     try:
         made = getattr(importlib.import_module(name), attribute)
     except (ImportError, AttributeError) as error:
-        raise ExportError(f"{source}: {error}") from error
-    if not isinstance(made, torch.nn.Module):
+        hint = "; name the module without .py" if name.endswith(".py") else ""
+        raise ExportError(f"{source}: {error}{hint} (looked in {os.getcwd()} and Python's own folders)") from error
+    if callable(made) and not isinstance(made, torch.nn.Module):
         made = made()
     if not isinstance(made, torch.nn.Module):
         raise ExportError(f"{source} gives a {type(made).__name__}; expected a torch.nn.Module or a function that returns one")

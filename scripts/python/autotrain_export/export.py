@@ -1,4 +1,5 @@
 import json
+import os
 import zlib
 from pathlib import Path
 
@@ -32,22 +33,24 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     for precision in precisions:
         if precision not in PRECISIONS:
             raise ExportError(f"--precision {precision}: expected {', '.join(PRECISIONS)}")
+    if not Path(output).resolve().parent.is_dir():
+        raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, output_part)
     with traceable(), torch.random.fork_rng(devices=[]):
-        _run_once(subject, example)
+        prediction = _run_once(subject, example)
         traced = {precision: _trace(subject, example, precision) for precision in precisions}
         smallest = _check(subject, example, traced, say)
     document, tensors = _document(subject, example, traced)
-    document |= {"smallest_batch": smallest, "source": source}
+    document |= {"smallest_batch": smallest, "classes": prediction.shape[-1], "source": source}
     return _write(Path(output), document, tensors)
 
 
 def _run_once(subject, example):
-    """Modules that make tables when they first need them make them now, and not while they are traced."""
+    """The prediction for a batch. Modules that make tables when they first need them make them now, and not while they are traced."""
     tensors = copies({**subject.parameters, **subject.buffers})
     try:
         with torch.no_grad():
-            subject.predict(tensors, example.batch(example.shape[0]), training=False)
+            return subject.predict(tensors, example.batch(example.shape[0]), training=False)
     except ExportError:
         raise
     except Exception as error:
@@ -110,11 +113,18 @@ def _document(subject, example, traced):
     return document, tensors
 
 
+def _umask():
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
+
+
 def _write(path, document, tensors):
     # Each tensor's bytes have a checksum of their own, and so has the document, in which these stand.
     document["crc32"] = {name: zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().tobytes()) for name, tensor in tensors.items()}
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     partial = path.with_name(path.name + ".part")
     save_file(tensors, partial, metadata={"autotrain_model": text, "autotrain_model_crc32": str(zlib.crc32(text.encode()))})
+    partial.chmod(0o666 & ~_umask())
     partial.replace(path)
     return path
