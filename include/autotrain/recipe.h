@@ -245,13 +245,13 @@ struct SweepRecipe {
   bool operator==(const SweepRecipe&) const = default;
 };
 
-/// What follows where a file of weights and a model do not match.
+/// Says what follows where a file of weights and a model do not match.
 enum class Unmatched {
   kFail,  ///< the run does not begin
   kKeep,  ///< the model's tensor stays as it was drawn
 };
 
-/// Where a run's first weights come from.
+/// Says where a run's first weights come from.
 struct WeightsRecipe {
   std::optional<std::string> file = {};  ///< safetensors, or the index of several; unset: drawn from the seed
   std::vector<std::string> skip = {};    ///< patterns of names that are not taken: "fc.*"

@@ -148,6 +148,12 @@ std::string quote(std::string_view text) {
   return out + (text.size() > kLongest ? "…\"" : "\"");
 }
 
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 8;
+  if (names.size() <= kMost) return join(names, ", ");
+  return cat(join({names.begin(), names.begin() + kMost}, ", "), " and ", names.size() - kMost, " more");
+}
+
 bool matches_pattern(const std::string& name, const std::string& pattern) {
   return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }

@@ -41,6 +41,9 @@ std::string lower(std::string_view text);
 /// The pieces of `text` between separators; "a..b" split at '.' is {"a", "", "b"}.
 std::vector<std::string> split(std::string_view text, char separator);
 
+/// The first eight of the names, for a message, and how many more there are.
+std::string some_of(const std::vector<std::string>& names);
+
 /// Whether a name matches a pattern of the shell's kind: * stands for any letters, dots among them, ? for
 /// one.
 bool matches_pattern(const std::string& name, const std::string& pattern);

@@ -199,14 +199,6 @@ class TensorFile {
   std::vector<Entry> entries_;
 };
 
-constexpr size_t kMostNamed = 8;
-
-std::string name_list(const std::vector<std::string>& names) {
-  if (names.size() <= kMostNamed) return join(names, ", ");
-  return cat(join({names.begin(), names.begin() + kMostNamed}, ", "), " and ", names.size() - kMostNamed,
-             " more");
-}
-
 void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
                         const std::map<std::string, torch::Tensor>& live, const std::string& hint) {
   std::vector<std::string> missing, left_over, reshaped;
@@ -225,9 +217,9 @@ void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
   }
   if (missing.empty() && left_over.empty() && reshaped.empty()) return;
   std::string text = "does not hold the tensors that this recipe's model and optimizer have";
-  if (!missing.empty()) text += "\n  not in the file: " + name_list(missing);
-  if (!left_over.empty()) text += "\n  only in the file: " + name_list(left_over);
-  if (!reshaped.empty()) text += "\n  of another shape: " + name_list(reshaped);
+  if (!missing.empty()) text += "\n  not in the file: " + some_of(missing);
+  if (!left_over.empty()) text += "\n  only in the file: " + some_of(left_over);
+  if (!reshaped.empty()) text += "\n  of another shape: " + some_of(reshaped);
   throw Error(ExitCode::kBadData, path.string(), text, hint);
 }
 

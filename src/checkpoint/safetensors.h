@@ -30,7 +30,7 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path);
 /// @throws Error(kMissingFile, kBadData).
 std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path);
 
-/// What a file says of a tensor in it.
+/// Describes a tensor as the header of a file does.
 struct TensorEntry {
   std::string name;
   torch::ScalarType dtype = torch::kFloat32;

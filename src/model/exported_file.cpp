@@ -3,7 +3,6 @@
 #include <torch/version.h>
 #include <zlib.h>
 
-#include <set>
 #include <utility>
 
 #include "autotrain/error.h"

@@ -7,7 +7,7 @@
 
 namespace autotrain::graph {
 
-/// What is wrong with a graph, naming the operator and its argument.
+/// Says what is wrong with a graph, and names the operator and its argument.
 struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

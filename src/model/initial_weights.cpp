@@ -5,7 +5,6 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <unordered_set>
 
 #include "autotrain/error.h"
 #include "base/json.h"
@@ -15,14 +14,6 @@
 namespace autotrain {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr size_t kMostNamed = 8;
-
-std::string some_of(const std::vector<std::string>& names) {
-  if (names.size() <= kMostNamed) return join(names, ", ");
-  return cat(join({names.begin(), names.begin() + kMostNamed}, ", "), " and ", names.size() - kMostNamed,
-             " more");
-}
 
 bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
   return std::ranges::any_of(patterns,

@@ -9,7 +9,7 @@
 
 namespace autotrain {
 
-/// What became of a model's tensors when its first weights were read, by name.
+/// Lists by name what became of a model's tensors when its first weights were read.
 struct WeightsTaken {
   std::vector<std::string> taken = {};
   std::vector<std::string> skipped = {};   ///< of the model, as asked

@@ -33,7 +33,7 @@ class Network : public torch::nn::Module {
   /// The fewest samples that it can be trained on at once, as far as it says.
   virtual int64_t smallest_batch() const { return 1; }
 
-  /// What tells it from another of the same recipe; "": nothing can.
+  /// A text that differs where two networks of one recipe compute something else; "" where they cannot.
   virtual std::string fingerprint() const { return ""; }
 
  private:

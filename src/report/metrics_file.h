@@ -42,7 +42,7 @@ class MetricsFile {
   Stopwatch since_flush_;
 };
 
-/// What a row says of clocks and memory: two runs that compute the same differ in it.
+/// The keys of a row that tell of clocks and memory, in which two runs that compute the same differ.
 inline constexpr std::array kTimedKeys = {"rank_seconds", "samples_per_second", "data_wait_fraction",
                                           "seconds",      "training_seconds",   "activity_seconds",
                                           "peak_bytes"};

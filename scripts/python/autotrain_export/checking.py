@@ -20,11 +20,6 @@ HALF_ROUNDING = {"bf16": 2.0**-7, "fp16": 2.0**-10}
 STEPS = 3
 
 
-def _seeded(function):
-    torch.manual_seed(7)  # so that dropout draws the same
-    return function()
-
-
 def copies(tensors):
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
@@ -33,7 +28,7 @@ def copies(tensors):
 def _put_back(module):
     """Leaves the module as it was, whatever is done to it and its tensors."""
     parts = list(module.modules())
-    state = [(part, dict(part._buffers), dict(part.__dict__), part.training) for part in parts]
+    state = [(part, dict(part._buffers), dict(part.__dict__)) for part in parts]
     values = [(tensor, tensor.detach().clone()) for tensor in (*module.parameters(), *module.buffers())]
     try:
         yield
@@ -41,11 +36,10 @@ def _put_back(module):
         with torch.no_grad():
             for tensor, value in values:
                 tensor.copy_(value)
-        for part, buffers, attributes, training in state:
+        for part, buffers, attributes in state:
             part.__dict__.update(attributes)
             part._buffers.clear()
             part._buffers.update(buffers)
-            part.training = training
 
 
 def _step(parameters, gradients):
@@ -57,49 +51,65 @@ def _step(parameters, gradients):
                 parameter.sub_(gradient, alpha=1e-2 / largest)
 
 
-def _learn_module(subject, batches, cotangent, precision):
-    """What the user's module gives and becomes in some steps: a list of (name, tensors) of each."""
-    module, results = subject.original, []
-    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    with _put_back(module):
-        subject.set_mode(module, True)
-        for step, inputs in enumerate(batches):
-            random.seed(step)  # a graph cannot follow these numbers
-            torch.manual_seed(7 + step)
-            with torch.enable_grad(), autocast(precision):
-                prediction = subject.prediction_of(module(inputs.clone()))
-            gradients = torch.autograd.grad(prediction, learning, cotangent.to(prediction.dtype), allow_unused=True)
-            results.append(("predictions", [prediction.detach().clone()]))
-            if step == 0:
-                results.append(("gradients", [None if gradient is None else gradient.clone() for gradient in gradients]))
-            _step(learning, gradients)
-        results.append(("buffers", [buffer.detach().clone() for name, buffer in module.named_buffers() if name in subject.buffers]))
-        subject.set_mode(module, False)
-        with torch.no_grad(), autocast(precision):
-            results.append(("evaluated predictions", [subject.prediction_of(module(batches[0].clone())).clone()]))
+def _learn(batches, learning, run, buffers, evaluate):
+    """What a side gives and becomes in some steps: a list of (name, tensors).
+
+    learning  the tensors that each step moves
+    run       gives prediction and gradients of a batch
+    buffers   gives them as they are then
+    evaluate  gives the prediction in evaluation mode"""
+    results = []
+    for step, inputs in enumerate(batches):
+        random.seed(step)  # a graph cannot follow these numbers
+        torch.manual_seed(7 + step)  # so that dropout draws the same on both sides
+        prediction, gradients = run(inputs.clone())
+        results.append(("predictions", [prediction.detach().clone()]))
+        if step == 0:
+            results.append(("gradients", [None if gradient is None else gradient.clone() for gradient in gradients]))
+        _step(learning, gradients)
+    results.append(("buffers", [buffer.detach().clone() for buffer in buffers()]))
+    with torch.no_grad():
+        results.append(("evaluated predictions", [evaluate(batches[0].clone()).clone()]))
     return results
 
 
+def _learn_module(subject, batches, cotangent, precision):
+    module = subject.original
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+    def predict(inputs, training):
+        subject.set_mode(module, training)
+        with autocast(precision):
+            return subject.prediction_of(module(inputs))
+
+    def run(inputs):
+        with torch.enable_grad():
+            prediction = predict(inputs, training=True)
+        return prediction, torch.autograd.grad(prediction, learning, cotangent.to(prediction.dtype), allow_unused=True)
+
+    def buffers():
+        return [buffer for name, buffer in module.named_buffers() if name in subject.buffers]
+
+    with _put_back(module):
+        return _learn(batches, learning, run, buffers, lambda inputs: predict(inputs, training=False))
+
+
 def _learn_graphs(graphs, subject, batches, cotangent):
-    parameters, buffers, results = copies(subject.parameters), copies(subject.buffers), []
-    for step, inputs in enumerate(batches):
-        torch.manual_seed(7 + step)
+    parameters, buffers = copies(subject.parameters), copies(subject.buffers)
+
+    def run(inputs):
         given, before = inputs.clone(), copies(parameters)
         with torch.no_grad():
-            prediction, gradients = graphs["training"](parameters, buffers, given, cotangent)
+            results = graphs["training"](parameters, buffers, given, cotangent)
         if not torch.equal(given, inputs):
             raise ExportError("the module's forward pass writes to its inputs")
         for name, parameter in parameters.items():
             if not torch.equal(parameter, before[name]):
                 raise ExportError(f"the module's forward pass writes to its parameter {name}")
-        results.append(("predictions", [prediction.clone()]))
-        if step == 0:
-            results.append(("gradients", [None if gradient is None else gradient.clone() for gradient in gradients]))
-        _step([parameters[name] for name in subject.learning], gradients)
-    results.append(("buffers", list(copies(buffers).values())))
-    with torch.no_grad():
-        (prediction,) = graphs["evaluation"](parameters, buffers, batches[0], cotangent)
-    return [*results, ("evaluated predictions", [prediction])]
+        return results
+
+    learning = [parameters[name] for name in subject.learning]
+    return _learn(batches, learning, run, buffers.values, lambda inputs: graphs["evaluation"](parameters, buffers, inputs, cotangent)[0])
 
 
 def _far(mine, other):
@@ -140,7 +150,7 @@ def check(graphs, subject, batches, precision):
     """Lets module and graphs learn on some batches of one size. Returns how far they are apart, in parts of the largest number; raises
     ExportError where that is more than rounding."""
     with torch.no_grad(), autocast(precision):
-        shape = _seeded(lambda: subject.predict({**subject.parameters, **copies(subject.buffers)}, batches[0], training=True))
+        shape = subject.predict({**subject.parameters, **copies(subject.buffers)}, batches[0], training=True)
     # As the prediction lies in memory, since graphs are traced so.
     cotangent = torch.empty_like(shape).copy_(torch.randn(shape.shape, generator=torch.Generator().manual_seed(3)))
     theirs = _learn_module(subject, batches, cotangent, precision)

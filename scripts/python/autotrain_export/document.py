@@ -26,9 +26,7 @@ CHECKS = ("aten::_assert_tensor_metadata", "aten::_assert_scalar", "aten::sym_co
 
 
 class _Writer:
-    def __init__(self, graph_module, constants):
-        self.graph_module = graph_module
-        self.constants = constants  # tensors that the graph holds, by name: shared by all graphs of a file
+    def __init__(self):
         self.values = {}  # node → its reference, or its list of references
         self.count = 0
         self.nodes = []
@@ -94,14 +92,6 @@ class _Writer:
         self.values[node] = self.value()
         self.nodes.append({"op": SIZE_OPERATORS[node.target], "args": arguments, "out": [self.values[node]]})
 
-    def constant(self, node):
-        tensor = getattr(self.graph_module, node.target)
-        for number, known in enumerate(self.constants):
-            if known is tensor or (known.dtype == tensor.dtype and known.shape == tensor.shape and torch.equal(known, tensor)):
-                return number
-        self.constants.append(tensor)
-        return len(self.constants) - 1
-
 
 def _parts(node):
     """How many results a node returns, where it does not return a single tensor or number."""
@@ -125,10 +115,18 @@ def _drop_unneeded(graph):
             graph.erase_node(node)
 
 
+def _number_among(constants, tensor):
+    for number, known in enumerate(constants):
+        if known is tensor or (known.dtype == tensor.dtype and known.shape == tensor.shape and torch.equal(known, tensor)):
+            return number
+    constants.append(tensor)
+    return len(constants) - 1
+
+
 def constants_of(graph_module, constants):
-    """Adds the tensors that a graph holds to `constants`, equal ones once."""
-    writer = _Writer(graph_module, constants)
-    return {node.target: writer.constant(node) for node in graph_module.graph.nodes if node.op == "get_attr"}
+    """The numbers among `constants` of the tensors that a graph holds, by name; adds those that are new."""
+    nodes = (node for node in graph_module.graph.nodes if node.op == "get_attr")
+    return {node.target: _number_among(constants, getattr(graph_module, node.target)) for node in nodes}
 
 
 def write_graph(graph_module, given, constants, training):
@@ -138,7 +136,7 @@ def write_graph(graph_module, given, constants, training):
     constants  those of the whole file
     training   whether the gradient of the prediction is given, too"""
     numbers = constants_of(graph_module, constants)
-    writer = _Writer(graph_module, constants)
+    writer = _Writer()
     graph = graph_module.graph
     _drop_unneeded(graph)
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
@@ -160,7 +158,6 @@ def write_graph(graph_module, given, constants, training):
         "nodes": writer.nodes,
         "prediction": writer.reference(results[0]),
         "gradients": [None if result is None else writer.reference(result) for result in results[1:]],
-        "values": writer.count,
     }
 
 
