@@ -63,7 +63,7 @@ void be_rank(int64_t rank, int64_t world, int64_t port, std::barrier<>& all, See
 
 int meetings(int argc, char** argv) {
   FLAGS_caffe2_log_level = 2;  // errors: a store that is asked to wait for a moment would warn of each one
-  const int64_t most = std::stoll(argument(argc, argv, "ranks", "256"));
+  const int64_t most = std::stoll(argument(argc, argv, "ranks", "1024"));
   MeetingPlace place;
   place.serve();
   for (int64_t world = 2; world <= most; world *= 2) {

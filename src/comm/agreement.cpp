@@ -1,6 +1,5 @@
 #include "comm/agreement.h"
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -9,6 +8,7 @@
 #include "autotrain/error.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/gathered.h"
 #include "device/failure.h"
 
 namespace autotrain {
@@ -17,8 +17,26 @@ namespace {
 constexpr double kLook = 0.5;  // seconds between two looks at the heartbeats while waiting
 constexpr double kAnswer = 5;  // seconds that a store has to answer a call that does not wait
 
-std::string key_of(int64_t round, int64_t rank) {
-  return cat("agreement/", round, '/', rank);
+// The messages of a round gather in one value, so that each rank asks for one key, however many ranks there
+// are.
+struct RoundKeys {
+  explicit RoundKeys(int64_t round)
+      : messages(cat("agreement/", round)), count(messages + "/count"), complete(messages + "/complete") {}
+
+  std::string messages;
+  std::string count;     // how many of them there are
+  std::string complete;  // is there once all are
+};
+
+void give(c10d::Store& store, const RoundKeys& keys, const Place& place, const std::string& mine) {
+  store.append(keys.messages, gathered_part(place.rank, mine));
+  if (store.add(keys.count, 1) == place.world) store.set(keys.complete, std::vector<uint8_t>{1});
+}
+
+// Those that are there.
+std::map<int64_t, std::string> look(c10d::Store& store, const RoundKeys& keys, int64_t world) {
+  if (!store.check({keys.messages})) return {};
+  return read_gathered(store.get(keys.messages), world);
 }
 
 std::string names_of(const std::vector<SilentRank>& ranks) {
@@ -27,18 +45,15 @@ std::string names_of(const std::vector<SilentRank>& ranks) {
   return join(names, "; ");
 }
 
-// Waits for a moment, and returns all messages if all are there by then. The store's own exception says no
-// more than that the time was over.
-std::vector<std::string> take(c10d::Store& store, const std::vector<std::string>& keys) {
-  std::vector<std::string> messages;
+// Waits for a moment for all of them; nothing where they are not there by then. The store's own exception
+// says no more than that the time was over.
+std::map<int64_t, std::string> take(c10d::Store& store, const RoundKeys& keys, int64_t world) {
   try {
-    store.wait(keys, std::chrono::milliseconds(static_cast<int64_t>(1000 * kLook)));
+    store.wait({keys.complete}, std::chrono::milliseconds(static_cast<int64_t>(1000 * kLook)));
   } catch (const c10::DistStoreError&) {
-    return messages;
+    return {};
   }
-  for (const std::vector<uint8_t>& value : store.multiGet(keys))
-    messages.emplace_back(value.begin(), value.end());
-  return messages;
+  return read_gathered(store.get(keys.messages), world);
 }
 
 }  // namespace
@@ -61,25 +76,18 @@ void Agreement::call_store(std::function<void()> call) {
   fail("the store that ranks meet at does not answer");
 }
 
-std::vector<int64_t> Agreement::missing(const std::vector<std::string>& keys) {
-  const auto ranks = std::make_shared<std::vector<int64_t>>();
-  call_store([store = store_, keys, ranks] {
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (!store->check({keys[i]})) ranks->push_back(static_cast<int64_t>(i));
-    }
-  });
-  return *ranks;
-}
-
-// Gives this round's message, and drops those that nobody needs any more: whoever gave one in a round that
-// this rank has completed had read all the rounds before it.
+// Gives this round's message. The first rank drops the rounds that nobody needs any more: whoever gave a
+// message in a round that it has completed had read all the rounds before it.
 std::function<void()> Agreement::giving(const std::string& mine) {
-  std::vector<std::string> unneeded;
-  for (; oldest_ < completed_; ++oldest_) unneeded.push_back(key_of(oldest_, place_.rank));
-  return [store = store_, key = key_of(round_++, place_.rank), unneeded,
-          value = std::vector<uint8_t>(mine.begin(), mine.end())] {
-    store->set(key, value);
-    for (const std::string& old : unneeded) store->deleteKey(old);
+  std::vector<RoundKeys> unneeded;
+  if (place_.rank == 0) {
+    for (; oldest_ < completed_; ++oldest_) unneeded.emplace_back(oldest_);
+  }
+  return [store = store_, keys = RoundKeys(round_++), place = place_, unneeded, mine] {
+    give(*store, keys, place, mine);
+    for (const RoundKeys& old : unneeded) {
+      for (const std::string& key : {old.messages, old.count, old.complete}) store->deleteKey(key);
+    }
   };
 }
 
@@ -90,31 +98,34 @@ void Agreement::post(const std::string& mine) {
 // Where nobody is late it is one call: handing one over to another thread takes longer than the store does.
 std::vector<std::string> Agreement::exchange(const std::string& mine, double seconds) {
   const int64_t round = round_;
-  std::vector<std::string> keys;
-  for (int64_t rank = 0; rank < place_.world; ++rank) keys.push_back(key_of(round, rank));
-  const auto messages = std::make_shared<std::vector<std::string>>();
-  call_store([give = giving(mine), store = store_, keys, messages] {
+  const auto messages = std::make_shared<std::map<int64_t, std::string>>();
+  const auto taking = [store = store_, keys = RoundKeys(round), world = place_.world, messages] {
+    *messages = take(*store, keys, world);
+  };
+  call_store([give = giving(mine), taking] {
     give();
-    *messages = take(*store, keys);
+    taking();
   });
   for (const Stopwatch watch; messages->empty();) {
     fail_if_lost();
-    if (watch.seconds() > seconds) fail_if_late(keys, seconds);
-    call_store([store = store_, keys, messages] { *messages = take(*store, keys); });
+    if (watch.seconds() > seconds) fail_if_late(round, seconds);
+    call_store(taking);
   }
+  if (std::ssize(*messages) < place_.world) fail("the store that ranks meet at has lost what they gave it");
   completed_ = round;
-  return *messages;
+  std::vector<std::string> in_order;
+  for (auto& [rank, text] : *messages) in_order.push_back(std::move(text));
+  return in_order;
 }
 
 std::map<int64_t, std::string> Agreement::posted() {
+  return there(round_);
+}
+
+std::map<int64_t, std::string> Agreement::there(int64_t round) {
   const auto messages = std::make_shared<std::map<int64_t, std::string>>();
-  call_store([store = store_, messages, round = round_, world = place_.world] {
-    for (int64_t rank = 0; rank < world; ++rank) {
-      const std::string key = key_of(round, rank);
-      if (!store->check({key})) continue;
-      const std::vector<uint8_t> value = store->get(key);
-      messages->emplace(rank, std::string(value.begin(), value.end()));
-    }
+  call_store([store = store_, keys = RoundKeys(round), world = place_.world, messages] {
+    *messages = look(*store, keys, world);
   });
   return *messages;
 }
@@ -127,13 +138,13 @@ void Agreement::fail_if_lost(const std::string& about) {
   if (!lost.empty()) fail(cat("lost ", names_of(lost), about));
 }
 
-void Agreement::fail_if_late(const std::vector<std::string>& keys, double seconds) {
+void Agreement::fail_if_late(int64_t round, double seconds) {
   constexpr double kAlive = 4;    // seconds since a sign of life
   constexpr double kAnyone = -1;  // also those who gave one at this moment
-  const std::vector<int64_t> late = missing(keys);
+  const std::map<int64_t, std::string> come = there(round);
   std::vector<std::string> names;
   for (const SilentRank& each : heartbeat_.silent(kAnyone)) {
-    if (std::ranges::find(late, each.rank) == late.end()) continue;
+    if (come.contains(each.rank)) continue;
     const bool hangs = each.heard && each.seconds <= kAlive;
     names.push_back(hangs ? cat("rank ", each.rank, ", which is alive and hangs") : describe(each));
   }

@@ -53,9 +53,9 @@ class Agreement {
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
-  void fail_if_late(const std::vector<std::string>& keys, double seconds);
+  void fail_if_late(int64_t round, double seconds);
   std::function<void()> giving(const std::string& mine);
-  std::vector<int64_t> missing(const std::vector<std::string>& keys);
+  std::map<int64_t, std::string> there(int64_t round);
   void call_store(std::function<void()> call);
 
   c10::intrusive_ptr<c10d::Store> store_;
@@ -65,7 +65,7 @@ class Agreement {
   AbandonableThread calls_;
   int64_t round_ = 0;
   int64_t completed_ = -1;  // the last round whose messages this rank has
-  int64_t oldest_ = 0;      // the first round whose message of this rank is still in the store
+  int64_t oldest_ = 0;      // the first round that is still in the store: rank 0 drops it
 };
 
 }  // namespace autotrain

@@ -7,14 +7,40 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "comm/gathered.h"
 
 namespace autotrain {
 namespace {
 
 // A beat is three lines: its number, the phase, the host.
-std::vector<uint8_t> encode(int64_t beat, const std::string& phase, const std::string& host) {
-  const std::string text = cat(beat, '\n', phase, '\n', host);
-  return {text.begin(), text.end()};
+std::string encode(int64_t beat, const std::string& phase, const std::string& host) {
+  return cat(beat, '\n', phase, '\n', host);
+}
+
+void set(c10d::Store& store, const std::string& key, const std::string& text) {
+  store.set(key, std::vector<uint8_t>(text.begin(), text.end()));
+}
+
+std::string beat_key(int64_t rank) {
+  return cat("heartbeat/", rank);
+}
+
+// Whoever has given a beat is in this value, which is read in one call.
+constexpr const char* kBegun = "heartbeats/begun";
+
+std::string report_key(int64_t rank) {
+  return cat("heartbeats/", rank);
+}
+
+// The ranks that read everybody's beats: all of a small run. In a large one the others read what these
+// report, lest all together read the square of their number every second. Far from each other in the order of
+// ranks, they are hardly on one host.
+std::vector<int64_t> reporters_of(int64_t world) {
+  constexpr int64_t kSmall = 32, kReporters = 3;
+  const int64_t count = world <= kSmall ? world : kReporters;
+  std::vector<int64_t> reporters;
+  for (int64_t i = 0; i < count; ++i) reporters.push_back(i * world / count);
+  return reporters;
 }
 
 // Seconds that a connection may take: c10d asks for the names of addresses, which takes a resolver that does
@@ -25,26 +51,32 @@ constexpr double kToConnect = 60;
 
 struct Heartbeat::Shared {
   struct Peer {
-    std::string last = {}, host = {}, phase = {};  // last: the number of its last beat; empty: none came
+    std::string text = {};  // its last beat; empty: none came
+    int64_t number = -1;
+    std::string host = {}, phase = {};
     double heard = steady_seconds();
   };
 
-  bool heard(int64_t rank) const {
-    const std::lock_guard lock(mutex);
-    return !peers[static_cast<size_t>(rank)].last.empty();
-  }
-
-  // Takes what a rank's key holds; the same as the last time is no sign of life.
-  void take(int64_t rank, const std::string& value) {
-    const std::vector<std::string> parts = split(value, '\n');
+  // Takes a beat of a rank; one that is not newer than the last is no sign of life.
+  void take(int64_t rank, const std::string& text) {
+    const std::vector<std::string> parts = split(text, '\n');
+    int64_t number = -1;
     const std::lock_guard lock(mutex);
     Peer& peer = peers[static_cast<size_t>(rank)];
-    if (parts.size() != 3 || parts[0] == peer.last) return;
-    peer = {.last = parts[0], .host = parts[2], .phase = parts[1], .heard = steady_seconds()};
+    if (parts.size() != 3 || !parse_integer(parts[0], number) || number <= peer.number) return;
+    informed = steady_seconds();
+    peer = {.text = text, .number = number, .host = parts[2], .phase = parts[1], .heard = informed};
   }
+
+  void give_beat(c10d::Store& connection, int64_t number, const std::string& beat);
+  void read_beats(c10d::Store& connection);
+  void write_report(c10d::Store& connection, const std::string& own_beat) const;
+  void read_report(c10d::Store& connection, int64_t reporter);
 
   c10::intrusive_ptr<c10d::Store> store;
   Place place;
+  std::vector<int64_t> reporters;
+  bool reports = false;  // this rank is one of them
   double every = 1;
   double late = 8;
   std::atomic<const char*> phase = "starting";
@@ -54,9 +86,48 @@ struct Heartbeat::Shared {
   std::vector<Peer> peers;
   bool connected = false;              // the heartbeat has its connection
   double answered = steady_seconds();  // when the store last answered all that was asked; at first: the start
+  double informed = steady_seconds();  // when somebody's newer beat last came
   bool failed = false;
   bool over = false;
 };
+
+void Heartbeat::Shared::give_beat(c10d::Store& connection, int64_t number, const std::string& beat) {
+  set(connection, beat_key(place.rank), beat);
+  if (number == 0) connection.append(kBegun, gathered_part(place.rank, ""));
+}
+
+void Heartbeat::Shared::read_beats(c10d::Store& connection) {
+  std::vector<int64_t> ranks;
+  std::vector<std::string> keys;
+  for (const auto& [rank, empty] : read_gathered(connection.get(kBegun), place.world)) {
+    if (rank == place.rank) continue;
+    ranks.push_back(rank);
+    keys.push_back(beat_key(rank));
+  }
+  if (keys.empty()) return;
+  const std::vector<std::vector<uint8_t>> values = connection.multiGet(keys);
+  for (size_t i = 0; i < values.size(); ++i) take(ranks[i], std::string(values[i].begin(), values[i].end()));
+}
+
+void Heartbeat::Shared::write_report(c10d::Store& connection, const std::string& own_beat) const {
+  std::vector<uint8_t> report = gathered_part(place.rank, own_beat);
+  {
+    const std::lock_guard lock(mutex);
+    for (size_t rank = 0; rank < peers.size(); ++rank) {
+      if (peers[rank].number < 0) continue;
+      const std::vector<uint8_t> part = gathered_part(static_cast<int64_t>(rank), peers[rank].text);
+      report.insert(report.end(), part.begin(), part.end());
+    }
+  }
+  connection.set(report_key(place.rank), report);
+}
+
+void Heartbeat::Shared::read_report(c10d::Store& connection, int64_t reporter) {
+  if (!connection.check({report_key(reporter)})) return;
+  for (const auto& [rank, text] : read_gathered(connection.get(report_key(reporter)), place.world)) {
+    if (rank != place.rank) take(rank, text);
+  }
+}
 
 std::string describe(const SilentRank& silent) {
   const std::string who = cat("rank ", silent.rank, silent.host.empty() ? "" : " on " + silent.host);
@@ -69,6 +140,8 @@ Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& 
     : shared_(std::make_shared<Shared>()) {
   shared_->store = store;
   shared_->place = place;
+  shared_->reporters = reporters_of(place.world);
+  shared_->reports = std::ranges::find(shared_->reporters, place.rank) != shared_->reporters.end();
   shared_->every = every;
   shared_->late = late;
   shared_->peers.resize(static_cast<size_t>(place.world));
@@ -86,8 +159,8 @@ void Heartbeat::enter(const char* phase) {
 }
 
 void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
-  const auto key = [](int64_t rank) { return cat("heartbeat/", rank); };
   const Place& place = shared->place;
+  const std::vector<int64_t>& reporters = shared->reporters;
   c10::intrusive_ptr<c10d::Store> store;  // a connection of its own
   for (int64_t number = 0;; ++number) {
     try {
@@ -97,18 +170,14 @@ void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
         shared->connected = true;
         shared->answered = steady_seconds();
       }
-      store->set(key(place.rank), encode(number, shared->phase.load(), place.host));
-      // Those that were heard of have their keys in the store, and are read in one call.
-      std::vector<int64_t> ranks;
-      std::vector<std::string> keys;
-      for (int64_t rank = 0; rank < place.world; ++rank) {
-        if (rank == place.rank || (!shared->heard(rank) && !store->check({key(rank)}))) continue;
-        ranks.push_back(rank);
-        keys.push_back(key(rank));
+      const std::string beat = encode(number, shared->phase.load(), place.host);
+      shared->give_beat(*store, number, beat);
+      if (shared->reports) {
+        shared->read_beats(*store);
+        if (std::ssize(reporters) < place.world) shared->write_report(*store, beat);
+      } else {
+        shared->read_report(*store, reporters[static_cast<size_t>(number) % reporters.size()]);
       }
-      const auto values = keys.empty() ? std::vector<std::vector<uint8_t>>() : store->multiGet(keys);
-      for (size_t i = 0; i < values.size(); ++i)
-        shared->take(ranks[i], std::string(values[i].begin(), values[i].end()));
     } catch (const std::exception&) {
       const std::lock_guard lock(shared->mutex);
       shared->failed = true;
@@ -125,13 +194,18 @@ void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
 std::vector<SilentRank> Heartbeat::silent(double seconds) const {
   std::vector<SilentRank> found;
   const std::lock_guard lock(shared_->mutex);
-  // A store that has fallen silent tells of nobody, so ranks are judged by the time of its last answer.
-  const double known_until = shared_->answered;
+  // A store that has fallen silent tells of nobody, so ranks are judged by the time of its last answer; and
+  // those of which only others report by that of the last report that had anything new.
+  const auto known_until = [&](int64_t rank) {
+    const bool seen =
+        shared_->reports || std::ranges::find(shared_->reporters, rank) != shared_->reporters.end();
+    return seen ? shared_->answered : shared_->informed;
+  };
   for (int64_t rank = 0; rank < shared_->place.world; ++rank) {
     const Shared::Peer& peer = shared_->peers[static_cast<size_t>(rank)];
-    const double since = known_until - peer.heard;
+    const double since = known_until(rank) - peer.heard;
     if (rank != shared_->place.rank && since > seconds)
-      found.push_back({rank, !peer.last.empty(), peer.host, peer.phase, since});
+      found.push_back({rank, peer.number >= 0, peer.host, peer.phase, since});
   }
   std::ranges::stable_sort(found, std::greater{}, &SilentRank::seconds);
   return found;

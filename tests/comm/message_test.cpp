@@ -1,5 +1,7 @@
 #include "comm/message.h"
 
+#include "comm/gathered.h"
+
 #include <gtest/gtest.h>
 
 namespace autotrain {
@@ -42,6 +44,28 @@ TEST(Message, WhatNoRankHasWrittenIsRefused) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::kInterrupted) << text;
     }
+  }
+}
+
+std::vector<uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+TEST(Gathered, TextsOfAllKindsComeBackByRank) {
+  const std::map<int64_t, std::string> texts = {
+      {0, ""}, {1, "two\nlines"}, {2, "3 4\nabc"}, {11, std::string(10'000, 'x')}};
+  std::vector<uint8_t> value;
+  for (const int64_t rank : {2, 11, 0, 1}) {
+    for (const uint8_t byte : gathered_part(rank, texts.at(rank))) value.push_back(byte);
+  }
+  EXPECT_EQ(read_gathered(value, 12), texts);
+}
+
+TEST(Gathered, WhatNoRankHasWrittenEndsTheReading) {
+  for (const std::string rubbish : {"", "7", "\n", "1 2", "4 1\nx", "-1 1\nx", "1 2\nx", "1 -1\nx",
+                                    "1 99999999999999999999\nx", "one 1\nx"}) {
+    const std::map<int64_t, std::string> first = {{0, "a"}};
+    EXPECT_EQ(read_gathered(bytes_of("0 1\na" + rubbish), 4), first) << rubbish;
   }
 }
 

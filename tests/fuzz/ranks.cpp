@@ -1,6 +1,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "comm/gathered.h"
 #include "comm/launch.h"
 #include "comm/message.h"
 #include "fuzz.h"
@@ -14,6 +15,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string written = write_message(read_message(text));
     if (write_message(read_message(written)) != written) __builtin_trap();
   });
+  constexpr int64_t kWorld = 4;
+  const std::map<int64_t, std::string> gathered = read_gathered({data, data + size}, kWorld);
+  std::vector<uint8_t> again;
+  for (const auto& [rank, part] : gathered) {
+    if (rank < 0 || rank >= kWorld) __builtin_trap();
+    for (const uint8_t byte : gathered_part(rank, part)) again.push_back(byte);
+  }
+  if (read_gathered(again, kWorld) != gathered) __builtin_trap();
   fuzz::expect_error_or_result([&] {
     std::map<std::string, std::string> variables;
     for (const std::string& line : split(text, '\n')) {

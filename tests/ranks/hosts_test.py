@@ -6,19 +6,17 @@ or killed, in the middle of training. Skipped (77) where no namespaces can be ma
 """
 import hashlib
 import json
-import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from hosts import ADDRESSES, Hosts, leave_if_there_can_be_none
+
 BINARY = Path(sys.argv[1]).resolve()
 INTERRUPTED, UPDATES = 75, 150
-ADDRESSES = ("10.213.77.1", "10.213.77.2")
 RECIPE = """data:
   train: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 2000}
   validation: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 300, first: 100000}
@@ -32,43 +30,11 @@ report: {html: false, csv: false, tensorboard: false}
 """ % UPDATES
 
 
-def ip(*words):
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-class Hosts:
-    """Removed at the end, with the cable."""
-
-    def __init__(self):
-        self.names = [f"autotrain-{os.getpid()}-{rank}" for rank in range(2)]
-        self.ends = [f"at{os.getpid() % 100000}{end}" for end in "ab"]
-
-    def __enter__(self):
-        for name in self.names:
-            ip("netns", "add", name)
-        ip("link", "add", self.ends[0], "type", "veth", "peer", "name", self.ends[1])
-        for name, end, address in zip(self.names, self.ends, ADDRESSES):
-            ip("link", "set", end, "netns", name)
-            ip("-n", name, "address", "add", address + "/24", "dev", end)
-            ip("-n", name, "link", "set", "lo", "up")
-        self.cable("up")
-        return self
-
-    def __exit__(self, *_):
-        for name in self.names:
-            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
-
-    def cable(self, state):
-        for name, end in zip(self.names, self.ends):
-            ip("-n", name, "link", "set", end, state)
-
-    def start(self, rank, folder, output):
-        environment = {**os.environ, "CI": "1", "CUDA_VISIBLE_DEVICES": "", "RANK": str(rank), "WORLD_SIZE": "2",
-                       "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29511"}
-        with open(folder / f"log-{rank}", "w", encoding="utf-8") as log:
-            return subprocess.Popen(["ip", "netns", "exec", self.names[rank], BINARY, "--config", folder / "recipe.yaml",
-                                     "--output", folder / output, "--resume", "--quiet"],
-                                    stdout=log, stderr=log, env=environment, cwd=folder)
+def start_rank(hosts, rank, folder, output):
+    environment = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                   "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29511"}
+    command = [BINARY, "--config", folder / "recipe.yaml", "--output", folder / output, "--resume", "--quiet"]
+    return hosts.start(rank, command, folder / f"log-{rank}", environment)
 
 
 def digest(run):
@@ -87,7 +53,7 @@ def updates_of(run):
 
 
 def train(hosts, folder, output):
-    ranks = [hosts.start(rank, folder, output) for rank in range(2)]
+    ranks = [start_rank(hosts, rank, folder, output) for rank in range(2)]
     codes = [rank.wait(timeout=600) for rank in ranks]
     if codes != [0, 0]:
         sys.exit(f"{output}: ended with {codes}\n{logs(folder)}")
@@ -95,7 +61,7 @@ def train(hosts, folder, output):
 
 def disturb(hosts, folder, event):
     """One run that `event` befalls: what each rank ended with, and after how many seconds the last one that could."""
-    ranks = [hosts.start(rank, folder, event) for rank in range(2)]
+    ranks = [start_rank(hosts, rank, folder, event) for rank in range(2)]
     end = time.monotonic() + 300
     while updates_of(folder / event) < 25:
         if time.monotonic() > end or any(rank.poll() is not None for rank in ranks):
@@ -139,10 +105,5 @@ def main():
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0 or not shutil.which("ip"):
-        sys.exit(77)
-    probe = f"autotrain-probe-{os.getpid()}"
-    if subprocess.run(["ip", "netns", "add", probe], check=False, capture_output=True).returncode != 0:
-        sys.exit(77)
-    ip("netns", "delete", probe)
+    leave_if_there_can_be_none()
     main()
