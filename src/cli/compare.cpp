@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/local_ranks.h"
 #include "cli/study_command.h"
 #include "compare/compare.h"
 #include "compare/compare_tables.h"
@@ -131,6 +132,7 @@ ExitCode run(CompareOptions study, const ComparisonOptions& how, const PrintOpti
   study.figure = how.figure;
   study.target = target_of(how);
   study.training_set |= how.training_set;
+  study.ranks = how.ranks;
   check_comparison(study);  // before a folder is made for it
   study.folder = output.empty() ? claim_first_free("runs", "compare") : output;
   CompareWatch watch(study, print.talks());
@@ -195,6 +197,8 @@ void ComparisonOptions::declare(CLI::App& app) {
                  "The figure to compare; default: the target's, else what the first recipe monitors");
   app.add_flag("--training-set", training_set,
                "Also evaluate the final weights on the training data: the generalisation gap");
+  app.add_option("--ranks", ranks, "Processes of this machine that make each run together")
+      ->check(CLI::Range(int64_t{1}, kMostLocalRanks));
 }
 
 ExitCode run_converge(const ConvergenceRequest& what, const ComparisonOptions& how, const PrintOptions& print,

@@ -15,6 +15,7 @@ struct ComparisonOptions {
   std::string target = {};  ///< "accuracy=0.9"
   std::string figure = {};
   bool training_set = false;
+  int64_t ranks = 1;
 
   void declare(CLI::App& app);
 };

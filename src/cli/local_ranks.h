@@ -14,6 +14,8 @@ class App;
 
 namespace autotrain {
 
+inline constexpr int64_t kMostLocalRanks = 1024;
+
 /// --ranks
 struct RanksOption {
   int64_t ranks = 1;

@@ -198,7 +198,7 @@ void check_sweep_options(const CLI::App& sweep, bool converge) {
         sweep, {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights"},
         "means nothing with --mode converge", "leave it out; batches are --vary batch.effective=64,256");
   } else {
-    refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules"},
+    refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules", "--ranks"},
                     "means something with --mode converge only", "leave it out, or add --mode converge");
   }
 }

@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "comm/launch.h"
 #include "compare/compare_page.h"
 #include "measure/machine.h"
 #include "plan/plan_json.h"
@@ -82,7 +83,13 @@ struct RunOrder {
   std::string search = {};  // name of the recipe's search
   fs::path found = {};      // its result
   bool training_set = false;
+  int64_t ranks = 1;
 };
+
+// Whether this process keeps what comes of a run, as the first of its ranks does.
+bool keeps_results() {
+  return detect_launch(process_environment()).place.rank == 0;
+}
 
 // In a process of its own, so that what a search leaves in memory counts for no run.
 Json search(const Recipe& recipe) {
@@ -110,6 +117,7 @@ Json train(const RunOrder& order) {
     plan = trainer.plan();
   }
   stop_if_interrupted("study", "stopped by a signal");
+  if (!keeps_results()) return nullptr;
   outcome.plan = plan_in_brief(plan);
   outcome.samples_per_second = summary.samples_per_second;
   outcome.peak_bytes = summary.peak_bytes;
@@ -125,8 +133,11 @@ std::vector<RunOrder> orders_of(const CompareOptions& options) {
   std::vector<RunOrder> orders;
   for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
     const NamedRecipe& named = options.recipes[i];
-    RunOrder order{
-        .name = "", .label = named.label, .recipe = named.recipe, .training_set = options.training_set};
+    RunOrder order{.name = "",
+                   .label = named.label,
+                   .recipe = named.recipe,
+                   .training_set = options.training_set,
+                   .ranks = options.ranks};
     order.recipe.seed = static_cast<int64_t>(round) + 1;
     order.name = cat(names[i], "-seed", order.recipe.seed);
     order.folder = options.folder / "runs" / order.name;
@@ -137,13 +148,20 @@ std::vector<RunOrder> orders_of(const CompareOptions& options) {
   return orders;
 }
 
+// One rank is what there was before a comparison could have several.
+Json defined_by(const RunOrder& order, Json definition) {
+  definition["recipe"] = values_of(order.recipe, catalog());
+  if (order.ranks > 1) definition["ranks"] = order.ranks;
+  return definition;
+}
+
 StudyRun run_of(const RunOrder& order) {
-  return {
-      .name = order.name,
-      .variant = order.label,
-      .definition = {{"training_set", order.training_set}, {"recipe", values_of(order.recipe, catalog())}},
-      .work = [&order] { return train(order); },
-      .label = cat(order.label, ", seed ", order.recipe.seed)};
+  return {.name = order.name,
+          .variant = order.label,
+          .definition = defined_by(order, {{"training_set", order.training_set}}),
+          .work = [&order] { return train(order); },
+          .label = cat(order.label, ", seed ", order.recipe.seed),
+          .ranks = order.ranks};
 }
 
 // The searches of all recipes.
@@ -153,9 +171,10 @@ std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
     if (order.recipe.seed != 1) continue;
     runs.push_back({.name = order.search,
                     .variant = "",
-                    .definition = {{"recipe", values_of(order.recipe, catalog())}},
+                    .definition = defined_by(order, {}),
                     .work = [&order] { return search(order.recipe); },
-                    .label = "search of " + order.label});
+                    .label = "search of " + order.label,
+                    .ranks = order.ranks});
   }
   return runs;
 }
@@ -186,10 +205,11 @@ void check_target(const CompareOptions& options, const FigureKinds& kinds) {
                            : "a number from 0 to 1");
 }
 
-std::string machine_of(const std::vector<RunOutcome>& runs) {
+std::string machine_of(const std::vector<RunOutcome>& runs, int64_t ranks) {
   for (const RunOutcome& run : runs) {
     if (run.plan.is_null()) continue;
-    return cat(run.plan.at("device_name").get<std::string>(), ", ", usable_processors(), " processors");
+    return cat(run.plan.at("device_name").get<std::string>(), ", ", usable_processors(), " processors",
+               ranks > 1 ? cat(", ", ranks, " ranks") : "");
   }
   return "";
 }
@@ -210,7 +230,7 @@ bool is_lower_better(const FigureKinds& kinds, const std::string& figure) {
 
 ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOutcome>& runs,
                          const FigureKinds& kinds) {
-  ComparisonTerms terms{.machine = machine_of(runs), .figure = compared_figure(options)};
+  ComparisonTerms terms{.machine = machine_of(runs, options.ranks), .figure = compared_figure(options)};
   for (const NamedRecipe& named : options.recipes) terms.recipes.push_back(named.label);
   for (int64_t seed = 1; seed <= options.seeds; ++seed) terms.seeds.push_back(seed);
   terms.lower_is_better = is_lower_better(kinds, terms.figure);

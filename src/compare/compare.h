@@ -25,6 +25,7 @@ struct CompareOptions {
   std::optional<Target> target = {};
   std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes to test; empty: all
   bool training_set = false;     ///< also evaluate the final weights on the training data
+  int64_t ranks = 1;             ///< processes that make each run together
   std::filesystem::path folder;  ///< gets compare.json, compare.csv, report.html and `runs/<label>-seed<k>`
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 

@@ -16,6 +16,7 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "comm/local_ranks.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -107,6 +108,9 @@ class Study {
  private:
   fs::path result_file(const StudyRun& run) const { return study_result_file(options_.folder, run.name); }
   fs::path log_file(const StudyRun& run) const { return options_.folder / "logs" / (run.name + ".log"); }
+  fs::path log_file(const StudyRun& run, int64_t rank) const {
+    return options_.folder / "logs" / cat(run.name, "-rank-", rank, ".log");
+  }
 
   bool is_to_run(const StudyRun& run) const { return !results_.contains(run.name) && options_.wanted(run); }
 
@@ -122,7 +126,8 @@ class Study {
   std::optional<StudyResult> stored(const StudyRun& run) const;
   StudyResult finish(const StudyRun& run);
   int wait_for(Child& child, const StudyRun& run);
-  void work(const StudyRun& run);
+  int work(const StudyRun& run);
+  void record(const StudyRun& run, bool writes);
   std::optional<double> seconds_left(const StudyRun& running, double so_far) const;
 
   const std::vector<StudyRun>& runs_;
@@ -147,9 +152,18 @@ std::optional<StudyResult> Study::stored(const StudyRun& run) const {
   }
 }
 
-// In the run's own process: the result is on disk, whole, before the process ends.
-void Study::work(const StudyRun& run) {
+// In the run's own process, which several ranks leave again for one each.
+int Study::work(const StudyRun& run) {
   lock_.reset();  // which else would be held until this process ends, however its parent ended
+  if (run.ranks == 1) return record(run, /*writes=*/true), 0;
+  install_signal_handlers();
+  return static_cast<int>(run_ranks(
+      run.ranks, [&](int64_t rank) { return record(run, /*writes=*/rank == 0), 0; },
+      [&](int64_t rank) { return rank == 0 ? fs::path() : log_file(run, rank); }));
+}
+
+// The result is on disk, whole, before the process ends.
+void Study::record(const StudyRun& run, bool writes) {
   const Stopwatch watch;
   StudyResult result{.name = run.name};
   try {
@@ -160,14 +174,14 @@ void Study::work(const StudyRun& run) {
     result.failure = error.what();
   }
   result.seconds = watch.seconds();
-  write_file_atomically(result_file(run), text_of_json(to_json(run, result)));
+  if (writes) write_file_atomically(result_file(run), text_of_json(to_json(run, result)));
 }
 
 StudyResult Study::finish(const StudyRun& run) {
   stop_if_interrupted("study", "stopped by a signal; finished runs are kept");
   fs::remove(result_file(run));  // of a failure
   const Stopwatch watch;
-  Child child([&] { return work(run), 0; }, log_file(run));
+  Child child([&] { return work(run); }, log_file(run));
   const int code = wait_for(child, run);
   if (auto result = stored(run)) return *result;
   stop_if_interrupted("study", "stopped by a signal; finished runs are kept");

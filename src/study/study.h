@@ -24,6 +24,9 @@ struct StudyRun {
   std::function<nlohmann::ordered_json()> work;
 
   std::string label = {};  ///< for people; "": the name
+
+  /// Processes that do the work together, each of them calling it. What the first one returns is the result.
+  int64_t ranks = 1;
 };
 
 /// How one run ended.

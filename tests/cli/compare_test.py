@@ -71,6 +71,27 @@ def check_written(study, found_text):
         assert summary["final"]["accuracy"] == float(row["final_accuracy"])
 
 
+def check_ranks(binary, folder):
+    """Several ranks make each run together, and come to what one comes to; a study keeps to its number of ranks."""
+    recipe = folder / "lanes.yaml"
+    recipe.write_text("extends: small.yaml\nname: lanes\nexecution: {lanes: 2, threads: 1, micro_batch: 16}\n",
+                      encoding="utf-8")
+    curves = {}
+    for ranks in (1, 2):
+        study = folder / f"ranks-{ranks}"
+        arguments = ["compare", recipe, "--seeds", 2, "--training-set", "--output", study, "--ranks", ranks]
+        found = json.loads(run(binary, *arguments, "--json"))
+        curves[ranks] = [(each["curve"][-1]["figures"], each["training_set"]) for each in found["runs"]]
+        plan = json.loads((study / "runs" / "lanes-seed1" / "plan.json").read_text())
+        assert plan["world_size"] == ranks
+    assert curves[1] == curves[2]
+    assert (study / "logs" / "lanes-seed1-rank-1.log").exists()
+    said = run(binary, "compare", recipe, "--seeds", 2, "--training-set", "--output", study, code=64)
+    assert "ranks differs" in said, said
+    said = run(binary, "sweep", "--config", recipe, "--ranks", 2, code=64)
+    assert "--mode converge" in said, said
+
+
 def check_resumed_with_automatic_batch(binary, folder):
     """Each recipe's search comes first and serves all its runs, one that was stopped past a checkpoint included."""
     recipe = folder / "auto.yaml"
@@ -128,6 +149,7 @@ def main():
         assert all("loss" in recipe["generalisation_gap"] for recipe in found["recipes"])
         assert {d["b_is"] for d in found["differences"]} == {"not_tested"}
         run(binary, *sweep, "--vary", "model.width=3,4", code=64)
+        check_ranks(binary, folder)
     print("compare: killed, stopped, gone on with; files; refusals; a sweep")
 
 

@@ -8,6 +8,7 @@
 
 #include "base/child.h"
 #include "base/interrupt.h"
+#include "comm/ranks.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -48,6 +49,39 @@ TEST(Study, ARunOfAnotherDefinitionIsRefusedBeforeAnythingRuns) {
   EXPECT_TRUE(test::holds(error.what(), "lr differs"));
   EXPECT_TRUE(test::holds(error.what(), "--output"));
   EXPECT_EQ(test::slurp(folder / "done"), "b\n");
+}
+
+TEST(Study, SeveralRanksDoTheWorkAndTheFirstOnesResultCounts) {
+  const TemporaryFolder folder;
+  StudyRun run = noting_run(folder, "together");
+  run.ranks = 3;
+  run.work = [file = folder / "done"] {
+    const auto ranks = Ranks::open(detect_launch(process_environment()));
+    Json all = ranks->meet(ranks->place().rank);
+    note(file, "came");
+    return Json{{"rank", ranks->place().rank}, {"all", all}};
+  };
+  const auto results = run_study({run}, {.folder = folder / "study"});
+  EXPECT_EQ(test::slurp(folder / "done"), "came\ncame\ncame\n");
+  const Json wanted = {{"rank", 0}, {"all", {0, 1, 2}}};
+  EXPECT_EQ(results.at(0).value, wanted);
+}
+
+TEST(Study, ARankThatIsKilledCostsItsRun) {
+  const TemporaryFolder folder;
+  StudyRun run = noting_run(folder, "together");
+  run.ranks = 2;
+  run.work = []() -> Json {
+    const auto ranks = Ranks::open(detect_launch(process_environment()));
+    ranks->meet("here");
+    if (!ranks->first()) ::kill(::getpid(), SIGKILL);
+    ranks->meet("there");
+    return "done";
+  };
+  const auto results = run_study({run, noting_run(folder, "after")}, {.folder = folder / "study"});
+  EXPECT_TRUE(results.at(0).failed());
+  EXPECT_EQ(results.at(0).code, static_cast<int>(ExitCode::kInterrupted));
+  EXPECT_EQ(results.at(1).value, "after");
 }
 
 TEST(Study, ACrashAndAnErrorAreRowsAndTheStudyGoesOn) {

@@ -1,0 +1,124 @@
+#include "comm/local_ranks.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/child.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "comm/meeting_place.h"
+
+namespace autotrain {
+namespace {
+
+// Seconds that the other ranks have to end by themselves once one has failed, and, of the first one, to save
+// what it has once it was told to.
+constexpr double kToEnd = 15, kToSave = 600;
+
+std::string ended_how(int code) {
+  return code < 0 ? cat("was killed by signal ", -code, " (", ::strsignal(-code), ")")
+                  : cat("ended with code ", code);
+}
+
+class LocalRanks {
+ public:
+  LocalRanks(int64_t ranks, const RankWork& work, const RankLogs& log_of) : log_of_(log_of) {
+    for (auto& process : meeting_.start_ranks(ranks, work, log_of)) ranks_.push_back({std::move(process)});
+  }
+
+  ExitCode wait() {
+    while (left() > 0) {
+      look();
+      pass_signals_on();
+      hurry();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (!failed_) return ExitCode::kDone;
+    tell();
+    return ranks_[*failed_].code < 0 ? ExitCode::kInterrupted : static_cast<ExitCode>(ranks_[*failed_].code);
+  }
+
+ private:
+  struct Rank {
+    std::unique_ptr<Child> process;
+    bool ended = false;
+    int code = 0;
+  };
+
+  int64_t left() const { return std::ranges::count(ranks_, false, &Rank::ended); }
+
+  void look() {
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      Rank& rank = ranks_[i];
+      if (rank.ended || !rank.process->ended_within(0)) continue;
+      rank.ended = true;
+      rank.code = rank.process->wait();
+      if (rank.code == 0 || failed_) continue;
+      failed_ = i;
+      since_failure_.emplace();
+    }
+  }
+
+  void pass_signals_on() {
+    if (pending_interrupt() == Interrupt::kStop) {
+      send(SIGTERM);
+      told_ = true;
+      clear_interrupt();
+    }
+    if (take_checkpoint_request() && !ranks_[0].ended) ranks_[0].process->send(SIGUSR1);
+  }
+
+  // Ranks that were left behind learn of it by themselves; one that hangs does not. Only the first one may
+  // have something to write, which takes as long as it takes.
+  void hurry() {
+    if (!since_failure_ || since_failure_->seconds() < kToEnd) return;
+    for (size_t i = 1; i < ranks_.size(); ++i) {
+      if (!ranks_[i].ended) ranks_[i].process->send(SIGKILL);
+    }
+    if (ranks_[0].ended) return;
+    const Child& first = *ranks_[0].process;
+    if (first.stopped() || since_failure_->seconds() > kToSave) return first.send(SIGKILL);
+    if (!std::exchange(told_, true)) first.send(SIGTERM);
+  }
+
+  void send(int signal) const {
+    for (const Rank& rank : ranks_) {
+      if (!rank.ended) rank.process->send(signal);
+    }
+  }
+
+  void tell() const {
+    const Rank& rank = ranks_[*failed_];
+    const bool all_alike = std::ranges::all_of(ranks_, [&](const Rank& r) { return r.code == rank.code; });
+    if (rank.code > 0 && (*failed_ == 0 || all_alike)) return;  // the first rank has said so itself
+    std::fprintf(stderr, "rank %zu %s, before the others\n", *failed_, ended_how(rank.code).c_str());
+    if (*failed_ == 0) return;
+    const std::string said = read_file(log_of_(static_cast<int64_t>(*failed_)));
+    if (!said.empty()) std::fprintf(stderr, "it said:\n%s", said.c_str());
+  }
+
+  const RankLogs& log_of_;
+  MeetingPlace meeting_;
+  std::vector<Rank> ranks_;
+  std::optional<size_t> failed_;  // the rank that was the first to
+  std::optional<Stopwatch> since_failure_;
+  bool told_ = false;  // the ranks, to stop: a second time would end them at once
+};
+
+}  // namespace
+
+ExitCode run_ranks(int64_t ranks, const RankWork& work, const RankLogs& log_of) {
+  return LocalRanks(ranks, work, log_of).wait();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+
+#include "autotrain/error.h"
+
+namespace autotrain {
+
+/// What a rank does in its process; its result is the exit code, or the code of an Error that it throws.
+using RankWork = std::function<int(int64_t rank)>;
+
+/// The file that takes what a rank prints. The first rank's may be empty: it prints where this process does.
+using RankLogs = std::function<std::filesystem::path(int64_t rank)>;
+
+/// Does the work as several ranks, which are processes of this machine, and watches over them: signals are
+/// passed on, and where one fails the others get their time to end and are killed after it.
+///
+/// This process must not have computed with LibTorch (see Child).
+/// @return what the first rank to fail ended with, which is named on standard error.
+ExitCode run_ranks(int64_t ranks, const RankWork& work, const RankLogs& log_of);
+
+}  // namespace autotrain
