@@ -22,13 +22,11 @@ void with_rate(const Optimizer::Update& update, Kernel kernel) {
 class Sgd final : public Optimizer {
  public:
   struct Options {
-    Decay decay;
     double momentum = 0;
     bool nesterov = false;
   };
 
-  Sgd(Trained trained, const Options& options)
-      : Optimizer(std::move(trained), options.decay), options_(options) {
+  Sgd(Trained trained, const Options& options) : Optimizer(std::move(trained)), options_(options) {
     if (options_.momentum > 0) momentum_ = &add_state("momentum");
   }
 
@@ -50,14 +48,13 @@ class Sgd final : public Optimizer {
 class Adam final : public Optimizer {
  public:
   struct Options {
-    Decay decay;
     bool decoupled = true;
     double beta1 = 0.9, beta2 = 0.999;
     double epsilon = 1e-8;
   };
 
   Adam(Trained trained, const Options& options)
-      : Optimizer(std::move(trained), options.decay),
+      : Optimizer(std::move(trained)),
         options_(options),
         exp_avg_(add_state("exp_avg")),
         exp_avg_sq_(add_state("exp_avg_sq")),
@@ -105,13 +102,11 @@ OptimizerRow adam_row(const char* name, const char* sentence, bool decoupled) {
   return {{name, sentence, adam_keys()},
           /*adaptive=*/true,
           [](const Parameters&) { return 2; },
-          [decoupled](const Parameters& p, const OptimizerRecipe& r, Trained trained) {
-            return std::make_unique<Adam>(std::move(trained),
-                                          Adam::Options{.decay = {r.weight_decay, r.decay_all},
-                                                        .decoupled = decoupled,
-                                                        .beta1 = p.real("beta1"),
-                                                        .beta2 = p.real("beta2"),
-                                                        .epsilon = p.real("epsilon")});
+          [decoupled](const Parameters& p, Trained trained) {
+            return std::make_unique<Adam>(std::move(trained), Adam::Options{.decoupled = decoupled,
+                                                                            .beta1 = p.real("beta1"),
+                                                                            .beta2 = p.real("beta2"),
+                                                                            .epsilon = p.real("epsilon")});
           }};
 }
 
@@ -122,11 +117,9 @@ OptimizerRow sgd_row() {
             bool_key("nesterov", "Look ahead along the momentum.", false)}},
           /*adaptive=*/false,
           [](const Parameters& p) { return p.real("momentum") > 0 ? 1 : 0; },
-          [](const Parameters& p, const OptimizerRecipe& r, Trained trained) {
-            return std::make_unique<Sgd>(std::move(trained),
-                                         Sgd::Options{.decay = {r.weight_decay, r.decay_all},
-                                                      .momentum = p.real("momentum"),
-                                                      .nesterov = p.flag("nesterov")});
+          [](const Parameters& p, Trained trained) {
+            return std::make_unique<Sgd>(std::move(trained), Sgd::Options{.momentum = p.real("momentum"),
+                                                                          .nesterov = p.flag("nesterov")});
           }};
 }
 

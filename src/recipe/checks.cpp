@@ -93,6 +93,14 @@ void check_batch(const Recipe& r) {
       cat("set it to at most batch.effective, or raise batch.effective"));
 }
 
+void check_groups(const Recipe& r) {
+  for (size_t i = 0; i < r.optimizer.groups.size(); ++i) {
+    if (!r.optimizer.groups[i].match.empty()) continue;
+    fail_recipe(r, cat("optimizer.groups[", i, "]"), "does not say which parameters it is of",
+                "give match, such as match: backbone.*");
+  }
+}
+
 void check_trace(const Recipe& r) {
   const auto& trace = r.execution.trace;
   if (!trace || trace->at(0) <= trace->at(1)) return;
@@ -117,6 +125,7 @@ void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_budget(recipe);
   check_memory(recipe);
   check_batch(recipe);
+  check_groups(recipe);
   check_trace(recipe);
   check_augment(recipe);
 }

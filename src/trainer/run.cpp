@@ -44,6 +44,11 @@ void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
   }
 }
 
+void log_groups(const Recipe& recipe, const Optimizer& optimizer) {
+  if (recipe.optimizer.groups.empty()) return;
+  log::info("optim", cat("parameter groups: ", describe(optimizer.groups(), optimizer.parameters())));
+}
+
 void log_batch_norm(const BatchPlan& plan, const Workbench& bench) {
   if ((plan.window == 1 && plan.lanes == 1) || !has_batch_norm(bench.task->module())) return;
   log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch,
@@ -374,6 +379,7 @@ RunState Trainer::Run::restored_state() {
 void Trainer::Run::tell_the_start() {
   log::info("plan", summary_line(plan()));
   log_learning_rate(recipe_, plan());
+  log_groups(recipe_, *bench().optimizer);
   log_batch_norm(plan(), bench());
   const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), plan().effective_batch);
   auto rows = start_table(recipe_, plan(), bench(), horizon);
