@@ -24,17 +24,17 @@ int64_t warmup_updates_of(const Span& warmup, std::optional<int64_t> total, int6
   return static_cast<int64_t>(std::llround(warmup.count * static_cast<double>(*total)));
 }
 
-const ScheduleRow& row_named(const std::string& name) {
+}  // namespace
+
+const ScheduleRow& find_schedule(const std::string& name) {
   for (const ScheduleRow& row : schedule_table()) {
     if (row.spec.name == name) return row;
   }
   throw Error(ExitCode::kBadRecipe, "schedule.name", "there is no schedule named " + name);
 }
 
-}  // namespace
-
 Schedule::Schedule(const ScheduleRecipe& recipe, std::optional<int64_t> total_updates, int64_t effective) {
-  const ScheduleRow& row = row_named(recipe.shape.name);
+  const ScheduleRow& row = find_schedule(recipe.shape.name);
   if (row.needs_length && !total_updates) {
     throw Error(ExitCode::kBadRecipe, "schedule.name",
                 row.spec.name + " needs the number of updates, and only stop.minutes is set",

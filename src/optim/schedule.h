@@ -22,6 +22,9 @@ struct ScheduleRow {
 /// Every schedule a recipe can name.
 const std::vector<ScheduleRow>& schedule_table();
 
+/// @throws Error(kBadRecipe) when there is no such schedule.
+const ScheduleRow& find_schedule(const std::string& name);
+
 /// The factor on the learning rate over applied updates, which are its only clock.
 class Schedule {
  public:

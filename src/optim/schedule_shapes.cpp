@@ -156,12 +156,29 @@ ScheduleRow stable_row() {
       }};
 }
 
+// Its factor is not a function of updates: see Plateau.
+ScheduleRow plateau_row() {
+  return {{"plateau",
+           "Multiplied by a factor when a figure of the evaluations no longer improves.",
+           {text_key("figure", "The figure: loss, or a metric; null: evaluation.monitor."),
+            real_key("factor", "Multiplies the rate each time.", 0.1).above(0, 1),
+            integer_key("patience", "Evaluations in a row without improvement before it does.", 10).from(1),
+            real_key("threshold",
+                     "By more than this a figure must be better than the best to be an improvement.", 1e-4)
+                .from(0, 1e9),
+            integer_key("cooldown", "Evaluations after a fall that are not counted.", 0).from(0),
+            real_key("least", "The part of the rate below which it does not fall.", 0.0).from(0, 1)},
+           /*follows_evaluations=*/true},
+          false,
+          [](const Parameters&) -> ShapeFunction { return [](int64_t, int64_t) { return 1.0; }; }};
+}
+
 }  // namespace
 
 const std::vector<ScheduleRow>& schedule_table() {
   static const std::vector<ScheduleRow> table = {constant_row(), linear_row(),     cosine_row(),
                                                  step_row(),     polynomial_row(), one_cycle_row(),
-                                                 restarts_row(), stable_row()};
+                                                 restarts_row(), stable_row(),     plateau_row()};
   return table;
 }
 

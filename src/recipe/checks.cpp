@@ -66,6 +66,23 @@ void check_stop(const Recipe& r) {
   }
 }
 
+// A learning rate that follows evaluations needs some, at moments that are the same in every run.
+void check_followed(const Recipe& r, const Catalog& catalog) {
+  const ChoiceSpec* const row = find_row(catalog.schedules, r.schedule.shape.name);
+  if (row == nullptr || !row->follows_evaluations) return;
+  const Interval::Unit unit = r.evaluation.every.unit;
+  if (unit == Interval::Unit::kNever) {
+    fail_recipe(r, "schedule.name", row->name + " follows evaluations, and evaluation.every is never",
+                "set evaluation.every, or take another schedule");
+  }
+  if (unit == Interval::Unit::kMinutes) {
+    fail_recipe(
+        r, "evaluation.every",
+        "is counted by the clock, and the learning rate of schedule " + row->name + " would follow it",
+        "give it in epochs, updates or samples");
+  }
+}
+
 // Fewer bytes than a page of memory were never meant as bytes.
 void check_budget(const Recipe& r) {
   const Budget& budget = r.execution.memory.budget;
@@ -122,6 +139,7 @@ void check_augment(const Recipe& r) {
 void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_keys(recipe, catalog);
   check_stop(recipe);
+  check_followed(recipe, catalog);
   check_budget(recipe);
   check_memory(recipe);
   check_batch(recipe);

@@ -13,6 +13,7 @@
 #include "device/failure.h"
 #include "model/initial_weights.h"
 #include "optim/lr_rules.h"
+#include "optim/plateau.h"
 #include "plan/cut.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
@@ -198,6 +199,9 @@ Workbench& Trainer::Run::bench() {
   if (recipe_.stop.patience && bench_->data.validation == nullptr) {
     fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
   }
+  if (plateau_of(recipe_) && bench_->data.validation == nullptr) {
+    fail_recipe(recipe_, "schedule.name", "plateau needs evaluations to follow", "give validation data");
+  }
   return *bench_;
 }
 
@@ -271,7 +275,7 @@ bool Trainer::Run::searches_apart() {
 BatchPlan Trainer::Run::make_plan() {
   const std::optional<ResumePoint>& from = resume_point();
   if (from && stored_plan_holds()) {
-    check_monitor();
+    check_figures();
     BatchPlan plan = from->saved.plan;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     plan.world_size = ranks_->place().world;                      // as may the number of ranks
@@ -292,7 +296,7 @@ BatchPlan Trainer::Run::make_plan() {
 
 // Looks for the plan here.
 BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
-  check_monitor();
+  check_figures();
   load_initial_weights();
   Planner planner({.recipe = recipe,
                    .lanes = bench().lanes.of,
@@ -334,16 +338,21 @@ FigureKinds Trainer::Run::figure_kinds() {
   return evaluation_kinds(bench());
 }
 
+void Trainer::Run::check_figures() {
+  check_figure("evaluation.monitor", recipe_.evaluation.monitor);
+  if (const std::optional<Plateau> plateau = plateau_of(recipe_)) {
+    check_figure("schedule.figure", plateau->figure);
+  }
+}
+
 // One small evaluation tells which figures there are, before hours are spent.
-void Trainer::Run::check_monitor() {
-  const std::string& monitor = recipe_.evaluation.monitor;
-  if (monitor == "loss" || bench().data.validation == nullptr) return;
+void Trainer::Run::check_figure(const std::string& key, const std::string& figure) {
+  if (figure == "loss" || bench().data.validation == nullptr) return;
   const FigureKinds kinds = figure_kinds();
-  if (kinds.contains(monitor)) return;
+  if (kinds.contains(figure)) return;
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.push_back(name);
-  fail_recipe(recipe_, "evaluation.monitor", quote(monitor) + " is not measured here",
-              "one of " + join_choices(names));
+  fail_recipe(recipe_, key, quote(figure) + " is not measured here", "one of " + join_choices(names));
 }
 
 void Trainer::Run::check_last_window(const BatchPlan& plan) {
