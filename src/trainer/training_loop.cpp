@@ -57,7 +57,8 @@ void TrainingLoop::run_to_the_end() {
   if (roll_back_for_) roll_back();  // stopped by a signal meanwhile
   const bool to_its_end = stopped_by_ != StopReason::kSignal;
   if (to_its_end && position_.evaluated_update != position_.updates) {
-    position_.evaluation_extra = !agenda_.evaluation_near(session_.progress());
+    const bool due = position_.evaluation_owed || agenda_.evaluation_near(session_.progress());
+    position_.evaluation_extra = !due;
     evaluate();
   }
   session_.sample_memory();
