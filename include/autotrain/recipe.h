@@ -56,13 +56,23 @@ struct DataRecipe {
   bool operator==(const DataRecipe&) const = default;
 };
 
+/// Parameters that are updated otherwise than the others.
+struct ParameterGroupRecipe {
+  std::vector<std::string> match = {};      ///< patterns of their names: "backbone.*"
+  double lr_factor = 1;                     ///< multiplies the learning rate
+  std::optional<double> weight_decay = {};  ///< unset: the optimizer's
+  std::optional<bool> decay_all = {};       ///< unset: the optimizer's
+  bool operator==(const ParameterGroupRecipe&) const = default;
+};
+
 struct OptimizerRecipe {
   Choice algorithm{"adamw", {}};
   double lr = 0.001;              ///< at `reference_batch` samples per update
   int64_t reference_batch = 256;  ///< samples per update that `lr` was tuned for
   double weight_decay = 0;
-  bool decay_all = false;                ///< also decay biases and normalisation weights
-  std::optional<double> clip_norm = {};  ///< largest global L2 norm of an update's gradient
+  bool decay_all = false;                         ///< also decay biases and normalisation weights
+  std::optional<double> clip_norm = {};           ///< largest global L2 norm of an update's gradient
+  std::vector<ParameterGroupRecipe> groups = {};  ///< a parameter belongs to the first that matches
   bool operator==(const OptimizerRecipe&) const = default;
 };
 

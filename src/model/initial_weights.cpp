@@ -10,27 +10,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
+#include "recipe/patterns.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
 namespace {
-
-bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
-  return std::ranges::any_of(patterns,
-                             [&](const std::string& pattern) { return matches_pattern(name, pattern); });
-}
-
-// A pattern that matches nothing is a slip, which would else go unnoticed.
-void check_patterns(const char* key, const std::vector<std::string>& patterns,
-                    const std::vector<std::string>& names) {
-  for (const std::string& pattern : patterns) {
-    if (std::ranges::any_of(names, [&](const std::string& name) { return matches_pattern(name, pattern); }))
-      continue;
-    const std::string near = nearest(pattern, names);
-    throw Error(ExitCode::kBadRecipe, key, cat(quote(pattern), " matches no name of the model"),
-                near.empty() ? "it has " + some_of(names) : "did you mean " + quote(near) + "?");
-  }
-}
 
 // Names of the file as the model's, by the first expression that matches.
 class Renaming {

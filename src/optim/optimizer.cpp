@@ -1,5 +1,8 @@
 #include "optim/optimizer.h"
 
+#include <ATen/ops/mul.h>
+
+#include <algorithm>
 #include <unordered_set>
 
 #include "autotrain/error.h"
@@ -17,13 +20,34 @@ std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module) {
   return parameters;
 }
 
-Optimizer::Optimizer(Trained trained, Decay decay) : trained_(std::move(trained)) {
-  Group decayed{decay.weight_decay, {}}, plain{0, {}};
-  for (size_t i = 0; i < members(); ++i) {
-    const bool matrix = parameter_of(i).tensor.dim() >= 2;
-    (matrix || decay.decay_all ? decayed : plain).members.push_back(i);
+Optimizer::Optimizer(Trained trained) : trained_(std::move(trained)) {
+  for (const ParameterGroup& group : trained_.groups) {
+    for (const bool matrices : {true, false}) add_group(group, matrices);
   }
-  groups_ = {std::move(decayed), std::move(plain)};
+}
+
+// Its matrices, or its biases and normalisation weights, which are decayed only when asked.
+void Optimizer::add_group(const ParameterGroup& group, bool matrices) {
+  Group own{.lr_factor = group.lr_factor,
+            .weight_decay = matrices || group.decay_all ? group.weight_decay : 0};
+  for (size_t i = 0; i < members(); ++i) {
+    const size_t parameter = sharded() ? pieces()[i].tensor : i;
+    const bool matrix = parameters()[parameter].tensor.dim() >= 2;
+    if (matrix == matrices && std::ranges::binary_search(group.parameters, parameter))
+      own.members.push_back(i);
+  }
+  if (own.members.empty()) return;
+  if (own.lr_factor != 1) {
+    // Of the type in which kernels take a rate.
+    const auto type = device().is_cpu() ? torch::kFloat64 : torch::kFloat32;
+    own.factor = torch::full({}, own.lr_factor, torch::TensorOptions().dtype(type).device(device()));
+    own.lr = torch::zeros_like(own.factor);
+  }
+  groups_.push_back(std::move(own));
+}
+
+torch::Device Optimizer::device() const {
+  return parameters().empty() ? torch::Device(torch::kCPU) : parameters()[0].tensor.device();
 }
 
 const NamedTensor& Optimizer::parameter_of(size_t member) const {
@@ -44,8 +68,8 @@ std::vector<torch::Tensor>& Optimizer::add_state(const std::string& name) {
 }
 
 torch::Tensor Optimizer::add_scalar(const std::string& name) {
-  const auto device = parameters().empty() ? torch::Device(torch::kCPU) : parameters()[0].tensor.device();
-  scalars_.push_back({name, torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat32).device(device))});
+  scalars_.push_back(
+      {name, torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat32).device(device()))});
   return scalars_.back().tensor;
 }
 
@@ -56,17 +80,27 @@ void Optimizer::apply(Update update) {
   const bool known = update.grad_scale && update.grad_scale->is_cpu();
   if (known && update.grad_scale->item<float>() == 1) update.grad_scale.reset();
   before_groups(update);
-  for (const Group& group : groups_) {
-    Lists lists;
-    for (const size_t i : group.members) {
-      const torch::Tensor& parameter = parameter_of(i).tensor;
-      if (!parameter.grad().defined()) continue;
-      lists.parameters.push_back(own_part(parameter, i));
-      lists.gradients.push_back(own_part(parameter.grad(), i));
-      lists.members.push_back(i);
-    }
-    if (!lists.members.empty()) apply_group(group, lists, update);
+  for (Group& group : groups_) {
+    const Lists lists = lists_of(group);
+    if (lists.members.empty()) continue;
+    Update own = update;
+    own.lr *= group.lr_factor;
+    if (group.lr.defined() && update.lr_on_device.defined())
+      own.lr_on_device = at::mul_out(group.lr, update.lr_on_device, group.factor);
+    apply_group(group, lists, own);
   }
+}
+
+Optimizer::Lists Optimizer::lists_of(const Group& group) const {
+  Lists lists;
+  for (const size_t i : group.members) {
+    const torch::Tensor& parameter = parameter_of(i).tensor;
+    if (!parameter.grad().defined()) continue;
+    lists.parameters.push_back(own_part(parameter, i));
+    lists.gradients.push_back(own_part(parameter.grad(), i));
+    lists.members.push_back(i);
+  }
+  return lists;
 }
 
 std::vector<torch::Tensor> Optimizer::select(const std::vector<torch::Tensor>& all, const Lists& lists) {
@@ -104,7 +138,8 @@ int64_t moments_per_weight(const OptimizerRecipe& recipe) {
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe, Trained trained) {
   const OptimizerRow& row = find_optimizer(recipe.algorithm.name);
-  return row.make(Parameters(recipe.algorithm, row.spec), recipe, std::move(trained));
+  trained.groups = parameter_groups(recipe, trained.parameters);
+  return row.make(Parameters(recipe.algorithm, row.spec), std::move(trained));
 }
 
 }  // namespace autotrain

@@ -12,6 +12,7 @@
 
 #include "base/flat_layout.h"
 #include "base/named_tensor.h"
+#include "optim/parameter_groups.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
@@ -26,9 +27,12 @@ struct Trained {
   /// The elements of the parameters that it updates, at most one piece of each, where other ranks have the
   /// rest; nothing: all of all.
   std::optional<std::vector<TensorPiece>> pieces = {};
+
+  std::vector<ParameterGroup> groups = {};  ///< each parameter in one
 };
 
-/// Applies updates with LibTorch's fused kernels, in place and without host synchronisation.
+/// Applies updates in place and without host synchronisation, with LibTorch's fused kernels where it has
+/// them.
 ///
 /// All state is allocated at construction, so that memory is the same at every update. Biases and
 /// normalisation weights (parameters of fewer than two dimensions) are not decayed unless asked.
@@ -49,8 +53,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  /// Uses and does not clear the parameters' gradients; parameters without one are left alone. Allocates no
-  /// tensor, so that it cannot fail half way for lack of memory.
+  /// Uses the parameters' gradients, whose values are lost; parameters without one are left alone. Allocates
+  /// no tensor, so that it cannot fail half way for lack of memory.
   void apply(Update update);
 
   /// All of the model, whoever updates them.
@@ -81,11 +85,16 @@ class Optimizer {
 
   int64_t state_bytes() const;
 
+  const std::vector<ParameterGroup>& groups() const { return trained_.groups; }
+
  protected:
   /// Parameters that share hyper-parameters, with what this update needs of them.
   struct Group {
+    double lr_factor = 1;
     double weight_decay = 0;
-    std::vector<size_t> members;  ///< numbers of parameters, or of pieces where sharded
+    std::vector<size_t> members = {};  ///< numbers of parameters, or of pieces where sharded
+    torch::Tensor factor = {},
+                  lr = {};  ///< scalars for a rate on the device; undefined where the factor is 1
   };
 
   /// The lists a fused kernel takes, of the members that have a gradient now.
@@ -94,12 +103,7 @@ class Optimizer {
     std::vector<size_t> members;
   };
 
-  struct Decay {
-    double weight_decay = 0;
-    bool decay_all = false;
-  };
-
-  Optimizer(Trained trained, Decay decay);
+  explicit Optimizer(Trained trained);
 
   /// One more state, zero.
   std::vector<torch::Tensor>& add_state(const std::string& name);
@@ -107,16 +111,26 @@ class Optimizer {
   /// A scalar of the whole optimizer, float32 and zero, on the parameters' device.
   torch::Tensor add_scalar(const std::string& name);
 
+  torch::Device device() const;
+
+  /// How many parameters there are, or pieces where sharded.
+  size_t members() const { return sharded() ? pieces().size() : parameters().size(); }
+  const NamedTensor& parameter_of(size_t member) const;
+
+  /// What it updates of `tensor`, which is laid out as the member's parameter is.
+  torch::Tensor own_part(const torch::Tensor& tensor, size_t member) const;
+
   virtual void before_groups(const Update&) {}
+
+  /// @param update with the group's own rate.
   virtual void apply_group(const Group& group, const Lists& lists, const Update& update) = 0;
 
   /// The elements of a per-parameter state that belong to `lists`.
   static std::vector<torch::Tensor> select(const std::vector<torch::Tensor>& all, const Lists& lists);
 
  private:
-  size_t members() const { return sharded() ? pieces().size() : parameters().size(); }
-  const NamedTensor& parameter_of(size_t member) const;
-  torch::Tensor own_part(const torch::Tensor& tensor, size_t member) const;
+  void add_group(const ParameterGroup& group, bool matrices);
+  Lists lists_of(const Group& group) const;
 
   Trained trained_;
   std::vector<Group> groups_;
@@ -126,9 +140,10 @@ class Optimizer {
 
 struct OptimizerRow {
   ChoiceSpec spec;
-  bool adaptive = false;  ///< divides by a running root mean square, so sqrt scaling is better founded
+  bool adaptive = false;  ///< its step does not grow with the gradient, so sqrt scaling is better founded
   std::function<int64_t(const Parameters&)> moments;  ///< float32 numbers that are kept for each weight
-  std::function<std::unique_ptr<Optimizer>(const Parameters&, const OptimizerRecipe&, Trained)> make;
+  std::function<std::unique_ptr<Optimizer>(const Parameters&, Trained)> make;
+  bool whole_tensors = false;  ///< needs the norm of a whole tensor, so that ranks cannot share it out
 };
 
 /// Every optimizer a recipe can name.
@@ -140,6 +155,7 @@ const OptimizerRow& find_optimizer(const std::string& name);
 /// How many float32 numbers the recipe's optimizer keeps for each weight.
 int64_t moments_per_weight(const OptimizerRecipe& recipe);
 
+/// @throws Error(kBadRecipe) as parameter_groups.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerRecipe& recipe, Trained trained);
 
 }  // namespace autotrain

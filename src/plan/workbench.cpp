@@ -14,7 +14,15 @@ namespace {
 std::optional<std::vector<TensorPiece>> own_pieces(const Recipe& recipe,
                                                    const std::vector<NamedTensor>& parameters,
                                                    const Place& place) {
-  if (recipe.execution.shard == Sharding::kNone || place.world == 1) return std::nullopt;
+  if (recipe.execution.shard == Sharding::kNone) return std::nullopt;
+  const OptimizerRow& optimizer = find_optimizer(recipe.optimizer.algorithm.name);
+  if (optimizer.whole_tensors) {
+    throw Error(
+        ExitCode::kBadRecipe, "execution.shard",
+        cat(optimizer.spec.name, " needs the norms of whole tensors, of which a rank would have a part"),
+        "set execution.shard: none, or take an optimizer that goes element by element, such as adamw");
+  }
+  if (place.world == 1) return std::nullopt;
   for (const NamedTensor& each : parameters) {
     if (each.tensor.is_non_overlapping_and_dense()) continue;
     throw Error(

@@ -82,6 +82,24 @@ Field bind(KeySpec spec, std::optional<bool>& member) {
           }};
 }
 
+Section choosing(std::string path, std::string sentence, const char* choice_key, const char* choice_sentence,
+                 const std::vector<ChoiceSpec>& rows, std::function<Choice*()> choice) {
+  Section section;
+  section.path = std::move(path);
+  section.sentence = std::move(sentence);
+  section.choice_key = choice_key;
+  section.choice_sentence = choice_sentence;
+  section.rows = &rows;
+  section.choice = std::move(choice);
+  return section;
+}
+
+KeySpec patterns_key(const char* name, const char* sentence) {
+  return list_key(KeyKind::kTextList, name, sentence, std::vector<std::string>())
+      .with_form("names, in which * stands for any letters", "^.+$",
+                 [](const std::string& text) { return !text.empty(); });
+}
+
 Field bind_budget(const KeySpec& spec, Budget& member, const char* example, const char* share_of) {
   const std::string form = cat("auto, bytes such as \"", example, "\", or a share of ", share_of);
   return bind_amount(spec, member, form.c_str(),

@@ -39,6 +39,13 @@ Field bind_amount(const KeySpec& spec, Amount& member, const char* form, const c
       [&](const Value& value) { member = *Amount::parse(std::get<std::string>(value)); }};
 }
 
+/// A section that chooses a row; `choice` gives null while an optional section is absent.
+Section choosing(std::string path, std::string sentence, const char* choice_key, const char* choice_sentence,
+                 const std::vector<ChoiceSpec>& rows, std::function<Choice*()> choice);
+
+/// A list of patterns of names.
+KeySpec patterns_key(const char* name, const char* sentence);
+
 /// Bytes, or a share of what `share_of` names.
 Field bind_budget(const KeySpec& spec, Budget& member, const char* example, const char* share_of);
 

@@ -66,6 +66,23 @@ void check_stop(const Recipe& r) {
   }
 }
 
+// A learning rate that follows evaluations needs some, at moments that are the same in every run.
+void check_followed(const Recipe& r, const Catalog& catalog) {
+  const ChoiceSpec* const row = find_row(catalog.schedules, r.schedule.shape.name);
+  if (row == nullptr || !row->follows_evaluations) return;
+  const Interval::Unit unit = r.evaluation.every.unit;
+  if (unit == Interval::Unit::kNever) {
+    fail_recipe(r, "schedule.name", row->name + " follows evaluations, and evaluation.every is never",
+                "set evaluation.every, or take another schedule");
+  }
+  if (unit == Interval::Unit::kMinutes) {
+    fail_recipe(
+        r, "evaluation.every",
+        "is counted by the clock, and the learning rate of schedule " + row->name + " would follow it",
+        "give it in epochs, updates or samples");
+  }
+}
+
 // Fewer bytes than a page of memory were never meant as bytes.
 void check_budget(const Recipe& r) {
   const Budget& budget = r.execution.memory.budget;
@@ -93,6 +110,14 @@ void check_batch(const Recipe& r) {
       cat("set it to at most batch.effective, or raise batch.effective"));
 }
 
+void check_groups(const Recipe& r) {
+  for (size_t i = 0; i < r.optimizer.groups.size(); ++i) {
+    if (!r.optimizer.groups[i].match.empty()) continue;
+    fail_recipe(r, cat("optimizer.groups[", i, "]"), "does not say which parameters it is of",
+                "give match, such as match: backbone.*");
+  }
+}
+
 void check_trace(const Recipe& r) {
   const auto& trace = r.execution.trace;
   if (!trace || trace->at(0) <= trace->at(1)) return;
@@ -114,9 +139,11 @@ void check_augment(const Recipe& r) {
 void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_keys(recipe, catalog);
   check_stop(recipe);
+  check_followed(recipe, catalog);
   check_budget(recipe);
   check_memory(recipe);
   check_batch(recipe);
+  check_groups(recipe);
   check_trace(recipe);
   check_augment(recipe);
 }

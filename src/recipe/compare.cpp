@@ -53,15 +53,16 @@ std::vector<KeyDifference> changed_keys(const Recipe& recipe, const Catalog& cat
   const std::vector<Section> own_sections = sections_of(own, catalog),
                              sections = sections_of(defaults, catalog);
   std::vector<KeyDifference> changes;
-  for (size_t i = 0; i < sections.size(); ++i) {
-    const Choice* const chosen = own_sections[i].choice ? own_sections[i].choice() : nullptr;
+  for (const Section& own_section : own_sections) {
+    const Choice* const chosen = own_section.choice ? own_section.choice() : nullptr;
     if (chosen == nullptr) continue;
-    const bool absent = sections[i].choice() == nullptr;
-    if (absent) sections[i].set_present(true);
-    const std::string path = sections[i].path + "." + sections[i].choice_key;
-    const std::string before = absent ? "absent" : sections[i].choice()->name;
-    if (before != chosen->name) changes.push_back({path, before, chosen->name, own_sections[i].decides});
-    *sections[i].choice() = {chosen->name, {}};
+    const Section& section = *std::ranges::find(sections, own_section.path, &Section::path);
+    const bool absent = section.choice() == nullptr;
+    if (absent) section.set_present(true);
+    const std::string path = section.path + "." + section.choice_key;
+    const std::string before = absent ? "absent" : section.choice()->name;
+    if (before != chosen->name) changes.push_back({path, before, chosen->name, own_section.decides});
+    *section.choice() = {chosen->name, {}};
   }
   for (KeyDifference& change : differing_keys(defaults, recipe, catalog))
     changes.push_back(std::move(change));

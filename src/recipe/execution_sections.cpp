@@ -34,12 +34,15 @@ Field metrics_field(EvaluationRecipe& e, const std::vector<ChoiceSpec>& metrics)
 
 Section evaluation_section(Recipe& r, const Catalog& catalog) {
   EvaluationRecipe& e = r.evaluation;
+  const ChoiceSpec* const schedule = find_row(catalog.schedules, r.schedule.shape.name);
+  const bool followed = schedule != nullptr && schedule->follows_evaluations;
+  const Decides when = followed ? Decides::kLearning : Decides::kRun;
   return {"evaluation",
           "When the validation data are measured.",
-          {bind_interval("Evaluate at the first update boundary after each.", e.every, Decides::kRun),
+          {bind_interval("Evaluate at the first update boundary after each.", e.every, when),
            bind(text_key("monitor",
                          "The figure that decides the best checkpoint and early stopping: loss, or a metric.")
-                    .deciding(Decides::kRun),
+                    .deciding(when),
                 e.monitor),
            metrics_field(e, catalog.metrics),
            bind(integer_key("micro_batch", "Samples per forward pass; auto: as in training.")

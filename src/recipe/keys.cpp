@@ -32,7 +32,9 @@ std::string kind_text(const KeySpec& key) {
     case KeyKind::kWord: return join_choices(key.words);
     case KeyKind::kIntegerList: return "a list" + count + ", each " + range_text(key, "an integer");
     case KeyKind::kRealList: return "a list" + count + ", each " + range_text(key, "a number");
-    case KeyKind::kTextList: return key.form.empty() ? "a list of texts" : "a list, each " + key.form;
+    case KeyKind::kTextList:
+      if (key.single) return key.form + ", or a list of such";
+      return key.form.empty() ? "a list of texts" : "a list, each " + key.form;
   }
   return "";
 }
@@ -169,6 +171,12 @@ KeySpec KeySpec::or_word(std::string word) const {
 KeySpec KeySpec::of_length(size_t items) const {
   KeySpec key = *this;
   key.length = items;
+  return key;
+}
+
+KeySpec KeySpec::or_single() const {
+  KeySpec key = *this;
+  key.single = true;
   return key;
 }
 

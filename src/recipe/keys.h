@@ -55,6 +55,9 @@ struct KeySpec {
   /// Lists: the number of items; 0 is any.
   size_t length = 0;
 
+  /// Lists: one item may be written without brackets.
+  bool single = false;
+
   /// kUndeclared: what its section's keys decide.
   Decides decides = Decides::kUndeclared;
 
@@ -63,6 +66,7 @@ struct KeySpec {
   KeySpec in(std::string unit_name) const;
   KeySpec or_word(std::string word) const;
   KeySpec of_length(size_t items) const;
+  KeySpec or_single() const;
   KeySpec deciding(Decides what) const;
   KeySpec with_form(std::string in_words, std::string regular_expression,
                     std::function<bool(const std::string&)> test) const;
@@ -91,6 +95,9 @@ struct ChoiceSpec {
   std::string name = "";
   std::string sentence = "";
   std::vector<KeySpec> keys = {};
+
+  /// Schedules: the evaluations decide the learning rate, so that when there is one decides what is learned.
+  bool follows_evaluations = false;
 };
 
 /// Every table a recipe chooses from. The recipe room knows their shape only; the rooms above own

@@ -62,6 +62,12 @@ std::string read_text(const YamlNode& node, const KeySpec& key, const std::strin
 // Each item is checked by itself, so that an error points at it.
 template <class Item, class ReadItem>
 Value read_list(const YamlNode& node, const KeySpec& key, const std::string& path, ReadItem read) {
+  if (key.single && node.kind == Kind::kScalar) {
+    YamlNode list;
+    list.kind = Kind::kSequence;
+    list.items = {node};
+    return read_list<Item>(list, key, path, read);
+  }
   if (node.kind != Kind::kSequence) fail_value(node, key, path);
   if (key.length > 0 && node.items.size() != key.length) {
     fail(node.location, path, cat("has ", node.items.size(), " items; allowed is ", allowed_text(key)));
@@ -106,15 +112,13 @@ class RecipeReader {
   // Reads the section at `path` and, recursively, those below it.
   void read(const YamlNode& node, const std::string& path) {
     Section& section = *section_at(path);
+    if (section.items) return read_items(node, section);
     if (node.kind == Kind::kNull) {
       if (section.set_present) section.set_present(false);
       return;
     }
     if (node.kind == Kind::kScalar && !section.scalar_key.empty()) return read_scalar(node, section);
-    if (node.kind != Kind::kMap) {
-      fail(node.location, path.empty() ? "recipe" : path, shown(node) + " is not a group of keys",
-           "write key: value lines below it");
-    }
+    check_map(node, path.empty() ? "recipe" : path);
     if (section.set_present) section.set_present(true);
     const ChoiceSpec* const row = section.rows ? read_choice(node, section) : nullptr;
     for (const YamlEntry& entry : node.entries) read_entry(entry, section, row);
@@ -126,6 +130,25 @@ class RecipeReader {
       if (section.path == path) return &section;
     }
     return nullptr;
+  }
+
+  void check_map(const YamlNode& node, const std::string& path) const {
+    if (node.kind == Kind::kMap) return;
+    fail(node.location, path, shown(node) + " is not a group of keys", "write key: value lines below it");
+  }
+
+  void read_items(const YamlNode& node, Section& list) {
+    if (node.kind != Kind::kSequence && node.kind != Kind::kNull)
+      fail(node.location, list.path, shown(node) + " is not a list",
+           "begin each of its groups of keys with - ");
+    recipe_.origins[list.path] = node.location.text();
+    list.set_items(node.items.size());
+    std::vector<Section> items = list.items();
+    for (size_t i = 0; i < items.size(); ++i) {
+      check_map(node.items[i], items[i].path);
+      recipe_.origins[items[i].path] = node.items[i].location.text();
+      for (const YamlEntry& entry : node.items[i].entries) read_entry(entry, items[i], nullptr);
+    }
   }
 
   void read_scalar(const YamlNode& node, Section& section) {

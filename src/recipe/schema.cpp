@@ -47,6 +47,7 @@ Json kind_schema(const KeySpec& key) {
     case KeyKind::kTextList: {
       Json item = {{"type", "string"}};
       if (!key.pattern.empty()) item["pattern"] = key.pattern;
+      if (key.single) return {{"anyOf", {item, list_schema(key, item)}}};
       return list_schema(key, std::move(item));
     }
   }
@@ -103,6 +104,13 @@ Json section_schema(const Section& section, std::vector<std::string> below) {
   return schema;
 }
 
+Json items_schema(const Section& list) {
+  list.set_items(1);
+  Json item = section_schema(list.items().at(0), {});
+  list.set_items(0);
+  return {{"type", {"array", "null"}}, {"description", list.sentence}, {"items", std::move(item)}};
+}
+
 }  // namespace
 
 std::string write_schema(const Catalog& catalog) {
@@ -124,7 +132,8 @@ std::string write_schema(const Catalog& catalog) {
     Json* parent = &schema;
     const std::vector<std::string> parts = split(section.path, '.');
     for (size_t i = 0; i + 1 < parts.size(); ++i) parent = &(*parent)["properties"][parts[i]];
-    (*parent)["properties"][parts.back()] = section_schema(section, std::move(below));
+    (*parent)["properties"][parts.back()] =
+        section.items ? items_schema(section) : section_schema(section, std::move(below));
   }
   Json document = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                    {"title", "autotrain recipe"}};

@@ -8,19 +8,6 @@
 namespace autotrain {
 namespace {
 
-// A section that chooses a row; `choice` gives null while an optional section is absent.
-Section choosing(std::string path, std::string sentence, const char* choice_key, const char* choice_sentence,
-                 const std::vector<ChoiceSpec>& rows, std::function<Choice*()> choice) {
-  Section section;
-  section.path = std::move(path);
-  section.sentence = std::move(sentence);
-  section.choice_key = choice_key;
-  section.choice_sentence = choice_sentence;
-  section.rows = &rows;
-  section.choice = std::move(choice);
-  return section;
-}
-
 bool is_run_name(const std::string& text) {
   const char* const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
   return !text.empty() && text.size() <= 100 && text[0] != '.' && text[0] != '-' &&
@@ -108,12 +95,6 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   return {std::move(data), std::move(train), std::move(validation), augment_section(r.data.augment)};
 }
 
-KeySpec patterns_key(const char* name, const char* sentence) {
-  return list_key(KeyKind::kTextList, name, sentence, std::vector<std::string>())
-      .with_form("names, in which * stands for any letters", "^.+$",
-                 [](const std::string& text) { return !text.empty(); });
-}
-
 std::vector<Section> model_sections(Recipe& r, const Catalog& catalog) {
   Section model = choosing("model", "What is trained.", "name", "The model, with its own keys beside it.",
                            catalog.models, [&r] { return &r.model; });
@@ -152,42 +133,6 @@ std::vector<Section> model_sections(Recipe& r, const Catalog& catalog) {
 Section loss_section(Recipe& r, const Catalog& catalog) {
   return choosing("loss", "What is minimised.", "name", "The loss, with its own keys beside it.",
                   catalog.losses, [&r] { return &r.loss; });
-}
-
-Section optimizer_section(Recipe& r, const Catalog& catalog) {
-  OptimizerRecipe& o = r.optimizer;
-  Section section = choosing("optimizer", "How a gradient becomes a step.", "name",
-                             "The algorithm, with its own keys beside it.", catalog.optimizers,
-                             [&o] { return &o.algorithm; });
-  section.fields = {
-      bind(real_key("lr", "Learning rate at reference_batch samples per update.")
-               .above(0, 1e6)
-               .deciding(Decides::kLearning),
-           o.lr),
-      bind(integer_key("reference_batch", "Samples per update that lr was tuned for.").from(1).in("samples"),
-           o.reference_batch),
-      bind(real_key("weight_decay", "L2 penalty (sgd, adam) or decoupled decay (adamw).")
-               .from(0, 1e6)
-               .deciding(Decides::kLearning),
-           o.weight_decay),
-      bind(bool_key("decay_all", "Also decay biases and normalisation weights.").deciding(Decides::kLearning),
-           o.decay_all),
-      bind(real_key("clip_norm", "Largest global L2 norm of an update's gradient; null: no clipping.")
-               .above(0, 1e30),
-           o.clip_norm)};
-  return section;
-}
-
-Section schedule_section(Recipe& r, const Catalog& catalog) {
-  ScheduleRecipe& s = r.schedule;
-  Section section = choosing("schedule", "How the learning rate changes over applied updates.", "name",
-                             "The shape after warm-up, with its own keys beside it.", catalog.schedules,
-                             [&s] { return &s.shape; });
-  section.fields = {
-      bind_amount(text_key("warmup", "Linear rise from 0 at the start, as a part of the run or a length."),
-                  s.warmup, "\"5%\", \"200 updates\", \"100000 samples\" or 0",
-                  "^(0|[0-9]+([.][0-9]+)? ?%|[0-9]+ (updates?|samples?))$")};
-  return section;
 }
 
 Section average_section(Recipe& r) {
@@ -282,8 +227,7 @@ std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
   all.push_back(deciding(D::kLearningAndMemory, std::move(model[0])));
   all.push_back(deciding(D::kLearning, std::move(model[1])));
   all.push_back(deciding(D::kLearningAndMemory, loss_section(r, catalog)));
-  all.push_back(deciding(D::kLearningAndMemory, optimizer_section(r, catalog)));
-  all.push_back(deciding(D::kLearning, schedule_section(r, catalog)));
+  for (Section& section : optimizer_sections(r, catalog)) all.push_back(std::move(section));
   all.push_back(deciding(D::kLearningAndMemory, average_section(r)));
   all.push_back(deciding(D::kLearningAndMemory, batch_section(r, catalog)));
   all.push_back(deciding(D::kLearning, stop_section(r)));

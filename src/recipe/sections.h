@@ -29,6 +29,12 @@ struct Section {
   std::function<Choice*()> choice = nullptr;                ///< null while an optional section is absent
   std::function<void(bool present)> set_present = nullptr;  ///< optional sections only
 
+  /// A list of groups of keys has no keys itself: its items are sections, such as `optimizer.groups[0]`, that
+  /// come behind it.
+  std::function<std::vector<Section>()> items = nullptr;
+  std::function<void(size_t count)> set_items = nullptr;  ///< makes so many items, all at their defaults
+  bool is_item = false;
+
   std::string scalar_key = "";  ///< what a text in the place of the section sets; empty: none may stand there
 
   Decides decides = Decides::kUndeclared;  ///< of its choice, and of every key that does not say otherwise
@@ -44,6 +50,9 @@ Section deciding(Decides what, Section section);
 /// The declaration of every key of a recipe, bound to `recipe`: the one place that knows names,
 /// units, ranges, defaults and sentences. `recipe` and `catalog` must outlive the result.
 std::vector<Section> sections_of(Recipe& recipe, const Catalog& catalog);
+
+/// Those of them about optimizer and schedule.
+std::vector<Section> optimizer_sections(Recipe& recipe, const Catalog& catalog);
 
 /// Those of them that say how a run is executed.
 std::vector<Section> execution_sections(Recipe& recipe, const Catalog& catalog);

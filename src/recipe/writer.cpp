@@ -17,12 +17,25 @@ std::string indent(size_t depth) {
   return std::string(2 * depth, ' ');
 }
 
+void write_item(std::string& out, const Section& item) {
+  std::string before = indent(depth_of(item.path)) + "- ";
+  for (const Field& field : item.fields) {
+    out += before + field.spec.name + ": " + yaml_text(field.get()) + "\n";
+    before = indent(depth_of(item.path) + 1);
+  }
+}
+
 void write_section(std::string& out, const Section& section) {
   const size_t depth = depth_of(section.path);
   if (section.rows != nullptr && section.choice() == nullptr) {
     out += indent(depth - 1) + last_part(section.path) + ": null\n";
     return;
   }
+  if (section.items) {
+    out += indent(depth - 1) + last_part(section.path) + (section.items().empty() ? ": []\n" : ":\n");
+    return;
+  }
+  if (section.is_item) return write_item(out, section);
   if (depth > 0) out += indent(depth - 1) + last_part(section.path) + ":\n";
   const auto line = [&](const std::string& key, const Value& value) {
     out += indent(depth) + key + ": " + yaml_text(value) + "\n";
@@ -71,6 +84,14 @@ void write_reference_rows(std::string& out, const Section& section, const std::s
   }
 }
 
+// The keys of an item as comments, since there is none.
+void write_reference_items(std::string& out, const Section& list, const std::string& prefix) {
+  list.set_items(1);
+  const std::vector<Section> items = list.items();
+  for (const Field& field : items[0].fields) write_key(out, prefix + "# ", field.spec, field.get());
+  list.set_items(0);
+}
+
 }  // namespace
 
 std::string write_recipe(const Recipe& recipe, const Catalog& catalog) {
@@ -95,8 +116,10 @@ std::string write_reference(const Catalog& catalog) {
       write_comment(out, indent(depth - 1) + "#", section.sentence);
       const bool absent = section.rows != nullptr && section.choice() == nullptr;
       if (absent) write_comment(out, indent(depth - 1) + "#", "The same keys as in the section before it.");
-      out += indent(depth - 1) + last_part(section.path) + (absent ? ": null\n" : ":\n");
+      out += indent(depth - 1) + last_part(section.path);
+      out += absent ? ": null\n" : section.items ? ": []\n" : ":\n";
       if (absent) continue;
+      if (section.items) write_reference_items(out, section, indent(depth));
     }
     if (section.rows != nullptr) write_reference_rows(out, section, indent(depth));
     for (const Field& field : section.fields) write_key(out, indent(depth), field.spec, field.get());

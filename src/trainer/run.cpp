@@ -13,6 +13,7 @@
 #include "device/failure.h"
 #include "model/initial_weights.h"
 #include "optim/lr_rules.h"
+#include "optim/plateau.h"
 #include "plan/cut.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
@@ -42,6 +43,11 @@ void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
     log::info("optim", cat("for ", optimizer.spec.name, " batch.lr_rule: ", better.spec.name,
                            " is better founded: ", better.spec.sentence));
   }
+}
+
+void log_groups(const Recipe& recipe, const Optimizer& optimizer) {
+  if (recipe.optimizer.groups.empty()) return;
+  log::info("optim", cat("parameter groups: ", describe(optimizer.groups(), optimizer.parameters())));
 }
 
 void log_batch_norm(const BatchPlan& plan, const Workbench& bench) {
@@ -193,6 +199,9 @@ Workbench& Trainer::Run::bench() {
   if (recipe_.stop.patience && bench_->data.validation == nullptr) {
     fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
   }
+  if (plateau_of(recipe_) && bench_->data.validation == nullptr) {
+    fail_recipe(recipe_, "schedule.name", "plateau needs evaluations to follow", "give validation data");
+  }
   return *bench_;
 }
 
@@ -266,7 +275,7 @@ bool Trainer::Run::searches_apart() {
 BatchPlan Trainer::Run::make_plan() {
   const std::optional<ResumePoint>& from = resume_point();
   if (from && stored_plan_holds()) {
-    check_monitor();
+    check_figures();
     BatchPlan plan = from->saved.plan;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     plan.world_size = ranks_->place().world;                      // as may the number of ranks
@@ -287,7 +296,7 @@ BatchPlan Trainer::Run::make_plan() {
 
 // Looks for the plan here.
 BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
-  check_monitor();
+  check_figures();
   load_initial_weights();
   Planner planner({.recipe = recipe,
                    .lanes = bench().lanes.of,
@@ -329,16 +338,21 @@ FigureKinds Trainer::Run::figure_kinds() {
   return evaluation_kinds(bench());
 }
 
+void Trainer::Run::check_figures() {
+  check_figure("evaluation.monitor", recipe_.evaluation.monitor);
+  if (const std::optional<Plateau> plateau = plateau_of(recipe_)) {
+    check_figure("schedule.figure", plateau->figure);
+  }
+}
+
 // One small evaluation tells which figures there are, before hours are spent.
-void Trainer::Run::check_monitor() {
-  const std::string& monitor = recipe_.evaluation.monitor;
-  if (monitor == "loss" || bench().data.validation == nullptr) return;
+void Trainer::Run::check_figure(const std::string& key, const std::string& figure) {
+  if (figure == "loss" || bench().data.validation == nullptr) return;
   const FigureKinds kinds = figure_kinds();
-  if (kinds.contains(monitor)) return;
+  if (kinds.contains(figure)) return;
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.push_back(name);
-  fail_recipe(recipe_, "evaluation.monitor", quote(monitor) + " is not measured here",
-              "one of " + join_choices(names));
+  fail_recipe(recipe_, key, quote(figure) + " is not measured here", "one of " + join_choices(names));
 }
 
 void Trainer::Run::check_last_window(const BatchPlan& plan) {
@@ -374,6 +388,7 @@ RunState Trainer::Run::restored_state() {
 void Trainer::Run::tell_the_start() {
   log::info("plan", summary_line(plan()));
   log_learning_rate(recipe_, plan());
+  log_groups(recipe_, *bench().optimizer);
   log_batch_norm(plan(), bench());
   const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), plan().effective_batch);
   auto rows = start_table(recipe_, plan(), bench(), horizon);

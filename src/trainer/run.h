@@ -76,7 +76,8 @@ class Trainer::Run {
   BatchPlan make_plan();
   BatchPlan search(const Recipe& recipe, std::vector<ProbeRecord> known, RunObserver& observer);
   bool stored_plan_holds();
-  void check_monitor();
+  void check_figures();
+  void check_figure(const std::string& key, const std::string& figure);
   void load_initial_weights();
   void check_last_window(const BatchPlan& plan);
 

@@ -35,6 +35,12 @@ void visit_fields(State& s, Visit visit) {
   visit("best_for_patience", s.position.best_for_patience);
   visit("evaluated_update", s.position.evaluated_update);
   visit("evaluation_owed", s.position.evaluation_owed);
+  visit.added("evaluation_extra", s.position.evaluation_extra);
+  visit.added("plateau_factor", s.position.plateau.factor);
+  visit.added("plateau_figure", s.position.plateau.figure);
+  visit.added("plateau_best", s.position.plateau.best);
+  visit.added("plateau_waited", s.position.plateau.waited);
+  visit.added("plateau_cooling", s.position.plateau.cooling);
   visit("metrics_bytes", s.position.metrics_bytes);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotrain/figures.h"
+#include "optim/plateau.h"
 
 namespace autotrain {
 
@@ -27,6 +28,8 @@ struct Position {
   double best_for_patience = 0;        ///< the monitored figure of that one
   int64_t evaluated_update = -1;       ///< when the last whole evaluation was made
   bool evaluation_owed = false;        ///< one was due and was interrupted: it comes first on resume
+  bool evaluation_extra = false;       ///< the one that is owed was not due: the run was about to end
+  PlateauState plateau = {};           ///< of a schedule that follows evaluations
   int64_t metrics_bytes = 0;           ///< length of metrics.jsonl at the checkpoint
 };
 

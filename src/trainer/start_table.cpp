@@ -36,6 +36,10 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Work
     rows.push_back({"validation data", format_count(bench.data.validation->size()) + " samples", ""});
   }
   rows.push_back({"parameters", format_count(count_elements(bench)), ""});
+  if (!r.optimizer.groups.empty()) {
+    rows.push_back({"parameter groups", describe(bench.optimizer->groups(), bench.optimizer->parameters()),
+                    origin_of(r, "optimizer.groups")});
+  }
   rows.push_back({"effective batch", cat(plan.effective_batch, " samples per update"),
                   found_or_asked(r, "batch.effective", r.batch.effective.has_value())});
   rows.push_back({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled)),

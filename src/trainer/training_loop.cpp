@@ -20,6 +20,7 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
       horizon_(horizon_of(recipe_, bench_.stream.size(), session.plan.effective_batch)),
       total_updates_(horizon_.updates.value_or(0)),
       schedule_(recipe_.schedule, horizon_.updates, session.plan.effective_batch),
+      plateau_(plateau_of(recipe_)),
       agenda_(recipe_, session.progress()),
       times_(session),
       saver_(session, saved),
@@ -55,7 +56,11 @@ void TrainingLoop::run_to_the_end() {
   read_queued_update();
   if (roll_back_for_) roll_back();  // stopped by a signal meanwhile
   const bool to_its_end = stopped_by_ != StopReason::kSignal;
-  if (to_its_end && position_.evaluated_update != position_.updates) evaluate();
+  if (to_its_end && position_.evaluated_update != position_.updates) {
+    const bool due = position_.evaluation_owed || agenda_.evaluation_near(session_.progress());
+    position_.evaluation_extra = !due;
+    evaluate();
+  }
   session_.sample_memory();
   saver_.checkpoint_if_changed();
   saver_.wait();
@@ -85,7 +90,8 @@ std::optional<WindowRunner::Application> TrainingLoop::decide_update() {
   if (stopping() || roll_back_for_) return std::nullopt;
   const bool may_be_the_last = recipe_.divergence.policy == DivergencePolicy::kStop ||
                                position_.consecutive_skips + 1 >= recipe_.stop.max_skipped;
-  const double lr = session_.plan.lr.scaled * totals_.lr_factor * schedule_.factor(position_.updates);
+  const double lr = session_.plan.lr.scaled * totals_.lr_factor * schedule_.factor(position_.updates) *
+                    position_.plateau.factor;
   return WindowRunner::Application{.lr = lr, .name_non_finite = may_be_the_last};
 }
 
@@ -194,10 +200,23 @@ bool TrainingLoop::evaluate() {
   }
   session_.followers.tell(&RunObserver::on_evaluation, *found);
   const bool improved = take_into_account(*found, recipe_, position_);
-  position_.evaluation_owed = false;
+  if (!position_.evaluation_extra) follow(*found);
+  position_.evaluation_owed = position_.evaluation_extra = false;
   stop_if_asked();
   stop_at_limits();
   return improved;
+}
+
+// Only evaluations that are due count: a run that was stopped and resumed has no others in common with one
+// that was not. Those during warm-up say nothing about a rate that is still rising.
+void TrainingLoop::follow(const EvaluationRecord& evaluation) {
+  if (!plateau_ || position_.updates < schedule_.warmup_updates()) return;
+  const double before = position_.plateau.factor;
+  const bool lower = evaluation.kinds.at(plateau_->figure).better == Better::kLower;
+  plateau_->follow(evaluation.figures.at(plateau_->figure), lower, position_.plateau);
+  if (position_.plateau.factor == before) return;
+  log::info("optim", cat("update ", position_.updates, ": ", plateau_->figure,
+                         " no longer improves; learning rate × ", brief(position_.plateau.factor)));
 }
 
 void TrainingLoop::checkpoint(Saver::Training training) {

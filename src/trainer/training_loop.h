@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autotrain/error.h"
+#include "optim/plateau.h"
 #include "optim/schedule.h"
 #include "trainer/agenda.h"
 #include "trainer/divergence.h"
@@ -44,6 +45,7 @@ class TrainingLoop {
 
   void do_what_is_due();
   bool evaluate();
+  void follow(const EvaluationRecord& evaluation);
   void checkpoint(Saver::Training training);
   void roll_back();
   Ranks::Note newest_checkpoint() const;
@@ -64,6 +66,7 @@ class TrainingLoop {
   const Horizon horizon_;
   const int64_t total_updates_;  // 0: unknown
   const Schedule schedule_;
+  const std::optional<Plateau> plateau_;
   Agenda agenda_;
   UpdateTimes times_;
   Saver saver_;

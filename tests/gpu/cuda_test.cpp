@@ -40,22 +40,35 @@ TEST(CudaMeter, RefusesBeyondTheLimitAndSaysWhat) {
   EXPECT_FALSE(device->memory().last_refusal());
 }
 
+// Of the first updates on a device.
+std::vector<double> first_losses(Recipe r, const std::string& device) {
+  r.execution.device = device;
+  r.execution.micro_batch = 13;  // two pieces and a remainder
+  r.stop.updates = 3;
+  std::vector<double> all;
+  const auto data = test::small_data(512);
+  Trainer trainer(r, test::small_task(), data, {.write_files = false});
+  trainer.on_update([&](const UpdateRecord& u) { return all.push_back(u.loss), Flow::kContinue; });
+  trainer.fit();
+  return all;
+}
+
 TEST(CudaStep, TheFirstUpdatesAgreeWithTheCpu) {
-  const auto losses = [](const std::string& device) {
-    Recipe r = cuda_recipe();
-    r.execution.device = device;
-    r.execution.micro_batch = 13;  // two pieces and a remainder
-    r.stop.updates = 3;
-    std::vector<double> all;
-    const auto data = test::small_data(512);
-    Trainer trainer(r, test::small_task(), data, {.write_files = false});
-    trainer.on_update([&](const UpdateRecord& u) { return all.push_back(u.loss), Flow::kContinue; });
-    trainer.fit();
-    return all;
-  };
-  const auto cpu = losses("cpu"), gpu = losses("cuda");
+  const auto cpu = first_losses(cuda_recipe(), "cpu"), gpu = first_losses(cuda_recipe(), "cuda");
   ASSERT_EQ(cpu.size(), gpu.size());
   for (size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i] / cpu[i], 1, 1e-4);
+}
+
+TEST(CudaStep, EveryOptimizerAgreesWithTheCpu) {
+  for (const OptimizerRow& row : optimizer_table()) {
+    Recipe r = cuda_recipe();
+    r.optimizer.algorithm = {row.spec.name, {}};
+    r.optimizer.weight_decay = 0.1;
+    r.optimizer.groups = {{.match = {"first.*"}, .lr_factor = 0.5}};
+    const auto cpu = first_losses(r, "cpu"), gpu = first_losses(r, "cuda");
+    ASSERT_EQ(cpu.size(), gpu.size());
+    for (size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(gpu[i] / cpu[i], 1, 1e-3) << row.spec.name;
+  }
 }
 
 TEST(CudaProbe, LeavesNoTraceInEveryPrecision) {

@@ -1,12 +1,17 @@
 #include "optim/optimizer.h"
 
 #include <cmath>
+#include <set>
 
 #include "support/fixtures.h"
+#include "support/optimizers.h"
 #include "support/support.h"
 
 namespace autotrain {
 namespace {
+
+using test::scalar;
+using test::value_of;
 
 torch::Tensor start(at::IntArrayRef shape, double offset) {
   torch::Tensor values = torch::empty({c10::multiply_integers(shape)});
@@ -24,22 +29,12 @@ torch::Tensor gradient(const torch::Tensor& parameter, int64_t step) {
   return wave.reshape(parameter.sizes()) + 0.5 * parameter.detach();
 }
 
-Value value_of(const nlohmann::json& json) {
-  if (json.is_boolean()) return json.get<bool>();
-  if (json.is_number_integer()) return json.get<int64_t>();
-  return json.get<double>();
-}
-
 OptimizerRecipe recipe_of(const nlohmann::json& c) {
   OptimizerRecipe recipe;
   recipe.algorithm.name = c.at("name");
   for (const auto& [key, value] : c.at("keys").items()) recipe.algorithm.parameters[key] = value_of(value);
   recipe.weight_decay = c.at("weight_decay");
   return recipe;
-}
-
-torch::Tensor scalar(float value) {
-  return torch::full({}, value);
 }
 
 // The kernel divides by the scale; a scale other than 1 must change nothing.
@@ -50,6 +45,9 @@ TEST_P(OptimizerScale, FollowsPythonOverAHundredSteps) {
     const torch::Tensor matrix = start({3, 4}, 0), bias = start({4}, 1);
     const auto optimizer = make_optimizer(recipe_of(c), {{{"matrix", matrix}, {"bias", bias}}});
     auto row = c.at("rows").begin();
+    // Plain kernels round after every operation, some five times a step: 100 × 5 × 2⁻²⁴ at worst is 3e-5.
+    const bool fused = std::set<std::string>{"sgd", "adam", "adamw"}.contains(c.at("name"));
+    const double tolerance = fused ? 1e-6 : 5e-6;
     for (int64_t step = 0; step < 100; ++step) {
       for (const torch::Tensor& p : {matrix, bias}) p.mutable_grad() = gradient(p, step) * GetParam();
       optimizer->apply({.lr = c.at("lr"), .grad_scale = scalar(GetParam()), .found_inf = scalar(0)});
@@ -57,7 +55,8 @@ TEST_P(OptimizerScale, FollowsPythonOverAHundredSteps) {
       for (const auto& [name, live] : {std::pair{"matrix", matrix}, {"bias", bias}}) {
         const auto expected = row->at(name).get<std::vector<float>>();
         const torch::Tensor wanted = torch::tensor(expected).reshape(live.sizes());
-        EXPECT_LE((live - wanted).abs().max().item<float>(), 1e-6) << c.at("name") << " step " << step + 1;
+        EXPECT_LE((live - wanted).abs().max().item<float>(), tolerance)
+            << c.at("name") << " step " << step + 1;
       }
       ++row;
     }
@@ -138,6 +137,7 @@ TEST(Optimizer, TiedParametersAreTrainedOnce) {
 // Whoever has which part: each element is updated by itself, in the same lanes of a vector.
 TEST(Optimizer, PartsUpdatedApartAreTheWholeUpdatedAtOnce) {
   for (const auto& c : test::fixture("optimizers.json")) {
+    if (find_optimizer(c.at("name")).whole_tensors) continue;
     for (const int64_t ranks : {2, 3, 8}) {
       const auto parameters = [] {
         torch::manual_seed(1);

@@ -1,20 +1,44 @@
 #include "optim/schedule.h"
 
+#include <cmath>
+
 #include "optim/lr_rules.h"
 #include "support/fixtures.h"
+#include "support/optimizers.h"
 #include "support/support.h"
 
 namespace autotrain {
 namespace {
 
+// Every shape with keys that bend it.
+std::vector<Choice> shapes() {
+  return {{"constant", {}},
+          {"linear", {{"final_factor", 0.1}}},
+          {"cosine", {{"final_factor", 0.1}}},
+          {"step", {{"every", int64_t{7}}, {"factor", 0.5}}},
+          {"polynomial", {{"power", 0.5}}},
+          {"polynomial", {{"power", 3.0}, {"final_factor", 0.25}}},
+          {"one_cycle", {}},
+          {"one_cycle", {{"rise", 0.0}}},
+          {"one_cycle", {{"rise", 1.0}}},
+          {"restarts", {{"every", int64_t{7}}, {"growth", int64_t{3}}}},
+          {"warmup_stable_decay", {{"decay", 0.0}}},
+          {"warmup_stable_decay", {{"decay", 1.0}, {"decay_shape", std::string("sqrt")}}}};
+}
+
+Schedule schedule_of(const Choice& shape, int64_t total, double warmup = 0) {
+  ScheduleRecipe recipe;
+  recipe.shape = shape;
+  recipe.warmup = {Span::Unit::kUpdates, warmup};
+  return Schedule(recipe, total, 1);
+}
+
 TEST(Schedule, FollowsPythonOverAHundredUpdates) {
   for (const auto& c : test::fixture("schedules.json")) {
     ScheduleRecipe recipe;
     recipe.shape.name = c.at("name");
-    for (const auto& [key, value] : c.at("keys").items()) {
-      recipe.shape.parameters[key] =
-          value.is_number_integer() ? Value(value.get<int64_t>()) : Value(value.get<double>());
-    }
+    for (const auto& [key, value] : c.at("keys").items())
+      recipe.shape.parameters[key] = test::value_of(value);
     recipe.warmup = {Span::Unit::kUpdates, c.at("warmup").get<double>()};
     const Schedule schedule(recipe, 100, 32);
     const auto factors = c.at("factors").get<std::vector<double>>();
@@ -22,6 +46,74 @@ TEST(Schedule, FollowsPythonOverAHundredUpdates) {
       EXPECT_NEAR(schedule.factor(update), factors[static_cast<size_t>(update)], 1e-6)
           << recipe.shape.name << " update " << update;
     }
+  }
+}
+
+TEST(Schedule, StaysBetweenNothingAndTheRateForRunsOfAnyLength) {
+  for (const Choice& shape : shapes()) {
+    for (const int64_t total : {1, 2, 3, 10, 97}) {
+      const Schedule schedule = schedule_of(shape, total);
+      double most = 0;
+      for (int64_t update = 0; update < 2 * total;
+           ++update) {  // a resume may find more updates than there were
+        const double factor = schedule.factor(update);
+        EXPECT_GE(factor, 0) << shape.name << " update " << update << " of " << total;
+        EXPECT_LE(factor, 1) << shape.name << " update " << update << " of " << total;
+        most = std::max(most, factor);
+      }
+      EXPECT_GT(most, 0.9) << shape.name << " of " << total << " comes near its rate";
+    }
+  }
+}
+
+// A jump is allowed where the shape is one.
+TEST(Schedule, HasNoJumpsButWhereItStartsAgain) {
+  constexpr int64_t kTotal = 10000;
+  const std::vector<Choice> smooth = {
+      {"polynomial", {}}, {"one_cycle", {}}, {"one_cycle", {{"rise", 0.01}}}, {"warmup_stable_decay", {}}};
+  for (const Choice& shape : smooth) {
+    const Schedule schedule = schedule_of(shape, kTotal);
+    for (int64_t update = 1; update < kTotal; ++update)
+      ASSERT_LT(std::abs(schedule.factor(update) - schedule.factor(update - 1)), 0.02)
+          << shape.name << " update " << update;
+  }
+  const Schedule warmed = schedule_of({"warmup_stable_decay", {}}, kTotal, 500);
+  EXPECT_EQ(warmed.factor(499), 1);
+  EXPECT_EQ(warmed.factor(500), 1);
+}
+
+TEST(Schedule, OneCycleBeginsAndEndsWhereItSays) {
+  const Schedule cycle = schedule_of({"one_cycle", {{"rise", 0.25}, {"first_factor", 0.2}}}, 100);
+  EXPECT_DOUBLE_EQ(cycle.factor(0), 0.2);
+  EXPECT_EQ(cycle.factor(24), 1) << "the peak";
+  EXPECT_NEAR(cycle.factor(99), 4e-6, 1e-12) << "the last update";
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [] {
+    schedule_of({"one_cycle", {}}, 100, 5);
+  });
+  EXPECT_TRUE(test::holds(error.what(), "schedule.rise"));
+}
+
+TEST(Schedule, RestartsInPeriodsThatGrow) {
+  const Schedule schedule = schedule_of({"restarts", {{"every", int64_t{5}}, {"growth", int64_t{2}}}}, 1, 0);
+  EXPECT_EQ(schedule.factor(0), 1);
+  for (const int64_t start : {5, 15, 35, 75}) {
+    EXPECT_LT(schedule.factor(start - 1), 0.1) << start;
+    EXPECT_EQ(schedule.factor(start), 1) << start;
+  }
+  EXPECT_EQ(schedule_of({"restarts", {{"every", int64_t{10}}, {"growth", int64_t{2}}}}, 1).factor(20),
+            schedule.factor(10))
+      << "half way of a period is the same, however long it is";
+  EXPECT_LE(schedule.factor(int64_t{1} << 53), 1) << "however long the run";
+}
+
+TEST(Schedule, AStableRateFallsInTheLastPartOnly) {
+  for (const char* shape : {"linear", "sqrt"}) {
+    const Schedule schedule =
+        schedule_of({"warmup_stable_decay", {{"decay", 0.2}, {"decay_shape", std::string(shape)}}}, 110, 10);
+    EXPECT_EQ(schedule.factor(90), 1);
+    EXPECT_LT(schedule.factor(91), 1);
+    EXPECT_NEAR(schedule.factor(95), std::string(shape) == "sqrt" ? 0.5 : 0.75, 1e-12);
+    EXPECT_NEAR(schedule.factor(110), 0, 1e-12);
   }
 }
 

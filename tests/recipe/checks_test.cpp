@@ -95,6 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CheckRecipe, EveryKeySaysWhatItDecides) {
   Recipe r = sound_recipe();
+  r.optimizer.groups = {{.match = {"*.bias"}}};
   for (const std::string optimizer : {"sgd", "adamw"}) {
     r.optimizer.algorithm.name = optimizer;
     for (const KeyValue& key : key_values(r, catalog()))

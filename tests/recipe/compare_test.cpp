@@ -50,6 +50,20 @@ TEST(RecipeCompare, KeysThatHaveTheirRowsDefaultAreNotChanged) {
   EXPECT_TRUE(test::holds(describe(changed_keys(recipe, rows)), "model.depth: 2 → 3"));
 }
 
+TEST(RecipeCompare, GroupsOfParametersAreComparedKeyByKey) {
+  const Catalog rows = test::small_catalog();
+  Recipe one, two;
+  one.optimizer.groups = {{.match = {"a.*"}, .lr_factor = 0.5}};
+  two.optimizer.groups = {{.match = {"a.*"}, .lr_factor = 0.25}};
+  const auto differences = differing_keys(one, two, rows);
+  EXPECT_EQ(describe(differences), "optimizer.groups[0].lr_factor: 0.5 → 0.25");
+  EXPECT_EQ(differences[0].decides, Decides::kLearning);
+  EXPECT_TRUE(test::holds(describe(differing_keys(Recipe(), one, rows)),
+                          "optimizer.groups[0].match: absent → [\"a.*\"]"));
+  one.data.validation = Choice{one.data.train.name, {}};  // of a section behind them
+  EXPECT_TRUE(test::holds(describe(changed_keys(one, rows)), "data.validation.dataset: absent → "));
+}
+
 TEST(RecipeCompare, AnOptionalSectionThatIsGivenIsAChange) {
   const Catalog rows = test::small_catalog();
   Recipe recipe;

@@ -88,6 +88,21 @@ INSTANTIATE_TEST_SUITE_P(
                "batch: {effective: 8}\nexecution: {micro_batch: 16}",
                {"r.yaml:3:26", "execution.micro_batch", "more than all 8"}},
         Misuse{"MissingDataset", "data: {validation: {root: /x}}", {"data.validation.dataset", "is missing"}},
+        Misuse{"GroupsThatAreNoList",
+               "optimizer: {groups: {match: a.*}}",
+               {"r.yaml:2:21", "optimizer.groups", "not a list", "begin each"}},
+        Misuse{"AGroupThatIsNone",
+               "optimizer: {groups: [a.*]}",
+               {"r.yaml:2:22", "optimizer.groups[0]", "not a group of keys"}},
+        Misuse{"AGroupOfNothing",
+               "optimizer: {groups: [{match: a}, {lr_factor: 2}]}",
+               {"r.yaml:2:34", "optimizer.groups[1]", "which parameters", "match"}},
+        Misuse{"AMisspeltKeyOfAGroup",
+               "optimizer: {groups: [{match: a, lr_facto: 2}]}",
+               {"r.yaml:2:33", "optimizer.groups[0].lr_facto", "\"lr_factor\""}},
+        Misuse{"ARateOfAGroupThatIsNone",
+               "optimizer: {groups: [{match: a, lr_factor: 0}]}",
+               {"r.yaml:2:44", "optimizer.groups[0].lr_factor", "> 0"}},
         Misuse{"NullKeyOfNowhere", "optimiser: null", {"optimiser", "\"optimizer\""}}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
@@ -151,6 +166,25 @@ TEST(Load, AnotherRowDropsTheKeysOfTheOldOneAndKeepsTheCommonOnes) {
   EXPECT_EQ(r.optimizer.lr, 0.5) << "a key of every optimizer";
   EXPECT_TRUE(r.optimizer.algorithm.parameters.empty());
   EXPECT_TRUE(r.model.parameters.empty()) << "a width of an mlp means nothing to a cnn";
+}
+
+TEST(Load, GroupsOfParametersAreAListOfSections) {
+  const Recipe r = load(
+      "optimizer:\n  groups:\n    - {match: backbone.*, lr_factor: 0.1, weight_decay: 0}\n"
+      "    - {match: [\"*.bias\", \"*.norm?.*\"], decay_all: true}\n");
+  ASSERT_EQ(r.optimizer.groups.size(), 2u);
+  EXPECT_EQ(r.optimizer.groups[0], (ParameterGroupRecipe{{"backbone.*"}, 0.1, 0.0, {}}));
+  EXPECT_EQ(r.optimizer.groups[1], (ParameterGroupRecipe{{"*.bias", "*.norm?.*"}, 1, {}, true}));
+  EXPECT_TRUE(r.asked("optimizer.groups[0].lr_factor"));
+  EXPECT_FALSE(r.asked("optimizer.groups[1].lr_factor"));
+  const std::string text = write_recipe(r, rows());
+  const Recipe again = load_recipe_text(text, "again", rows());
+  EXPECT_EQ(again.optimizer.groups, r.optimizer.groups) << text;
+  EXPECT_EQ(write_recipe(again, rows()), text);
+  EXPECT_EQ(load("", {"optimizer.groups=[{match: \"backbone.*\", lr_factor: 0.1, weight_decay: 0}]"})
+                .optimizer.groups,
+            std::vector<ParameterGroupRecipe>{r.optimizer.groups[0]});
+  EXPECT_TRUE(load("optimizer: {groups: [{match: a}]}", {"optimizer.groups=null"}).optimizer.groups.empty());
 }
 
 TEST(Load, AFileOfWeightsMayStandInThePlaceOfItsSection) {

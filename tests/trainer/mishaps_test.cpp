@@ -290,6 +290,26 @@ TEST(Divergence, RollbackGoesOnFromTheLastCheckpointWithASmallerLearningRate) {
             0.5);
 }
 
+// The run is taken back to before the evaluations that lowered the rate, and meets them again.
+TEST(Divergence, RollbackTakesBackWhatARateThatFollowsEvaluationsHasSeen) {
+  const TemporaryFolder folder;
+  Recipe r = diverging_recipe();
+  r.checkpoint.every = *Interval::parse("5 updates");
+  r.evaluation.every = *Interval::parse("2 updates");
+  r.optimizer.lr = 1e-30;  // no evaluation is the best of them, so that none brings a checkpoint
+  r.schedule.shape = {"plateau", {{"factor", 0.25}, {"patience", int64_t{2}}, {"threshold", 100.0}}};
+  r.divergence.policy = DivergencePolicy::kRollback;
+  const auto diverges = [](int64_t call) { return call >= kTrialCalls + 8 && call < kTrialCalls + 10; };
+  const auto train = test::small_data(1000), validation = test::small_data(200, 8);
+  Trainer(r, std::make_unique<Diverging>(diverges), train, validation, {.output = folder / "run"}).fit();
+  const auto updates = column(folder / "run", "update"), rates = column(folder / "run", "lr");
+  ASSERT_EQ(updates.size(), 15u) << "8 updates, then from 6 to 12";
+  EXPECT_DOUBLE_EQ(rates[6], rates[0] * 0.25) << "after the evaluations at 4 and 6";
+  EXPECT_EQ(updates[8], 6);
+  EXPECT_DOUBLE_EQ(rates[8], rates[0] * 0.5) << "that of the rollback alone";
+  EXPECT_DOUBLE_EQ(rates[9], rates[0] * 0.5 * 0.25) << "after the evaluation at 6, met again";
+}
+
 // A checkpoint of the update whose weights fail was written before anyone could know.
 TEST(Divergence, RollbackGoesBackBeforeTheWeightsThatFailed) {
   const TemporaryFolder folder;

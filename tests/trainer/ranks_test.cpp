@@ -137,11 +137,12 @@ TEST(RanksOfARun, MemoryThatRunsOutOnOneRankChangesNoBit) {
 // Every rank keeps the optimizer's state of its part only; the checkpoints are those of a rank that has all.
 TEST(RanksOfARun, AnOptimizerThatIsSharedOutComesToTheSameFiles) {
   const TemporaryFolder folder;
-  for (const char* const algorithm : {"sgd", "adam", "adamw"}) {
+  for (const char* const algorithm : {"sgd", "adam", "adamw", "nadamw", "lion"}) {
     Recipe r = lanes_recipe();
     r.optimizer.algorithm = {algorithm, {}};
     if (std::string_view(algorithm) == "sgd") r.optimizer.algorithm.parameters["momentum"] = 0.9;
     r.optimizer.weight_decay = 0.1;
+    r.optimizer.groups = {{.match = {"*.bias", "second.*"}, .lr_factor = 2, .decay_all = true}};
     r.optimizer.clip_norm = 0.5;
     r.average.half_life = 500;
     r.checkpoint.keep = 10;
@@ -158,6 +159,19 @@ TEST(RanksOfARun, AnOptimizerThatIsSharedOutComesToTheSameFiles) {
         }
       }
     }
+  }
+}
+
+TEST(RanksOfARun, WhatNeedsWholeTensorsIsNotSharedOut) {
+  const TemporaryFolder folder;
+  Recipe r = lanes_recipe();
+  r.execution.shard = Sharding::kOptimizer;
+  for (const char* const algorithm : {"lars", "lamb"}) {
+    r.optimizer.algorithm = {algorithm, {}};
+    const Error error = test::expect_error(
+        ExitCode::kBadRecipe, [&] { SmallRun(r, {.output = folder / algorithm}).trainer.fit(); });
+    EXPECT_EQ(error.where(), "execution.shard");
+    EXPECT_TRUE(test::holds(error.what(), "norms of whole tensors"));
   }
 }
 

@@ -12,8 +12,18 @@ TEST(RunState, IsReadBackAsItWasWritten) {
   state.position.shrunk_windows = {3, 9};
   state.position.last_figures = {{"loss", 0.5}};
   state.position.evaluation_owed = true;
+  state.position.plateau = {.factor = 0.1, .figure = "loss", .best = 0.5, .waited = 2, .cooling = 1};
   const RunState read = RunState::from_json(state.to_json());
   EXPECT_EQ(read.to_json(), state.to_json());
+  EXPECT_EQ(read.position.plateau, state.position.plateau);
+}
+
+TEST(RunState, OfBeforeThereWereSchedulesThatFollowEvaluationsCanBeRead) {
+  auto json = RunState().to_json();
+  for (const char* const key : {"plateau_factor", "plateau_figure", "plateau_best", "plateau_waited",
+                                "plateau_cooling", "evaluation_extra"})
+    ASSERT_EQ(json.erase(key), 1u) << key;
+  EXPECT_EQ(RunState::from_json(json).position.plateau, PlateauState());
 }
 
 // Found by a fuzzer: a real number where a whole one stands was converted, which is undefined beyond its

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autotrain/recipe.h"
+#include "base/named_tensor.h"
+
+namespace autotrain {
+
+/// Parameters that a recipe updates alike.
+struct ParameterGroup {
+  std::string name;  ///< its patterns; "others": those that no pattern matches
+  double lr_factor = 1;
+  double weight_decay = 0;
+  bool decay_all = false;
+  std::vector<size_t> parameters = {};  ///< their numbers, ascending
+};
+
+/// Every parameter in the first group of the recipe that matches its name; what is left comes last.
+/// @throws Error(kBadRecipe) for a pattern that matches none, or only those of groups before.
+std::vector<ParameterGroup> parameter_groups(const OptimizerRecipe& recipe,
+                                             const std::vector<NamedTensor>& parameters);
+
+/// "backbone.*: 60 tensors with 11.2 M weights, learning rate × 0.1; others: 2 tensors with …".
+std::string describe(const std::vector<ParameterGroup>& groups, const std::vector<NamedTensor>& parameters);
+
+}  // namespace autotrain

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Groups, optimizers and schedules in recipes, through the program.
+
+    learning_test.py path/to/autotrain
+
+Each recipe is searched, trained, killed at random moments and resumed, by `autotrain verify`: the same bytes.
+"""
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import yaml
+
+BINARY = Path(sys.argv[1]).resolve()
+GROUPS = [{"match": "*.bias", "weight_decay": 0}, {"match": ["conv?.*", "hidden.*"], "lr_factor": 0.1}]
+RECIPES = {
+    "adamw": ({"name": "adamw", "lr": 0.002, "weight_decay": 0.1, "groups": GROUPS}, {"name": "one_cycle"}),
+    "nadamw": ({"name": "nadamw", "lr": 0.002, "groups": GROUPS}, {"name": "polynomial", "warmup": "2 updates"}),
+    "lion": ({"name": "lion", "lr": 0.0003, "clip_norm": 1}, {"name": "restarts", "every": 2, "growth": 2}),
+    "lars": ({"name": "lars", "lr": 10, "weight_decay": 0.0001},
+             {"name": "warmup_stable_decay", "warmup": "1 updates", "decay": 0.5, "decay_shape": "sqrt"}),
+    "lamb": ({"name": "lamb", "lr": 0.02, "weight_decay": 0.01, "groups": GROUPS},
+             {"name": "plateau", "patience": 1, "threshold": 100, "factor": 0.5}),
+}
+
+
+def recipe(optimizer, schedule):
+    data = {"dataset": "synthetic", "kind": "images", "shape": [1, 12, 12]}
+    return {"data": {"train": {**data, "samples": 1000}, "validation": {**data, "samples": 100, "first": 100000}},
+            "model": {"name": "cnn", "width": 8, "hidden": 32},
+            "optimizer": {**optimizer, "reference_batch": 96},
+            "schedule": schedule,
+            "batch": {"effective": 96},
+            "stop": {"updates": 8},
+            "evaluation": {"every": "2 updates"},
+            "checkpoint": {"every": "1 updates"},
+            "execution": {"precision": "fp32", "memory": {"budget": "16MiB"}, "search": {"plan_cache": False}}}
+
+
+class Learning(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.folder = Path(self.temporary.name)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def run_program(self, *arguments, code=0):
+        out = subprocess.run([str(BINARY), *map(str, arguments)], capture_output=True, text=True, timeout=600,
+                             cwd=self.folder, env={**os.environ, "CI": "1", "OMP_WAIT_POLICY": "passive"})
+        self.assertEqual(out.returncode, code, out.stdout + out.stderr)
+        return out
+
+    def written(self, name, content):
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(content))
+        return path
+
+    def rates(self, run):
+        rows = map(json.loads, (self.folder / run / "metrics.jsonl").read_text().splitlines())
+        return [row["lr"] for row in rows if row["kind"] == "update"]
+
+    def digest(self, run, update):
+        files = sorted((self.folder / run / "checkpoints" / f"update-{update}").glob("*.safetensors"))
+        return [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+
+    def test_every_recipe_is_the_same_bytes_whatever_happens_to_it(self):
+        for name, parts in RECIPES.items():
+            with self.subTest(name):
+                path = self.written(name, recipe(*parts))
+                self.run_program("verify", "--config", path, "--updates", "8", "--kills", "2", "--ranks", "1")
+
+    def test_a_resolved_recipe_is_the_recipe(self):
+        for name in ("adamw", "lamb"):
+            path = self.written(name, recipe(*RECIPES[name]))
+            self.run_program("--config", path, "--output", f"{name}-first", "--quiet")
+            self.run_program("--config", f"{name}-first/recipe.yaml", "--output", f"{name}-again", "--quiet")
+            self.assertEqual(self.digest(f"{name}-first", 8), self.digest(f"{name}-again", 8))
+
+    def test_a_rate_falls_when_evaluations_do_not_improve_and_a_resume_knows(self):
+        path = self.written("lamb", recipe(*RECIPES["lamb"]))
+        self.run_program("--config", path, "--output", "straight", "--quiet")
+        rates = self.rates("straight")
+        self.assertEqual([rate / rates[0] for rate in rates], [1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25])
+        self.run_program("--config", path, "--output", "parts", "--set", "stop.updates=5", "--quiet")
+        self.run_program("--config", path, "--output", "parts", "--resume", "--allow-change", "--quiet")
+        self.assertEqual(self.rates("parts"), rates)
+        self.assertEqual(self.digest("parts", 8), self.digest("straight", 8))
+
+    def test_groups_are_told_and_slips_are_named(self):
+        path = self.written("adamw", recipe(*RECIPES["adamw"]))
+        out = self.run_program("--config", path, "--output", "run")
+        self.assertIn("*.bias: 4 tensors", out.stdout + out.stderr)
+        self.assertIn("learning rate × 0.1", out.stdout + out.stderr)
+        slip = 'optimizer.groups=[{match: "hiden.weight", lr_factor: 0.1}]'
+        for command in ([], ["plan"]):
+            out = self.run_program(*command, "--config", path, "--set", slip, code=78)
+            self.assertIn("optimizer.groups[0].match", out.stderr)
+            self.assertIn('did you mean "hidden.weight"', out.stderr)
+
+    def test_groups_are_part_of_what_is_learned(self):
+        path = self.written("adamw", recipe(*RECIPES["adamw"]))
+        self.run_program("--config", path, "--output", "run", "--set", "stop.updates=4", "--quiet")
+        changed = recipe(*RECIPES["adamw"])
+        changed["stop"]["updates"] = 4
+        changed["optimizer"]["groups"] = [GROUPS[0], {**GROUPS[1], "lr_factor": 0.2}]
+        out = self.run_program("--config", self.written("changed", changed), "--output", "run", "--resume", code=78)
+        self.assertIn("optimizer.groups[1].lr_factor: 0.1 → 0.2", out.stderr)
+
+    def test_what_cannot_go_together_is_refused(self):
+        for name, changes, said in [
+                ("lamb", ["execution.shard=optimizer"], "norms of whole tensors"),
+                ("lamb", ["evaluation.every=never"], "evaluation.every is never"),
+                ("lamb", ["evaluation.every=1 minutes"], "by the clock"),
+                ("lamb", ["data.validation=null"], "follow"),
+                ("adamw", ["schedule.warmup=5%"], "schedule.rise")]:
+            path = self.written(name, recipe(*RECIPES[name]))
+            settings = [part for change in changes for part in ("--set", change)]
+            out = self.run_program("--config", path, "--output", "refused", *settings, code=78)
+            self.assertIn(said, out.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,158 @@
+// Optimizers, groups and schedules in whole runs, which go on exactly where they were stopped.
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "support/small_run.h"
+
+namespace autotrain {
+namespace {
+
+using test::column;
+using test::fit;
+using test::SmallRun;
+using test::TemporaryFolder;
+namespace fs = std::filesystem;
+
+Recipe learning_recipe() {
+  Recipe r = test::typed_recipe();
+  r.checkpoint.every = *Interval::parse("5 updates");
+  return r;
+}
+
+void expect_same_files(const fs::path& one, const fs::path& other, int64_t update, const std::string& why) {
+  for (const char* const file : {"model.safetensors", "optimizer.safetensors"}) {
+    const fs::path path = fs::path("checkpoints") / ("update-" + std::to_string(update)) / file;
+    EXPECT_TRUE(fs::exists(one / path));
+    EXPECT_TRUE(test::slurp(one / path) == test::slurp(other / path)) << why << ": " << path;
+  }
+}
+
+void stop_at(const Recipe& r, const fs::path& folder, int64_t update) {
+  SmallRun run(r, {.output = folder});
+  run.trainer.on_update(
+      [&](const UpdateRecord& u) { return u.update < update ? Flow::kContinue : Flow::kStop; });
+  EXPECT_EQ(run.trainer.fit().updates, update);
+}
+
+TEST(Learning, AnyOptimizerWithGroupsIsResumedExactly) {
+  for (const OptimizerRow& row : optimizer_table()) {
+    const TemporaryFolder folder;
+    Recipe r = learning_recipe();
+    r.optimizer.algorithm = {row.spec.name, {}};
+    r.optimizer.weight_decay = 0.1;
+    r.optimizer.groups = {{.match = {"first.*"}, .lr_factor = 0.1, .weight_decay = 0.0}};
+    fit(r, folder / "straight");
+    stop_at(r, folder / "run", 13);
+    fit(r, folder / "run", true);
+    expect_same_files(folder / "straight", folder / "run", 30, row.spec.name);
+  }
+}
+
+TEST(Learning, AnyScheduleIsResumedExactly) {
+  for (const ScheduleRow& row : schedule_table()) {
+    const TemporaryFolder folder;
+    Recipe r = learning_recipe();
+    r.schedule.shape = {row.spec.name, {}};
+    for (const KeySpec& key : row.spec.keys) {
+      if (key.name == "every") r.schedule.shape.parameters[key.name] = int64_t{7};
+    }
+    if (!row.rises) r.schedule.warmup = *Span::parse("3 updates");
+    fit(r, folder / "straight");
+    stop_at(r, folder / "run", 13);
+    fit(r, folder / "run", true);
+    expect_same_files(folder / "straight", folder / "run", 30, row.spec.name);
+    EXPECT_EQ(column(folder / "straight", "lr"), column(folder / "run", "lr")) << row.spec.name;
+  }
+}
+
+// Nothing is ever an improvement: the rate is halved at every second evaluation.
+Recipe plateau_recipe() {
+  Recipe r = learning_recipe();
+  r.evaluation.every = *Interval::parse("3 updates");
+  r.schedule.shape = {
+      "plateau",
+      {{"factor", 0.5}, {"patience", int64_t{2}}, {"threshold", 100.0}, {"figure", std::string("loss")}}};
+  return r;
+}
+
+TEST(Learning, ARateThatFollowsEvaluationsFallsWhenNothingImproves) {
+  const TemporaryFolder folder;
+  Recipe r = plateau_recipe();
+  fit(r, folder / "run");
+  const auto rates = column(folder / "run", "lr");
+  ASSERT_EQ(rates.size(), 30u);
+  for (size_t update = 1; update < rates.size(); ++update) {
+    // The first evaluation, at 3, is the best; those at 6 and 9 are not better.
+    const bool falls = update >= 9 && (update - 9) % 6 == 0;
+    EXPECT_DOUBLE_EQ(rates[update], rates[update - 1] * (falls ? 0.5 : 1)) << "after update " << update;
+  }
+  r.schedule.shape.parameters["threshold"] = 0.0;
+  r.optimizer.lr = 0.01;
+  fit(r, folder / "improving");
+  const auto kept = column(folder / "improving", "lr");
+  EXPECT_GT(kept[15] / kept[0], rates[15] / rates[0]) << "while the loss falls, the rate stays";
+}
+
+TEST(Learning, ARateThatFollowsEvaluationsIsResumedExactlyWhereverItWasStopped) {
+  const TemporaryFolder folder;
+  fit(plateau_recipe(), folder / "straight");
+  for (const int64_t update : {1, 6, 8, 9, 14, 29}) {  // of which some evaluate, and others would not have
+    const fs::path run = folder / std::to_string(update);
+    stop_at(plateau_recipe(), run, update);
+    fit(plateau_recipe(), run, true);
+    EXPECT_EQ(column(run, "lr"), column(folder / "straight", "lr")) << "stopped at " << update;
+    expect_same_files(folder / "straight", run, 30, std::to_string(update));
+  }
+}
+
+TEST(Learning, EvaluationsDuringWarmUpDoNotLowerTheRate) {
+  const TemporaryFolder folder;
+  Recipe r = plateau_recipe();
+  r.schedule.warmup = *Span::parse("15 updates");
+  fit(r, folder / "run");
+  const auto rates = column(folder / "run", "lr");
+  for (size_t update = 1; update < 15; ++update) EXPECT_GT(rates[update], rates[update - 1]);
+  EXPECT_EQ(rates[20], rates[15]) << "15 is the best, 18 and 21 are not better";
+  EXPECT_DOUBLE_EQ(rates[21], rates[15] / 2);
+}
+
+TEST(Learning, WhatARateCannotFollowIsARecipeError) {
+  const TemporaryFolder folder;
+  const auto refuse = [&](const Recipe& r) {
+    return test::expect_error(ExitCode::kBadRecipe, [&] { fit(r, folder / "run"); });
+  };
+  Recipe r = plateau_recipe();
+  r.schedule.shape.parameters["figure"] = std::string("acuracy");
+  const Error slip = refuse(r);
+  EXPECT_EQ(slip.where(), "schedule.figure");
+  EXPECT_TRUE(test::holds(slip.what(), "accuracy"));
+  r = plateau_recipe();
+  r.evaluation.every = {};
+  EXPECT_TRUE(test::holds(refuse(r).what(), "evaluation.every is never"));
+  r.evaluation.every = *Interval::parse("1 minutes");
+  EXPECT_TRUE(test::holds(refuse(r).what(), "by the clock"));
+  const auto train = test::small_data(100);
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] {
+    Trainer(plateau_recipe(), test::small_task(), train, {.output = folder / "alone"}).fit();
+  });
+  EXPECT_TRUE(test::holds(error.what(), "validation"));
+}
+
+// When the rate is lowered decides what is learned.
+TEST(Learning, AResumeMayNotChangeWhenARateThatFollowsEvaluationsIsMeasured) {
+  const TemporaryFolder folder;
+  for (const bool follows : {true, false}) {
+    Recipe r = plateau_recipe();
+    if (!follows) r.schedule.shape = {"constant", {}};
+    const fs::path run = folder / (follows ? "follows" : "constant");
+    stop_at(r, run, 5);
+    r.evaluation.every = *Interval::parse("4 updates");
+    if (follows)
+      EXPECT_TRUE(test::holds(test::expect_error(ExitCode::kBadRecipe, [&] { fit(r, run, true); }).what(),
+                              "evaluation.every"));
+    else
+      EXPECT_EQ(fit(r, run, true).updates, 30);
+  }
+}
+
+}  // namespace
+}  // namespace autotrain
