@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "model/exported_file.h"
 #include "model/graph_pass.h"
+#include "model/graph_uses.h"
 #include "model/models.h"
 #include "model/name_patterns.h"
 #include "model/parts.h"
@@ -86,21 +87,14 @@ class Exported final : public Network {
   void pretty_print(std::ostream& stream) const override { stream << "exported " << file_.digest; }
 
  protected:
-  // Its graphs are those of training, which update the statistics.
-  void check_frozen(const char* key) const override {
-    for (const NamedTensor& buffer : file_.buffers) {
-      const std::string part = buffer.name.substr(0, buffer.name.rfind('.') + 1);
-      const bool frozen =
-          std::ranges::any_of(file_.parameters, [&](const ExportedFile::Parameter& parameter) {
-            return parameter.tensor.name.starts_with(part) && parameter.learns &&
-                   !parameter.tensor.tensor.requires_grad();
-          });
-      if (!buffer.name.ends_with("running_mean") || !frozen) continue;
-      throw Error(
-          ExitCode::kBadRecipe, key,
-          cat("freezes ", quote(part + "*"), ", whose statistics an exported model goes on to update"),
-          "freeze it in Python, with requires_grad_(False) and eval(), and export it again; beside "
-          "model.lora it may learn: model.lora.train");
+  void on_frozen(const char* key) override {
+    check_statistics(key);
+    std::vector<bool> learns;
+    for (const size_t place : learning_)
+      learns.push_back(tensors_[place].requires_grad() || adapter_of_.contains(place));
+    for (auto& [precision, graphs] : file_.graphs) {
+      graphs.training =
+          std::make_shared<const graph::Graph>(graph::without_gradients(*graphs.training, learns));
     }
   }
 
@@ -119,6 +113,24 @@ class Exported final : public Network {
   }
 
  private:
+  // Its graphs are those of training, which update the statistics.
+  void check_statistics(const char* key) const {
+    for (const NamedTensor& buffer : file_.buffers) {
+      const std::string part = buffer.name.substr(0, buffer.name.rfind('.') + 1);
+      const bool frozen =
+          std::ranges::any_of(file_.parameters, [&](const ExportedFile::Parameter& parameter) {
+            return parameter.tensor.name.starts_with(part) && parameter.learns &&
+                   !parameter.tensor.tensor.requires_grad();
+          });
+      if (!buffer.name.ends_with("running_mean") || !frozen) continue;
+      throw Error(
+          ExitCode::kBadRecipe, key,
+          cat("freezes ", quote(part + "*"), ", whose statistics an exported model goes on to update"),
+          "freeze it in Python, with requires_grad_(False) and eval(), and export it again; beside "
+          "model.lora it may learn: model.lora.train");
+    }
+  }
+
   static bool takes_value(const graph::Node& node, size_t value) {
     bool takes = false;
     for (const graph::Argument& argument : node.arguments)

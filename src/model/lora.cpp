@@ -81,7 +81,7 @@ void Network::freeze(const std::vector<std::string>& patterns) {
 
 void Network::freeze_those(const char* key, const std::function<bool(const std::string&)>& freezes) {
   frozen_ = freeze_parameters(freezes, *this);
-  check_frozen(key);
+  on_frozen(key);
   train(is_training());
 }
 

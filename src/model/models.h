@@ -59,8 +59,9 @@ class Network : public torch::nn::Module {
   /// Computes with what the adapter makes of this weight from now on; null: with the weight.
   virtual void use(const torch::Tensor& weight, std::shared_ptr<const Adapter> adapter);
 
-  /// @throws Error(kBadRecipe) naming `key` where the model cannot do without what was frozen.
-  virtual void check_frozen(const char* key) const { (void)key; }
+  /// Called when parameters were frozen. @throws Error(kBadRecipe) naming `key` where the model cannot do
+  /// that.
+  virtual void on_frozen(const char* key) { (void)key; }
 
  private:
   void freeze_those(const char* key, const std::function<bool(const std::string&)>& freezes);
