@@ -271,6 +271,21 @@ struct WeightsRecipe {
   bool operator==(const WeightsRecipe&) const = default;
 };
 
+/// Low-rank adapters (LoRA, Hu et al. 2021): a weight W [out, in] that is matched stays as it is, and the
+/// layer computes with W + (alpha ÷ rank) · B · A, where A [rank, in] and B [out, rank] learn.
+struct LoraRecipe {
+  std::vector<std::string> match = {};  ///< patterns of weights, or of modules that have some; empty: none
+  std::optional<int64_t> rank = {};     ///< unset: 8
+  std::optional<double> alpha = {};     ///< unset: twice the rank
+  std::vector<std::string> train = {};  ///< patterns of parameters or modules that learn whole
+
+  bool active() const { return !match.empty(); }
+  int64_t rank_used() const { return rank.value_or(8); }
+  double alpha_used() const { return alpha.value_or(2 * static_cast<double>(rank_used())); }
+  double scale() const { return alpha_used() / static_cast<double>(rank_used()); }
+  bool operator==(const LoraRecipe&) const = default;
+};
+
 /// A whole run. Everything above `evaluation` is *what is learned*; the rest is *how it is executed*
 /// and changing it never changes the meaning of the first half.
 ///
@@ -282,6 +297,7 @@ struct Recipe {
   Choice model{"cnn", {}};
   std::vector<std::string> freeze = {};  ///< patterns of parameters that stay as they are: "layer1.*"
   WeightsRecipe weights;
+  LoraRecipe lora;
   Choice loss{"cross_entropy", {}};
   OptimizerRecipe optimizer;
   ScheduleRecipe schedule;

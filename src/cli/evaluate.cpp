@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,49 +12,21 @@
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/console.h"
+#include "cli/run_checkpoint.h"
 #include "plan/plan_json.h"
 #include "report/live_text.h"
 #include "report/table.h"
 #include "study/evaluated_checkpoint.h"
-#include "trainer/run_report.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
 
 namespace {
 
-struct EvaluateOptions : OverrideOptions, PrintOptions {
-  fs::path run;
-  std::string checkpoint = "newest";  ///< or "best", or an update
-};
-
-// The checkpoint that is asked for. The best one is what the run's summary says.
-int64_t update_asked(const EvaluateOptions& options, const CheckpointFolder& checkpoints) {
-  const std::vector<int64_t> updates = checkpoints.updates();
-  if (options.checkpoint == "newest") {
-    const auto newest = checkpoints.read_newest_state();
-    if (newest) return newest->first;
-    throw Error(ExitCode::kMissingFile, options.run.string(), "holds no checkpoint",
-                "name the folder of a run that has one");
-  }
-  int64_t update = -1;
-  if (options.checkpoint == "best") {
-    update = count_in(part_in(read_json(options.run / "summary.json"), "best"), "update");
-  } else if (!parse_integer(options.checkpoint, update)) {
-    throw Error(ExitCode::kUsage, "--checkpoint", quote(options.checkpoint) + " is no checkpoint",
-                "give newest, best or the number of an update");
-  }
-  if (std::ranges::find(updates, update) != updates.end()) return update;
-  std::vector<std::string> names;
-  for (const int64_t each : updates) names.push_back(std::to_string(each));
-  throw Error(ExitCode::kMissingFile, options.run.string(), cat("has no checkpoint of update ", update),
-              names.empty() ? "it has none" : "it has those of updates " + join(names, ", "));
-}
+struct EvaluateOptions : RunCheckpointOptions, OverrideOptions, PrintOptions {};
 
 Recipe recipe_of(const EvaluateOptions& options) {
-  if (!is_run_folder(options.run))
-    throw Error(ExitCode::kMissingFile, options.run.string(), "holds no run",
-                "name the folder of a run: it has recipe.yaml, plan.json and metrics.jsonl");
+  options.check_run();
   Recipe recipe = load_recipe(options.run / "recipe.yaml", options.overrides);
   if (recipe.data.validation) return recipe;
   throw Error(ExitCode::kBadRecipe, "data.validation", "is not set: there is nothing to evaluate on",
@@ -100,16 +71,15 @@ ExitCode evaluate_run(const EvaluateOptions& options) {
   refuse_several_ranks();
   install_signal_handlers();
   const Recipe recipe = recipe_of(options);
-  const CheckpointFolder checkpoints(options.run / "checkpoints");
-  const int64_t update = update_asked(options, checkpoints);
+  const int64_t update = options.update();
+  const fs::path checkpoint = CheckpointFolder(options.run / "checkpoints").path_of(update);
   Evaluation found;
   {
     LiveText progress(stderr);
-    found =
-        evaluate_checkpoint(recipe, plan_of(options.run), checkpoints.path_of(update), [&](int64_t samples) {
-          if (options.talks() && progress.due())
-            progress.show(cat("evaluating: ", format_count(samples), " samples"));
-        });
+    found = evaluate_checkpoint(recipe, plan_of(options.run), checkpoint, [&](int64_t samples) {
+      if (options.talks() && progress.due())
+        progress.show(cat("evaluating: ", format_count(samples), " samples"));
+    });
   }
   print(found, update, options);
   return ExitCode::kDone;
@@ -117,10 +87,7 @@ ExitCode evaluate_run(const EvaluateOptions& options) {
 
 std::function<ExitCode()> declare_evaluate(CLI::App& app) {
   const auto options = std::make_shared<EvaluateOptions>();
-  app.add_option("--run", options->run, "The folder of a run")->required()->type_name("DIR");
-  app.add_option("--checkpoint", options->checkpoint, "newest, best, or the number of an update")
-      ->capture_default_str()
-      ->type_name("WHICH");
+  options->RunCheckpointOptions::declare(app);
   options->OverrideOptions::declare(app, "Override a key of the run's recipe: section.key=value; repeatable");
   options->PrintOptions::declare(app);
   return [options] { return evaluate_run(*options); };

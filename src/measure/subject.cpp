@@ -90,6 +90,7 @@ class Inference final : public Subject {
 
  private:
   void convert(const Recipe& recipe) {
+    network_.merge_adapters();  // as a model is deployed
     network_.to(m_.device->torch_device());
     format_ = resolve_memory_format(recipe, precision_, *m_.device, *m_.task, *m_.data.train);
     network_.eval();

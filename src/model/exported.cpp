@@ -10,13 +10,13 @@
 #include "base/text.h"
 #include "model/exported_file.h"
 #include "model/graph_pass.h"
+#include "model/graph_uses.h"
 #include "model/models.h"
+#include "model/name_patterns.h"
+#include "model/parts.h"
 
 namespace autotrain {
 namespace {
-
-// A part of the module that was exported: it holds tensors, and computes nothing.
-struct Part : torch::nn::Module {};
 
 // Runs the backward half of a pass when autograd comes to the prediction.
 struct PassBackward final : torch::autograd::Node {
@@ -59,7 +59,7 @@ class Exported final : public Network {
     for (const ExportedFile::Parameter& parameter : file_.parameters)
       hold(parameter.tensor.name, parameter.tensor.tensor, parameter.learns);
     for (const NamedTensor& buffer : file_.buffers) {
-      part_of(buffer.name).register_buffer(last_part(buffer.name), buffer.tensor);
+      part_with(*this, buffer.name).register_buffer(last_part(buffer.name), buffer.tensor);
       tensors_.push_back(buffer.tensor);
     }
     for (const auto& [name, first_name] : file_.other_names) tie(name, first_name);
@@ -68,29 +68,12 @@ class Exported final : public Network {
   torch::Tensor forward(torch::Tensor inputs) override {
     check_inputs(inputs);
     const ExportedFile::Graphs& graphs = graphs_for(inputs.device().type());
+    const std::vector<torch::Tensor> weights = weights_in_use();
     auto pass = std::make_unique<graph::Pass>(is_training() ? graphs.training : graphs.evaluation,
-                                              tensors_and(inputs));
+                                              with_constants_and(inputs, weights));
     torch::Tensor prediction = pass->forward();
-    if (is_training() && torch::GradMode::is_enabled()) differentiate(prediction, std::move(pass));
+    if (is_training() && torch::GradMode::is_enabled()) differentiate(prediction, std::move(pass), weights);
     return prediction;
-  }
-
-  // Its graphs are those of training, which update the statistics.
-  void freeze(const std::vector<std::string>& patterns) override {
-    Network::freeze(patterns);
-    for (const NamedTensor& buffer : file_.buffers) {
-      const std::string part = buffer.name.substr(0, buffer.name.rfind('.') + 1);
-      const bool frozen =
-          std::ranges::any_of(file_.parameters, [&](const ExportedFile::Parameter& parameter) {
-            return parameter.tensor.name.starts_with(part) && parameter.learns &&
-                   !parameter.tensor.tensor.requires_grad();
-          });
-      if (!buffer.name.ends_with("running_mean") || !frozen) continue;
-      throw Error(
-          ExitCode::kBadRecipe, "model.freeze",
-          cat("freezes ", quote(part + "*"), ", whose statistics an exported model goes on to update"),
-          "freeze it in Python, with requires_grad_(False) and eval(), and export it again");
-    }
   }
 
   bool computes_in(Precision precision) const override {
@@ -103,16 +86,75 @@ class Exported final : public Network {
   // Keys of kept plans are made of what modules print.
   void pretty_print(std::ostream& stream) const override { stream << "exported " << file_.digest; }
 
+ protected:
+  void on_frozen(const char* key) override {
+    check_statistics(key);
+    std::vector<bool> learns;
+    for (const size_t place : learning_)
+      learns.push_back(tensors_[place].requires_grad() || adapter_of_.contains(place));
+    for (auto& [precision, graphs] : file_.graphs) {
+      graphs.training =
+          std::make_shared<const graph::Graph>(graph::without_gradients(*graphs.training, learns));
+    }
+  }
+
+  std::string cannot_adapt(const torch::Tensor& weight) const override {
+    const size_t place = place_of(weight);
+    if (!file_.parameters[place].learns) return "is frozen in the file";
+    const graph::Graph& graph = *file_.graphs.begin()->second.evaluation;
+    const bool looked_up = std::ranges::any_of(graph.nodes, [&](const graph::Node& node) {
+      return node.name.starts_with("aten::embedding") && takes_value(node, place);
+    });
+    return looked_up ? "is an embedding" : "";
+  }
+
+  void use(const torch::Tensor& weight, std::shared_ptr<const Adapter> adapter) override {
+    adapter_of_[place_of(weight)] = std::move(adapter);
+  }
+
  private:
+  // Its graphs are those of training, which update the statistics.
+  void check_statistics(const char* key) const {
+    for (const NamedTensor& buffer : file_.buffers) {
+      const std::string part = buffer.name.substr(0, buffer.name.rfind('.') + 1);
+      const bool frozen =
+          std::ranges::any_of(file_.parameters, [&](const ExportedFile::Parameter& parameter) {
+            return parameter.tensor.name.starts_with(part) && parameter.learns &&
+                   !parameter.tensor.tensor.requires_grad();
+          });
+      if (!buffer.name.ends_with("running_mean") || !frozen) continue;
+      throw Error(
+          ExitCode::kBadRecipe, key,
+          cat("freezes ", quote(part + "*"), ", whose statistics an exported model goes on to update"),
+          "freeze it in Python, with requires_grad_(False) and eval(), and export it again; beside "
+          "model.lora it may learn: model.lora.train");
+    }
+  }
+
+  static bool takes_value(const graph::Node& node, size_t value) {
+    bool takes = false;
+    for (const graph::Argument& argument : node.arguments)
+      argument.for_each_value([&](size_t each) { takes |= each == value; });
+    return takes;
+  }
+
+  // The number of the parameter that this tensor is.
+  size_t place_of(const torch::Tensor& weight) const {
+    size_t place = 0;
+    while (place < file_.parameters.size() && !file_.parameters[place].tensor.tensor.is_same(weight)) ++place;
+    check_invariant(place < file_.parameters.size(), "the tensor is a parameter of the file");
+    return place;
+  }
+
   void hold(const std::string& name, const torch::Tensor& tensor, bool learns) {
-    part_of(name).register_parameter(last_part(name), tensor, learns);
+    part_with(*this, name).register_parameter(last_part(name), tensor, learns);
+    if (learns) learning_.push_back(tensors_.size());
     tensors_.push_back(tensor);
-    if (learns) learning_.push_back(tensor);
   }
 
   // Registers a tensor under a second name, as Python's module has it.
   void tie(const std::string& name, const std::string& first_name) {
-    Module& part = part_of(name);
+    Module& part = part_with(*this, name);
     for (const ExportedFile::Parameter& parameter : file_.parameters) {
       if (parameter.tensor.name == first_name)
         return void(part.register_parameter(last_part(name), parameter.tensor.tensor, parameter.learns));
@@ -122,19 +164,6 @@ class Exported final : public Network {
     }
     throw Error(ExitCode::kBadData, path_,
                 cat("gives the name ", quote(name), " to ", quote(first_name), ", which it lacks"));
-  }
-
-  // The part of the module that has this tensor: "a.b" for "a.b.weight".
-  Module& part_of(const std::string& tensor) {
-    const std::vector<std::string> words = split(tensor, '.');
-    Module* part = this;
-    for (size_t i = 0; i + 1 < words.size(); ++i) {
-      const auto children = part->named_children();
-      const auto* const known = children.find(words[i]);
-      part =
-          known != nullptr ? known->get() : part->register_module(words[i], std::make_shared<Part>()).get();
-    }
-    return *part;
   }
 
   const ExportedFile::Graphs& graphs_for(torch::DeviceType device) const {
@@ -163,8 +192,17 @@ class Exported final : public Network {
                 "export it with an --example of such samples, or change data.train");
   }
 
-  std::vector<torch::Tensor> tensors_and(const torch::Tensor& inputs) {
-    std::vector<torch::Tensor> tensors = tensors_;
+  // Parameters and buffers, with what adapters make of a weight in its place.
+  std::vector<torch::Tensor> weights_in_use() const {
+    std::vector<torch::Tensor> weights = tensors_;
+    for (const auto& [place, adapter] : adapter_of_) {
+      if (adapter) weights[place] = adapter->effective();
+    }
+    return weights;
+  }
+
+  std::vector<torch::Tensor> with_constants_and(const torch::Tensor& inputs,
+                                                std::vector<torch::Tensor> tensors) {
     for (torch::Tensor& constant : file_.constants) {
       if (constant.device() != inputs.device()) constant = constant.to(inputs.device());
       tensors.push_back(constant);
@@ -173,17 +211,21 @@ class Exported final : public Network {
     return tensors;
   }
 
-  void differentiate(torch::Tensor& prediction, std::unique_ptr<graph::Pass> pass) const {
+  void differentiate(torch::Tensor& prediction, std::unique_ptr<graph::Pass> pass,
+                     const std::vector<torch::Tensor>& weights) const {
+    torch::autograd::variable_list learning;
+    for (const size_t place : learning_) learning.push_back(weights[place]);
     const std::shared_ptr<PassBackward> node(
-        new PassBackward(std::move(pass), torch::autograd::collect_next_edges(learning_)),
+        new PassBackward(std::move(pass), torch::autograd::collect_next_edges(learning)),
         torch::autograd::deleteNode);
     torch::autograd::set_history(prediction, node);
   }
 
   std::string path_;
   ExportedFile file_;
-  std::vector<torch::Tensor> tensors_;   // parameters and buffers, in the order in which graphs take them
-  std::vector<torch::Tensor> learning_;  // those parameters that have gradients
+  std::vector<torch::Tensor> tensors_;  // parameters and buffers, in the order in which graphs take them
+  std::vector<size_t> learning_;        // the numbers of those that have gradients
+  std::map<size_t, std::shared_ptr<const Adapter>> adapter_of_;  // by the number of a parameter
 };
 
 void check_samples(const std::string& path, const ExportedFile& file, const SampleShape& shape) {

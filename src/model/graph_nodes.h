@@ -66,6 +66,7 @@ struct Node {
   std::optional<c10::OperatorHandle> op = {};  ///< none: the size operator
   SizeOperator size_operator = SizeOperator::kAdd;
   std::vector<Argument> arguments = {};
+  bool has_effect = false;    ///< beside its results: it writes to an argument, or draws random numbers
   bool returns_list = false;  ///< whether the operator returns one list, whose items are the results
   std::vector<std::optional<size_t>> results = {};
   std::vector<size_t> last_uses = {};  ///< values that no later node uses

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "model/graph_uses.h"
 
 namespace autotrain::graph {
 namespace {
@@ -281,7 +282,7 @@ class GraphReader {
       throw Malformed(cat("there are ", results.size(), " gradients for ", gradients, " parameters"));
     for (const Json& result : results)
       graph_.gradients.push_back(result.is_null() ? std::nullopt : std::optional(result_at(result)));
-    find_last_uses();
+    find_last_uses(graph_);
     return std::move(graph_);
   }
 
@@ -352,10 +353,12 @@ class GraphReader {
         const bool writes = (declared[i].alias_info() != nullptr && declared[i].alias_info()->isWrite()) ||
                             writes_statistics(name, declared[i].name());
         if (writes) note_write(node.arguments.back());
+        node.has_effect |= writes;
       } catch (const Malformed& error) {
         throw Malformed(cat("argument ", quote(declared[i].name()), " ", error.what()));
       }
     }
+    node.has_effect |= node.op->hasTag(at::Tag::nondeterministic_seeded);
     return results_of(node, is_view(name));
   }
 
@@ -410,29 +413,6 @@ class GraphReader {
         throw Malformed(cat("makes another value than number ", values_.size(), ", the next one"));
       node.results.back() = values_.size();
       values_.push_back(results[i]);
-    }
-  }
-
-  void find_last_uses() {
-    std::vector<bool> used(values_.size());
-    for (const auto& gradient : graph_.gradients) {
-      if (gradient) used[*gradient] = true;
-    }
-    for (size_t i = graph_.nodes.size(); i-- > 0;) {
-      Node* const node = &graph_.nodes[i];
-      if (i + 1 == graph_.backward_begin) {
-        graph_.keeps_prediction = used[graph_.prediction];
-        used[graph_.prediction] = true;  // it is taken out between the two halves
-      }
-      const auto use = [&](size_t value) {
-        if (used[value]) return;
-        used[value] = true;
-        node->last_uses.push_back(value);
-      };
-      for (const Argument& argument : node->arguments) argument.for_each_value(use);
-      for (const auto& result : node->results) {
-        if (result) use(*result);
-      }
     }
   }
 

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
+#include "model/models.h"
 #include "recipe/patterns.h"
 
 namespace autotrain {
@@ -66,6 +67,10 @@ class Taking {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : tensors_) names.push_back(name);
     check_patterns("model.weights.skip", recipe.skip, names);
+    const Network* const network = as_network(module);
+    if (network == nullptr) return;
+    for (const auto& adapter : network->adapters())
+      adapters_.insert({adapter.second->a.unsafeGetTensorImpl(), adapter.second->b.unsafeGetTensorImpl()});
   }
 
   // Compares names and shapes before anything is read.
@@ -77,6 +82,7 @@ class Taking {
     for (const auto& [name, tensor] : tensors_) {
       const void* const id = tensor.unsafeGetTensorImpl();
       if (taken.contains(id) || reshaped.contains(id)) continue;  // under another of its names, too
+      if (adapters_.contains(id)) continue;  // of this run: files of base models have none
       (matches_any(name, recipe_.skip) ? result_.skipped : result_.missing).push_back(name);
     }
     return result_;
@@ -112,6 +118,7 @@ class Taking {
   const WeightsRecipe& recipe_;
   Renaming rename_;
   std::map<std::string, torch::Tensor> tensors_;
+  std::set<const void*> adapters_;
   WeightsTaken result_;
 };
 
@@ -123,6 +130,12 @@ void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
   if (missing) text += "\n  not in the file: " + some_of(weights.missing);
   if (!weights.left.empty()) text += "\n  only in the file: " + some_of(weights.left);
   if (reshaped) text += "\n  of another shape: " + some_of(weights.reshaped);
+  if (std::ranges::any_of(weights.left, is_adapter_tensor)) {
+    throw Error(
+        ExitCode::kBadData, *recipe.file, text,
+        "it holds adapters: give the recipe the model.lora that they were trained with, or name a file "
+        "that autotrain export has merged them into");
+  }
   throw Error(
       ExitCode::kBadData, *recipe.file, text,
       "model.weights.skip names what is not to be taken, model.weights.rename turns names of the file "
@@ -152,13 +165,10 @@ std::string describe(const WeightsTaken& weights) {
   return text;
 }
 
-std::vector<torch::nn::Module*> freeze_parameters(const std::vector<std::string>& patterns,
+std::vector<torch::nn::Module*> freeze_parameters(const std::function<bool(const std::string&)>& freezes,
                                                   torch::nn::Module& module) {
-  std::vector<std::string> names;
-  for (const auto& item : module.named_parameters()) names.push_back(item.key());
-  check_patterns("model.freeze", patterns, names);
   for (const auto& item : module.named_parameters()) {
-    if (matches_any(item.key(), patterns)) item.value().set_requires_grad(false);
+    if (freezes(item.key())) item.value().set_requires_grad(false);
   }
   const auto learns = [](const torch::Tensor& parameter) { return parameter.requires_grad(); };
   if (std::ranges::none_of(module.parameters(), learns))

@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,10 @@ WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& 
 /// "took 60 tensors; not taken, as asked: fc.weight, fc.bias".
 std::string describe(const WeightsTaken& weights);
 
-/// Freezes the parameters whose names match one of the patterns.
+/// Freezes the parameters of which `freezes` says so by their names.
 /// @return the parts with parameters of their own that are all frozen.
-/// @throws Error(kBadRecipe) for a pattern that matches no parameter, or when nothing is left to learn.
-std::vector<torch::nn::Module*> freeze_parameters(const std::vector<std::string>& patterns,
+/// @throws Error(kBadRecipe) when nothing is left to learn.
+std::vector<torch::nn::Module*> freeze_parameters(const std::function<bool(const std::string&)>& freezes,
                                                   torch::nn::Module& module);
 
 }  // namespace autotrain

@@ -4,6 +4,7 @@
 #include <ATen/cpu/Utils.h>
 #include <ATen/native/quantized/PackedParams.h>
 #include <ATen/ops/quantize_per_channel.h>
+#include <torch/nn/functional/linear.h>
 
 namespace autotrain {
 namespace {
@@ -38,7 +39,7 @@ struct LinearImpl::Packed {
 };
 
 torch::Tensor LinearImpl::forward(const torch::Tensor& inputs) {
-  if (!packed_) return torch::nn::LinearImpl::forward(inputs);
+  if (!packed_) return torch::nn::functional::linear(inputs, weight_in_use(), bias);
   return multiply(inputs, packed_->weights);
 }
 

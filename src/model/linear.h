@@ -2,6 +2,11 @@
 
 #include <torch/nn/modules/linear.h>
 
+#include <memory>
+#include <utility>
+
+#include "model/adapter.h"
+
 namespace autotrain {
 
 /// torch::nn::Linear that can also multiply in eight bits: weights rounded once, one scale for each output;
@@ -12,13 +17,21 @@ class LinearImpl final : public torch::nn::LinearImpl {
 
   torch::Tensor forward(const torch::Tensor& inputs);
 
+  /// What `forward` multiplies by: `weight`, or what its adapter makes of it. [out, in]
+  torch::Tensor weight_in_use() const { return adapter_ ? adapter_->effective() : weight; }
+
+  /// @param adapter of `weight`; null: none.
+  void adapt(std::shared_ptr<const Adapter> adapter) { adapter_ = std::move(adapter); }
+
   /// From now on `forward` uses eight-bit weights, made from what `weight` holds now; `weight` itself is
-  /// dropped, so that its memory is free. For inference. Precondition: float32 weights on a CPU.
+  /// dropped, so that its memory is free. For inference. Precondition: float32 weights on a CPU, and no
+  /// adapter.
   void quantize();
 
  private:
   struct Packed;
   std::shared_ptr<Packed> packed_;  // null: as torch's
+  std::shared_ptr<const Adapter> adapter_;
 };
 
 TORCH_MODULE(Linear);

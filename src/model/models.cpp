@@ -1,7 +1,6 @@
 #include "model/models.h"
 
 #include "autotrain/error.h"
-#include "model/initial_weights.h"
 
 namespace autotrain {
 
@@ -21,12 +20,6 @@ std::shared_ptr<Network> make_model(const Choice& choice, const SampleShape& sha
     if (row.spec.name == choice.name) return row.make(Parameters(choice, row.spec), shape);
   }
   throw Error(ExitCode::kBadRecipe, "model.name", "there is no model named " + choice.name);
-}
-
-void Network::freeze(const std::vector<std::string>& patterns) {
-  if (patterns.empty()) return;
-  frozen_ = freeze_parameters(patterns, *this);
-  train(is_training());
 }
 
 void Network::train(bool on) {

@@ -3,10 +3,13 @@
 #include <torch/nn/module.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "autotrain/task.h"
+#include "model/adapter.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
@@ -18,8 +21,21 @@ class Network : public torch::nn::Module {
 
   /// Freezes the parameters whose names match one of the patterns. Parts whose parameters are all frozen stay
   /// in evaluation mode, so that batch normalisation keeps its statistics.
-  /// @throws Error(kBadRecipe) as freeze_parameters, or where the model cannot do that.
-  virtual void freeze(const std::vector<std::string>& patterns);
+  /// @throws Error(kBadRecipe) for a pattern that matches none, when nothing is left to learn, or where the
+  /// model cannot do that.
+  void freeze(const std::vector<std::string>& patterns);
+
+  /// Gives the weights that the recipe matches adapters, which become parameters of the model, and freezes
+  /// all else but what the recipe trains, as `freeze` does. Nothing where it matches none. A is drawn from
+  /// LibTorch's CPU generator, uniform in ±1 ÷ √in, and B is zero: the model computes what it did.
+  /// @throws Error(kBadRecipe) for a pattern that matches no name, or no weight of a linear layer.
+  void adapt(const LoraRecipe& recipe);
+
+  /// Those that `adapt` made, by the names of their weights.
+  const std::map<std::string, std::shared_ptr<const Adapter>>& adapters() const { return adapters_; }
+
+  /// Adds to the weights what their adapters change, and takes the adapters away: for inference.
+  void merge_adapters();
 
   void train(bool on = true) override;
 
@@ -36,8 +52,23 @@ class Network : public torch::nn::Module {
   /// A text that differs where two networks of one recipe compute something else; "" where they cannot.
   virtual std::string fingerprint() const { return ""; }
 
+ protected:
+  /// Why a matrix among the parameters can have no adapter; "" where it can.
+  virtual std::string cannot_adapt(const torch::Tensor& weight) const;
+
+  /// Computes with what the adapter makes of this weight from now on; null: with the weight.
+  virtual void use(const torch::Tensor& weight, std::shared_ptr<const Adapter> adapter);
+
+  /// Called when parameters were frozen. @throws Error(kBadRecipe) naming `key` where the model cannot do
+  /// that.
+  virtual void on_frozen(const char* key) { (void)key; }
+
  private:
+  void freeze_those(const char* key, const std::function<bool(const std::string&)>& freezes);
+  void add_adapter(const NamedTensor& weight, const LoraRecipe& recipe);
+
   std::vector<torch::nn::Module*> frozen_;
+  std::map<std::string, std::shared_ptr<const Adapter>> adapters_;
 };
 
 /// The network that a module is; null for a module of the user's own.

@@ -89,7 +89,7 @@ class Transformer final : public Network {
     torch::Tensor x = token_->forward(tokens) + positions;
     x = dropout_->forward(x);
     for (const auto& block : blocks_) x = block->forward(x);
-    return at::linear(ln_->forward(x), head_.is_empty() ? token_->weight : head_->weight);
+    return at::linear(ln_->forward(x), head_.is_empty() ? token_->weight : head_->weight_in_use());
   }
 
  private:

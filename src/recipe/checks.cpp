@@ -134,6 +134,18 @@ void check_augment(const Recipe& r) {
               "for example [0.08, 1]");
 }
 
+void check_lora(const Recipe& r) {
+  const LoraRecipe& lora = r.lora;
+  if (!lora.active() && (lora.rank || lora.alpha || !lora.train.empty())) {
+    fail_recipe(r, "model.lora", "says how weights are adapted, and not which",
+                "name them in model.lora.match: [\"block*\"], or [\"*\"] for all linear layers");
+  }
+  if (lora.active() && !r.freeze.empty()) {
+    fail_recipe(r, "model.freeze", "has nothing to freeze: beside model.lora all of the model stays as it is",
+                "leave it out; model.lora.train names what learns beside the adapters");
+  }
+}
+
 }  // namespace
 
 void check_recipe(const Recipe& recipe, const Catalog& catalog) {
@@ -146,6 +158,7 @@ void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_groups(recipe);
   check_trace(recipe);
   check_augment(recipe);
+  check_lora(recipe);
 }
 
 }  // namespace autotrain

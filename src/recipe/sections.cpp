@@ -95,6 +95,22 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   return {std::move(data), std::move(train), std::move(validation), augment_section(r.data.augment)};
 }
 
+Section lora_section(Recipe& r) {
+  LoraRecipe& l = r.lora;
+  return {
+      "model.lora",
+      "Low-rank adapters (LoRA): what is trained in the place of the weights that they change.",
+      {bind(patterns_key("match",
+                         "Linear layers, or modules that have some, whose weights W become "
+                         "W + alpha ÷ rank × B A: block*. A and B learn, the model stays as it is."),
+            l.match),
+       bind(integer_key("rank", "Rows of A and columns of B; null: 8.").from(1, 1 << 16), l.rank),
+       bind(real_key("alpha", "Weight of the change, times the rank; null: twice the rank.").above(0, 1e6),
+            l.alpha),
+       bind(patterns_key("train", "Parameters, or modules, that learn whole beside them: a new head."),
+            l.train)}};
+}
+
 std::vector<Section> model_sections(Recipe& r, const Catalog& catalog) {
   Section model = choosing("model", "What is trained.", "name", "The model, with its own keys beside it.",
                            catalog.models, [&r] { return &r.model; });
@@ -127,7 +143,7 @@ std::vector<Section> model_sections(Recipe& r, const Catalog& catalog) {
        bind_enum("shapes", "What follows when a tensor has another shape in the file; keep: it is drawn.",
                  w.shapes)}};
   weights.scalar_key = "file";
-  return {std::move(model), std::move(weights)};
+  return {std::move(model), std::move(weights), lora_section(r)};
 }
 
 Section loss_section(Recipe& r, const Catalog& catalog) {
@@ -226,6 +242,7 @@ std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
   std::vector<Section> model = model_sections(r, catalog);
   all.push_back(deciding(D::kLearningAndMemory, std::move(model[0])));
   all.push_back(deciding(D::kLearning, std::move(model[1])));
+  all.push_back(deciding(D::kLearningAndMemory, std::move(model[2])));
   all.push_back(deciding(D::kLearningAndMemory, loss_section(r, catalog)));
   for (Section& section : optimizer_sections(r, catalog)) all.push_back(std::move(section));
   all.push_back(deciding(D::kLearningAndMemory, average_section(r)));

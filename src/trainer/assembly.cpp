@@ -123,6 +123,7 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
       derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
   auto network = make_model(recipe.model, {info.input_shape, info.classes, info.vocabulary});
   network->freeze(recipe.freeze);
+  network->adapt(recipe.lora);
   return supervised(std::move(network), make_loss(recipe.loss, recipe.evaluation.metrics));
 }
 

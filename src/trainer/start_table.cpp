@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "model/models.h"
 #include "optim/lr_rules.h"
 #include "optim/schedule.h"
 #include "plan/plan_enums.h"
@@ -39,6 +40,12 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Work
   if (!r.optimizer.groups.empty()) {
     rows.push_back({"parameter groups", describe(bench.optimizer->groups(), bench.optimizer->parameters()),
                     origin_of(r, "optimizer.groups")});
+    }
+  if (const Network* const network = as_network(bench.task->module()); network && r.lora.active()) {
+    rows.push_back({"adapters",
+                    cat("of rank ", r.lora.rank_used(), " and alpha ", brief(r.lora.alpha_used()), " on ",
+                        network->adapters().size(), " weights"),
+                    origin_of(r, "model.lora.match")});
   }
   rows.push_back({"effective batch", cat(plan.effective_batch, " samples per update"),
                   found_or_asked(r, "batch.effective", r.batch.effective.has_value())});

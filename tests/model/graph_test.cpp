@@ -6,6 +6,7 @@
 #include "device/cpu_meter.h"
 #include "model/graph_pass.h"
 #include "model/graph_reader.h"
+#include "model/graph_uses.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -78,6 +79,46 @@ TEST(Graph, APassGivesWhatAutogradGives) {
     EXPECT_TRUE(gradients[0].equal(t.weight.grad())) << n;
     EXPECT_TRUE(gradients[1].equal(t.bias.grad())) << n;
   }
+}
+
+TEST(Graph, WithoutAGradientTheRestIsComputedToTheBitAndNothingIsKeptForIt) {
+  const Tensors t(1024);
+  const torch::Tensor cotangent = torch::randn({1024, 3});
+  graph::Pass whole(linear(), t.list());
+  whole.forward();
+  const std::vector<torch::Tensor> all = whole.backward(cotangent);
+  for (const bool weight : {true, false}) {
+    const auto part = shared(graph::without_gradients(*linear(), {weight, !weight}));
+    EXPECT_EQ(part->nodes.size(), linear()->nodes.size() - (weight ? 1 : 2));
+    EXPECT_EQ(part->nodes[part->backward_begin].name, "aten::tanh_backward");
+    graph::Pass pass(part, t.list());
+    EXPECT_TRUE(pass.forward().equal(torch::addmm(t.bias, t.inputs, t.weight.t()).tanh()));
+    const std::vector<torch::Tensor> gradients = pass.backward(cotangent);
+    EXPECT_EQ(gradients[0].defined(), weight);
+    EXPECT_EQ(gradients[1].defined(), !weight);
+    EXPECT_TRUE(gradients[weight ? 0 : 1].equal(all[weight ? 0 : 1]));
+  }
+  const auto none = shared(graph::without_gradients(*linear(), {false, false}));
+  EXPECT_EQ(none->nodes.size(), 7U) << "the forward pass";
+  EXPECT_FALSE(none->keeps_prediction);
+}
+
+TEST(Graph, WhatWritesOrDrawsStaysWithoutItsGradient) {
+  const Given given{.parameters = 1, .buffers = 1, .training = true};  // then x, and the gradient
+  const Json none = {{"default", true}};
+  const Json json = {{"nodes",
+                      {node("aten::mul", "Tensor", {value(2), value(0)}, {4}),
+                       node("aten::add_", "Tensor", {value(1), value(2), none}, {nullptr}),
+                       node("aten::rand_like", "", {value(2), none, none, none, none, none}, {5}),
+                       node("aten::mul", "Tensor", {value(3), value(2)}, {6}),
+                       node("aten::mul", "Tensor", {value(6), value(5)}, {7})}},
+                     {"prediction", 4},
+                     {"gradients", {7}}};
+  const Graph whole = graph::read_graph(json, given, 1);
+  const Graph rest = graph::without_gradients(whole, {false});
+  ASSERT_EQ(rest.nodes.size(), 3U);
+  EXPECT_EQ(rest.nodes[1].name, "aten::add_.Tensor");
+  EXPECT_EQ(rest.nodes[2].name, "aten::rand_like");
 }
 
 TEST(Graph, TheForwardPassEndsBeforeTheFirstOperatorThatNeedsTheGradient) {

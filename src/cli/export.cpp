@@ -1,0 +1,99 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "autotrain/log.h"
+#include "autotrain/trainer.h"
+#include "base/enum_names.h"
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "cli/command.h"
+#include "cli/common_options.h"
+#include "cli/run_checkpoint.h"
+#include "recipe/recipe_enums.h"
+#include "step/precision.h"
+#include "study/weights_file.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+namespace {
+
+struct ExportOptions : RunCheckpointOptions, OutputOption, PrintOptions {
+  std::string dtype;  ///< "": as they are
+  bool adapters = false;
+};
+
+const std::vector<std::string> kTypes = {"fp32", "fp16", "bf16"};
+
+std::optional<torch::ScalarType> type_asked(const ExportOptions& options) {
+  if (options.dtype.empty()) return std::nullopt;
+  return product_type(*parse_enum<Precision>(options.dtype));
+}
+
+void tell(const ExportOptions& options, int64_t update) {
+  if (options.json) {
+    const nlohmann::ordered_json json = {
+        {"run", options.run.string()}, {"update", update}, {"output", options.output.string()}};
+    std::fputs(text_of_json(json).c_str(), stdout);
+  } else {
+    std::printf("wrote %s: the weights after update %lld\n", options.output.c_str(),
+                static_cast<long long>(update));
+  }
+}
+
+ExitCode export_run(const ExportOptions& options) {
+  log::set_sink(log::terminal_sink(), options.log_level());
+  refuse_several_ranks();
+  options.check_run();
+  const Recipe recipe = load_recipe(options.run / "recipe.yaml");
+  const std::optional<torch::ScalarType> type = type_asked(options);
+  const int64_t update = options.update();
+  const fs::path checkpoint = CheckpointFolder(options.run / "checkpoints").path_of(update);
+  if (options.adapters) {
+    write_adapters(checkpoint, recipe, type, options.output);
+  } else {
+    const std::vector<NamedTensor> weights = trained_weights(checkpoint, recipe);
+    write_safetensors(options.output, type ? in_type(weights, *type) : weights);
+  }
+  tell(options, update);
+  return ExitCode::kDone;
+}
+
+std::function<ExitCode()> declare_export(CLI::App& app) {
+  const auto options = std::make_shared<ExportOptions>();
+  options->RunCheckpointOptions::declare(app);
+  app.add_option("--output", options->output, "The safetensors file, or the folder of --adapters, to write")
+      ->required()
+      ->type_name("PATH");
+  app.add_option("--dtype", options->dtype,
+                 "Round floating-point numbers to this type; else they stay as trained")
+      ->check(CLI::IsMember(kTypes))
+      ->type_name("TYPE");
+  app.add_flag("--adapters", options->adapters,
+               "Write a LoRA run's adapters alone, as peft reads them, into a folder");
+  options->PrintOptions::declare(app);
+  return [options] { return export_run(*options); };
+}
+
+constexpr const char* kExportExamples = R"(
+The file names tensors as the model does, so that net.load_state_dict(safetensors.torch.load_file(FILE)) takes it in
+Python, and model.weights: FILE in a recipe. Averaged weights are written where the run has some, as evaluations use
+them. What adapters of model.lora change is added to the weights.
+
+Examples:
+  autotrain export --run runs/a --checkpoint best --output model.safetensors
+      the weights of the best evaluation
+  autotrain export --run runs/a --output half.safetensors --dtype bf16
+      the newest ones at half the size; a number beyond the type's range is refused by name
+  autotrain export --run runs/a --output adapter --adapters
+      adapter/adapter_model.safetensors and adapter/adapter_config.json, for peft.PeftModel.from_pretrained
+)";
+
+}  // namespace
+
+extern const Command kExport;
+const Command kExport = {"export", "Write a trained run's weights to a file that Python and recipes read",
+                         kExportExamples, declare_export};
+
+}  // namespace autotrain

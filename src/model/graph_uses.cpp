@@ -1,0 +1,77 @@
+#include "model/graph_uses.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace autotrain::graph {
+namespace {
+
+std::vector<bool> used_at_the_end(const Graph& graph) {
+  std::vector<bool> used(graph.values);
+  for (const auto& gradient : graph.gradients) {
+    if (gradient) used[*gradient] = true;
+  }
+  return used;
+}
+
+template <class Use>
+void for_each_argument(const Node& node, Use use) {
+  for (const Argument& argument : node.arguments) argument.for_each_value(use);
+}
+
+// Whether each node is needed for what is wanted. Nodes that write are: who sees what they write is not
+// known.
+std::vector<bool> needed_nodes(const Graph& graph) {
+  std::vector<bool> used = used_at_the_end(graph), needed(graph.nodes.size());
+  used[graph.prediction] = true;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    needed[i] = node.has_effect || std::ranges::any_of(node.results, [&](const auto& result) {
+                  return result && used[*result];
+                });
+    if (needed[i]) for_each_argument(node, [&](size_t value) { used[value] = true; });
+  }
+  return needed;
+}
+
+}  // namespace
+
+void find_last_uses(Graph& graph) {
+  std::vector<bool> used = used_at_the_end(graph);
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    Node* const node = &graph.nodes[i];
+    if (i + 1 == graph.backward_begin) {
+      graph.keeps_prediction = used[graph.prediction];
+      used[graph.prediction] = true;  // it is taken out between the two halves
+    }
+    const auto use = [&](size_t value) {
+      if (used[value]) return;
+      used[value] = true;
+      node->last_uses.push_back(value);
+    };
+    node->last_uses.clear();
+    for_each_argument(*node, use);
+    for (const auto& result : node->results) {
+      if (result) use(*result);
+    }
+  }
+}
+
+Graph without_gradients(const Graph& graph, const std::vector<bool>& wanted) {
+  Graph rest = graph;
+  for (size_t i = 0; i < rest.gradients.size(); ++i) {
+    if (!wanted[i]) rest.gradients[i].reset();
+  }
+  const std::vector<bool> needed = needed_nodes(rest);
+  rest.nodes.clear();
+  rest.backward_begin = 0;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    rest.nodes.push_back(graph.nodes[i]);
+    if (i < graph.backward_begin) ++rest.backward_begin;
+  }
+  find_last_uses(rest);
+  return rest;
+}
+
+}  // namespace autotrain::graph

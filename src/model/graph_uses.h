@@ -1,0 +1,17 @@
+#pragma once
+
+#include <vector>
+
+#include "model/graph_nodes.h"
+
+namespace autotrain::graph {
+
+/// Notes at each node the values that no later one uses, and whether the backward pass needs the prediction.
+void find_last_uses(Graph& graph);
+
+/// The graph without what only serves gradients that nobody wants: their values are not computed, and what
+/// was kept for them is freed in the forward pass. What is left computes the same bits.
+/// @param wanted for each of the graph's gradients.
+Graph without_gradients(const Graph& graph, const std::vector<bool>& wanted);
+
+}  // namespace autotrain::graph

@@ -1,0 +1,122 @@
+#include "study/weights_file.h"
+
+#include <set>
+
+#include "autotrain/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "checkpoint/safetensors.h"
+#include "model/adapter.h"
+#include "model/name_patterns.h"
+#include "study/evaluated_checkpoint.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+namespace {
+
+// What peft puts before every name of the model that it wraps.
+constexpr const char* kPeftPrefix = "base_model.model.";
+
+// The tensors of the file, and those that it names twice.
+std::vector<NamedTensor> read_all_names(const fs::path& file) {
+  std::vector<NamedTensor> tensors = read_safetensors(file);
+  std::map<std::string, torch::Tensor> by_name;
+  for (const NamedTensor& item : tensors) by_name.emplace(item.name, item.tensor);
+  for (const auto& [name, first_name] : read_safetensors_metadata(file)) {
+    const auto first = by_name.find(first_name);
+    if (first != by_name.end()) tensors.push_back({name, first->second.clone()});
+  }
+  return tensors;
+}
+
+// The names of a run's adapted weights, by those of their halves.
+std::vector<std::string> adapted_parts(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> parts;
+  for (const NamedTensor& item : tensors) {
+    const std::string part = part_of(part_of(item.name));  // "fc" of "fc.lora_A.weight"
+    if (item.name == name_of_a(part + ".weight")) parts.push_back(part);
+  }
+  return parts;
+}
+
+void check_layers(const std::vector<NamedTensor>& tensors, const std::vector<std::string>& parts,
+                  const fs::path& checkpoint) {
+  if (parts.empty()) {
+    throw Error(ExitCode::kBadRecipe, checkpoint.string(), "holds no adapters: its run had no model.lora",
+                "leave out --adapters for the whole model");
+  }
+  std::set<std::string> names;
+  for (const NamedTensor& item : tensors) names.insert(item.name);
+  for (const std::string& part : parts) {
+    if (names.contains(part + ".weight")) continue;
+    throw Error(
+        ExitCode::kBadRecipe, checkpoint.string(),
+        cat("adapts ", part, ", which is not the weight of a module: peft has no name for its adapter"),
+        "leave out --adapters: what it changes is then part of the weight");
+  }
+}
+
+nlohmann::ordered_json peft_config(const LoraRecipe& lora, const std::vector<std::string>& adapted,
+                                   const std::set<std::string>& whole) {
+  return {
+      {"peft_type", "LORA"},
+      {"task_type", nullptr},
+      {"base_model_name_or_path", nullptr},
+      {"inference_mode", true},
+      {"r", lora.rank_used()},
+      {"lora_alpha", lora.alpha_used()},
+      {"lora_dropout", 0.0},
+      {"target_modules", adapted},
+      {"modules_to_save", whole.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(whole)},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"init_lora_weights", true},
+      {"use_rslora", false}};
+}
+
+}  // namespace
+
+std::vector<NamedTensor> trained_weights(const fs::path& checkpoint, const Recipe& recipe) {
+  return merged(read_all_names(evaluated_weights(checkpoint)), recipe.lora.scale());
+}
+
+std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch::ScalarType type) {
+  std::vector<NamedTensor> converted;
+  for (const NamedTensor& item : tensors) {
+    if (!item.tensor.is_floating_point()) {
+      converted.push_back(item);
+      continue;
+    }
+    const torch::Tensor rounded = item.tensor.to(type);
+    if (rounded.isinf().logical_and(item.tensor.isfinite()).any().item<bool>()) {
+      throw Error(ExitCode::kBadData, item.name,
+                  cat("holds ", brief(item.tensor.abs().max().item<double>()),
+                      ", which is beyond the range of ", c10::toString(type)),
+                  "bf16 has the range of fp32");
+    }
+    converted.push_back({item.name, rounded});
+  }
+  return converted;
+}
+
+void write_adapters(const fs::path& checkpoint, const Recipe& recipe, std::optional<torch::ScalarType> type,
+                    const fs::path& folder) {
+  const std::vector<NamedTensor> tensors = read_all_names(evaluated_weights(checkpoint));
+  const std::vector<std::string> adapted = adapted_parts(tensors);
+  check_layers(tensors, adapted, checkpoint);
+  std::set<std::string> whole;
+  for (const NamedTensor& item : tensors) {
+    for (const std::string& pattern : recipe.lora.train)
+      if (takes(pattern, item.name)) whole.insert(part_of(item.name));
+  }
+  std::vector<NamedTensor> kept;
+  for (const NamedTensor& item : tensors) {
+    if (is_adapter_tensor(item.name) || whole.contains(part_of(item.name)))
+      kept.push_back({kPeftPrefix + item.name, item.tensor});
+  }
+  make_folders(folder);
+  write_safetensors(folder / "adapter_model.safetensors", type ? in_type(kept, *type) : kept);
+  write_file(folder / "adapter_config.json", text_of_json(peft_config(recipe.lora, adapted, whole)));
+}
+
+}  // namespace autotrain

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "autotrain/recipe.h"
+#include "base/named_tensor.h"
+
+namespace autotrain {
+
+/// The model in a checkpoint under its own names: averages where there are some, adapters merged into the
+/// weights that they change. Of a tensor with several names (tied weights) every name has a copy, so that
+/// `load_state_dict` finds them all.
+/// @throws Error(kBadData) when the checkpoint is damaged or is of another recipe.
+std::vector<NamedTensor> trained_weights(const std::filesystem::path& checkpoint, const Recipe& recipe);
+
+/// The tensors with every floating-point one in this type. @throws Error(kBadData) naming a tensor that holds
+/// a finite number beyond the type's range.
+std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch::ScalarType type);
+
+/// Writes a run's adapters into a folder as peft (https://github.com/huggingface/peft) keeps them:
+/// `adapter_model.safetensors` with base_model.model.<module>.lora_A.weight [rank, in] and lora_B.weight
+/// [out, rank], and the modules that were trained whole; and `adapter_config.json`.
+/// @param type of floating-point numbers; nothing: as they are.
+/// @throws Error(kBadRecipe) when the run has none, or one of a weight that peft does not adapt;
+/// Error(kInputOutput).
+void write_adapters(const std::filesystem::path& checkpoint, const Recipe& recipe,
+                    std::optional<torch::ScalarType> type, const std::filesystem::path& folder);
+
+}  // namespace autotrain
