@@ -17,7 +17,7 @@
 #include "report/block_plot.h"
 #include "report/live_text.h"
 #include "report/table.h"
-#include "study/evaluated_checkpoint.h"
+#include "study/trained_run.h"
 #include "sweep/sweep.h"
 #include "sweep/sweep_page.h"
 #include "sweep/sweep_tables.h"

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/datasets.h"
+#include "data/names.h"
 #include "data/table_encoding.h"
 
 namespace autotrain {
@@ -164,6 +165,31 @@ void report(const TableFile& file, const TableEncoding& encoding, const RowEncod
                         encoder.unknown_categories(), " such fields count as no category"));
 }
 
+// The rows as samples, whose classes have names.
+class TableDataset final : public Dataset, public Named {
+ public:
+  TableDataset(TensorDataset rows, std::vector<std::string> classes)
+      : rows_(std::move(rows)), classes_(std::move(classes)) {}
+
+  int64_t size() const override { return rows_.size(); }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    return rows_.get(indices, random);
+  }
+  DatasetInfo info() const override { return rows_.info(); }
+  std::vector<std::string> class_names() const override { return classes_; }
+
+ private:
+  TensorDataset rows_;
+  std::vector<std::string> classes_;
+};
+
+// By their numbers.
+std::vector<std::string> names_of(const Categories& classes) {
+  std::vector<std::string> names(classes.size());
+  for (const auto& [name, number] : classes) names[static_cast<size_t>(number)] = name;
+  return names;
+}
+
 std::unique_ptr<Dataset> encode(const TableFile& file, const TableEncoding& encoding,
                                 const TableOptions& options, const std::function<bool(int64_t)>& wanted) {
   const int64_t rows = count_rows(file, wanted);
@@ -187,7 +213,8 @@ std::unique_ptr<Dataset> encode(const TableFile& file, const TableEncoding& enco
   });
   report(file, encoding, encoder, rows);
   const int64_t outputs = classes ? static_cast<int64_t>(encoding.classes.size()) : 1;
-  return std::make_unique<TensorDataset>(std::move(inputs), std::move(targets), outputs);
+  return std::make_unique<TableDataset>(TensorDataset(std::move(inputs), std::move(targets), outputs),
+                                        names_of(encoding.classes));
 }
 
 std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
