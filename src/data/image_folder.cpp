@@ -13,7 +13,6 @@
 #include "data/image_dataset.h"
 #include "data/names.h"
 #include "data/placement.h"
-#include "data/unlabelled_images.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -265,6 +264,18 @@ ImageFolder::Options options_like(const ImageDataset& images, const fs::path& ro
           .deviation = all ? each(images.deviation()) : images.deviation()};
 }
 
+fs::path folder_of(const fs::path& path) {
+  return fs::is_directory(path) ? path : path.parent_path();
+}
+
+std::unique_ptr<Dataset> make_unlabelled_images(const fs::path& path, ImageFolder::Options options) {
+  return std::make_unique<ImageFolder>(find_files_without_classes(path), std::move(options));
+}
+
+std::unique_ptr<Dataset> make_unlabelled_like_folder(const UnlabelledRequest& request) {
+  return make_unlabelled_images(request.path, options_of(request.parameters, folder_of(request.path), {}));
+}
+
 std::unique_ptr<Dataset> make_image_folder(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const fs::path root = p.text("root");
@@ -279,21 +290,13 @@ std::unique_ptr<Dataset> make_image_folder(const DatasetRequest& request) {
 
 }  // namespace
 
-std::unique_ptr<Dataset> make_unlabelled_images(const fs::path& root, const Choice& like,
-                                                const Dataset& samples) {
-  const fs::path folder = fs::is_regular_file(root) ? root.parent_path() : root;
-  ImageFolder::Options options;
-  if (const auto* const images = dynamic_cast<const ImageDataset*>(&samples)) {
-    options = options_like(*images, folder);
-  } else if (dynamic_cast<const ImageFolder*>(&samples) != nullptr) {
-    options = options_of(Parameters(like, image_folder_row().spec), folder, {});
-  } else {
-    throw Error(
-        ExitCode::kBadRecipe, root.string(),
-        cat("is for runs over images; samples of data set ", like.name, " are not made of image files"),
-        "name data of the run's own kind: --set data.validation.…");
+std::unique_ptr<Dataset> make_images_like_bytes(const UnlabelledRequest& request) {
+  const auto* const images = dynamic_cast<const ImageDataset*>(&request.like);
+  if (images == nullptr) {
+    throw Error(ExitCode::kBadRecipe, request.path.string(), "the run's samples are no images of bytes",
+                "name data of the run's own kind: --set data.validation.…");
   }
-  return std::make_unique<ImageFolder>(find_files_without_classes(root), std::move(options));
+  return make_unlabelled_images(request.path, options_like(*images, folder_of(request.path)));
 }
 
 DatasetRow image_folder_row() {
@@ -329,7 +332,8 @@ DatasetRow image_folder_row() {
             .from(1)
             .in("samples")}},
       make_image_folder,
-      {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"}};
+      {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"},
+      make_unlabelled_like_folder};
 }
 
 }  // namespace autotrain

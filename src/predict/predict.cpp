@@ -175,8 +175,7 @@ class Prediction {
     const Stopwatch watch;
     const int64_t total = predictor().data().data->size();
     while (done_ < total) {
-      write_batch();
-      listener_.on_batch(done_, total, summary_.resumed_from);
+      if (write_batch()) listener_.on_batch(done_, total, summary_.resumed_from);
       if (pending_interrupt() == Interrupt::kStop && done_ < total) stop(total);
     }
     file_->finish();
@@ -192,8 +191,8 @@ class Prediction {
                 "the same command with --resume goes on");
   }
 
-  // Writes the rows of the next batch, or leaves a smaller one to try.
-  void write_batch() {
+  // Writes the rows of the next batch. False: memory ran out, and a smaller one is to be tried.
+  bool write_batch() {
     try {
       if (!loader_) loader_ = predictor().open_loader(done_, summary_.batch);
       const Batch batch = *loader_->next();
@@ -203,10 +202,13 @@ class Prediction {
     } catch (const std::exception& error) {
       if (!lacks_memory(error)) throw;
       shrink(error);
+      return false;
     }
-    if (since_mark_.seconds() < kSecondsBetweenMarks) return;
-    file_->mark(done_, summary_.batch);
-    since_mark_.restart();
+    if (since_mark_.seconds() >= kSecondsBetweenMarks) {
+      file_->mark(done_, summary_.batch);
+      since_mark_.restart();
+    }
+    return true;
   }
 
   void shrink(const std::exception& error) {

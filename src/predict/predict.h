@@ -16,7 +16,7 @@ namespace autotrain {
 struct PredictOptions {
   RunChoice run;
   std::vector<std::string> overrides = {};  ///< of the run's recipe
-  std::string data = "validation";          ///< or "train", a folder of images, an image
+  std::string data = "validation";          ///< or "train", a folder of images, an image, a table
   std::filesystem::path output = {};        ///< ends in .csv, .jsonl or .npy
   PredictionStart start = PredictionStart::kNew;
 

@@ -10,7 +10,6 @@
 #include "data/cost_order.h"
 #include "data/datasets.h"
 #include "data/names.h"
-#include "data/unlabelled_images.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "measure/timing.h"
@@ -69,12 +68,12 @@ std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& so
   if (source != "validation" && fs::exists(source)) {
     data.source = fs::canonical(source).string();
     const Choice& like = choice_like(recipe);
-    return make_unlabelled_images(source, like, *make_dataset(like, {}));
+    return make_unlabelled(source, like, *make_dataset(like, {}));
   }
   throw Error(ExitCode::kUsage, "--data",
               source == "validation" ? "the run has no validation data"
                                      : quote(source) + " is no folder or file that is there",
-              "give train, a folder of images, or --set data.validation.dataset=…");
+              "give train, a folder of images, a table, or --set data.validation.dataset=…");
 }
 
 // What one forward pass of the run's evaluations computes, too: the same operators in the same precision.

@@ -29,7 +29,8 @@ struct PredictionData {
   std::function<std::string(int64_t sample)> sample_name() const;
 };
 
-/// @param source "validation", "train", or a folder of images or one image.
+/// @param source "validation", "train", or files like those of the run: a folder of images, an image, a
+/// table.
 /// @throws Error as the data sets find their files; Error(kUsage) when there is no such source, and
 /// Error(kBadData) when the run's model takes other samples.
 PredictionData load_prediction_data(const Recipe& recipe, const std::string& source);

@@ -281,6 +281,16 @@ class Predict(unittest.TestCase):
         self.predict("kinds.jsonl", run="kinds")
         found = self.rows("kinds.jsonl")
         self.assertEqual([(row["class"], row["name"]) for row in found[:3]], [(2, "ten"), (0, "9"), (1, "10")])
+        # Other rows need no target; they are encoded as the training file's are.
+        (self.folder / "new.csv").write_text("x\n1.01\n2.02\n0\n")
+        self.predict("new.jsonl", "--data", self.folder / "new.csv", run="kinds")
+        self.assertEqual([row["name"] for row in self.rows("new.jsonl")], ["9", "10", "ten"])
+        same = "x,kind\n" + "\n".join(row.split(",")[0] + ",what" for row in rows) + "\n"
+        (self.folder / "same.csv").write_text(same)
+        self.predict("relabelled.jsonl", "--data", self.folder / "same.csv", run="kinds")
+        self.assertEqual((self.folder / "relabelled.jsonl").read_bytes(), (self.folder / "kinds.jsonl").read_bytes())
+        (self.folder / "other.csv").write_text("z\n1\n")
+        self.predict("other.jsonl", "--data", self.folder / "other.csv", run="kinds", code=78)
 
     def test_what_is_wrong_is_said_before_anything_is_written(self):
         there = set(self.folder.iterdir())
@@ -289,7 +299,7 @@ class Predict(unittest.TestCase):
             ("x.csv", ("--checkpoint", "3"), 66, "it has those of updates 4, 8"),
             ("x.csv", ("--checkpoint", "last"), 64, "give newest, best"),
             ("x.csv", ("--data", "nothing"), 64, "no folder or file that is there"),
-            ("x.csv", ("--data", self.folder), 78, "for runs over images"),
+            ("x.csv", ("--data", self.folder), 78, "cannot be made into samples"),
             ("x.csv", ("--set", "data.validation=null"), 64, "the run has no validation data"),
             ("x.csv", ("--set", "data.validation.shape=[3]"), 65, "samples of 3; the model was built for samples of 64"),
             ("x.csv", ("--set", "model.width=9"), 65, "weights are of another model"),
