@@ -55,7 +55,7 @@ class Inference final : public Subject {
 
   void drop() override {
     batch_ = {};
-    output_ = {};
+    output_ = torch::Tensor();
   }
 
   void call() override {

@@ -85,7 +85,7 @@ void check_same_prediction(const fs::path& path, const PredictionState& kept,
     const nlohmann::ordered_json before = kept.identity.contains(name) ? kept.identity[name] : nullptr;
     if (before == value) continue;
     throw Error(ExitCode::kUsage, partial_of(path).string(),
-                cat("was begun with another ", name, ": ", before.dump(), ", and now it is ", value.dump()),
+                cat("was begun with ", name, " ", before.dump(), ", and now it is ", value.dump()),
                 "--overwrite begins anew; or give another --output");
   }
 }

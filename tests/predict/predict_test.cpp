@@ -138,7 +138,7 @@ TEST(Predict, WhatWasBegunForOtherWeightsDataOrColumnsIsRefused) {
     options.start = PredictionStart::kResume;
     change(options);
     const Error error = expect_error(ExitCode::kUsage, [&] { predict(options); });
-    EXPECT_TRUE(holds(error.problem(), std::string("another ") + what));
+    EXPECT_TRUE(holds(error.problem(), std::string("was begun with ") + what));
   };
   refused("data", [](PredictOptions& o) { o.data = "train"; });
   refused("data", [](PredictOptions& o) { o.overrides = {"data.validation.first=7"}; });
