@@ -96,7 +96,8 @@ nlohmann::ordered_json summary_json(const PredictionSummary& s, const PredictOpt
 // What a person at a terminal sees while it runs.
 class PredictWatch {
  public:
-  explicit PredictWatch(const PredictCommandOptions& options) : talks_(options.talks()), live_(stderr, LiveText::Elsewhere::kLines) {
+  explicit PredictWatch(const PredictCommandOptions& options)
+      : talks_(options.talks()), live_(stderr, LiveText::Elsewhere::kLines) {
     log::set_sink(
         [this, terminal = log::terminal_sink()](const log::Record& record) {
           live_.clear();

@@ -54,6 +54,11 @@ def write_images(folder, count, names, seed):
         path.write_bytes(png([[level + chance.randrange(-5, 5) for _ in range(SIDE)] for _ in range(SIDE)]))
 
 
+def write_array(path, descr, shape, content):
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text + content)
+
+
 def read_array(path):
     """Shape and float32 numbers of a .npy file."""
     content = path.read_bytes()
@@ -237,6 +242,28 @@ class Predict(unittest.TestCase):
         self.assertIn("broken.png", self.predict("broken.csv", "--data", flat, run="images", code=65).stderr)
         (self.folder / "none").mkdir()
         self.predict("none.csv", "--data", self.folder / "none", run="images", code=65)
+
+    def test_images_held_as_bytes_and_the_same_as_files(self):
+        chance = random.Random(4)
+        count, files = 64, self.folder / "as_files"
+        files.mkdir()
+        images = [[[chance.randrange(256) for _ in range(SIDE)] for _ in range(SIDE)] for _ in range(count)]
+        for i, image in enumerate(images):
+            (files / f"{i:03}.png").write_bytes(png(image))
+        inputs, targets = self.folder / "inputs.npy", self.folder / "targets.npy"
+        write_array(inputs, "|u1", (count, SIDE, SIDE), b"".join(bytes(row) for image in images for row in image))
+        write_array(targets, "<i8", (count,), struct.pack(f"<{count}q", *(i % 3 for i in range(count))))
+        data = {"dataset": "npy", "inputs": str(inputs), "targets": str(targets)}
+        self.run_of("bytes", recipe(data, data, {"name": "cnn"}, batch={"effective": 16}))
+        self.predict("bytes.jsonl", "--probabilities", run="bytes")
+        self.predict("files.jsonl", "--probabilities", "--data", files, run="bytes")
+        for mine, other in zip(self.rows("bytes.jsonl"), self.rows("files.jsonl"), strict=True):
+            self.assertEqual(other["file"], f"{other['sample']:03}.png")
+            for k in range(3):
+                self.assertAlmostEqual(mine[f"p_{k}"], other[f"p_{k}"], places=3)
+        # Another array needs no targets.
+        self.predict("array.jsonl", "--probabilities", "--data", inputs, run="bytes")
+        self.assertEqual((self.folder / "array.jsonl").read_bytes(), (self.folder / "bytes.jsonl").read_bytes())
 
     def test_an_exported_model(self):
         shapes = {"dataset": "synthetic", "kind": "images", "samples": 300, "shape": [3, 32, 32]}

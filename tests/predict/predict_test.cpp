@@ -1,16 +1,17 @@
 #include "predict/predict.h"
 
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <sstream>
 
 #include "autotrain/trainer.h"
+#include "base/file_layer.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "data/datasets.h"
 #include "device/caching_allocator.h"
 #include "report/metrics_file.h"
-#include "support/images.h"
 #include "support/small_run.h"
 #include "support/support.h"
 
@@ -100,6 +101,49 @@ TEST(Predict, ACrashAnywhereAndAResumeLeaveTheSameBytes) {
     EXPECT_EQ(crashes, 4);
     EXPECT_TRUE(slurp(path) == slurp(whole)) << ending;
   }
+}
+
+// A disk on which one call fails: the `which`-th that writes, syncs or renames.
+class FailingDisk final : public FileLayer {
+ public:
+  explicit FailingDisk(int64_t which) : which_(which) {}
+  ssize_t write(int descriptor, const void* bytes, size_t count) override {
+    return fails() ? -1 : FileLayer::write(descriptor, bytes, count);
+  }
+  int sync(int descriptor) override { return fails() ? -1 : FileLayer::sync(descriptor); }
+  int rename(const char* from, const char* to) override { return fails() ? -1 : FileLayer::rename(from, to); }
+  bool failed() const { return calls_ >= which_; }
+
+ private:
+  bool fails() {
+    if (++calls_ != which_) return false;
+    errno = ENOSPC;
+    return true;
+  }
+  int64_t which_, calls_ = 0;
+};
+
+TEST(Predict, ADiskThatFailsAtAnyCallAndAResumeLeaveTheSameBytes) {
+  const TemporaryFolder folder;
+  predict(options_for(folder / "whole.csv", 100));
+  int64_t failures = 0;
+  for (int64_t which = 1;; ++which) {
+    const fs::path path = folder / (std::to_string(which) + ".csv");
+    PredictOptions options = options_for(path, 100);
+    FailingDisk disk(which);
+    try {
+      const FileLayerScope scope(disk);
+      predict(options);
+    } catch (const Error& error) {
+      ++failures;
+      EXPECT_EQ(error.code(), ExitCode::kInputOutput);
+    }
+    if (!disk.failed()) break;  // there are no more calls
+    options.start = PredictionStart::kResume;
+    if (!fs::exists(path)) predict(options);
+    ASSERT_TRUE(slurp(path) == slurp(folder / "whole.csv")) << "call " << which;
+  }
+  EXPECT_GT(failures, 10);
 }
 
 TEST(Predict, AStopBySignalKeepsWhatIsDoneAndGoesOnWithoutTheBatch) {
