@@ -222,8 +222,8 @@ double Predictor::pass(Loader& loader) {
   const torch::Tensor output = forward(there);
   device_->synchronize();
   const double seconds = watch.seconds();
-  rows_->rows(0, told_of(rule_, output, there));
-  device_->memory().sample_outside_bytes();
+  const std::string rows = rows_->rows(0, told_of(rule_, output, there));
+  device_->memory().sample_outside_bytes();  // with the text of the rows
   return seconds;
 }
 
