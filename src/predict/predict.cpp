@@ -114,10 +114,11 @@ class Prediction {
   }
 
   void check_batch_of(const PredictionState& kept) const {
-    if (!options_.batch || *options_.batch == kept.batch) return;
-    throw Error(ExitCode::kUsage, "--batch",
-                cat("the stopped prediction goes on in batches of ", kept.batch, ", not ", *options_.batch),
-                "leave --batch out; or --overwrite begins anew");
+    if (!options_.batch || *options_.batch == kept.first_batch) return;
+    throw Error(
+        ExitCode::kUsage, "--batch",
+        cat("the stopped prediction was begun in batches of ", kept.first_batch, ", not ", *options_.batch),
+        "leave --batch out; or --overwrite begins anew");
   }
 
   SearchResult search(Prepared& prepared, const std::vector<ProbeRecord>& known,
@@ -165,7 +166,8 @@ class Prediction {
   void begin_file() {
     if (kept_) check_same_prediction(options_.output, *kept_, identity());
     file_ = std::make_unique<PredictionFile>(
-        options_.output, kept_ ? *kept_ : PredictionState{.identity = identity(), .batch = summary_.batch});
+        options_.output,
+        kept_ ? *kept_ : PredictionState{.identity = identity(), .first_batch = summary_.batch});
     done_ = summary_.resumed_from = file_->state().samples;
     if (done_ == 0) file_->write(prepared_->rows.header());
     file_->mark(done_, summary_.batch);

@@ -20,6 +20,7 @@ fs::path state_of(const fs::path& path) {
 
 template <class State, class Visit>
 void visit_state(State& s, const Visit& visit) {
+  visit("first_batch", s.first_batch);
   visit("batch", s.batch);
   visit("samples", s.samples);
   visit("bytes", s.bytes);

@@ -21,9 +21,10 @@ struct PredictionState {
   /// What the rows depend on, by name: whoever has others cannot go on.
   nlohmann::ordered_json identity = nlohmann::ordered_json::object();
 
-  int64_t batch = 0;    ///< samples of a forward pass from here on
-  int64_t samples = 0;  ///< whose rows are in the file
-  int64_t bytes = 0;    ///< that the file has with them
+  int64_t first_batch = 0;  ///< samples of the first forward pass
+  int64_t batch = 0;        ///< and of those from here on: memory that ran out made them fewer
+  int64_t samples = 0;      ///< whose rows are in the file
+  int64_t bytes = 0;        ///< that the file has with them
 };
 
 /// @throws Error(kUsage) when something is there that `start` does not allow.

@@ -195,26 +195,49 @@ TEST(Predict, WhatWasBegunForOtherWeightsDataOrColumnsIsRefused) {
   expect_error(ExitCode::kUsage, [&] { predict(anew); });  // it is whole
 }
 
-// After so many samples the next allocation of a forward pass is refused, twice.
+// While it lives, the next allocation of a forward pass is refused each time that it is armed.
+class Refusals {
+ public:
+  Refusals() {
+    CachingAllocator::process_wide().set_fault([this](int64_t, MemoryPhase phase) {
+      return phase == MemoryPhase::kEvaluation && std::exchange(armed_, false);
+    });
+  }
+  ~Refusals() { CachingAllocator::process_wide().set_fault({}); }
+  Refusals(const Refusals&) = delete;
+  Refusals& operator=(const Refusals&) = delete;
+  void arm() { armed_ = true; }
+
+ private:
+  bool armed_ = false;
+};
+
+// Predicts with memory that runs out after 128 and after 256 samples, and a crash after 320 if asked for.
+PredictionSummary predict_in_short_memory(const PredictOptions& options, bool crash) {
+  Refusals refusals;
+  return predict(options, {.on_batch = [&](int64_t done, int64_t, int64_t) {
+                   if (done == 128 || done == 256) refusals.arm();
+                   if (crash && done == 320) throw Crash();
+                 }});
+}
+
+// The command that was killed goes on with the batch that memory left it.
+void expect_resumed_at_smaller_batch(const fs::path& path, const fs::path& undisturbed) {
+  PredictOptions options = options_for(path, 64);
+  EXPECT_THROW(predict_in_short_memory(options, /*crash=*/true), Crash);
+  options.start = PredictionStart::kResume;
+  EXPECT_EQ(predict(options).batch, 16);
+  EXPECT_TRUE(slurp(path) == slurp(undisturbed));
+}
+
 TEST(Predict, MemoryThatRunsOutHalvesTheBatchAndChangesRowsByRoundingOnly) {
   const TemporaryFolder folder;
   const PredictionSummary undisturbed = predict(options_for(folder / "whole.csv", 64));
   EXPECT_EQ(undisturbed.oom_recoveries, 0);
-  bool refuse = false;
-  PredictionSummary summary;
-  {
-    struct FaultScope {
-      ~FaultScope() { CachingAllocator::process_wide().set_fault({}); }
-    } scope;
-    summary = predict(options_for(folder / "p.csv", 64), {.on_batch = [&](int64_t done, int64_t, int64_t) {
-                        refuse = done == 128 || done == 256;
-                        CachingAllocator::process_wide().set_fault([&](int64_t, MemoryPhase phase) {
-                          return phase == MemoryPhase::kEvaluation && std::exchange(refuse, false);
-                        });
-                      }});
-  }
+  const PredictionSummary summary = predict_in_short_memory(options_for(folder / "p.csv", 64), false);
   EXPECT_EQ(summary.oom_recoveries, 2);
   EXPECT_EQ(summary.batch, 16);
+  expect_resumed_at_smaller_batch(folder / "again.csv", folder / "p.csv");
   const auto rows = rows_of(folder / "p.csv"), whole = rows_of(folder / "whole.csv");
   ASSERT_EQ(rows.size(), whole.size());
   for (size_t i = 0; i < rows.size(); ++i) {
