@@ -18,7 +18,7 @@ LEVELS = {
     "trainer": 5,
     "measure": 6,
     "study": 7,
-    "compare": 8, "doctor": 8, "sweep": 8, "verify": 8,
+    "compare": 8, "doctor": 8, "predict": 8, "sweep": 8, "verify": 8,
     "cli": 9,
 }
 

@@ -17,6 +17,7 @@ enum class ProbeOutcome {
   kRetried,     ///< ran only after the allocator had emptied its caches: too tight
   kLibrary,     ///< a library failed in the way it does when memory is short
   kIndexLimit,  ///< beyond what a kernel can index or launch
+  kTooSlow,     ///< of inference: ran in the band, longer than the latency that was asked for
   kCrashed,  ///< ended its process: a library could not bear that memory was short, or the system killed it
 };
 
@@ -49,6 +50,7 @@ enum class SearchReason {
   kGranularity,     ///< one step more leaves the band
   kSearchLimit,     ///< probes or seconds are spent
   kKnee,            ///< more gains no throughput
+  kLatency,         ///< of inference: one step more takes longer than was asked for
   kFixed,           ///< the user typed the size
   kDoesNotFit,      ///< not even the smallest fits
 };

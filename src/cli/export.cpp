@@ -3,23 +3,20 @@
 #include <memory>
 
 #include "autotrain/log.h"
-#include "autotrain/trainer.h"
 #include "base/enum_names.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
-#include "cli/run_checkpoint.h"
+#include "cli/run_options.h"
 #include "recipe/recipe_enums.h"
 #include "step/precision.h"
 #include "study/weights_file.h"
 
 namespace autotrain {
-namespace fs = std::filesystem;
 namespace {
 
-struct ExportOptions : RunCheckpointOptions, OutputOption, PrintOptions {
+struct ExportOptions : RunChoiceOptions, OutputOption, PrintOptions {
   std::string dtype;  ///< "": as they are
   bool adapters = false;
 };
@@ -31,38 +28,35 @@ std::optional<torch::ScalarType> type_asked(const ExportOptions& options) {
   return product_type(*parse_enum<Precision>(options.dtype));
 }
 
-void tell(const ExportOptions& options, int64_t update) {
+void tell(const ExportOptions& options, const TrainedRun& run) {
   if (options.json) {
     const nlohmann::ordered_json json = {
-        {"run", options.run.string()}, {"update", update}, {"output", options.output.string()}};
+        {"run", run.folder.string()}, {"update", run.update}, {"output", options.output.string()}};
     std::fputs(text_of_json(json).c_str(), stdout);
   } else {
     std::printf("wrote %s: the weights after update %lld\n", options.output.c_str(),
-                static_cast<long long>(update));
+                static_cast<long long>(run.update));
   }
 }
 
 ExitCode export_run(const ExportOptions& options) {
   log::set_sink(log::terminal_sink(), options.log_level());
   refuse_several_ranks();
-  options.check_run();
-  const Recipe recipe = load_recipe(options.run / "recipe.yaml");
+  const TrainedRun run = open_trained_run(options.run, {});
   const std::optional<torch::ScalarType> type = type_asked(options);
-  const int64_t update = options.update();
-  const fs::path checkpoint = CheckpointFolder(options.run / "checkpoints").path_of(update);
   if (options.adapters) {
-    write_adapters(checkpoint, recipe, type, options.output);
+    write_adapters(run.checkpoint, run.recipe, type, options.output);
   } else {
-    const std::vector<NamedTensor> weights = trained_weights(checkpoint, recipe);
+    const std::vector<NamedTensor> weights = trained_weights(run.checkpoint, run.recipe);
     write_safetensors(options.output, type ? in_type(weights, *type) : weights);
   }
-  tell(options, update);
+  tell(options, run);
   return ExitCode::kDone;
 }
 
 std::function<ExitCode()> declare_export(CLI::App& app) {
   const auto options = std::make_shared<ExportOptions>();
-  options->RunCheckpointOptions::declare(app);
+  options->RunChoiceOptions::declare(app);
   app.add_option("--output", options->output, "The safetensors file, or the folder of --adapters, to write")
       ->required()
       ->type_name("PATH");

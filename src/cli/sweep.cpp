@@ -17,7 +17,7 @@
 #include "report/block_plot.h"
 #include "report/live_text.h"
 #include "report/table.h"
-#include "study/evaluated_checkpoint.h"
+#include "study/trained_run.h"
 #include "sweep/sweep.h"
 #include "sweep/sweep_page.h"
 #include "sweep/sweep_tables.h"
@@ -48,6 +48,7 @@ struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption, Comparis
   std::vector<std::string> rules;       ///< values of batch.lr_rule
   std::vector<std::string> sweep_keys;  ///< what the options say, as --set would
   fs::path weights;                     ///< a run's folder or a safetensors file
+  bool largest = false;                 ///< also search the largest batches
 };
 
 // The recipe's section `sweep`, with what the command line says in its place.
@@ -88,6 +89,8 @@ std::string text_of(const Sweep& sweep) {
     text += "\n";
   }
   text += plot_of(sweep) + "\n" + text_of(roofline_cells(sweep));
+  const page::Table largest = largest_cells(sweep);
+  if (!largest.rows.empty()) text += "\nlargest batches in the memory band\n" + text_of(largest);
   const page::Table times = time_cells(sweep);
   return times.rows.empty() ? text : text + "\nwhere the time of a call goes\n" + text_of(times);
 }
@@ -107,9 +110,12 @@ std::string last_line(const Tally& tally, const fs::path& folder) {
 }
 
 std::string result_text(const std::string& label, int64_t batch, const StudyResult& result) {
-  const std::string what = batch > 0 ? cat(label, " batch ", batch) : label + " counted, machine measured";
+  const std::string what = label + (batch > 0    ? cat(" batch ", batch)
+                                    : batch == 0 ? " counted, machine measured"
+                                                 : " largest batch");
   if (result.failed()) return cat(what, ": ", first_line(result.failure));
   if (batch == 0) return what;
+  if (batch < 0) return cat(what, ": ", result.value.at("batch").get<int64_t>());
   const double median = median_of(result.value.at("latencies_seconds").get<std::vector<double>>());
   return cat(what, ": ", milliseconds(median), " ms, ", format_rate(static_cast<double>(batch) / median),
              " samples/s");
@@ -164,8 +170,10 @@ ExitCode measure_sweep(const SweepCommandOptions& options) {
         show(record);
       },
       options.log_level());
-  SweepOptions sweep_options{
-      .config = options.config, .overrides = overrides_of(options), .folder = options.output};
+  SweepOptions sweep_options{.config = options.config,
+                             .overrides = overrides_of(options),
+                             .folder = options.output,
+                             .largest = options.largest};
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
   check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
@@ -195,7 +203,8 @@ void refuse_of_sweep(const CLI::App& sweep, std::initializer_list<const char*> n
 void check_sweep_options(const CLI::App& sweep, bool converge) {
   if (converge) {
     refuse_of_sweep(
-        sweep, {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights"},
+        sweep,
+        {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights", "--largest"},
         "means nothing with --mode converge", "leave it out; batches are --vary batch.effective=64,256");
   } else {
     refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules", "--ranks"},
@@ -255,6 +264,8 @@ std::function<ExitCode()> declare_sweep(CLI::App& app) {
   app.add_option("--weights", options->weights,
                  "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
       ->type_name("RUN");
+  app.add_flag("--largest", options->largest,
+               "Also search the largest batch of a forward pass whose memory lies in the band");
   declare_sweep_mode(app, *options);
   app.add_option("--rules", options->rules,
                  "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
@@ -277,6 +288,8 @@ Examples:
       the same in three precisions, with the accuracy that each costs
   autotrain sweep --config R.yaml --device-figures 65TFLOP/s,300GB/s
       the prediction for a Tesla T4 beside the one for this machine
+  autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16 --largest
+      also the largest batch that fits the memory band in each precision
   autotrain sweep --config R.yaml --mode training --batches auto --latency-ms 200
       updates instead, doubling until nothing is gained; the best within 200 ms
   autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,256,1024 --seeds 5

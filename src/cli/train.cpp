@@ -86,6 +86,8 @@ Examples:
       train both five times, at equal samples and equal time, and say which differences are real
   autotrain sweep --config R.yaml --batches 1..512 --vary execution.precision=fp32,bf16
       batch size against latency, throughput and memory, beside what the machine could do
+  autotrain predict --run runs/a --data photos/ --output photos.csv
+      what the trained run says of a folder of images
   autotrain report runs/a runs/b
       draw report.html and the CSV files of two runs anew
   autotrain config > configs/reference.yaml

@@ -28,7 +28,7 @@ bool selected(const Selection& selection, std::string_view name) {
 // Every (N ÷ limit)-th file, so that every class keeps its share.
 ClassFiles spread(const ClassFiles& all, int64_t limit) {
   ClassFiles some;
-  some.class_count = all.class_count;
+  some.class_names = all.class_names;
   for (int64_t i = 0; i < limit; ++i) {
     const int64_t at = i * all.names.size() / limit;
     some.names.add(all.names[at]);
@@ -62,8 +62,9 @@ struct Found {
 };
 
 void announce(const fs::path& root, const Found& found, int64_t taken) {
-  log::info("data", cat(root.string(), ": ", format_count(found.images), " images in ", found.classes,
-                        " classes · ", format_bytes(found.bytes),
+  const std::string classes = found.classes > 0 ? cat(" in ", found.classes, " classes") : "";
+  log::info("data", cat(root.string(), ": ", format_count(found.images), " images", classes, " · ",
+                        format_bytes(found.bytes),
                         found.others > 0 ? cat(" · ", found.others, " other files left out") : "",
                         taken < found.images ? cat(" · ", format_count(taken), " taken") : ""));
 }
@@ -78,7 +79,7 @@ Listing list_class(const fs::path& folder) {
 ClassFiles list_files(const fs::path& root, const std::string& classes_from, const Selection& selection) {
   const std::vector<std::string> folders = class_names(root);
   const std::vector<std::string> classes = classes_from.empty() ? folders : class_names(classes_from);
-  ClassFiles files{.class_count = static_cast<int64_t>(classes.size())};
+  ClassFiles files{.class_names = classes};
   Found found{.classes = folders.size()};
   for (const std::string& folder : folders) {
     const int32_t index = class_index(classes, folder, root);
@@ -97,7 +98,32 @@ ClassFiles list_files(const fs::path& root, const std::string& classes_from, con
   return files;
 }
 
+// The images in a folder and below it. @param prefix of their names: the folder's own path below the root.
+void list_below(const fs::path& folder, const std::string& prefix, ClassFiles& files, Found& found) {
+  const std::vector<std::string> folders = list_folders(folder);
+  const Listing listing = list_images(folder);
+  for (const std::string& image : listing.images) files.names.add(prefix + image);
+  found.images += static_cast<int64_t>(listing.images.size());
+  found.bytes += listing.image_bytes;
+  found.others += listing.others - static_cast<int64_t>(folders.size());
+  for (const std::string& below : folders) list_below(folder / below, cat(prefix, below, "/"), files, found);
+}
+
 }  // namespace
+
+ClassFiles find_files_without_classes(const fs::path& root) {
+  ClassFiles files;
+  if (fs::is_regular_file(root)) {
+    files.names.add(root.filename().string());
+    return files;
+  }
+  Found found;
+  list_below(root, "", files, found);
+  announce(root, found, files.names.size());
+  if (files.names.size() > 0) return files;
+  throw Error(ExitCode::kBadData, root.string(), "holds no .jpg, .jpeg or .png file, nor do its folders",
+              "name a folder of images");
+}
 
 ClassFiles find_class_files(const fs::path& root, const std::string& classes_from,
                             const Selection& selection) {

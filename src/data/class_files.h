@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/enum_names.h"
 #include "data/file_names.h"
@@ -12,9 +13,9 @@ namespace autotrain {
 
 /// The files of a folder of class folders, by class and then by name.
 struct ClassFiles {
-  FileNames names = {};               ///< "class/file"
-  std::vector<int32_t> classes = {};  ///< of each file
-  int64_t class_count = 0;
+  FileNames names = {};                       ///< "class/file"
+  std::vector<int32_t> classes = {};          ///< of each file
+  std::vector<std::string> class_names = {};  ///< in the order of their numbers; empty: there are no classes
 };
 
 enum class Split { kAll, kTrain, kValidation };
@@ -30,6 +31,11 @@ struct Selection {
   double validation_share = 0;        ///< that a hash of the name gives to the validation split
   std::optional<int64_t> limit = {};  ///< so many, evenly from the list
 };
+
+/// The images below `root` by their paths, however deep they lie, without classes; or the one file that it
+/// is. Says at level info how many there are.
+/// @throws Error(kMissingFile) when a folder or file cannot be read; Error(kBadData) when there is no image.
+ClassFiles find_files_without_classes(const std::filesystem::path& root);
 
 /// Lists the images below `root` and says at level info how many there are.
 /// @param classes_from a folder whose class folders number the classes; empty: root.

@@ -1,6 +1,7 @@
 #include "data/datasets.h"
 
 #include "autotrain/error.h"
+#include "base/text.h"
 
 namespace autotrain {
 
@@ -19,6 +20,17 @@ std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe&
     return row.make({parameters, augment});
   }
   throw Error(ExitCode::kBadRecipe, "data", "there is no data set named " + choice.name);
+}
+
+std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const Choice& choice,
+                                         const Dataset& like) {
+  for (const DatasetRow& row : dataset_table()) {
+    if (row.spec.name != choice.name || !row.make_unlabelled) continue;
+    return row.make_unlabelled({.parameters = Parameters(choice, row.spec), .like = like, .path = path});
+  }
+  throw Error(ExitCode::kBadRecipe, path.string(),
+              cat("cannot be made into samples as those of data set ", choice.name, " are"),
+              "name data of the run's own kind: --set data.validation.…");
 }
 
 }  // namespace autotrain

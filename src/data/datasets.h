@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -15,10 +16,20 @@ struct DatasetRequest {
   AugmentRecipe augment;  ///< {} for evaluation
 };
 
+/// What samples without labels are made from.
+struct UnlabelledRequest {
+  const Parameters& parameters;  ///< of the data set whose samples they are to be like
+  const Dataset& like;           ///< the same, as it was made
+  std::filesystem::path path;    ///< of what is new, which is there
+};
+
 struct DatasetRow {
   ChoiceSpec spec;
   std::function<std::unique_ptr<Dataset>(const DatasetRequest&)> make;
   std::vector<std::string> augmentations = {};  ///< keys of data.augment that it knows
+
+  /// Makes other files into samples as its own are, in their order and without labels; null: it cannot.
+  std::function<std::unique_ptr<Dataset>(const UnlabelledRequest&)> make_unlabelled = nullptr;
 };
 
 /// Every data set a recipe can name. A data set is added by a row here and a file beside it.
@@ -27,6 +38,17 @@ const std::vector<DatasetRow>& dataset_table();
 /// @throws Error(kMissingFile, kBadData) as the data set finds its files; Error(kBadRecipe) naming the key
 /// when it cannot be augmented as asked.
 std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe& augment);
+
+/// What lies at `path`, made into samples as those of a recipe's data set are, without labels.
+/// @param like as that data set was made from `choice`.
+/// @throws Error(kBadRecipe) when there is no such way for it; Error(kMissingFile, kBadData) as its files are
+/// found.
+std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const Choice& choice,
+                                         const Dataset& like);
+
+/// The JPEG and PNG files in a folder, as deep in it as they lie, by their paths below it, or one of them:
+/// for rows whose images are held as bytes. @throws Error(kBadRecipe) when they are not.
+std::unique_ptr<Dataset> make_images_like_bytes(const UnlabelledRequest& request);
 
 /// @throws Error(kBadRecipe) naming the first key of data.augment that is asked for and not known.
 void check_augmentations(const std::string& dataset, const std::vector<std::string>& known,

@@ -78,7 +78,8 @@ DatasetRow fashion_mnist_row() {
                  true),
         integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
       make_fashion_mnist,
-      {"flip", "crop_padding"}};
+      {"flip", "crop_padding"},
+      make_images_like_bytes};
 }
 
 }  // namespace autotrain

@@ -33,6 +33,10 @@ class ImageDataset final : public Dataset, public Preloadable {
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
   DatasetInfo info() const override;
 
+  /// Per channel, or one number for all: a pixel x in [0, 255] becomes (x ÷ 255 − mean) ÷ deviation.
+  const std::vector<double>& mean() const { return content_.mean; }
+  const std::vector<double>& deviation() const { return content_.deviation; }
+
   int64_t ram_bytes() const override;
   int64_t device_bytes() const override;
   void preload(const PreloadWork& work) override;

@@ -11,6 +11,7 @@
 #include "data/file_sequence.h"
 #include "data/held_files.h"
 #include "data/image_dataset.h"
+#include "data/names.h"
 #include "data/placement.h"
 
 namespace autotrain {
@@ -23,7 +24,7 @@ const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
 
 // Images decoded when they are asked for.
-class ImageFolder final : public Dataset, public Preloadable {
+class ImageFolder final : public Dataset, public Preloadable, public Named {
  public:
   enum class Resize { kCrop, kStretch, kPad };
 
@@ -33,7 +34,7 @@ class ImageFolder final : public Dataset, public Preloadable {
     int64_t channels = 3;
     Resize resize = Resize::kCrop;
     std::vector<double> mean, deviation;  // per channel
-    AugmentRecipe augment;
+    AugmentRecipe augment = {};
   };
 
   ImageFolder(ClassFiles files, Options options)
@@ -44,8 +45,12 @@ class ImageFolder final : public Dataset, public Preloadable {
   DatasetInfo info() const override {
     return {.kind = DatasetInfo::Kind::kImages,
             .input_shape = {o_.channels, o_.size.height, o_.size.width},
-            .classes = files_.class_count};
+            .classes = std::ssize(files_.class_names)};
   }
+
+  bool names_samples() const override { return true; }
+  std::string sample_name(int64_t index) const override { return std::string(files_.names[index]); }
+  std::vector<std::string> class_names() const override { return files_.class_names; }
 
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
     if (on_device_ && std::ranges::all_of(indices, [this](int64_t i) { return decoded(i); })) {
@@ -53,15 +58,13 @@ class ImageFolder final : public Dataset, public Preloadable {
     }
     const auto n = static_cast<int64_t>(indices.size());
     Batch batch{torch::empty({n, o_.channels, o_.size.height, o_.size.width}, torch::kFloat32),
-                torch::empty({n}, torch::kInt64), n};
-    auto* const labels = batch.targets.mutable_data_ptr<int64_t>();
+                labels_of(indices), n};
     Planes planes = planes_at(batch.inputs.mutable_data_ptr<float>());
     FileSequence files(files_of(indices));
     for (size_t i = 0; i < indices.size(); ++i) {
       Random draws(random.key(i));
       draw_pixels(indices[i], files, draws, planes);
       finish(planes, draws);
-      labels[i] = files_.classes[static_cast<size_t>(indices[i])];
       planes.data += sample_size();
     }
     return batch;
@@ -104,6 +107,15 @@ class ImageFolder final : public Dataset, public Preloadable {
   // Whether every epoch sees the same pixels, but for mirroring and colours.
   bool alike() const { return !o_.augment.random_resized_crop; }
 
+  // [n] int64; undefined where files have no classes.
+  torch::Tensor labels_of(c10::ArrayRef<int64_t> indices) const {
+    if (files_.class_names.empty()) return {};
+    torch::Tensor labels = torch::empty({static_cast<int64_t>(indices.size())}, torch::kInt64);
+    auto* out = labels.mutable_data_ptr<int64_t>();
+    for (const int64_t index : indices) *out++ = files_.classes[static_cast<size_t>(index)];
+    return labels;
+  }
+
   // Those that must be decoded.
   std::vector<SampleFile> files_of(c10::ArrayRef<int64_t> indices) const {
     std::vector<SampleFile> all;
@@ -140,11 +152,12 @@ class ImageFolder final : public Dataset, public Preloadable {
   }
 
   void make_on_device() {
-    ImageDataset::Content content{.images = std::exchange(pixels_, {}),
-                                  .labels = torch::tensor(files_.classes, torch::kInt64),
-                                  .classes = files_.class_count,
-                                  .mean = o_.mean,
-                                  .deviation = o_.deviation};
+    ImageDataset::Content content{
+        .images = std::exchange(pixels_, {}),
+        .labels = files_.class_names.empty() ? torch::Tensor() : torch::tensor(files_.classes, torch::kInt64),
+        .classes = std::ssize(files_.class_names),
+        .mean = o_.mean,
+        .deviation = o_.deviation};
     auto images = std::make_unique<ImageDataset>(std::move(content), AugmentRecipe{.flip = o_.augment.flip});
     on_device_ = std::move(images);
   }
@@ -219,19 +232,55 @@ void check_channels(const AugmentRecipe& augment, int64_t channels) {
               "grey images have no colours", "remove it, or set channels: 3");
 }
 
+// How the samples of a recipe's folder are made from its files.
+ImageFolder::Options options_of(const Parameters& p, const fs::path& root, const AugmentRecipe& augment) {
+  const std::vector<int64_t> size = p.integers("size");
+  check_channels(augment, p.integer("channels"));
+  return {.root = root,
+          .size = {size[0], size[1]},
+          .channels = p.integer("channels"),
+          .resize = *parse_enum<ImageFolder::Resize>(p.text("resize")),
+          .mean = per_channel(p, "mean", kImageNetMean),
+          .deviation = per_channel(p, "deviation", kImageNetDeviation),
+          .augment = augment};
+}
+
+// How files become samples like those of images that are held as bytes.
+ImageFolder::Options options_like(const ImageDataset& images, const fs::path& root) {
+  const std::vector<int64_t> shape = images.info().input_shape;
+  if (shape[0] != 1 && shape[0] != 3) {
+    throw Error(ExitCode::kBadRecipe, root.string(),
+                cat("files have 1 or 3 channels; the run's images have ", shape[0]),
+                "name data of the run's own kind: --set data.validation.…");
+  }
+  const auto each = [&](const std::vector<double>& numbers) {
+    return std::vector<double>(static_cast<size_t>(shape[0]), numbers.front());
+  };
+  const bool all = images.mean().size() == 1;  // channels have one number between them
+  return {.root = root,
+          .size = {shape[1], shape[2]},
+          .channels = shape[0],
+          .mean = all ? each(images.mean()) : images.mean(),
+          .deviation = all ? each(images.deviation()) : images.deviation()};
+}
+
+fs::path folder_of(const fs::path& path) {
+  return fs::is_directory(path) ? path : path.parent_path();
+}
+
+std::unique_ptr<Dataset> make_unlabelled_images(const fs::path& path, ImageFolder::Options options) {
+  return std::make_unique<ImageFolder>(find_files_without_classes(path), std::move(options));
+}
+
+std::unique_ptr<Dataset> make_unlabelled_like_folder(const UnlabelledRequest& request) {
+  return make_unlabelled_images(request.path, options_of(request.parameters, folder_of(request.path), {}));
+}
+
 std::unique_ptr<Dataset> make_image_folder(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
-  const std::vector<int64_t> size = p.integers("size");
   const fs::path root = p.text("root");
   if (root.empty()) throw Error(ExitCode::kBadRecipe, "image_folder: root", "is not set", "name a folder");
-  check_channels(request.augment, p.integer("channels"));
-  ImageFolder::Options options{.root = root,
-                               .size = {size[0], size[1]},
-                               .channels = p.integer("channels"),
-                               .resize = *parse_enum<ImageFolder::Resize>(p.text("resize")),
-                               .mean = per_channel(p, "mean", kImageNetMean),
-                               .deviation = per_channel(p, "deviation", kImageNetDeviation),
-                               .augment = request.augment};
+  ImageFolder::Options options = options_of(p, root, request.augment);
   const Selection selection{.split = *parse_enum<Split>(p.text("split")),
                             .validation_share = p.real("validation_share"),
                             .limit = p.optional_integer("limit")};
@@ -240,6 +289,15 @@ std::unique_ptr<Dataset> make_image_folder(const DatasetRequest& request) {
 }
 
 }  // namespace
+
+std::unique_ptr<Dataset> make_images_like_bytes(const UnlabelledRequest& request) {
+  const auto* const images = dynamic_cast<const ImageDataset*>(&request.like);
+  if (images == nullptr) {
+    throw Error(ExitCode::kBadRecipe, request.path.string(), "the run's samples are no images of bytes",
+                "name data of the run's own kind: --set data.validation.…");
+  }
+  return make_unlabelled_images(request.path, options_like(*images, folder_of(request.path)));
+}
 
 DatasetRow image_folder_row() {
   return {
@@ -274,7 +332,8 @@ DatasetRow image_folder_row() {
             .from(1)
             .in("samples")}},
       make_image_folder,
-      {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"}};
+      {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"},
+      make_unlabelled_like_folder};
 }
 
 }  // namespace autotrain

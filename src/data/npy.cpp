@@ -179,6 +179,15 @@ std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
   return std::make_unique<ArrayDataset>(std::move(inputs), range, std::move(targets));
 }
 
+// Another file of samples, or images that are files.
+std::unique_ptr<Dataset> make_unlabelled_like_npy(const UnlabelledRequest& request) {
+  if (request.path.extension() != ".npy") return make_images_like_bytes(request);
+  const ChoiceSpec spec = npy_row().spec;
+  const Choice choice{"npy", {{"inputs", request.path.string()}}};
+  const Parameters parameters(choice, spec);
+  return make_npy({parameters, {}});
+}
+
 }  // namespace
 
 DatasetRow npy_row() {
@@ -194,7 +203,8 @@ DatasetRow npy_row() {
             integer_key("first", "The first sample to use, counted from 0.", 0).from(0),
             integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
           make_npy,
-          {"flip", "crop_padding"}};
+          {"flip", "crop_padding"},
+          make_unlabelled_like_npy};
 }
 
 }  // namespace autotrain

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/datasets.h"
+#include "data/names.h"
 #include "data/table_encoding.h"
 
 namespace autotrain {
@@ -62,8 +63,12 @@ TableOptions options_of(const Parameters& p) {
 // Writes rows of a file as an encoding says; the columns are found by their names.
 class RowEncoder {
  public:
-  RowEncoder(const TableFile& file, const TableEncoding& encoding, const TableOptions& options)
-      : file_(file), encoding_(encoding), options_(options), target_(file.column(encoding.target, "target")) {
+  /// @param labelled whether rows have their target, which else is not asked for.
+  RowEncoder(const TableFile& file, const TableEncoding& encoding, const TableOptions& options, bool labelled)
+      : file_(file),
+        encoding_(encoding),
+        options_(options),
+        target_(labelled ? file.column(encoding.target, "target") : 0) {
     for (const ColumnEncoding& column : encoding.features) {
       columns_.push_back(file.column(column.name, "features"));
     }
@@ -164,21 +169,57 @@ void report(const TableFile& file, const TableEncoding& encoding, const RowEncod
                         encoder.unknown_categories(), " such fields count as no category"));
 }
 
+// The rows as samples, whose classes have names.
+class TableDataset final : public Dataset, public Named {
+ public:
+  TableDataset(TensorDataset rows, std::vector<std::string> classes)
+      : rows_(std::move(rows)), classes_(std::move(classes)) {}
+
+  int64_t size() const override { return rows_.size(); }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    return rows_.get(indices, random);
+  }
+  DatasetInfo info() const override { return rows_.info(); }
+  std::vector<std::string> class_names() const override { return classes_; }
+
+ private:
+  TensorDataset rows_;
+  std::vector<std::string> classes_;
+};
+
+// By their numbers.
+std::vector<std::string> names_of(const Categories& classes) {
+  std::vector<std::string> names(classes.size());
+  for (const auto& [name, number] : classes) names[static_cast<size_t>(number)] = name;
+  return names;
+}
+
+// What is made of the rows of a file.
+struct WantedRows {
+  std::function<bool(int64_t row)> wanted;
+  bool labelled = true;
+};
+
+torch::Tensor empty_targets(const TableEncoding& encoding, int64_t rows) {
+  return encoding.classification ? torch::empty({rows}, torch::kInt64)
+                                 : torch::empty({rows, 1}, torch::kFloat32);
+}
+
 std::unique_ptr<Dataset> encode(const TableFile& file, const TableEncoding& encoding,
-                                const TableOptions& options, const std::function<bool(int64_t)>& wanted) {
-  const int64_t rows = count_rows(file, wanted);
+                                const TableOptions& options, const WantedRows& which) {
+  const int64_t rows = count_rows(file, which.wanted);
   const int64_t width = encoding.width();
   const bool classes = encoding.classification;
   torch::Tensor inputs = torch::empty({rows, width}, torch::kFloat32);
-  torch::Tensor targets =
-      classes ? torch::empty({rows}, torch::kInt64) : torch::empty({rows, 1}, torch::kFloat32);
-  RowEncoder encoder(file, encoding, options);
+  torch::Tensor targets = which.labelled ? empty_targets(encoding, rows) : torch::Tensor();
+  RowEncoder encoder(file, encoding, options, which.labelled);
   auto* features = inputs.mutable_data_ptr<float>();
   int64_t done = 0;
   file.for_each_row([&](int64_t number, const TableFile::Row& row) {
-    if (!wanted(number)) return;
+    if (!which.wanted(number)) return;
     encoder.write_features(row, features);
     features += width;
+    if (!which.labelled) return;
     if (classes)
       targets.mutable_data_ptr<int64_t>()[done] = encoder.class_of(row);
     else
@@ -187,7 +228,16 @@ std::unique_ptr<Dataset> encode(const TableFile& file, const TableEncoding& enco
   });
   report(file, encoding, encoder, rows);
   const int64_t outputs = classes ? static_cast<int64_t>(encoding.classes.size()) : 1;
-  return std::make_unique<TensorDataset>(std::move(inputs), std::move(targets), outputs);
+  return std::make_unique<TableDataset>(TensorDataset(std::move(inputs), std::move(targets), outputs),
+                                        names_of(encoding.classes));
+}
+
+// As the training file asks for it.
+TableEncoding encoding_of_run(const Parameters& p, const TableOptions& options) {
+  const Split statistics = split_of(p) == Split::kAll ? Split::kAll : Split::kTrain;
+  const double share = p.real("validation_share");
+  const auto counts = [=](int64_t row) { return in_split(row, statistics, share); };
+  return find_encoding(open_table(p, p.text("like").empty() ? "file" : "like"), options, counts);
 }
 
 std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
@@ -196,13 +246,16 @@ std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
   const TableFile file = open_table(p, "file");
   const Split split = split_of(p);
   const double share = p.real("validation_share");
-  const Split statistics = split == Split::kAll ? Split::kAll : Split::kTrain;
-  const auto counts = [=](int64_t row) { return in_split(row, statistics, share); };
-  const auto wanted = [=](int64_t row) { return in_split(row, split, share); };
-  const TableEncoding encoding = p.text("like").empty()
-                                     ? find_encoding(file, options, counts)
-                                     : find_encoding(open_table(p, "like"), options, counts);
-  return encode(file, encoding, options, wanted);
+  return encode(file, encoding_of_run(p, options), options,
+                {.wanted = [=](int64_t row) { return in_split(row, split, share); }});
+}
+
+std::unique_ptr<Dataset> make_unlabelled_table(const UnlabelledRequest& request) {
+  const Parameters& p = request.parameters;
+  const TableOptions options = options_of(p);
+  const TableFile file(request.path, separator_of(p, request.path), p.flag("header"));
+  return encode(file, encoding_of_run(p, options), options,
+                {.wanted = [](int64_t) { return true; }, .labelled = false});
 }
 
 bool is_separator(const std::string& text) {
@@ -249,7 +302,9 @@ DatasetRow table_row() {
                  true),
         text_key("separator", "Between fields; auto: a tab in .tsv and .tab files, else a comma.", "auto")
             .with_form("auto or one character", "^(auto|[\\t !#-~])$", is_separator)}},
-      make_table};
+      make_table,
+      {},
+      make_unlabelled_table};
 }
 
 }  // namespace autotrain

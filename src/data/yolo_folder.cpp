@@ -9,6 +9,7 @@
 #include "data/datasets.h"
 #include "data/file_sequence.h"
 #include "data/held_files.h"
+#include "data/names.h"
 #include "data/placement.h"
 #include "data/yolo_files.h"
 #include "data/yolo_labels.h"
@@ -21,7 +22,7 @@ constexpr double kNoBox = -1;          // class of the rows that fill a sample u
 
 // Images with boxes, put together when they are asked for. They are alike in cost: boxes take little beside
 // pixels.
-class YoloFolder final : public Dataset, public Preloadable {
+class YoloFolder final : public Dataset, public Preloadable, public Named {
  public:
   struct Options {
     ImageSize size;
@@ -38,6 +39,9 @@ class YoloFolder final : public Dataset, public Preloadable {
             .input_shape = {kChannels, o_.size.height, o_.size.width},
             .classes = o_.classes};
   }
+
+  bool names_samples() const override { return true; }
+  std::string sample_name(int64_t index) const override { return std::string(files_.names[index]); }
 
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
     const auto n = static_cast<int64_t>(indices.size());

@@ -53,6 +53,11 @@ class Inference final : public Subject {
   Precision precision() const override { return precision_; }
   void load(int64_t samples) override { batch_ = converted(first_samples(*m_.data.train, samples)); }
 
+  void drop() override {
+    batch_ = {};
+    output_ = torch::Tensor();
+  }
+
   void call() override {
     const c10::InferenceMode no_gradients;
     const AutocastScope autocast(m_.device->torch_device().type(), cast_to());
@@ -151,6 +156,8 @@ class Training final : public Subject {
     batch_ = batch.to(bench_->device->torch_device());
     bench_->step.set_loss_factor(loss_factor_for(static_cast<double>(samples)));
   }
+
+  void drop() override { batch_ = {}; }
 
   void call() override {
     bench_->step.accumulate(batch_, window_++, 0);

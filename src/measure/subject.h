@@ -28,6 +28,9 @@ class Subject {
   /// Puts so many samples on the device, the data set's first ones, repeated where it has fewer.
   virtual void load(int64_t samples) = 0;
 
+  /// Forgets that batch, and what calls returned.
+  virtual void drop() = 0;
+
   /// One call with that batch. Does not wait for the device. Precondition: a batch was loaded.
   virtual void call() = 0;
 

@@ -9,24 +9,21 @@ namespace autotrain {
 
 constexpr auto enum_names(ProbeOutcome) {
   using O = ProbeOutcome;
-  return std::array{EnumName<O>{O::kFits, "fits"},       EnumName<O>{O::kAboveBand, "above_band"},
-                    EnumName<O>{O::kRefused, "refused"}, EnumName<O>{O::kRetried, "retried"},
-                    EnumName<O>{O::kLibrary, "library"}, EnumName<O>{O::kIndexLimit, "index_limit"},
-                    EnumName<O>{O::kCrashed, "crashed"}};
+  return std::array{EnumName<O>{O::kFits, "fits"},        EnumName<O>{O::kAboveBand, "above_band"},
+                    EnumName<O>{O::kRefused, "refused"},  EnumName<O>{O::kRetried, "retried"},
+                    EnumName<O>{O::kLibrary, "library"},  EnumName<O>{O::kIndexLimit, "index_limit"},
+                    EnumName<O>{O::kTooSlow, "too_slow"}, EnumName<O>{O::kCrashed, "crashed"}};
 }
 
 constexpr auto enum_names(SearchReason) {
   using R = SearchReason;
-  return std::array{EnumName<R>{R::kInBand, "in_band"},
-                    EnumName<R>{R::kEffectiveBatch, "effective_batch"},
-                    EnumName<R>{R::kDataset, "dataset"},
-                    EnumName<R>{R::kCap, "cap"},
-                    EnumName<R>{R::kIndexLimit, "index_limit"},
-                    EnumName<R>{R::kGranularity, "granularity"},
-                    EnumName<R>{R::kSearchLimit, "search_limit"},
-                    EnumName<R>{R::kKnee, "knee"},
-                    EnumName<R>{R::kFixed, "fixed"},
-                    EnumName<R>{R::kDoesNotFit, "does_not_fit"}};
+  return std::array{
+      EnumName<R>{R::kInBand, "in_band"},           EnumName<R>{R::kEffectiveBatch, "effective_batch"},
+      EnumName<R>{R::kDataset, "dataset"},          EnumName<R>{R::kCap, "cap"},
+      EnumName<R>{R::kIndexLimit, "index_limit"},   EnumName<R>{R::kGranularity, "granularity"},
+      EnumName<R>{R::kSearchLimit, "search_limit"}, EnumName<R>{R::kKnee, "knee"},
+      EnumName<R>{R::kLatency, "latency"},          EnumName<R>{R::kFixed, "fixed"},
+      EnumName<R>{R::kDoesNotFit, "does_not_fit"}};
 }
 
 constexpr auto enum_names(Origin) {

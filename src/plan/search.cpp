@@ -227,8 +227,11 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
   const int64_t next = size_between(pivot, low, high, limits);
   if (next != 0) return {false, next, {}};
   if (bracket.largest_fit->fill >= limits.target_low) return {true, low, SearchReason::kInBand};
-  const bool index_limit = bracket.next_failure->outcome == ProbeOutcome::kIndexLimit;
-  return {true, low, index_limit ? SearchReason::kIndexLimit : SearchReason::kGranularity};
+  switch (bracket.next_failure->outcome) {
+    case ProbeOutcome::kIndexLimit: return {true, low, SearchReason::kIndexLimit};
+    case ProbeOutcome::kTooSlow: return {true, low, SearchReason::kLatency};
+    default: return {true, low, SearchReason::kGranularity};
+  }
 }
 
 // How much memory a failed trial shows to be granted, if it shows it. Where a library failed or the process

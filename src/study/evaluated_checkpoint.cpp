@@ -2,28 +2,16 @@
 
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors.h"
 #include "trainer/assembly.h"
-#include "trainer/snapshot.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
 
-fs::path evaluated_weights(const fs::path& checkpoint) {
-  const fs::path averaged = checkpoint / "averaged.safetensors";
-  return fs::exists(averaged) ? averaged : checkpoint / "model.safetensors";
-}
-
-Evaluation evaluate_checkpoint(const Recipe& recipe, const BatchPlan& plan, const fs::path& checkpoint,
-                               const std::function<void(int64_t samples)>& proceed) {
-  Recipe as_planned = recipe;
-  as_planned.execution.precision = plan.precision;
-  as_planned.execution.memory_format = plan.memory_format;
-  as_planned.execution.loader.preload = Preload::kOff;  // every sample is read once
-  const auto bench = assemble(as_planned, load_materials(as_planned));
-  read_safetensors_into(evaluated_weights(checkpoint), model_tensors(bench->task->module()),
-                        "these weights are of another model than the recipe's");
-  const auto found = evaluate(*bench, plan.evaluation_micro_batch, [&](int64_t samples) {
+Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(int64_t samples)>& proceed) {
+  const Recipe recipe = run.as_planned();
+  const auto bench = assemble(recipe, load_materials(recipe));
+  load_evaluated_weights(run.checkpoint, bench->task->module());
+  const auto found = evaluate(*bench, run.plan.evaluation_micro_batch, [&](int64_t samples) {
     proceed(samples);
     return pending_interrupt() != Interrupt::kStop;
   });
@@ -33,10 +21,14 @@ Evaluation evaluate_checkpoint(const Recipe& recipe, const BatchPlan& plan, cons
 
 std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, const BatchPlan& plan,
                                                        const fs::path& run, int64_t update) {
-  Recipe other = recipe;
-  other.data.validation = recipe.data.train;
-  other.data.augment = {};
-  return evaluate_checkpoint(other, plan, CheckpointFolder(run / "checkpoints").path_of(update)).figures;
+  TrainedRun other{.folder = run,
+                   .recipe = recipe,
+                   .plan = plan,
+                   .update = update,
+                   .checkpoint = CheckpointFolder(run / "checkpoints").path_of(update)};
+  other.recipe.data.validation = recipe.data.train;
+  other.recipe.data.augment = {};
+  return evaluate_checkpoint(other).figures;
 }
 
 }  // namespace autotrain

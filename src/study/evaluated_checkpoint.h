@@ -5,22 +5,17 @@
 #include <map>
 #include <string>
 
-#include "autotrain/plan.h"
-#include "autotrain/recipe.h"
+#include "study/trained_run.h"
 #include "trainer/evaluator.h"
 
 namespace autotrain {
-
-/// The weights of a checkpoint that are evaluated: averages where there are some.
-std::filesystem::path evaluated_weights(const std::filesystem::path& checkpoint);
 
 /// Evaluates a checkpoint's weights on the recipe's validation data, in the precision, memory format and
 /// micro-batch of the plan: the figures of the run's own evaluation, to the bit on the same machine.
 /// @param proceed called after every piece with the samples done.
 /// @throws Error as loading and evaluating do; Error(kInterrupted) after a signal.
 Evaluation evaluate_checkpoint(
-    const Recipe& recipe, const BatchPlan& plan, const std::filesystem::path& checkpoint,
-    const std::function<void(int64_t samples)>& proceed = [](int64_t) {});
+    const TrainedRun& run, const std::function<void(int64_t samples)>& proceed = [](int64_t) {});
 
 /// The figures of a finished run's last weights on the data that it was trained on: all of it, in evaluation
 /// mode, without augmentation. @throws as evaluate_checkpoint.

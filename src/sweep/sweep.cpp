@@ -21,6 +21,7 @@ namespace {
 constexpr double kGain = 1.03;      // of throughput, for another doubling to be worth it
 constexpr int kPatience = 2;        // doublings without it
 constexpr int64_t kWholeModel = 0;  // stands for the batch of what does not depend on it
+constexpr int64_t kLargest = -1;    // stands for the batch that is searched
 
 // The recipe with only what decides what a point measures: other batches and bounds may be asked for later.
 Recipe what_counts(Recipe recipe) {
@@ -44,6 +45,10 @@ class Sweeping {
     if (axis.key.starts_with("sweep.")) {
       throw Error(ExitCode::kBadRecipe, "sweep.vary", axis.key + " is part of the sweep itself",
                   "vary a key of the model or of execution; batches are sweep.batches");
+    }
+    if (options.largest && recipe.sweep.mode != SweepMode::kInference) {
+      throw Error(ExitCode::kUsage, "--largest", "finds batches of forward passes",
+                  "leave --mode training out; autotrain plan finds those of updates");
     }
     sweep_ = {.name = recipe.name,
               .mode = recipe.sweep.mode,
@@ -73,6 +78,7 @@ class Sweeping {
 
   static std::string key_of(const Measurement& m) {
     if (m.batch == kWholeModel) return cat("v", m.variant, "-model");
+    if (m.batch == kLargest) return cat("v", m.variant, "-largest");
     return cat("v", m.variant, "-batch-", m.batch, "-round-", m.round);
   }
 
@@ -84,12 +90,18 @@ class Sweeping {
             .definition = {{"recipe", values_of(what_counts(recipe), catalog())},
                            {"batch", m.batch},
                            {"round", m.round}},
-            .work =
-                [&recipe, batch = m.batch] {
-                  return batch == kWholeModel ? measure_variant(recipe) : measure_point(recipe, batch);
-                },
-            .label = label_of(sweep_, sweep_.variants[m.variant]) +
-                     (m.batch == kWholeModel ? " as a whole" : cat(", batch ", m.batch))};
+            .work = [&recipe, batch = m.batch] { return measure(recipe, batch); },
+            .label = label_of(sweep_, sweep_.variants[m.variant]) + words_for(m.batch)};
+  }
+
+  static nlohmann::ordered_json measure(const Recipe& recipe, int64_t batch) {
+    if (batch == kWholeModel) return measure_variant(recipe);
+    return batch == kLargest ? measure_largest(recipe) : measure_point(recipe, batch);
+  }
+
+  static std::string words_for(int64_t batch) {
+    if (batch == kWholeModel) return " as a whole";
+    return batch == kLargest ? ", the largest batch" : cat(", batch ", batch);
   }
 
   // The models first; then round after round, each batch of all variants one after the other, every other
@@ -97,6 +109,7 @@ class Sweeping {
   std::vector<StudyRun> all_runs() {
     std::vector<StudyRun> runs;
     for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run({v, kWholeModel}));
+    for (size_t v = 0; options_.largest && v < recipes_.size(); ++v) runs.push_back(make_run({v, kLargest}));
     std::set<int64_t> all;
     for (const auto& some : sizes_) all.insert(some.begin(), some.end());
     std::vector<int64_t> batches(all.begin(), all.end());
@@ -178,6 +191,7 @@ class Sweeping {
       } else {
         take_model(recipes_[v], model->second, variant);
       }
+      if (options_.largest) take_largest(v, sweep);
       for (const int64_t batch : sizes_[v]) {
         const std::vector<StudyResult> rounds = rounds_of(v, batch);
         if (!failed_.contains({v, batch})) sweep.unfinished += rounds_ - static_cast<int64_t>(rounds.size());
@@ -188,6 +202,17 @@ class Sweeping {
     }
     analyse(sweep);
     return sweep;
+  }
+
+  void take_largest(size_t v, Sweep& sweep) const {
+    const auto found = results_.find(key_of({v, kLargest}));
+    if (found == results_.end()) {
+      ++sweep.unfinished;
+    } else if (found->second.failed()) {
+      sweep.variants[v].largest = LargestBatch{.failure = first_line(found->second.failure)};
+    } else {
+      sweep.variants[v].largest = largest_from_json(found->second.value);
+    }
   }
 
   const SweepOptions& options_;

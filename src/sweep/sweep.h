@@ -10,6 +10,7 @@
 
 #include "autotrain/recipe.h"
 #include "study/study.h"
+#include "sweep/largest_batch.h"
 #include "sweep/roofline.h"
 
 namespace autotrain {
@@ -80,6 +81,7 @@ struct SweepVariant {
   /// The products of one call at the batch of the best throughput, as they were observed; inference only.
   nlohmann::ordered_json products = nlohmann::ordered_json::array();
   nlohmann::ordered_json machine = nullptr;
+  std::optional<LargestBatch> largest = {};  ///< nothing: not asked for, or not known yet
 
   /// The point of this batch. Precondition: it has figures.
   const SweepPoint& point_of(int64_t batch) const;
@@ -99,9 +101,11 @@ struct SweepOptions {
   std::filesystem::path config;
   std::vector<std::string> overrides;
   std::filesystem::path folder;
+  bool largest = false;  ///< also find the largest batch in the band of each variant; of inference
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 
-  /// After each measurement of this call: the variant's value, the batch, how it ended.
+  /// After each measurement of this call: the variant's value, the batch, how it ended. A batch below 1
+  /// stands for what is measured of no given one.
   std::function<void(const std::string& value, int64_t batch, const StudyResult&)> on_result =
       [](const std::string&, int64_t, const StudyResult&) {};
 

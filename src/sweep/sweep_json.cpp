@@ -64,7 +64,8 @@ Json to_json(const Sweep& sweep, const SweepVariant& v) {
           {"counted_samples", v.counted_samples},
           {"operators", v.counted},
           {"products_at_best_throughput", v.products},
-          {"machine", v.machine}};
+          {"machine", v.machine},
+          {"largest", v.largest ? to_json(*v.largest) : Json(nullptr)}};
 }
 
 SweepVariant variant_from(const Json& j) {
@@ -82,6 +83,8 @@ SweepVariant variant_from(const Json& j) {
   v.operators = v.counted.size();
   v.products = j.at("products_at_best_throughput");
   v.machine = j.at("machine");
+  const Json largest = j.value("largest", Json(nullptr));
+  if (largest.is_object()) v.largest = largest_from_json(largest);
   return v;
 }
 

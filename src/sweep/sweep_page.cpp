@@ -159,6 +159,28 @@ Chart roofline_chart(const Sweep& sweep) {
   return chart;
 }
 
+// The trials of each search that ran, and where it ended.
+Chart largest_chart(const Sweep& sweep) {
+  Chart chart;
+  chart.title = "peak memory of a forward pass in the trials of the search";
+  chart.x = {log_axis("batch (samples)")};
+  chart.y = log_axis("memory", Format::kBytes);
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const SweepVariant& v = sweep.variants[i];
+    if (!v.largest || !v.largest->failure.empty()) continue;
+    Series trials{.name = label_of(sweep, v), .x = {{}}, .draw = Draw::kPoints, .colour = i};
+    for (const ProbeRecord& trial : v.largest->trials) {
+      if (trial.peak_bytes == 0) continue;
+      trials.x[0].push_back(static_cast<double>(trial.micro_batch));
+      trials.y.push_back(static_cast<double>(trial.peak_bytes));
+    }
+    chart.series.push_back(std::move(trials));
+    const std::string name = sweep.key.empty() ? "" : v.value + " ";
+    chart.marks.push_back({{static_cast<double>(v.largest->batch)}, cat(name, v.largest->batch), i});
+  }
+  return chart;
+}
+
 page::Table titled(std::string title, page::Table table) {
   table.title = std::move(title);
   return table;
@@ -191,6 +213,12 @@ page::Section plots_section(const Sweep& sweep) {
   return section;
 }
 
+page::Section largest_section(const Sweep& sweep) {
+  return {.title = "Largest batches in the memory band",
+          .charts = {largest_chart(sweep)},
+          .tables = {largest_cells(sweep)}};
+}
+
 page::Section points_section(const Sweep& sweep) {
   page::Section section{.title = "Points", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
@@ -220,12 +248,15 @@ std::string machine_of(const Sweep& sweep) {
 }  // namespace
 
 page::Page sweep_page(const Sweep& sweep) {
-  return {
+  page::Page page{
       .title = cat("Sweep of ", sweep.name, ": ", to_string(sweep.mode)),
       .subtitle = machine_of(sweep) +
                   (sweep.unfinished > 0 ? cat(" · so far: ", sweep.unfinished, " measurements to come") : ""),
-      .sections = {summary_section(sweep), plots_section(sweep), points_section(sweep),
-                   operators_section(sweep)}};
+      .sections = {summary_section(sweep), plots_section(sweep)}};
+  if (!largest_cells(sweep).rows.empty()) page.sections.push_back(largest_section(sweep));
+  page.sections.push_back(points_section(sweep));
+  page.sections.push_back(operators_section(sweep));
+  return page;
 }
 
 std::vector<fs::path> write_sweep(const Sweep& sweep, const fs::path& folder) {

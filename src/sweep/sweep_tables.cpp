@@ -119,6 +119,24 @@ page::Table roofline_cells(const Sweep& sweep) {
   return table;
 }
 
+page::Table largest_cells(const Sweep& sweep) {
+  page::Table table{
+      .header = {first_header(sweep), "precision", "batch", "peak", "fill", "samples/s", "reason", "trials"}};
+  for (const SweepVariant& v : sweep.variants) {
+    if (!v.largest) continue;
+    const LargestBatch& l = *v.largest;
+    if (!l.failure.empty()) {
+      table.rows.push_back({first_cell(sweep, v), v.precision, "-", "-", "-", "-", l.failure, "-"});
+      continue;
+    }
+    table.rows.push_back({first_cell(sweep, v), v.precision, std::to_string(l.batch),
+                          format_bytes(l.peak_bytes), format_percent(l.fill),
+                          format_rate(l.samples_per_second), to_string(l.reason),
+                          std::to_string(l.trials.size())});
+  }
+  return table;
+}
+
 page::Table operator_cells(const SweepVariant& variant) {
   page::Table table{.header = {"module", "operator", "kind", "shape", "FLOP", "bytes", "weights", "FLOP/byte",
                                "critical batch"}};

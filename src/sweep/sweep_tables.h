@@ -22,6 +22,9 @@ page::Table roofline_cells(const Sweep& sweep);
 /// Where the time of the shortest latency and of the best throughput goes, for each variant.
 page::Table time_cells(const Sweep& sweep);
 
+/// The largest batch in the band, a row for each variant of which it is known.
+page::Table largest_cells(const Sweep& sweep);
+
 /// What was counted, a row for each operator that multiplies, and one for all others together.
 page::Table operator_cells(const SweepVariant& variant);
 

@@ -116,12 +116,11 @@ RunData load_data(const Recipe& recipe, Device& device) {
   return data;
 }
 
-std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train) {
+std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train) {
   const PhaseScope phase(MemoryPhase::kModel);
-  const DatasetInfo info = train.info();
   torch::manual_seed(
       derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
-  auto network = make_model(recipe.model, {info.input_shape, info.classes, info.vocabulary});
+  auto network = make_model(recipe.model, {train.input_shape, train.classes, train.vocabulary});
   network->freeze(recipe.freeze);
   network->adapt(recipe.lora);
   return supervised(std::move(network), make_loss(recipe.loss, recipe.evaluation.metrics));
@@ -132,7 +131,7 @@ Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> set
   const Place place = ranks ? ranks->place() : Place();
   Materials m{.device = open_run_device(recipe, std::move(settled), place), .ranks = std::move(ranks)};
   m.data = within_budget(*m.device, [&] { return load_data(recipe, *m.device); });
-  m.task = within_budget(*m.device, [&] { return build_task(recipe, *m.data.train); });
+  m.task = within_budget(*m.device, [&] { return build_task(recipe, m.data.train->info()); });
   return m;
 }
 

@@ -23,8 +23,8 @@ Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, 
 /// The data sets that the recipe names, held in memory as it asks.
 RunData load_data(const Recipe& recipe, Device& device);
 
-/// The model and loss that the recipe names, for samples like those of `train`, seeded weights.
-std::unique_ptr<Task> build_task(const Recipe& recipe, const Dataset& train);
+/// The model and loss that the recipe names, for samples like those of the training data, seeded weights.
+std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train);
 
 /// What a workbench is made of.
 struct Materials {

@@ -99,6 +99,7 @@ std::string reason_in_words(const BatchPlan& plan) {
     case SearchReason::kGranularity: return "one step more would leave the band";
     case SearchReason::kSearchLimit: return "the best when the search's probes or seconds were spent";
     case SearchReason::kKnee: return "more gains less than 5 % throughput";
+    case SearchReason::kLatency: return "one step more would take longer than the latency asked for";
     case SearchReason::kFixed: return "typed";
     case SearchReason::kDoesNotFit: return "does not fit";
   }

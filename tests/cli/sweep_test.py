@@ -50,6 +50,25 @@ class Sweep(unittest.TestCase):
     def result(self):
         return json.loads((self.root / "out" / "sweep.json").read_text())
 
+    def test_the_largest_batch_in_the_band_of_every_value(self):
+        result = self.sweep("--vary", "execution.precision=fp32,bf16", "--batches", "1", "--largest",
+                            "--set", "execution.memory.budget=64MiB", "--set", "model.width=4096")
+        for variant in self.result()["variants"]:
+            largest = variant["largest"]
+            tried = {trial["micro_batch"]: trial for trial in largest["trials"]}
+            self.assertTrue(tried[largest["batch"]]["fits"])
+            self.assertLessEqual(largest["fill"], 0.9)
+            if largest["reason"] == "in_band":
+                self.assertGreaterEqual(largest["fill"], 0.8)
+            self.assertIn(f" {largest['batch']} ", result.stdout)
+        self.assertIn("largest batches in the memory band", result.stdout)
+        self.assertIn("Largest batches", (self.root / "out" / "report.html").read_text())
+        before = self.result()
+        report = subprocess.run([str(BINARY), "report", str(self.root / "out")], capture_output=True, text=True)
+        self.assertEqual(report.returncode, 0, report.stderr)
+        self.assertEqual(self.result(), before)
+        self.sweep("--largest", "--mode", "training", code=64)
+
     def test_measures_every_batch_of_every_value(self):
         result = self.sweep("--vary", "execution.precision=fp32,bf16,int8", "--batches", "1,3", "--json")
         printed = json.loads(result.stdout)

@@ -1,0 +1,197 @@
+#include "predict/predict.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "autotrain/log.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "cli/run_options.h"
+#include "plan/inference_search.h"
+#include "plan/plan_json.h"
+#include "report/live_text.h"
+#include "trainer/start_table.h"
+
+namespace autotrain {
+namespace {
+
+struct PredictCommandOptions : RunOptions, PrintOptions {
+  PredictOptions predict;
+  std::optional<double> latency_ms;
+  bool resume = false, overwrite = false;
+};
+
+PredictOptions options_of(const PredictCommandOptions& command) {
+  if (command.resume && command.overwrite) {
+    throw Error(ExitCode::kUsage, "--overwrite", "contradicts --resume",
+                "give --resume to go on, --overwrite to begin anew");
+  }
+  PredictOptions options = command.predict;
+  options.run = command.run;
+  options.overrides = command.overrides;
+  if (command.latency_ms) options.latency_seconds = *command.latency_ms / 1e3;
+  if (options.batch && options.latency_seconds) {
+    throw Error(ExitCode::kUsage, "--latency-ms", "finds a batch, and --batch gives one",
+                "leave one of them out");
+  }
+  if (command.resume) options.start = PredictionStart::kResume;
+  if (command.overwrite) options.start = PredictionStart::kOverwrite;
+  options.search_apart = true;
+  return options;
+}
+
+std::string batch_in_words(const PredictionSummary& s, const PredictOptions& options) {
+  std::string words = cat("batch ", s.batch);
+  if (s.oom_recoveries > 0) words += cat(" after memory ran out ", s.oom_recoveries, " times");
+  if (!s.search || s.oom_recoveries > 0) return words;
+  BatchPlan plan;
+  plan.search = *s.search;
+  words += cat(" (", format_percent(s.search->fill), " of ", format_bytes(s.budget_bytes), "; ",
+               reason_in_words(plan), ")");
+  if (!options.latency_seconds) return words;
+  const ProbeRecord& trial = *find_size(s.search->probes, s.search->micro_batch);
+  return cat(words, " · ", brief(1e3 * forward_seconds(trial), 3), " ms a forward pass");
+}
+
+std::string closing_line(const PredictionSummary& s, const PredictOptions& options) {
+  const int64_t made = s.samples - s.resumed_from;
+  const std::string before = s.resumed_from > 0 ? cat(", ", format_count(s.resumed_from), " before") : "";
+  return cat(format_count(made), " samples in ", format_seconds(s.seconds), before, " · ",
+             format_rate(s.samples_per_second), " samples/s · ", batch_in_words(s, options), " · ",
+             options.output.string(), "\n");
+}
+
+nlohmann::ordered_json search_json(const SearchResult& search) {
+  nlohmann::ordered_json probes = nlohmann::ordered_json::array();
+  for (const ProbeRecord& probe : search.probes) probes.push_back(probe_to_json(probe));
+  return {{"batch", search.micro_batch},
+          {"reason", to_string(search.reason)},
+          {"fill", search.fill},
+          {"peak_bytes", search.peak_bytes},
+          {"forward_seconds", forward_seconds(*find_size(search.probes, search.micro_batch))},
+          {"seconds", search.seconds},
+          {"probes", std::move(probes)}};
+}
+
+nlohmann::ordered_json summary_json(const PredictionSummary& s, const PredictOptions& options) {
+  return {{"run", options.run.folder.string()},
+          {"update", s.update},
+          {"output", options.output.string()},
+          {"samples", s.samples},
+          {"resumed_from", s.resumed_from},
+          {"seconds", s.seconds},
+          {"samples_per_second", s.samples_per_second},
+          {"batch", s.batch},
+          {"oom_recoveries", s.oom_recoveries},
+          {"budget_bytes", s.budget_bytes},
+          {"search", s.search ? search_json(*s.search) : nlohmann::ordered_json(nullptr)}};
+}
+
+// What a person at a terminal sees while it runs.
+class PredictWatch {
+ public:
+  explicit PredictWatch(const PredictCommandOptions& options)
+      : talks_(options.talks()), live_(stderr, LiveText::Elsewhere::kLines) {
+    log::set_sink(
+        [this, terminal = log::terminal_sink()](const log::Record& record) {
+          live_.clear();
+          terminal(record);
+        },
+        options.log_level());
+  }
+  ~PredictWatch() { log::set_sink(log::terminal_sink(), log::Level::kWarning); }
+  PredictWatch(const PredictWatch&) = delete;
+  PredictWatch& operator=(const PredictWatch&) = delete;
+
+  PredictionListener listener() {
+    return {.on_batch = [this](int64_t done, int64_t total, int64_t from) { show(done, total, from); }};
+  }
+  void clear() { live_.clear(); }
+
+ private:
+  void show(int64_t done, int64_t total, int64_t from) {
+    if (first_ < 0) first_ = done, watch_.restart();  // the first batch compiles kernels
+    if (!talks_ || !live_.due()) return;
+    std::string line = cat("predicting ", format_count(done), "/", format_count(total), " samples");
+    if (from > 0) line += cat(" · ", format_count(from), " were there");
+    if (const double rate = static_cast<double>(done - first_) / watch_.seconds(); done > first_) {
+      line += cat(" · ", format_rate(rate), " samples/s · ",
+                  format_seconds(static_cast<double>(total - done) / rate), " left");
+    }
+    live_.show(line);
+  }
+
+  bool talks_;
+  LiveText live_;
+  int64_t first_ = -1;  // samples that were done when the clock began
+  Stopwatch watch_;
+};
+
+ExitCode predict_run(const PredictCommandOptions& command) {
+  refuse_several_ranks();
+  install_signal_handlers();
+  const PredictOptions options = options_of(command);
+  PredictWatch watch(command);
+  const PredictionSummary summary = predict(options, watch.listener());
+  watch.clear();
+  const std::string text =
+      command.json ? text_of_json(summary_json(summary, options)) : closing_line(summary, options);
+  std::fputs(text.c_str(), stdout);
+  return ExitCode::kDone;
+}
+
+std::function<ExitCode()> declare_predict(CLI::App& app) {
+  const auto options = std::make_shared<PredictCommandOptions>();
+  PredictOptions& predict = options->predict;
+  options->RunOptions::declare(app);
+  app.add_option(
+         "--data", predict.data,
+         "validation, train, or a path to samples without labels: a folder of images, an image, a table, …")
+      ->capture_default_str()
+      ->type_name("WHAT");
+  app.add_option("-o,--output", predict.output, "The file of the predictions: .csv, .jsonl or .npy")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--top", predict.top, "Classification: the likeliest so many classes")
+      ->capture_default_str();
+  app.add_flag("--probabilities", predict.probabilities, "Classification: also every class's probability");
+  app.add_option("--batch", predict.batch, "Samples of a forward pass; default: the largest in the band")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--latency-ms", options->latency_ms,
+                 "Take the largest batch whose forward pass takes at most so many milliseconds")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--resume", options->resume, "Go on with a prediction that was stopped, if there is one");
+  app.add_flag("--overwrite", options->overwrite, "Replace the file, or what a stopped prediction left");
+  options->PrintOptions::declare(app);
+  return [options] { return predict_run(*options); };
+}
+
+constexpr const char* kPredictExamples = R"(
+Examples:
+  autotrain predict --run runs/a --output predictions.csv
+      class and probability of every sample of the run's validation data, by its newest checkpoint
+  autotrain predict --run runs/a --checkpoint best --data photos/ --top 3 --output photos.jsonl
+      a folder of images without labels, made to samples as the run's are; the three likeliest classes
+  autotrain predict --run runs/a --data train --output logits.npy
+      what the model gives for the training data, as an array that NumPy reads
+  autotrain predict --run runs/a --set data.validation.split=test --probabilities --output test.csv
+      other data, and the probabilities of all classes
+  autotrain predict --run runs/a --latency-ms 20 --output predictions.csv
+      the largest batch whose forward pass takes at most 20 ms
+  autotrain predict --run runs/a --output predictions.csv --resume
+      go on after a kill: the file ends with the bytes of an undisturbed one
+)";
+
+}  // namespace
+
+extern const Command kPredict;
+const Command kPredict = {"predict", "Write what a trained run says of samples: classes, numbers or losses",
+                          kPredictExamples, declare_predict};
+
+}  // namespace autotrain

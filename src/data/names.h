@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace autotrain {
+
+/// What a data set is, besides, that knows its samples or its classes by names.
+class Named {
+ public:
+  virtual ~Named() = default;
+
+  /// Whether `sample_name` may be asked.
+  virtual bool names_samples() const { return false; }
+
+  /// The path of a sample's file, below the data set's folder. Precondition: names_samples.
+  virtual std::string sample_name(int64_t index) const {
+    (void)index;
+    return "";
+  }
+
+  /// The names of the classes, by number; empty where they are numbers only.
+  virtual std::vector<std::string> class_names() const { return {}; }
+};
+
+}  // namespace autotrain

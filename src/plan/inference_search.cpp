@@ -1,0 +1,208 @@
+#include "plan/inference_search.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "device/failure.h"
+#include "plan/memory_statement.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kMoreProbesForLatency = 2;  // times as many: it is halved down to the last sample
+
+class InferenceSearch {
+ public:
+  InferenceSearch(Device& device, const InferenceRequest& request, const InferenceTrial& trial,
+                  const TrialListener& listener)
+      : device_(device), request_(request), trial_(trial), listener_(listener), history_(request.known) {
+    for (ProbeRecord& record : history_) judge_trial(record);
+  }
+
+  SearchResult run() {
+    const Stopwatch watch;
+    SearchResult result = request_.typed ? take_typed(*request_.typed) : search();
+    const ProbeRecord& found = *find_size(history_, result.micro_batch);
+    result.fill = found.fill;
+    result.peak_bytes = found.peak_bytes;
+    result.confirmed = found.confirmed;
+    result.probes = history_;
+    result.seconds = watch.seconds();
+    for (const ProbeRecord& record : history_) result.samples += record.samples;
+    return result;
+  }
+
+ private:
+  SearchLimits limits() const {
+    const ExecutionRecipe& e = request_.execution;
+    SearchLimits limits{.budget_bytes = device_.budget_bytes(),
+                        .target_low = e.memory.target_low,
+                        .target_high = e.memory.target_high,
+                        .cap = request_.samples,
+                        .cap_reason = SearchReason::kDataset,
+                        .multiple_of = request_.multiple_of,
+                        .throughput_share = e.search.throughput_share,
+                        .floor_bytes = request_.floor_bytes,
+                        .max_probes = e.search.max_probes,
+                        .max_seconds = e.search.max_seconds,
+                        .pivot = e.search.pivot};
+    if (e.search.max_micro_batch && *e.search.max_micro_batch < limits.cap)
+      limits.cap = *e.search.max_micro_batch, limits.cap_reason = SearchReason::kCap;
+    if (!request_.latency_seconds) return limits;
+    limits.pivot = Pivot::kMidpoint;  // measured peaks say nothing about time
+    limits.max_probes *= kMoreProbesForLatency;
+    return limits;
+  }
+
+  SearchResult search() {
+    const StrategyRow& strategy = find_strategy(request_.execution.search.strategy);
+    lower_budget();
+    for (;;) {
+      const SearchStep step = strategy.next(history_, limits());
+      if (step.done && step.size == 0) fail_smallest();
+      if (step.done) return {.strategy = strategy.spec.name, .micro_batch = step.size, .reason = step.reason};
+      try_size(step.size);
+    }
+  }
+
+  SearchResult take_typed(int64_t size) {
+    const ProbeRecord* known = find_size(history_, size);
+    if (known == nullptr) {
+      try_size(size);
+      known = find_size(history_, size);
+    }
+    if (known->peak_bytes == 0 || known->fill > 1) fail_typed(size, *known);
+    if (known->fill > request_.execution.memory.target_high) {
+      log::warn("plan", cat("a batch of ", size, " fills ", format_percent(known->fill),
+                            " of the budget, above the band; it was typed, so it runs"));
+    }
+    return {.strategy = "fixed", .micro_batch = size, .reason = SearchReason::kFixed};
+  }
+
+  void try_size(int64_t size) {
+    listener_.on_start(size);
+    ProbeRecord record = run_trial(size);
+    judge_trial(record);
+    history_.push_back(record);
+    log::info("plan", line_of(record));
+    listener_.on_end(record);
+    lower_budget();
+  }
+
+  ProbeRecord run_trial(int64_t size) {
+    MemoryMeter& memory = device_.memory();
+    memory.empty_cache();
+    memory.sample_outside_bytes();
+    memory.reset_peak();
+    const Stopwatch watch;
+    ProbeRecord record;
+    record.micro_batch = size;
+    try {
+      record.samples_per_second = static_cast<double>(size) / trial_(size);
+      take_peak(record);
+    } catch (const std::exception& error) {
+      take_failure(record, error);
+    }
+    record.seconds = watch.seconds();
+    return record;
+  }
+
+  void take_peak(ProbeRecord& record) const {
+    device_.memory().sample_outside_bytes();
+    const MemoryPeak peak = device_.memory().peak();
+    record.peak_bytes = peak.total_bytes();
+    record.allocated_bytes = peak.allocated_bytes;
+    record.outside_bytes = peak.outside_bytes;
+    record.samples = record.micro_batch;
+    record.confirmed = peak.retries == 0;
+    if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
+  }
+
+  void take_failure(ProbeRecord& record, const std::exception& error) {
+    const Failure failure = classify_failure(error);
+    if (failure == Failure::kOther) throw;
+    record.outcome = failure == Failure::kOutOfMemory     ? ProbeOutcome::kRefused
+                     : failure == Failure::kLibraryMemory ? ProbeOutcome::kLibrary
+                                                          : ProbeOutcome::kIndexLimit;
+    refusal_ = device_.memory().last_refusal();
+    said_ = first_line(error);
+    if (failure == Failure::kOutOfMemory && refusal_) record.refused_bytes = refusal_->total_bytes();
+  }
+
+  void judge_trial(ProbeRecord& record) const {
+    judge(record, device_.budget_bytes(), request_.execution.memory.target_high);
+    if (record.fits() && request_.latency_seconds && forward_seconds(record) > *request_.latency_seconds)
+      record.outcome = ProbeOutcome::kTooSlow;
+  }
+
+  void lower_budget() {
+    const int64_t granted = granted_bytes(history_, limits());
+    if (granted == device_.budget_bytes()) return;
+    log::warn("plan", cat("the budget of ", format_bytes(device_.budget_bytes()),
+                          " cannot be had: trials were refused at ", format_bytes(granted),
+                          ", which is the budget from now on"));
+    device_.set_budget({granted, cat(device_.budget_source(), ", of which less was granted")});
+    for (ProbeRecord& record : history_) judge_trial(record);
+  }
+
+  std::string line_of(const ProbeRecord& r) const {
+    std::string line = cat("probe ", history_.size(), ": batch ", r.micro_batch);
+    if (r.peak_bytes > 0) {
+      line += cat(" · peak ", format_bytes(r.peak_bytes), " · fill ", format_percent(r.fill), " · ",
+                  brief(1e3 * forward_seconds(r), 3), " ms");
+    }
+    return cat(line, " · ", to_string(r.outcome), " · ", format_seconds(r.seconds));
+  }
+
+  [[noreturn]] void fail_smallest() const {
+    const ProbeRecord& one = *find_size(history_, 1);
+    if (one.outcome == ProbeOutcome::kTooSlow) {
+      throw Error(ExitCode::kDoesNotFit, "--latency-ms",
+                  cat("a forward pass of one sample takes ", brief(1e3 * forward_seconds(one), 3),
+                      " ms, not ", brief(1e3 * *request_.latency_seconds), " ms or less"),
+                  "allow more, use a smaller model, or a faster precision");
+    }
+    throw Error(ExitCode::kDoesNotFit, "execution.memory.budget",
+                cat("not even one sample fits the ", format_bytes(device_.budget_bytes()), " of the budget",
+                    why(one)),
+                "raise it: --set execution.memory.budget=…");
+  }
+
+  [[noreturn]] void fail_typed(int64_t size, const ProbeRecord& record) const {
+    throw Error(ExitCode::kDoesNotFit, "--batch",
+                cat("a batch of ", size, " samples does not fit the ", format_bytes(device_.budget_bytes()),
+                    " of the budget", why(record)),
+                "leave --batch out: the largest that fits is searched; or raise execution.memory.budget");
+  }
+
+  std::string why(const ProbeRecord& record) const {
+    if (record.peak_bytes > 0) return ": it takes " + format_bytes(record.peak_bytes);
+    if (refusal_) return describe(*refusal_);
+    return said_.empty() ? "" : ": " + said_;
+  }
+
+  Device& device_;
+  const InferenceRequest& request_;
+  const InferenceTrial& trial_;
+  const TrialListener& listener_;
+  std::vector<ProbeRecord> history_;  // one record a size
+  std::optional<Refusal> refusal_;    // of the last trial that was refused
+  std::string said_;                  // by what failed last
+};
+
+}  // namespace
+
+double forward_seconds(const ProbeRecord& trial) {
+  return static_cast<double>(trial.micro_batch) / trial.samples_per_second;
+}
+
+SearchResult find_inference_batch(Device& device, const InferenceRequest& request,
+                                  const InferenceTrial& trial, const TrialListener& listener) {
+  return InferenceSearch(device, request, trial, listener).run();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,256 @@
+#include "predict/predict.h"
+
+#include <sstream>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "autotrain/trainer.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "device/failure.h"
+#include "plan/memory_statement.h"
+#include "predict/predictor.h"
+#include "trainer/out_of_memory.h"
+#include "trainer/search_process.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kSecondsBetweenMarks = 1;  // of work that a kill loses at most, and a batch
+
+// FNV-1a (Fowler, Noll, Vo), for identities: names and manifests that differ.
+class Digest {
+ public:
+  void add(std::string_view bytes) {
+    for (const char c : bytes) hash_ = (hash_ ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
+  }
+  std::string text() const {
+    std::ostringstream out;
+    out << std::hex << hash_;
+    return out.str();
+  }
+
+ private:
+  uint64_t hash_ = 0xcbf29ce484222325ULL;
+};
+
+std::string digest_of_names(const PredictionData& data) {
+  const auto name = data.sample_name();
+  if (!name) return "";
+  Digest digest;
+  for (int64_t i = 0; i < data.data->size(); ++i) digest.add(name(i) + "\n");
+  return digest.text();
+}
+
+// The manifest has the checksums of the checkpoint's files.
+std::string digest_of_weights(const fs::path& checkpoint) {
+  Digest digest;
+  digest.add(read_file(checkpoint / "manifest.json"));
+  return digest.text();
+}
+
+PredictionRows make_rows(const PredictOptions& options, Predictor& predictor, PredictionRule& rule,
+                         const TrainedRun& run) {
+  const PredictionFormat format = format_of(options.output);
+  rule = prediction_rule(run.recipe.loss, predictor.first_output(), format == PredictionFormat::kNpy);
+  if (format == PredictionFormat::kNpy && predictor.data().data->cost(0)) {
+    throw Error(ExitCode::kUsage, "--output", "an array has no place for samples that differ in length",
+                "end it in .csv or .jsonl");
+  }
+  return {rule.kind, predictor.told_of_first(rule),
+          RowOptions{.format = format,
+                     .samples = predictor.data().data->size(),
+                     .top = options.top,
+                     .probabilities = options.probabilities,
+                     .class_names = predictor.data().class_names,
+                     .sample_name = predictor.data().sample_name()}};
+}
+
+// A model with samples to predict, and how rows are made of what it says.
+struct Prepared {
+  Prepared(const PredictOptions& options, const TrainedRun& run, std::optional<ResolvedBudget> settled = {})
+      : predictor(run, options.data, std::move(settled)), rows(make_rows(options, predictor, rule, run)) {
+    predictor.set_rows(rule, rows);
+  }
+
+  Predictor predictor;
+  PredictionRule rule;
+  const PredictionRows rows;
+};
+
+class Prediction {
+ public:
+  Prediction(const PredictOptions& options, const PredictionListener& listener)
+      : options_(options), listener_(listener) {}
+
+  PredictionSummary run() {
+    format_of(options_.output);
+    check_start(options_.output, options_.start);
+    run_ = open_trained_run(options_.run, options_.overrides);
+    summary_.update = run_.update;
+    prepare();
+    write_all();
+    return summary_;
+  }
+
+ private:
+  // Decides the batch, and makes what predicts with it.
+  void prepare() {
+    if (options_.start == PredictionStart::kResume) kept_ = stopped_prediction(options_.output);
+    std::optional<ResolvedBudget> settled;
+    if (kept_) {
+      check_batch_of(*kept_);
+    } else if (options_.search_apart) {
+      settled = search_apart();
+    }
+    prepared_ = std::make_unique<Prepared>(options_, run_, std::move(settled));
+    if (!kept_ && !options_.search_apart) summary_.search = search(*prepared_, {}, {});
+    summary_.batch = kept_ ? kept_->batch : summary_.search->micro_batch;
+    summary_.budget_bytes = predictor().device().budget_bytes();
+    begin_file();
+  }
+
+  void check_batch_of(const PredictionState& kept) const {
+    if (!options_.batch || *options_.batch == kept.first_batch) return;
+    throw Error(
+        ExitCode::kUsage, "--batch",
+        cat("the stopped prediction was begun in batches of ", kept.first_batch, ", not ", *options_.batch),
+        "leave --batch out; or --overwrite begins anew");
+  }
+
+  SearchResult search(Prepared& prepared, const std::vector<ProbeRecord>& known,
+                      const TrialListener& listener) const {
+    TrialListener both = listener;
+    both.on_start = [&](int64_t batch) {
+      listener_.on_trial(batch);
+      listener.on_start(batch);
+    };
+    return prepared.predictor.find_batch(options_.batch, options_.latency_seconds, known, both);
+  }
+
+  // Whatever the search leaves in memory ends with its process.
+  ResolvedBudget search_apart() {
+    const auto make = [&](const std::vector<ProbeRecord>& known, RunObserver& observer) {
+      Prepared prepared(options_, run_);
+      BatchPlan plan;
+      plan.search = search(prepared, known,
+                           {.on_start = [&](int64_t batch) { observer.on_trial(batch); },
+                            .on_end = [&](const ProbeRecord& trial) { observer.on_probe(trial); }});
+      plan.budget_bytes = prepared.predictor.device().budget_bytes();
+      plan.budget_source = prepared.predictor.device().budget_source();
+      return plan;
+    };
+    RunObserver nobody;
+    const BatchPlan plan = plan_in_own_process(make, nobody);
+    summary_.search = plan.search;
+    return {plan.budget_bytes, plan.budget_source};
+  }
+
+  // Everything that a row, or how samples are put together, depends on.
+  nlohmann::ordered_json identity() const {
+    return {{"update", run_.update},
+            {"weights", digest_of_weights(run_.checkpoint)},
+            {"model", words_of(run_.recipe.model)},
+            {"precision", to_string(run_.plan.precision)},
+            {"memory_format", to_string(run_.plan.memory_format)},
+            {"device", prepared_->predictor.device().name()},
+            {"data", prepared_->predictor.data().source},
+            {"samples", prepared_->predictor.data().data->size()},
+            {"names", digest_of_names(prepared_->predictor.data())},
+            {"columns", prepared_->rows.columns()}};
+  }
+
+  void begin_file() {
+    if (kept_) check_same_prediction(options_.output, *kept_, identity());
+    file_ = std::make_unique<PredictionFile>(
+        options_.output,
+        kept_ ? *kept_ : PredictionState{.identity = identity(), .first_batch = summary_.batch});
+    done_ = summary_.resumed_from = file_->state().samples;
+    if (done_ == 0) file_->write(prepared_->rows.header());
+    file_->mark(done_, summary_.batch);
+  }
+
+  void write_all() {
+    const Stopwatch watch;
+    const int64_t total = predictor().data().data->size();
+    while (done_ < total) {
+      if (write_batch()) listener_.on_batch(done_, total, summary_.resumed_from);
+      if (pending_interrupt() == Interrupt::kStop && done_ < total) stop(total);
+    }
+    file_->finish();
+    summary_.samples = total;
+    summary_.seconds = watch.seconds();
+    summary_.samples_per_second = static_cast<double>(total - summary_.resumed_from) / summary_.seconds;
+  }
+
+  [[noreturn]] void stop(int64_t total) {
+    file_->mark(done_, summary_.batch);
+    throw Error(ExitCode::kInterrupted, options_.output.string(),
+                cat("stopped by a signal after ", done_, " of ", total, " samples"),
+                "the same command with --resume goes on");
+  }
+
+  // Writes the rows of the next batch. False: memory ran out, and a smaller one is to be tried.
+  bool write_batch() {
+    try {
+      if (!loader_) loader_ = predictor().open_loader(done_, summary_.batch);
+      const Batch batch = *loader_->next();
+      const std::string rows = predictor().rows_of(done_, batch);
+      file_->write(rows);
+      done_ += batch.samples;
+    } catch (const std::exception& error) {
+      if (!lacks_memory(error)) throw;
+      shrink(error);
+      return false;
+    }
+    if (since_mark_.seconds() >= kSecondsBetweenMarks) {
+      file_->mark(done_, summary_.batch);
+      since_mark_.restart();
+    }
+    return true;
+  }
+
+  void shrink(const std::exception& error) {
+    loader_.reset();
+    MemoryMeter& memory = predictor().device().memory();
+    const std::optional<Refusal> refusal = memory.last_refusal();
+    memory.empty_cache();
+    memory.reset_peak();
+    if (summary_.batch == 1) {
+      throw Error(ExitCode::kDoesNotFit, "predict",
+                  cat("out of memory with one sample in a batch: ", first_line(error),
+                      refusal ? describe(*refusal) : ""),
+                  "raise execution.memory.budget, or use less memory elsewhere; --resume goes on");
+    }
+    const int64_t before = summary_.batch;
+    summary_.batch = before / 2;
+    ++summary_.oom_recoveries;
+    log::warn("predict", cat("out of memory with a batch of ", before, " from sample ", done_,
+                             " on: the same samples again, in batches of ", summary_.batch));
+    file_->mark(done_, summary_.batch);  // from where on they are smaller
+  }
+
+  Predictor& predictor() { return prepared_->predictor; }
+
+  const PredictOptions& options_;
+  const PredictionListener& listener_;
+  TrainedRun run_;
+  std::optional<PredictionState> kept_;  // of a stopped prediction
+  std::unique_ptr<Prepared> prepared_;
+  std::unique_ptr<PredictionFile> file_;
+  std::unique_ptr<Loader> loader_;
+  int64_t done_ = 0;  // samples whose rows are written
+  Stopwatch since_mark_;
+  PredictionSummary summary_;
+};
+
+}  // namespace
+
+PredictionSummary predict(const PredictOptions& options, const PredictionListener& listener) {
+  return Prediction(options, listener).run();
+}
+
+}  // namespace autotrain

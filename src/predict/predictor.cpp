@@ -1,0 +1,230 @@
+#include "predict/predictor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "autotrain/error.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "data/cost_order.h"
+#include "data/datasets.h"
+#include "data/names.h"
+#include "device/failure.h"
+#include "device/memory_phase.h"
+#include "measure/timing.h"
+#include "recipe/keys.h"
+#include "step/autocast.h"
+#include "step/precision.h"
+#include "trainer/assembly.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t kPassesForLatency = 5;  // of which the median counts
+
+std::string shape_in_words(const DatasetInfo& info) {
+  std::vector<std::string> sizes;
+  for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
+  return join(sizes, " × ");
+}
+
+// Whether a model for samples of the one kind may take those of the other. That it does shows when it runs.
+bool alike(const DatasetInfo& train, const DatasetInfo& other) {
+  using Kind = DatasetInfo::Kind;
+  if (train.input_shape.size() != other.input_shape.size()) return false;
+  if (train.kind == Kind::kTokens) {
+    return other.kind == Kind::kTokens && other.input_shape[0] <= train.input_shape[0] &&
+           other.vocabulary <= train.vocabulary;
+  }
+  if (other.kind == Kind::kTokens) return false;
+  if (train.kind == Kind::kImages) return other.input_shape[0] == train.input_shape[0];  // channels
+  return train.kind != Kind::kVectors || other.input_shape == train.input_shape;
+}
+
+[[noreturn]] void fail_samples(const PredictionData& data, const std::string& why) {
+  throw Error(ExitCode::kBadData, data.source,
+              cat("holds samples of ", shape_in_words(data.data->info()),
+                  "; the model was built for samples of ", shape_in_words(data.trained_on), why),
+              "predict on data like the run's; --set data.validation.… changes how they are made");
+}
+
+// The data set that says how the files of a folder become samples.
+const Choice& choice_like(const Recipe& recipe) {
+  return recipe.data.validation ? *recipe.data.validation : recipe.data.train;
+}
+
+std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& source, PredictionData& data) {
+  if (source == "train") {
+    data.source = "train: " + words_of(recipe.data.train);
+    return make_dataset(recipe.data.train, {});
+  }
+  if (source == "validation" && recipe.data.validation) {
+    data.source = "validation: " + words_of(*recipe.data.validation);
+    return make_dataset(*recipe.data.validation, {});
+  }
+  if (source != "validation" && fs::exists(source)) {
+    data.source = fs::canonical(source).string();
+    const Choice& like = choice_like(recipe);
+    return make_unlabelled(source, like, *make_dataset(like, {}));
+  }
+  throw Error(ExitCode::kUsage, "--data",
+              source == "validation" ? "the run has no validation data"
+                                     : quote(source) + " is no folder or file that is there",
+              "give train, a folder of images, a table, or --set data.validation.dataset=…");
+}
+
+// What one forward pass of the run's evaluations computes, too: the same operators in the same precision.
+class ForwardScope {
+ public:
+  ForwardScope(torch::DeviceType device, Precision precision) : autocast_(device, precision) {}
+
+ private:
+  const PhaseScope phase_{MemoryPhase::kEvaluation};
+  const torch::NoGradGuard no_gradients_;
+  const AutocastScope autocast_;
+};
+
+}  // namespace
+
+std::string words_of(const Choice& choice) {
+  std::string words = choice.name;
+  for (const auto& [key, value] : choice.parameters) words += cat(" ", key, "=", yaml_text(value));
+  return words;
+}
+
+std::function<std::string(int64_t)> PredictionData::sample_name() const {
+  const auto* const named = dynamic_cast<const Named*>(data.get());
+  if (named == nullptr || !named->names_samples()) return nullptr;
+  return [named](int64_t sample) { return named->sample_name(sample); };
+}
+
+PredictionData load_prediction_data(const Recipe& recipe, const std::string& source) {
+  const PhaseScope phase(MemoryPhase::kData);
+  PredictionData data;
+  {
+    const auto train = make_dataset(recipe.data.train, {});
+    data.trained_on = train->info();
+    if (const auto* const named = dynamic_cast<const Named*>(train.get()))
+      data.class_names = named->class_names();
+  }
+  data.data = load_source(recipe, source, data);
+  if (!alike(data.trained_on, data.data->info())) fail_samples(data, "");
+  return data;
+}
+
+Predictor::Predictor(const TrainedRun& run, const std::string& source, std::optional<ResolvedBudget> settled)
+    : run_(run),
+      recipe_(run.as_planned()),
+      device_(open_run_device(recipe_, std::move(settled))),
+      precision_(resolve_precision(recipe_.execution.precision, *device_)) {
+  set_products(precision_, *device_);
+  data_ = within_budget(*device_, [&] { return load_prediction_data(recipe_, source); });
+  within_budget(*device_, [&] {
+    const PhaseScope phase(MemoryPhase::kModel);
+    task_ = build_task(recipe_, data_.trained_on);
+    task_->module().to(device_->torch_device());
+  });
+  task_->module().eval();
+  load_evaluated_weights(run_.checkpoint, task_->module());
+  network_ = &dynamic_cast<Network&>(task_->module());
+  loading_ = resolve_loader(recipe_.execution.loader, *device_, run_.plan.memory_format);
+  first_output_ = check_first_sample();
+}
+
+torch::Tensor Predictor::forward(const Batch& batch) {
+  const ForwardScope scope(batch.inputs.device().type(), precision_);
+  return network_->forward(batch.inputs);
+}
+
+// The answer to whether the model takes these samples is its own.
+torch::Tensor Predictor::check_first_sample() {
+  first_ = within_budget(*device_, [&] { return device_->upload(*open_loader(0, 1)->next()); });
+  try {
+    return forward(first_).to(torch::kCPU);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (classify_failure(error) != Failure::kOther) fail_loading(error, *device_);
+    fail_samples(data_, ", and says of them: " + first_line(error));
+  }
+}
+
+torch::Tensor Predictor::told_of_first(const PredictionRule& rule) {
+  return told_of(rule, first_output_.to(device_->torch_device()), first_);
+}
+
+void Predictor::set_rows(const PredictionRule& rule, const PredictionRows& rows) {
+  rule_ = rule;
+  rows_ = &rows;
+}
+
+std::unique_ptr<Loader> Predictor::open_loader(int64_t first, int64_t batch) const {
+  const int64_t size = data_.data->size();
+  const auto pieces = [=, done = first]() mutable -> std::optional<Piece> {
+    if (done >= size) return std::nullopt;
+    const int64_t samples = std::min(batch, size - done);
+    return consecutive(std::exchange(done, done + samples), samples);
+  };
+  return std::make_unique<Loader>(*data_.data, Stream(0, size, /*shuffle=*/false), pieces, loading_);
+}
+
+std::string Predictor::rows_of(int64_t first, const Batch& batch) {
+  const Batch there = device_->upload(batch);
+  const torch::Tensor output = forward(there);
+  const torch::NoGradGuard no_gradients;
+  return rows_->rows(first, told_of(rule_, output, there));
+}
+
+SearchResult Predictor::find_batch(std::optional<int64_t> typed, std::optional<double> latency_seconds,
+                                   const std::vector<ProbeRecord>& known, const TrialListener& listener) {
+  const int64_t timed_passes = latency_seconds ? kPassesForLatency : 1;
+  const auto run_trial = [&](int64_t batch) { return trial(batch, timed_passes); };
+  const auto& asked = recipe_.execution.search.multiple_of;
+  return find_inference_batch(*device_,
+                              {.execution = recipe_.execution,
+                               .samples = data_.data->size(),
+                               .multiple_of = asked.value_or(preferred_multiple(precision_, *device_)),
+                               .floor_bytes = device_->memory().allocated_bytes(),
+                               .typed = typed,
+                               .latency_seconds = latency_seconds,
+                               .known = known},
+                              run_trial, listener);
+}
+
+// The costliest samples at that size, over and over; then what is left over of the data, which is smaller.
+double Predictor::trial(int64_t batch, int64_t timed_passes) {
+  const Dataset& data = *data_.data;
+  const int64_t samples = std::min(batch, data.size());
+  const Piece worst = has_costs(data) ? costliest_window(data, samples) : consecutive(0, samples);
+  const Stream stream(0, data.size(), /*shuffle=*/false);
+  std::vector<double> seconds;
+  {
+    Loader loader(data, stream, repeated({worst}), loading_);
+    pass(loader);  // compiles kernels
+    for (int64_t i = 0; i < timed_passes; ++i) seconds.push_back(pass(loader));
+  }
+  if (const int64_t rest = data.size() % samples; rest > 0) pass(*open_loader(data.size() - rest, rest));
+  return median_of(std::move(seconds));
+}
+
+// Seconds of a forward pass, beside as many batches prepared ahead as there ever are.
+double Predictor::pass(Loader& loader) {
+  stop_if_interrupted("predict", "a signal stopped the search; nothing was predicted yet");
+  const Batch batch = *loader.next();
+  device_->memory().sample_outside_bytes();  // while decoders have what they need
+  loader.wait_until_full();
+  const Batch there = device_->upload(batch);
+  device_->synchronize();
+  const Stopwatch watch;
+  const torch::Tensor output = forward(there);
+  device_->synchronize();
+  const double seconds = watch.seconds();
+  const std::string rows = rows_->rows(0, told_of(rule_, output, there));
+  device_->memory().sample_outside_bytes();  // with the text of the rows
+  return seconds;
+}
+
+}  // namespace autotrain

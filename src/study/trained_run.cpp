@@ -1,0 +1,86 @@
+#include "study/trained_run.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "autotrain/trainer.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+#include "plan/plan_json.h"
+#include "trainer/run_report.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+// The checkpoint that is asked for. The best one is what the run's summary says.
+int64_t update_asked(const RunChoice& choice, const CheckpointFolder& checkpoints) {
+  const std::vector<int64_t> updates = checkpoints.updates();
+  if (choice.checkpoint == "newest") {
+    const auto newest = checkpoints.read_newest_state();
+    if (newest) return newest->first;
+    throw Error(ExitCode::kMissingFile, choice.folder.string(), "holds no checkpoint",
+                "name the folder of a run that has one");
+  }
+  int64_t update = -1;
+  if (choice.checkpoint == "best") {
+    update = count_in(part_in(read_json(choice.folder / "summary.json"), "best"), "update");
+  } else if (!parse_integer(choice.checkpoint, update)) {
+    throw Error(ExitCode::kUsage, "--checkpoint", quote(choice.checkpoint) + " is no checkpoint",
+                "give newest, best or the number of an update");
+  }
+  if (std::ranges::find(updates, update) != updates.end()) return update;
+  std::vector<std::string> names;
+  for (const int64_t each : updates) names.push_back(std::to_string(each));
+  throw Error(ExitCode::kMissingFile, choice.folder.string(), cat("has no checkpoint of update ", update),
+              names.empty() ? "it has none" : "it has those of updates " + join(names, ", "));
+}
+
+BatchPlan plan_of(const fs::path& run) {
+  try {
+    return plan_from_json(read_json(run / "plan.json"));
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ExitCode::kBadData, (run / "plan.json").string(), "is damaged or of another version",
+                "use the version that trained it");
+  }
+}
+
+}  // namespace
+
+Recipe TrainedRun::as_planned() const {
+  Recipe planned = recipe;
+  planned.execution.precision = plan.precision;
+  planned.execution.memory_format = plan.memory_format;
+  planned.execution.loader.preload = Preload::kOff;
+  return planned;
+}
+
+TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::string>& overrides) {
+  if (!is_run_folder(choice.folder)) {
+    throw Error(ExitCode::kMissingFile, choice.folder.string(), "holds no run",
+                "name the folder of a run: it has recipe.yaml, plan.json and metrics.jsonl");
+  }
+  TrainedRun run{.folder = choice.folder,
+                 .recipe = load_recipe(choice.folder / "recipe.yaml", overrides),
+                 .plan = plan_of(choice.folder)};
+  const CheckpointFolder checkpoints(choice.folder / "checkpoints");
+  run.update = update_asked(choice, checkpoints);
+  run.checkpoint = checkpoints.path_of(run.update);
+  return run;
+}
+
+fs::path evaluated_weights(const fs::path& checkpoint) {
+  const fs::path averaged = checkpoint / "averaged.safetensors";
+  return fs::exists(averaged) ? averaged : checkpoint / "model.safetensors";
+}
+
+void load_evaluated_weights(const fs::path& checkpoint, const torch::nn::Module& module) {
+  read_safetensors_into(evaluated_weights(checkpoint), model_tensors(module),
+                        "these weights are of another model than the recipe's");
+}
+
+}  // namespace autotrain

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "autotrain/plan.h"
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+/// Which weights of a run are wanted.
+struct RunChoice {
+  std::filesystem::path folder;
+  std::string checkpoint = "newest";  ///< or "best", or the number of an update
+};
+
+/// A run that was trained, and one of its checkpoints.
+struct TrainedRun {
+  std::filesystem::path folder = {};
+  Recipe recipe = {};  ///< with what was overridden
+  BatchPlan plan = {};
+  int64_t update = 0;                     ///< of the checkpoint
+  std::filesystem::path checkpoint = {};  ///< its folder
+
+  /// The recipe with the precision and memory format that the run resolved to, for samples that are read
+  /// once.
+  Recipe as_planned() const;
+};
+
+/// @param overrides of the run's recipe: "a.b=value".
+/// @throws Error(kMissingFile) when the folder holds no run or not that checkpoint, Error(kUsage) when
+/// `checkpoint` is no word of these, Error(kBadData) when the run's plan cannot be read; as load_recipe does.
+TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::string>& overrides);
+
+/// The weights of a checkpoint that are evaluated: averages where there are some.
+std::filesystem::path evaluated_weights(const std::filesystem::path& checkpoint);
+
+/// Fills the module with them. @throws Error(kBadData) when they are of another model.
+void load_evaluated_weights(const std::filesystem::path& checkpoint, const torch::nn::Module& module);
+
+}  // namespace autotrain

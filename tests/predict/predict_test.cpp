@@ -1,0 +1,305 @@
+#include "predict/predict.h"
+
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "autotrain/trainer.h"
+#include "base/file_layer.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "data/datasets.h"
+#include "device/caching_allocator.h"
+#include "report/metrics_file.h"
+#include "support/small_run.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+namespace fs = std::filesystem;
+using test::expect_error;
+using test::holds;
+using test::slurp;
+using test::TemporaryFolder;
+
+constexpr int64_t kSamples = 500;
+
+Recipe vectors_recipe() {
+  Recipe r = test::small_recipe();
+  r.data.train = {"synthetic", {{"kind", std::string("vectors")}, {"samples", int64_t{512}}}};
+  r.data.validation = {"synthetic",
+                       {{"kind", std::string("vectors")}, {"samples", kSamples}, {"first", int64_t{100000}}}};
+  r.model = {"mlp", {}};
+  r.stop.updates = 6;
+  r.execution.threads = 1;
+  return r;
+}
+
+// A run that was trained once for all tests of this file.
+const fs::path& trained_run() {
+  static const TemporaryFolder folder;
+  static const fs::path run = [] {
+    const fs::path path = folder / "run";
+    Trainer::from_recipe(vectors_recipe(), {.output = path}).fit();
+    return path;
+  }();
+  return run;
+}
+
+PredictOptions options_for(const fs::path& output, int64_t batch = 32) {
+  return {.run = {trained_run()}, .output = output, .batch = batch};
+}
+
+std::vector<std::vector<std::string>> rows_of(const fs::path& csv) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream in(slurp(csv));
+  for (std::string line; std::getline(in, line);) rows.push_back(split(trim(line), ','));
+  rows.erase(rows.begin());
+  return rows;
+}
+
+// Stops a prediction after a batch, as a crash does: nothing is marked, nothing is finished.
+struct Crash {};
+
+TEST(Predict, EverySampleHasOneRowInOrder) {
+  const TemporaryFolder folder;
+  const PredictionSummary summary = predict(options_for(folder / "p.csv"));
+  const auto rows = rows_of(folder / "p.csv");
+  ASSERT_EQ(std::ssize(rows), kSamples);
+  for (int64_t i = 0; i < kSamples; ++i) EXPECT_EQ(rows[static_cast<size_t>(i)][0], std::to_string(i));
+  EXPECT_EQ(summary.samples, kSamples);
+  EXPECT_EQ(summary.batch, 32);
+  EXPECT_EQ(summary.update, 6);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1) << "nothing is left beside it";
+}
+
+TEST(Predict, ACrashAnywhereAndAResumeLeaveTheSameBytes) {
+  const TemporaryFolder folder;
+  for (const char* const ending : {"csv", "jsonl", "npy"}) {
+    const fs::path whole = folder / (std::string("whole.") + ending);
+    const fs::path path = folder / (std::string("p.") + ending);
+    predict(options_for(whole));
+    PredictOptions options = options_for(path);
+    int crashes = 0;
+    for (const int64_t at : {1, 3, 2, 7, 400}) {
+      options.start = PredictionStart::kResume;
+      int64_t batches = 0;
+      try {
+        predict(options, {.on_batch = [&](int64_t, int64_t, int64_t) {
+                  if (++batches == at) throw Crash();
+                }});
+      } catch (const Crash&) {
+        ++crashes;
+        EXPECT_FALSE(fs::exists(path)) << "a file under the name is whole";
+        // The torn end of a row, as a kill may leave it.
+        std::ofstream(path.string() + ".partial", std::ios::app) << "torn,\x93";
+      }
+      if (fs::exists(path)) break;
+    }
+    EXPECT_EQ(crashes, 4);
+    EXPECT_TRUE(slurp(path) == slurp(whole)) << ending;
+  }
+}
+
+// A disk on which one call fails: the `which`-th that writes, syncs or renames.
+class FailingDisk final : public FileLayer {
+ public:
+  explicit FailingDisk(int64_t which) : which_(which) {}
+  ssize_t write(int descriptor, const void* bytes, size_t count) override {
+    return fails() ? -1 : FileLayer::write(descriptor, bytes, count);
+  }
+  int sync(int descriptor) override { return fails() ? -1 : FileLayer::sync(descriptor); }
+  int rename(const char* from, const char* to) override { return fails() ? -1 : FileLayer::rename(from, to); }
+  bool failed() const { return calls_ >= which_; }
+
+ private:
+  bool fails() {
+    if (++calls_ != which_) return false;
+    errno = ENOSPC;
+    return true;
+  }
+  int64_t which_, calls_ = 0;
+};
+
+TEST(Predict, ADiskThatFailsAtAnyCallAndAResumeLeaveTheSameBytes) {
+  const TemporaryFolder folder;
+  predict(options_for(folder / "whole.csv", 100));
+  int64_t failures = 0;
+  for (int64_t which = 1;; ++which) {
+    const fs::path path = folder / (std::to_string(which) + ".csv");
+    PredictOptions options = options_for(path, 100);
+    FailingDisk disk(which);
+    try {
+      const FileLayerScope scope(disk);
+      predict(options);
+    } catch (const Error& error) {
+      ++failures;
+      EXPECT_EQ(error.code(), ExitCode::kInputOutput);
+    }
+    if (!disk.failed()) break;  // there are no more calls
+    options.start = PredictionStart::kResume;
+    if (!fs::exists(path)) predict(options);
+    ASSERT_TRUE(slurp(path) == slurp(folder / "whole.csv")) << "call " << which;
+  }
+  EXPECT_GT(failures, 10);
+}
+
+TEST(Predict, AStopBySignalKeepsWhatIsDoneAndGoesOnWithoutTheBatch) {
+  const TemporaryFolder folder;
+  PredictOptions options = options_for(folder / "p.csv");
+  const Error error = expect_error(ExitCode::kInterrupted, [&] {
+    predict(options, {.on_batch = [](int64_t done, int64_t, int64_t) {
+              if (done == 96) request_interrupt(Interrupt::kStop);
+            }});
+  });
+  clear_interrupt();
+  EXPECT_TRUE(holds(error.problem(), "96 of 500"));
+  expect_error(ExitCode::kUsage, [&] { predict(options); });
+  options.start = PredictionStart::kResume;
+  options.batch = 33;
+  expect_error(ExitCode::kUsage, [&] { predict(options); });
+  options.batch.reset();
+  const PredictionSummary summary = predict(options);
+  EXPECT_EQ(summary.resumed_from, 96);
+  EXPECT_EQ(summary.batch, 32);
+  EXPECT_FALSE(summary.search);
+  predict(options_for(folder / "whole.csv"));
+  EXPECT_TRUE(slurp(folder / "p.csv") == slurp(folder / "whole.csv"));
+}
+
+TEST(Predict, WhatWasBegunForOtherWeightsDataOrColumnsIsRefused) {
+  const TemporaryFolder folder;
+  const PredictOptions begun = options_for(folder / "p.csv");
+  EXPECT_THROW(predict(begun, {.on_batch =
+                                   [](int64_t done, int64_t, int64_t) {
+                                     if (done > 64) throw Crash();
+                                   }}),
+               Crash);
+  const auto refused = [&](const char* what, const std::function<void(PredictOptions&)>& change) {
+    PredictOptions options = begun;
+    options.start = PredictionStart::kResume;
+    change(options);
+    const Error error = expect_error(ExitCode::kUsage, [&] { predict(options); });
+    EXPECT_TRUE(holds(error.problem(), std::string("was begun with ") + what));
+  };
+  refused("data", [](PredictOptions& o) { o.data = "train"; });
+  refused("data", [](PredictOptions& o) { o.overrides = {"data.validation.first=7"}; });
+  refused("columns", [](PredictOptions& o) { o.top = 2; });
+  PredictOptions anew = begun;
+  anew.start = PredictionStart::kOverwrite;
+  predict(anew);
+  expect_error(ExitCode::kUsage, [&] { predict(begun); });
+  anew.start = PredictionStart::kResume;
+  expect_error(ExitCode::kUsage, [&] { predict(anew); });  // it is whole
+}
+
+// While it lives, the next allocation of a forward pass is refused each time that it is armed.
+class Refusals {
+ public:
+  Refusals() {
+    CachingAllocator::process_wide().set_fault([this](int64_t, MemoryPhase phase) {
+      return phase == MemoryPhase::kEvaluation && std::exchange(armed_, false);
+    });
+  }
+  ~Refusals() { CachingAllocator::process_wide().set_fault({}); }
+  Refusals(const Refusals&) = delete;
+  Refusals& operator=(const Refusals&) = delete;
+  void arm() { armed_ = true; }
+
+ private:
+  bool armed_ = false;
+};
+
+// Predicts with memory that runs out after 128 and after 256 samples, and a crash after 320 if asked for.
+PredictionSummary predict_in_short_memory(const PredictOptions& options, bool crash) {
+  Refusals refusals;
+  return predict(options, {.on_batch = [&](int64_t done, int64_t, int64_t) {
+                   if (done == 128 || done == 256) refusals.arm();
+                   if (crash && done == 320) throw Crash();
+                 }});
+}
+
+// The command that was killed goes on with the batch that memory left it.
+void expect_resumed_at_smaller_batch(const fs::path& path, const fs::path& undisturbed) {
+  PredictOptions options = options_for(path, 64);
+  EXPECT_THROW(predict_in_short_memory(options, /*crash=*/true), Crash);
+  options.start = PredictionStart::kResume;
+  EXPECT_EQ(predict(options).batch, 16);
+  EXPECT_TRUE(slurp(path) == slurp(undisturbed));
+}
+
+TEST(Predict, MemoryThatRunsOutHalvesTheBatchAndChangesRowsByRoundingOnly) {
+  const TemporaryFolder folder;
+  const PredictionSummary undisturbed = predict(options_for(folder / "whole.csv", 64));
+  EXPECT_EQ(undisturbed.oom_recoveries, 0);
+  const PredictionSummary summary = predict_in_short_memory(options_for(folder / "p.csv", 64), false);
+  EXPECT_EQ(summary.oom_recoveries, 2);
+  EXPECT_EQ(summary.batch, 16);
+  expect_resumed_at_smaller_batch(folder / "again.csv", folder / "p.csv");
+  const auto rows = rows_of(folder / "p.csv"), whole = rows_of(folder / "whole.csv");
+  ASSERT_EQ(rows.size(), whole.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i][0], whole[i][0]);
+    EXPECT_EQ(rows[i][1], whole[i][1]) << "the class of sample " << i;
+    EXPECT_NEAR(std::stod(rows[i][2]), std::stod(whole[i][2]), 1e-5);
+    EXPECT_TRUE(i >= 128 || rows[i][2] == whole[i][2]) << "cut as the undisturbed one";
+  }
+}
+
+TEST(Predict, MemoryThatIsShortMakesTheSearchFindASmallerBatch) {
+  const TemporaryFolder folder;
+  const auto batch_within = [&](const char* budget) {
+    PredictOptions options = options_for(folder / (std::string(budget) + ".csv"));
+    options.batch.reset();
+    options.overrides = {std::string("execution.memory.budget=") + budget, "data.validation.samples=200000",
+                         "execution.loader.workers=0"};
+    EXPECT_THROW(predict(options, {.on_batch = [](int64_t, int64_t, int64_t) { throw Crash(); }}), Crash);
+    return stopped_prediction(options.output)->batch;
+  };
+  const int64_t few = batch_within("8MiB"), many = batch_within("32MiB");
+  EXPECT_GT(few, 1);
+  EXPECT_LT(2 * few, many);
+}
+
+TEST(Predict, ThePredictedClassesAreThoseThatEvaluationCounts) {
+  const TemporaryFolder folder;
+  predict(options_for(folder / "p.csv"));
+  double accuracy = -1;
+  for (const auto& row : read_metrics(trained_run() / "metrics.jsonl")) {
+    if (row.at("kind") == "evaluation" && row.at("update") == 6) accuracy = row.at("accuracy");
+  }
+  const auto data = make_dataset(*vectors_recipe().data.validation, {});
+  const auto rows = rows_of(folder / "p.csv");
+  int64_t right = 0;
+  for (int64_t i = 0; i < kSamples; ++i) {
+    const c10::ArrayRef<int64_t> index(i), epoch(i);
+    const int64_t label = data->get(index, SampleRandom(0, index, epoch)).targets.item<int64_t>();
+    right += rows[static_cast<size_t>(i)][1] == std::to_string(label) ? 1 : 0;
+  }
+  EXPECT_EQ(static_cast<double>(right) / static_cast<double>(kSamples), accuracy);
+}
+
+TEST(Predict, DataOfAnotherShapeAreRefusedBeforeAnythingIsWritten) {
+  const TemporaryFolder folder;
+  for (const char* const other :
+       {"data.validation.shape=[63]", "data.validation.kind=images", "data.validation.kind=tokens"}) {
+    PredictOptions options = options_for(folder / "p.csv");
+    options.overrides = {other};
+    const Error error = expect_error(ExitCode::kBadData, [&] { predict(options); });
+    EXPECT_TRUE(holds(error.problem(), "the model was built for samples of 64"));
+  }
+  PredictOptions options = options_for(folder / "p.csv");
+  options.data = folder / "nothing";
+  expect_error(ExitCode::kUsage, [&] { predict(options); });
+  options.data = folder.path();
+  expect_error(ExitCode::kBadRecipe, [&] { predict(options); });
+  options = options_for(folder / "p.csv");
+  options.overrides = {"data.validation=null"};
+  expect_error(ExitCode::kUsage, [&] { predict(options); });
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+}  // namespace
+}  // namespace autotrain
