@@ -55,7 +55,7 @@ TEST(Learning, AnyScheduleIsResumedExactly) {
     for (const KeySpec& key : row.spec.keys) {
       if (key.name == "every") r.schedule.shape.parameters[key.name] = int64_t{7};
     }
-    if (!row.rises) r.schedule.warmup = *Span::parse("3 updates");
+    if (!row.spec.rises) r.schedule.warmup = *Span::parse("3 updates");
     fit(r, folder / "straight");
     stop_at(r, folder / "run", 13);
     fit(r, folder / "run", true);
