@@ -85,6 +85,9 @@ class Optimizer {
 
   int64_t state_bytes() const;
 
+  /// Memory beside the state, in which updates are computed.
+  virtual int64_t scratch_bytes() const { return 0; }
+
   const std::vector<ParameterGroup>& groups() const { return trained_.groups; }
 
  protected:

@@ -40,10 +40,6 @@ Schedule::Schedule(const ScheduleRecipe& recipe, std::optional<int64_t> total_up
                 row.spec.name + " needs the number of updates, and only stop.minutes is set",
                 "set stop.epochs, stop.updates or stop.samples too, or schedule.name: constant");
   }
-  if (row.rises && recipe.warmup.count > 0) {
-    throw Error(ExitCode::kBadRecipe, "schedule.warmup", row.spec.name + " has a rise of its own",
-                "leave warmup out and set schedule.rise");
-  }
   shape_ = row.make(Parameters(recipe.shape, row.spec));
   warmup_ = warmup_updates_of(recipe.warmup, total_updates, effective);
   length_ = total_updates ? std::max<int64_t>(0, *total_updates - warmup_) : 0;

@@ -16,7 +16,6 @@ struct ScheduleRow {
   ChoiceSpec spec;
   bool needs_length = false;
   std::function<ShapeFunction(const Parameters&)> make;
-  bool rises = false;  ///< begins with a rise of its own, in the place of a warm-up
 };
 
 /// Every schedule a recipe can name.
@@ -30,8 +29,7 @@ class Schedule {
  public:
   /// @param total_updates  updates of the whole run; unset when only time stops it.
   /// @param effective      samples per update, to count a warm-up given in samples.
-  /// @throws Error(kBadRecipe) when the shape or the warm-up needs a length and there is none, or when there
-  /// is a warm-up before a shape that rises itself.
+  /// @throws Error(kBadRecipe) when the shape or the warm-up needs a length and there is none.
   Schedule(const ScheduleRecipe& recipe, std::optional<int64_t> total_updates, int64_t effective);
 
   /// For the update after `applied` updates. Update i of a warm-up of W (from 0) has (i + 1) ÷ W.

@@ -97,13 +97,14 @@ ScheduleRow one_cycle_row() {
        "there is no other. Momentum stays as it is.",
        {real_key("rise", "Part of the run in which the rate rises to lr.", 0.3).from(0, 1),
         real_key("first_factor", "What the rate begins at, as a part of lr.", 0.04).from(0, 1),
-        final_factor_key(4e-6)}},
+        final_factor_key(4e-6)},
+       /*follows_evaluations=*/false,
+       /*rises=*/true},
       true,
       [](const Parameters& p) -> ShapeFunction {
         return [rise = p.real("rise"), first = p.real("first_factor"), last = p.real("final_factor")](
                    int64_t update, int64_t length) { return one_cycle(update, length, rise, first, last); };
-      },
-      /*rises=*/true};
+      }};
 }
 
 // Of period i, which has every × growth^i updates, `update` is number .first of .second.

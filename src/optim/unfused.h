@@ -9,6 +9,9 @@ namespace autotrain {
 /// Every kernel rounds once, element by element, so that bits do not depend on how elements are shared out
 /// among threads and ranks. Kernels that multiply and add at once round otherwise at the end of a vector.
 class UnfusedOptimizer : public Optimizer {
+ public:
+  int64_t scratch_bytes() const final { return largest_part_ * int64_t{sizeof(float)}; }
+
  protected:
   explicit UnfusedOptimizer(Trained trained);
 

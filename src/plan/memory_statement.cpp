@@ -55,7 +55,7 @@ MemoryStatement memory_statement(const Workbench& bench) {
     s.buffers += static_cast<int64_t>(buffer.value().nbytes());
   }
   s.gradients *= gradient_buffers(bench.lanes.count, bench.ranks->several());
-  s.optimizer_state = bench.optimizer->state_bytes();
+  s.optimizer_state = bench.optimizer->state_bytes() + bench.optimizer->scratch_bytes();
   const int64_t held = bench.device->memory().allocated_bytes();
   s.data = std::max<int64_t>(0, held - s.parameters - s.optimizer_state - s.buffers);
   s.outside = bench.device->memory().peak().outside_bytes;

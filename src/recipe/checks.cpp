@@ -66,20 +66,23 @@ void check_stop(const Recipe& r) {
   }
 }
 
-// A learning rate that follows evaluations needs some, at moments that are the same in every run.
-void check_followed(const Recipe& r, const Catalog& catalog) {
-  const ChoiceSpec* const row = find_row(catalog.schedules, r.schedule.shape.name);
-  if (row == nullptr || !row->follows_evaluations) return;
+void check_schedule(const Recipe& r, const Catalog& catalog) {
+  const ChoiceSpec& row = *find_row(catalog.schedules, r.schedule.shape.name);
+  if (row.rises && r.schedule.warmup.count > 0) {
+    fail_recipe(r, "schedule.warmup", row.name + " has a rise of its own",
+                "leave warmup out and set schedule.rise");
+  }
+  if (!row.follows_evaluations) return;
+  // It needs some, at moments that are the same in every run.
   const Interval::Unit unit = r.evaluation.every.unit;
   if (unit == Interval::Unit::kNever) {
-    fail_recipe(r, "schedule.name", row->name + " follows evaluations, and evaluation.every is never",
+    fail_recipe(r, "schedule.name", row.name + " follows evaluations, and evaluation.every is never",
                 "set evaluation.every, or take another schedule");
   }
   if (unit == Interval::Unit::kMinutes) {
-    fail_recipe(
-        r, "evaluation.every",
-        "is counted by the clock, and the learning rate of schedule " + row->name + " would follow it",
-        "give it in epochs, updates or samples");
+    fail_recipe(r, "evaluation.every",
+                "is counted by the clock, and the learning rate of schedule " + row.name + " would follow it",
+                "give it in epochs, updates or samples");
   }
 }
 
@@ -151,7 +154,7 @@ void check_lora(const Recipe& r) {
 void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_keys(recipe, catalog);
   check_stop(recipe);
-  check_followed(recipe, catalog);
+  check_schedule(recipe, catalog);
   check_budget(recipe);
   check_memory(recipe);
   check_batch(recipe);

@@ -98,6 +98,7 @@ struct ChoiceSpec {
 
   /// Schedules: the evaluations decide the learning rate, so that when there is one decides what is learned.
   bool follows_evaluations = false;
+  bool rises = false;  ///< schedules: begins with a rise of its own, in the place of a warm-up
 };
 
 /// Every table a recipe chooses from. The recipe room knows their shape only; the rooms above own

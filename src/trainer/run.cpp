@@ -244,7 +244,7 @@ bool Trainer::Run::stored_plan_holds() {
   for (const NamedTensor& parameter : bench.optimizer->parameters())
     peak += std::max<int64_t>(0, more) * static_cast<int64_t>(parameter.tensor.nbytes());
   if (bench.optimizer->sharded()) {  // of fewer ranks each has more of it
-    const int64_t now = bench.optimizer->state_bytes();
+    const int64_t now = bench.optimizer->state_bytes() + bench.optimizer->scratch_bytes();
     peak += std::max<int64_t>(0, now - now * bench.ranks->place().world / stored.world_size);
   }
   const double fill = static_cast<double>(peak) / static_cast<double>(bench.device->budget_bytes());

@@ -87,10 +87,6 @@ TEST(Schedule, OneCycleBeginsAndEndsWhereItSays) {
   EXPECT_DOUBLE_EQ(cycle.factor(0), 0.2);
   EXPECT_EQ(cycle.factor(24), 1) << "the peak";
   EXPECT_NEAR(cycle.factor(99), 4e-6, 1e-12) << "the last update";
-  const Error error = test::expect_error(ExitCode::kBadRecipe, [] {
-    schedule_of({"one_cycle", {}}, 100, 5);
-  });
-  EXPECT_TRUE(test::holds(error.what(), "schedule.rise"));
 }
 
 TEST(Schedule, RestartsInPeriodsThatGrow) {

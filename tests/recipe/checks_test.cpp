@@ -126,6 +126,24 @@ TEST(CheckRecipe, WhatDecidesMemoryIsNotWhatOnlyLearns) {
   }
 }
 
+TEST(CheckRecipe, WhatAScheduleCannotBeBesideIsRefused) {
+  const auto refuse = [](const Recipe& r) {
+    return test::expect_error(ExitCode::kBadRecipe, [&] { check_recipe(r, catalog()); });
+  };
+  Recipe r = sound_recipe();
+  r.schedule.shape = {"one_cycle", {}};
+  check_recipe(r, catalog());
+  r.schedule.warmup = *Span::parse("5%");
+  EXPECT_TRUE(test::holds(refuse(r).what(), "schedule.rise"));
+  r = sound_recipe();
+  r.schedule.shape = {"plateau", {}};
+  check_recipe(r, catalog());
+  r.evaluation.every = {};
+  EXPECT_EQ(refuse(r).where(), "schedule.name");
+  r.evaluation.every = *Interval::parse("1 minutes");
+  EXPECT_EQ(refuse(r).where(), "evaluation.every");
+}
+
 TEST(CheckRecipe, TakesDefaultsAndNullParameters) {
   check_recipe(sound_recipe(), catalog());
   Recipe r = sound_recipe();

@@ -55,7 +55,7 @@ TEST(Learning, AnyScheduleIsResumedExactly) {
     for (const KeySpec& key : row.spec.keys) {
       if (key.name == "every") r.schedule.shape.parameters[key.name] = int64_t{7};
     }
-    if (!row.rises) r.schedule.warmup = *Span::parse("3 updates");
+    if (!row.spec.rises) r.schedule.warmup = *Span::parse("3 updates");
     fit(r, folder / "straight");
     stop_at(r, folder / "run", 13);
     fit(r, folder / "run", true);
@@ -76,8 +76,7 @@ Recipe plateau_recipe() {
 
 TEST(Learning, ARateThatFollowsEvaluationsFallsWhenNothingImproves) {
   const TemporaryFolder folder;
-  Recipe r = plateau_recipe();
-  fit(r, folder / "run");
+  fit(plateau_recipe(), folder / "run");
   const auto rates = column(folder / "run", "lr");
   ASSERT_EQ(rates.size(), 30u);
   for (size_t update = 1; update < rates.size(); ++update) {
@@ -85,11 +84,6 @@ TEST(Learning, ARateThatFollowsEvaluationsFallsWhenNothingImproves) {
     const bool falls = update >= 9 && (update - 9) % 6 == 0;
     EXPECT_DOUBLE_EQ(rates[update], rates[update - 1] * (falls ? 0.5 : 1)) << "after update " << update;
   }
-  r.schedule.shape.parameters["threshold"] = 0.0;
-  r.optimizer.lr = 0.01;
-  fit(r, folder / "improving");
-  const auto kept = column(folder / "improving", "lr");
-  EXPECT_GT(kept[15] / kept[0], rates[15] / rates[0]) << "while the loss falls, the rate stays";
 }
 
 TEST(Learning, ARateThatFollowsEvaluationsIsResumedExactlyWhereverItWasStopped) {

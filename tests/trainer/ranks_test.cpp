@@ -162,6 +162,17 @@ TEST(RanksOfARun, AnOptimizerThatIsSharedOutComesToTheSameFiles) {
   }
 }
 
+TEST(RanksOfARun, ARateThatFollowsEvaluationsIsTheSameOnAll) {
+  const TemporaryFolder folder;
+  Recipe r = lanes_recipe();
+  r.evaluation.every = *Interval::parse("2 updates");
+  r.schedule.shape = {"plateau", {{"factor", 0.5}, {"patience", int64_t{1}}, {"threshold", 100.0}}};
+  const fs::path alone = run_by(1, folder, "one", r), both = run_by(2, folder, "two", r);
+  EXPECT_EQ(test::column(both, "lr"), test::column(alone, "lr"));
+  EXPECT_EQ(test::column(both, "lr").back(), test::column(both, "lr").front() / 16);
+  EXPECT_EQ(model_digest(both, kUpdates), model_digest(alone, kUpdates));
+}
+
 TEST(RanksOfARun, WhatNeedsWholeTensorsIsNotSharedOut) {
   const TemporaryFolder folder;
   Recipe r = lanes_recipe();
