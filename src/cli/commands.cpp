@@ -11,8 +11,9 @@ extern const Command kTrain, kPlan, kVerify, kDoctor, kCompare, kSweep, kEvaluat
     kConfig, kSchema;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kTrain,   &kPlan,   &kVerify, &kDoctor, &kCompare, &kSweep, &kEvaluate,
-                                                  &kPredict, &kExport, &kReport, &kConfig, &kSchema};
+  static const std::vector<const Command*> all = {&kTrain,   &kPlan,   &kVerify,   &kDoctor,
+                                                  &kCompare, &kSweep,  &kEvaluate, &kPredict,
+                                                  &kExport,  &kReport, &kConfig,   &kSchema};
   return all;
 }
 

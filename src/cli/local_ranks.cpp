@@ -57,9 +57,11 @@ ExitCode run_local_ranks(int64_t ranks) {
     fs::remove_all(logs, ignored);
   };
   const std::unique_ptr<const void, decltype(remove)> remover(&logs, remove);
-  return run_ranks(
+  const RanksEnd end = run_ranks(
       ranks, [&](int64_t) { return start_again(words); },
       [&](int64_t rank) { return rank == 0 ? fs::path() : logs / cat("rank-", rank, ".log"); });
+  std::fputs(end.text.c_str(), stderr);
+  return end.code;
 }
 
 RankLog::RankLog(int64_t rank, const PrintOptions& options)

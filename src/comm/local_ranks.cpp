@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -36,16 +35,16 @@ class LocalRanks {
     for (auto& process : meeting_.start_ranks(ranks, work, log_of)) ranks_.push_back({std::move(process)});
   }
 
-  ExitCode wait() {
+  RanksEnd wait() {
     while (left() > 0) {
       look();
       pass_signals_on();
       hurry();
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    if (!failed_) return ExitCode::kDone;
-    tell();
-    return ranks_[*failed_].code < 0 ? ExitCode::kInterrupted : static_cast<ExitCode>(ranks_[*failed_].code);
+    if (!failed_) return {};
+    const int code = ranks_[*failed_].code;
+    return {code < 0 ? ExitCode::kInterrupted : static_cast<ExitCode>(code), failure()};
   }
 
  private:
@@ -97,14 +96,14 @@ class LocalRanks {
     }
   }
 
-  void tell() const {
+  std::string failure() const {
     const Rank& rank = ranks_[*failed_];
     const bool all_alike = std::ranges::all_of(ranks_, [&](const Rank& r) { return r.code == rank.code; });
-    if (rank.code > 0 && (*failed_ == 0 || all_alike)) return;  // the first rank has said so itself
-    std::fprintf(stderr, "rank %zu %s, before the others\n", *failed_, ended_how(rank.code).c_str());
-    if (*failed_ == 0) return;
+    if (rank.code > 0 && (*failed_ == 0 || all_alike)) return "";  // the first rank has said so itself
+    const std::string how = cat("rank ", *failed_, ' ', ended_how(rank.code), ", before the others\n");
+    if (*failed_ == 0) return how;
     const std::string said = read_file(log_of_(static_cast<int64_t>(*failed_)));
-    if (!said.empty()) std::fprintf(stderr, "it said:\n%s", said.c_str());
+    return said.empty() ? how : cat(how, "it said:\n", said);
   }
 
   const RankLogs& log_of_;
@@ -117,7 +116,7 @@ class LocalRanks {
 
 }  // namespace
 
-ExitCode run_ranks(int64_t ranks, const RankWork& work, const RankLogs& log_of) {
+RanksEnd run_ranks(int64_t ranks, const RankWork& work, const RankLogs& log_of) {
   return LocalRanks(ranks, work, log_of).wait();
 }
 

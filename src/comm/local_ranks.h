@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 
 #include "autotrain/error.h"
 
@@ -14,11 +15,16 @@ using RankWork = std::function<int(int64_t rank)>;
 /// The file that takes what a rank prints. The first rank's may be empty: it prints where this process does.
 using RankLogs = std::function<std::filesystem::path(int64_t rank)>;
 
+/// How ranks ended: with the code of the first one to fail, and what is to be said of it.
+struct RanksEnd {
+  ExitCode code = ExitCode::kDone;
+  std::string text = {};  ///< lines for people; "" where the first rank has said all
+};
+
 /// Does the work as several ranks, which are processes of this machine, and watches over them: signals are
 /// passed on, and where one fails the others get their time to end and are killed after it.
 ///
 /// This process must not have computed with LibTorch (see Child).
-/// @return what the first rank to fail ended with, which is named on standard error.
-ExitCode run_ranks(int64_t ranks, const RankWork& work, const RankLogs& log_of);
+RanksEnd run_ranks(int64_t ranks, const RankWork& work, const RankLogs& log_of);
 
 }  // namespace autotrain

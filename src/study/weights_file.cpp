@@ -8,7 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "model/adapter.h"
 #include "model/name_patterns.h"
-#include "study/evaluated_checkpoint.h"
+#include "study/trained_run.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

@@ -40,7 +40,7 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Work
   if (!r.optimizer.groups.empty()) {
     rows.push_back({"parameter groups", describe(bench.optimizer->groups(), bench.optimizer->parameters()),
                     origin_of(r, "optimizer.groups")});
-    }
+  }
   if (const Network* const network = as_network(bench.task->module()); network && r.lora.active()) {
     rows.push_back({"adapters",
                     cat("of rank ", r.lora.rank_used(), " and alpha ", brief(r.lora.alpha_used()), " on ",
