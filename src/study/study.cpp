@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/files.h"
@@ -157,9 +158,11 @@ int Study::work(const StudyRun& run) {
   lock_.reset();  // which else would be held until this process ends, however its parent ended
   if (run.ranks == 1) return record(run, /*writes=*/true), 0;
   install_signal_handlers();
-  return static_cast<int>(run_ranks(
+  const RanksEnd end = run_ranks(
       run.ranks, [&](int64_t rank) { return record(run, /*writes=*/rank == 0), 0; },
-      [&](int64_t rank) { return rank == 0 ? fs::path() : log_file(run, rank); }));
+      [&](int64_t rank) { return rank == 0 ? fs::path() : log_file(run, rank); });
+  if (!end.text.empty()) log::warn("study", end.text);
+  return static_cast<int>(end.code);
 }
 
 // The result is on disk, whole, before the process ends.
