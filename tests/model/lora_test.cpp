@@ -245,7 +245,7 @@ TEST(LoraRun, TheModelsOwnWeightsKeepEveryByteAndAdaptersLearn) {
       const test::TemporaryFolder folder;
       fit_adapters(r, folder / "run");
       const auto device = open_run_device(r);
-      const auto fresh = build_task(r, *load_data(r, *device).train);
+      const auto fresh = build_task(r, load_data(r, *device).train->info());
       const auto first = state_of(fresh->module());
       const auto tensors = read_safetensors(checkpoint_of(folder / "run", 8) / "model.safetensors");
       EXPECT_EQ(tensors.size(), first.size());
