@@ -63,7 +63,7 @@ def recipe(folder, name, data, epochs, effective, more):
                "evaluation": {"every": f"{epochs} epochs"}, "checkpoint": {"every": f"{epochs} epochs"},
                "execution": {"precision": "fp32", "memory": {"budget": BUDGET}},
                "report": {"html": False, "csv": False, "tensorboard": False}}
-    file = folder / f"{name.replace(' ', '_')}.yaml"
+    file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(content), encoding="utf-8")
     return file
 
@@ -85,7 +85,7 @@ def measure(folder, samples, seeds):
     base = recipe(folder, "base", data_of("first"), 2, 256, {})
     autotrain(folder, "--config", base, "--output", "base", "--quiet")
     autotrain(folder, "export", "--run", "base", "--output", "base.safetensors")
-    files = [recipe(folder, name, data_of("second", samples), 10, 64, more) for name, more in WAYS.items()]
+    files = [recipe(folder, name.replace(" ", "_"), data_of("second", samples), 10, 64, more) for name, more in WAYS.items()]
     found = json.loads(autotrain(folder, "compare", *files, "--seeds", seeds, "--figure", "accuracy", "--output", "compared", "--json"))
     rows = []
     for file, way in zip(files, found["recipes"]):
