@@ -5,7 +5,6 @@
 #include "autotrain/log.h"
 #include "base/enum_names.h"
 #include "base/json.h"
-#include "checkpoint/safetensors.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/run_options.h"
@@ -48,7 +47,7 @@ ExitCode export_run(const ExportOptions& options) {
     write_adapters(run.checkpoint, run.recipe, type, options.output);
   } else {
     const std::vector<NamedTensor> weights = trained_weights(run.checkpoint, run.recipe);
-    write_safetensors(options.output, type ? in_type(weights, *type) : weights);
+    write_model(run.recipe, type ? in_type(weights, *type) : weights, options.output);
   }
   tell(options, run);
   return ExitCode::kDone;
@@ -73,7 +72,8 @@ std::function<ExitCode()> declare_export(CLI::App& app) {
 constexpr const char* kExportExamples = R"(
 The file names tensors as the model does, so that net.load_state_dict(safetensors.torch.load_file(FILE)) takes it in
 Python, and model.weights: FILE in a recipe. Averaged weights are written where the run has some, as evaluations use
-them. What adapters of model.lora change is added to the weights.
+them. What adapters of model.lora change is added to the weights. Of a run of model: torchscript, a FILE that ends in
+.pt is the module itself with these weights, for torch.jit.load.
 
 Examples:
   autotrain export --run runs/a --checkpoint best --output model.safetensors

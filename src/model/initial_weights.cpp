@@ -165,10 +165,10 @@ std::string describe(const WeightsTaken& weights) {
   return text;
 }
 
-std::vector<torch::nn::Module*> freeze_parameters(const std::function<bool(const std::string&)>& freezes,
+std::vector<torch::nn::Module*> freeze_parameters(const std::function<bool(const NamedTensor&)>& freezes,
                                                   torch::nn::Module& module) {
   for (const auto& item : module.named_parameters()) {
-    if (freezes(item.key())) item.value().set_requires_grad(false);
+    if (freezes({item.key(), item.value()})) item.value().set_requires_grad(false);
   }
   const auto learns = [](const torch::Tensor& parameter) { return parameter.requires_grad(); };
   if (std::ranges::none_of(module.parameters(), learns))

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotrain/recipe.h"
+#include "base/named_tensor.h"
 
 namespace autotrain {
 
@@ -28,10 +29,10 @@ WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& 
 /// "took 60 tensors; not taken, as asked: fc.weight, fc.bias".
 std::string describe(const WeightsTaken& weights);
 
-/// Freezes the parameters of which `freezes` says so by their names.
+/// Freezes the parameters of which `freezes` says so, by any of their names.
 /// @return the parts with parameters of their own that are all frozen.
 /// @throws Error(kBadRecipe) when nothing is left to learn.
-std::vector<torch::nn::Module*> freeze_parameters(const std::function<bool(const std::string&)>& freezes,
+std::vector<torch::nn::Module*> freeze_parameters(const std::function<bool(const NamedTensor&)>& freezes,
                                                   torch::nn::Module& module);
 
 }  // namespace autotrain

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <unordered_set>
 
 #include "autotrain/error.h"
@@ -36,8 +37,21 @@ std::vector<std::string> names_of_parts(const torch::nn::Module& module) {
   return names;
 }
 
-bool any_takes(const std::vector<std::string>& patterns, const std::string& tensor) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return takes(pattern, tensor); });
+using TensorSet = std::unordered_set<const void*>;
+
+// The parameters that `model.lora.train` names, each by any of its names.
+TensorSet taken_whole(const std::vector<std::string>& patterns, const torch::nn::Module& module) {
+  TensorSet taken;
+  for (const std::string& pattern : patterns) {
+    bool matches = false;
+    for (const auto& item : module.named_parameters()) {
+      if (!takes(pattern, item.key())) continue;
+      taken.insert(item.value().unsafeGetTensorImpl());
+      matches = true;
+    }
+    if (!matches) fail_unmatched(kTrain, pattern, names_of_parts(module));
+  }
+  return taken;
 }
 
 LinearImpl* layer_with(const torch::Tensor& weight, const torch::nn::Module& module) {
@@ -48,6 +62,14 @@ LinearImpl* layer_with(const torch::Tensor& weight, const torch::nn::Module& mod
   return nullptr;
 }
 
+// The first of a parameter's names: the one under which files hold it.
+std::string first_name_of(const torch::Tensor& parameter, const torch::nn::Module& module) {
+  for (const auto& item : module.named_parameters()) {
+    if (item.value().is_same(parameter)) return item.key();
+  }
+  throw std::logic_error("the tensor is a parameter of the model");
+}
+
 // The weights that one pattern takes: those that can be adapted, among what it matches.
 std::vector<NamedTensor> weights_for(
     const std::string& pattern, const torch::nn::Module& module,
@@ -55,11 +77,11 @@ std::vector<NamedTensor> weights_for(
   std::vector<NamedTensor> weights;
   std::vector<std::string> others;
   for (const auto& item : module.named_parameters()) {
-    if (!takes(pattern, item.key())) continue;
+    if (!takes(pattern, item.key()) || is_adapter_tensor(item.key())) continue;
     const torch::Tensor& tensor = item.value();
     const std::string why = tensor.dim() != 2 ? "is no matrix" : cannot_adapt(tensor);
     if (why.empty())
-      weights.push_back({item.key(), tensor});
+      weights.push_back({first_name_of(tensor, module), tensor});
     else
       others.push_back(cat(item.key(), " ", tensor.sizes(), " ", why));
   }
@@ -77,10 +99,10 @@ void Network::freeze(const std::vector<std::string>& patterns) {
   if (patterns.empty()) return;
   constexpr const char* kKey = "model.freeze";
   check_patterns(kKey, patterns, names_of_parameters(*this));
-  freeze_those(kKey, [&](const std::string& name) { return matches_any(name, patterns); });
+  freeze_those(kKey, [&](const NamedTensor& parameter) { return matches_any(parameter.name, patterns); });
 }
 
-void Network::freeze_those(const char* key, const std::function<bool(const std::string&)>& freezes) {
+void Network::freeze_those(const char* key, const std::function<bool(const NamedTensor&)>& freezes) {
   frozen_ = freeze_parameters(freezes, *this);
   on_frozen(key);
   train(is_training());
@@ -88,26 +110,23 @@ void Network::freeze_those(const char* key, const std::function<bool(const std::
 
 void Network::adapt(const LoraRecipe& recipe) {
   if (!recipe.active()) return;
-  for (const std::string& pattern : recipe.train) {
-    const std::vector<std::string> names = names_of_parameters(*this);
-    if (std::ranges::none_of(names, [&](const std::string& name) { return takes(pattern, name); }))
-      fail_unmatched(kTrain, pattern, names_of_parts(*this));
-  }
-  std::vector<NamedTensor> weights;
+  TensorSet learning = taken_whole(recipe.train, *this);
+  const auto cannot = [&](const torch::Tensor& weight) { return cannot_adapt(weight); };
   for (const std::string& pattern : recipe.match) {
-    for (const NamedTensor& weight :
-         weights_for(pattern, *this, [&](const torch::Tensor& each) { return cannot_adapt(each); })) {
+    for (const NamedTensor& weight : weights_for(pattern, *this, cannot)) {
+      const bool whole = learning.contains(weight.tensor.unsafeGetTensorImpl());
       const bool known = std::ranges::any_of(
-          weights, [&](const NamedTensor& other) { return other.tensor.is_same(weight.tensor); });
-      if (!known && !any_takes(recipe.train, weight.name)) weights.push_back(weight);
+          adapters_, [&](const auto& other) { return other.second->weight.is_same(weight.tensor); });
+      if (!whole && !known) add_adapter(weight, recipe);
     }
   }
-  if (weights.empty())
+  if (adapters_.empty())
     throw Error(ExitCode::kBadRecipe, kMatch, "matches nothing but what model.lora.train lets learn whole",
                 "name other weights, or none in model.lora.train");
-  for (const NamedTensor& weight : weights) add_adapter(weight, recipe);
-  freeze_those(kMatch, [&](const std::string& name) {
-    return !is_adapter_tensor(name) && !any_takes(recipe.train, name);
+  for (const auto& [name, adapter] : adapters_)
+    learning.insert({adapter->a.unsafeGetTensorImpl(), adapter->b.unsafeGetTensorImpl()});
+  freeze_those(kMatch, [&](const NamedTensor& parameter) {
+    return !learning.contains(parameter.tensor.unsafeGetTensorImpl());
   });
 }
 

@@ -7,7 +7,7 @@ namespace autotrain {
 const std::vector<ModelRow>& model_table() {
   static const std::vector<ModelRow> table = {mlp_row(),      cnn_row(),      resnet_row(18),
                                               resnet_row(34), resnet_row(50), transformer_row(),
-                                              detector_row(), exported_row()};
+                                              detector_row(), exported_row(), torchscript_row()};
   return table;
 }
 

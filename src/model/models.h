@@ -64,7 +64,7 @@ class Network : public torch::nn::Module {
   virtual void on_frozen(const char* key) { (void)key; }
 
  private:
-  void freeze_those(const char* key, const std::function<bool(const std::string&)>& freezes);
+  void freeze_those(const char* key, const std::function<bool(const NamedTensor&)>& freezes);
   void add_adapter(const NamedTensor& weight, const LoraRecipe& recipe);
 
   std::vector<torch::nn::Module*> frozen_;
@@ -102,5 +102,6 @@ ModelRow resnet_row(int64_t layers);  ///< 18, 34 or 50
 ModelRow transformer_row();
 ModelRow detector_row();
 ModelRow exported_row();
+ModelRow torchscript_row();
 
 }  // namespace autotrain

@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "model/adapter.h"
 #include "model/name_patterns.h"
+#include "model/torchscript.h"
 #include "study/trained_run.h"
 
 namespace autotrain {
@@ -17,9 +18,8 @@ namespace {
 // What peft puts before every name of the model that it wraps.
 constexpr const char* kPeftPrefix = "base_model.model.";
 
-// The tensors of the file, and those that it names twice.
-std::vector<NamedTensor> read_all_names(const fs::path& file) {
-  std::vector<NamedTensor> tensors = read_safetensors(file);
+// The tensors of a file, and copies of those that it has under further names.
+std::vector<NamedTensor> with_other_names(std::vector<NamedTensor> tensors, const fs::path& file) {
   std::map<std::string, torch::Tensor> by_name;
   for (const NamedTensor& item : tensors) by_name.emplace(item.name, item.tensor);
   for (const auto& [name, first_name] : read_safetensors_metadata(file)) {
@@ -77,7 +77,10 @@ nlohmann::ordered_json peft_config(const LoraRecipe& lora, const std::vector<std
 }  // namespace
 
 std::vector<NamedTensor> trained_weights(const fs::path& checkpoint, const Recipe& recipe) {
-  return merged(read_all_names(evaluated_weights(checkpoint)), recipe.lora.scale());
+  const fs::path file = evaluated_weights(checkpoint);
+  std::vector<NamedTensor> tensors = read_safetensors(file);
+  if (recipe.lora.active()) tensors = merged(tensors, recipe.lora.scale());
+  return with_other_names(std::move(tensors), file);
 }
 
 std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch::ScalarType type) {
@@ -99,10 +102,23 @@ std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch:
   return converted;
 }
 
+void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors, const fs::path& path) {
+  if (path.extension() != ".pt") return write_safetensors(path, tensors);
+  const auto file = recipe.model.parameters.find("file");
+  if (recipe.model.name != "torchscript" || file == recipe.model.parameters.end()) {
+    throw Error(ExitCode::kBadRecipe, path.string(),
+                cat("is to be TorchScript, and the run's model is ", recipe.model.name),
+                "name a file that ends in .safetensors");
+  }
+  write_torchscript(std::get<std::string>(file->second), tensors, path);
+}
+
 void write_adapters(const fs::path& checkpoint, const Recipe& recipe, std::optional<torch::ScalarType> type,
                     const fs::path& folder) {
-  const std::vector<NamedTensor> tensors = read_all_names(evaluated_weights(checkpoint));
-  const std::vector<std::string> adapted = adapted_parts(tensors);
+  const fs::path file = evaluated_weights(checkpoint);
+  const std::vector<NamedTensor> tensors = with_other_names(read_safetensors(file), file);
+  const std::vector<std::string> adapted =
+      recipe.lora.active() ? adapted_parts(tensors) : std::vector<std::string>();
   check_layers(tensors, adapted, checkpoint);
   std::set<std::string> whole;
   for (const NamedTensor& item : tensors) {

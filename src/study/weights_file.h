@@ -21,6 +21,13 @@ std::vector<NamedTensor> trained_weights(const std::filesystem::path& checkpoint
 /// a finite number beyond the type's range.
 std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch::ScalarType type);
 
+/// Writes a model's weights as safetensors; where the run's model is a TorchScript file and `path` ends in
+/// .pt, as that module with these weights.
+/// @throws Error(kBadRecipe) for a .pt of another model, Error(kMissingFile, kBadData) when the model's file
+/// is not what it was, Error(kInputOutput).
+void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors,
+                 const std::filesystem::path& path);
+
 /// Writes a run's adapters into a folder as peft (https://github.com/huggingface/peft) keeps them:
 /// `adapter_model.safetensors` with base_model.model.<module>.lora_A.weight [rank, in] and lora_B.weight
 /// [out, rank], and the modules that were trained whole; and `adapter_config.json`.

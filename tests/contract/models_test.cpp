@@ -24,6 +24,7 @@ std::vector<Case> cases() {
           {{"resnet50", {}}, images},
           {{"detector", {{"width", int64_t{8}}, {"blocks", int64_t{3}}}}, {{3, 32, 44}, 10, 0}, {4, 6}},
           {{"exported", {{"file", std::string(AUTOTRAIN_FIXTURES "/exported_small.autotrain")}}}, images},
+          {{"torchscript", {{"file", std::string(AUTOTRAIN_FIXTURES "/scripted_small.pt")}}}, images},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{2}}, {"dropout", 0.1}}}, tokens},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{1}}, {"tied", false}}}, tokens}};
 }
