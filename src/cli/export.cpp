@@ -1,9 +1,12 @@
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 
+#include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/enum_names.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
@@ -13,11 +16,12 @@
 #include "study/weights_file.h"
 
 namespace autotrain {
+namespace fs = std::filesystem;
 namespace {
 
 struct ExportOptions : RunChoiceOptions, OutputOption, PrintOptions {
   std::string dtype;  ///< "": as they are
-  bool adapters = false;
+  bool adapters = false, overwrite = false;
 };
 
 const std::vector<std::string> kTypes = {"fp32", "fp16", "bf16"};
@@ -25,6 +29,31 @@ const std::vector<std::string> kTypes = {"fp32", "fp16", "bf16"};
 std::optional<torch::ScalarType> type_asked(const ExportOptions& options) {
   if (options.dtype.empty()) return std::nullopt;
   return product_type(*parse_enum<Precision>(options.dtype));
+}
+
+// A run's own files and weights of other exports are easily named by mistake.
+void check_output(const ExportOptions& options) {
+  const fs::path& output = options.output;
+  if (!options.adapters && fs::is_directory(output))
+    throw Error(ExitCode::kUsage, output.string(), "is a folder", "give --output the name of a file");
+  if (options.adapters && fs::exists(output) && !fs::is_directory(output))
+    throw Error(ExitCode::kUsage, output.string(), "is a file", "give --output the name of a folder");
+  if (options.overwrite || !fs::exists(output) || (options.adapters && fs::is_empty(output))) return;
+  throw Error(ExitCode::kUsage, output.string(), "is there already",
+              "--overwrite replaces it; or give another --output");
+}
+
+// A reader sees the old file or the new one, never a part.
+void write_whole(const TrainedRun& run, const std::vector<NamedTensor>& weights, const fs::path& output) {
+  if (output.has_parent_path()) make_folders(output.parent_path());
+  fs::path partial = output;
+  partial.replace_filename(output.stem().string() + ".partial" + output.extension().string());
+  write_model(run.recipe, weights, partial);
+  std::error_code error;
+  fs::rename(partial, output, error);
+  if (!error) return;
+  errno = error.value();
+  throw_io_error(output, "renaming");
 }
 
 void tell(const ExportOptions& options, const TrainedRun& run) {
@@ -41,13 +70,14 @@ void tell(const ExportOptions& options, const TrainedRun& run) {
 ExitCode export_run(const ExportOptions& options) {
   log::set_sink(log::terminal_sink(), options.log_level());
   refuse_several_ranks();
+  check_output(options);
   const TrainedRun run = open_trained_run(options.run, {});
   const std::optional<torch::ScalarType> type = type_asked(options);
   if (options.adapters) {
     write_adapters(run.checkpoint, run.recipe, type, options.output);
   } else {
     const std::vector<NamedTensor> weights = trained_weights(run.checkpoint, run.recipe);
-    write_model(run.recipe, type ? in_type(weights, *type) : weights, options.output);
+    write_whole(run, type ? in_type(weights, *type) : weights, options.output);
   }
   tell(options, run);
   return ExitCode::kDone;
@@ -65,6 +95,7 @@ std::function<ExitCode()> declare_export(CLI::App& app) {
       ->type_name("TYPE");
   app.add_flag("--adapters", options->adapters,
                "Write a LoRA run's adapters alone, as peft reads them, into a folder");
+  app.add_flag("--overwrite", options->overwrite, "Replace what is there under that name");
   options->PrintOptions::declare(app);
   return [options] { return export_run(*options); };
 }

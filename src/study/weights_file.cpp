@@ -125,6 +125,12 @@ void write_adapters(const fs::path& checkpoint, const Recipe& recipe, std::optio
     for (const std::string& pattern : recipe.lora.train)
       if (takes(pattern, item.name)) whole.insert(part_of(item.name));
   }
+  for (const std::string& part : adapted) {
+    if (!whole.contains(part)) continue;
+    throw Error(ExitCode::kBadRecipe, checkpoint.string(),
+                cat("adapts ", part, " and trains another tensor of it whole: peft cannot keep both"),
+                "leave out --adapters: the whole model has both");
+  }
   std::vector<NamedTensor> kept;
   for (const NamedTensor& item : tensors) {
     if (is_adapter_tensor(item.name) || whole.contains(part_of(item.name)))

@@ -26,6 +26,7 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
       saver_(session, saved),
       windows_(session, saver_, times_),
       evaluations_(session, saver_) {
+  if (!plateau_) position_.plateau = {};  // of a schedule that a resume has replaced
   bench_.step.set_loss_factor(session.plan.loss_factor);
   bench_.task->module().train();
 }

@@ -44,7 +44,7 @@ class Lora(Exported):
         return load_file(self.folder / run / "checkpoints" / f"update-{update}" / "model.safetensors")
 
     def export_to(self, output, *arguments, run="run", code=0):
-        out = self.autotrain("export", "--run", self.folder / run, "--output", self.folder / output, *arguments)
+        out = self.autotrain("export", "--run", self.folder / run, "--output", self.folder / output, "--overwrite", *arguments)
         self.assertEqual(out.returncode, code, out.stderr)
         return out
 
@@ -130,6 +130,22 @@ class Lora(Exported):
         self.assertIn("3.bias: holds 7e+04, which is beyond the range of Half", out.stderr)
         self.export_to("half.safetensors", "--dtype", "bf16", run="far")
 
+    def test_what_is_there_is_replaced_only_when_asked(self):
+        self.exported(models.mlp, IMAGES)
+        self.train(self.recipe("images", stop={"updates": 1}))
+        recipe = self.folder / "run" / "recipe.yaml"
+        before = recipe.read_bytes()
+        words = ("export", "--run", self.folder / "run", "--output")
+        for output, more in ((recipe, ()), (self.folder / "run", ()), (recipe, ("--adapters",)), (self.folder / "run", ("--adapters",))):
+            out = self.autotrain(*words, output, *more)
+            self.assertEqual(out.returncode, 64, out.stderr)
+        self.assertEqual(recipe.read_bytes(), before)
+        fresh = self.folder / "new" / "folder" / "weights.safetensors"
+        self.assertEqual(self.autotrain(*words, fresh).returncode, 0)
+        self.assertEqual([path.name for path in fresh.parent.iterdir()], [fresh.name])
+        self.assertEqual(self.autotrain(*words, fresh).returncode, 64)
+        self.assertEqual(self.autotrain(*words, fresh, "--overwrite").returncode, 0)
+
     def test_adapters_as_peft_names_them(self):
         self.exported(models.mlp, IMAGES)
         self.train(self.lora_recipe("images", ["1", "3"], 4, model={"lora": {"match": ["1", "3"], "rank": RANK, "alpha": ALPHA, "train": ["5"]}}))
@@ -165,6 +181,11 @@ class Lora(Exported):
         self.export_to("attention.safetensors", run="attention")
         out = self.export_to("adapter", "--adapters", run="attention", code=78)
         self.assertIn("layer.self_attn.in_proj_weight, which is not the weight of a module", out.stderr)
+        self.exported(models.mlp, IMAGES)
+        both = self.lora_recipe("images", [], 1, model={"lora": {"match": ["3"], "train": ["3.bias"]}})
+        self.train(both, "both")
+        self.assertIn("adapts 3 and trains another tensor of it", self.export_to("adapter", "--adapters", run="both", code=78).stderr)
+        self.exported(models.tokens, TOKENS, output_part="logits")
         self.train(self.recipe("tokens", stop={"updates": 1}), "whole")
         self.assertIn("had no model.lora", self.export_to("adapter", "--adapters", run="whole", code=78).stderr)
         self.assertIn("it has those of updates", self.export_to("x", "--checkpoint", "7", run="whole", code=66).stderr)

@@ -40,7 +40,7 @@ class TorchScript(Exported):
                 expected = losses_in_python(net, self.data["images"], 30, 0.01, 0.9, plain)
                 for row, loss in zip(rows, expected, strict=True):
                     self.assertAlmostEqual(row["loss"], loss, delta=1e-4 * max(1, abs(loss)))
-                out = self.autotrain("export", "--run", self.folder / f"run-{name}", "--output", self.folder / "trained.pt")
+                out = self.autotrain("export", "--run", self.folder / f"run-{name}", "--output", self.folder / "trained.pt", "--overwrite")
                 self.assertEqual(out.returncode, 0, out.stderr)
                 trained, state = torch.jit.load(self.folder / "trained.pt"), self.weights(f"run-{name}")
                 self.assertEqual(set(trained.state_dict()), set(made(maker).state_dict()), "names as in Python")
@@ -137,7 +137,7 @@ class TorchScript(Exported):
         adapted = self.weights("adapted")
         names = {key for key in adapted if "lora" in key}
         self.assertEqual(names, {"first.lora_A.weight", "first.lora_B.weight"}, "of the one tensor's first name")
-        self.autotrain("export", "--run", self.folder / "adapted", "--output", self.folder / "w.safetensors")
+        self.autotrain("export", "--run", self.folder / "adapted", "--output", self.folder / "w.safetensors", "--overwrite")
         merged = load_file(self.folder / "w.safetensors")
         change = adapted["first.lora_B.weight"] @ adapted["first.lora_A.weight"]
         self.assertGreater(change.abs().max().item(), 0)

@@ -148,5 +148,17 @@ TEST(Learning, AResumeMayNotChangeWhenARateThatFollowsEvaluationsIsMeasured) {
   }
 }
 
+TEST(Learning, AScheduleThatReplacesPlateauBeginsWithTheWholeRate) {
+  const TemporaryFolder folder;
+  stop_at(plateau_recipe(), folder / "run", 20);
+  const auto lowered = column(folder / "run", "lr");
+  ASSERT_LT(lowered.back(), lowered.front());
+  Recipe r = plateau_recipe();
+  r.schedule.shape = {"constant", {}};
+  Trainer::from_recipe(r, {.output = folder / "run", .resume = true, .allow_change = true}).fit();
+  const auto rates = column(folder / "run", "lr");
+  EXPECT_DOUBLE_EQ(rates.back(), rates.front());
+}
+
 }  // namespace
 }  // namespace autotrain
