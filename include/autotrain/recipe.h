@@ -154,6 +154,13 @@ enum class Recovery { kShrink, kStop };
 /// Says what ranks share out instead of each having the whole.
 enum class Sharding { kNone, kOptimizer };
 
+/// Whether runs estimate how noisy their gradients are.
+enum class Statistics {
+  kAuto,  ///< where an update has parts to compare
+  kOn,    ///< the same, and a run that has none is refused
+  kOff,
+};
+
 struct MemoryRecipe {
   Budget budget = {};
   double target_low = 0.80;  ///< the band, as fractions of the budget
@@ -212,6 +219,7 @@ struct ExecutionRecipe {
   Recovery recovery = Recovery::kShrink;           ///< when memory runs out in mid-run
   std::optional<std::vector<int64_t>> trace = {};  ///< first and last update of trace.json; unset: none
   double telemetry = 1;                            ///< seconds between rows of telemetry.jsonl; 0: none
+  Statistics statistics = Statistics::kAuto;       ///< of gradients
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;

@@ -18,6 +18,21 @@ struct RankTimes {
   int64_t slowest_rank = 0;
 };
 
+/// The gradient noise scale tr Σ ÷ |G|² in samples: of an update of so many, noise and direction have the
+/// same share (docs/batch.md).
+struct NoiseScale {
+  std::optional<double> samples = {};  ///< nothing: it is at least `low`, and may be anything above
+  double low = 0;                      ///< of the 95 % interval
+  std::optional<double> high = {};
+};
+
+/// What an update told of its gradient's noise. Estimates without bias, so that they may be negative.
+struct GradientNoise {
+  double trace = 0;                      ///< of the covariance of one sample's gradient, tr Σ
+  double square = 0;                     ///< squared norm of the true gradient, |G|²
+  std::optional<NoiseScale> scale = {};  ///< from the later half of the updates so far; nothing: too few
+};
+
 /// One applied update, as a row of metrics.jsonl.
 struct UpdateRecord {
   int64_t update = 0;             ///< applied updates, this one included
@@ -37,6 +52,8 @@ struct UpdateRecord {
   std::map<std::string, double> activity_seconds = {};
 
   std::optional<RankTimes> ranks = {};  ///< nothing: there is but one
+
+  std::optional<GradientNoise> noise = {};  ///< nothing: not measured
 };
 
 /// Loss and metrics of a whole data set.
@@ -122,6 +139,7 @@ struct Summary {
   double data_wait_fraction = 0;
   std::map<std::string, double> activity_seconds = {};  ///< as in UpdateRecord, over all updates
   std::map<std::string, double> telemetry = {};  ///< mean readings of this session; empty: none were taken
+  std::optional<NoiseScale> noise_scale = {};    ///< over the later half of the run; nothing: unknown
   std::vector<RankSummary> ranks = {};           ///< of this session, in their order; empty: there is but one
   double rank_wait_fraction = 0;  ///< of the passes' time: how long a rank waits for the slowest, on average
   std::string folder = {};        ///< the run folder; empty when none was written

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "data/cost_order.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "plan/memory_statement.h"
@@ -88,9 +89,18 @@ Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, R
             .seed = static_cast<uint64_t>(recipe.seed),
             .ranks = ranks.get(),
             .lanes = lanes.count,
+            .statistics = may_measure_noise(recipe, *data.train),
             .timeline = &timeline},
            &average),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle) {}
+
+bool may_measure_noise(const Recipe& recipe, const Dataset& train) {
+  return recipe.execution.statistics != Statistics::kOff && !has_costs(train);
+}
+
+bool has_parts(const WindowCut& cut) {
+  return cut.lanes.of > 1 || cut.most_pieces() > 1;
+}
 
 void fail_loading(const std::exception& error, Device& device) {
   if (classify_failure(error) == Failure::kOther) throw;

@@ -47,6 +47,13 @@ class Workbench {
   int64_t most_workers = 1;  ///< threads that may come to load: a trial has them all at work
 };
 
+/// Whether updates tell how noisy their gradients are, as far as recipe and data go: where samples differ in
+/// length, windows are sorted by it, and the first micro-batch is no sample of the window.
+bool may_measure_noise(const Recipe& recipe, const Dataset& train);
+
+/// Whether a window cut like this has parts to compare.
+bool has_parts(const WindowCut& cut);
+
 /// Rethrows the error under way; one about memory as Error(kDoesNotFit), since no micro-batch could help.
 [[noreturn]] void fail_loading(const std::exception& error, Device& device);
 

@@ -128,7 +128,13 @@ Section execution_section(Recipe& r) {
                 .in("seconds")
                 .deciding(Decides::kRun),
             e.telemetry),
-       trace_field(e)}};
+       trace_field(e),
+       bind_enum(
+           "statistics",
+           "The gradient noise scale, from the micro-batches of every update; changes no bit of what is "
+           "learned. auto: where an update has several, and samples do not differ in length; on: the "
+           "same, and a run that cannot is refused.",
+           e.statistics, Decides::kRun)}};
 }
 
 Section memory_section(Recipe& r) {

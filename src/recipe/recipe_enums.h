@@ -49,6 +49,11 @@ constexpr auto enum_names(Sharding) {
                     EnumName<Sharding>{Sharding::kOptimizer, "optimizer"}};
 }
 
+constexpr auto enum_names(Statistics) {
+  using S = Statistics;
+  return std::array{EnumName<S>{S::kAuto, "auto"}, EnumName<S>{S::kOn, "on"}, EnumName<S>{S::kOff, "off"}};
+}
+
 constexpr auto enum_names(Preload) {
   return std::array{EnumName<Preload>{Preload::kAuto, "auto"}, EnumName<Preload>{Preload::kOff, "off"},
                     EnumName<Preload>{Preload::kRam, "ram"}, EnumName<Preload>{Preload::kDevice, "device"}};

@@ -2,10 +2,12 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "report/figures_json.h"
+#include "report/noise_words.h"
 #include "report/report_enums.h"
 
 namespace autotrain {
@@ -16,6 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kFlushSeconds = 0.5;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // The file's first `keep_bytes`, without a torn last line.
 void cut_to(const fs::path& path, int64_t keep_bytes) {
@@ -85,6 +88,11 @@ void MetricsFile::write(const UpdateRecord& r) {
                            {"mean", r.ranks->mean},
                            {"slowest", r.ranks->slowest},
                            {"slowest_rank", r.ranks->slowest_rank}};
+  }
+  if (r.noise) {
+    Json noise = {{"trace", r.noise->trace}, {"square", r.noise->square}};
+    noise.update(noise_scale_to_json(r.noise->scale.value_or(NoiseScale{.low = kNaN})));
+    row["gradient_noise"] = std::move(noise);
   }
   append(row);
 }
@@ -163,6 +171,7 @@ Json summary_to_json(const Summary& s) {
           {"data_wait_fraction", finite_or_null(s.data_wait_fraction)},
           {"activity_seconds", figures_to_json(s.activity_seconds)},
           {"telemetry", figures_to_json(s.telemetry)},
+          {"noise_scale", s.noise_scale ? noise_scale_to_json(*s.noise_scale) : Json(nullptr)},
           {"ranks", ranks_to_json(s.ranks)},
           {"rank_wait_fraction", s.rank_wait_fraction}};
 }

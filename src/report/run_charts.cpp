@@ -255,6 +255,21 @@ Chart ranks_chart(const Columns& updates, const Clock& clock) {
   return chart;
 }
 
+// Where there is no upper end there is a lower one only.
+Chart noise_chart(const Columns& updates, const Clock& clock) {
+  Chart chart{.title = "Gradient noise scale, over the later half of the updates so far",
+              .x = clock.axes(),
+              .y = {"samples", true}};
+  for (const auto& [column, name] :
+       {std::pair("samples", "estimate"), std::pair("low", "95 % interval, from"),
+        std::pair("high", "95 % interval, to")}) {
+    Series series = update_series(updates, clock, cat("gradient_noise.", column));
+    series.name = name;
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
 }  // namespace
 
 std::vector<Chart> training_charts(const RunHistory& history) {
@@ -269,6 +284,7 @@ std::vector<Chart> training_charts(const RunHistory& history) {
   std::vector<Chart> charts = {loss_chart(history, clock)};
   for (Chart& chart : figure_charts(history, clock)) charts.push_back(std::move(chart));
   for (const UpdatePlot& plot : plots) charts.push_back(update_chart(history.updates, clock, plot));
+  charts.push_back(noise_chart(history.updates, clock));
   charts.push_back(ranks_chart(history.updates, clock));
   for (Chart& chart : charts) chart.marks = event_marks(history.events, clock);
   keep_measured(charts);

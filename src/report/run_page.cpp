@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "base/version.h"
 #include "report/figures_json.h"
+#include "report/noise_words.h"
 #include "report/run_charts.h"
 
 namespace autotrain {
@@ -69,6 +70,8 @@ Rows summary_rows(const Json& s) {
                                " of the training time waiting for data")});
   rows.push_back(
       {"peak memory", format_bytes(count_in(s, "peak_bytes")) + ", reserved plus outside the allocator"});
+  if (const auto noise = noise_scale_from_json(part_in(s, "noise_scale")))
+    rows.push_back({"gradient noise scale", in_words(*noise)});
   for (const auto& [field, name] :
        {std::pair("oom_recoveries", "recoveries from memory that ran out"),
         std::pair("skipped_updates", "skipped updates"), std::pair("rollbacks", "rollbacks"),

@@ -129,14 +129,17 @@ void TensorBoardFile::restart(int64_t update) {
 }
 
 void TensorBoardFile::write(const UpdateRecord& r) {
-  append(scalars_event(r.update, {{"train/loss", r.loss},
-                                  {"train/lr", r.lr},
-                                  {"train/grad_norm", r.grad_norm},
-                                  {"train/scale", r.scale},
-                                  {"train/epoch", r.epoch},
-                                  {"train/samples_per_second", r.samples_per_second},
-                                  {"train/data_wait_fraction", r.data_wait_fraction},
-                                  {"train/peak_bytes", static_cast<double>(r.peak_bytes)}}));
+  Values values = {{"train/loss", r.loss},
+                   {"train/lr", r.lr},
+                   {"train/grad_norm", r.grad_norm},
+                   {"train/scale", r.scale},
+                   {"train/epoch", r.epoch},
+                   {"train/samples_per_second", r.samples_per_second},
+                   {"train/data_wait_fraction", r.data_wait_fraction},
+                   {"train/peak_bytes", static_cast<double>(r.peak_bytes)}};
+  if (r.noise && r.noise->scale && r.noise->scale->samples)
+    values.emplace_back("train/noise_scale", *r.noise->scale->samples);
+  append(scalars_event(r.update, values));
 }
 
 void TensorBoardFile::write(const EvaluationRecord& r) {

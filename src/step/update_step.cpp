@@ -51,7 +51,12 @@ UpdateOutcome PendingUpdate::read() {
                               .loss = figures[1],
                               .grad_norm = figures[2],
                               .scale = figures[3],
-                              .weight = figures[4]};
+                              .weight = figures[4],
+                              .norms = {.first_squares = figures[5],
+                                        .first_weight = figures[6],
+                                        .firsts = figures[7],
+                                        .square = figures[8] * figures[8],
+                                        .weight = figures[4]}};
   host_.reset();
   return outcome;
 }
@@ -64,7 +69,7 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       options_(options),
       average_(average),
       buffers_(task.module()),
-      totals_(options.lanes, {2}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
+      totals_(options.lanes, {5}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
   if (options.static_buffers) {
     // CUDA's fused kernels take no other type.
     const auto type = options.device.is_cpu() ? torch::kFloat64 : torch::kFloat32;
@@ -92,10 +97,12 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
   check_terms(terms);
   enter(Activity::kBackward);
   const PhaseScope phase(MemoryPhase::kBackward);
+  const torch::Tensor weight = as_scalar64(terms.weight);
   loss_sum_.add_(as_scalar64(terms.sum));
-  weight_sum_.add_(as_scalar64(terms.weight));
+  weight_sum_.add_(weight);
   const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(terms.sum.scalar_type());
   torch::autograd::backward({terms.sum}, {seed.reshape(terms.sum.sizes())});
+  if (std::exchange(first_of_lane_, false) && options_.statistics) take_first_norm(weight);
 }
 
 // The L2 norm over all gradients as they are, still scaled. It is finite exactly when every gradient
@@ -109,10 +116,23 @@ torch::Tensor UpdateStep::scaled_norm() const {
   return at::stack(at::_foreach_norm(gradients)).to(torch::kFloat64).norm();
 }
 
-void UpdateStep::add_penalty(const torch::Tensor& divisor) {
+// The gradients are those of the lane's first micro-batch alone now.
+void UpdateStep::take_first_norm(const torch::Tensor& weight) {
+  const torch::NoGradGuard no_gradients;
+  first_norms_.add_(at::stack({scaled_norm().square() / weight, weight, torch::ones_like(weight)}));
+}
+
+// @return the norm before, where there is a penalty and statistics want it; else undefined.
+torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
   const torch::Tensor penalty = task_.penalty();
-  if (!penalty.defined()) return;
+  if (!penalty.defined()) return {};
+  torch::Tensor before;
+  if (options_.statistics) {
+    const torch::NoGradGuard no_gradients;
+    before = scaled_norm() / divisor;
+  }
   torch::autograd::backward({penalty}, {divisor.to(penalty.scalar_type()).reshape(penalty.sizes())});
+  return before;
 }
 
 void UpdateStep::end_lane() {
@@ -155,7 +175,7 @@ void UpdateStep::prepare(double lr, Apply apply) {
   const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
   // Gradients are those of scale × factor × Σ sums; the update wants Σ sums ÷ Σ weights.
   const torch::Tensor divisor = scale * options_.loss_factor * weight_sum_;
-  add_penalty(divisor);
+  const torch::Tensor norm_before_penalty = add_penalty(divisor);
   if (gradients_) gradients_->leave_reached();
 
   const torch::NoGradGuard no_gradients;
@@ -169,12 +189,15 @@ void UpdateStep::prepare(double lr, Apply apply) {
   const torch::Tensor applies = skip.logical_not();
   const torch::Tensor kernel_scale = grad_scale.to(torch::kFloat32);
   const torch::Tensor average_step = average_ ? average_->step_for(skip) : torch::Tensor();
+  const torch::Tensor squared_scale = (scale * options_.loss_factor).square();
+  const torch::Tensor own_norm = norm_before_penalty.defined() ? norm_before_penalty : norm;
   prepared_ = {.update = {.lr = lr, .lr_on_device = lr_, .grad_scale = kernel_scale, .found_inf = skip},
                .average_step = average_step,
                .found_inf = found_inf,
                .applies = applies,
-               .figures = PendingUpdate(at::stack(
-                   {sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_}))};
+               .figures = PendingUpdate(
+                   at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_,
+                              first_norms_[0] / squared_scale, first_norms_[1], first_norms_[2], own_norm}))};
 }
 
 // No line allocates on the device.
@@ -242,6 +265,8 @@ void UpdateStep::attach_totals() {
   const torch::Tensor& totals = totals_.buffers()[totals_.current()];
   loss_sum_ = totals[0];
   weight_sum_ = totals[1];
+  first_norms_ = totals.slice(0, 2, 5);
+  first_of_lane_ = true;
 }
 
 // Its copy among those that stay, made at the first micro-batch of its shape.

@@ -17,6 +17,7 @@
 #include "optim/weight_average.h"
 #include "step/changing_buffers.h"
 #include "step/flat_gradients.h"
+#include "step/gradient_noise.h"
 #include "step/lane_sum.h"
 #include "step/shard.h"
 
@@ -41,6 +42,10 @@ struct StepOptions {
   Ranks* ranks = nullptr;  ///< with whom every update is made; null: with nobody
   int64_t lanes = 1;       ///< of a window on this rank
 
+  /// Whether outcomes have norms, of the first micro-batch of every lane beside the window's: of so many
+  /// lanes, whatever ranks have them, so that these do not depend on the number of ranks either.
+  bool statistics = false;
+
   Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
 };
 
@@ -51,6 +56,8 @@ struct UpdateOutcome {
   double grad_norm = 0;  ///< global L2 norm of the true gradient, before clipping
   double scale = 1;      ///< loss scale that this update used
   double weight = 0;     ///< Σ weights
+
+  WindowNorms norms = {};  ///< without StepOptions::statistics: of no micro-batch
 };
 
 /// The figures of an update that was queued but may not have finished on the device.
@@ -58,7 +65,7 @@ class PendingUpdate {
  public:
   PendingUpdate() = default;
 
-  /// @param figures [5] float64 on the device, in the order of UpdateOutcome.
+  /// @param figures [9] float64 on the device, in the order of UpdateOutcome.
   explicit PendingUpdate(const torch::Tensor& figures);
 
   bool valid() const { return host_.defined(); }
@@ -143,6 +150,9 @@ class UpdateStep {
 
   const StepOptions& options() const { return options_; }
   void set_loss_factor(double factor) { options_.loss_factor = factor; }
+
+  /// Takes effect with the next window.
+  void set_statistics(bool on) { options_.statistics = on; }
   Task& task() { return task_; }
 
  private:
@@ -161,7 +171,8 @@ class UpdateStep {
   const Batch& at_fixed_address(const Batch& batch);
   void enter(Activity activity) const;
   torch::Tensor scaled_norm() const;
-  void add_penalty(const torch::Tensor& divisor);
+  void take_first_norm(const torch::Tensor& weight);
+  torch::Tensor add_penalty(const torch::Tensor& divisor);
 
   Task& task_;
   Optimizer& optimizer_;
@@ -175,12 +186,14 @@ class UpdateStep {
   std::unique_ptr<Shard> shard_;  // likewise, where the optimizer is sharded
   std::vector<Batch> batches_;    // with static buffers: one of each shape
   torch::Tensor lr_;              // likewise: a scalar on the device
-  LaneSum totals_;                // [2] float64: sum and weight of the losses
+  LaneSum totals_;                // [5] float64: sum and weight of the losses; first_norms_
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   std::optional<Prepared> prepared_;
   torch::Tensor loss_sum_;  // scalars of the lane under way; of the window once its lanes are done
   torch::Tensor weight_sum_;
+  torch::Tensor first_norms_;  // [3] likewise: as WindowNorms begins, still scaled
+  bool first_of_lane_ = true;  // the next micro-batch
 };
 
 /// Forward, loss and metrics of one batch: no gradients, evaluation mode, the step's autocast.

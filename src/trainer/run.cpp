@@ -312,6 +312,7 @@ BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> kn
                    .on_end = [&](const ProbeRecord& probe) { observer.on_probe(probe); }});
   BatchPlan plan = planner.plan();
   check_last_window(plan);
+  check_statistics(plan);
   return plan;
 }
 
@@ -364,6 +365,23 @@ void Trainer::Run::check_last_window(const BatchPlan& plan) {
                   " samples, whose last micro-batch has one sample; "
                   "batch normalisation cannot learn from it"),
               "set stop.last: drop, or change execution.micro_batch");
+}
+
+void Trainer::Run::check_statistics(const BatchPlan& plan) {
+  if (recipe_.execution.statistics != Statistics::kOn) return;
+  constexpr const char* kKey = "execution.statistics";
+  if (!may_measure_noise(recipe_, *bench().data.train)) {
+    fail_recipe(
+        recipe_, kKey,
+        "is on, but samples differ in length: windows are sorted by it, and no micro-batch stands for "
+        "its window",
+        "set execution.statistics: auto");
+  }
+  if (has_parts({plan.effective_batch, plan.micro_batch, bench().lanes})) return;
+  fail_recipe(recipe_, kKey,
+              "is on, but every update is a single micro-batch, which has nothing to compare it with",
+              cat("set execution.micro_batch to ", std::max<int64_t>(1, plan.micro_batch / 2),
+                  ", execution.lanes to 2, or execution.statistics: auto"));
 }
 
 // The state to begin with; tensors are a checkpoint's where there is one.
@@ -479,6 +497,7 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
                   .rollbacks = totals.rollbacks,
                   .checkpoint_stall_seconds = totals.checkpoint_stall_seconds,
                   .activity_seconds = totals.activity_seconds,
+                  .noise_scale = position.noise.scale(),
                   .folder = place_ ? place_->path().string() : ""};
   if (!error.empty())
     summary.stopped_by = status == RunStatus::kFailed ? StopReason::kError : StopReason::kSignal;

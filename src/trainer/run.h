@@ -80,6 +80,7 @@ class Trainer::Run {
   void check_figure(const std::string& key, const std::string& figure);
   void load_initial_weights();
   void check_last_window(const BatchPlan& plan);
+  void check_statistics(const BatchPlan& plan);
 
   RunState restored_state();
   void tell_the_start();

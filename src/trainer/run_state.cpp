@@ -41,6 +41,10 @@ void visit_fields(State& s, Visit visit) {
   visit.added("plateau_best", s.position.plateau.best);
   visit.added("plateau_waited", s.position.plateau.waited);
   visit.added("plateau_cooling", s.position.plateau.cooling);
+  visit.added("noise_updates_each", s.position.noise.updates_each);
+  visit.added("noise_updates_in_last", s.position.noise.updates_in_last);
+  visit.added("noise_traces", s.position.noise.traces);
+  visit.added("noise_squares", s.position.noise.squares);
   visit("metrics_bytes", s.position.metrics_bytes);
 }
 
@@ -56,6 +60,10 @@ RunState RunState::from_json(const Json& json) {
   RunState state;
   try {
     visit_fields(state, FieldReader{json});
+    const NoiseBlocks& noise = state.position.noise;
+    if (!noise.sound())
+      throw nlohmann::json::out_of_range::create(403, "noise_traces and what goes with it do not agree",
+                                                 &json);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
   }

@@ -8,6 +8,7 @@
 
 #include "autotrain/figures.h"
 #include "optim/plateau.h"
+#include "step/gradient_noise.h"
 
 namespace autotrain {
 
@@ -30,6 +31,7 @@ struct Position {
   bool evaluation_owed = false;        ///< one was due and was interrupted: it comes first on resume
   bool evaluation_extra = false;       ///< the one that is owed was not due: the run was about to end
   PlateauState plateau = {};           ///< of a schedule that follows evaluations
+  NoiseBlocks noise = {};              ///< of the updates so far
   int64_t metrics_bytes = 0;           ///< length of metrics.jsonl at the checkpoint
 };
 

@@ -136,9 +136,18 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .training_seconds = totals_.training_seconds,
       .activity_seconds = spent.by_activity,
       .ranks = bench_.ranks->several() ? std::optional(queued_.ranks) : std::nullopt,
+      .noise = noise_of(outcome),
   };
   session_.followers.tell(&RunObserver::on_update, record, total_updates_);
   stop_if_asked();
+}
+
+// Nothing where the update had no parts to compare.
+std::optional<GradientNoise> TrainingLoop::noise_of(const UpdateOutcome& outcome) {
+  const std::optional<GradientMoments> moments = moments_of(outcome.norms, queued_.samples);
+  if (!moments) return std::nullopt;
+  position_.noise.add(*moments);
+  return GradientNoise{.trace = moments->trace, .square = moments->square, .scale = position_.noise.scale()};
 }
 
 void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {

@@ -40,6 +40,7 @@ class TrainingLoop {
 
   void read_queued_update();
   void record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent);
+  std::optional<GradientNoise> noise_of(const UpdateOutcome& outcome);
   void record_skipped(const UpdateOutcome& outcome);
   void note_bad_samples();
 

@@ -33,7 +33,8 @@ WindowRunner::WindowRunner(Session& session, Saver& saver, const UpdateTimes& ti
       bench_(session.bench),
       state_(session.state),
       tuner_(bench_.loader.workers, bench_.most_workers),
-      micro_batch_(plan_.micro_batch) {}
+      micro_batch_(plan_.micro_batch),
+      measures_noise_(may_measure_noise(session.recipe, *bench_.data.train)) {}
 
 WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, QueuedUpdate& queued) {
   if (samples != loader_window_) open_loader(samples);  // the one shorter window at the end
@@ -93,6 +94,7 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
 // False when a signal stopped it.
 bool WindowRunner::accumulate(int64_t samples) {
   const WindowCut cut = cut_of(samples);
+  bench_.step.set_statistics(measures_noise_ && has_parts(cut));
   const int64_t end = bench_.lanes.first + bench_.lanes.count;
   for (int64_t lane = bench_.lanes.first; lane < end; ++lane) {
     for (int64_t offset = cut.lane_offset(lane); offset < cut.lane_offset(lane + 1);) {

@@ -91,7 +91,8 @@ class WindowRunner {
   std::unique_ptr<Loader> loader_;
   int64_t loader_window_ = 0;  // samples of the windows that it cuts
   int64_t micro_batch_;        // of the window under way
-  int attempts_ = 0;           // that failed in the window under way
+  const bool measures_noise_;
+  int attempts_ = 0;     // that failed in the window under way
   double slowest_ = 0;   // seconds that the passes of a window took on any rank, from the second window on
   int64_t windows_ = 0;  // run so far
   bool delayed_ = false;

@@ -78,6 +78,15 @@ class Files(unittest.TestCase):
                 self.assertEqual([scalar.step for scalar in scalars], [row["update"] for row in rows], name)
                 for scalar, row in zip(scalars, rows):
                     self.assertTrue(same(scalar.value, as_float32(row[name])), (name, scalar, row[name]))
+        self.check_noise(events)
+
+    def check_noise(self, events):
+        rows = [row for row in rows_of(self.folder, "update") if row.get("gradient_noise", {}).get("samples") is not None]
+        tag = "train/noise_scale"
+        scalars = events.Scalars(tag) if tag in events.Tags()["scalars"] else []
+        self.assertEqual([scalar.step for scalar in scalars], [row["update"] for row in rows])
+        for scalar, row in zip(scalars, rows):
+            self.assertTrue(same(scalar.value, as_float32(row["gradient_noise"]["samples"])), (scalar, row))
 
     def check_csv(self):
         for kind, file in [("update", "metrics.csv"), ("evaluation", "evaluations.csv")]:
@@ -87,7 +96,8 @@ class Files(unittest.TestCase):
             self.assertEqual(len(table), len(rows))
             for cells, row in zip(table, rows):
                 flat = {name: value for name, value in row.items() if name != "kind" and not isinstance(value, dict)}
-                flat |= {f"activity_seconds.{name}": value for name, value in row.get("activity_seconds", {}).items()}
+                for inner in ("activity_seconds", "gradient_noise"):
+                    flat |= {f"{inner}.{name}": value for name, value in row.get(inner, {}).items()}
                 self.assertEqual(set(cells), set(flat))
                 for name, value in flat.items():
                     wanted = value if isinstance(value, str) else "" if value is None else float(value)

@@ -163,6 +163,66 @@ TEST(UpdateStep, TheGradientIsThatOfTheWeightedMean) {
   EXPECT_NEAR(outcome.grad_norm, std::sqrt(norm), 1e-5);
 }
 
+// The first of every lane: what a window of these samples alone has.
+double first_squares(const Batch& batch, const std::vector<int64_t>& offsets, int64_t samples) {
+  double sum = 0;
+  for (const int64_t offset : offsets) {
+    const auto part = [&](const torch::Tensor& t) { return t.slice(0, offset, offset + samples); };
+    const UpdateOutcome alone = Bench().update({part(batch.inputs), part(batch.targets), samples}, {samples});
+    sum += alone.weight * alone.grad_norm * alone.grad_norm;
+  }
+  return sum;
+}
+
+TEST(UpdateStep, TellsTheNormsOfTheFirstMicroBatchAndOfTheWindow) {
+  const Batch batch = make_batch(37, 3);
+  const UpdateOutcome whole = Bench().update(batch, {37});
+  for (const bool clipped : {false, true}) {
+    StepOptions options{.loss_factor = 0.125, .statistics = true};
+    if (clipped) options.clip_norm = 0.01;
+    Bench bench(options, /*dynamic=*/true);
+    bench.task.with_penalty = clipped;
+    const WindowNorms norms = bench.update(batch, {10, 20, 7}).norms;
+    const double expected = first_squares(batch, {0}, 10);
+    EXPECT_EQ(norms.firsts, 1);
+    EXPECT_NEAR(norms.first_squares, expected, kRounding * expected);
+    EXPECT_NEAR(norms.weight, whole.weight, kRounding * whole.weight);
+    EXPECT_NEAR(std::sqrt(norms.square), whole.grad_norm, kRounding * whole.grad_norm)
+        << "without the penalty, before clipping";
+  }
+  EXPECT_EQ(Bench().update(batch, {10, 20, 7}).norms.firsts, 0) << "nobody asked";
+}
+
+TEST(UpdateStep, TellsTheNormsOfTheFirstMicroBatchOfEveryLane) {
+  const Batch batch = make_batch(24, 3);
+  Bench bench({.lanes = 4, .statistics = true});
+  for (int64_t offset = 0; offset < 24; offset += 6) {
+    const auto part = [&](const torch::Tensor& t) { return t.slice(0, offset, offset + 6); };
+    const Batch lane{part(batch.inputs), part(batch.targets), 6};
+    if (offset == 18) break;  // a lane without samples
+    bench.step.accumulate({lane.inputs.slice(0, 0, 4), lane.targets.slice(0, 0, 4), 4}, 0, offset);
+    bench.step.accumulate({lane.inputs.slice(0, 4, 6), lane.targets.slice(0, 4, 6), 2}, 0, offset + 4);
+    bench.step.end_lane();
+  }
+  const WindowNorms norms = bench.step.finish(0.1).read().norms;
+  const double expected = first_squares(batch, {0, 6, 12}, 4);
+  EXPECT_EQ(norms.firsts, 3);
+  EXPECT_NEAR(norms.first_squares, expected, kRounding * expected);
+}
+
+TEST(UpdateStep, StatisticsChangeNoBit) {
+  const Batch batch = make_batch(30, 4);
+  for (const int64_t lanes : {1, 2}) {
+    Bench with({.clip_norm = 0.05, .lanes = lanes, .statistics = true}),
+        without({.clip_norm = 0.05, .lanes = lanes});
+    for (int update = 0; update < 5; ++update) {
+      with.update(batch, {12, 12, 6});
+      without.update(batch, {12, 12, 6});
+    }
+    EXPECT_TRUE(equal(with.everything(), without.everything()));
+  }
+}
+
 TEST(UpdateStep, ClippingLimitsTheStep) {
   const Batch batch = make_batch(16, 2);
   Bench clipped({.clip_norm = 0.01});

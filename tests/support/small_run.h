@@ -72,6 +72,15 @@ inline std::vector<nlohmann::ordered_json> timeless_rows(const std::filesystem::
   return rows;
 }
 
+// What each update told of its gradient's noise; null where it told nothing.
+inline std::vector<nlohmann::ordered_json> noise_rows(const std::filesystem::path& run) {
+  std::vector<nlohmann::ordered_json> noise;
+  for (const nlohmann::ordered_json& row : read_metrics(run / "metrics.jsonl")) {
+    if (row.at("kind") == "update") noise.push_back(row.value("gradient_noise", nlohmann::ordered_json()));
+  }
+  return noise;
+}
+
 inline std::vector<double> column(const std::filesystem::path& run, const char* name) {
   std::vector<double> values;
   for (const nlohmann::ordered_json& row : read_metrics(run / "metrics.jsonl")) {

@@ -73,6 +73,7 @@ TEST(RanksOfARun, AnyNumberOfRanksThatSharesTheLanesComesToTheSameBits) {
     EXPECT_EQ(model_digest(run, kUpdates), model_digest(alone, kUpdates)) << world;
     for (const char* figure : {"loss", "grad_norm", "samples"})
       EXPECT_EQ(test::column(run, figure), test::column(alone, figure)) << world << ' ' << figure;
+    EXPECT_EQ(test::noise_rows(run), test::noise_rows(alone)) << world;
     const nlohmann::ordered_json summary = read_json(run / "summary.json");
     EXPECT_EQ(summary.at("final"), read_json(alone / "summary.json").at("final"));
     int64_t slowest = 0;

@@ -60,6 +60,9 @@ TEST_P(TrainerNets, AStoppedAndResumedRunEqualsTheUninterruptedOne) {
     EXPECT_EQ(rest.updates, 30);
     EXPECT_EQ(model_digest(path, 30), model_digest(folder / "straight", 30)) << "stopped at " << stop_at;
     EXPECT_EQ(column(path, "loss"), column(folder / "straight", "loss"));
+    EXPECT_EQ(test::noise_rows(path), test::noise_rows(folder / "straight"));
+    EXPECT_EQ(read_json(path / "summary.json").at("noise_scale"),
+              read_json(folder / "straight" / "summary.json").at("noise_scale"));
   }
 }
 
@@ -81,6 +84,31 @@ TEST(Trainer, AResumedRunWhoseLaterCheckpointIsBrokenGoesBackToTheOneBefore) {
   EXPECT_EQ(model_digest(folder / "run", 30), model_digest(folder / "straight", 30));
   EXPECT_EQ(timeless_rows(folder / "run"), timeless_rows(folder / "straight"))
       << "rows beyond update 21 were cut";
+}
+
+TEST(Trainer, StatisticsChangeNoBitOfWhatIsLearned) {
+  const TemporaryFolder folder;
+  Recipe off = typed_recipe(), on = typed_recipe();
+  off.execution.statistics = Statistics::kOff;
+  on.execution.statistics = Statistics::kOn;
+  EXPECT_FALSE(fit(off, folder / "off").noise_scale);
+  EXPECT_TRUE(fit(on, folder / "on").noise_scale);
+  EXPECT_EQ(model_digest(folder / "off", 30), model_digest(folder / "on", 30));
+  EXPECT_EQ(column(folder / "off", "grad_norm"), column(folder / "on", "grad_norm"));
+  for (const Json& noise : test::noise_rows(folder / "off")) EXPECT_TRUE(noise.is_null());
+  for (const Json& noise : test::noise_rows(folder / "on")) EXPECT_TRUE(noise.at("trace").is_number());
+  fit(typed_recipe(), folder / "auto");
+  EXPECT_EQ(test::noise_rows(folder / "auto"), test::noise_rows(folder / "on"));
+}
+
+TEST(Trainer, StatisticsNeedAnUpdateOfSeveralMicroBatches) {
+  const TemporaryFolder folder;
+  Recipe r = typed_recipe();
+  r.execution.micro_batch = 100;
+  fit(r, folder / "auto");
+  for (const Json& noise : test::noise_rows(folder / "auto")) EXPECT_TRUE(noise.is_null());
+  r.execution.statistics = Statistics::kOn;
+  test::expect_error(ExitCode::kBadRecipe, [&] { fit(r, folder / "on"); });
 }
 
 TEST(Trainer, TheCutChangesLossAndGradientByRoundingOnly) {

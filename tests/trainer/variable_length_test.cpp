@@ -52,6 +52,16 @@ Recipe plain_recipe(int64_t micro_batch) {
   return r;
 }
 
+// A window is sorted by what samples cost: its first micro-batch is of the longest, and stands for no other.
+TEST(VariableLength, TellsNothingOfGradientNoiseWhereWindowsAreSorted) {
+  const TemporaryFolder folder;
+  Recipe r = plain_recipe(5);
+  EXPECT_FALSE(fit_ragged(r, folder / "auto").noise_scale);
+  for (const nlohmann::ordered_json& noise : test::noise_rows(folder / "auto")) EXPECT_TRUE(noise.is_null());
+  r.execution.statistics = Statistics::kOn;
+  test::expect_error(ExitCode::kBadRecipe, [&] { fit_ragged(r, folder / "on"); });
+}
+
 TEST(VariableLength, NeitherCutNorSortingNorPaddingChangesAnUpdateButForRounding) {
   const TemporaryFolder folder;
   const Summary whole = fit_ragged(plain_recipe(24), folder / "whole");

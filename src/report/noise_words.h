@@ -1,0 +1,20 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "autotrain/report.h"
+
+namespace autotrain {
+
+/// "410 samples [330, 520]: …", or "≥ 330 samples: …" where only that is known.
+std::string in_words(const NoiseScale& scale);
+
+/// {"samples": 410.0, "low": 330.0, "high": 520.0}; null is what is not known.
+nlohmann::ordered_json noise_scale_to_json(const NoiseScale& scale);
+
+/// Nothing where there is no lower bound.
+std::optional<NoiseScale> noise_scale_from_json(const nlohmann::ordered_json& json);
+
+}  // namespace autotrain
