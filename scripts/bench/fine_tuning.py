@@ -77,7 +77,8 @@ def autotrain(folder, *words):
 
 def capacity(folder, file):
     """The largest micro-batch in the budget, for an update that it would not fill."""
-    return json.loads(autotrain(folder, "plan", "--config", file, "--set", "batch.effective=20000", "--json"))["search"]["micro_batch"]
+    more = ("--set", "data.train.limit=20000", "--set", "batch.effective=20000")
+    return json.loads(autotrain(folder, "plan", "--config", file, *more, "--json"))["search"]["micro_batch"]
 
 
 def measure(folder, samples, seeds):

@@ -52,6 +52,12 @@ void refuse_options_before(const CLI::App& program, const std::string& command) 
   }
 }
 
+// "autotrain predict", of the command that was named.
+std::string named_command(const CLI::App& program) {
+  const std::vector<CLI::App*> commands = program.get_subcommands();
+  return commands.empty() ? "autotrain" : "autotrain " + commands.front()->get_name();
+}
+
 }  // namespace
 
 ExitCode run_command_line(int argc, const char* const* argv) {
@@ -70,7 +76,8 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   } catch (const CLI::CallForVersion& version) {
     return print(std::string(version.what()) + "\n");
   } catch (const CLI::ParseError& error) {
-    throw Error(ExitCode::kUsage, "command line", error.what(), "autotrain --help shows examples");
+    throw Error(ExitCode::kUsage, "command line", error.what(),
+                named_command(program) + " --help shows examples");
   }
   for (size_t i = 1; i < declared.size(); ++i) {
     if (!declared[i].app->parsed()) continue;

@@ -8,6 +8,7 @@
 #include "base/enum_names.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/run_options.h"
@@ -62,8 +63,9 @@ void tell(const ExportOptions& options, const TrainedRun& run) {
         {"run", run.folder.string()}, {"update", run.update}, {"output", options.output.string()}};
     std::fputs(text_of_json(json).c_str(), stdout);
   } else {
-    std::printf("wrote %s: the weights after update %lld\n", options.output.c_str(),
-                static_cast<long long>(run.update));
+    std::printf("wrote %s: the %s after update %lld%s\n", options.output.c_str(),
+                options.adapters ? "adapters" : "weights", static_cast<long long>(run.update),
+                options.dtype.empty() ? "" : cat(", in ", options.dtype).c_str());
   }
 }
 

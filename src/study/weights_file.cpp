@@ -103,7 +103,11 @@ std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch:
 }
 
 void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors, const fs::path& path) {
-  if (path.extension() != ".pt") return write_safetensors(path, tensors);
+  if (path.extension() == ".safetensors") return write_safetensors(path, tensors);
+  if (path.extension() != ".pt") {
+    throw Error(ExitCode::kUsage, path.string(), "has no known ending",
+                "end it in .safetensors; or in .pt for the TorchScript of a run of model: torchscript");
+  }
   const auto file = recipe.model.parameters.find("file");
   if (recipe.model.name != "torchscript" || file == recipe.model.parameters.end()) {
     throw Error(ExitCode::kBadRecipe, path.string(),

@@ -23,8 +23,8 @@ std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch:
 
 /// Writes a model's weights as safetensors; where the run's model is a TorchScript file and `path` ends in
 /// .pt, as that module with these weights.
-/// @throws Error(kBadRecipe) for a .pt of another model, Error(kMissingFile, kBadData) when the model's file
-/// is not what it was, Error(kInputOutput).
+/// @throws Error(kUsage) for another ending, Error(kBadRecipe) for a .pt of another model,
+/// Error(kMissingFile, kBadData) when the model's file is not what it was, Error(kInputOutput).
 void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors,
                  const std::filesystem::path& path);
 

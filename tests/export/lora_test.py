@@ -140,6 +140,9 @@ class Lora(Exported):
             out = self.autotrain(*words, output, *more)
             self.assertEqual(out.returncode, 64, out.stderr)
         self.assertEqual(recipe.read_bytes(), before)
+        out = self.autotrain(*words, self.folder / "weights.bin")
+        self.assertEqual(out.returncode, 64, out.stderr)
+        self.assertIn(".safetensors", out.stderr)
         fresh = self.folder / "new" / "folder" / "weights.safetensors"
         self.assertEqual(self.autotrain(*words, fresh).returncode, 0)
         self.assertEqual([path.name for path in fresh.parent.iterdir()], [fresh.name])

@@ -155,7 +155,7 @@ TEST(Learning, AScheduleThatReplacesPlateauBeginsWithTheWholeRate) {
   ASSERT_LT(lowered.back(), lowered.front());
   Recipe r = plateau_recipe();
   r.schedule.shape = {"constant", {}};
-  Trainer::from_recipe(r, {.output = folder / "run", .resume = true, .allow_change = true}).fit();
+  SmallRun(r, {.output = folder / "run", .resume = true, .allow_change = true}).trainer.fit();
   const auto rates = column(folder / "run", "lr");
   EXPECT_DOUBLE_EQ(rates.back(), rates.front());
 }
