@@ -88,6 +88,7 @@ class Prediction {
 
   PredictionSummary run() {
     format_of(options_.output);
+    lock_ = lock_prediction(options_.output);
     check_start(options_.output, options_.start);
     run_ = open_trained_run(options_.run, options_.overrides);
     summary_.update = run_.update;
@@ -240,6 +241,7 @@ class Prediction {
   TrainedRun run_;
   std::optional<PredictionState> kept_;  // of a stopped prediction
   std::unique_ptr<Prepared> prepared_;
+  std::unique_ptr<FileLock> lock_;  // outlives the file
   std::unique_ptr<PredictionFile> file_;
   std::unique_ptr<Loader> loader_;
   int64_t done_ = 0;  // samples whose rows are written

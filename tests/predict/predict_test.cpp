@@ -1,5 +1,7 @@
 #include "predict/predict.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cmath>
 #include <fstream>
@@ -222,6 +224,26 @@ PredictionSummary predict_in_short_memory(const PredictOptions& options, bool cr
 }
 
 // The command that was killed goes on with the batch that memory left it.
+TEST(Predict, ASecondOneIntoTheSameFileIsRefusedAndLeavesTheFirstAlone) {
+  const TemporaryFolder folder;
+  predict(options_for(folder / "whole.csv"));
+  const PredictOptions first = options_for(folder / "p.csv");
+  folder.write("p.csv.partial.lock", "1\n");  // of a process that was killed: nobody holds it
+  predict(first, {.on_batch = [&](int64_t done, int64_t, int64_t) {
+            if (done != 96) return;
+            for (const auto start :
+                 {PredictionStart::kNew, PredictionStart::kResume, PredictionStart::kOverwrite}) {
+              PredictOptions second = first;
+              second.start = start;
+              const Error error = expect_error(ExitCode::kUsage, [&] { predict(second); });
+              EXPECT_TRUE(holds(error.problem(),
+                                "process " + std::to_string(::getpid()) + " is writing a prediction there"));
+            }
+          }});
+  EXPECT_TRUE(slurp(folder / "p.csv") == slurp(folder / "whole.csv"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2) << "the lock is gone";
+}
+
 void expect_resumed_at_smaller_batch(const fs::path& path, const fs::path& undisturbed) {
   PredictOptions options = options_for(path, 64);
   EXPECT_THROW(predict_in_short_memory(options, /*crash=*/true), Crash);
