@@ -330,6 +330,20 @@ TEST(Predict, ThePredictedClassesAreThoseThatEvaluationCounts) {
   EXPECT_EQ(static_cast<double>(right) / static_cast<double>(kSamples), accuracy);
 }
 
+TEST(Predict, WithoutASummaryThereIsNoBestCheckpoint) {
+  const TemporaryFolder folder;
+  fs::copy(trained_run(), folder / "run", fs::copy_options::recursive);
+  PredictOptions options = options_for(folder / "p.csv");
+  options.run = {folder / "run", "best"};
+  predict(options);
+  fs::remove(folder / "run" / "summary.json");
+  options.start = PredictionStart::kOverwrite;
+  const Error error = expect_error(ExitCode::kMissingFile, [&] { predict(options); });
+  EXPECT_TRUE(holds(error.problem(), "has no best checkpoint yet"));
+  folder.write("run/summary.json", "{\"best\": null}");
+  expect_error(ExitCode::kMissingFile, [&] { predict(options); });
+}
+
 TEST(Predict, DataOfAnotherShapeAreRefusedBeforeAnythingIsWritten) {
   const TemporaryFolder folder;
   for (const char* const other :
