@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "base/file_lock.h"
+
 namespace autotrain {
 
 /// Makes this process the only writer of a folder until the lock is gone; the system takes it back when the
@@ -10,12 +12,9 @@ class FolderLock {
  public:
   /// @throws Error(kUsage) with the process that holds it, Error(kInputOutput).
   explicit FolderLock(const std::filesystem::path& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int descriptor_;
+  FileLock lock_;
 };
 
 }  // namespace autotrain

@@ -1,6 +1,7 @@
 #include "data/class_files.h"
 
 #include <algorithm>
+#include <set>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -99,14 +100,18 @@ ClassFiles list_files(const fs::path& root, const std::string& classes_from, con
 }
 
 // The images in a folder and below it. @param prefix of their names: the folder's own path below the root.
-void list_below(const fs::path& folder, const std::string& prefix, ClassFiles& files, Found& found) {
+// @param seen the folders that were listed: symbolic links may lead to them again, and in circles.
+void list_below(const fs::path& folder, const std::string& prefix, std::set<fs::path>& seen,
+                ClassFiles& files, Found& found) {
+  if (!seen.insert(fs::canonical(folder)).second) return;
   const std::vector<std::string> folders = list_folders(folder);
   const Listing listing = list_images(folder);
   for (const std::string& image : listing.images) files.names.add(prefix + image);
   found.images += static_cast<int64_t>(listing.images.size());
   found.bytes += listing.image_bytes;
   found.others += listing.others - static_cast<int64_t>(folders.size());
-  for (const std::string& below : folders) list_below(folder / below, cat(prefix, below, "/"), files, found);
+  for (const std::string& below : folders)
+    list_below(folder / below, cat(prefix, below, "/"), seen, files, found);
 }
 
 }  // namespace
@@ -118,7 +123,8 @@ ClassFiles find_files_without_classes(const fs::path& root) {
     return files;
   }
   Found found;
-  list_below(root, "", files, found);
+  std::set<fs::path> seen;
+  list_below(root, "", seen, files, found);
   announce(root, found, files.names.size());
   if (files.names.size() > 0) return files;
   throw Error(ExitCode::kBadData, root.string(), "holds no .jpg, .jpeg or .png file, nor do its folders",

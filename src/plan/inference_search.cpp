@@ -13,13 +13,19 @@
 namespace autotrain {
 namespace {
 
-constexpr int64_t kMoreProbesForLatency = 2;  // times as many: it is halved down to the last sample
+// A search by latency halves its bracket down to one sample, which takes about twice the probes.
+constexpr int64_t kMoreProbesForLatency = 2;
 
 class InferenceSearch {
  public:
   InferenceSearch(Device& device, const InferenceRequest& request, const InferenceTrial& trial,
                   const TrialListener& listener)
-      : device_(device), request_(request), trial_(trial), listener_(listener), history_(request.known) {
+      : device_(device),
+        announced_source_(device.budget_source()),
+        request_(request),
+        trial_(trial),
+        listener_(listener),
+        history_(request.known) {
     for (ProbeRecord& record : history_) judge_trial(record);
   }
 
@@ -145,7 +151,7 @@ class InferenceSearch {
     log::warn("plan", cat("the budget of ", format_bytes(device_.budget_bytes()),
                           " cannot be had: trials were refused at ", format_bytes(granted),
                           ", which is the budget from now on"));
-    device_.set_budget({granted, cat(device_.budget_source(), ", of which less was granted")});
+    device_.set_budget({granted, cat(announced_source_, ", of which less was granted")});
     for (ProbeRecord& record : history_) judge_trial(record);
   }
 
@@ -186,6 +192,7 @@ class InferenceSearch {
   }
 
   Device& device_;
+  const std::string announced_source_;  // of the budget, before trials lowered it
   const InferenceRequest& request_;
   const InferenceTrial& trial_;
   const TrialListener& listener_;

@@ -88,6 +88,7 @@ class Prediction {
 
   PredictionSummary run() {
     format_of(options_.output);
+    lock_ = lock_prediction(options_.output);
     check_start(options_.output, options_.start);
     run_ = open_trained_run(options_.run, options_.overrides);
     summary_.update = run_.update;
@@ -151,9 +152,12 @@ class Prediction {
 
   // Everything that a row, or how samples are put together, depends on.
   nlohmann::ordered_json identity() const {
+    const LoraRecipe& lora = run_.recipe.lora;
     return {{"update", run_.update},
             {"weights", digest_of_weights(run_.checkpoint)},
             {"model", words_of(run_.recipe.model)},
+            {"adapter_scale", lora.active() ? lora.scale() : 1.0},
+            {"loss", words_of(run_.recipe.loss)},
             {"precision", to_string(run_.plan.precision)},
             {"memory_format", to_string(run_.plan.memory_format)},
             {"device", prepared_->predictor.device().name()},
@@ -237,6 +241,7 @@ class Prediction {
 
   const PredictOptions& options_;
   const PredictionListener& listener_;
+  std::unique_ptr<FileLock> lock_;  // outlives the file
   TrainedRun run_;
   std::optional<PredictionState> kept_;  // of a stopped prediction
   std::unique_ptr<Prepared> prepared_;

@@ -54,6 +54,12 @@ void cut_to(const fs::path& partial, int64_t bytes) {
 
 }  // namespace
 
+std::unique_ptr<FileLock> lock_prediction(const fs::path& path) {
+  make_folders(folder_of(path));
+  return std::make_unique<FileLock>(path.string() + ".partial.lock", path.string(), "a prediction",
+                                    FileLock::AtEnd::kRemove);
+}
+
 void check_start(const fs::path& path, PredictionStart start) {
   if (fs::is_directory(path))
     throw Error(ExitCode::kUsage, path.string(), "is a folder", "give --output the name of a file");
@@ -93,7 +99,6 @@ void check_same_prediction(const fs::path& path, const PredictionState& kept,
 
 PredictionFile::PredictionFile(fs::path path, PredictionState state)
     : path_(std::move(path)), state_(std::move(state)) {
-  make_folders(folder_of(path_));
   if (state_.samples > 0) {
     cut_to(partial_of(path_), state_.bytes);
     file_.emplace(partial_of(path_), OutputFile::Mode::kAppend);

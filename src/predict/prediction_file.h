@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
+#include "base/file_lock.h"
 #include "base/files.h"
 
 namespace autotrain {
@@ -26,6 +28,10 @@ struct PredictionState {
   int64_t samples = 0;      ///< whose rows are in the file
   int64_t bytes = 0;        ///< that the file has with them
 };
+
+/// Makes this process the only one that predicts into `path`, through the file `path`.partial.lock.
+/// @throws Error(kUsage) with the process that does already, Error(kInputOutput).
+std::unique_ptr<FileLock> lock_prediction(const std::filesystem::path& path);
 
 /// @throws Error(kUsage) when something is there that `start` does not allow.
 void check_start(const std::filesystem::path& path, PredictionStart start);

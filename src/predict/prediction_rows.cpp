@@ -42,8 +42,8 @@ std::string digits(float value) {
   return {text.data(), end};
 }
 
-// The numbers of the largest, in falling order; of equal ones the first comes first, as argmax has it. A
-// number that is not finite counts as the largest, as there.
+// The numbers of the largest, in falling order; of equal ones the first comes first, as argmax has it.
+// NaN counts as the largest, as there.
 std::vector<int64_t> largest(const float* values, int64_t count, int64_t wanted) {
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);

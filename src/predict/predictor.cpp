@@ -66,8 +66,8 @@ std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& so
     return make_dataset(*recipe.data.validation, {});
   }
   if (source != "validation" && fs::exists(source)) {
-    data.source = fs::canonical(source).string();
     const Choice& like = choice_like(recipe);
+    data.source = cat(fs::canonical(source).string(), " as ", words_of(like));
     return make_unlabelled(source, like, *make_dataset(like, {}));
   }
   throw Error(ExitCode::kUsage, "--data",

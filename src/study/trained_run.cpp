@@ -17,7 +17,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The checkpoint that is asked for. The best one is what the run's summary says.
+// The best checkpoint is what the run's summary says.
+int64_t best_update(const fs::path& folder) {
+  const nlohmann::ordered_json summary = read_json(folder / "summary.json");
+  const nlohmann::ordered_json& best = part_in(summary, "best");
+  if (best.contains("update")) return count_in(best, "update");
+  throw Error(ExitCode::kMissingFile, folder.string(),
+              "has no best checkpoint yet: its summary is written when it ends",
+              "give newest or the number of an update");
+}
+
+// The checkpoint that is asked for.
 int64_t update_asked(const RunChoice& choice, const CheckpointFolder& checkpoints) {
   const std::vector<int64_t> updates = checkpoints.updates();
   if (choice.checkpoint == "newest") {
@@ -28,7 +38,7 @@ int64_t update_asked(const RunChoice& choice, const CheckpointFolder& checkpoint
   }
   int64_t update = -1;
   if (choice.checkpoint == "best") {
-    update = count_in(part_in(read_json(choice.folder / "summary.json"), "best"), "update");
+    update = best_update(choice.folder);
   } else if (!parse_integer(choice.checkpoint, update)) {
     throw Error(ExitCode::kUsage, "--checkpoint", quote(choice.checkpoint) + " is no checkpoint",
                 "give newest, best or the number of an update");

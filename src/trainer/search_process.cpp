@@ -144,7 +144,7 @@ void Search::take(const Json& message) {
 }
 
 void Search::note_crash(int code) {
-  stop_if_interrupted("plan", "a signal stopped the search; nothing was trained yet");
+  stop_if_interrupted("plan", "a signal stopped the search; nothing else was begun yet");
   const std::string how = code < 0 ? cat("was killed by signal ", -code, " (", ::strsignal(-code), ")")
                                    : cat("ended with code ", code);
   if (!under_way_) {

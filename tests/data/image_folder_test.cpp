@@ -223,6 +223,18 @@ TEST(ImageFolder, ABadSampleNamesItsNumberAndFile) {
   EXPECT_EQ(error.where(), "sample 2: " + (folder / "a/3.png").string());
 }
 
+TEST(ImageFolder, LinksInACircleMultiplyNoImage) {
+  const TemporaryFolder folder, outside;
+  fill(folder, {"a/1.png"});
+  fill(outside, {"2.png"});
+  fs::create_directory_symlink(folder.path(), folder / "a" / "up");
+  fs::create_directory_symlink(folder / "a", folder / "b");
+  fs::create_directory_symlink(outside.path(), folder / "c");
+  const Choice like = choice(folder);
+  const auto data = make_unlabelled(folder.path(), like, *make_dataset(like, {}));
+  EXPECT_EQ(data->size(), 2) << "a/1.png and c/2.png";
+}
+
 TEST(ImageFolder, SaysWhatItFound) {
   const TemporaryFolder folder;
   fill(folder, {"a/1.png", "b/2.png", "b/3.jpeg"});

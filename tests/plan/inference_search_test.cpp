@@ -148,6 +148,24 @@ TEST(InferenceSearch, WhatIsNotGrantedIsNotTheBudget) {
   EXPECT_LT(device.budget_bytes(), 600'000'000);
 }
 
+TEST(InferenceSearch, ABudgetThatIsLoweredTwiceSaysItsSourceOnce) {
+  const ExecutionRecipe execution;
+  FakeDevice device(1'000'000'000);
+  device.memory().ceiling = 500'000'000;
+  const Model model;
+  const auto trial = [&](int64_t batch) {
+    device.memory().take(model.floor_bytes + batch * model.bytes);
+    return model.seconds;
+  };
+  const auto take_some = [&](const ProbeRecord& record) {  // as others on the machine do
+    if (record.refused_bytes > 0) device.memory().ceiling = 200'000'000;
+  };
+  find_inference_batch(device, {.execution = execution, .samples = 100'000'000}, trial,
+                       {.on_end = take_some});
+  EXPECT_LT(device.budget_bytes(), 400'000'000);
+  EXPECT_EQ(device.budget_source(), "asked, of which less was granted");
+}
+
 TEST(InferenceSearch, AnErrorThatIsNotAboutMemoryIsAnError) {
   const ExecutionRecipe execution;
   FakeDevice device(1'000'000);

@@ -1,5 +1,7 @@
 #include "predict/predict.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cmath>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include "data/datasets.h"
 #include "device/caching_allocator.h"
 #include "report/metrics_file.h"
+#include "support/images.h"
 #include "support/small_run.h"
 #include "support/support.h"
 
@@ -169,6 +172,31 @@ TEST(Predict, AStopBySignalKeepsWhatIsDoneAndGoesOnWithoutTheBatch) {
   EXPECT_TRUE(slurp(folder / "p.csv") == slurp(folder / "whole.csv"));
 }
 
+TEST(Predict, FilesThatWouldBecomeOtherSamplesAreRefused) {
+  const TemporaryFolder folder, images;
+  for (int i = 0; i < 8; ++i) {
+    const auto level = static_cast<uint8_t>(30 * i);
+    images.write(cat(i % 2, "/", i, ".png"), test::png_file(test::plain_image(4, 4, {level, level, level})));
+  }
+  Recipe r = vectors_recipe();
+  const std::vector<int64_t> size = {4, 4};
+  r.data.train = {"image_folder", {{"root", images.path().string()}, {"size", size}}};
+  r.data.validation = r.data.train;
+  r.batch.effective = 4;
+  r.stop.updates = 1;
+  Trainer::from_recipe(r, {.output = folder / "run"}).fit();
+  PredictOptions options{
+      .run = {folder / "run"}, .data = images.path(), .output = folder / "p.csv", .batch = 2};
+  EXPECT_THROW(predict(options, {.on_batch = [](int64_t, int64_t, int64_t) { throw Crash(); }}), Crash);
+  options.start = PredictionStart::kResume;
+  options.overrides = {"data.validation.mean=[0.1, 0.1, 0.1]"};
+  const Error error = expect_error(ExitCode::kUsage, [&] { predict(options); });
+  EXPECT_TRUE(holds(error.problem(), "was begun with data"));
+  EXPECT_TRUE(holds(error.problem(), "mean=[0.1"));
+  options.overrides = {};
+  EXPECT_EQ(predict(options).samples, 8);
+}
+
 TEST(Predict, WhatWasBegunForOtherWeightsDataOrColumnsIsRefused) {
   const TemporaryFolder folder;
   const PredictOptions begun = options_for(folder / "p.csv");
@@ -187,12 +215,33 @@ TEST(Predict, WhatWasBegunForOtherWeightsDataOrColumnsIsRefused) {
   refused("data", [](PredictOptions& o) { o.data = "train"; });
   refused("data", [](PredictOptions& o) { o.overrides = {"data.validation.first=7"}; });
   refused("columns", [](PredictOptions& o) { o.top = 2; });
+  refused("loss", [](PredictOptions& o) { o.overrides = {"loss.ignore_index=3"}; });
   PredictOptions anew = begun;
   anew.start = PredictionStart::kOverwrite;
   predict(anew);
   expect_error(ExitCode::kUsage, [&] { predict(begun); });
   anew.start = PredictionStart::kResume;
   expect_error(ExitCode::kUsage, [&] { predict(anew); });  // it is whole
+}
+
+TEST(Predict, ASecondOneIntoTheSameFileIsRefusedAndLeavesTheFirstAlone) {
+  const TemporaryFolder folder;
+  predict(options_for(folder / "whole.csv"));
+  const PredictOptions first = options_for(folder / "p.csv");
+  folder.write("p.csv.partial.lock", "1\n");  // of a process that was killed: nobody holds it
+  predict(first, {.on_batch = [&](int64_t done, int64_t, int64_t) {
+            if (done != 96) return;
+            for (const auto start :
+                 {PredictionStart::kNew, PredictionStart::kResume, PredictionStart::kOverwrite}) {
+              PredictOptions second = first;
+              second.start = start;
+              const Error error = expect_error(ExitCode::kUsage, [&] { predict(second); });
+              EXPECT_TRUE(holds(error.problem(),
+                                "process " + std::to_string(::getpid()) + " is writing a prediction there"));
+            }
+          }});
+  EXPECT_TRUE(slurp(folder / "p.csv") == slurp(folder / "whole.csv"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2) << "the lock is gone";
 }
 
 // While it lives, the next allocation of a forward pass is refused each time that it is armed.
@@ -279,6 +328,20 @@ TEST(Predict, ThePredictedClassesAreThoseThatEvaluationCounts) {
     right += rows[static_cast<size_t>(i)][1] == std::to_string(label) ? 1 : 0;
   }
   EXPECT_EQ(static_cast<double>(right) / static_cast<double>(kSamples), accuracy);
+}
+
+TEST(Predict, WithoutASummaryThereIsNoBestCheckpoint) {
+  const TemporaryFolder folder;
+  fs::copy(trained_run(), folder / "run", fs::copy_options::recursive);
+  PredictOptions options = options_for(folder / "p.csv");
+  options.run = {folder / "run", "best"};
+  predict(options);
+  fs::remove(folder / "run" / "summary.json");
+  options.start = PredictionStart::kOverwrite;
+  const Error error = expect_error(ExitCode::kMissingFile, [&] { predict(options); });
+  EXPECT_TRUE(holds(error.problem(), "has no best checkpoint yet"));
+  folder.write("run/summary.json", "{\"best\": null}");
+  expect_error(ExitCode::kMissingFile, [&] { predict(options); });
 }
 
 TEST(Predict, DataOfAnotherShapeAreRefusedBeforeAnythingIsWritten) {

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace autotrain {
+
+/// Makes this process the only one that has the file locked until the lock is gone; the system takes it back
+/// when the process dies, however it dies. The file names the process.
+class FileLock {
+ public:
+  /// What becomes of the file with the lock. After a death it is still there, and stops nobody.
+  enum class AtEnd { kKeep, kRemove };
+
+  /// @param what is written while it is held, and `where`, as the error says it: "a run".
+  /// @throws Error(kUsage) with the process that holds it, Error(kInputOutput).
+  FileLock(std::filesystem::path path, const std::string& where, const std::string& what, AtEnd at_end);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  void open_locked(const std::string& where, const std::string& what);
+  bool is_removed() const;
+  void note_process() const;
+
+  const std::filesystem::path path_;
+  const AtEnd at_end_;
+  int descriptor_ = -1;
+};
+
+}  // namespace autotrain
