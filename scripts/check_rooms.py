@@ -18,7 +18,7 @@ LEVELS = {
     "trainer": 5,
     "measure": 6,
     "study": 7,
-    "compare": 8, "doctor": 8, "predict": 8, "sweep": 8, "verify": 8,
+    "advise": 8, "compare": 8, "doctor": 8, "lr": 8, "predict": 8, "sweep": 8, "verify": 8,
     "cli": 9,
 }
 
@@ -31,7 +31,9 @@ PUBLIC = {
     "data.h": "data",
     "metrics.h": "model", "task.h": "model",
     "operator_counts.h": "measure",
+    "sweep.h": "sweep", "sweep_result.h": "sweep",
     "plan.h": "plan",
+    "rank_group.h": "comm",
     "trainer.h": "trainer",
 }
 

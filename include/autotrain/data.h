@@ -45,6 +45,10 @@ struct DatasetInfo {
   /// targets, numbers to be predicted, it is the last dimension: [n, 1] where there is one for a sample.
   int64_t classes = 0;
   int64_t vocabulary = 0;  ///< tokens are below it
+
+  /// Where a sample has several inputs: all of them, Batch::inputs first. Models that take one alone cannot
+  /// learn from such data.
+  std::vector<InputInfo> inputs = {};
 };
 
 /// Samples by index. `get` is called from several loader threads at once, whose stacks have 2 MiB, and must

@@ -81,6 +81,14 @@ struct SearchResult {
   int64_t samples = 0;  ///< forward and backward passes spent, in samples
 };
 
+/// A stretch of a run whose updates have equally many samples.
+struct PlanStage {
+  int64_t samples = 0;          ///< of applied updates before it
+  int64_t effective_batch = 0;  ///< samples per update over all ranks
+  int64_t window = 0;           ///< micro-batches of one update on one rank
+  double lr = 0;                ///< after the rule, before schedules
+};
+
 /// The resolved decision how a run executes, with the evidence. A value that does not change after
 /// planning.
 struct BatchPlan {
@@ -94,9 +102,13 @@ struct BatchPlan {
   std::string budget_source = {};
   double target_low = 0, target_high = 0;
 
-  int64_t effective_batch = 0;  ///< samples per update over all ranks
+  int64_t effective_batch = 0;  ///< samples per update over all ranks; the most, where it changes
   int64_t micro_batch = 0;      ///< samples in one forward and backward on one rank, as executed
   int64_t window = 0;           ///< micro-batches of one update on one rank
+
+  /// Where the effective batch changes: all stages, in their order; of one that adapts the first.
+  std::vector<PlanStage> stages = {};
+  int64_t least_effective_batch = 0;  ///< of one that adapts; 0: it does not
   Cut cut = Cut::kEven;
   double fill = 0;                ///< of the executed size, at the worst shape
   double typical_fill = 0;        ///< the same at the shapes of the stream's first window
@@ -122,7 +134,8 @@ std::string to_string(MemoryFormat format);
 std::string to_string(Cut cut);
 
 /// One line: "micro 96 · window 3 · ranks 2 · effective 576 · peak 10.8 of 12.0 GiB", and where samples
-/// differ in cost " · fill 88.0 % of the budget at the worst shape, typical 51.0 %".
+/// differ in cost " · fill 88.0 % of the budget at the worst shape, typical 51.0 %". Where the effective
+/// batch changes: "effective 64 to 256".
 std::string summary_line(const BatchPlan& plan);
 
 }  // namespace autotrain

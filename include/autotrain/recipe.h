@@ -102,10 +102,50 @@ struct ScheduleRecipe {
   bool operator==(const ScheduleRecipe&) const = default;
 };
 
+/// How many samples an update has from a place in the run on.
+struct BatchStageRecipe {
+  int64_t samples = 0;                    ///< of applied updates before it
+  std::optional<int64_t> effective = {};  ///< must be set
+  bool operator==(const BatchStageRecipe&) const = default;
+};
+
+/// Says what derives the stages of a batch that changes.
+enum class BatchRule {
+  kNone,
+  kSeesaw,  ///< where the schedule halves the rate, the batch doubles and the rate is divided by √2
+};
+
+struct BatchScheduleRecipe {
+  std::vector<BatchStageRecipe> stages = {};  ///< the first at sample 0; empty: by the rule, if there is one
+  BatchRule rule = BatchRule::kNone;
+  std::optional<int64_t> max = {};  ///< of the rule; unset: as BatchAdaptRecipe::max
+  bool operator==(const BatchScheduleRecipe&) const = default;
+};
+
+/// Says what the effective batch follows while a run learns.
+enum class BatchAdapt {
+  kNone,
+  kNoise,  ///< the gradient noise scale, at evaluations
+};
+
+struct BatchAdaptRecipe {
+  BatchAdapt rule = BatchAdapt::kNone;
+  std::optional<int64_t> min = {};  ///< unset: half of batch.effective
+  std::optional<int64_t> max = {};  ///< unset: the smaller of 8 × batch.effective and N ÷ 20
+  bool operator==(const BatchAdaptRecipe&) const = default;
+};
+
 struct BatchRecipe {
   std::optional<int64_t> effective = {};      ///< samples per update over all ranks; unset: auto
   std::optional<int64_t> max_effective = {};  ///< cap of `auto`; unset: min(8 × reference_batch, N ÷ 20)
   std::string lr_rule = "linear";
+  BatchScheduleRecipe schedule = {};
+  BatchAdaptRecipe adapt = {};
+
+  bool adapts() const { return adapt.rule != BatchAdapt::kNone; }
+
+  /// Whether updates may have different numbers of samples: schedules then run in samples.
+  bool changes() const { return !schedule.stages.empty() || schedule.rule != BatchRule::kNone || adapts(); }
   bool operator==(const BatchRecipe&) const = default;
 };
 

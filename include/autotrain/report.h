@@ -26,7 +26,7 @@ struct NoiseScale {
   std::optional<double> high = {};
 };
 
-/// What an update told of its gradient's noise. Estimates without bias, so that they may be negative.
+/// The estimates of gradient noise from one update. They are unbiased, so either may be negative.
 struct GradientNoise {
   double trace = 0;                      ///< of the covariance of one sample's gradient, tr Σ
   double square = 0;                     ///< squared norm of the true gradient, |G|²
@@ -38,6 +38,7 @@ struct UpdateRecord {
   int64_t update = 0;             ///< applied updates, this one included
   double epoch = 0;               ///< samples ÷ samples in the data set
   int64_t samples = 0;            ///< of the stream consumed so far, over all ranks
+  int64_t effective_batch = 0;    ///< samples of this update, over all ranks
   double loss = 0;                ///< Σ loss sums ÷ Σ weights of this update
   double lr = 0;                  ///< used by this update
   double grad_norm = 0;           ///< global L2 norm before clipping
@@ -74,9 +75,10 @@ enum class EventKind {
   kPlan,         ///< the micro-batch is another one from now on
   kRollback,     ///< the run went back to a checkpoint
   kBadSample,    ///< one that could not be read was left out
+  kBatch,        ///< updates have another number of samples from now on
 };
 
-/// As metrics.jsonl has it: "skipped", "out_of_memory", "plan", "rollback", "bad_sample".
+/// As metrics.jsonl has it: "skipped", "out_of_memory", "plan", "rollback", "bad_sample", "batch".
 std::string to_string(EventKind kind);
 
 /// Something that happened to the run.

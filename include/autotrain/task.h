@@ -89,6 +89,13 @@ using Forward = std::function<torch::Tensor(const torch::Tensor& inputs)>;
 /// The task of a module that maps inputs to predictions.
 std::unique_ptr<Task> make_supervised(std::shared_ptr<torch::nn::Module> module, Forward forward, Loss loss);
 
+/// Of several inputs, say.
+using BatchForward = std::function<torch::Tensor(const Batch& batch)>;
+
+/// The task of a module that maps batches to predictions.
+std::unique_ptr<Task> make_supervised_on_batches(std::shared_ptr<torch::nn::Module> module,
+                                                 BatchForward forward, Loss loss);
+
 /// For any module with `forward(Tensor) → Tensor`; `net` stays shared with the caller.
 template <class Net>
 std::unique_ptr<Task> supervised(std::shared_ptr<Net> net, Loss loss) {

@@ -14,6 +14,8 @@
 
 namespace autotrain {
 
+class RankGroup;
+
 /// Reads a recipe file with everything it extends.
 /// @param overrides "a.b=value" each, applied in order.
 /// @throws Error with file, line, column and what is allowed.
@@ -63,6 +65,10 @@ struct TrainerOptions {
   /// `from_recipe` in a process that has not computed with LibTorch yet.
   bool search_apart = false;
   RunObserver* observer = nullptr;  ///< must outlive the trainer
+
+  /// The caller's own process group of c10d (`autotrain/rank_group.h`): the run is made by its ranks. Null:
+  /// by those that a launcher started, or by one.
+  std::shared_ptr<const RankGroup> group = {};
 };
 
 /// A training run: plans, trains, evaluates, checkpoints, resumes.

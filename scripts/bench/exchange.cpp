@@ -1,6 +1,9 @@
 // Times what ranks of one machine exchange, each a process with one thread: the notes of a meeting, and the
-// exact sum in turns with gloo's own all-reduce. Prints a JSON line.
+// exact sum in turns with gloo's own all-reduce. Beside the time of an exact sum stands that of the cores on
+// which all ranks together ran meanwhile: what is left of the machine's cores is all that passes could use
+// that overlapped with it. Prints a JSON line.
 #include <ATen/Parallel.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -34,6 +37,23 @@ double time_of(Ranks& ranks, const std::function<void()>& action) {
   return watch.seconds();
 }
 
+// Seconds of all cores, for all threads of this process and what the kernel did for them.
+double processor_seconds() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// The cores that all ranks kept busy during the action: their processors' time ÷ the slowest one's.
+double busy_cores(Ranks& ranks, double seconds, double processor) {
+  double slowest = 0, sum = 0;
+  for (const Ranks::Note& note : ranks.meet({seconds, processor})) {
+    slowest = std::max(slowest, note.at(0).get<double>());
+    sum += note.at(1).get<double>();
+  }
+  return sum / slowest;
+}
+
 // A group of gloo's own beside the one that the ranks have.
 c10::intrusive_ptr<c10d::ProcessGroupGloo> plain_group(const MeetingPlace& meeting, const Place& place) {
   c10d::TCPStoreOptions options;
@@ -59,23 +79,30 @@ int run_rank(const MeetingPlace& meeting, int64_t rank, int64_t world) {
   std::vector<double> meetings;
   for (int i = 0; i < kMeetings; ++i) meetings.push_back(1e6 * time_of(*ranks, [&] { ranks->meet({}); }));
   nlohmann::ordered_json result = {{"ranks", world}, {"meeting_microseconds", summary_of(meetings)}};
-  for (const int64_t mebibytes : {1, 4, 16, 64, 256}) {
+  for (const int64_t mebibytes : {1, 4, 16, 32, 64, 256}) {
     torch::Tensor flat = torch::ones({mebibytes << 18});
     ExactSum exact(ranks->exchange(), launch.place, flat.numel(), flat.options());
-    std::vector<double> ours, theirs, ratios;
+    std::vector<double> ours, theirs, ratios, busy;
     for (int round = 0; round <= kRounds; ++round) {
-      const double own = time_of(*ranks, [&] { exact(flat); });
+      double processor = 0;
+      const double own = time_of(*ranks, [&] {
+        processor = processor_seconds();
+        exact(flat);
+        processor = processor_seconds() - processor;
+      });
+      const double cores = busy_cores(*ranks, own, processor);
       const double other = time_of(*ranks, [&] {
         std::vector<torch::Tensor> tensors = {flat};
         group->allreduce(tensors)->wait();
       });
       if (round == 0) continue;  // the first one touches the memory
-      ours.push_back(own), theirs.push_back(other), ratios.push_back(own / other);
+      ours.push_back(own), theirs.push_back(other), ratios.push_back(own / other), busy.push_back(cores);
     }
     result["sums"].push_back({{"mebibytes", mebibytes},
                               {"exact_seconds", summary_of(ours)},
                               {"all_reduce_seconds", summary_of(theirs)},
-                              {"exact / all_reduce", summary_of(ratios)}});
+                              {"exact / all_reduce", summary_of(ratios)},
+                              {"cores_busy_in_exact", summary_of(busy)}});
   }
   if (rank == 0) std::printf("%s\n", result.dump().c_str());
   return 0;

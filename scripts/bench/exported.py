@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""samples/s of four loops in turns: the harness on a model that was exported from PyTorch, the harness on the same model
-written in C++, the hand-written PyTorch loop (eager; for images the better of both layouts) and that loop through
+"""samples/s of five loops in turns: the harness on a model that was exported from PyTorch, on the same model as TorchScript, and on its
+twin written in C++; the hand-written PyTorch loop (eager; for images the better of both layouts in each round) and that loop through
 torch.compile. Prints ratios: median [least, largest] over the rounds.
 
-    scripts/bench/exported.py [mlp:64:fp32 gpt:64:bf16 …]
+    scripts/bench/exported.py [--rounds 5] [--seconds 2] [mlp:64:fp32 gpt:64:bf16 …]
 """
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -14,47 +15,57 @@ from measure import BENCH, HERE, PEERS_PYTHON, ROOT, Worker, measure_cells, midd
 
 CELLS = [f"{workload}:{batch}:{precision}" for workload in ("mlp", "resnet", "gpt") for batch in (64, 256)
          for precision in ("fp32", "bf16")]
-EXPORT = """
+OTHERS = {"torchscript": "÷ TorchScript", "twin": "÷ C++ twin", "eager": "÷ eager PyTorch", "compiled": "÷ torch.compile"}
+WRITE = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
-from workloads import Workload
+from workloads import Workload, torch
 from autotrain_export import export
+model = Workload(sys.argv[3], "cpu").model()
+torch.jit.script(model).save(sys.argv[5])
 example = "int64[2,128]<256" if sys.argv[3] == "gpt" else "float32[2,1,28,28]"
-export(Workload(sys.argv[3], "cpu").model(), example, sys.argv[4], precisions=[sys.argv[5]])
+export(model, example, sys.argv[4], precisions=[sys.argv[6]])
 """
 
 
-def exported(workload, precision, folder):
-    path = Path(folder, "m.autotrain")
-    subprocess.run([PEERS_PYTHON, "-c", EXPORT, HERE / "peers", ROOT / "scripts/python", workload, path, precision],
+def written(workload, precision, folder):
+    """Files of the exported and of the scripted model."""
+    files = [Path(folder, name) for name in ("m.autotrain", "m.pt")]
+    subprocess.run([PEERS_PYTHON, "-W", "ignore", "-c", WRITE, HERE / "peers", ROOT / "scripts/python", workload, *files, precision],
                    check=True, stdout=sys.stderr)
-    return path
+    return files
 
 
-def measure(cell):
+def measure(cell, rounds, seconds):
     workload, batch, precision = cell.split(":")
     arguments = ["--workload", workload, "--batch", batch, "--precision", precision]
     with tempfile.TemporaryDirectory() as folder:
-        ours = Worker([BENCH, "turns", *arguments, "--exported", exported(workload, precision, folder)])
-        twin = Worker([BENCH, "turns", *arguments])
+        exported, scripted = written(workload, precision, folder)
         python = Worker([PEERS_PYTHON, HERE / "peers/turns.py", *arguments])
-        sides = {"exported": (ours, "harness"), "twin": (twin, "harness"), "eager": (python, "pre"), "compiled": (python, "compiled")}
+        sides = {"exported": (Worker([BENCH, "turns", *arguments, "--from-pytorch", exported]), "harness"),
+                 "torchscript": (Worker([BENCH, "turns", *arguments, "--from-pytorch", scripted]), "harness"),
+                 "twin": (Worker([BENCH, "turns", *arguments]), "harness"),
+                 "eager": (python, "pre"), "compiled": (python, "compiled")}
         if workload == "resnet":
             sides["eager channels last"] = (python, "pre_last")
-        rates = take_turns(sides, *((5, 2) if workload == "mlp" else (3, 4)))
-        for worker in (ours, twin, python):
+        rates = take_turns(sides, rounds, seconds)
+        for worker in {worker for worker, _ in sides.values()}:
             worker.close()
-    eager = [max(pair) for pair in zip(rates["eager"], rates.get("eager channels last", rates["eager"]))]
+    under = {**rates, "eager": [max(pair) for pair in zip(rates["eager"], rates.get("eager channels last", rates["eager"]))]}
     return {"workload": workload, "batch": int(batch), "precision": precision, "rates": rates,
-            "exported/twin": ratio(rates["exported"], rates["twin"]), "exported/eager": ratio(rates["exported"], eager),
-            "exported/compiled": ratio(rates["exported"], rates["compiled"])}
+            **{f"exported/{other}": ratio(rates["exported"], under[other]) for other in OTHERS}}
 
 
 def main():
-    measure_cells("exported", ("workload", "batch", "precision"), CELLS,
-                  ("cell", "exported samples/s", "÷ C++ twin", "÷ eager PyTorch", "÷ torch.compile"), measure,
-                  lambda row: (middle(row["rates"]["exported"]), text(row["exported/twin"]), text(row["exported/eager"]),
-                               text(row["exported/compiled"])))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cells", nargs="*")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2, help="of a segment, beside an update that is not timed")
+    options = parser.parse_args()
+    measure_cells("exported", ("workload", "batch", "precision"), CELLS, ("cell", "exported samples/s", *OTHERS.values()),
+                  lambda cell: measure(cell, options.rounds, options.seconds),
+                  lambda row: (middle(row["rates"]["exported"]), *(text(row[f"exported/{other}"]) for other in OTHERS)),
+                  options.cells)
 
 
 if __name__ == "__main__":

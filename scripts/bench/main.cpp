@@ -18,6 +18,7 @@ constexpr std::array kPrograms = {
     Program{"facts", &autotrain::bench::facts},
     Program{"first_update", &autotrain::bench::first_update},
     Program{"loader_turns", &autotrain::bench::loader_turns},
+    Program{"optimizer_turns", &autotrain::bench::optimizer_turns},
     Program{"search_step", &autotrain::bench::search_step},
     Program{"search_simulation", &autotrain::bench::search_simulation},
     Program{"static_step", &autotrain::bench::static_step},

@@ -150,13 +150,13 @@ def save(name, rows, key, device="cpu"):
     print(f"kept in {path}", file=sys.stderr)
 
 
-def measure_cells(name, key, cells, header, measure, columns):
-    """The main loop of a driver: measures each cell of the command line, by default `cells`, prints a row of a table for
-    it, and keeps all rows so far. `measure` makes a cell's row, `columns` what is printed of it."""
+def measure_cells(name, key, cells, header, measure, columns, asked=None):
+    """The main loop of a driver: measures each cell of the command line (or `asked`, of one with options), by default `cells`,
+    prints a row of a table for it, and keeps all rows so far. `measure` makes a cell's row, `columns` what is printed of it."""
     need_programs()
     rows = []
     print(f"| {' | '.join(header)} |\n|{' --- |' * len(header)}")
-    for cell in sys.argv[1:] or cells:
+    for cell in (sys.argv[1:] if asked is None else asked) or cells:
         rows.append(measure(cell))
         print(f"| {' | '.join([cell, *columns(rows[-1])])} |", flush=True)
         save(name, rows, key)

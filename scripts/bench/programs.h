@@ -20,6 +20,9 @@ int first_update(int argc, char** argv);
 /// Timed segments of loading, as standard input asks for them.
 int loader_turns(int argc, char** argv);
 
+/// Timed segments of updates by each optimizer, as standard input asks for them.
+int optimizer_turns(int argc, char** argv);
+
 /// Our search under RLIMIT_DATA, then 50 updates and an evaluation, as a JSON line.
 int search_step(int argc, char** argv);
 

@@ -173,9 +173,9 @@ int turns(int argc, char** argv) {
   const std::filesystem::path folder = "/tmp/autotrain-turns-" + std::to_string(::getpid());
   std::filesystem::remove_all(folder);  // of a killed process that had this number
 
-  const std::string exported = argument(argc, argv, "exported", "");
-  Workload by_hand = make_workload(name, exported);
-  Workload workload = make_workload(name, exported);
+  const std::string from_pytorch = argument(argc, argv, "from-pytorch", "");
+  Workload by_hand = make_workload(name, from_pytorch);
+  Workload workload = make_workload(name, from_pytorch);
   Recipe recipe = plain_recipe();
   recipe.batch.effective = recipe.execution.micro_batch = batch;
   recipe.execution.device = argument(argc, argv, "device", "cpu");

@@ -99,11 +99,12 @@ class Linears final : public Network {
   torch::nn::ModuleList layers_;
 };
 
-std::shared_ptr<Network> network_of(const std::string& name, const std::string& exported,
+std::shared_ptr<Network> network_of(const std::string& name, const std::string& from_pytorch,
                                     const DatasetInfo& info) {
   const SampleShape shape{info.input_shape, info.classes, info.vocabulary};
   const auto model = [&](const Choice& choice) { return make_model(choice, shape); };
-  if (!exported.empty()) return model({"exported", {{"file", exported}}});
+  if (!from_pytorch.empty())
+    return model({from_pytorch.ends_with(".pt") ? "torchscript" : "exported", {{"file", from_pytorch}}});
   if (name == "mlp") return model({"mlp", {{"depth", int64_t{8}}, {"width", int64_t{1024}}}});
   if (name == "cnn") return model({"cnn", {}});
   if (name == "resnet") return model({"resnet18", {{"stem", std::string("small")}}});
@@ -121,7 +122,7 @@ std::shared_ptr<Network> network_of(const std::string& name, const std::string& 
 
 }  // namespace
 
-Workload make_workload(const std::string& name, const std::string& exported) {
+Workload make_workload(const std::string& name, const std::string& from_pytorch) {
   Workload workload;
   if (name == "gpt") {
     workload.train = make_dataset(tokens(60000, 0), {});
@@ -135,7 +136,7 @@ Workload make_workload(const std::string& name, const std::string& exported) {
     workload.validation = make_dataset(images("test", name == "resnet" ? 1000 : 10000), {});
   }
   torch::manual_seed(0);
-  auto network = network_of(name, exported, workload.train->info());
+  auto network = network_of(name, from_pytorch, workload.train->info());
   workload.task = supervised(std::move(network), name == "detector" ? sum_of_squares() : cross_entropy());
   return workload;
 }

@@ -22,10 +22,10 @@ struct Workload {
 };
 
 /// Fashion-MNIST for images; made-up tokens for "gpt".
-/// @param exported a file with the model of that name as PyTorch has it, to take the place of ours; empty:
-/// none.
+/// @param from_pytorch a file with the model of that name as PyTorch has it, to take the place of ours:
+/// TorchScript where it ends with .pt, else exported; empty: none.
 /// @throws std::invalid_argument for another name.
-Workload make_workload(const std::string& name, const std::string& exported = "");
+Workload make_workload(const std::string& name, const std::string& from_pytorch = "");
 
 /// AdamW at a constant rate, no evaluation and no checkpoint before the end.
 Recipe plain_recipe();

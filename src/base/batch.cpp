@@ -2,11 +2,30 @@
 
 namespace autotrain {
 
+std::vector<torch::Tensor> Batch::all_inputs() const {
+  std::vector<torch::Tensor> all = {inputs};
+  all.insert(all.end(), more_inputs.begin(), more_inputs.end());
+  return all;
+}
+
+std::vector<torch::Tensor> Batch::tensors() const {
+  std::vector<torch::Tensor> all;
+  if (inputs.defined()) all.push_back(inputs);
+  if (targets.defined()) all.push_back(targets);
+  all.insert(all.end(), more_inputs.begin(), more_inputs.end());
+  return all;
+}
+
+Batch Batch::with_each(const std::function<torch::Tensor(const torch::Tensor&)>& change) const {
+  Batch changed = *this;
+  if (inputs.defined()) changed.inputs = change(inputs);
+  if (targets.defined()) changed.targets = change(targets);
+  for (torch::Tensor& input : changed.more_inputs) input = change(input);
+  return changed;
+}
+
 Batch Batch::to(torch::Device device) const {
-  const auto move = [&](const torch::Tensor& tensor) {
-    return tensor.defined() ? tensor.to(device, /*non_blocking=*/true) : tensor;
-  };
-  return {move(inputs), move(targets), samples};
+  return with_each([&](const torch::Tensor& tensor) { return tensor.to(device, /*non_blocking=*/true); });
 }
 
 }  // namespace autotrain

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 
 #include "autotrain/error.h"
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/heap_refused.h"
+#include "base/text.h"
 
 namespace autotrain {
 namespace {
@@ -118,6 +120,14 @@ bool Child::stopped() const {
   siginfo_t found{};
   const bool known = ::waitid(P_PID, static_cast<id_t>(pid_), &found, WSTOPPED | WNOHANG | WNOWAIT) == 0;
   return !ended_ && known && found.si_pid == pid_;
+}
+
+std::string named_signal(int signal) {
+  return cat("signal ", signal, " (", ::strsignal(signal), ")");
+}
+
+std::string ended_how(int result) {
+  return result < 0 ? cat("was killed by ", named_signal(-result)) : cat("ended with code ", result);
 }
 
 }  // namespace autotrain

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 
 namespace autotrain {
 
@@ -39,5 +40,12 @@ class Child {
   bool ended_ = false;
   int result_ = 0;
 };
+
+/// "signal 9 (Killed)".
+std::string named_signal(int signal);
+
+/// @param result as Child::wait gives it.
+/// @returns "was killed by signal 9 (Killed)" or "ended with code 3".
+std::string ended_how(int result);
 
 }  // namespace autotrain

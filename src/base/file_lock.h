@@ -9,7 +9,8 @@ namespace autotrain {
 /// when the process dies, however it dies. The file names the process.
 class FileLock {
  public:
-  /// What becomes of the file with the lock. After a death it is still there, and stops nobody.
+  /// Whether the file stays when its lock is given back. When the process dies, the file stays, and its lock
+  /// is free.
   enum class AtEnd { kKeep, kRemove };
 
   /// @param what is written while it is held, and `where`, as the error says it: "a run".

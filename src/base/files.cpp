@@ -101,12 +101,15 @@ void write_file(const fs::path& path, std::string_view content) {
   file.sync();
 }
 
+void rename_into_place(const fs::path& made, const fs::path& path) {
+  if (file_layer().rename(made.c_str(), path.c_str()) != 0) throw_io_error(path, "renaming into place");
+}
+
 void write_file_atomically(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
   try {
     write_file(temporary, content);
-    if (file_layer().rename(temporary.c_str(), path.c_str()) != 0)
-      throw_io_error(path, "renaming into place");
+    rename_into_place(temporary, path);
   } catch (const Error&) {
     std::error_code ignored;
     fs::remove(temporary, ignored);

@@ -18,6 +18,10 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 /// Throws Error(kInputOutput).
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
+/// Renames `made` to `path`, in whose place nobody sees a part of it. Throws Error(kInputOutput) naming
+/// `path`.
+void rename_into_place(const std::filesystem::path& made, const std::filesystem::path& path);
+
 /// Makes `folder` and its parents. Throws Error(kInputOutput).
 void make_folders(const std::filesystem::path& folder);
 

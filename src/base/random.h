@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace autotrain {
 
@@ -13,6 +14,13 @@ constexpr uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   return x ^ (x >> 31);
+}
+
+/// The hash FNV-1a of 64 bits (Fowler, Noll, Vo): it tells texts apart, and does not mix well.
+/// @param before of what stands before these bytes.
+constexpr uint64_t fnv1a(std::string_view bytes, uint64_t before = 0xcbf29ce484222325ULL) {
+  for (const char c : bytes) before = (before ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
+  return before;
 }
 
 /// A key from several numbers; another order or count of numbers gives an unrelated key.

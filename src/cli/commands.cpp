@@ -7,13 +7,13 @@
 
 namespace autotrain {
 
-extern const Command kTrain, kPlan, kVerify, kDoctor, kCompare, kSweep, kEvaluate, kPredict, kExport, kReport,
-    kConfig, kSchema;
+extern const Command kTrain, kPlan, kVerify, kDoctor, kAdvise, kLr, kCompare, kSweep, kEvaluate, kPredict,
+    kExport, kReport, kConfig, kSchema;
 
 const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kTrain,   &kPlan,   &kVerify,   &kDoctor,
-                                                  &kCompare, &kSweep,  &kEvaluate, &kPredict,
-                                                  &kExport,  &kReport, &kConfig,   &kSchema};
+  static const std::vector<const Command*> all = {&kTrain,  &kPlan,    &kVerify, &kDoctor,   &kAdvise,
+                                                  &kLr,     &kCompare, &kSweep,  &kEvaluate, &kPredict,
+                                                  &kExport, &kReport,  &kConfig, &kSchema};
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/common_options.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
@@ -42,6 +43,12 @@ void PrintOptions::declare(CLI::App& app) {
 log::Level PrintOptions::log_level() const {
   if (verbose) return log::Level::kDebug;
   return talks() ? log::Level::kInfo : log::Level::kWarning;
+}
+
+std::string no_positive_number(const std::string& given) {
+  double number = 0;
+  if (parse_real(given, number) && std::isfinite(number) && number > 0) return "";
+  return quote(given) + " is no number above 0";
 }
 
 void refuse_several_ranks() {

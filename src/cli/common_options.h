@@ -59,6 +59,9 @@ struct OutputOption {
   void declare(CLI::App& app, const char* sentence);
 };
 
+/// Why `given` is no number above 0; "": it is one. To be given to CLI::Option::check.
+std::string no_positive_number(const std::string& given);
+
 /// For commands that write a folder: each of several ranks would do all of it, into the same one.
 /// @throws Error(kUsage) when torchrun, Slurm or Open MPI started more than one.
 void refuse_several_ranks();

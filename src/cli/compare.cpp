@@ -32,11 +32,15 @@ class CompareWatch {
   CompareWatch(const CompareOptions& options, bool talks) : talks_(talks), live_(stderr) {
     terms_.figure = compared_figure(options);
     for (const NamedRecipe& named : options.recipes) terms_.recipes.push_back(named.label);
-    total_ = options.recipes.size() * static_cast<size_t>(options.seeds);
+    total_ = planned_outcomes(options);
     so_far_ = analyse(terms_, {});  // a row for each recipe from the start
   }
 
   void on_outcome(const RunOutcome& outcome, bool kept) {
+    ++done_;
+    std::erase_if(outcomes_, [&](const RunOutcome& earlier) {  // a shorter part of the same run
+      return earlier.recipe == outcome.recipe && earlier.seed == outcome.seed;
+    });
     outcomes_.push_back(outcome);
     so_far_ = analyse(terms_, outcomes_);
     if (!talks_) return;
@@ -44,8 +48,10 @@ class CompareWatch {
     const std::string result = outcome.curve.empty() ? "failed: " + first_line(outcome.failure)
                                                      : cat(terms_.figure, " ", figure_of(outcome), " after ",
                                                            format_seconds(outcome.curve.back().seconds));
-    log::info("compare", cat(outcomes_.size(), " of ", total_, ": ", outcome.recipe, ", seed ", outcome.seed,
-                             ": ", result, kept ? " (kept)" : "", outcomes_.size() < total_ ? left_ : ""));
+    log::info("compare",
+              cat(done_, " of ", total_, ": ", outcome.recipe, ", seed ", outcome.seed,
+                  outcome.share < 1 ? cat(", ", format_percent(outcome.share, 0), " of its run") : "", ": ",
+                  result, kept ? " (kept)" : "", done_ < total_ ? left_ : ""));
   }
 
   void on_progress(const StudyProgress& progress) {
@@ -69,7 +75,7 @@ class CompareWatch {
   const bool talks_;
   LiveText live_;
   ComparisonTerms terms_;
-  size_t total_ = 0;
+  size_t done_ = 0, total_ = 0;
   std::vector<RunOutcome> outcomes_;
   Comparison so_far_;
   std::string left_;
@@ -95,17 +101,22 @@ std::optional<Target> target_of(const ComparisonOptions& options) {
   return target;
 }
 
-std::vector<std::string> batches_of(const ConvergenceRequest& options) {
+std::vector<Axis> axes_of(const ConvergenceRequest& options) {
+  constexpr const char* kExample = "--vary batch.effective=64,256,1024";
   if (options.vary.empty()) {
-    throw Error(ExitCode::kUsage, "--mode converge", "does not say which batch sizes to train at",
-                "add --vary batch.effective=64,256,1024");
+    throw Error(ExitCode::kUsage, "--mode converge", "does not say which values of which key to train with",
+                std::string("add ") + kExample);
   }
-  const auto axis = parse_axis(options.vary);
-  if (!axis || axis->key != "batch.effective") {
-    throw Error(ExitCode::kUsage, "--vary", quote(options.vary) + " names no batch sizes",
-                "for instance --vary batch.effective=64,256,1024");
+  std::vector<Axis> axes;
+  for (const std::string& text : options.vary) {
+    std::optional<Axis> axis = parse_axis(text);
+    if (!axis) {
+      throw Error(ExitCode::kUsage, "--vary", quote(text) + " names no values of a key",
+                  std::string("for instance ") + kExample);
+    }
+    axes.push_back(std::move(*axis));
   }
-  return axis->values;
+  return axes;
 }
 
 // The recipe's name where no other has it, else the file's, else with a number.
@@ -132,7 +143,9 @@ ExitCode run(CompareOptions study, const ComparisonOptions& how, const PrintOpti
   study.figure = how.figure;
   study.target = target_of(how);
   study.training_set |= how.training_set;
+  study.sharpness = how.sharpness;
   study.ranks = how.ranks;
+  if (how.halving) study.halving = HalvingRules();
   check_comparison(study);  // before a folder is made for it
   study.folder = output.empty() ? claim_first_free("runs", "compare") : output;
   CompareWatch watch(study, print.talks());
@@ -197,6 +210,14 @@ void ComparisonOptions::declare(CLI::App& app) {
                  "The figure to compare; default: the target's, else what the first recipe monitors");
   app.add_flag("--training-set", training_set,
                "Also evaluate the final weights on the training data: the generalisation gap");
+  app.add_flag(
+      "--sharpness", sharpness,
+      "Also measure how sharp the minimum of the final weights is: the largest eigenvalue of the Hessian, "
+      "and how the loss rises along random directions");
+  app.add_flag(
+      "--halving", halving,
+      "Successive halving: of all points a third goes on to three times the length, and so on; for many "
+      "points");
   app.add_option("--ranks", ranks, "Processes of this machine that make each run together")
       ->check(CLI::Range(int64_t{1}, kMostLocalRanks));
 }
@@ -205,8 +226,9 @@ ExitCode run_converge(const ConvergenceRequest& what, const ComparisonOptions& h
                       const std::filesystem::path& output) {
   return run(convergence({.config = what.config,
                           .overrides = what.overrides,
-                          .batches = batches_of(what),
-                          .rules = what.rules}),
+                          .axes = axes_of(what),
+                          .rules = what.rules,
+                          .sample = what.sample}),
              how, print, output);
 }
 

@@ -21,7 +21,7 @@ std::string probe_table(const BatchPlan& plan) {
     table.add_row({std::to_string(probe.micro_batch), ran ? format_bytes(probe.peak_bytes) : "-",
                    ran ? format_percent(probe.fill) : "-", ran ? format_rate(probe.samples_per_second) : "-",
                    fixed(probe.seconds, 2),
-                   to_string(probe.outcome) + (probe.confirmed ? ", confirmed" : "")});
+                   in_words(probe.outcome) + (probe.confirmed ? ", confirmed" : "")});
   }
   return table.text();
 }
@@ -49,9 +49,12 @@ std::string plan_text(const BatchPlan& plan) {
                        format_percent(plan.search.fill), " of the budget; ", reason_in_words(plan))});
   table.add_row({"executed", cat(window_in_words(plan), " samples: ", fill_in_words(plan),
                                  plan.confirmed ? ", confirmed" : "")});
-  table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
-  table.add_row({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled), " (", plan.lr.rule,
-                                      " rule, reference ", plan.lr.reference_batch, ")")});
+  for (const std::string& stage : stages_in_words(plan)) table.add_row({"updates", stage});
+  if (plan.stages.empty()) {
+    table.add_row({"effective batch", cat(plan.effective_batch, " samples per update")});
+    table.add_row({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled), " (", plan.lr.rule,
+                                        " rule, reference ", plan.lr.reference_batch, ")")});
+  }
   if (const std::string smaller = smaller_size_advice(plan); !smaller.empty())
     table.add_row({"as fast", smaller});
   table.add_row({"search", cat(plan.search.probes.size(), " trials, ", format_count(plan.search.samples),
@@ -122,7 +125,9 @@ void Console::on_evaluation(const EvaluationRecord& record) {
 }
 
 void Console::on_event(const EventRecord& record) {
-  log::warn("trainer", cat("update ", record.update, ": ", to_string(record.event), ": ", record.detail));
+  const bool expected = record.event == EventKind::kBatch;  // the recipe asks for it
+  (expected ? log::info : log::warn)(
+      "trainer", cat("update ", record.update, ": ", to_string(record.event), ": ", record.detail));
 }
 
 void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vector<std::string>& advice) {

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <memory>
 
@@ -50,11 +49,7 @@ void write_whole(const TrainedRun& run, const std::vector<NamedTensor>& weights,
   fs::path partial = output;
   partial.replace_filename(output.stem().string() + ".partial" + output.extension().string());
   write_model(run.recipe, weights, partial);
-  std::error_code error;
-  fs::rename(partial, output, error);
-  if (!error) return;
-  errno = error.value();
-  throw_io_error(output, "renaming");
+  rename_into_place(partial, output);
 }
 
 void tell(const ExportOptions& options, const TrainedRun& run) {

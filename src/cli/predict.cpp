@@ -60,11 +60,17 @@ std::string batch_in_words(const PredictionSummary& s, const PredictOptions& opt
 }
 
 std::string closing_line(const PredictionSummary& s, const PredictOptions& options) {
+  if (s.already_whole) {
+    return cat(options.output.string(),
+               " is there already, and whole: nothing is left to do; --overwrite predicts anew\n");
+  }
   const int64_t made = s.samples - s.resumed_from;
   const std::string before = s.resumed_from > 0 ? cat(", ", format_count(s.resumed_from), " before") : "";
+  const std::string& asked = options.run.checkpoint;
+  const bool by_word = asked == "newest" || asked == "best";
   return cat(format_count(made), " samples in ", format_seconds(s.seconds), before, " · ",
-             format_rate(s.samples_per_second), " samples/s · ", batch_in_words(s, options), " · ",
-             options.output.string(), "\n");
+             format_rate(s.samples_per_second), " samples/s · ", batch_in_words(s, options), " · by update ",
+             s.update, by_word ? cat(" (", asked, ")") : "", " · ", options.output.string(), "\n");
 }
 
 nlohmann::ordered_json search_json(const SearchResult& search) {
@@ -80,9 +86,14 @@ nlohmann::ordered_json search_json(const SearchResult& search) {
 }
 
 nlohmann::ordered_json summary_json(const PredictionSummary& s, const PredictOptions& options) {
+  if (s.already_whole) {
+    return {
+        {"run", options.run.folder.string()}, {"output", options.output.string()}, {"already_whole", true}};
+  }
   return {{"run", options.run.folder.string()},
           {"update", s.update},
           {"output", options.output.string()},
+          {"already_whole", false},
           {"samples", s.samples},
           {"resumed_from", s.resumed_from},
           {"seconds", s.seconds},
@@ -162,10 +173,10 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--probabilities", predict.probabilities, "Classification: also every class's probability");
   app.add_option("--batch", predict.batch, "Samples of a forward pass; default: the largest in the band")
-      ->check(CLI::PositiveNumber);
+      ->check(no_positive_number, "NUMBER > 0");
   app.add_option("--latency-ms", options->latency_ms,
                  "Take the largest batch whose forward pass takes at most so many milliseconds")
-      ->check(CLI::PositiveNumber);
+      ->check(no_positive_number, "NUMBER > 0");
   app.add_flag("--resume", options->resume, "Go on with a prediction that was stopped, if there is one");
   app.add_flag("--overwrite", options->overwrite, "Replace the file, or what a stopped prediction left");
   options->PrintOptions::declare(app);

@@ -20,7 +20,7 @@ struct RunChoiceOptions {
   }
 };
 
-/// The same with --set.
+/// The choice of a run, with --set for keys of its recipe.
 struct RunOptions : RunChoiceOptions, OverrideOptions {
   void declare(CLI::App& app) {
     RunChoiceOptions::declare(app);

@@ -12,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/compare.h"
 #include "cli/study_command.h"
-#include "measure/timing.h"
 #include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
 #include "report/live_text.h"
@@ -44,17 +43,20 @@ std::string weights_file(const fs::path& given) {
 
 struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption, ComparisonOptions {
   bool converge = false;                ///< --mode converge
-  std::string vary;                     ///< "batch.effective=64,256"
+  std::vector<std::string> vary;        ///< "batch.effective=64,256", an axis each
   std::vector<std::string> rules;       ///< values of batch.lr_rule
+  std::optional<int64_t> sample;        ///< points of the grid that --vary spans
   std::vector<std::string> sweep_keys;  ///< what the options say, as --set would
   fs::path weights;                     ///< a run's folder or a safetensors file
   bool largest = false;                 ///< also search the largest batches
+  bool end_to_end = false;              ///< also with loading and output
 };
 
 // The recipe's section `sweep`, with what the command line says in its place.
 std::vector<std::string> overrides_of(const SweepCommandOptions& options) {
   std::vector<std::string> all = options.overrides;
   all.insert(all.end(), options.sweep_keys.begin(), options.sweep_keys.end());
+  for (const std::string& axis : options.vary) all.push_back("sweep.vary=" + axis);
   if (!options.weights.empty()) all.push_back("model.weights=" + weights_file(options.weights));
   return all;
 }
@@ -89,6 +91,8 @@ std::string text_of(const Sweep& sweep) {
     text += "\n";
   }
   text += plot_of(sweep) + "\n" + text_of(roofline_cells(sweep));
+  const page::Table whole = end_to_end_cells(sweep);
+  if (!whole.rows.empty()) text += "\nend to end (samples/s), and each stage by itself\n" + text_of(whole);
   const page::Table largest = largest_cells(sweep);
   if (!largest.rows.empty()) text += "\nlargest batches in the memory band\n" + text_of(largest);
   const page::Table times = time_cells(sweep);
@@ -109,31 +113,17 @@ std::string last_line(const Tally& tally, const fs::path& folder) {
              " · ", (folder / "report.html").string(), "\n");
 }
 
-std::string result_text(const std::string& label, int64_t batch, const StudyResult& result) {
-  const std::string what = label + (batch > 0    ? cat(" batch ", batch)
-                                    : batch == 0 ? " counted, machine measured"
-                                                 : " largest batch");
-  if (result.failed()) return cat(what, ": ", first_line(result.failure));
-  if (batch == 0) return what;
-  if (batch < 0) return cat(what, ": ", result.value.at("batch").get<int64_t>());
-  const double median = median_of(result.value.at("latencies_seconds").get<std::vector<double>>());
-  return cat(what, ": ", milliseconds(median), " ms, ", format_rate(static_cast<double>(batch) / median),
-             " samples/s");
-}
-
 // Shows a person how far a sweep is: a table that is redrawn on a terminal, else a line for each
 // measurement. And its files, with what is known by then.
 class SweepWatch {
  public:
   SweepWatch(const fs::path& folder, LiveText& live) : folder_(folder), live_(live) {}
 
-  void attach_to(SweepOptions& options, bool talks) {
+  void attach_to(SweepRequest& options, bool talks) {
     options.on_sweep = [this](const Sweep& sweep) { on_sweep(sweep); };
     if (!talks) return;
     options.on_progress = [this](const StudyProgress& progress) { on_progress(progress); };
-    options.on_result = [](const std::string& label, int64_t batch, const StudyResult& result) {
-      log::info("sweep", result_text(label, batch, result));
-    };
+    options.on_result = [](const std::string& line) { log::info("sweep", line); };
   }
 
  private:
@@ -170,10 +160,11 @@ ExitCode measure_sweep(const SweepCommandOptions& options) {
         show(record);
       },
       options.log_level());
-  SweepOptions sweep_options{.config = options.config,
+  SweepRequest sweep_options{.config = options.config,
                              .overrides = overrides_of(options),
                              .folder = options.output,
-                             .largest = options.largest};
+                             .largest = options.largest,
+                             .end_to_end = options.end_to_end};
   const Recipe recipe = load_recipe(options.config, sweep_options.overrides);
   check_sweep(sweep_options);  // before a folder is made for it
   if (options.output.empty()) sweep_options.folder = claim_first_free("runs", recipe.name + "-sweep");
@@ -202,13 +193,19 @@ void refuse_of_sweep(const CLI::App& sweep, std::initializer_list<const char*> n
 // Options of one mode that another would ignore.
 void check_sweep_options(const CLI::App& sweep, bool converge) {
   if (converge) {
-    refuse_of_sweep(
-        sweep,
-        {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights", "--largest"},
-        "means nothing with --mode converge", "leave it out; batches are --vary batch.effective=64,256");
+    refuse_of_sweep(sweep,
+                    {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights",
+                     "--largest", "--end-to-end"},
+                    "means nothing with --mode converge",
+                    "leave it out; batches are --vary batch.effective=64,256");
   } else {
-    refuse_of_sweep(sweep, {"--seeds", "--target", "--figure", "--training-set", "--rules", "--ranks"},
+    refuse_of_sweep(sweep,
+                    {"--seeds", "--target", "--figure", "--training-set", "--rules", "--ranks", "--halving",
+                     "--sharpness", "--sample"},
                     "means something with --mode converge only", "leave it out, or add --mode converge");
+    if (sweep.count("--vary") > 1)
+      throw Error(ExitCode::kUsage, "--vary", "spans a grid with --mode converge only",
+                  "give one axis, or add --mode converge");
   }
 }
 
@@ -246,13 +243,12 @@ void declare_sweep_mode(CLI::App& app, SweepCommandOptions& options) {
          "inference, training, or converge: how well each of --vary batch.effective=64,256 learns; "
          "default: the recipe's sweep.mode, else inference")
       ->check(CLI::IsMember({"inference", "training", "converge"}));
-  app.add_option_function<std::string>(
-      "--vary",
-      [&options](const std::string& vary) {
-        options.vary = vary;
-        options.sweep_keys.push_back("sweep.vary=" + vary);
-      },
-      "One further axis, and no more than one: model.width=64,256 or execution.precision=fp32,bf16");
+  app.add_option("--vary", options.vary,
+                 "A further axis: model.width=64,256 or execution.precision=fp32,bf16; lists in brackets: "
+                 "'data.train.size=[32,32],[64,64]'; several keys that take the same values with commas: "
+                 "data.train.size,data.validation.size=…; with --mode converge also several times, for a "
+                 "grid: every combination is trained")
+      ->allow_extra_args(false);
 }
 
 std::function<ExitCode()> declare_sweep(CLI::App& app) {
@@ -266,17 +262,25 @@ std::function<ExitCode()> declare_sweep(CLI::App& app) {
       ->type_name("RUN");
   app.add_flag("--largest", options->largest,
                "Also search the largest batch of a forward pass whose memory lies in the band");
+  app.add_flag(
+      "--end-to-end", options->end_to_end,
+      "Also measure each batch from the data to outputs: loading, decoding, copying, forward pass, output");
   declare_sweep_mode(app, *options);
-  app.add_option("--rules", options->rules,
-                 "With --mode converge: values of batch.lr_rule; default: the recipe's and none")
+  app.add_option(
+         "--rules", options->rules,
+         "With --mode converge: values of batch.lr_rule, a further axis; default beside batch sizes alone: "
+         "the recipe's and none")
       ->delimiter(',');
+  app.add_option("--sample", options->sample,
+                 "With --mode converge: only so many points of the grid, drawn by the recipe's seed")
+      ->check(CLI::Range(1, 10000));
   options->ComparisonOptions::declare(app);
   return [options, &app] {
     check_sweep_options(app, options->converge);
     options->check_named();
     if (!options->converge) return measure_sweep(*options);
-    return run_converge({options->config, options->overrides, options->vary, options->rules}, *options,
-                        *options, options->output);
+    return run_converge({options->config, options->overrides, options->vary, options->rules, options->sample},
+                        *options, *options, options->output);
   };
 }
 
@@ -290,10 +294,17 @@ Examples:
       the prediction for a Tesla T4 beside the one for this machine
   autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16 --largest
       also the largest batch that fits the memory band in each precision
+  autotrain sweep --config R.yaml --vary 'data.train.size,data.validation.size=[128,128],[224,224]'
+      two sizes of images; the quotes are for shells to which brackets mean files
+  autotrain sweep --config R.yaml --end-to-end
+      also samples a second with loading and output around the forward pass, and which of them bounds it
   autotrain sweep --config R.yaml --mode training --batches auto --latency-ms 200
       updates instead, doubling until nothing is gained; the best within 200 ms
   autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,256,1024 --seeds 5
       train at each effective batch with and without the learning-rate rule, and compare
+  autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,1024 \\
+      --vary optimizer.name=sgd,lars,lamb --rules linear,sqrt --sample 8 --halving
+      eight points of a grid, of which a third goes on to three times the length, and so on
 )";
 
 }  // namespace

@@ -78,6 +78,8 @@ Examples:
       the same recipe with two keys changed; null unsets a key
   autotrain --config R.yaml --output runs/a --resume
       go on from the newest checkpoint in runs/a; without one, start there
+  autotrain --config R.yaml --ranks 2
+      two processes of this machine make every update together
   autotrain plan --config R.yaml
       only search: print the plan and its trials, write nothing
   autotrain verify --config R.yaml
@@ -88,6 +90,8 @@ Examples:
       batch size against latency, throughput and memory, beside what the machine could do
   autotrain predict --run runs/a --data photos/ --output photos.csv
       what the trained run says of a folder of images
+  autotrain export --run runs/a --checkpoint best --output model.safetensors
+      its weights, as PyTorch and recipes read them
   autotrain report runs/a runs/b
       draw report.html and the CSV files of two runs anew
   autotrain config > configs/reference.yaml

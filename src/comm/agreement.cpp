@@ -1,5 +1,6 @@
 #include "comm/agreement.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -15,6 +16,7 @@ namespace autotrain {
 namespace {
 
 constexpr double kLook = 0.5;  // seconds between two looks at the heartbeats while waiting
+constexpr double kAlive = 4;   // seconds since its last sign of life for which a rank surely lives
 constexpr double kAnswer = 5;  // seconds that a store has to answer a call that does not wait
 
 // The messages of a round gather in one value, so that each rank asks for one key, however many ranks there
@@ -112,6 +114,7 @@ std::vector<std::string> Agreement::exchange(const std::string& mine, double sec
     call_store(taking);
   }
   if (std::ssize(*messages) < place_.world) fail("the store that ranks meet at has lost what they gave it");
+  if (completed_ < 0) heartbeat_.all_have_come();
   completed_ = round;
   std::vector<std::string> in_order;
   for (auto& [rank, text] : *messages) in_order.push_back(std::move(text));
@@ -130,26 +133,47 @@ std::map<int64_t, std::string> Agreement::there(int64_t round) {
   return *messages;
 }
 
-// A rank that was never heard of may still be loading its data.
+// A process that was frozen itself hears of the store a moment after it goes on.
+bool Agreement::store_is_lost() const {
+  constexpr auto kMoment = std::chrono::seconds(1);
+  if (heartbeat_.store_answers()) return false;
+  std::this_thread::sleep_for(kMoment);
+  return !heartbeat_.store_answers();
+}
+
+// Before all have come, a rank that was never heard of may not have been started yet.
 void Agreement::fail_if_lost(const std::string& about) {
-  if (!heartbeat_.store_answers()) fail("the store that ranks meet at does not answer" + about);
+  if (store_is_lost()) fail("the store that ranks meet at does not answer" + about);
   std::vector<SilentRank> lost = heartbeat_.silent(options_.silence_seconds);
-  std::erase_if(lost, [](const SilentRank& rank) { return !rank.heard; });
+  if (completed_ < 0) std::erase_if(lost, [](const SilentRank& rank) { return !rank.heard; });
   if (!lost.empty()) fail(cat("lost ", names_of(lost), about));
 }
 
 void Agreement::fail_if_late(int64_t round, double seconds) {
-  constexpr double kAlive = 4;    // seconds since a sign of life
   constexpr double kAnyone = -1;  // also those who gave one at this moment
   const std::map<int64_t, std::string> come = there(round);
   std::vector<std::string> names;
   for (const SilentRank& each : heartbeat_.silent(kAnyone)) {
     if (come.contains(each.rank)) continue;
+    given_up_.insert(each.rank);
     const bool hangs = each.heard && each.seconds <= kAlive;
     names.push_back(hangs ? cat("rank ", each.rank, ", which is alive and hangs") : describe(each));
   }
   if (names.empty()) return;  // they have come meanwhile
   fail(cat("not everyone came to the agreement within ", fixed(seconds, 0), " s: ", join(names, "; ")));
+}
+
+bool Agreement::lives(int64_t rank) const {
+  const auto silent_for = [&](double seconds) {
+    return std::ranges::any_of(heartbeat_.silent(seconds),
+                               [&](const SilentRank& r) { return r.rank == rank; });
+  };
+  for (;;) {
+    if (given_up_.contains(rank) || !heartbeat_.store_answers()) return false;
+    if (!silent_for(kAlive)) return true;
+    if (silent_for(options_.silence_seconds)) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 void Agreement::fail_about(const std::string& what) {

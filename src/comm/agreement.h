@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,11 +49,16 @@ class Agreement {
   /// few more.
   [[noreturn]] void fail_about(const std::string& what);
 
+  /// Whether this rank is known to be alive and was not given up. Where that is not clear yet it waits for
+  /// some seconds.
+  bool lives(int64_t rank) const;
+
   Heartbeat& heartbeat() { return heartbeat_; }
   const Place& place() const { return place_; }
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
+  bool store_is_lost() const;
   void fail_if_late(int64_t round, double seconds);
   std::function<void()> giving(const std::string& mine);
   std::map<int64_t, std::string> there(int64_t round);
@@ -63,6 +69,7 @@ class Agreement {
   Options options_;
   Heartbeat heartbeat_;
   AbandonableThread calls_;
+  std::set<int64_t> given_up_;  // although they give signs of life
   int64_t round_ = 0;
   int64_t completed_ = -1;  // the last round whose messages this rank has
   int64_t oldest_ = 0;      // the first round that is still in the store: rank 0 drops it

@@ -158,6 +158,13 @@ void Heartbeat::enter(const char* phase) {
   shared_->phase = phase;
 }
 
+void Heartbeat::all_have_come() {
+  const std::lock_guard lock(shared_->mutex);
+  for (Shared::Peer& peer : shared_->peers) {
+    if (peer.number < 0) peer.heard = steady_seconds();
+  }
+}
+
 void Heartbeat::beat(const std::shared_ptr<Shared>& shared) {
   const Place& place = shared->place;
   const std::vector<int64_t>& reporters = shared->reporters;

@@ -17,7 +17,7 @@ struct SilentRank {
   bool heard = false;  ///< ever; else it may not have begun yet
   std::string host = {};
   std::string phase = {};  ///< what it said it was doing
-  double seconds = 0;      ///< since its last sign, or since we listen
+  double seconds = 0;      ///< since its last sign, or since we listen or all have come
 };
 
 /// "rank 1 on b, silent for 4 s, last in its phase "forward"".
@@ -37,6 +37,9 @@ class Heartbeat {
 
   /// Says what this rank does from now on. @param phase must stay valid: a literal.
   void enter(const char* phase);
+
+  /// Everyone was here a moment ago, known otherwise: the silence of those never heard of begins now.
+  void all_have_come();
 
   /// The ranks that were last heard of more than so many seconds ago, longest first.
   std::vector<SilentRank> silent(double seconds) const;

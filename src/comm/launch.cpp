@@ -57,9 +57,13 @@ class Variables {
   Launcher launcher_;
 };
 
-std::string own_host() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unnamed host";
+// Who set variables of its own. Shells of sbatch and salloc have SLURM_NTASKS too, but only a step has what
+// is asked for here.
+Launcher launcher_of(const Environment& environment) {
+  if (environment("RANK") || environment("WORLD_SIZE")) return Launcher::kTorchrun;
+  if (environment("SLURM_STEP_NUM_TASKS").value_or("1") != "1") return Launcher::kSlurm;
+  if (environment("OMPI_COMM_WORLD_SIZE").value_or("1") != "1") return Launcher::kOpenMpi;
+  return Launcher::kNone;
 }
 
 // The names of the variables that say which rank this is.
@@ -68,6 +72,11 @@ struct RankNames {
   const char* world;
   const char* local_rank;
 };
+
+constexpr RankNames kTorchrunNames = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
+constexpr RankNames kSlurmNames = {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"};
+constexpr RankNames kOpenMpiNames = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                     "OMPI_COMM_WORLD_LOCAL_RANK"};
 
 void read_ranks(const Variables& variables, const RankNames& names, Launch& launch) {
   launch.place.world = variables.number(names.world, 1, kMostRanks);
@@ -79,7 +88,7 @@ void read_ranks(const Variables& variables, const RankNames& names, Launch& laun
 Launch of_torchrun(const Environment& environment) {
   const Variables variables(environment, Launcher::kTorchrun);
   Launch launch{.by = Launcher::kTorchrun};
-  read_ranks(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, launch);
+  read_ranks(variables, kTorchrunNames, launch);
   launch.place.local_world =
       variables.number("LOCAL_WORLD_SIZE", launch.place.local_rank + 1, launch.place.world);
   launch.meeting_host = variables.text("MASTER_ADDR");
@@ -109,7 +118,7 @@ std::optional<int64_t> tasks_on(int64_t host, const std::string& list) {
 Launch of_slurm(const Environment& environment) {
   const Variables variables(environment, Launcher::kSlurm);
   Launch launch{.by = Launcher::kSlurm};
-  read_ranks(variables, {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}, launch);
+  read_ranks(variables, kSlurmNames, launch);
   const std::string per_host = variables.text("SLURM_STEP_TASKS_PER_NODE");
   const auto here = tasks_on(variables.number("SLURM_NODEID", 0, kMostRanks), per_host);
   if (!here || *here <= launch.place.local_rank) {
@@ -131,8 +140,7 @@ Launch of_slurm(const Environment& environment) {
 Launch of_open_mpi(const Environment& environment) {
   const Variables variables(environment, Launcher::kOpenMpi);
   Launch launch{.by = Launcher::kOpenMpi};
-  read_ranks(variables, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-             launch);
+  read_ranks(variables, kOpenMpiNames, launch);
   launch.place.local_world =
       variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.place.local_rank + 1, launch.place.world);
   const bool one_host = launch.place.local_world == launch.place.world;
@@ -162,14 +170,38 @@ Environment process_environment() {
   };
 }
 
+std::string own_host() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unnamed host";
+}
+
 Launch detect_launch(const Environment& environment) {
-  if (environment("RANK") || environment("WORLD_SIZE")) return of_torchrun(environment);
-  // Shells of sbatch and salloc have SLURM_NTASKS too, but only a step has this.
-  if (environment("SLURM_STEP_NUM_TASKS").value_or("1") != "1") return of_slurm(environment);
-  if (environment("OMPI_COMM_WORLD_SIZE").value_or("1") != "1") return of_open_mpi(environment);
+  switch (launcher_of(environment)) {
+    case Launcher::kTorchrun: return of_torchrun(environment);
+    case Launcher::kSlurm: return of_slurm(environment);
+    case Launcher::kOpenMpi: return of_open_mpi(environment);
+    case Launcher::kNone: break;
+  }
   Launch launch;
   launch.place.host = own_host();
   return launch;
+}
+
+void check_group(const Environment& environment, int64_t rank, int64_t world) {
+  const Launcher launcher = launcher_of(environment);
+  if (launcher == Launcher::kNone) return;
+  const RankNames& names = launcher == Launcher::kTorchrun ? kTorchrunNames
+                           : launcher == Launcher::kSlurm  ? kSlurmNames
+                                                           : kOpenMpiNames;
+  for (const auto& [name, of_group] : {std::pair(names.world, world), std::pair(names.rank, rank)}) {
+    const std::string said = environment(name).value_or("");
+    if (said.empty() || said == std::to_string(of_group)) continue;
+    fail(name,
+         cat("is ", quote(said), ", and the process group that was handed over is that of rank ", rank,
+             " of ", world),
+         "hand over the group of all ranks, or unset the variables of " + to_string(launcher) +
+             " where only some of them make the run");
+  }
 }
 
 std::optional<std::string> first_slurm_host(const std::string& list) {

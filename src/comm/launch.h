@@ -33,10 +33,17 @@ using Environment = std::function<std::optional<std::string>(const std::string& 
 /// This process's own.
 Environment process_environment();
 
+/// The name of this machine.
+std::string own_host();
+
 /// Asks torchrun's variables, then Slurm's (of a job step: what `srun` starts), then Open MPI's; one rank
 /// where none of them started more. @throws Error(kUsage) naming the variable that is missing, is no number
 /// or contradicts another.
 Launch detect_launch(const Environment& environment);
+
+/// Holds a process group of the caller's own against what the launcher's variables say, if there are any.
+/// @throws Error(kUsage) when they say another rank, or another number of ranks.
+void check_group(const Environment& environment, int64_t rank, int64_t world);
 
 /// The first host of Slurm's list: "node07" of "node[07-09,12],login1". Nothing of an empty one.
 std::optional<std::string> first_slurm_host(const std::string& list);

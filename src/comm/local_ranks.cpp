@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -20,14 +19,9 @@
 namespace autotrain {
 namespace {
 
-// Seconds that the other ranks have to end by themselves once one has failed, and, of the first one, to save
-// what it has once it was told to.
+// Seconds that the other ranks have to end by themselves once one has failed, and, of the first one, or all
+// others if that is lost, to save what it has once it was told to.
 constexpr double kToEnd = 15, kToSave = 600;
-
-std::string ended_how(int code) {
-  return code < 0 ? cat("was killed by signal ", -code, " (", ::strsignal(-code), ")")
-                  : cat("ended with code ", code);
-}
 
 class LocalRanks {
  public:
@@ -78,16 +72,22 @@ class LocalRanks {
   }
 
   // Ranks that were left behind learn of it by themselves; one that hangs does not. Only the first one may
-  // have something to write, which takes as long as it takes.
+  // have something to write, or one of the others if it is lost, which takes as long as it takes.
   void hurry() {
     if (!since_failure_ || since_failure_->seconds() < kToEnd) return;
-    for (size_t i = 1; i < ranks_.size(); ++i) {
-      if (!ranks_[i].ended) ranks_[i].process->send(SIGKILL);
+    const bool too_long = since_failure_->seconds() > kToSave;
+    const bool tell = !std::exchange(told_, true);
+    const bool first_is_lost = ranks_[0].ended ? ranks_[0].code < 0 : ranks_[0].process->stopped();
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      if (ranks_[i].ended) continue;
+      const Child& rank = *ranks_[i].process;
+      const bool may_write = i == 0 || first_is_lost;
+      if (!may_write || rank.stopped() || too_long) {
+        rank.send(SIGKILL);
+      } else if (tell) {
+        rank.send(SIGTERM);
+      }
     }
-    if (ranks_[0].ended) return;
-    const Child& first = *ranks_[0].process;
-    if (first.stopped() || since_failure_->seconds() > kToSave) return first.send(SIGKILL);
-    if (!std::exchange(told_, true)) first.send(SIGTERM);
   }
 
   void send(int signal) const {
@@ -101,9 +101,15 @@ class LocalRanks {
     const bool all_alike = std::ranges::all_of(ranks_, [&](const Rank& r) { return r.code == rank.code; });
     if (rank.code > 0 && (*failed_ == 0 || all_alike)) return "";  // the first rank has said so itself
     const std::string how = cat("rank ", *failed_, ' ', ended_how(rank.code), ", before the others\n");
-    if (*failed_ == 0) return how;
-    const std::string said = read_file(log_of_(static_cast<int64_t>(*failed_)));
-    return said.empty() ? how : cat(how, "it said:\n", said);
+    if (*failed_ > 0) return how + words_of(*failed_);
+    std::string others;  // what the first of them knows
+    for (size_t i = 1; i < ranks_.size() && others.empty(); ++i) others = words_of(i);
+    return how + others;
+  }
+
+  std::string words_of(size_t rank) const {
+    const std::string said = read_file(log_of_(static_cast<int64_t>(rank)));
+    return said.empty() ? "" : cat("rank ", rank, " said:\n", said);
   }
 
   const RankLogs& log_of_;

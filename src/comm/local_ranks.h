@@ -9,7 +9,8 @@
 
 namespace autotrain {
 
-/// What a rank does in its process; its result is the exit code, or the code of an Error that it throws.
+/// The work of one rank in its process. It returns the process's exit code; an Error that it throws gives the
+/// code of that Error.
 using RankWork = std::function<int(int64_t rank)>;
 
 /// The file that takes what a rank prints. The first rank's may be empty: it prints where this process does.

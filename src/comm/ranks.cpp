@@ -6,7 +6,10 @@
 #include <c10/util/Flags.h>
 #include <c10/util/Logging.h>
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <set>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
@@ -43,6 +46,24 @@ void serve_store(const Launch& launch) {
   server = new auto(c10::make_intrusive<c10d::TCPStore>(launch.meeting_host, options));
 }
 
+void prepare_process() {
+  FLAGS_caffe2_log_level = 2;  // errors: a store that is asked to wait for a moment would warn of each one
+  ::signal(SIGPIPE, SIG_IGN);  // a rank that is lost must not take this one with it
+}
+
+// A connection of our own to the caller's store, below a prefix that no run before this one had: each rank
+// counts its runs there.
+c10::intrusive_ptr<c10d::Store> store_for_a_run(const RankGroup& group, double patience) {
+  const auto made = std::make_shared<c10::intrusive_ptr<c10d::Store>>();
+  const bool answered = AbandonableThread().run(patience, [made, store = group.store(), rank = group.rank()] {
+    const c10::intrusive_ptr<c10d::Store> own = store->clone();
+    const int64_t run = own->add(cat("autotrain/runs/", rank), 1);
+    *made = c10::make_intrusive<c10d::PrefixStore>(cat("autotrain/", run), own);
+  });
+  if (!answered) throw std::runtime_error("the store does not answer");
+  return *made;
+}
+
 }  // namespace
 
 // Makes the calls of another exchange where they can be given up.
@@ -64,6 +85,35 @@ class Ranks::Watched final : public Exchange {
   Ranks& ranks_;
 };
 
+// What one run after the other may have, but no two at once: they would take each other's tensors.
+class Ranks::Claim {
+ public:
+  explicit Claim(const RankGroup& group) : group_(group.identity()) {
+    const std::lock_guard lock(mutex());
+    if (taken().insert(group_).second) return;
+    throw Error(ExitCode::kUsage, "RankGroup", "another trainer of this process uses the process group now",
+                "destroy that one first, or make a group for each");
+  }
+  ~Claim() {
+    const std::lock_guard lock(mutex());
+    taken().erase(group_);
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex all;
+    return all;
+  }
+  static std::set<const void*>& taken() {
+    static std::set<const void*> groups;
+    return groups;
+  }
+
+  const void* const group_;
+};
+
 Ranks::Ranks() = default;
 
 Ranks::Ranks(c10::intrusive_ptr<c10d::Store> store, const Place& place, std::unique_ptr<Exchange> exchange,
@@ -79,8 +129,7 @@ Ranks::Ranks(c10::intrusive_ptr<c10d::Store> store, const Place& place, std::uni
 std::unique_ptr<Ranks> Ranks::open(const Launch& launch, double patience) {
   if (launch.place.world == 1) return std::make_unique<Ranks>();
   static std::atomic<int64_t> opened = 0;  // by every rank equally often
-  FLAGS_caffe2_log_level = 2;  // errors: a store that is asked to wait for a moment would warn of each one
-  ::signal(SIGPIPE, SIG_IGN);  // a rank that is lost must not take this one with it
+  prepare_process();
   try {
     const bool serves = launch.place.rank == 0 && !launch.agent_store;
     if (serves) serve_store(launch);
@@ -104,16 +153,46 @@ std::unique_ptr<Ranks> Ranks::open(const Launch& launch, double patience) {
   }
 }
 
+std::unique_ptr<Ranks> Ranks::over(const std::shared_ptr<const RankGroup>& group,
+                                   const Environment& environment, double patience) {
+  check_group(environment, group->rank(), group->size());
+  if (group->size() == 1) return std::make_unique<Ranks>();
+  auto claim = std::make_unique<Claim>(*group);
+  prepare_process();
+  try {
+    auto ranks = std::make_unique<Ranks>(store_for_a_run(*group, patience),
+                                         Place{group->rank(), group->size(), own_host()}, nullptr);
+    ranks->group_ = group;
+    ranks->claim_ = std::move(claim);
+    ranks->find_neighbours(patience);
+    return ranks;
+  } catch (const std::exception& error) {
+    throw Error(ExitCode::kInterrupted, cat("rank ", group->rank()),
+                cat("the ", group->size(), " ranks of the process group cannot meet: ", first_line(error)),
+                "do all of them make a trainer over the group, and does its store still answer?");
+  }
+}
+
+// Ranks of one host share what it has.
+void Ranks::find_neighbours(double patience) {
+  const std::vector<Note> hosts = meet(place_.host, patience);
+  const auto mine = hosts.begin() + place_.rank;
+  place_.local_rank = std::count(hosts.begin(), mine, *mine);
+  place_.local_world = std::count(hosts.begin(), hosts.end(), *mine);
+}
+
 void Ranks::connect(c10::Device device) {
   if (!agreement_ || raw_exchange_) return;
+  const c10::intrusive_ptr<c10d::Backend> callers = group_ ? group_->backend_for(device) : nullptr;
   meet("connecting");  // whoever does not come is named
   const ExchangeOptions options{.address = address_, .seconds = kLongest};
   const auto made = std::make_shared<std::shared_ptr<Exchange>>();
-  call_watched([made, device, options, store = store_, place = place_] {
+  call_watched([made, device, options, callers, store = store_, place = place_] {
     // A thread has a current device of its own.
     if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-    *made = device.is_cpu() ? make_gloo_exchange(store, place, options)
-                            : make_nccl_exchange(store, place, options);
+    *made = callers           ? make_group_exchange(callers, place, options.seconds)
+            : device.is_cpu() ? make_gloo_exchange(store, place, options)
+                              : make_nccl_exchange(store, place, options);
     const torch::Tensor one = torch::zeros({place.world}, torch::TensorOptions().device(device));
     (*made)->to_all(torch::empty_like(one), one);
     (*made)->spread(one);
@@ -131,6 +210,8 @@ Ranks::~Ranks() {
   }
   if (!apart_) return;
   // Threads that wait for a rank that is lost may never end, and whoever waited for them would hang as well.
+  // The caller's own group is left to the caller.
+  if (group_) raw_exchange_.reset();
   [[maybe_unused]] const auto* const left_behind = new std::shared_ptr<Exchange>(std::move(raw_exchange_));
   [[maybe_unused]] const auto* const with_it = agreement_.release();
 }

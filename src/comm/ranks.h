@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autotrain/error.h"
+#include "autotrain/rank_group.h"
 #include "comm/agreement.h"
 #include "comm/exchange.h"
 #include "comm/launch.h"
@@ -32,6 +33,13 @@ class Ranks {
   /// @param patience seconds after which ranks that have not come are given up.
   /// @throws Error(kInterrupted) naming them.
   static std::unique_ptr<Ranks> open(const Launch& launch, double patience = kToCome);
+
+  /// The ranks of a process group of the caller's own, which `connect` takes for tensors; ranks of one host
+  /// share its cores and memory.
+  /// @throws Error(kUsage) when another run of this process has the group now, or a launcher's variables say
+  /// something else; Error(kInterrupted) naming the ranks that do not come.
+  static std::unique_ptr<Ranks> over(const std::shared_ptr<const RankGroup>& group,
+                                     const Environment& environment, double patience = kToCome);
 
   /// From now on tensors of this device can be exchanged: by gloo those of a CPU, by NCCL those of a GPU. All
   /// kinds of exchange are tried once, so that what they need is had.
@@ -72,6 +80,10 @@ class Ranks {
   /// Shares that this rank ends, and why; it waits for nobody. Does nothing when the ranks are apart already.
   void share_end(const Error& error) noexcept;
 
+  /// Whether the ranks are apart because the first one is lost, as far as this one, another one, can tell: it
+  /// may also be the store that is.
+  bool first_is_lost() const { return agreement_ && apart_ && !first() && !agreement_->lives(0); }
+
   /// Tensors of all ranks, once connected. A call that a lost rank would never answer throws
   /// Error(kInterrupted) naming it.
   Exchange& exchange() { return *exchange_; }
@@ -81,6 +93,8 @@ class Ranks {
 
  private:
   class Watched;
+  class Claim;
+  void find_neighbours(double patience);
   void call_watched(std::function<void()> call);
   void fail_if_one_ended();
   [[noreturn]] void fail_as(int64_t rank, const Message& message);
@@ -92,9 +106,11 @@ class Ranks {
   std::shared_ptr<Exchange> raw_exchange_;  // shared with a call that was given up
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<AbandonableThread> calls_;
-  bool serves_ = false;  // the store of all
-  bool over_ = false;    // a rank has ended, and all know or will
-  bool apart_ = false;   // a rank is lost, or the store does not answer
+  std::shared_ptr<const RankGroup> group_;  // the caller's; null: `connect` makes one
+  std::unique_ptr<Claim> claim_;            // to that group
+  bool serves_ = false;                     // the store of all
+  bool over_ = false;                       // a rank has ended, and all know or will
+  bool apart_ = false;                      // a rank is lost, or the store does not answer
 };
 
 }  // namespace autotrain

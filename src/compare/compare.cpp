@@ -1,6 +1,7 @@
 #include "compare/compare.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "autotrain/error.h"
@@ -8,6 +9,7 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/launch.h"
 #include "compare/compare_page.h"
@@ -17,6 +19,8 @@
 #include "recipe/reader.h"
 #include "report/figures_json.h"
 #include "study/evaluated_checkpoint.h"
+#include "study/run_share.h"
+#include "study/sharpness.h"
 #include "trainer/catalog.h"
 
 namespace autotrain {
@@ -61,7 +65,7 @@ void adopt_plan(Recipe& recipe, const fs::path& result) {
   const Json found = Json::parse(read_file(result)).at("value");
   if (found.is_null()) return;
   const BatchPlan plan = plan_from_json(found.at("plan"));
-  recipe.batch.effective = plan.effective_batch;
+  if (!recipe.batch.changes()) recipe.batch.effective = plan.effective_batch;
   recipe.execution.micro_batch = plan.micro_batch;
 }
 
@@ -75,14 +79,21 @@ Json plan_in_brief(const BatchPlan& plan) {
           {"lr", plan.lr.scaled}};
 }
 
+// A run, or with halving one of its rungs.
 struct RunOrder {
-  std::string name;  // of its files
+  std::string name;  // of its result
   std::string label;
   Recipe recipe;  // with its seed
+  std::optional<BranchPoint> from = {};
+  size_t point = 0;  // the number of the recipe
+  size_t rung = 0;
+  double share = 1;  // of the whole run, when it is done
+  double work = 1;   // what it trains, likewise
   fs::path folder = {};
   std::string search = {};  // name of the recipe's search
   fs::path found = {};      // its result
   bool training_set = false;
+  bool sharpness = false;
   int64_t ranks = 1;
 };
 
@@ -99,20 +110,39 @@ Json search(const Recipe& recipe) {
   return {{"plan", plan_to_json(plan)}, {"figure_kinds", kinds_to_json(trainer.figure_kinds())}};
 }
 
+// Lets a run begin at its branch point, with nothing of an earlier attempt.
+void begin(const RunOrder& order, const Recipe& recipe) {
+  fs::remove_all(order.folder);
+  begin_branch(*order.from, *recipe.batch.effective, order.folder);
+}
+
+Trainer trainer_of(const RunOrder& order, const Recipe& recipe) {
+  Trainer trainer = Trainer::from_recipe(
+      recipe, {.output = order.folder, .resume = true, .allow_change = order.from.has_value()});
+  if (order.from) {
+    trainer.on_update([end = order.from->end()](const UpdateRecord& record) {
+      return record.samples < end ? Flow::kContinue : Flow::kStop;
+    });
+  }
+  return trainer;
+}
+
 // In the run's own process.
 Json train(const RunOrder& order) {
   install_signal_handlers();
   Recipe recipe = order.recipe;
-  if (CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
+  if (order.from && keeps_results()) begin(order, recipe);
+  if (order.from || CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
     adopt_plan(recipe, order.found);
   } else {
     adopt_begun(recipe, order.folder);
   }
-  RunOutcome outcome{.recipe = order.label, .seed = recipe.seed};
+  RunOutcome outcome{.recipe = order.label, .seed = recipe.seed, .share = order.share};
   BatchPlan plan;
   Summary summary;
   {
-    Trainer trainer = Trainer::from_recipe(recipe, {.output = order.folder, .resume = true});
+    Trainer trainer = trainer_of(order, recipe);
+    if (order.share < 1) pause_at(trainer, recipe.stop, order.share);
     summary = trainer.fit();
     plan = trainer.plan();
   }
@@ -122,56 +152,85 @@ Json train(const RunOrder& order) {
   outcome.samples_per_second = summary.samples_per_second;
   outcome.peak_bytes = summary.peak_bytes;
   outcome.curve = read_curve(order.folder / "metrics.jsonl");
+  outcome.losses = read_loss_sums(order.folder / "metrics.jsonl");
   outcome.figure_kinds = summary.figure_kinds;
-  if (order.training_set)
-    outcome.training_set = evaluate_on_training_set(recipe, plan, order.folder, summary.updates);
+  const TrainedRun trained = on_training_set(recipe, plan, order.folder, summary.updates);
+  if (order.training_set) outcome.training_set = evaluate_checkpoint(trained).figures;
+  if (order.sharpness) outcome.sharpness = measure_sharpness(trained);
   return outcome_to_json(outcome);
 }
 
+Halving halving_of(const CompareOptions& options) {
+  return Halving(options.recipes.size(), static_cast<size_t>(options.seeds),
+                 options.halving.value_or(HalvingRules{.most_rungs = 1}));
+}
+
+// Rung after rung; the last one has the whole runs, and their names.
 std::vector<RunOrder> orders_of(const CompareOptions& options) {
   const std::vector<std::string> names = file_names(options.recipes);
+  const Halving halving = halving_of(options);
   std::vector<RunOrder> orders;
-  for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
-    const NamedRecipe& named = options.recipes[i];
-    RunOrder order{.name = "",
-                   .label = named.label,
-                   .recipe = named.recipe,
-                   .training_set = options.training_set,
-                   .ranks = options.ranks};
-    order.recipe.seed = static_cast<int64_t>(round) + 1;
-    order.name = cat(names[i], "-seed", order.recipe.seed);
-    order.folder = options.folder / "runs" / order.name;
-    order.search = names[i] + "-search";
-    order.found = study_result_file(options.folder, order.search);
-    orders.push_back(std::move(order));
+  for (size_t rung = 0; rung < halving.rungs(); ++rung) {
+    for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
+      const NamedRecipe& named = options.recipes[i];
+      RunOrder order{.name = "",
+                     .label = named.label,
+                     .recipe = named.recipe,
+                     .from = named.from,
+                     .point = i,
+                     .rung = rung,
+                     .share = halving.share(rung),
+                     .work = halving.work(rung),
+                     .training_set = options.training_set && rung + 1 == halving.rungs(),
+                     .sharpness = options.sharpness && rung + 1 == halving.rungs(),
+                     .ranks = options.ranks};
+      order.recipe.seed = static_cast<int64_t>(round) + 1;
+      const std::string run = cat(names[i], "-seed", order.recipe.seed);
+      order.name = order.share < 1 ? cat(run, "-rung", rung + 1) : run;
+      order.folder = options.folder / "runs" / run;
+      order.search = names[i] + "-search";
+      order.found = study_result_file(options.folder, order.search);
+      orders.push_back(std::move(order));
+    }
   }
   return orders;
 }
 
-// One rank is what there was before a comparison could have several.
-Json defined_by(const RunOrder& order, Json definition) {
-  definition["recipe"] = values_of(order.recipe, catalog());
+// What defines a search. One rank is what there was before a comparison could have several.
+Json search_definition(const RunOrder& order) {
+  Json definition = {{"recipe", values_of(order.recipe, catalog())}};
   if (order.ranks > 1) definition["ranks"] = order.ranks;
+  return definition;
+}
+
+Json run_definition(const RunOrder& order) {
+  Json definition = search_definition(order);
+  definition["training_set"] = order.training_set;
+  if (order.share < 1) definition["share"] = order.share;
+  if (order.from) definition["from"] = {order.from->run.string(), order.from->update, order.from->samples};
+  if (order.sharpness) definition["sharpness"] = true;
   return definition;
 }
 
 StudyRun run_of(const RunOrder& order) {
   return {.name = order.name,
           .variant = order.label,
-          .definition = defined_by(order, {{"training_set", order.training_set}}),
+          .definition = run_definition(order),
           .work = [&order] { return train(order); },
-          .label = cat(order.label, ", seed ", order.recipe.seed),
-          .ranks = order.ranks};
+          .label = cat(order.label, ", seed ", order.recipe.seed,
+                       order.share < 1 ? cat(", to ", format_percent(order.share, 0), " of its run") : ""),
+          .ranks = order.ranks,
+          .size = order.work};
 }
 
 // The searches of all recipes.
 std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
   std::vector<StudyRun> runs;
   for (const RunOrder& order : orders) {
-    if (order.recipe.seed != 1) continue;
+    if (order.recipe.seed != 1 || order.rung > 0) continue;
     runs.push_back({.name = order.search,
                     .variant = "",
-                    .definition = defined_by(order, {}),
+                    .definition = search_definition(order),
                     .work = [&order] { return search(order.recipe); },
                     .label = "search of " + order.label,
                     .ranks = order.ranks});
@@ -181,7 +240,11 @@ std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
 
 RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
   if (!result.failed()) return outcome_from_json(result.value);
-  return {.recipe = order.label, .seed = order.recipe.seed, .failure = result.failure, .code = result.code};
+  return {.recipe = order.label,
+          .seed = order.recipe.seed,
+          .share = order.share,
+          .failure = result.failure,
+          .code = result.code};
 }
 
 void check_measured(const std::string& who, const FigureKinds& kinds, const CompareOptions& options) {
@@ -214,10 +277,10 @@ std::string machine_of(const std::vector<RunOutcome>& runs, int64_t ranks) {
   return "";
 }
 
-std::vector<std::pair<size_t, size_t>> all_pairs(size_t recipes) {
+std::vector<std::pair<size_t, size_t>> all_pairs(const std::vector<size_t>& recipes) {
   std::vector<std::pair<size_t, size_t>> pairs;
-  for (size_t a = 0; a < recipes; ++a) {
-    for (size_t b = a + 1; b < recipes; ++b) pairs.emplace_back(a, b);
+  for (size_t a = 0; a < recipes.size(); ++a) {
+    for (size_t b = a + 1; b < recipes.size(); ++b) pairs.emplace_back(recipes[a], recipes[b]);
   }
   return pairs;
 }
@@ -228,17 +291,36 @@ bool is_lower_better(const FigureKinds& kinds, const std::string& figure) {
   return kind != kinds.end() && kind->second.better == Better::kLower;
 }
 
+// What halving knows by now, in the figure's own sign.
+std::vector<Rung> rungs_of(const Halving& halving, size_t recipes, bool lower_is_better) {
+  std::vector<Rung> rungs;
+  for (size_t i = 0; i < halving.rungs(); ++i) {
+    Rung& rung = rungs.emplace_back(Rung{.share = halving.share(i)});
+    for (size_t point = 0; point < recipes; ++point)
+      rung.medians.push_back((lower_is_better ? 1 : -1) * halving.median(i, point));
+  }
+  return rungs;
+}
+
 ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOutcome>& runs,
-                         const FigureKinds& kinds) {
+                         const FigureKinds& kinds, const Halving& halving) {
   ComparisonTerms terms{.machine = machine_of(runs, options.ranks), .figure = compared_figure(options)};
   for (const NamedRecipe& named : options.recipes) terms.recipes.push_back(named.label);
   for (int64_t seed = 1; seed <= options.seeds; ++seed) terms.seeds.push_back(seed);
   terms.lower_is_better = is_lower_better(kinds, terms.figure);
   terms.target = options.target;
   if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure);
-  terms.pairs = options.pairs.empty() ? all_pairs(options.recipes.size()) : options.pairs;
+  const bool halved = halving.rungs() > 1;
+  if (halved) terms.rungs = rungs_of(halving, options.recipes.size(), terms.lower_is_better);
+  // Halving may leave none of the pairs that were wanted.
+  terms.pairs =
+      options.pairs.empty() || halved ? all_pairs(halving.running(halving.rungs() - 1)) : options.pairs;
   terms.differing_keys = differing_keys(options.recipes);
   terms.warnings = unfair_because(terms.differing_keys);
+  terms.axes = options.axes;
+  terms.equal_losses = std::ranges::none_of(terms.differing_keys, [](const DifferingKey& key) {
+    return key.path == "loss" || key.path.starts_with("loss.") || key.path.starts_with("data.");
+  });
   return terms;
 }
 
@@ -246,24 +328,35 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
 class Outcomes {
  public:
   Outcomes(const CompareOptions& options, const std::vector<RunOrder>& orders)
-      : options_(options), orders_(orders) {}
+      : options_(options), orders_(orders), halving_(halving_of(options)) {}
+
+  /// Whether a search or a run is to be made, now that its turn has come.
+  bool wants(const StudyRun& run) const {
+    const auto order = std::ranges::find(orders_, run.name, &RunOrder::name);
+    return order == orders_.end() || halving_.wanted(order->rung, order->point);
+  }
 
   void add(const StudyResult& result) {
     const auto order = std::ranges::find(orders_, result.name, &RunOrder::name);
     if (order == orders_.end()) return check_search(result);
     const RunOutcome& outcome = by_name_[result.name] = outcome_of(*order, result);
     if (!outcome.curve.empty()) learn_kinds(outcome.recipe, outcome.figure_kinds);
+    halving_.add(order->rung, order->point, cost_of(*order, outcome));
     options_.on_outcome(outcome, result.kept);
     if (!result.kept) write_comparison(comparison(), options_.folder);
   }
 
   Comparison comparison() const {
-    std::vector<RunOutcome> in_order;
+    std::vector<RunOutcome> runs;
+    std::map<fs::path, size_t> places;  // of a run whose rungs are several orders, the latest counts
     for (const RunOrder& order : orders_) {
-      if (by_name_.contains(order.name)) in_order.push_back(by_name_.at(order.name));
+      if (!by_name_.contains(order.name)) continue;
+      const auto [place, first] = places.try_emplace(order.folder, runs.size());
+      if (first) runs.emplace_back();
+      runs[place->second] = by_name_.at(order.name);
     }
-    ComparisonTerms terms = terms_of(options_, in_order, kinds_);
-    return analyse(std::move(terms), std::move(in_order));
+    ComparisonTerms terms = terms_of(options_, runs, kinds_, halving_);
+    return analyse(std::move(terms), std::move(runs));
   }
 
  private:
@@ -280,8 +373,17 @@ class Outcomes {
     kinds_ = kinds;
   }
 
+  // Less is better.
+  double cost_of(const RunOrder& order, const RunOutcome& outcome) const {
+    const std::string figure = compared_figure(options_);
+    const CurvePoint* const point = at_share(outcome.curve, order.recipe.stop, order.share);
+    if (point == nullptr || !point->figures.contains(figure)) return std::numeric_limits<double>::infinity();
+    return (is_lower_better(kinds_, figure) ? 1 : -1) * point->figures.at(figure);
+  }
+
   const CompareOptions& options_;
   const std::vector<RunOrder>& orders_;
+  Halving halving_;
   FigureKinds kinds_;  // of what the recipes measure
   std::map<std::string, RunOutcome> by_name_;
 };
@@ -296,11 +398,19 @@ Comparison compare(const CompareOptions& options) {
   Outcomes outcomes(options, orders);
   run_study(runs, {.kind = "comparison",
                    .folder = options.folder,
+                   .wanted = [&](const StudyRun& run) { return outcomes.wants(run); },
                    .on_progress = options.on_progress,
                    .on_result = [&](const StudyResult& result) { outcomes.add(result); }});
   const Comparison comparison = outcomes.comparison();
   write_comparison(comparison, options.folder);
   return comparison;
+}
+
+size_t planned_outcomes(const CompareOptions& options) {
+  const Halving halving = halving_of(options);
+  size_t runs = 0;
+  for (size_t rung = 0; rung < halving.rungs(); ++rung) runs += halving.running(rung).size();
+  return runs * static_cast<size_t>(options.seeds);
 }
 
 void check_comparison(const CompareOptions& options) {
@@ -315,6 +425,10 @@ void check_comparison(const CompareOptions& options) {
     if (named.recipe.evaluation.every.unit == Interval::Unit::kMinutes)
       fail_recipe(named.recipe, "evaluation.every", "in minutes evaluates every run after other updates",
                   "count it in epochs, updates or samples");
+    const StopRecipe& stop = named.recipe.stop;
+    if (options.halving && !stop.epochs && !stop.samples && !stop.updates)
+      fail_recipe(named.recipe, "stop.minutes", "alone does not say how much of a run is done, for --halving",
+                  "set stop.epochs or stop.samples");
   }
 }
 

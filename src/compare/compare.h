@@ -9,13 +9,19 @@
 
 #include "autotrain/recipe.h"
 #include "compare/comparison.h"
+#include "study/halving.h"
 #include "study/study.h"
+#include "trainer/branch.h"
 
 namespace autotrain {
 
 struct NamedRecipe {
   std::string label;  ///< unique in its comparison
   Recipe recipe;
+
+  /// Its runs begin there instead of at initial weights, the seed decides what comes from there on, and they
+  /// end after that many samples. Begun anew where they are interrupted.
+  std::optional<BranchPoint> from = {};
 };
 
 struct CompareOptions {
@@ -24,7 +30,13 @@ struct CompareOptions {
   std::string figure = "";  ///< to compare; "": the target's, else what the first recipe monitors
   std::optional<Target> target = {};
   std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes to test; empty: all
-  bool training_set = false;     ///< also evaluate the final weights on the training data
+  std::vector<DifferingKey> axes = {};  ///< of the grid whose points the recipes are; empty: they are none
+  bool training_set = false;            ///< also evaluate the final weights on the training data
+  bool sharpness = false;               ///< also measure how sharp the minimum of the final weights is
+
+  /// Leaves recipes out as soon as short runs tell that others are better, by the compared figure's median
+  /// over the seeds; those that are left are compared. Unset: every recipe has its whole run.
+  std::optional<HalvingRules> halving = {};
   int64_t ranks = 1;             ///< processes that make each run together
   std::filesystem::path folder;  ///< gets compare.json, compare.csv, report.html and `runs/<label>-seed<k>`
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
@@ -40,6 +52,10 @@ struct CompareOptions {
 /// @throws Error as run_study does, and Error(kBadRecipe, kUsage) when a recipe is not evaluated or does not
 /// have the figure.
 Comparison compare(const CompareOptions& options);
+
+/// How many rows of on_outcome a comparison comes to if nothing fails: one for each run, or with halving one
+/// for each rung of it.
+size_t planned_outcomes(const CompareOptions& options);
 
 /// What `compare` refuses before it trains anything. @throws Error(kBadRecipe, kUsage).
 void check_comparison(const CompareOptions& options);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
+#include <optional>
 
 #include "autotrain/error.h"
 #include "base/files.h"
@@ -49,29 +51,66 @@ page::Chart curve_chart(const Comparison& c) {
   return chart;
 }
 
-// Names a recipe by its differing keys other than the effective batch: "lr_rule linear".
-std::string rest_of(const Comparison& c, size_t recipe) {
+// Names a recipe by what it has beside its effective batch: "linear", "lr_rule linear".
+std::string rest_of(const Comparison& c, size_t recipe, const std::string& leaving_out) {
+  if (!c.terms.axes.empty()) {
+    const std::string rest = rest_of_axes(c, recipe, leaving_out);
+    return rest.empty() ? c.terms.figure : rest;
+  }
   std::vector<std::string> parts;
   for (const DifferingKey& key : c.terms.differing_keys) {
-    if (key.path == "batch.effective") continue;
+    if (key.path == leaving_out) continue;
     const size_t dot = key.path.rfind('.');
     parts.push_back(cat(key.path.substr(dot == std::string::npos ? 0 : dot + 1), " ", key.values[recipe]));
   }
   return parts.empty() ? c.terms.figure : join(parts, ", ");
 }
 
-using SpreadOf = const Spread* (*)(const RecipeFigures& figures, const std::string& figure);
+constexpr const char* kBatch = "batch.effective";
 
-page::Chart batch_chart(const Comparison& c, const std::string& title, SpreadOf spread_of) {
+// A number above 0, which a logarithmic axis can show.
+std::optional<double> number_of(const std::string& text) {
+  double value = 0;
+  const bool good = parse_real(text, value) && std::isfinite(value) && value > 0;
+  return good ? std::optional(value) : std::nullopt;
+}
+
+bool numeric(const DifferingKey& key) {
+  return std::ranges::all_of(key.values, [](const std::string& text) { return number_of(text).has_value(); });
+}
+
+// Where a recipe stands on a key's axis; of the batch, what its runs had, which may have been found.
+std::optional<double> value_on(const DifferingKey& key, const Comparison& c, size_t recipe) {
+  const auto& plan = c.recipes[recipe].plan;
+  if (key.path == kBatch && !plan.is_null()) return plan.at("effective_batch").get<double>();
+  return number_of(key.values[recipe]);
+}
+
+// The key that figures are drawn over: the effective batch, else the first axis of numbers; null: there is
+// none.
+const DifferingKey* drawn_over(const Comparison& c) {
+  const auto& differing = c.terms.differing_keys;
+  const auto batch = std::ranges::find(differing, kBatch, &DifferingKey::path);
+  if (batch != differing.end()) return &*batch;
+  const auto axis = std::ranges::find_if(
+      c.terms.axes, [](const DifferingKey& key) { return key.values.size() > 1 && numeric(key); });
+  return axis == c.terms.axes.end() ? nullptr : &*axis;
+}
+
+using SpreadOf = std::function<const Spread*(const RecipeFigures& figures)>;
+
+page::Chart chart_over(const Comparison& c, const DifferingKey& key, const std::string& title,
+                       const SpreadOf& spread_of) {
+  const bool batch = key.path == kBatch;
   page::Chart chart{.title = title,
-                    .x = {{.label = "effective batch (samples)", .log = true}},
+                    .x = {{.label = batch ? "effective batch (samples)" : key.path, .log = true}},
                     .y = {.label = c.terms.figure}};
-  std::map<std::string, std::map<double, Spread>> curves;  // by what else they differ in: by batch
+  std::map<std::string, std::map<double, Spread>> curves;  // by what else they differ in: by the key's value
   for (size_t i = 0; i < c.recipes.size(); ++i) {
-    const RecipeFigures& r = c.recipes[i];
-    const Spread* const spread = spread_of(r, c.terms.figure);
-    if (r.plan.is_null() || spread == nullptr || spread->count == 0) continue;
-    curves[rest_of(c, i)][r.plan.at("effective_batch").get<double>()] = *spread;
+    const Spread* const spread = spread_of(c.recipes[i]);
+    const std::optional<double> value = value_on(key, c, i);
+    if (spread == nullptr || spread->count == 0 || !value) continue;
+    curves[rest_of(c, i, key.path)][*value] = *spread;
   }
   for (const auto& [name, curve] : curves) {
     page::Series series{.name = name,
@@ -79,9 +118,9 @@ page::Chart batch_chart(const Comparison& c, const std::string& title, SpreadOf 
                         .band = {"mean − deviation", "mean + deviation"},
                         .draw = page::Draw::kLineAndPoints,
                         .colour = chart.series.size()};
-    for (const auto& [batch, spread] : curve) {
+    for (const auto& [value, spread] : curve) {
       const double deviation = std::isfinite(spread.deviation) ? spread.deviation : 0;
-      series.x[0].push_back(batch);
+      series.x[0].push_back(value);
       series.y.push_back(spread.mean);
       series.low.push_back(spread.mean - deviation);
       series.high.push_back(spread.mean + deviation);
@@ -91,21 +130,24 @@ page::Chart batch_chart(const Comparison& c, const std::string& title, SpreadOf 
   return chart;
 }
 
-// The figure over effective batches, where recipes differ in them.
-std::vector<page::Chart> batch_charts(const Comparison& c) {
-  const auto is_batch = [](const DifferingKey& key) { return key.path == "batch.effective"; };
-  if (std::ranges::none_of(c.terms.differing_keys, is_batch)) return {};
-  std::vector<page::Chart> charts = {
-      batch_chart(c,
-                  cat(c.terms.figure, " after ", format_count(c.samples),
-                      " samples, by effective batch; shaded: ± one "
-                      "standard deviation"),
-                  [](const RecipeFigures& r, const std::string&) { return &r.at_samples; }),
-      batch_chart(c, cat("generalisation gap of ", c.terms.figure, " at the end, training set − validation"),
-                  [](const RecipeFigures& r, const std::string& figure) -> const Spread* {
-                    const auto gap = r.gaps.find(figure);
-                    return gap == r.gaps.end() ? nullptr : &gap->second;
-                  })};
+// The figure over effective batches or another axis, where there is one.
+std::vector<page::Chart> charts_over_a_key(const Comparison& c) {
+  const DifferingKey* const key = drawn_over(c);
+  if (key == nullptr) return {};
+  const std::string by = key->path == kBatch ? "effective batch" : key->path;
+  std::vector<page::Chart> charts;
+  for (const FairAxis axis : {FairAxis::kSamples, FairAxis::kTrainingLoss}) {
+    charts.push_back(chart_over(
+        c, *key,
+        cat(c.terms.figure, " ", place_text(c, axis), ", by ", by, "; shaded: ± one standard deviation"),
+        [axis](const RecipeFigures& r) { return &spread_on(r, axis); }));
+  }
+  charts.push_back(chart_over(
+      c, *key, cat("generalisation gap of ", c.terms.figure, " at the end, training set − validation"),
+      [&](const RecipeFigures& r) -> const Spread* {
+        const auto gap = r.gaps.find(c.terms.figure);
+        return gap == r.gaps.end() ? nullptr : &gap->second;
+      }));
   std::erase_if(charts, [](const page::Chart& chart) { return chart.series.empty(); });
   return charts;
 }
@@ -124,7 +166,7 @@ page::Page comparison_page(const Comparison& c) {
   if (c.runs.size() < planned) page.subtitle += cat(" · so far: ", c.runs.size(), " of ", planned, " runs");
   page::Section section{
       .title = c.terms.figure, .paragraphs = notes_of(c), .charts = {curve_chart(c)}, .tables = tables_of(c)};
-  for (page::Chart& chart : batch_charts(c)) section.charts.push_back(std::move(chart));
+  for (page::Chart& chart : charts_over_a_key(c)) section.charts.push_back(std::move(chart));
   page.sections.push_back(std::move(section));
   return page;
 }

@@ -1,8 +1,10 @@
 #include "compare/compare_tables.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "base/text.h"
@@ -41,17 +43,55 @@ std::string plan_cell(const nlohmann::ordered_json& plan, const char* key) {
 }
 
 page::Table figures_table(const Comparison& c) {
-  page::Table table{
-      cat(c.terms.figure, " of ", c.terms.seeds.size(),
-          c.terms.seeds.size() == 1 ? " seed" : " seeds, mean ± standard deviation"),
-      {"recipe", "runs", cat("after ", format_count(c.samples), " samples"),
-       cat("after ", format_seconds(c.seconds)), "at its end", "training time", "samples/s", "peak memory"}};
+  page::Table table{cat(c.terms.figure, " of ", c.terms.seeds.size(),
+                        c.terms.seeds.size() == 1 ? " seed" : " seeds, mean ± standard deviation"),
+                    {"recipe", "runs"}};
+  for (const FairAxis axis : axes_of(c)) table.header.push_back(place_text(c, axis));
+  for (const char* const name : {"at its end", "training time", "samples/s", "peak memory"})
+    table.header.emplace_back(name);
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const RecipeFigures& r = c.recipes[i];
-    table.rows.push_back({c.terms.recipes[i], cat(r.runs - r.failed, " of ", r.runs),
-                          spread_text(r.at_samples), spread_text(r.at_seconds), spread_text(r.final),
-                          spread_in(r.training_seconds, format_seconds),
-                          spread_in(r.samples_per_second, format_rate), spread_in(r.peak_bytes, bytes_text)});
+    table.rows.push_back({c.terms.recipes[i], cat(r.runs - r.failed - r.unfinished, " of ", r.runs)});
+    std::vector<std::string>& row = table.rows.back();
+    for (const FairAxis axis : axes_of(c)) row.push_back(spread_text(spread_on(r, axis)));
+    row.push_back(spread_text(r.final));
+    row.push_back(spread_in(r.training_seconds, format_seconds));
+    row.push_back(spread_in(r.samples_per_second, format_rate));
+    row.push_back(spread_in(r.peak_bytes, bytes_text));
+  }
+  return table;
+}
+
+// A grid's first axis downwards, what the others have in common across.
+page::Table grid_table(const Comparison& c, FairAxis axis) {
+  if (c.terms.axes.size() < 2) return {};
+  const DifferingKey& down = c.terms.axes[0];
+  page::Table table{cat(c.terms.figure, " ", place_text(c, axis)), {down.path}};
+  std::map<std::string, size_t> rows, columns;
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    const auto [row, new_row] = rows.try_emplace(down.values[i], table.rows.size());
+    if (new_row) table.rows.push_back({down.values[i]});
+    const std::string rest = rest_of_axes(c, i, down.path);
+    const auto [column, new_column] = columns.try_emplace(rest, table.header.size());
+    if (new_column) table.header.push_back(rest);
+    std::vector<std::string>& cells = table.rows[row->second];
+    if (cells.size() <= column->second) cells.resize(column->second + 1);
+    cells[column->second] = spread_text(spread_on(c.recipes[i], axis));
+  }
+  for (std::vector<std::string>& row : table.rows) row.resize(table.header.size());
+  return table;
+}
+
+// The medians by which halving chose; of a recipe that was left out, a dash from there on.
+page::Table halving_table(const Comparison& c) {
+  if (c.terms.rungs.empty()) return {};
+  page::Table table{cat("successive halving by the median ", c.terms.figure), {"recipe"}};
+  for (const Rung& rung : c.terms.rungs)
+    table.header.push_back(rung.share < 1 ? cat("after ", format_percent(rung.share), " of its run")
+                                          : "at its end");
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    table.rows.push_back({c.terms.recipes[i]});
+    for (const Rung& rung : c.terms.rungs) table.rows.back().push_back(number_text(rung.medians[i]));
   }
   return table;
 }
@@ -88,12 +128,26 @@ page::Table gap_table(const Comparison& c) {
   return table;
 }
 
+page::Table sharpness_table(const Comparison& c) {
+  page::Table table{cat("sharpness of the final weights, on ", format_count(kSharpnessSamples),
+                        " samples of the training data in evaluation mode and fp32"),
+                    {"recipe"}};
+  for (const SharpnessFigure& figure : sharpness_figures()) table.header.emplace_back(figure.heading);
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    const RecipeFigures& r = c.recipes[i];
+    if (r.sharpness.empty()) continue;
+    table.rows.push_back({c.terms.recipes[i]});
+    for (const Spread& spread : r.sharpness) table.rows.back().push_back(spread_text(spread));
+  }
+  return table;
+}
+
 page::Table difference_table(const Comparison& c) {
   page::Table table{"differences: b − a, with Welch's test and Holm's correction",
                     {"a", "b", "at equal", "b − a", "95 % interval", "p", "p (Holm)", ""}};
   for (const Difference& d : c.differences) {
     table.rows.push_back(
-        {c.terms.recipes[d.a], c.terms.recipes[d.b], to_string(d.axis), number_text(d.mean),
+        {c.terms.recipes[d.a], c.terms.recipes[d.b], words_of(d.axis), number_text(d.mean),
          std::isfinite(d.interval.low) ? cat(brief(d.interval.low), " to ", brief(d.interval.high)) : "-",
          number_text(d.p), number_text(d.p_holm), verdict_text(d, c.terms)});
   }
@@ -111,7 +165,10 @@ page::Table plan_table(const Comparison& c) {
   return table;
 }
 
+// Of many recipes the table would be too wide to be read; compare.json has the keys.
 page::Table key_table(const Comparison& c) {
+  constexpr size_t kMostColumns = 12;
+  if (c.recipes.size() > kMostColumns) return {};
   page::Table table{"keys that differ", {"key"}};
   table.header.insert(table.header.end(), c.terms.recipes.begin(), c.terms.recipes.end());
   for (const DifferingKey& key : c.terms.differing_keys) {
@@ -131,6 +188,30 @@ page::Table failure_table(const Comparison& c) {
 }
 
 }  // namespace
+
+std::string words_of(FairAxis axis) {
+  return axis == FairAxis::kTrainingLoss ? "training loss" : to_string(axis);
+}
+
+std::string place_text(const Comparison& c, FairAxis axis) {
+  switch (axis) {
+    case FairAxis::kSamples: return cat("after ", format_count(c.samples), " samples");
+    case FairAxis::kSeconds: return cat("after ", format_seconds(c.seconds));
+    case FairAxis::kTrainingLoss: return cat("at training loss ", brief(c.training_loss));
+  }
+  return "";
+}
+
+std::string rest_of_axes(const Comparison& c, size_t recipe, const std::string& leaving_out) {
+  std::vector<std::string> parts;
+  for (const DifferingKey& axis : c.terms.axes) {
+    if (axis.path == leaving_out) continue;
+    const std::string& value = axis.values[recipe];
+    const bool word = !value.empty() && std::isalpha(static_cast<unsigned char>(value[0])) != 0;
+    parts.push_back(word ? value : cat(axis.path.substr(axis.path.rfind('.') + 1), " ", value));
+  }
+  return join(parts, ", ");
+}
 
 std::string spread_text(const Spread& spread) {
   return spread_in(spread, number_text);
@@ -170,14 +251,51 @@ std::string answer_of(const Comparison& c) {
              alike.empty() ? "." : cat("; these seeds cannot tell it from ", join(alike, ", "), "."));
 }
 
+namespace {
+
+// The run that set the training loss at which all are compared; "" where there is none.
+std::string least_learned(const Comparison& c) {
+  const RunOutcome* worst = nullptr;
+  double most = -std::numeric_limits<double>::infinity();
+  for (const RunOutcome& run : c.runs) {
+    if (!std::isfinite(c.training_loss) || run.share < 1 || run.losses.empty()) continue;
+    const double end = static_cast<double>(run.losses.back().samples);
+    const double loss = smoothed_loss(run.losses, end, c.loss_window).value_or(most);
+    if (loss > most) worst = &run;
+    most = std::max(most, loss);
+  }
+  return worst == nullptr ? "" : cat(worst->recipe, ", seed ", worst->seed, ",");
+}
+
+}  // namespace
+
 std::vector<std::string> notes_of(const Comparison& c) {
   constexpr size_t kFewSeeds = 10, kFewDifferences = 6;
   std::vector<std::string> notes = {answer_of(c)};
   if (c.differences.size() <= kFewDifferences) {
     for (const Difference& d : c.differences) {
-      notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], " at equal ",
-                          to_string(d.axis), ": ", verdict_text(d, c.terms), "."));
+      notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], " at equal ", words_of(d.axis),
+                          ": ", verdict_text(d, c.terms), "."));
     }
+  }
+  if (!c.terms.rungs.empty()) {
+    notes.push_back(
+        "Halving compared recipes after equal shares of their runs: one that learns late, as large batches "
+        "do, "
+        "may have been left out that would have been the best at its end. Those left out are trained to "
+        "their "
+        "end from where they are by the same command without --halving.");
+  }
+  if (const std::string worst = least_learned(c); !worst.empty()) {
+    notes.push_back(cat("At equal training loss runs are compared where the mean loss of the last ",
+                        format_count(std::llround(c.loss_window)), " samples first came down to ",
+                        brief(c.training_loss), ", the loss with which ", worst,
+                        " ended: what differs there is not for want of training."));
+  }
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    if (!c.recipes[i].no_sharpness.empty())
+      notes.push_back(cat("The sharpness of ", c.terms.recipes[i], " is not available, because ",
+                          c.recipes[i].no_sharpness, "."));
   }
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
   const size_t seeds = c.terms.seeds.size();
@@ -190,8 +308,11 @@ std::vector<std::string> notes_of(const Comparison& c) {
 }
 
 std::vector<page::Table> tables_of(const Comparison& c) {
-  std::vector<page::Table> tables = {figures_table(c), target_table(c), difference_table(c), gap_table(c),
-                                     plan_table(c),    key_table(c),    failure_table(c)};
+  std::vector<page::Table> tables = {figures_table(c)};
+  for (const FairAxis axis : axes_of(c)) tables.push_back(grid_table(c, axis));
+  for (page::Table& table : std::vector{halving_table(c), target_table(c), difference_table(c), gap_table(c),
+                                        sharpness_table(c), plan_table(c), key_table(c), failure_table(c)})
+    tables.push_back(std::move(table));
   std::erase_if(tables, [](const page::Table& table) { return table.rows.empty(); });
   return tables;
 }

@@ -18,6 +18,15 @@ std::string answer_of(const Comparison& comparison);
 /// why it is not fair, what few seeds do.
 std::vector<std::string> notes_of(const Comparison& comparison);
 
+/// "training loss": the axis as words.
+std::string words_of(FairAxis axis);
+
+/// "after 120,000 samples": where runs are compared on an axis.
+std::string place_text(const Comparison& comparison, FairAxis axis);
+
+/// The values of a point's axes other than `leaving_out`, as words: "lars, lr 0.1"; "" where there are none.
+std::string rest_of_axes(const Comparison& comparison, size_t recipe, const std::string& leaving_out);
+
 /// "0.8912 ± 0.0021": mean and standard deviation; "-" of no value.
 std::string spread_text(const Spread& spread);
 

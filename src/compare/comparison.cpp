@@ -10,12 +10,17 @@ namespace {
 
 using Values = std::vector<double>;
 
+// Whether a run says what its recipe comes to.
+bool ended(const RunOutcome& run) {
+  return !run.curve.empty() && run.share >= 1;
+}
+
 // The values of a recipe's runs, without failures and values that are not finite.
 template <class Value>
 Values values_of(const Comparison& c, size_t recipe, Value value) {
   Values values;
   for (const RunOutcome& run : c.runs) {
-    if (run.recipe != c.terms.recipes[recipe] || run.curve.empty()) continue;
+    if (run.recipe != c.terms.recipes[recipe] || !ended(run)) continue;
     const std::optional<double> found = value(run);
     if (found && std::isfinite(*found)) values.push_back(*found);
   }
@@ -29,15 +34,48 @@ Spread spread_of(const Values& values) {
 double common_place(const Comparison& c, FairAxis axis) {
   double least = std::numeric_limits<double>::infinity();
   for (const RunOutcome& run : c.runs) {
-    if (!run.curve.empty()) least = std::min(least, place_of(run.curve.back(), axis));
+    if (ended(run)) least = std::min(least, place_of(run.curve.back(), axis));
   }
   return std::isfinite(least) ? least : 0;
 }
 
+// A window is as long as an update of the largest batch, and long enough that small batches' losses are
+// smooth.
+double loss_window(const Comparison& c) {
+  constexpr double kShare = 0.02;  // of the shortest run
+  double window = kShare * common_place(c, FairAxis::kSamples);
+  for (const RunOutcome& run : c.runs) {
+    if (ended(run) && run.plan.is_object()) window = std::max(window, run.plan.value("effective_batch", 0.0));
+  }
+  return window;
+}
+
+// NaN where a run has none, or where losses are different quantities.
+double common_training_loss(const Comparison& c) {
+  double most = std::numeric_limits<double>::quiet_NaN();
+  if (!c.terms.equal_losses) return most;
+  for (const RunOutcome& run : c.runs) {
+    if (!ended(run)) continue;
+    const double end = run.losses.empty() ? 0 : static_cast<double>(run.losses.back().samples);
+    const std::optional<double> loss = smoothed_loss(run.losses, end, c.loss_window);
+    if (!loss) return std::numeric_limits<double>::quiet_NaN();
+    most = std::fmax(most, *loss);
+  }
+  return most;
+}
+
+// Where a run is compared on an axis; nothing: nowhere.
+std::optional<double> place_on(const Comparison& c, const RunOutcome& run, FairAxis axis) {
+  switch (axis) {
+    case FairAxis::kSamples: return static_cast<double>(c.samples);
+    case FairAxis::kSeconds: return c.seconds;
+    case FairAxis::kTrainingLoss: return run.loss_place;
+  }
+  return std::nullopt;
+}
+
 Values values_on(const Comparison& c, size_t recipe, FairAxis axis) {
-  const double place = axis == FairAxis::kSamples ? static_cast<double>(c.samples) : c.seconds;
-  return values_of(c, recipe,
-                   [&](const RunOutcome& run) { return figure_at(run.curve, c.terms.figure, axis, place); });
+  return values_of(c, recipe, [&](const RunOutcome& run) { return compared_value(c, run, axis); });
 }
 
 std::optional<double> figure_in(const std::map<std::string, double>& figures, const std::string& name) {
@@ -93,12 +131,30 @@ void add_gaps(RecipeFigures& figures, const Comparison& c, size_t recipe) {
   }
 }
 
+void add_sharpness(RecipeFigures& figures, const Comparison& c, size_t recipe) {
+  const bool asked =
+      std::ranges::any_of(c.runs, [](const RunOutcome& run) { return run.sharpness.has_value(); });
+  if (!asked) return;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe == c.terms.recipes[recipe] && run.sharpness && figures.no_sharpness.empty())
+      figures.no_sharpness = run.sharpness->unavailable;
+  }
+  for (const SharpnessFigure& figure : sharpness_figures()) {
+    figures.sharpness.push_back(
+        spread_of(values_of(c, recipe, [&](const RunOutcome& run) -> std::optional<double> {
+          if (!run.sharpness || !run.sharpness->unavailable.empty()) return std::nullopt;
+          return figure.of(*run.sharpness);
+        })));
+  }
+}
+
 RecipeFigures figures_of(const Comparison& c, size_t recipe) {
   RecipeFigures figures;
   for (const RunOutcome& run : c.runs) {
     if (run.recipe != c.terms.recipes[recipe]) continue;
     ++figures.runs;
     figures.failed += run.failure.empty() ? 0 : 1;
+    figures.unfinished += run.failure.empty() && run.share < 1 ? 1 : 0;
     if (figures.plan.is_null()) figures.plan = run.plan;
   }
   const auto spread = [&](auto value) { return spread_of(values_of(c, recipe, value)); };
@@ -106,6 +162,9 @@ RecipeFigures figures_of(const Comparison& c, size_t recipe) {
       spread([&](const RunOutcome& run) { return figure_in(run.curve.back().figures, c.terms.figure); });
   figures.at_samples = spread_of(values_on(c, recipe, FairAxis::kSamples));
   figures.at_seconds = spread_of(values_on(c, recipe, FairAxis::kSeconds));
+  figures.at_training_loss = spread_of(values_on(c, recipe, FairAxis::kTrainingLoss));
+  figures.samples_to_training_loss =
+      spread([&](const RunOutcome& run) { return place_on(c, run, FairAxis::kTrainingLoss); });
   figures.samples_per_second =
       spread([](const RunOutcome& run) { return std::optional(run.samples_per_second); });
   figures.peak_bytes =
@@ -114,6 +173,7 @@ RecipeFigures figures_of(const Comparison& c, size_t recipe) {
       spread([](const RunOutcome& run) { return std::optional(run.curve.back().seconds); });
   if (c.terms.target) add_target(figures, c, recipe);
   add_gaps(figures, c, recipe);
+  add_sharpness(figures, c, recipe);
   figures.curve = band_of(c, recipe);
   return figures;
 }
@@ -156,12 +216,32 @@ std::vector<Difference> differences_on(const Comparison& c, FairAxis axis) {
 
 }  // namespace
 
+std::vector<FairAxis> axes_of(const Comparison& c) {
+  std::vector<FairAxis> axes = {FairAxis::kSamples, FairAxis::kSeconds};
+  if (std::isfinite(c.training_loss)) axes.push_back(FairAxis::kTrainingLoss);
+  return axes;
+}
+
+const Spread& spread_on(const RecipeFigures& figures, FairAxis axis) {
+  if (axis == FairAxis::kTrainingLoss) return figures.at_training_loss;
+  return axis == FairAxis::kSamples ? figures.at_samples : figures.at_seconds;
+}
+
+std::optional<double> compared_value(const Comparison& c, const RunOutcome& run, FairAxis axis) {
+  if (!ended(run)) return std::nullopt;
+  const std::optional<double> place = place_on(c, run, axis);
+  return place ? figure_at(run.curve, c.terms.figure, axis, *place) : std::nullopt;
+}
+
 Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs) {
   Comparison c{.terms = std::move(terms), .runs = std::move(runs)};
   c.samples = static_cast<int64_t>(common_place(c, FairAxis::kSamples));
   c.seconds = common_place(c, FairAxis::kSeconds);
+  c.loss_window = loss_window(c);
+  c.training_loss = common_training_loss(c);
+  for (RunOutcome& run : c.runs) run.loss_place = place_of_loss(run.losses, c.training_loss, c.loss_window);
   for (size_t i = 0; i < c.terms.recipes.size(); ++i) c.recipes.push_back(figures_of(c, i));
-  for (const FairAxis axis : {FairAxis::kSamples, FairAxis::kSeconds}) {
+  for (const FairAxis axis : axes_of(c)) {
     for (const Difference& difference : differences_on(c, axis)) c.differences.push_back(difference);
   }
   return c;

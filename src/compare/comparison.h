@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,8 +10,10 @@
 #include <vector>
 
 #include "autotrain/figures.h"
-#include "compare/curve.h"
+#include "study/curve.h"
+#include "study/sharpness_figures.h"
 #include "study/statistics.h"
+#include "study/training_loss.h"
 
 namespace autotrain {
 
@@ -18,6 +21,7 @@ namespace autotrain {
 struct RunOutcome {
   std::string recipe = {};  ///< its label
   int64_t seed = 0;
+  double share = 1;          ///< of the whole run that was trained; below 1: halving has not gone further
   std::string failure = {};  ///< why there is nothing else; "": there is
   int code = 0;              ///< exit code, or minus the signal that killed it
   nlohmann::ordered_json plan =
@@ -25,14 +29,25 @@ struct RunOutcome {
   double samples_per_second = 0;
   int64_t peak_bytes = 0;
   Curve curve = {};
+  LossSums losses = {};  ///< of its updates; empty: not known
+
+  /// Set by `analyse`: where its smoothed loss first came down to Comparison::training_loss, in samples.
+  std::optional<double> loss_place = {};
   std::map<std::string, double> training_set = {};  ///< figures of the final weights there; empty: not asked
+  std::optional<Sharpness> sharpness = {};          ///< of the final weights; unset: not asked
   FigureKinds figure_kinds = {};                    ///< of its evaluations
 };
 
-/// A key that not every recipe gives the same value.
+/// A key that not every recipe gives the same value, or that a grid varies.
 struct DifferingKey {
   std::string path = {};
   std::vector<std::string> values = {};  ///< as YAML, one for each recipe
+};
+
+/// A rung of successive halving.
+struct Rung {
+  double share = 1;                  ///< of a whole run, at which it ends
+  std::vector<double> medians = {};  ///< of the figure over the seeds, by recipe; NaN: not in it, or not yet
 };
 
 /// What is compared, and how.
@@ -46,6 +61,11 @@ struct ComparisonTerms {
   std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes, whose differences are tested together
   std::vector<DifferingKey> differing_keys = {};
   std::vector<std::string> warnings = {};  ///< why it is not fair
+  std::vector<Rung> rungs = {};            ///< empty: every recipe had its whole run
+  std::vector<DifferingKey> axes = {};  ///< of the grid that the recipes are points of; empty: they are none
+
+  /// Whether the losses of all updates are the same quantity, so that runs can be made equal in them.
+  bool equal_losses = true;
 };
 
 /// A value over the seeds; of runs that have none nothing counts.
@@ -67,11 +87,15 @@ struct BandPoint {
 struct RecipeFigures {
   int64_t runs = 0;
   int64_t failed = 0;
+  int64_t unfinished = 0;  ///< that halving has not taken to their end; only their curves count
   nlohmann::ordered_json plan = nullptr;  ///< of the first run that has one
-  Spread final = {}, at_samples = {}, at_seconds = {};
+  Spread final = {}, at_samples = {}, at_seconds = {}, at_training_loss = {};
+  Spread samples_to_training_loss = {};                                  ///< where it was reached first
   Spread target_updates = {}, target_samples = {}, target_seconds = {};  ///< of the runs that reached it
   Spread samples_per_second = {}, peak_bytes = {}, training_seconds = {};
   std::map<std::string, Spread> gaps = {};  ///< by figure: training set − validation
+  std::vector<Spread> sharpness = {};       ///< by figure of sharpness_figures(); empty: not asked
+  std::string no_sharpness = {};            ///< why one of its runs has none; "": all have, or were not asked
   std::vector<BandPoint> curve = {};
 };
 
@@ -105,12 +129,25 @@ struct Comparison {
   std::vector<RunOutcome> runs = {};
   int64_t samples = 0;  ///< where equal samples are compared: the least that a run trained on
   double seconds = 0;   ///< likewise
+
+  /// Where equal training losses are compared: the least that every run's smoothed loss was at its end; NaN:
+  /// runs cannot be made equal in it.
+  double training_loss = std::numeric_limits<double>::quiet_NaN();
+  double loss_window = 0;  ///< samples whose mean is a smoothed loss
+
   std::vector<RecipeFigures> recipes = {};
   std::vector<Difference> differences = {};
 };
 
 /// All figures from what the runs left. Pure.
 Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs);
+
+/// In what its runs can be made equal.
+std::vector<FairAxis> axes_of(const Comparison& comparison);
+
+/// The compared figure of a recipe, or of a run (nothing: it has none there), where runs are equal in this.
+const Spread& spread_on(const RecipeFigures& figures, FairAxis axis);
+std::optional<double> compared_value(const Comparison& comparison, const RunOutcome& run, FairAxis axis);
 
 /// compare.json; what cannot be computed again from the rest included, for those who read it.
 nlohmann::ordered_json comparison_to_json(const Comparison& comparison);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -30,31 +31,34 @@ std::set<std::string> figures_in(const Comparison& c) {
   return names;
 }
 
-std::vector<std::string> header_of(const std::set<std::string>& figures) {
-  std::vector<std::string> header = {"recipe", "seed", "code", "failure"};
+std::vector<std::string> header_of(const Comparison& c, const std::set<std::string>& figures) {
+  std::vector<std::string> header = {"recipe", "seed", "share", "code", "failure"};
+  for (const DifferingKey& axis : c.terms.axes) header.push_back(axis.path);
   header.insert(header.end(), kPlanKeys.begin(), kPlanKeys.end());
-  for (const char* name :
-       {"updates", "samples", "training_seconds", "samples_per_second", "peak_bytes", "at_equal_samples",
-        "at_equal_seconds", "target_updates", "target_samples", "target_seconds"})
+  for (const char* name : {"updates", "samples", "training_seconds", "samples_per_second", "peak_bytes",
+                           "at_equal_samples", "at_equal_seconds", "at_equal_training_loss",
+                           "samples_to_training_loss", "target_updates", "target_samples", "target_seconds"})
     header.emplace_back(name);
   for (const std::string& name : figures) header.push_back("final_" + name);
   for (const std::string& name : figures) header.push_back("training_set_" + name);
+  for (const SharpnessFigure& figure : sharpness_figures())
+    header.push_back(std::string("sharpness_") + figure.name);
   return header;
 }
 
 // The columns of a run that was evaluated.
 std::vector<std::string> measured_cells(const Comparison& c, const RunOutcome& run) {
   const CurvePoint& end = run.curve.back();
-  const auto at = [&](FairAxis axis, double place) {
-    return csv_number(figure_at(run.curve, c.terms.figure, axis, place).value_or(NAN));
-  };
+  const auto at = [&](FairAxis axis) { return csv_number(compared_value(c, run, axis).value_or(NAN)); };
   std::vector<std::string> cells = {cat(end.update),
                                     cat(end.samples),
                                     csv_number(end.seconds),
                                     csv_number(run.samples_per_second),
                                     cat(run.peak_bytes),
-                                    at(FairAxis::kSamples, static_cast<double>(c.samples)),
-                                    at(FairAxis::kSeconds, c.seconds)};
+                                    at(FairAxis::kSamples),
+                                    at(FairAxis::kSeconds),
+                                    at(FairAxis::kTrainingLoss),
+                                    csv_number(run.loss_place.value_or(NAN))};
   const CurvePoint* const reached = c.terms.target ? first_reaching(run.curve, *c.terms.target) : nullptr;
   cells.push_back(reached ? cat(reached->update) : "");
   cells.push_back(reached ? cat(reached->samples) : "");
@@ -66,15 +70,22 @@ std::vector<std::string> measured_cells(const Comparison& c, const RunOutcome& r
 
 std::string comparison_to_csv(const Comparison& c) {
   const std::set<std::string> figures = figures_in(c);
-  const std::vector<std::string> header = header_of(figures);
+  const std::vector<std::string> header = header_of(c, figures);
   std::string text = csv_line(header);
   for (const RunOutcome& run : c.runs) {
-    std::vector<std::string> cells = {run.recipe, cat(run.seed), cat(run.code), run.failure};
+    const auto recipe =
+        static_cast<size_t>(std::ranges::find(c.terms.recipes, run.recipe) - c.terms.recipes.begin());
+    std::vector<std::string> cells = {run.recipe, cat(run.seed), csv_number(run.share), cat(run.code),
+                                      run.failure};
+    for (const DifferingKey& axis : c.terms.axes)
+      cells.push_back(recipe < axis.values.size() ? axis.values[recipe] : "");
     for (const char* const key : kPlanKeys) cells.push_back(text_in(run.plan, key));
     if (!run.curve.empty()) {
       for (std::string& cell : measured_cells(c, run)) cells.push_back(std::move(cell));
       for (const std::string& name : figures) cells.push_back(number_in(run.curve.back().figures, name));
       for (const std::string& name : figures) cells.push_back(number_in(run.training_set, name));
+      for (const SharpnessFigure& figure : sharpness_figures())
+        cells.push_back(run.sharpness ? csv_number(figure.of(*run.sharpness)) : "");
     }
     cells.resize(header.size());
     text += csv_line(cells);

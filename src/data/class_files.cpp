@@ -14,11 +14,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The hash FNV-1a (Fowler, Noll, Vo), mixed: a file's side does not change when others come and go.
+// A file's side does not change when others come and go.
 bool is_validation(std::string_view name, double share) {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
-  return static_cast<double>(mix(hash) >> 11) * 0x1p-53 < share;
+  return static_cast<double>(mix(fnv1a(name)) >> 11) * 0x1p-53 < share;
 }
 
 bool selected(const Selection& selection, std::string_view name) {

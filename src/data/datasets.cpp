@@ -22,6 +22,13 @@ std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe&
   throw Error(ExitCode::kBadRecipe, "data", "there is no data set named " + choice.name);
 }
 
+std::string unlabelled_files(const Choice& choice) {
+  for (const DatasetRow& row : dataset_table()) {
+    if (row.spec.name == choice.name) return row.unlabelled_files;
+  }
+  return "";
+}
+
 std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const Choice& choice,
                                          const Dataset& like) {
   for (const DatasetRow& row : dataset_table()) {

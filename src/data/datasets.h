@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "autotrain/data.h"
@@ -16,11 +17,11 @@ struct DatasetRequest {
   AugmentRecipe augment;  ///< {} for evaluation
 };
 
-/// What samples without labels are made from.
+/// A request for samples without labels, made as those of a data set are.
 struct UnlabelledRequest {
-  const Parameters& parameters;  ///< of the data set whose samples they are to be like
-  const Dataset& like;           ///< the same, as it was made
-  std::filesystem::path path;    ///< of what is new, which is there
+  const Parameters& parameters;  ///< of the data set that the samples are to be like
+  const Dataset& like;           ///< that data set
+  std::filesystem::path path;    ///< the new files: a folder or a file that exists
 };
 
 struct DatasetRow {
@@ -30,6 +31,7 @@ struct DatasetRow {
 
   /// Makes other files into samples as its own are, in their order and without labels; null: it cannot.
   std::function<std::unique_ptr<Dataset>(const UnlabelledRequest&)> make_unlabelled = nullptr;
+  const char* unlabelled_files = "";  ///< that it takes: "a folder of images, or one image"
 };
 
 /// Every data set a recipe can name. A data set is added by a row here and a file beside it.
@@ -39,8 +41,11 @@ const std::vector<DatasetRow>& dataset_table();
 /// when it cannot be augmented as asked.
 std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe& augment);
 
-/// What lies at `path`, made into samples as those of a recipe's data set are, without labels.
-/// @param like as that data set was made from `choice`.
+/// What files `make_unlabelled` takes for this data set: "a folder of images, or one image"; "": none.
+std::string unlabelled_files(const Choice& choice);
+
+/// Makes the files at `path` into samples without labels, as a recipe's data set makes its own.
+/// @param like the data set that was made from `choice`.
 /// @throws Error(kBadRecipe) when there is no such way for it; Error(kMissingFile, kBadData) as its files are
 /// found.
 std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const Choice& choice,

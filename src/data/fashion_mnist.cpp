@@ -79,7 +79,8 @@ DatasetRow fashion_mnist_row() {
         integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
       make_fashion_mnist,
       {"flip", "crop_padding"},
-      make_images_like_bytes};
+      make_images_like_bytes,
+      "a folder of images, or one image"};
 }
 
 }  // namespace autotrain

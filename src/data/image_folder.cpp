@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "autotrain/error.h"
 #include "base/enum_names.h"
@@ -52,6 +53,23 @@ class ImageFolder final : public Dataset, public Preloadable, public Named {
   std::string sample_name(int64_t index) const override { return std::string(files_.names[index]); }
   std::vector<std::string> class_names() const override { return files_.class_names; }
 
+  std::string changes_of_files() const override {
+    const int64_t looked_at = std::min<int64_t>(size(), 100);
+    int64_t others = 0;
+    std::vector<int64_t> first(static_cast<size_t>(looked_at));
+    std::iota(first.begin(), first.end(), 0);
+    FileSequence files(files_of(first));
+    for (const int64_t i : first) {
+      const std::string where = cat("sample ", i, ": ", path(i));
+      if (!(read_image_size(files.next(where), where) == o_.size)) ++others;
+    }
+    if (others == 0) return "";
+    const std::string which = looked_at < size() ? cat("the first ", looked_at) : cat(looked_at);
+    return cat(others, " of ", which, looked_at == 1 ? " image has" : " images have",
+               " another size than the model's samples, and become ", o_.size.width, " × ", o_.size.height,
+               " pixels: ", words_of_resize());
+  }
+
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
     if (on_device_ && std::ranges::all_of(indices, [this](int64_t i) { return decoded(i); })) {
       return on_device_->get(indices, random);
@@ -99,6 +117,15 @@ class ImageFolder final : public Dataset, public Preloadable, public Named {
   }
 
  private:
+  const char* words_of_resize() const {
+    switch (o_.resize) {
+      case Resize::kCrop: return "the largest middle part of that shape, resized";
+      case Resize::kStretch: return "all of it, stretched to that shape";
+      case Resize::kPad: break;
+    }
+    return "all of it, in shape, on black";
+  }
+
   int64_t sample_size() const { return o_.channels * o_.size.height * o_.size.width; }
   Planes planes_at(float* data) const { return {data, o_.channels, o_.size}; }
   std::string path(int64_t index) const { return (o_.root / files_.names[index]).string(); }
@@ -333,7 +360,8 @@ DatasetRow image_folder_row() {
             .in("samples")}},
       make_image_folder,
       {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"},
-      make_unlabelled_like_folder};
+      make_unlabelled_like_folder,
+      "a folder of images, or one image"};
 }
 
 }  // namespace autotrain

@@ -57,7 +57,9 @@ PieceSource repeated(std::vector<Piece> pieces) {
 namespace {
 
 int64_t bytes_of(const Batch& batch) {
-  return static_cast<int64_t>(batch.inputs.nbytes() + (batch.targets.defined() ? batch.targets.nbytes() : 0));
+  size_t bytes = 0;
+  for (const torch::Tensor& tensor : batch.tensors()) bytes += tensor.nbytes();
+  return static_cast<int64_t>(bytes);
 }
 
 // Memory that ran out, or a GPU whose earlier work failed, says nothing about a sample.
@@ -217,10 +219,8 @@ Batch Loader::staged(Batch batch) const {
   if (options_.channels_last) batch.inputs = channels_last(batch.inputs);
   if (!options_.pin) return batch;
   // Tensors that a data set made on the GPU need no pinning.
-  for (torch::Tensor* const tensor : {&batch.inputs, &batch.targets}) {
-    if (tensor->defined() && tensor->is_cpu()) *tensor = tensor->pin_memory();
-  }
-  return batch;
+  return batch.with_each(
+      [](const torch::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; });
 }
 
 }  // namespace autotrain

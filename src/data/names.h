@@ -6,7 +6,7 @@
 
 namespace autotrain {
 
-/// What a data set is, besides, that knows its samples or its classes by names.
+/// A data set implements this, too, where it knows its samples or its classes by names.
 class Named {
  public:
   virtual ~Named() = default;
@@ -19,6 +19,10 @@ class Named {
     (void)index;
     return "";
   }
+
+  /// How files of another size or kind than samples become such, where there are some: "94 of the first 100
+  /// images …"; "": they are taken as they are. Reads some of them.
+  virtual std::string changes_of_files() const { return ""; }
 
   /// The names of the classes, by number; empty where they are numbers only.
   virtual std::vector<std::string> class_names() const { return {}; }

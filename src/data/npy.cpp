@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cctype>
 #include <cstring>
 
 #include "autotrain/error.h"
@@ -51,47 +53,84 @@ struct Targets {
   int64_t classes = 0;
 };
 
-// Rows as float32, converted when they are asked for.
+// An input of every sample: rows of an array, and what they become.
+struct Column {
+  std::shared_ptr<NpyArray> array;
+  InputInfo info;
+  bool pixels = false;  // bytes that become numbers from 0 to 1
+
+  Column(std::shared_ptr<NpyArray> from, const std::string& name, torch::ScalarType type)
+      : array(std::move(from)), info{name, type, {array->shape().begin() + 1, array->shape().end()}} {
+    if (info.shape.empty()) info.shape = {1};
+  }
+
+  // Rows from `first` on: [n, …].
+  torch::Tensor rows(c10::ArrayRef<int64_t> indices, int64_t first) const {
+    std::vector<int64_t> shape = {static_cast<int64_t>(indices.size())};
+    shape.insert(shape.end(), info.shape.begin(), info.shape.end());
+    torch::Tensor made = torch::empty(shape, info.type);
+    switch (info.type) {
+      case torch::kInt64: fill(made.mutable_data_ptr<int64_t>(), indices, first); break;
+      case torch::kBool: fill(made.mutable_data_ptr<bool>(), indices, first); break;
+      default: fill(made.mutable_data_ptr<float>(), indices, first); break;
+    }
+    if (pixels) made.div_(255);
+    return made;
+  }
+
+ private:
+  template <class To>
+  void fill(To* to, c10::ArrayRef<int64_t> indices, int64_t first) const {
+    const int64_t size = array->row_size();
+    for (const int64_t index : indices) {
+      convert(array->type(), array->row(first + index), size, to);
+      to += size;
+    }
+  }
+};
+
+// Rows that are converted when they are asked for.
 class ArrayDataset final : public Dataset, public Preloadable {
  public:
-  ArrayDataset(std::shared_ptr<NpyArray> inputs, Range range, Targets targets)
-      : inputs_(std::move(inputs)), range_(range), targets_(std::move(targets)) {
-    shape_.assign(inputs_->shape().begin() + 1, inputs_->shape().end());
-    if (shape_.empty()) shape_ = {1};
-  }
+  ArrayDataset(std::vector<Column> columns, Range range, Targets targets)
+      : columns_(std::move(columns)), range_(range), targets_(std::move(targets)) {}
 
   int64_t size() const override { return range_.count; }
 
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const override {
-    std::vector<int64_t> shape = {static_cast<int64_t>(indices.size())};
-    shape.insert(shape.end(), shape_.begin(), shape_.end());
-    Batch batch{torch::empty(shape, torch::kFloat32),
+    Batch batch{columns_[0].rows(indices, range_.first),
                 targets_.values.defined() ? gather_rows(targets_.values, indices) : torch::Tensor(),
-                shape[0]};
-    auto* out = batch.inputs.mutable_data_ptr<float>();
-    const int64_t size = inputs_->row_size();
-    for (const int64_t index : indices) {
-      convert(inputs_->type(), inputs_->row(range_.first + index), size, out);
-      out += size;
-    }
+                static_cast<int64_t>(indices.size())};
+    for (size_t i = 1; i < columns_.size(); ++i)
+      batch.more_inputs.push_back(columns_[i].rows(indices, range_.first));
     return batch;
   }
 
   // Arrays of three dimensions are not called images: that would promise that they can be augmented.
   DatasetInfo info() const override {
-    return {.kind = shape_.size() == 1 ? DatasetInfo::Kind::kVectors : DatasetInfo::Kind::kUnknown,
-            .input_shape = shape_,
-            .classes = targets_.classes};
+    const std::vector<int64_t>& shape = columns_[0].info.shape;
+    DatasetInfo info{.kind = shape.size() == 1 ? DatasetInfo::Kind::kVectors : DatasetInfo::Kind::kUnknown,
+                     .input_shape = shape,
+                     .classes = targets_.classes};
+    for (const Column& column : columns_) {
+      if (!column.info.name.empty()) info.inputs.push_back(column.info);
+    }
+    return info;
   }
 
-  int64_t ram_bytes() const override { return inputs_->mapped_bytes(); }
-  void preload(const PreloadWork&) override { inputs_->hold_in_memory(); }
+  int64_t ram_bytes() const override {
+    int64_t bytes = 0;
+    for (const Column& column : columns_) bytes += column.array->mapped_bytes();
+    return bytes;
+  }
+  void preload(const PreloadWork&) override {
+    for (const Column& column : columns_) column.array->hold_in_memory();
+  }
 
  private:
-  std::shared_ptr<NpyArray> inputs_;
+  std::vector<Column> columns_;
   Range range_;
   Targets targets_;
-  std::vector<int64_t> shape_;  // of one sample
 };
 
 Range range_of(const Parameters& p, const NpyArray& inputs) {
@@ -159,10 +198,67 @@ torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, Range range)
       bytes, shape, [array](void*) {}, torch::kUInt8);
 }
 
+bool is_name(const std::string& text) {
+  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+         std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+bool is_named_file(const std::string& text) {
+  const size_t mark = text.find('=');
+  return mark != std::string::npos && mark + 1 < text.size() && is_name(text.substr(0, mark));
+}
+
+// Numbers stay what they are, but images.
+Column column_of(const std::string& name, const std::string& path) {
+  auto array = std::make_shared<NpyArray>(path);
+  const size_t dimensions = array->shape().size();
+  const bool pixels = array->type() == NpyType::kUint8 && (dimensions == 3 || dimensions == 4);
+  const auto type = pixels || array->is_real()        ? torch::kFloat32
+                    : array->type() == NpyType::kBool ? torch::kBool
+                                                      : torch::kInt64;
+  Column column(std::move(array), name, type);
+  column.pixels = pixels;
+  if (pixels && dimensions == 3) column.info.shape.insert(column.info.shape.begin(), 1);
+  return column;
+}
+
+std::vector<Column> read_columns(const std::vector<std::string>& named_files) {
+  std::vector<Column> columns;
+  for (const std::string& named_file : named_files) {
+    const size_t mark = named_file.find('=');
+    const std::string name = named_file.substr(0, mark);
+    for (const Column& column : columns) {
+      if (column.info.name == name)
+        throw Error(ExitCode::kBadRecipe, "npy: arrays", cat("names ", quote(name), " twice"),
+                    "give each input a name of its own");
+    }
+    columns.push_back(column_of(name, named_file.substr(mark + 1)));
+    const NpyArray &first = *columns[0].array, &last = *columns.back().array;
+    if (first.rows() == last.rows()) continue;
+    throw Error(ExitCode::kBadData, last.path().string(),
+                cat("has ", last.rows(), " samples; ", first.path().string(), " has ", first.rows()),
+                "take all files from the same data");
+  }
+  return columns;
+}
+
+std::unique_ptr<Dataset> make_named_arrays(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  if (!p.text("inputs").empty())
+    throw Error(ExitCode::kBadRecipe, "npy: arrays", "stands beside inputs", "give one of the two");
+  check_augmentations("npy with several inputs", {}, request.augment);
+  std::vector<Column> columns = read_columns(p.texts("arrays"));
+  const Range range = range_of(p, *columns[0].array);
+  Targets targets = read_targets(p, *columns[0].array, range);
+  return std::make_unique<ArrayDataset>(std::move(columns), range, std::move(targets));
+}
+
 std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
+  if (!p.texts("arrays").empty()) return make_named_arrays(request);
   if (p.text("inputs").empty()) {
-    throw Error(ExitCode::kBadRecipe, "npy: inputs", "names no file", "give a .npy file of samples");
+    throw Error(ExitCode::kBadRecipe, "npy: inputs", "names no file",
+                "give a .npy file of samples, or several in arrays");
   }
   auto inputs = std::make_shared<NpyArray>(p.text("inputs"));
   const Range range = range_of(p, *inputs);
@@ -176,11 +272,15 @@ std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
                                           request.augment);
   }
   check_augmentations("npy", {}, request.augment);  // only images can be changed
-  return std::make_unique<ArrayDataset>(std::move(inputs), range, std::move(targets));
+  std::vector<Column> columns = {Column(std::move(inputs), "", torch::kFloat32)};
+  return std::make_unique<ArrayDataset>(std::move(columns), range, std::move(targets));
 }
 
 // Another file of samples, or images that are files.
 std::unique_ptr<Dataset> make_unlabelled_like_npy(const UnlabelledRequest& request) {
+  if (!request.like.info().inputs.empty())
+    throw Error(ExitCode::kBadRecipe, "--data", "names one file, and samples have several inputs",
+                "predict on validation data: --set data.validation.arrays=[…]");
   if (request.path.extension() != ".npy") return make_images_like_bytes(request);
   const ChoiceSpec spec = npy_row().spec;
   const Choice choice{"npy", {{"inputs", request.path.string()}}};
@@ -195,6 +295,12 @@ DatasetRow npy_row() {
            "Samples from NumPy's .npy files, which stay on disk until they are used: uint8 [N, H, W] or "
            "[N, C, H, W] are images, pixels ÷ 255; all else becomes float32.",
            {text_key("inputs", "File of the samples, the first dimension counting them."),
+            list_key(
+                KeyKind::kTextList, "arrays",
+                "Several inputs of a sample in the place of inputs, for models that take them: [image=x.npy, "
+                "mask=m.npy]. Integers and bool stay so; uint8 images become pixels ÷ 255.",
+                std::vector<std::string>{})
+                .with_form("name=file", "^[A-Za-z_][A-Za-z0-9_]*=.+$", is_named_file),
             text_key("targets",
                      "File of as many targets: integers are classes, floats [N] or [N, …, K] numbers to "
                      "predict; null: none."),
@@ -204,7 +310,8 @@ DatasetRow npy_row() {
             integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
           make_npy,
           {"flip", "crop_padding"},
-          make_unlabelled_like_npy};
+          make_unlabelled_like_npy,
+          "a .npy file, or images where the run's arrays are bytes of such"};
 }
 
 }  // namespace autotrain

@@ -304,7 +304,8 @@ DatasetRow table_row() {
             .with_form("auto or one character", "^(auto|[\\t !#-~])$", is_separator)}},
       make_table,
       {},
-      make_unlabelled_table};
+      make_unlabelled_table,
+      "a table file"};
 }
 
 }  // namespace autotrain

@@ -99,7 +99,10 @@ class CpuDevice final : public Device {
   bool has_native_bf16() const override { return cpu_has("avx512_bf16") || cpu_has("amx_bf16"); }
   void synchronize() const override {}
   Batch upload(const Batch& batch) override {
-    shapes_.insert(batch.inputs.sizes().vec());
+    std::vector<int64_t> shape = batch.inputs.sizes().vec();
+    for (const torch::Tensor& input : batch.more_inputs)
+      shape.insert(shape.end(), input.sizes().begin(), input.sizes().end());
+    shapes_.insert(std::move(shape));
     return batch;
   }
   int64_t shapes_met() const override { return std::ssize(shapes_); }

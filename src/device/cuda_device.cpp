@@ -71,10 +71,8 @@ class CudaDevice final : public Device {
     }
     copied_.block(compute);
     // The allocator must not give the memory away before the work that reads it is done.
-    for (const torch::Tensor& tensor : {there.inputs, there.targets}) {
-      if (tensor.defined())
-        c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), compute);
-    }
+    for (const torch::Tensor& tensor : there.tensors())
+      c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), compute);
     return there;
   }
 

@@ -21,9 +21,10 @@ constexpr int64_t kSmaller = 4;          // times, that a smaller micro-batch is
 constexpr double kSameTime = 0.8;        // of a micro-batch's time, that a smaller one takes
 constexpr int64_t kSleepers = 16;        // loader threads that wait for a disk need no core
 
-// The plan typed in, so that every trial runs the same micro-batches.
+// The plan typed in, so that every trial runs the same micro-batches; of a batch that changes the largest.
 std::vector<std::string> typed(const BatchPlan& plan) {
-  return {cat("batch.effective=", plan.effective_batch), cat("execution.micro_batch=", plan.micro_batch)};
+  return {"batch.schedule=null", "batch.adapt=null", cat("batch.effective=", plan.effective_batch),
+          cat("execution.micro_batch=", plan.micro_batch)};
 }
 
 std::string in_words(MemoryFormat format) {

@@ -1,6 +1,7 @@
 #include "measure/subject.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "base/clock.h"
@@ -29,7 +30,9 @@ Batch first_samples(const Dataset& data, int64_t count) {
 
 Batch laid_out(const Batch& batch, MemoryFormat format) {
   if (format != MemoryFormat::kChannelsLast) return batch;
-  return {channels_last(batch.inputs), batch.targets, batch.samples};
+  Batch laid = batch;
+  laid.inputs = channels_last(batch.inputs);
+  return laid;
 }
 
 Materials materials_of(Recipe recipe) {
@@ -39,12 +42,13 @@ Materials materials_of(Recipe recipe) {
   return m;
 }
 
-class Inference final : public Subject {
+class Inference final : public InferenceSubject {
  public:
   Inference(const Recipe& recipe, Materials materials)
       : m_(std::move(materials)),
-        precision_(resolve_precision(recipe.execution.precision, *m_.device)),
-        network_(dynamic_cast<Network&>(m_.task->module())) {
+        precision_(resolve_precision(recipe.execution.precision, *m_.device, m_.task->module())),
+        network_(dynamic_cast<Network&>(m_.task->module())),
+        loading_(recipe.execution.loader) {
     set_products(precision_, *m_.device);
     within_budget(*m_.device, [&] { convert(recipe); });
   }
@@ -61,8 +65,22 @@ class Inference final : public Subject {
   void call() override {
     const c10::InferenceMode no_gradients;
     const AutocastScope autocast(m_.device->torch_device().type(), cast_to());
-    output_ = network_.forward(batch_.inputs);
+    output_ = network_.predict(batch_);
   }
+
+  Loader::Options loading() const override { return resolve_loader(loading_, *m_.device, format_); }
+
+  std::unique_ptr<Loader> open_loader(int64_t samples) override {
+    const Dataset& data = m_.data.validation != nullptr ? *m_.data.validation : *m_.data.train;
+    const auto pieces = [position = int64_t{0}, samples]() mutable -> std::optional<Piece> {
+      return consecutive(std::exchange(position, position + samples), samples);
+    };
+    return std::make_unique<Loader>(data, Stream(0, data.size(), /*shuffle=*/false), pieces, loading());
+  }
+
+  void take(const Batch& batch) override { batch_ = in_precision(m_.device->upload(batch)); }
+
+  torch::Tensor output() override { return output_.to(torch::kCPU, torch::kFloat32); }
 
   ForwardCount count() override {
     return count_forward(
@@ -115,7 +133,10 @@ class Inference final : public Subject {
   }
 
   Batch converted(const Batch& batch) const {
-    Batch here = laid_out(batch, format_).to(m_.device->torch_device());
+    return in_precision(laid_out(batch, format_).to(m_.device->torch_device()));
+  }
+
+  Batch in_precision(Batch here) const {
     if (here.inputs.is_floating_point() && !network_.casts_itself())
       here.inputs = here.inputs.to(product_type(precision_));
     return here;
@@ -137,6 +158,7 @@ class Inference final : public Subject {
   Materials m_;
   Precision precision_;
   Network& network_;
+  const LoaderRecipe loading_;
   MemoryFormat format_ = MemoryFormat::kContiguous;
   Batch batch_;
   torch::Tensor output_;
@@ -182,11 +204,14 @@ class Training final : public Subject {
 
 }  // namespace
 
+std::unique_ptr<InferenceSubject> make_inference_subject(const Recipe& recipe) {
+  return std::make_unique<Inference>(recipe, materials_of(recipe));
+}
+
 std::unique_ptr<Subject> make_subject(const Recipe& recipe) {
-  Materials materials = materials_of(recipe);
   if (recipe.sweep.mode == SweepMode::kTraining)
-    return std::make_unique<Training>(recipe, std::move(materials));
-  return std::make_unique<Inference>(recipe, std::move(materials));
+    return std::make_unique<Training>(recipe, materials_of(recipe));
+  return make_inference_subject(recipe);
 }
 
 }  // namespace autotrain

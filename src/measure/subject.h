@@ -1,5 +1,7 @@
 #pragma once
 
+#include <torch/types.h>
+
 #include <map>
 #include <memory>
 #include <optional>
@@ -7,6 +9,7 @@
 
 #include "autotrain/operator_counts.h"
 #include "autotrain/recipe.h"
+#include "data/loader.h"
 #include "device/device.h"
 
 namespace autotrain {
@@ -48,6 +51,28 @@ class Subject {
   /// Loss and metrics of the validation data; empty where there are none.
   virtual std::map<std::string, double> evaluate() { return {}; }
 };
+
+/// Inference taken apart, for work in which batches are loaded while others are computed.
+class InferenceSubject : public Subject {
+ public:
+  /// How a prediction would load: workers, batches ahead.
+  virtual Loader::Options loading() const = 0;
+
+  /// Batches of so many samples each, in the data set's order and without end: of the validation data, else
+  /// of the training data. They are read anew in every epoch. This object must outlive the loader.
+  virtual std::unique_ptr<Loader> open_loader(int64_t samples) = 0;
+
+  /// Puts a loaded batch on the device, in the precision of the model and in the place of the one before.
+  /// Does not wait for the device.
+  virtual void take(const Batch& batch) = 0;
+
+  /// What the last call returned, in main memory: [n, …] float32. Waits for the device. Precondition: a call
+  /// was made.
+  virtual torch::Tensor output() = 0;
+};
+
+/// What the recipe names, as inference whatever `recipe.sweep.mode` says. @throws as make_subject.
+std::unique_ptr<InferenceSubject> make_inference_subject(const Recipe& recipe);
 
 /// What the recipe names, in `recipe.sweep.mode`. Inference: forward passes in evaluation mode, without
 /// gradients; in half precision the weights are converted once, in int8 those of linear layers. Training: an

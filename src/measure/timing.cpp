@@ -9,8 +9,9 @@ namespace autotrain {
 double quantile(const std::vector<double>& sorted, double q) {
   const double place = q * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(place);
-  const size_t above = std::min(below + 1, sorted.size() - 1);
-  return std::lerp(sorted[below], sorted[above], place - static_cast<double>(below));
+  const double beyond = place - static_cast<double>(below);
+  if (beyond == 0) return sorted[below];  // what is above may be infinite
+  return std::lerp(sorted[below], sorted[below + 1], beyond);
 }
 
 double median_of(std::vector<double> values) {

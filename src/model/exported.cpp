@@ -8,6 +8,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "model/chosen_inputs.h"
 #include "model/exported_file.h"
 #include "model/graph_pass.h"
 #include "model/graph_uses.h"
@@ -18,13 +19,13 @@
 namespace autotrain {
 namespace {
 
-// Runs the backward half of a pass when autograd comes to the prediction.
+// Runs the backward half of a pass when autograd comes to its output.
 struct PassBackward final : torch::autograd::Node {
   PassBackward(std::unique_ptr<graph::Pass> pass, torch::autograd::edge_list edges)
       : Node(std::move(edges)), pass_(std::move(pass)) {}
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    TORCH_CHECK(pass_ != nullptr, "a prediction of an exported model is differentiated once");
+    TORCH_CHECK(pass_ != nullptr, "what an exported model returns is differentiated once");
     const std::unique_ptr<graph::Pass> pass = std::move(pass_);
     torch::Tensor cotangent = std::move(gradients.at(0));
     if (!cotangent.defined()) return torch::autograd::variable_list(num_outputs());
@@ -49,13 +50,35 @@ std::string precision_in_force(torch::DeviceType device) {
   return name_of_graphs(bf16 ? Precision::kBf16 : Precision::kFp16);
 }
 
-std::string described(torch::ScalarType type, c10::IntArrayRef shape) {
+std::string in_words(torch::ScalarType type, c10::IntArrayRef shape) {
   return cat(c10::toString(type), " of the shape ", shape);
+}
+
+std::string in_words(const torch::Tensor& batch) {
+  return in_words(batch.scalar_type(), batch.dim() > 0 ? batch.sizes().slice(1) : c10::IntArrayRef());
+}
+
+// Of the input with that number.
+std::string samples_of(const ExportedFile& file, size_t input) {
+  const InputInfo& info = file.inputs[input];
+  const std::string name =
+      file.inputs.size() == 1 ? "samples" : cat("as input ", quote(info.name), " samples");
+  return cat(name, " of ", in_words(info.type, info.shape));
+}
+
+[[noreturn]] void fail_count(const std::string& path, const ExportedFile& file, size_t given) {
+  std::vector<std::string> names;
+  for (const InputInfo& input : file.inputs) names.push_back(input.name);
+  throw Error(ExitCode::kBadRecipe, "model.inputs",
+              cat(path, " takes ", file.inputs.size(), file.inputs.size() == 1 ? " input, " : " inputs, ",
+                  join(names, ", "), ", and is given ", given),
+              "name as many of those that the data set has, in this order");
 }
 
 class Exported final : public Network {
  public:
-  Exported(std::string path, ExportedFile file) : path_(std::move(path)), file_(std::move(file)) {
+  Exported(std::string path, ExportedFile file, ChosenInputs chosen)
+      : path_(std::move(path)), file_(std::move(file)), chosen_(std::move(chosen)) {
     for (const ExportedFile::Parameter& parameter : file_.parameters)
       hold(parameter.tensor.name, parameter.tensor.tensor, parameter.learns);
     for (const NamedTensor& buffer : file_.buffers) {
@@ -63,17 +86,28 @@ class Exported final : public Network {
       tensors_.push_back(buffer.tensor);
     }
     for (const auto& [name, first_name] : file_.other_names) tie(name, first_name);
+    if (file_.loss) find_predictions();
   }
 
-  torch::Tensor forward(torch::Tensor inputs) override {
-    check_inputs(inputs);
-    const ExportedFile::Graphs& graphs = graphs_for(inputs.device().type());
-    const std::vector<torch::Tensor> weights = weights_in_use();
-    auto pass = std::make_unique<graph::Pass>(is_training() ? graphs.training : graphs.evaluation,
-                                              with_constants_and(inputs, weights));
-    torch::Tensor prediction = pass->forward();
-    if (is_training() && torch::GradMode::is_enabled()) differentiate(prediction, std::move(pass), weights);
-    return prediction;
+  torch::Tensor forward(torch::Tensor inputs) override { return predicted({std::move(inputs)}); }
+  torch::Tensor predict(const Batch& batch) override { return predicted(chosen_.of(batch)); }
+
+  bool has_own_loss() const override { return file_.loss.has_value(); }
+  bool predicts() const override {
+    return !file_.loss || file_.graphs.begin()->second.evaluation->prediction_beside.has_value();
+  }
+
+  OwnLoss own_loss(const Batch& batch) override {
+    if (!file_.loss) return Network::own_loss(batch);
+    std::vector<torch::Tensor> given = chosen_.of(batch);
+    check_inputs(given);
+    if (file_.targets) {
+      check_targets(batch.targets);
+      given.push_back(batch.targets);
+    }
+    const ExportedFile::Graphs& graphs = graphs_for(given.front().device().type());
+    const Output output = run(is_training() ? graphs.training : graphs.evaluation, given);
+    return {terms_of(output.value, *file_.loss, batch.samples), output.prediction_beside};
   }
 
   bool computes_in(Precision precision) const override {
@@ -113,6 +147,44 @@ class Exported final : public Network {
   }
 
  private:
+  struct Output {
+    torch::Tensor value;
+    torch::Tensor prediction_beside;
+  };
+
+  Output run(const std::shared_ptr<const graph::Graph>& graph, const std::vector<torch::Tensor>& given) {
+    const std::vector<torch::Tensor> weights = weights_in_use();
+    auto pass = std::make_unique<graph::Pass>(graph, with_constants_and(given, weights));
+    Output output{pass->forward(), pass->prediction_beside()};
+    if (graph->given.training && torch::GradMode::is_enabled())
+      differentiate(output.value, std::move(pass), weights);
+    return output;
+  }
+
+  torch::Tensor predicted(std::vector<torch::Tensor> inputs) {
+    check_inputs(inputs);
+    const auto device = inputs.front().device().type();
+    const ExportedFile::Graphs& graphs = graphs_for(device);
+    if (!file_.loss) return run(is_training() ? graphs.training : graphs.evaluation, inputs).value;
+    if (file_.targets) inputs.emplace_back();
+    const auto found = predictions_.find(precision_in_force(device));
+    if (found != predictions_.end()) return run(found->second, inputs).value;
+    throw Error(
+        ExitCode::kBadRecipe, path_,
+        predicts() ? "computes its predictions from the targets, too" : "gives its loss alone, no prediction",
+        "export a module that returns predictions of its inputs: --output-part names them");
+  }
+
+  // Graphs that make predictions without their targets.
+  void find_predictions() {
+    for (const auto& [precision, graphs] : file_.graphs) {
+      if (!graphs.evaluation->prediction_beside) continue;
+      graph::Graph graph = graph::prediction_alone(*graphs.evaluation);
+      const bool needs_targets = file_.targets && graph::uses(graph, graph.given.count_in_forward() - 1);
+      if (!needs_targets) predictions_[precision] = std::make_shared<const graph::Graph>(std::move(graph));
+    }
+  }
+
   // Its graphs are those of training, which update the statistics.
   void check_statistics(const char* key) const {
     for (const NamedTensor& buffer : file_.buffers) {
@@ -181,15 +253,37 @@ class Exported final : public Network {
                     ", or export it again with --precision ", precision));
   }
 
-  void check_inputs(const torch::Tensor& inputs) const {
-    const bool batched = inputs.dim() > 0;
-    if (batched && inputs.sizes().slice(1) == c10::IntArrayRef(file_.input_shape) &&
-        inputs.scalar_type() == file_.input_type)
-      return;
-    throw Error(ExitCode::kBadRecipe, path_,
-                cat("takes samples of ", described(file_.input_type, file_.input_shape), "; these are ",
-                    described(inputs.scalar_type(), batched ? inputs.sizes().slice(1) : c10::IntArrayRef())),
-                "export it with an --example of such samples, or change data.train");
+  void check_inputs(const std::vector<torch::Tensor>& inputs) const {
+    if (inputs.size() != file_.inputs.size()) fail_count(path_, file_, inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (is_like(inputs[i], file_.inputs[i])) continue;
+      throw Error(ExitCode::kBadRecipe, path_,
+                  cat("takes ", samples_of(file_, i), "; these are ", in_words(inputs[i])),
+                  "export it with an --example of such samples, or change data.train");
+    }
+  }
+
+  void check_targets(const torch::Tensor& targets) const {
+    if (!targets.defined() || !is_like(targets, *file_.targets)) {
+      throw Error(
+          ExitCode::kBadRecipe, path_,
+          cat("computes its loss from targets of ", in_words(file_.targets->type, file_.targets->shape),
+              " for a sample; ", targets.defined() ? cat("these are ", in_words(targets)) : "there are none"),
+          "export it with --targets like those of data.train");
+    }
+    for (const int64_t value : file_.unusable_targets) {
+      if (!(targets == value).any().item<bool>()) continue;
+      throw Error(ExitCode::kBadData, path_,
+                  cat("is given the target ", value,
+                      ", which its loss ignores: such a mean over a micro-batch has another weight than its "
+                      "samples"),
+                  "leave such samples out, or export the module without its loss and name it in the recipe");
+    }
+  }
+
+  static bool is_like(const torch::Tensor& tensor, const InputInfo& info) {
+    return tensor.dim() > 0 && tensor.sizes().slice(1) == c10::IntArrayRef(info.shape) &&
+           tensor.scalar_type() == info.type;
   }
 
   // Parameters and buffers, with what adapters make of a weight in its place.
@@ -201,45 +295,51 @@ class Exported final : public Network {
     return weights;
   }
 
-  std::vector<torch::Tensor> with_constants_and(const torch::Tensor& inputs,
+  std::vector<torch::Tensor> with_constants_and(const std::vector<torch::Tensor>& given,
                                                 std::vector<torch::Tensor> tensors) {
+    const torch::Device device = given.front().device();
     for (torch::Tensor& constant : file_.constants) {
-      if (constant.device() != inputs.device()) constant = constant.to(inputs.device());
+      if (constant.device() != device) constant = constant.to(device);
       tensors.push_back(constant);
     }
-    tensors.push_back(inputs);
+    tensors.insert(tensors.end(), given.begin(), given.end());
     return tensors;
   }
 
-  void differentiate(torch::Tensor& prediction, std::unique_ptr<graph::Pass> pass,
+  void differentiate(torch::Tensor& output, std::unique_ptr<graph::Pass> pass,
                      const std::vector<torch::Tensor>& weights) const {
     torch::autograd::variable_list learning;
     for (const size_t place : learning_) learning.push_back(weights[place]);
     const std::shared_ptr<PassBackward> node(
         new PassBackward(std::move(pass), torch::autograd::collect_next_edges(learning)),
         torch::autograd::deleteNode);
-    torch::autograd::set_history(prediction, node);
+    torch::autograd::set_history(output, node);
   }
 
   std::string path_;
   ExportedFile file_;
+  ChosenInputs chosen_;
+  std::map<std::string, std::shared_ptr<const graph::Graph>> predictions_;  // beside a loss, by precision
   std::vector<torch::Tensor> tensors_;  // parameters and buffers, in the order in which graphs take them
   std::vector<size_t> learning_;        // the numbers of those that have gradients
   std::map<size_t, std::shared_ptr<const Adapter>> adapter_of_;  // by the number of a parameter
 };
 
-void check_samples(const std::string& path, const ExportedFile& file, const SampleShape& shape) {
+void check_samples(const std::string& path, const ExportedFile& file, const SampleShape& shape,
+                   const std::vector<InputInfo>& chosen) {
   if (file.classes > 0 && file.classes < shape.classes) {
     throw Error(ExitCode::kBadRecipe, "model.file",
                 cat(path, " predicts ", file.classes, " classes; data.train has ", shape.classes),
                 "export a module that predicts them all, with the classes last");
   }
-  const auto type = shape.vocabulary > 0 ? torch::kInt64 : torch::kFloat32;
-  if (file.input_type == type && file.input_shape == shape.input) return;
-  throw Error(ExitCode::kBadRecipe, "model.file",
-              cat(path, " takes samples of ", described(file.input_type, file.input_shape),
-                  "; those of data.train are ", described(type, shape.input)),
-              "export it with an --example of such samples, or change data.train");
+  if (chosen.size() != file.inputs.size()) fail_count(path, file, chosen.size());
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (file.inputs[i].type == chosen[i].type && file.inputs[i].shape == chosen[i].shape) continue;
+    throw Error(ExitCode::kBadRecipe, "model.file",
+                cat(path, " takes ", samples_of(file, i), "; those of data.train are ",
+                    in_words(chosen[i].type, chosen[i].shape)),
+                "export it with an --example of such samples, or change data.train");
+  }
 }
 
 std::shared_ptr<Network> make_exported(const Parameters& p, const SampleShape& shape) {
@@ -249,8 +349,10 @@ std::shared_ptr<Network> make_exported(const Parameters& p, const SampleShape& s
                 "name the file that python -m autotrain_export wrote");
   }
   ExportedFile file = read_exported_file(path);
-  check_samples(path, file, shape);
-  return std::make_shared<Exported>(path, std::move(file));
+  if (!file.loss || file.targets) check_has_targets("exported", shape);
+  ChosenInputs chosen(p.texts("inputs"), shape);
+  check_samples(path, file, shape, chosen.infos());
+  return std::make_shared<Exported>(path, std::move(file), std::move(chosen));
 }
 
 }  // namespace
@@ -258,8 +360,9 @@ std::shared_ptr<Network> make_exported(const Parameters& p, const SampleShape& s
 ModelRow exported_row() {
   return {{"exported",
            "A PyTorch module with its weights, as python -m autotrain_export writes it.",
-           {text_key("file", "The file.")}},
-          make_exported};
+           {text_key("file", "The file."), inputs_key()}},
+          make_exported,
+          /*is_program=*/true};
 }
 
 }  // namespace autotrain

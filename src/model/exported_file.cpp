@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 constexpr const char *kDocument = "autotrain_model", *kDocumentSum = "autotrain_model_crc32";
 constexpr const char* kExportAgain = "export it again: python -m autotrain_export --help";
 
@@ -110,7 +110,9 @@ void read_graphs(const Json& document, ExportedFile& file) {
   for (const ExportedFile::Parameter& parameter : file.parameters) learning += parameter.learns ? 1 : 0;
   graph::Given given{.parameters = file.parameters.size(),
                      .buffers = file.buffers.size(),
-                     .constants = file.constants.size()};
+                     .constants = file.constants.size(),
+                     .inputs = file.inputs.size() + (file.targets ? 1 : 0),
+                     .loss = file.loss.has_value()};
   for (const auto& [precision, modes] : document.at("graphs").items()) {
     const auto read = [&, &name = precision, &graphs = modes](const char* mode, bool training) {
       given.training = training;
@@ -126,10 +128,28 @@ void read_graphs(const Json& document, ExportedFile& file) {
   if (file.graphs.empty()) throw Fault{"has no graphs"};
 }
 
-void read_input(const Json& document, ExportedFile& file) {
-  const Json& input = document.at("input");
-  read_exactly(input.at("shape"), file.input_shape);
-  file.input_type = graph::dtype_named(input.at("dtype"));
+InputInfo read_tensor(const Json& json, const std::string& name) {
+  InputInfo info{.name = name, .type = graph::dtype_named(json.at("dtype"))};
+  read_exactly(json.at("shape"), info.shape);
+  return info;
+}
+
+LossReduction reduction_named(const std::string& name) {
+  if (name == "mean") return LossReduction::kMean;
+  if (name == "sum") return LossReduction::kSum;
+  throw Fault{cat("has a loss of the reduction ", quote(name), ", which is not known here")};
+}
+
+void read_samples(const Json& document, ExportedFile& file) {
+  for (const Json& input : document.at("inputs"))
+    file.inputs.push_back(read_tensor(input, input.at("name").get<std::string>()));
+  if (file.inputs.empty()) throw Fault{"has no inputs"};
+  if (document.contains("loss")) file.loss = reduction_named(document.at("loss"));
+  if (file.loss && document.contains("targets")) {
+    const Json& targets = document.at("targets");
+    file.targets = read_tensor(targets, "targets");
+    if (targets.contains("unusable")) read_exactly(targets.at("unusable"), file.unusable_targets);
+  }
   file.device = document.at("device");
   if (document.contains("classes")) file.classes = whole_number<int64_t>(document.at("classes"));
   file.smallest_batch = whole_number<int64_t>(document.at("smallest_batch"));
@@ -142,7 +162,7 @@ ExportedFile read(const fs::path& path) {
   ExportedFile file{.digest = cat(text.size(), " ", crc32_of(text.data(), text.size()))};
   Tensors tensors(path, document.at("crc32"));
   read_tensors(document, tensors, file);
-  read_input(document, file);
+  read_samples(document, file);
   read_graphs(document, file);
   return file;
 }

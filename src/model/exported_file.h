@@ -3,11 +3,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "autotrain/batch.h"
 #include "base/named_tensor.h"
 #include "model/graph_nodes.h"
+#include "model/models.h"
 
 namespace autotrain {
 
@@ -27,8 +30,10 @@ struct ExportedFile {
   std::vector<NamedTensor> buffers = {};
   std::vector<torch::Tensor> constants = {};
   std::map<std::string, std::string> other_names = {};  ///< of tied weights: name → name of its tensor
-  std::vector<int64_t> input_shape = {};                ///< of one sample
-  torch::ScalarType input_type = torch::kFloat32;
+  std::vector<InputInfo> inputs = {};                   ///< in the order in which the module takes them
+  std::optional<LossReduction> loss = {};               ///< of a module that computes its loss itself
+  std::optional<InputInfo> targets = {};                ///< that it computes its loss from
+  std::vector<int64_t> unusable_targets = {};           ///< values with which it is no sum over samples
   std::string device = {};  ///< the kind of device that the operators are of: "cpu" or "cuda"
   std::map<std::string, Graphs> graphs = {};  ///< by precision: "fp32", "bf16" or "fp16"
   int64_t classes = 0;                        ///< the last size of a prediction; 0: not said

@@ -11,15 +11,17 @@
 
 namespace autotrain::graph {
 
-/// The values that a graph is given, in this order: parameters, buffers, constants, the inputs and, for
-/// training, the gradient of the prediction.
+/// The values that a graph is given, in this order: parameters, buffers, constants, the inputs, where the
+/// module computes its loss the targets, too, and, for training, the gradient of the output.
 struct Given {
   size_t parameters = 0;
   size_t buffers = 0;  ///< only these, and what a graph makes itself, may be written to
   size_t constants = 0;
+  size_t inputs = 1;  ///< with the targets, which come last
+  bool loss = false;  ///< whether the output is a loss, not a prediction
   bool training = false;
 
-  size_t count_in_forward() const { return parameters + buffers + constants + 1; }
+  size_t count_in_forward() const { return parameters + buffers + constants + inputs; }
 };
 
 /// Arithmetic on the sizes of tensors, which are numbers.
@@ -78,9 +80,10 @@ struct Graph {
   Given given = {};
   std::vector<Node> nodes = {};
   size_t values = 0;
-  size_t backward_begin = 0;  ///< the first node that needs the gradient of the prediction
-  size_t prediction = 0;
-  bool keeps_prediction = false;                      ///< whether the backward pass needs it
+  size_t backward_begin = 0;  ///< the first node that needs the gradient of the output
+  size_t output = 0;          ///< the prediction or, of a module with its loss inside, the loss
+  bool keeps_output = false;  ///< whether the backward pass needs it
+  std::optional<size_t> prediction_beside = {};       ///< beside a loss
   std::vector<std::optional<size_t>> gradients = {};  ///< of the parameters that learn, in their order
 };
 

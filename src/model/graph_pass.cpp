@@ -42,7 +42,7 @@ IValue computed(SizeOperator op, const IValue& first, const IValue& second) {
 }  // namespace
 
 Pass::Pass(std::shared_ptr<const Graph> graph, std::vector<torch::Tensor> tensors)
-    : graph_(std::move(graph)), device_(tensors.back().device()), values_(graph_->values) {
+    : graph_(std::move(graph)), device_(tensors.front().device()), values_(graph_->values) {
   check_invariant(tensors.size() == graph_->given.count_in_forward(),
                   "a graph gets the tensors that it was read for");
   for (size_t i = 0; i < tensors.size(); ++i) values_[i] = std::move(tensors[i]);
@@ -52,10 +52,14 @@ Pass::Pass(std::shared_ptr<const Graph> graph, std::vector<torch::Tensor> tensor
 // neither would ever be freed.
 torch::Tensor Pass::forward() {
   run(0, graph_->backward_begin);
-  IValue& held = values_[graph_->prediction];
-  const torch::Tensor prediction = held.toTensor().detach();
-  if (!graph_->keeps_prediction) held = IValue();
-  return prediction;
+  IValue& held = values_[graph_->output];
+  const torch::Tensor output = held.toTensor().detach();
+  if (!graph_->keeps_output) held = IValue();
+  return output;
+}
+
+torch::Tensor Pass::prediction_beside() const {
+  return graph_->prediction_beside ? values_[*graph_->prediction_beside].toTensor() : torch::Tensor();
 }
 
 std::vector<torch::Tensor> Pass::backward(torch::Tensor cotangent) {

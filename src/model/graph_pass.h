@@ -12,16 +12,20 @@ namespace autotrain::graph {
 /// One pass through a graph. Values are freed at their last use, as eager PyTorch frees them.
 class Pass {
  public:
-  /// @param tensors parameters, buffers, constants and the inputs, all on one device.
+  /// @param tensors parameters, buffers, constants, inputs and targets, all on one device. Targets that the
+  /// graph does not use may be undefined.
   Pass(std::shared_ptr<const Graph> graph, std::vector<torch::Tensor> tensors);
 
-  /// The prediction, a tensor that the pass itself does not hold. Runs the operators before the first that
-  /// needs its gradient.
+  /// The output, a tensor that the pass itself does not hold. Runs the operators before the first that needs
+  /// its gradient.
   /// @throws c10::Error of an operator, which it names; c10::OutOfMemoryError when memory is refused.
   torch::Tensor forward();
 
+  /// What is predicted beside a loss; undefined where nothing is. Precondition: `forward` was called.
+  torch::Tensor prediction_beside() const;
+
   /// The gradients of the parameters that learn; undefined ones where there are none. Once, after `forward`.
-  /// @param cotangent the gradient of the prediction: of its shape.
+  /// @param cotangent the gradient of the output: of its shape.
   std::vector<torch::Tensor> backward(torch::Tensor cotangent);
 
  private:

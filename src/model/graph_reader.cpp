@@ -40,7 +40,7 @@ constexpr std::array kSizeOperators = {
 struct ValueFacts {
   bool tensor = true;           // else a number
   bool writable = true;         // by operators that write in place
-  bool needs_gradient = false;  // computed from the gradient of the prediction
+  bool needs_gradient = false;  // computed from the gradient of the output
   size_t memory = 0;            // values with the same number may share memory
 };
 
@@ -263,7 +263,7 @@ class GraphReader {
     };
     give(given.parameters, {.writable = false});
     give(given.buffers, {});
-    give(given.constants + 1, {.writable = false});
+    give(given.constants + given.inputs, {.writable = false});
     if (given.training) give(1, {.writable = false, .needs_gradient = true});
   }
 
@@ -274,9 +274,9 @@ class GraphReader {
       graph_.backward_begin = graph_.nodes.size();
       forward_values_ = values_.size();
     }
-    graph_.prediction = result_at(json.at("prediction"));
-    if (graph_.prediction >= forward_values_)
-      throw Malformed("the prediction is not made before what needs its gradient");
+    graph_.output = output_at(json.at(graph_.given.loss ? "loss" : "prediction"));
+    if (graph_.given.loss && json.contains("prediction"))
+      graph_.prediction_beside = output_at(json.at("prediction"));
     const Json& results = list_at(json, "gradients");
     if (results.size() != gradients)
       throw Malformed(cat("there are ", results.size(), " gradients for ", gradients, " parameters"));
@@ -294,6 +294,12 @@ class GraphReader {
     if (value < graph_.given.count_in_forward() + (graph_.given.training ? 1 : 0))
       throw Malformed(cat("value ", value, " is given and not made"));
     return value;
+  }
+
+  size_t output_at(const Json& json) const {
+    const size_t value = result_at(json);
+    if (value < forward_values_) return value;
+    throw Malformed("an output is not made before what needs its gradient");
   }
 
   void read_node(const Json& json) {

@@ -11,6 +11,7 @@ std::vector<bool> used_at_the_end(const Graph& graph) {
   for (const auto& gradient : graph.gradients) {
     if (gradient) used[*gradient] = true;
   }
+  if (graph.prediction_beside) used[*graph.prediction_beside] = true;
   return used;
 }
 
@@ -23,7 +24,7 @@ void for_each_argument(const Node& node, Use use) {
 // known.
 std::vector<bool> needed_nodes(const Graph& graph) {
   std::vector<bool> used = used_at_the_end(graph), needed(graph.nodes.size());
-  used[graph.prediction] = true;
+  used[graph.output] = true;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
     needed[i] = node.has_effect || std::ranges::any_of(node.results, [&](const auto& result) {
@@ -34,6 +35,19 @@ std::vector<bool> needed_nodes(const Graph& graph) {
   return needed;
 }
 
+Graph without_unneeded(Graph graph) {
+  const std::vector<bool> needed = needed_nodes(graph);
+  const std::vector<Node> nodes = std::exchange(graph.nodes, {});
+  const size_t backward_begin = std::exchange(graph.backward_begin, 0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    graph.nodes.push_back(nodes[i]);
+    if (i < backward_begin) ++graph.backward_begin;
+  }
+  find_last_uses(graph);
+  return graph;
+}
+
 }  // namespace
 
 void find_last_uses(Graph& graph) {
@@ -41,8 +55,8 @@ void find_last_uses(Graph& graph) {
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     Node* const node = &graph.nodes[i];
     if (i + 1 == graph.backward_begin) {
-      graph.keeps_prediction = used[graph.prediction];
-      used[graph.prediction] = true;  // it is taken out between the two halves
+      graph.keeps_output = used[graph.output];
+      used[graph.output] = true;  // it is taken out between the two halves
     }
     const auto use = [&](size_t value) {
       if (used[value]) return;
@@ -62,16 +76,19 @@ Graph without_gradients(const Graph& graph, const std::vector<bool>& wanted) {
   for (size_t i = 0; i < rest.gradients.size(); ++i) {
     if (!wanted[i]) rest.gradients[i].reset();
   }
-  const std::vector<bool> needed = needed_nodes(rest);
-  rest.nodes.clear();
-  rest.backward_begin = 0;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!needed[i]) continue;
-    rest.nodes.push_back(graph.nodes[i]);
-    if (i < graph.backward_begin) ++rest.backward_begin;
-  }
-  find_last_uses(rest);
-  return rest;
+  return without_unneeded(std::move(rest));
+}
+
+Graph prediction_alone(const Graph& graph) {
+  Graph rest = graph;
+  rest.output = *std::exchange(rest.prediction_beside, std::nullopt);
+  return without_unneeded(std::move(rest));
+}
+
+bool uses(const Graph& graph, size_t value) {
+  bool used = false;
+  for (const Node& node : graph.nodes) for_each_argument(node, [&](size_t each) { used |= each == value; });
+  return used;
 }
 
 }  // namespace autotrain::graph

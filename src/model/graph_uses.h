@@ -6,12 +6,19 @@
 
 namespace autotrain::graph {
 
-/// Notes at each node the values that no later one uses, and whether the backward pass needs the prediction.
+/// Notes at each node the values that no later one uses, and whether the backward pass needs the output.
 void find_last_uses(Graph& graph);
 
 /// The graph without what only serves gradients that nobody wants: their values are not computed, and what
 /// was kept for them is freed in the forward pass. What is left computes the same bits.
 /// @param wanted for each of the graph's gradients.
 Graph without_gradients(const Graph& graph, const std::vector<bool>& wanted);
+
+/// The graph that makes nothing but what is predicted beside a loss. Precondition: there is such a
+/// prediction.
+Graph prediction_alone(const Graph& graph);
+
+/// Whether an operator takes the value.
+bool uses(const Graph& graph, size_t value);
 
 }  // namespace autotrain::graph

@@ -17,7 +17,7 @@ class LinearImpl final : public torch::nn::LinearImpl {
 
   torch::Tensor forward(const torch::Tensor& inputs);
 
-  /// What `forward` multiplies by: `weight`, or what its adapter makes of it. [out, in]
+  /// The matrix that `forward` multiplies by: `weight`, with its adapter applied where it has one. [out, in]
   torch::Tensor weight_in_use() const { return adapter_ ? adapter_->effective() : weight; }
 
   /// @param adapter of `weight`; null: none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -134,6 +135,47 @@ LossRow cross_entropy_row() {
           }};
 }
 
+// ------------------------------------------------------------------ the model's own
+
+std::optional<TargetKind> targets_of(const Parameters& p) {
+  const std::string targets = p.text("targets");
+  if (targets == "classes") return TargetKind::kClasses;
+  if (targets == "labels") return TargetKind::kLabels;
+  if (targets == "numbers") return TargetKind::kNumbers;
+  return std::nullopt;
+}
+
+Loss models_own(const Parameters& p) {
+  const auto never = [](const torch::Tensor&, const torch::Tensor&) -> LossTerms {
+    throw std::logic_error("the loss of the model itself is asked of the model");
+  };
+  const std::optional<TargetKind> kind = targets_of(p);
+  return {never, kind ? default_metrics(*kind, p.integer("ignore_index")) : PredictionMetrics()};
+}
+
+MetricOptions models_own_metrics(const Parameters& p) {
+  const std::optional<TargetKind> kind = targets_of(p);
+  if (kind) return {.kind = *kind, .ignore_index = p.integer("ignore_index")};
+  throw Error(ExitCode::kBadRecipe, "loss.targets",
+              "is not set: the model computes its loss itself, and does not say what its targets are",
+              "set it to classes, labels or numbers");
+}
+
+LossRow models_own_row() {
+  return {
+      {kModelsOwnLoss,
+       "The loss that the model computes itself from its inputs and the targets, of a module from PyTorch: "
+       "the mean over the samples of a batch, or their sum. A batch weighs as many as it has samples.",
+       {word_key("targets",
+                 "What the targets are, for metrics of what the model predicts beside its loss; null: the "
+                 "loss alone is measured.",
+                 {"classes", "labels", "numbers"}),
+        integer_key("ignore_index", "Classes of this value count for nothing in metrics.", -100)
+            .from(-KeySpec::kLargest)}},
+      models_own,
+      models_own_metrics};
+}
+
 MetricOptions labels_metrics(const Parameters&) {
   return {.kind = TargetKind::kLabels};
 }
@@ -204,31 +246,35 @@ const std::vector<LossRow>& loss_table() {
         {real_key("delta", "Difference from which on it is linear.", 1.0).above(0, 1e9)}},
        [](const Parameters& p) { return huber(p.real("delta")); },
        numbers_metrics},
-      detection_row()};
+      detection_row(),
+      models_own_row()};
   return table;
 }
 
+const LossRow& find_loss(const std::string& name) {
+  const auto& rows = loss_table();
+  const auto row = std::ranges::find_if(rows, [&](const LossRow& each) { return each.spec.name == name; });
+  if (row != rows.end()) return *row;
+  throw Error(ExitCode::kBadRecipe, "loss.name", "there is no loss named " + name);
+}
+
 Loss make_loss(const Choice& choice, const std::optional<std::vector<std::string>>& metrics) {
-  for (const LossRow& row : loss_table()) {
-    if (row.spec.name != choice.name) continue;
-    const Parameters parameters(choice, row.spec);
-    Loss loss = row.make(parameters);
-    if (!metrics) return loss;
-    if (!row.metric_options) {
-      throw Error(ExitCode::kBadRecipe, "evaluation.metrics", "are fixed for loss " + choice.name,
-                  "leave evaluation.metrics out");
-    }
-    loss.metrics.clear();
-    for (auto name = metrics->begin(); name != metrics->end(); ++name) {
-      if (std::find(metrics->begin(), name, *name) != name) {
-        throw Error(ExitCode::kBadRecipe, "evaluation.metrics", quote(*name) + " stands twice",
-                    "name it once");
-      }
-      loss.metrics.push_back(make_metric(*name, row.metric_options(parameters)));
-    }
-    return loss;
+  const LossRow& row = find_loss(choice.name);
+  const Parameters parameters(choice, row.spec);
+  Loss loss = row.make(parameters);
+  if (!metrics) return loss;
+  if (!row.metric_options) {
+    throw Error(ExitCode::kBadRecipe, "evaluation.metrics", "are fixed for loss " + choice.name,
+                "leave evaluation.metrics out");
   }
-  throw Error(ExitCode::kBadRecipe, "loss.name", "there is no loss named " + choice.name);
+  loss.metrics.clear();
+  for (auto name = metrics->begin(); name != metrics->end(); ++name) {
+    if (std::find(metrics->begin(), name, *name) != name) {
+      throw Error(ExitCode::kBadRecipe, "evaluation.metrics", quote(*name) + " stands twice", "name it once");
+    }
+    loss.metrics.push_back(make_metric(*name, row.metric_options(parameters)));
+  }
+  return loss;
 }
 
 }  // namespace autotrain

@@ -18,8 +18,14 @@ struct LossRow {
   std::function<MetricOptions(const Parameters&)> metric_options = nullptr;
 };
 
+/// The name of the loss that is the model's own.
+inline constexpr const char* kModelsOwnLoss = "model";
+
 /// Every loss a recipe can name.
 const std::vector<LossRow>& loss_table();
+
+/// @throws Error(kBadRecipe) when there is no such loss.
+const LossRow& find_loss(const std::string& name);
 
 LossRow detection_row();
 

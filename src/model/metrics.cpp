@@ -394,6 +394,13 @@ std::shared_ptr<const PredictionMetric> sequence_perplexity(const MetricOptions&
       [whole](const MetricState& state) { return whole->figures(state); });
 }
 
+std::vector<Measured> measured(const PredictionMetrics& metrics, const torch::Tensor& prediction,
+                               const torch::Tensor& target) {
+  std::vector<Measured> all;
+  for (const auto& metric : metrics) all.push_back({metric, metric->measure(prediction, target)});
+  return all;
+}
+
 torch::Tensor flat_logits(const torch::Tensor& prediction) {
   return prediction.reshape({-1, prediction.size(-1)});
 }

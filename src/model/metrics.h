@@ -28,6 +28,10 @@ torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Te
 /// Perplexity where predictions are of sequences; of others it gives no figure.
 std::shared_ptr<const PredictionMetric> sequence_perplexity(const MetricOptions& options);
 
+/// What a batch adds to each metric.
+std::vector<Measured> measured(const PredictionMetrics& metrics, const torch::Tensor& prediction,
+                               const torch::Tensor& target);
+
 /// Rows that ranked_metrics.cpp adds to the table: areas under curves, exact and from bins.
 std::vector<MetricRow> ranking_rows();
 

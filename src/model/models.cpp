@@ -1,6 +1,7 @@
 #include "model/models.h"
 
 #include "autotrain/error.h"
+#include "model/chosen_inputs.h"
 
 namespace autotrain {
 
@@ -12,14 +13,20 @@ const std::vector<ModelRow>& model_table() {
 }
 
 std::shared_ptr<Network> make_model(const Choice& choice, const SampleShape& shape) {
-  if (shape.classes == 0) {
-    fail_model(choice.name, "has nothing to predict: the data have no targets",
-               "name the targets below data.train");
-  }
   for (const ModelRow& row : model_table()) {
-    if (row.spec.name == choice.name) return row.make(Parameters(choice, row.spec), shape);
+    if (row.spec.name != choice.name) continue;
+    if (!row.is_program) {
+      check_has_targets(choice.name, shape);
+      check_takes_one_input(choice.name, shape);
+    }
+    return row.make(Parameters(choice, row.spec), shape);
   }
   throw Error(ExitCode::kBadRecipe, "model.name", "there is no model named " + choice.name);
+}
+
+void check_has_targets(const std::string& model, const SampleShape& shape) {
+  if (shape.classes > 0) return;
+  fail_model(model, "has nothing to predict: the data have no targets", "name the targets below data.train");
 }
 
 void Network::train(bool on) {

@@ -8,16 +8,45 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/batch.h"
 #include "autotrain/task.h"
 #include "model/adapter.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
 
-/// A module of ours: one tensor in, one tensor of predictions out.
+/// How a loss that a model computes itself counts the samples of its batch.
+enum class LossReduction { kMean, kSum };
+
+/// What a loss of a whole batch adds to an update. Each sample has the weight 1, so that a batch weighs as
+/// much as it has samples: the loss must be their mean or their sum.
+/// @param loss a tensor of one number.
+LossTerms terms_of(const torch::Tensor& loss, LossReduction reduction, int64_t samples);
+
+/// What a model says that computes its loss itself.
+struct OwnLoss {
+  LossTerms terms;
+  torch::Tensor prediction = {};  ///< in evaluation mode, where it makes one
+};
+
+/// A module of ours: one tensor in, one tensor of predictions out; some take several, and some compute their
+/// loss, too.
 class Network : public torch::nn::Module {
  public:
   virtual torch::Tensor forward(torch::Tensor inputs) = 0;
+
+  /// What it predicts of a batch, of those inputs that it takes.
+  virtual torch::Tensor predict(const Batch& batch) { return forward(batch.inputs); }
+
+  /// Whether it computes its loss itself: then it is trained with `own_loss`.
+  virtual bool has_own_loss() const { return false; }
+
+  /// Whether it makes predictions beside a loss of its own.
+  virtual bool predicts() const { return true; }
+
+  /// Its own loss of a batch and, in evaluation mode, what it predicts. @throws Error(kBadRecipe) where it
+  /// has none.
+  virtual OwnLoss own_loss(const Batch& batch);
 
   /// Freezes the parameters whose names match one of the patterns. Parts whose parameters are all frozen stay
   /// in evaluation mode, so that batch normalisation keeps its statistics.
@@ -78,12 +107,19 @@ const Network* as_network(const torch::nn::Module& module);
 struct SampleShape {
   std::vector<int64_t> input;  ///< of one sample: [C, H, W], [features] or [context]
   int64_t classes = 0;
-  int64_t vocabulary = 0;  ///< > 0: inputs are tokens
+  int64_t vocabulary = 0;              ///< > 0: inputs are tokens
+  std::vector<InputInfo> inputs = {};  ///< where there are several: all of them
+
+  /// `inputs`, or the only one, whose name is "inputs".
+  std::vector<InputInfo> all_inputs() const;
 };
 
 struct ModelRow {
   ChoiceSpec spec;
   std::function<std::shared_ptr<Network>(const Parameters&, const SampleShape&)> make;
+
+  /// Whether it is a program of its own, which may take several inputs, and compute its loss without targets.
+  bool is_program = false;
 };
 
 /// Every model a recipe can name. A model is added by a row here and a file beside it.
@@ -92,6 +128,9 @@ const std::vector<ModelRow>& model_table();
 /// Weights are drawn from LibTorch's CPU generator, which the caller seeds.
 /// @throws Error(kBadRecipe) when the model cannot take such samples.
 std::shared_ptr<Network> make_model(const Choice& choice, const SampleShape& shape);
+
+/// @throws Error(kBadRecipe) where the data have no targets.
+void check_has_targets(const std::string& model, const SampleShape& shape);
 
 /// Says that `model` needs images (or tokens) and does not get them.
 [[noreturn]] void fail_model(const std::string& model, const std::string& what, const std::string& hint);

@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "model/chosen_inputs.h"
 #include "model/models.h"
 #include "model/parts.h"
 
@@ -74,7 +75,7 @@ std::string digest_of(const fs::path& path) {
 
 // The interpreter turns whatever an operator throws into a text. Memory that was refused is told by its type.
 [[noreturn]] void rethrow_from_interpreter(const std::exception& error, const std::string& path,
-                                           const torch::Tensor& inputs) {
+                                           const std::vector<c10::IValue>& given) {
   if (classify_failure(error) != Failure::kOther) throw;
   const std::string text = error.what();
   if (text.find("out of memory") != std::string::npos) C10_THROW_ERROR(OutOfMemoryError, text);
@@ -83,16 +84,71 @@ std::string digest_of(const fs::path& path) {
   for (const std::string& line : split(text, '\n')) {
     if (!trim(line).empty()) reason = std::string(trim(line));
   }
-  throw Error(ExitCode::kBadRecipe, path,
-              cat("fails on a batch of ", inputs.sizes(), " ", inputs.scalar_type(), ": ", reason),
-              "it is called with one batch of data.train: script a module that takes such samples");
+  std::vector<std::string> tensors;
+  for (const c10::IValue& each : given)
+    tensors.push_back(cat(each.toTensor().sizes(), " ", each.toTensor().scalar_type()));
+  throw Error(ExitCode::kBadRecipe, path, cat("fails on a batch of ", join(tensors, " and "), ": ", reason),
+              "it is called with a batch of data.train: script a module that takes such samples");
+}
+
+// What a recipe says of a script's inputs and outputs.
+struct Signature {
+  std::string output = {};  // the part that is the prediction; "": all
+  std::string loss = {};    // the part that is the loss, or kWhole; "": none
+  LossReduction reduction = LossReduction::kMean;
+};
+
+constexpr const char* kWhole = "all";  // what is returned is the loss
+
+std::vector<std::pair<std::string, c10::IValue>> parts_of(const c10::IValue& value) {
+  std::vector<std::pair<std::string, c10::IValue>> parts;
+  if (value.isGenericDict()) {
+    for (const auto& item : value.toGenericDict())
+      parts.emplace_back(item.key().isString() ? item.key().toStringRef() : cat(item.key()), item.value());
+  } else if (value.isTuple()) {
+    const c10::TypePtr type = value.type();
+    const auto& names = type->expectRef<c10::TupleType>().schema();  // of a named tuple
+    const auto& elements = value.toTupleRef().elements();
+    for (size_t i = 0; i < elements.size(); ++i)
+      parts.emplace_back(names ? names->arguments()[i].name() : std::to_string(i), elements[i]);
+  } else if (value.isList()) {
+    for (const c10::IValue& element : value.toListRef())
+      parts.emplace_back(std::to_string(parts.size()), element);
+  }
+  return parts;
+}
+
+// One part of what a script returned.
+torch::Tensor part_of(const c10::IValue& returned, const std::string& name, const char* key,
+                      const std::string& path) {
+  if (name.empty() && returned.isTensor()) return returned.toTensor();
+  std::vector<std::string> names;
+  const auto parts = parts_of(returned);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool asked = parts[i].first == name || std::to_string(i) == name;
+    if (asked && parts[i].second.isTensor()) return parts[i].second.toTensor();
+    names.push_back(parts[i].first);
+  }
+  const std::string there = names.empty() ? "" : cat(" with the parts ", join(names, ", "));
+  if (name.empty())
+    throw Error(ExitCode::kBadRecipe, path, cat("returns ", returned.tagKind(), there, ", not a tensor"),
+                cat("say which part: ", key));
+  const std::string near = nearest(name, names);
+  throw Error(ExitCode::kBadRecipe, key,
+              cat("is ", quote(name), ", and ", path, " returns ", returned.tagKind(), there),
+              near.empty() ? "name a tensor among these" : cat("did you mean ", quote(near), "?"));
 }
 
 class Scripted final : public Network {
  public:
-  explicit Scripted(std::string path)
-      : path_(std::move(path)), module_(load_script(path_)), digest_(digest_of(path_)) {
+  Scripted(std::string path, Signature signature, ChosenInputs chosen)
+      : path_(std::move(path)),
+        signature_(std::move(signature)),
+        chosen_(std::move(chosen)),
+        module_(load_script(path_)),
+        digest_(digest_of(path_)) {
     check_modes(module_, path_);
+    check_arguments();
     for (const auto& item : module_.named_parameters()) hold(item.name, item.value);
     for (const auto& item : module_.named_buffers())
       part_with(*this, item.name).register_buffer(last_part(item.name), item.value);
@@ -103,20 +159,24 @@ class Scripted final : public Network {
     jit::getProfilingMode() = false;
   }
 
-  torch::Tensor forward(torch::Tensor inputs) override {
-    if (device_ != inputs.device()) module_.to(inputs.device());  // what is no parameter and no buffer
-    device_ = inputs.device();
-    const AdaptedWeights adapted(*this);
-    try {
-      const c10::IValue output = module_.forward({inputs});
-      if (output.isTensor()) return output.toTensor();
-      throw Error(ExitCode::kBadRecipe, path_, cat("returns ", output.tagKind(), ", not a tensor"),
-                  "script a module that returns the prediction alone");
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      rethrow_from_interpreter(error, path_, inputs);
-    }
+  torch::Tensor forward(torch::Tensor inputs) override { return predicted({std::move(inputs)}); }
+
+  torch::Tensor predict(const Batch& batch) override { return predicted(given_of(batch)); }
+
+  bool has_own_loss() const override { return !signature_.loss.empty(); }
+  bool predicts() const override { return !has_own_loss() || !signature_.output.empty(); }
+
+  OwnLoss own_loss(const Batch& batch) override {
+    if (!has_own_loss()) return Network::own_loss(batch);
+    const c10::IValue returned = call(given_of(batch));
+    const std::string& name = signature_.loss;
+    const torch::Tensor loss = part_of(returned, name == kWhole ? "" : name, "model.loss", path_);
+    if (loss.numel() != 1 || !loss.is_floating_point())
+      throw Error(ExitCode::kBadRecipe, path_, cat("gives a loss of ", loss.sizes(), " ", loss.scalar_type()),
+                  "return one number: the mean over the samples of a batch, or their sum");
+    return {terms_of(loss, signature_.reduction, batch.samples),
+            predicts() && !is_training() ? part_of(returned, signature_.output, "model.output", path_)
+                                         : torch::Tensor()};
   }
 
   // The script's own parts follow those that stand for them here.
@@ -146,6 +206,59 @@ class Scripted final : public Network {
   }
 
  private:
+  // Those of its method forward, without the module itself.
+  c10::ArrayRef<c10::Argument> arguments() const {
+    return c10::ArrayRef<c10::Argument>(module_.get_method("forward").function().getSchema().arguments())
+        .slice(1);
+  }
+
+  // It is called with its inputs and, for a loss of its own, with the targets if it takes one tensor more.
+  void check_arguments() const {
+    const auto all = arguments();
+    size_t needed = 0;
+    std::vector<std::string> names;
+    for (const c10::Argument& argument : all) {
+      names.push_back(argument.name());
+      needed += argument.default_value() ? 0 : 1;
+    }
+    const size_t inputs = chosen_.infos().size();
+    const size_t most = inputs + (has_own_loss() ? 1 : 0);
+    if (inputs <= all.size() && needed <= most) return;
+    throw Error(ExitCode::kBadRecipe, "model.inputs",
+                cat(path_, " takes ", join(names, ", "), ", and is given ", inputs,
+                    inputs == 1 ? " input" : " inputs", has_own_loss() ? " and the targets" : ""),
+                "name as many inputs of the data set in model.inputs; a module that takes the targets, too, "
+                "says in model.loss what of its output is the loss");
+  }
+
+  // The inputs that it takes and, for a loss of its own, the targets where there are some.
+  std::vector<c10::IValue> given_of(const Batch& batch) const {
+    const std::vector<torch::Tensor> inputs = chosen_.of(batch);
+    std::vector<c10::IValue> given(inputs.begin(), inputs.end());
+    if (has_own_loss() && batch.targets.defined() && given.size() < arguments().size())
+      given.emplace_back(batch.targets);
+    return given;
+  }
+
+  c10::IValue call(const std::vector<c10::IValue>& given) {
+    const torch::Device device = given.front().toTensor().device();
+    if (device_ != device) module_.to(device);  // what is no parameter and no buffer
+    device_ = device;
+    const AdaptedWeights adapted(*this);
+    try {
+      return module_.forward(given);
+    } catch (const std::exception& error) {
+      rethrow_from_interpreter(error, path_, given);
+    }
+  }
+
+  torch::Tensor predicted(std::vector<c10::IValue> given) {
+    if (!predicts())
+      throw Error(ExitCode::kBadRecipe, path_, "gives its loss, and does not say what its prediction is",
+                  "name the part in model.output");
+    return part_of(call(given), signature_.output, "model.output", path_);
+  }
+
   void hold(const std::string& name, const torch::Tensor& parameter) {
     const bool learns = parameter.requires_grad();
     if (learns && parameter.scalar_type() != torch::kFloat32)
@@ -215,6 +328,8 @@ class Scripted final : public Network {
   }
 
   std::string path_;
+  Signature signature_;
+  ChosenInputs chosen_;
   jit::Module module_;
   std::string digest_;
   std::vector<PartOfScript> parts_;
@@ -222,11 +337,16 @@ class Scripted final : public Network {
   torch::Device device_ = torch::kCPU;
 };
 
-std::shared_ptr<Network> make_torchscript(const Parameters& p, const SampleShape&) {
+std::shared_ptr<Network> make_torchscript(const Parameters& p, const SampleShape& shape) {
   const std::string path = p.text("file");
-  if (!path.empty()) return std::make_shared<Scripted>(path);
-  throw Error(ExitCode::kBadRecipe, "model.file", "is not set",
-              "name the file that torch.jit.script(module).save wrote");
+  if (path.empty())
+    throw Error(ExitCode::kBadRecipe, "model.file", "is not set",
+                "name the file that torch.jit.script(module).save wrote");
+  Signature signature{.output = p.text("output"),
+                      .loss = p.text("loss"),
+                      .reduction = p.text("reduction") == "sum" ? LossReduction::kSum : LossReduction::kMean};
+  if (signature.loss.empty()) check_has_targets("torchscript", shape);
+  return std::make_shared<Scripted>(path, std::move(signature), ChosenInputs(p.texts("inputs"), shape));
 }
 
 }  // namespace
@@ -256,10 +376,19 @@ void write_torchscript(const fs::path& from, const std::vector<NamedTensor>& ten
 }
 
 ModelRow torchscript_row() {
-  return {{"torchscript",
-           "A TorchScript module with its weights, as torch.jit.script(module).save(file) writes it.",
-           {text_key("file", "The file.")}},
-          make_torchscript};
+  return {
+      {"torchscript",
+       "A TorchScript module with its weights, as torch.jit.script(module).save(file) writes it.",
+       {text_key("file", "The file."), inputs_key(),
+        text_key("output",
+                 "The part of what it returns that is the prediction: a key of a dictionary, or a number of "
+                 "a tuple; null: all of it."),
+        text_key("loss",
+                 "The part that is its loss, which it computes itself from the targets, its last argument: "
+                 "a key, a number, or all; for loss: {name: model}."),
+        word_key("reduction", "What such a loss is of the samples of a batch.", {"mean", "sum"}, "mean")}},
+      make_torchscript,
+      /*is_program=*/true};
 }
 
 }  // namespace autotrain

@@ -47,9 +47,7 @@ class Lamb final : public UnfusedOptimizer {
     const torch::Tensor &mean = exp_avg_[part.member], &square = exp_avg_sq_[part.member];
     torch::Tensor scratch = part.scratch, step = part.gradient;
     move(mean, step, share1_, scratch);
-    at::mul_out(scratch, step, step);
-    at::sub_out(scratch, square, scratch).mul_(share2_);
-    subtract(square, scratch);
+    move(square, at::mul_out(scratch, step, step), share2_, scratch);
     at::div_out(scratch, square, correction2_).sqrt_().add_(epsilon_);
     at::div_out(step, mean, correction1_).div_(scratch);
     if (decays()) step.add_(at::mul_out(scratch, part.parameter, decay()));

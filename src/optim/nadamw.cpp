@@ -72,9 +72,7 @@ class NAdamW final : public UnfusedOptimizer {
     torch::Tensor scratch = part.scratch, gradient = part.gradient;
     decay_parameter(part);
     move(mean, gradient, share1_, scratch);
-    at::mul_out(scratch, gradient, gradient);
-    at::sub_out(scratch, square, scratch).mul_(share2_);
-    subtract(square, scratch);
+    move(square, at::mul_out(scratch, gradient, gradient), share2_, scratch);
     at::div_out(scratch, square, correction_).sqrt_().add_(epsilon_);
     subtract(part.parameter, gradient.mul_(gradient_step_).div_(scratch));
     at::mul_out(gradient, mean, mean_step_).div_(scratch);

@@ -45,9 +45,10 @@ Schedule::Schedule(const ScheduleRecipe& recipe, std::optional<int64_t> total_up
   length_ = total_updates ? std::max<int64_t>(0, *total_updates - warmup_) : 0;
 }
 
-double Schedule::factor(int64_t applied) const {
-  if (applied < warmup_) return static_cast<double>(applied + 1) / static_cast<double>(warmup_);
-  return shape_(applied - warmup_, length_);
+double Schedule::factor(double applied, double own) const {
+  const auto warmup = static_cast<double>(warmup_);
+  if (applied < warmup) return std::min(1.0, (applied + own) / warmup);
+  return shape_(applied - warmup, static_cast<double>(length_));
 }
 
 }  // namespace autotrain

@@ -8,9 +8,10 @@
 
 namespace autotrain {
 
-/// The learning rate's factor after warm-up. `update` counts applied updates since warm-up ended,
-/// `length` is how many there will be (0 when unknown; rows that need it are never asked then).
-using ShapeFunction = std::function<double(int64_t update, int64_t length)>;
+/// The learning rate's factor after warm-up. `update` counts applied updates since warm-up ended, in parts
+/// where the effective batch changes; `length` is how many there will be (0 when unknown; rows that need it
+/// are never asked then).
+using ShapeFunction = std::function<double(double update, double length)>;
 
 struct ScheduleRow {
   ChoiceSpec spec;
@@ -24,16 +25,18 @@ const std::vector<ScheduleRow>& schedule_table();
 /// @throws Error(kBadRecipe) when there is no such schedule.
 const ScheduleRow& find_schedule(const std::string& name);
 
-/// The factor on the learning rate over applied updates, which are its only clock.
+/// The factor on the learning rate over applied updates, which are its only clock. Where the effective batch
+/// changes, the clock is the samples of applied updates, counted in updates of the first stage.
 class Schedule {
  public:
   /// @param total_updates  updates of the whole run; unset when only time stops it.
-  /// @param effective      samples per update, to count a warm-up given in samples.
+  /// @param effective      samples per update (of the first stage), to count a warm-up given in samples.
   /// @throws Error(kBadRecipe) when the shape or the warm-up needs a length and there is none.
   Schedule(const ScheduleRecipe& recipe, std::optional<int64_t> total_updates, int64_t effective);
 
-  /// For the update after `applied` updates. Update i of a warm-up of W (from 0) has (i + 1) ÷ W.
-  double factor(int64_t applied) const;
+  /// For the update after `applied` updates, which counts as `own` of them. Update i of a warm-up of W (from
+  /// 0) has (i + 1) ÷ W.
+  double factor(double applied, double own = 1) const;
 
   int64_t warmup_updates() const { return warmup_; }
 

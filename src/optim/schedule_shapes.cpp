@@ -12,13 +12,15 @@ double progress(double update, double length) {
   return length > 0 ? std::clamp(update / length, 0.0, 1.0) : 1;
 }
 
-double progress(int64_t update, int64_t length) {
-  return progress(static_cast<double>(update), static_cast<double>(length));
-}
-
 // From `begin` to `end` along half a cosine, as `x` goes from 0 to 1.
 double half_cosine(double begin, double end, double x) {
   return end + (begin - end) * (1 + std::cos(std::numbers::pi * x)) / 2;
+}
+
+// The row of a schedule that never rises after warm-up, and falls at some time.
+ChoiceSpec only_falls(ChoiceSpec spec) {
+  spec.only_falls = true;
+  return spec;
 }
 
 KeySpec final_factor_key(double fallback = 0) {
@@ -27,67 +29,62 @@ KeySpec final_factor_key(double fallback = 0) {
 
 ScheduleRow constant_row() {
   return {{"constant", "The learning rate stays."}, false, [](const Parameters&) -> ShapeFunction {
-            return [](int64_t, int64_t) { return 1.0; };
+            return [](double, double) { return 1.0; };
           }};
 }
 
 ScheduleRow linear_row() {
-  return {{"linear", "Falls in a straight line to the end of the run.", {final_factor_key()}},
-          true,
-          [](const Parameters& p) -> ShapeFunction {
-            return [end = p.real("final_factor")](int64_t update, int64_t length) {
+  return {only_falls({"linear", "Falls in a straight line to the end of the run.", {final_factor_key()}}),
+          true, [](const Parameters& p) -> ShapeFunction {
+            return [end = p.real("final_factor")](double update, double length) {
               return 1 + (end - 1) * progress(update, length);
             };
           }};
 }
 
 ScheduleRow cosine_row() {
-  return {{"cosine",
-           "Falls along half a cosine to the end of the run (Loshchilov and Hutter 2017).",
-           {final_factor_key()}},
-          true,
-          [](const Parameters& p) -> ShapeFunction {
-            return [end = p.real("final_factor")](int64_t update, int64_t length) {
-              return end + (1 - end) * (1 + std::cos(std::numbers::pi * progress(update, length))) / 2;
+  return {only_falls({"cosine",
+                      "Falls along half a cosine to the end of the run (Loshchilov and Hutter 2017).",
+                      {final_factor_key()}}),
+          true, [](const Parameters& p) -> ShapeFunction {
+            return [end = p.real("final_factor")](double update, double length) {
+              return half_cosine(1, end, progress(update, length));
             };
           }};
 }
 
 ScheduleRow step_row() {
-  return {{"step",
-           "Multiplied by a factor at fixed intervals.",
-           {integer_key("every", "Interval.", 1000).from(1).in("updates"),
-            real_key("factor", "Multiplies the rate each time.", 0.1).from(0, 1)}},
-          false,
-          [](const Parameters& p) -> ShapeFunction {
-            return [every = p.integer("every"), factor = p.real("factor")](int64_t update, int64_t) {
-              const int64_t times = update / every;
-              return std::pow(factor, static_cast<double>(times));
+  return {only_falls({"step",
+                      "Multiplied by a factor at fixed intervals.",
+                      {integer_key("every", "Interval.", 1000).from(1).in("updates"),
+                       real_key("factor", "Multiplies the rate each time.", 0.1).from(0, 1)}}),
+          false, [](const Parameters& p) -> ShapeFunction {
+            return [every = p.real("every"), factor = p.real("factor")](double update, double) {
+              return std::pow(factor, std::floor(update / every));
             };
           }};
 }
 
 ScheduleRow polynomial_row() {
-  return {{"polynomial",
-           "Falls as a power of the part of the run that is left.",
-           {real_key("power", "1 is a straight line; more falls faster at first.", 0.9).above(0, 100),
-            final_factor_key()}},
-          true,
-          [](const Parameters& p) -> ShapeFunction {
-            return [power = p.real("power"), end = p.real("final_factor")](int64_t update, int64_t length) {
-              return end + (1 - end) * std::pow(1 - progress(update, length), power);
-            };
-          }};
+  return {
+      only_falls({"polynomial",
+                  "Falls as a power of the part of the run that is left.",
+                  {real_key("power", "1 is a straight line; more falls faster at first.", 0.9).above(0, 100),
+                   final_factor_key()}}),
+      true, [](const Parameters& p) -> ShapeFunction {
+        return [power = p.real("power"), end = p.real("final_factor")](double update, double length) {
+          return end + (1 - end) * std::pow(1 - progress(update, length), power);
+        };
+      }};
 }
 
 // As torch.optim.lr_scheduler.OneCycleLR: the peak is at update rise × length − 1, counted from 0, and the
 // last update has the final factor.
-double one_cycle(int64_t update, int64_t length, double rise, double first, double last) {
-  const double end = static_cast<double>(length - 1);
-  const double peak = std::clamp(rise * static_cast<double>(length) - 1, 0.0, std::max(0.0, end));
-  const auto now = static_cast<double>(update);
-  if (now < peak) return half_cosine(first, 1, now / peak);
-  return end > peak ? half_cosine(1, last, progress(now - peak, end - peak)) : 1;
+double one_cycle(double update, double length, double rise, double first, double last) {
+  const double end = length - 1;
+  const double peak = std::clamp(rise * length - 1, 0.0, std::max(0.0, end));
+  if (update < peak) return half_cosine(first, 1, update / peak);
+  return end > peak ? half_cosine(1, last, progress(update - peak, end - peak)) : 1;
 }
 
 ScheduleRow one_cycle_row() {
@@ -103,14 +100,14 @@ ScheduleRow one_cycle_row() {
       true,
       [](const Parameters& p) -> ShapeFunction {
         return [rise = p.real("rise"), first = p.real("first_factor"), last = p.real("final_factor")](
-                   int64_t update, int64_t length) { return one_cycle(update, length, rise, first, last); };
+                   double update, double length) { return one_cycle(update, length, rise, first, last); };
       }};
 }
 
 // Of period i, which has every × growth^i updates, `update` is number .first of .second.
-std::pair<int64_t, int64_t> place_in_period(int64_t update, int64_t every, int64_t growth) {
-  if (growth == 1) return {update % every, every};
-  int64_t period = every;
+std::pair<double, double> place_in_period(double update, double every, double growth) {
+  if (growth == 1) return {std::fmod(update, every), every};
+  double period = every;
   while (update >= period) {
     update -= period;
     period *= growth;
@@ -128,8 +125,8 @@ ScheduleRow restarts_row() {
             .from(0, 1)}},
       false,
       [](const Parameters& p) -> ShapeFunction {
-        return [every = p.integer("every"), growth = p.integer("growth"), end = p.real("final_factor")](
-                   int64_t update, int64_t) {
+        return [every = p.real("every"), growth = p.real("growth"), end = p.real("final_factor")](
+                   double update, double) {
           const auto [place, period] = place_in_period(update, every, growth);
           return half_cosine(1, end, progress(place, period));
         };
@@ -137,24 +134,24 @@ ScheduleRow restarts_row() {
 }
 
 ScheduleRow stable_row() {
-  return {
-      {"warmup_stable_decay",
-       "Stays, and falls in the last part of the run (Hu et al. 2024).",
-       {real_key("decay", "The part of the updates after warm-up in which the rate falls.", 0.1).from(0, 1),
-        word_key("decay_shape", "linear: a straight line; sqrt: 1 − √x, which falls faster at first.",
-                 {"linear", "sqrt"}, std::string("linear")),
-        final_factor_key()}},
-      true,
-      [](const Parameters& p) -> ShapeFunction {
-        return [part = p.real("decay"), root = p.text("decay_shape") == "sqrt", end = p.real("final_factor")](
-                   int64_t update, int64_t length) {
-          const int64_t falling = std::llround(part * static_cast<double>(length));
-          const int64_t since = update - (length - falling);
-          if (since <= 0) return 1.0;
-          const double x = progress(since, falling);
-          return 1 + (end - 1) * (root ? std::sqrt(x) : x);
-        };
-      }};
+  return {only_falls(
+              {"warmup_stable_decay",
+               "Stays, and falls in the last part of the run (Hu et al. 2024).",
+               {real_key("decay", "The part of the updates after warm-up in which the rate falls.", 0.1)
+                    .from(0, 1),
+                word_key("decay_shape", "linear: a straight line; sqrt: 1 − √x, which falls faster at first.",
+                         {"linear", "sqrt"}, std::string("linear")),
+                final_factor_key()}}),
+          true, [](const Parameters& p) -> ShapeFunction {
+            return [part = p.real("decay"), root = p.text("decay_shape") == "sqrt",
+                    end = p.real("final_factor")](double update, double length) {
+              const double falling = std::round(part * length);
+              const double since = update - (length - falling);
+              if (since <= 0) return 1.0;
+              const double x = progress(since, falling);
+              return 1 + (end - 1) * (root ? std::sqrt(x) : x);
+            };
+          }};
 }
 
 // Its factor is not a function of updates: see Plateau.
@@ -171,7 +168,7 @@ ScheduleRow plateau_row() {
             real_key("least", "The part of the rate below which it does not fall.", 0.0).from(0, 1)},
            /*follows_evaluations=*/true},
           false,
-          [](const Parameters&) -> ShapeFunction { return [](int64_t, int64_t) { return 1.0; }; }};
+          [](const Parameters&) -> ShapeFunction { return [](double, double) { return 1.0; }; }};
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ class UnfusedOptimizer : public Optimizer {
   /// `from` −= `change`, or nothing when the update is skipped. `change` is lost.
   void subtract(const torch::Tensor& from, const torch::Tensor& change) const;
 
-  /// `mean` moves towards `value` by `share`: mean −= share × (mean − value). The scratch is lost.
+  /// `mean` moves towards `value` by `share`: mean −= share × (mean − value). The scratch is lost;
+  /// `value` may lie in it.
   void move(const torch::Tensor& mean, const torch::Tensor& value, const torch::Tensor& share,
             const torch::Tensor& scratch) const;
 

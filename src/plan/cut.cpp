@@ -21,11 +21,12 @@ int64_t executed_micro_batch(const CutRequest& request) {
   const int64_t capacity = std::min(request.capacity, request.share);
   const int64_t pieces = ceil_div(request.share, capacity);
   const int64_t wanted = request.cut == Cut::kEven ? ceil_div(request.share, pieces) : capacity;
-  const int64_t shortest = request.share - (request.uneven && request.share > 1 ? 1 : 0);
+  std::vector<int64_t> shares = request.others;
+  shares.push_back(request.share);
+  if (request.uneven && request.share > 1) shares.push_back(request.share - 1);
   for (int64_t size = wanted; size >= request.minimum; --size) {
-    if (remainder_of(request.share, size) >= request.minimum &&
-        remainder_of(shortest, size) >= request.minimum)
-      return size;
+    const auto leaves_enough = [&](int64_t share) { return remainder_of(share, size) >= request.minimum; };
+    if (std::ranges::all_of(shares, leaves_enough)) return size;
   }
   return wanted;  // a share of 1 modulo every size: the remainder of one sample cannot be avoided
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "autotrain/recipe.h"
 
@@ -12,6 +13,10 @@ struct CutRequest {
   Cut cut = Cut::kEven;
   int64_t minimum = 1;  ///< 2: a remainder of one sample must not be left (batch normalisation)
   bool uneven = false;  ///< some lanes have one sample less
+
+  /// Shares of smaller updates that are cut into the same pieces, and must leave none that is too small
+  /// either.
+  std::vector<int64_t> others = {};
 };
 
 /// The micro-batch that is executed: `full` takes the capacity, `even` makes the pieces nearly equal,

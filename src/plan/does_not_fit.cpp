@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "model/models.h"
+#include "plan/plan_enums.h"
 #include "plan/planner.h"
 #include "step/precision.h"
 
@@ -52,12 +53,12 @@ void Planner::fail_smallest(const SearchLimits& limits) {
         ExitCode::kDoesNotFit, "execution.memory.target",
         cat("the smallest micro-batch, ", size, ", fills ", format_percent(smallest->fill),
             " of the budget: above the band, though inside the budget"),
-        cat("widen execution.memory.target, raise execution.memory.budget, or type execution.micro_batch: ",
+        cat("widen execution.memory.target, raise execution.memory.budget, or set execution.micro_batch: ",
             smallest->micro_batch));
   }
   const MemoryStatement memory = statement();
-  std::string why = library_error_.empty() ? to_string(smallest->outcome)
-                                           : cat(to_string(smallest->outcome), ": ", library_error_);
+  std::string why = library_error_.empty() ? in_words(smallest->outcome)
+                                           : cat(in_words(smallest->outcome), ": ", library_error_);
   if (smallest->fill > 1) {
     why = cat("with what libraries take, which cannot be refused to them, it came to ",
               format_percent(smallest->fill), " of the budget");

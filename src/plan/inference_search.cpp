@@ -7,14 +7,18 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "device/failure.h"
 #include "plan/memory_statement.h"
+#include "plan/plan_enums.h"
+#include "plan/probe.h"
 
 namespace autotrain {
 namespace {
 
-// A search by latency halves its bracket down to one sample, which takes about twice the probes.
+// A search by latency halves its bracket, which takes about twice the probes.
 constexpr int64_t kMoreProbesForLatency = 2;
+
+// What a clock tells of two sizes that are nearer to each other is more noise than news.
+constexpr double kLatencyResolution = 0.05;
 
 class InferenceSearch {
  public:
@@ -61,6 +65,7 @@ class InferenceSearch {
     if (!request_.latency_seconds) return limits;
     limits.pivot = Pivot::kMidpoint;  // measured peaks say nothing about time
     limits.max_probes *= kMoreProbesForLatency;
+    limits.resolution = kLatencyResolution;
     return limits;
   }
 
@@ -84,7 +89,7 @@ class InferenceSearch {
     if (known->peak_bytes == 0 || known->fill > 1) fail_typed(size, *known);
     if (known->fill > request_.execution.memory.target_high) {
       log::warn("plan", cat("a batch of ", size, " fills ", format_percent(known->fill),
-                            " of the budget, above the band; it was typed, so it runs"));
+                            " of the budget, above the band; it was asked for, so it runs"));
     }
     return {.strategy = "fixed", .micro_batch = size, .reason = SearchReason::kFixed};
   }
@@ -100,10 +105,7 @@ class InferenceSearch {
   }
 
   ProbeRecord run_trial(int64_t size) {
-    MemoryMeter& memory = device_.memory();
-    memory.empty_cache();
-    memory.sample_outside_bytes();
-    memory.reset_peak();
+    begin_trial(device_.memory());
     const Stopwatch watch;
     ProbeRecord record;
     record.micro_batch = size;
@@ -120,9 +122,7 @@ class InferenceSearch {
   void take_peak(ProbeRecord& record) const {
     device_.memory().sample_outside_bytes();
     const MemoryPeak peak = device_.memory().peak();
-    record.peak_bytes = peak.total_bytes();
-    record.allocated_bytes = peak.allocated_bytes;
-    record.outside_bytes = peak.outside_bytes;
+    raise_to(record, peak);
     record.samples = record.micro_batch;
     record.confirmed = peak.retries == 0;
     if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
@@ -131,9 +131,7 @@ class InferenceSearch {
   void take_failure(ProbeRecord& record, const std::exception& error) {
     const Failure failure = classify_failure(error);
     if (failure == Failure::kOther) throw;
-    record.outcome = failure == Failure::kOutOfMemory     ? ProbeOutcome::kRefused
-                     : failure == Failure::kLibraryMemory ? ProbeOutcome::kLibrary
-                                                          : ProbeOutcome::kIndexLimit;
+    record.outcome = outcome_of(failure);
     refusal_ = device_.memory().last_refusal();
     said_ = first_line(error);
     if (failure == Failure::kOutOfMemory && refusal_) record.refused_bytes = refusal_->total_bytes();
@@ -147,11 +145,7 @@ class InferenceSearch {
 
   void lower_budget() {
     const int64_t granted = granted_bytes(history_, limits());
-    if (granted == device_.budget_bytes()) return;
-    log::warn("plan", cat("the budget of ", format_bytes(device_.budget_bytes()),
-                          " cannot be had: trials were refused at ", format_bytes(granted),
-                          ", which is the budget from now on"));
-    device_.set_budget({granted, cat(announced_source_, ", of which less was granted")});
+    if (!lower_budget_to(granted, cat(announced_source_, ", of which less was granted"), device_)) return;
     for (ProbeRecord& record : history_) judge_trial(record);
   }
 
@@ -161,7 +155,7 @@ class InferenceSearch {
       line += cat(" · peak ", format_bytes(r.peak_bytes), " · fill ", format_percent(r.fill), " · ",
                   brief(1e3 * forward_seconds(r), 3), " ms");
     }
-    return cat(line, " · ", to_string(r.outcome), " · ", format_seconds(r.seconds));
+    return cat(line, " · ", in_words(r.outcome), " · ", format_seconds(r.seconds));
   }
 
   [[noreturn]] void fail_smallest() const {

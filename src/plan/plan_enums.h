@@ -32,6 +32,9 @@ constexpr auto enum_names(Origin) {
                     EnumName<O>{O::kDefault, "default"}};
 }
 
+/// How a trial ended, for people: "above the band".
+std::string in_words(ProbeOutcome outcome);
+
 /// How full the executed size makes the budget: "88.0 % of the budget", and where samples differ in cost " at
 /// the worst shape, typical 51.0 %".
 std::string fill_in_words(const BatchPlan& plan);
@@ -39,8 +42,15 @@ std::string fill_in_words(const BatchPlan& plan);
 /// How a rank's share of an update is cut: "6 × 41 + 10".
 std::string window_in_words(const BatchPlan& plan);
 
+/// The same of an update of so many samples over all ranks.
+std::string window_in_words(const BatchPlan& plan, int64_t samples);
+
+/// Where the effective batch changes, a sentence for each stage: "from sample 100000 on: effective 256 in 4 ×
+/// 64, learning rate 0.002"; of one that adapts, its bounds too. Else nothing.
+std::vector<std::string> stages_in_words(const BatchPlan& plan);
+
 /// "micro-batch 128 is as fast as 512 …", of the plan's `fast_micro_batch` when it is smaller than what is
-/// executed and takes clearly less memory; "" otherwise.
+/// executed and takes clearly less memory; "" otherwise. Of several trials of a size the fastest counts.
 std::string smaller_size_advice(const BatchPlan& plan);
 
 }  // namespace autotrain

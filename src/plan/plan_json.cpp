@@ -49,6 +49,14 @@ void visit_learning_rate(Rate& lr, const Visit& visit) {
   visit("scaled", lr.scaled);
 }
 
+template <class Stage, class Visit>
+void visit_stage(Stage& s, const Visit& visit) {
+  visit("samples", s.samples);
+  visit("effective_batch", s.effective_batch);
+  visit("window", s.window);
+  visit("lr", s.lr);
+}
+
 template <class Plan, class Visit>
 void visit_plan(Plan& p, const Visit& visit) {
   visit("device", p.device);
@@ -62,6 +70,7 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit("effective_batch", p.effective_batch);
   visit("micro_batch", p.micro_batch);
   visit("window", p.window);
+  visit.added("least_effective_batch", p.least_effective_batch);
   visit("cut", p.cut);
   visit("fill", p.fill);
   visit("typical_fill", p.typical_fill);
@@ -97,6 +106,8 @@ Json plan_to_json(const BatchPlan& plan) {
   search["probes"] = Json::array();
   for (const ProbeRecord& probe : plan.search.probes) search["probes"].push_back(probe_to_json(probe));
   json["lr"] = std::move(lr);
+  json["stages"] = Json::array();
+  for (const PlanStage& stage : plan.stages) visit_stage(stage, FieldWriter{json["stages"].emplace_back()});
   json["search"] = std::move(search);
   json["origin"] = Json::object();
   for (const auto& [key, origin] : plan.origin) json["origin"][key] = to_string(origin);
@@ -111,6 +122,9 @@ BatchPlan plan_from_json(const Json& json) {
   visit_learning_rate(plan.lr, FieldReader{json.at("lr")});
   visit_search(plan.search, FieldReader{json.at("search")});
   for (const Json& row : json.at("search").at("probes")) plan.search.probes.push_back(probe_from_json(row));
+  for (const Json& row : json.value("stages", Json::array())) {
+    visit_stage(plan.stages.emplace_back(), FieldReader{row});
+  }
   for (const auto& [key, word] : json.at("origin").items()) {
     plan.origin[key] = parse_enum<Origin>(word.get<std::string>()).value_or(Origin::kDefault);
   }

@@ -51,7 +51,10 @@ std::string plan_key(const PlanRequest& request, Workbench& bench, const SearchL
       limits.budget_bytes, " floor ", limits.floor_bytes, " min ", limits.minimum, " cap ", limits.cap,
       " share ", request.share(), " prefetch ", bench.loader.prefetch, " of ", bench.loader.prefetch_bytes,
       " in ", bench.most_workers, "\n", request.memory_keys, "samples ", bench.data.train->size());
-  for (const int64_t size : bench.data.train->info().input_shape) key += cat(" ", size);
+  const DatasetInfo info = bench.data.train->info();
+  for (const int64_t size : info.input_shape) key += cat(" ", size);
+  for (const InputInfo& input : info.inputs)
+    key += cat(" ", input.name, " ", c10::IntArrayRef(input.shape), c10::toString(input.type));
   key += "\ncosts " + describe_costs(*bench.data.train);
   if (bench.data.validation)
     key += cat(", of ", bench.data.validation->size(), " ", describe_costs(*bench.data.validation));

@@ -12,6 +12,7 @@
 #include "model/models.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
+#include "plan/plan_enums.h"
 #include "plan/plan_key.h"
 #include "step/precision.h"
 
@@ -33,7 +34,7 @@ std::string probe_line(size_t number, const ProbeRecord& probe) {
   if (probe.peak_bytes > 0) {
     line += cat(" · peak ", format_bytes(probe.peak_bytes), " · fill ", format_percent(probe.fill));
   }
-  line += cat(" · ", to_string(probe.outcome), probe.confirmed ? ", confirmed" : "");
+  line += cat(" · ", in_words(probe.outcome), probe.confirmed ? ", confirmed" : "");
   if (probe.samples_per_second > 0) line += cat(" · ", format_rate(probe.samples_per_second), " samples/s");
   return line + " · " + format_seconds(probe.seconds);
 }
@@ -111,6 +112,13 @@ SearchLimits Planner::limits() const {
   return limits;
 }
 
+// Of all ranks; the last one of the run among them.
+std::vector<int64_t> Planner::smaller_windows(int64_t effective) const {
+  std::vector<int64_t> windows = request_.smaller_batches;
+  if (const int64_t last = request_.last_window(effective); last > 0) windows.push_back(last);
+  return windows;
+}
+
 TrialShape Planner::shape_for(int64_t micro_batch) const {
   // A remainder too small for batch normalisation is never executed, so never tried.
   const auto without_rest = [&](int64_t samples) {
@@ -119,13 +127,18 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
   };
   const int64_t window_samples = without_rest(std::max(request_.share(), micro_batch));
   const int64_t lanes = request_.lanes;
-  const int64_t effective = request_.recipe.batch.effective.value_or(micro_batch * lanes);
+  std::vector<int64_t> smaller;
+  for (const int64_t window :
+       smaller_windows(request_.recipe.batch.effective.value_or(micro_batch * lanes))) {
+    if (const int64_t samples = without_rest(ceil_div(window, lanes)); samples > 0)
+      smaller.push_back(samples);
+  }
   return {.micro_batch = micro_batch,
           .window_samples = std::max(window_samples, micro_batch),
           .evaluation_micro_batch = bench_.data.validation != nullptr
                                         ? request_.recipe.evaluation.micro_batch.value_or(micro_batch)
                                         : 0,
-          .last_window_samples = without_rest(ceil_div(request_.last_window(effective), lanes))};
+          .smaller_windows = std::move(smaller)};
 }
 
 MemoryStatement Planner::statement() const {
@@ -142,13 +155,10 @@ void Planner::keep(const ProbeRecord& record) {
 
 // When a trial showed that less is granted than was announced, that is the budget from now on.
 void Planner::lower_budget() {
-  const int64_t announced = bench_.device->budget_bytes();
   const int64_t granted = granted_bytes(history_, limits());
-  if (granted == announced) return;
-  log::warn("plan", cat("the budget of ", format_bytes(announced), " cannot be had: trials were refused at ",
-                        format_bytes(granted), ", which is the budget from now on"));
-  bench_.device->set_budget({granted, cat(announced_source_, ", of which ", format_bytes(announced_bytes_),
-                                          " were announced and ", format_bytes(granted), " granted")});
+  const std::string source = cat(announced_source_, ", of which ", format_bytes(announced_bytes_),
+                                 " were announced and ", format_bytes(granted), " granted");
+  if (!lower_budget_to(granted, source, *bench_.device)) return;
   const double high = request_.recipe.execution.memory.target_high;
   for (std::vector<ProbeRecord>* const records : {&history_, &all_}) {
     for (ProbeRecord& record : *records) judge(record, granted, high);
@@ -246,17 +256,27 @@ Planner::Capacity Planner::take_typed(int64_t size) {
     throw Error(ExitCode::kBadRecipe, "execution.micro_batch",
                 cat(size, " leaves a remainder of one sample in a batch of ", share,
                     ", which batch normalisation cannot learn from"),
-                cat("type another size, or leave it out: the search avoids such remainders"));
+                cat("give another size, or leave it out: the search avoids such remainders"));
   }
   const ProbeRecord record = confirm(size);
   if (!record.confirmed || record.fill > 1) fail_typed(size);
   if (!record.fits()) {
-    log::warn(
-        "plan",
-        cat("micro-batch ", size, " fills ", format_percent(record.fill), " of the budget, above the band's ",
-            format_percent(request_.recipe.execution.memory.target_high, 0), "; it was typed, so it runs"));
+    log::warn("plan", cat("micro-batch ", size, " fills ", format_percent(record.fill),
+                          " of the budget, above the band's ",
+                          format_percent(request_.recipe.execution.memory.target_high, 0),
+                          "; it was asked for, so it runs"));
   }
   return {size, record, SearchReason::kFixed};
+}
+
+// Of the lanes that get most, and of those that get least.
+std::vector<int64_t> Planner::shares_of_smaller_batches() const {
+  std::vector<int64_t> shares;
+  for (const int64_t batch : request_.smaller_batches) {
+    shares.push_back(ceil_div(batch, request_.lanes));
+    shares.push_back(std::max<int64_t>(1, batch / request_.lanes));
+  }
+  return shares;
 }
 
 // The record of the size that the run executes.
@@ -264,12 +284,12 @@ ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
   const bool typed = request_.recipe.execution.micro_batch.has_value();
   const auto cut = [&](Cut how) {
     if (typed || request_.share() == 0) return capacity.size;
-    return executed_micro_batch(
-        {.share = request_.share(),
-         .capacity = capacity.size,
-         .cut = how,
-         .minimum = smallest_piece(),
-         .uneven = request_.recipe.batch.effective.value_or(0) % request_.lanes != 0});
+    return executed_micro_batch({.share = request_.share(),
+                                 .capacity = capacity.size,
+                                 .cut = how,
+                                 .minimum = smallest_piece(),
+                                 .uneven = request_.recipe.batch.effective.value_or(0) % request_.lanes != 0,
+                                 .others = shares_of_smaller_batches()});
   };
   micro_batch = cut(request_.recipe.execution.cut);
   if (micro_batch == capacity.size) return capacity.record;

@@ -24,6 +24,9 @@ struct PlanRequest {
   /// Samples over all ranks of the shorter update that a run of this effective batch ends with; 0: none.
   std::function<int64_t(int64_t effective)> last_window = [](int64_t) { return 0; };
 
+  /// Samples over all ranks of updates that other stages of the run make, all smaller than the recipe's.
+  std::vector<int64_t> smaller_batches = {};
+
   std::vector<ProbeRecord> known = {};  ///< trials that were made before, of which none is made again
 
   /// Samples of an update in its largest lane; 0 while `effective: auto` leaves it open.
@@ -58,6 +61,8 @@ class Planner {
   };
 
   int64_t smallest_piece() const;
+  std::vector<int64_t> smaller_windows(int64_t effective) const;
+  std::vector<int64_t> shares_of_smaller_batches() const;
   SearchLimits limits() const;
   TrialShape shape_for(int64_t micro_batch) const;
 

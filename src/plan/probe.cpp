@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "data/cost_order.h"
-#include "device/failure.h"
 #include "device/kernel_caches.h"
 #include "plan/plan_json.h"
 #include "plan/scopes.h"
@@ -17,16 +19,6 @@
 
 namespace autotrain {
 namespace {
-
-ProbeOutcome outcome_of(Failure failure) {
-  switch (failure) {
-    case Failure::kOutOfMemory: return ProbeOutcome::kRefused;
-    case Failure::kLibraryMemory: return ProbeOutcome::kLibrary;
-    case Failure::kIndexLimit: return ProbeOutcome::kIndexLimit;
-    case Failure::kOther: break;
-  }
-  throw std::logic_error("an error that is not about memory is no outcome of a trial");
-}
 
 Stream stream_of_worst(Workbench& bench) {
   return has_costs(*bench.data.train)
@@ -53,6 +45,37 @@ ProbeRecord worst_of(const std::vector<ProbeRecord>& trials) {
 
 }  // namespace
 
+ProbeOutcome outcome_of(Failure failure) {
+  switch (failure) {
+    case Failure::kOutOfMemory: return ProbeOutcome::kRefused;
+    case Failure::kLibraryMemory: return ProbeOutcome::kLibrary;
+    case Failure::kIndexLimit: return ProbeOutcome::kIndexLimit;
+    case Failure::kOther: break;
+  }
+  throw std::logic_error("an error that is not about memory is no outcome of a trial");
+}
+
+void begin_trial(MemoryMeter& memory) {
+  memory.empty_cache();
+  memory.sample_outside_bytes();
+  memory.reset_peak();
+}
+
+void raise_to(ProbeRecord& record, const MemoryPeak& peak) {
+  record.peak_bytes = std::max(record.peak_bytes, peak.total_bytes());
+  record.allocated_bytes = std::max(record.allocated_bytes, peak.allocated_bytes);
+  record.outside_bytes = std::max(record.outside_bytes, peak.outside_bytes);
+}
+
+bool lower_budget_to(int64_t granted, const std::string& source, Device& device) {
+  if (granted == device.budget_bytes()) return false;
+  log::warn("plan", cat("the budget of ", format_bytes(device.budget_bytes()),
+                        " cannot be had: trials were refused at ", format_bytes(granted),
+                        ", which is the budget from now on"));
+  device.set_budget({granted, source});
+  return true;
+}
+
 std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch) {
   const std::vector<Piece> cut = WindowCut{window.samples(), micro_batch}.cut(window);
   std::vector<Piece> pieces = {cut.front()};
@@ -67,15 +90,13 @@ Probe::Probe(Workbench& bench, UpdateStep& step, double target_high)
 ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   const Stopwatch watch;
   MemoryMeter& memory = bench_.device->memory();
-  memory.empty_cache();
-  memory.sample_outside_bytes();
-  memory.reset_peak();
+  begin_trial(memory);
   library_error_.clear();
   ProbeRecord record;
   record.micro_batch = shape.micro_batch;
   try {
     const GeneratorScope generators(bench_.device->torch_device());
-    const ScalerScope scaler(bench_.scaler);
+    const TensorScope scaler(bench_.scaler.state());
     const WindowScope window(step_);
     measure(shape, extend, record);
   } catch (const std::exception& error) {
@@ -131,23 +152,25 @@ bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord
   const ProbeRecord so_far = agreed(record);
   if (so_far.outcome == ProbeOutcome::kRetried || !extend(so_far)) return false;
   update(loader, pieces, 1, record);
-  if (shape.last_window_samples > 0) run_last_window(shape, pieces, record);
+  run_smaller_windows(shape, pieces, record);
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
   return agreed(record).outcome != ProbeOutcome::kRetried;
 }
 
-// The last window adds sizes that no other update has; all of them are smaller.
-void Probe::run_last_window(const TrialShape& shape, const Pieces& known, ProbeRecord& record) {
-  Pieces pieces =
-      worst_pieces(shape.last_window_samples, std::min(shape.micro_batch, shape.last_window_samples));
-  std::erase_if(pieces, [&](const Piece& piece) {
-    return std::ranges::count(known, piece.samples(), &Piece::samples) > 0;
-  });
-  if (pieces.empty()) return;
-  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
+// Smaller updates add sizes that no other update has.
+void Probe::run_smaller_windows(const TrialShape& shape, Pieces known, ProbeRecord& record) {
   const double rate = record.samples_per_second;  // of the updates that most windows are like
-  update(loader, pieces, 4, record);
+  for (const int64_t samples : shape.smaller_windows) {
+    Pieces pieces = worst_pieces(samples, std::min(shape.micro_batch, samples));
+    std::erase_if(pieces, [&](const Piece& piece) {
+      return std::ranges::count(known, piece.samples(), &Piece::samples) > 0;
+    });
+    if (pieces.empty()) continue;
+    Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
+    update(loader, pieces, 4, record);
+    known.insert(known.end(), pieces.begin(), pieces.end());
+  }
   record.samples_per_second = rate;
 }
 
@@ -246,9 +269,7 @@ void Probe::evaluate_next(PieceSource pieces) {
 
 void Probe::take_peak(ProbeRecord& record) const {
   const MemoryPeak peak = bench_.device->memory().peak();
-  record.peak_bytes = std::max(record.peak_bytes, peak.total_bytes());
-  record.allocated_bytes = std::max(record.allocated_bytes, peak.allocated_bytes);
-  record.outside_bytes = std::max(record.outside_bytes, peak.outside_bytes);
+  raise_to(record, peak);
   judge(record, bench_.device->budget_bytes(), target_high_);
   if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
 }

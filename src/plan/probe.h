@@ -2,18 +2,35 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "autotrain/plan.h"
+#include "device/failure.h"
 #include "plan/workbench.h"
 
 namespace autotrain {
+
+/// What a trial that failed like this came to. Precondition: the failure is about memory.
+ProbeOutcome outcome_of(Failure failure);
+
+/// Has peaks counted from clean caches on.
+void begin_trial(MemoryMeter& memory);
+
+/// Raises the record's bytes to those of a peak.
+void raise_to(ProbeRecord& record, const MemoryPeak& peak);
+
+/// Makes what trials were granted the budget from now on, and warns of it; false: it was the budget already.
+/// @param source of the lowered budget.
+bool lower_budget_to(int64_t granted, const std::string& source, Device& device);
 
 /// The size under trial and the window it will have in the run.
 struct TrialShape {
   int64_t micro_batch = 0;
   int64_t window_samples = 0;          ///< of a lane, of which each rank tries one; at least micro_batch
   int64_t evaluation_micro_batch = 0;  ///< 0: no evaluation in this run
-  int64_t last_window_samples = 0;     ///< of one shorter update at the run's end; 0: there is none
+
+  /// Samples of a lane in updates that are smaller: of other stages, and of the last one of the run.
+  std::vector<int64_t> smaller_windows = {};
 };
 
 /// The micro-batches of a window that a trial runs: at most two full ones, since the second already has
@@ -34,7 +51,7 @@ class Probe {
   using Extend = std::function<bool(const ProbeRecord& so_far)>;
 
   /// One trial from clean state: caches emptied before, one update, and if `extend` says so everything else
-  /// of which the run will have the shape: one more update, the last one of the run if that is cut otherwise,
+  /// of which the run will have the shape: one more update, those that are smaller if they are cut otherwise,
   /// an evaluation micro-batch and what is left over of an evaluation. Where samples differ in cost all are
   /// of the costliest, and an update of typical ones follows, with one more of the costliest behind it.
   /// Leaves no trace: generators, scaler and buffers are put back, gradients dropped.
@@ -53,7 +70,7 @@ class Probe {
   void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
   bool run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
   Pieces worst_pieces(int64_t samples, int64_t micro_batch);
-  void run_last_window(const TrialShape& shape, const Pieces& known, ProbeRecord& record);
+  void run_smaller_windows(const TrialShape& shape, Pieces known, ProbeRecord& record);
   void run_mixed(const TrialShape& shape, ProbeRecord& record);
   void update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);

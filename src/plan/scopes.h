@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autotrain/log.h"
-#include "optim/scaler.h"
+#include "base/named_tensor.h"
 #include "step/changing_buffers.h"
 #include "step/update_step.h"
 
@@ -23,16 +23,17 @@ void put_back(Action action) {
   }
 }
 
-/// The scaler's scalars.
-class ScalerScope {
+/// What tensors hold, bit for bit.
+class TensorScope {
  public:
-  explicit ScalerScope(const GradScaler& scaler);
-  ~ScalerScope();
-  ScalerScope(const ScalerScope&) = delete;
-  ScalerScope& operator=(const ScalerScope&) = delete;
+  /// @param copies_on the device of the copies; nothing: each beside its tensor.
+  explicit TensorScope(std::vector<NamedTensor> tensors, std::optional<torch::Device> copies_on = {});
+  ~TensorScope();
+  TensorScope(const TensorScope&) = delete;
+  TensorScope& operator=(const TensorScope&) = delete;
 
  private:
-  std::vector<NamedTensor> state_;
+  std::vector<NamedTensor> tensors_;
   std::vector<torch::Tensor> copies_;
 };
 

@@ -224,7 +224,9 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
     const double edge = std::max(1.0, kEdgeShare * width);
     pivot = std::clamp(pivot, static_cast<double>(low) + edge, static_cast<double>(high) - edge);
   }
-  const int64_t next = size_between(pivot, low, high, limits);
+  const bool fine = bracket.next_failure->outcome == ProbeOutcome::kTooSlow &&
+                    width <= limits.resolution * static_cast<double>(high);
+  const int64_t next = fine ? 0 : size_between(pivot, low, high, limits);
   if (next != 0) return {false, next, {}};
   if (bracket.largest_fit->fill >= limits.target_low) return {true, low, SearchReason::kInBand};
   switch (bracket.next_failure->outcome) {

@@ -21,6 +21,10 @@ struct SearchLimits {
   int64_t max_probes = 12;
   double max_seconds = 120;
   Pivot pivot = Pivot::kInterpolate;
+
+  /// Share of a size that was too slow: no size is tried that is nearer below it than that to one that
+  /// fitted.
+  double resolution = 0;
 };
 
 /// The budget, or less where a trial was refused below it: what is really granted. Never less than what a

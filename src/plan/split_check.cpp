@@ -45,10 +45,9 @@ Batch load(Workbench& bench, const Piece& piece) {
 
 // Half of a batch, padded as all of it is.
 Batch part_of(const Batch& whole, int64_t first) {
-  const auto rows = [&](const torch::Tensor& tensor) {
-    return tensor.defined() ? tensor.narrow(0, first, kHalf) : tensor;
-  };
-  return {rows(whole.inputs), rows(whole.targets), kHalf};
+  Batch part = whole.with_each([&](const torch::Tensor& tensor) { return tensor.narrow(0, first, kHalf); });
+  part.samples = kHalf;
+  return part;
 }
 
 struct Gradient {

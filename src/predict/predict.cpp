@@ -1,5 +1,6 @@
 #include "predict/predict.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "autotrain/error.h"
@@ -7,6 +8,8 @@
 #include "autotrain/trainer.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/json.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "device/failure.h"
 #include "plan/memory_statement.h"
@@ -21,35 +24,23 @@ namespace {
 
 constexpr double kSecondsBetweenMarks = 1;  // of work that a kill loses at most, and a batch
 
-// FNV-1a (Fowler, Noll, Vo), for identities: names and manifests that differ.
-class Digest {
- public:
-  void add(std::string_view bytes) {
-    for (const char c : bytes) hash_ = (hash_ ^ static_cast<uint8_t>(c)) * 0x100000001b3ULL;
-  }
-  std::string text() const {
-    std::ostringstream out;
-    out << std::hex << hash_;
-    return out.str();
-  }
-
- private:
-  uint64_t hash_ = 0xcbf29ce484222325ULL;
-};
+std::string hexadecimal(uint64_t digest) {
+  std::ostringstream out;
+  out << std::hex << digest;
+  return out.str();
+}
 
 std::string digest_of_names(const PredictionData& data) {
   const auto name = data.sample_name();
   if (!name) return "";
-  Digest digest;
-  for (int64_t i = 0; i < data.data->size(); ++i) digest.add(name(i) + "\n");
-  return digest.text();
+  uint64_t digest = fnv1a("");
+  for (int64_t i = 0; i < data.data->size(); ++i) digest = fnv1a(name(i) + "\n", digest);
+  return hexadecimal(digest);
 }
 
 // The manifest has the checksums of the checkpoint's files.
 std::string digest_of_weights(const fs::path& checkpoint) {
-  Digest digest;
-  digest.add(read_file(checkpoint / "manifest.json"));
-  return digest.text();
+  return hexadecimal(fnv1a(read_file(checkpoint / "manifest.json")));
 }
 
 PredictionRows make_rows(const PredictOptions& options, Predictor& predictor, PredictionRule& rule,
@@ -89,7 +80,10 @@ class Prediction {
   PredictionSummary run() {
     format_of(options_.output);
     lock_ = lock_prediction(options_.output);
-    check_start(options_.output, options_.start);
+    if (!check_start(options_.output, options_.start)) {
+      summary_.already_whole = true;
+      return summary_;
+    }
     run_ = open_trained_run(options_.run, options_.overrides);
     summary_.update = run_.update;
     prepare();
@@ -111,11 +105,14 @@ class Prediction {
     if (!kept_ && !options_.search_apart) summary_.search = search(*prepared_, {}, {});
     summary_.batch = kept_ ? kept_->batch : summary_.search->micro_batch;
     summary_.budget_bytes = predictor().device().budget_bytes();
+    if (!predictor().data().note.empty()) log::info("predict", predictor().data().note);
     begin_file();
   }
 
   void check_batch_of(const PredictionState& kept) const {
-    if (!options_.batch || *options_.batch == kept.first_batch) return;
+    if (!options_.batch) return;
+    const int64_t samples = count_in(kept.identity, "samples");  // no batch is larger
+    if (std::min(*options_.batch, samples) == kept.first_batch) return;
     throw Error(
         ExitCode::kUsage, "--batch",
         cat("the stopped prediction was begun in batches of ", kept.first_batch, ", not ", *options_.batch),

@@ -32,10 +32,11 @@ struct PredictOptions {
 
 /// What became of a prediction.
 struct PredictionSummary {
-  int64_t update = 0;        ///< of the checkpoint
-  int64_t samples = 0;       ///< rows of the file
-  int64_t resumed_from = 0;  ///< of them, those that were there before
-  int64_t batch = 0;         ///< as it ended
+  bool already_whole = false;  ///< there was nothing to resume: the file is whole, and the rest is empty
+  int64_t update = 0;          ///< of the checkpoint
+  int64_t samples = 0;         ///< rows of the file
+  int64_t resumed_from = 0;    ///< of them, those that were there before
+  int64_t batch = 0;           ///< as it ended
   int64_t oom_recoveries = 0;
   double seconds = 0;  ///< of the rows that were made now
   double samples_per_second = 0;

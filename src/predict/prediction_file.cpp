@@ -1,7 +1,6 @@
 #include "predict/prediction_file.h"
 
 #include "autotrain/error.h"
-#include "base/file_layer.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -60,15 +59,16 @@ std::unique_ptr<FileLock> lock_prediction(const fs::path& path) {
                                     FileLock::AtEnd::kRemove);
 }
 
-void check_start(const fs::path& path, PredictionStart start) {
+bool check_start(const fs::path& path, PredictionStart start) {
   if (fs::is_directory(path))
     throw Error(ExitCode::kUsage, path.string(), "is a folder", "give --output the name of a file");
-  if (start == PredictionStart::kOverwrite) return;
+  if (start == PredictionStart::kOverwrite) return true;
   if (fs::exists(path)) {
+    if (start == PredictionStart::kResume) return false;
     throw Error(ExitCode::kUsage, path.string(), "is there already, and whole",
                 "--overwrite replaces it; or give another --output");
   }
-  if (start == PredictionStart::kResume || !fs::exists(partial_of(path))) return;
+  if (start == PredictionStart::kResume || !fs::exists(partial_of(path))) return true;
   throw Error(ExitCode::kUsage, partial_of(path).string(), "is of a prediction that was stopped",
               "--resume goes on with it, --overwrite begins anew");
 }
@@ -126,8 +126,7 @@ void PredictionFile::mark(int64_t samples, int64_t batch) {
 void PredictionFile::finish() {
   file_->sync();
   file_.reset();
-  if (file_layer().rename(partial_of(path_).c_str(), path_.c_str()) != 0)
-    throw_io_error(path_, "renaming into place");
+  rename_into_place(partial_of(path_), path_);
   remove_file(state_of(path_));
   sync_folder(folder_of(path_));
 }

@@ -33,8 +33,9 @@ struct PredictionState {
 /// @throws Error(kUsage) with the process that does already, Error(kInputOutput).
 std::unique_ptr<FileLock> lock_prediction(const std::filesystem::path& path);
 
+/// Whether there is anything to do: false when `start` resumes and `path` is whole already.
 /// @throws Error(kUsage) when something is there that `start` does not allow.
-void check_start(const std::filesystem::path& path, PredictionStart start);
+bool check_start(const std::filesystem::path& path, PredictionStart start);
 
 /// What a prediction that was stopped left beside `path`; nothing where there is none.
 /// @throws Error(kBadData) when it cannot be read.

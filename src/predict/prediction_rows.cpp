@@ -22,13 +22,6 @@
 namespace autotrain {
 namespace {
 
-const LossRow& row_of_loss(const std::string& name) {
-  for (const LossRow& row : loss_table()) {
-    if (row.spec.name == name) return row;
-  }
-  throw Error(ExitCode::kBadRecipe, "loss.name", "there is no loss named " + name);
-}
-
 [[noreturn]] void fail_rule(const std::string& loss, const torch::Tensor& output, const std::string& why) {
   throw Error(ExitCode::kBadRecipe, "loss.name",
               cat("predictions of a run with loss ", loss, " are ", output.sizes(), " for a sample: ", why),
@@ -87,7 +80,7 @@ PredictionFormat format_of(const std::filesystem::path& path) {
 
 PredictionRule prediction_rule(const Choice& loss, const torch::Tensor& output, bool raw) {
   if (raw) return {.kind = PredictionKind::kRaw};
-  const LossRow& row = row_of_loss(loss.name);
+  const LossRow& row = find_loss(loss.name);
   if (!row.metric_options) fail_rule(loss.name, output, "nothing here turns them into rows");
   const MetricOptions options = row.metric_options(Parameters(loss, row.spec));
   switch (options.kind) {
@@ -152,8 +145,13 @@ PredictionRows::PredictionRows(PredictionKind kind, const torch::Tensor& told, R
 void PredictionRows::check_options() const {
   const bool classes = kind_ == PredictionKind::kClasses;
   if (!classes && (o_.top != 1 || o_.probabilities)) {
-    throw Error(ExitCode::kUsage, o_.probabilities ? "--probabilities" : "--top",
-                "is for rows of a run that tells classes apart", "leave it out");
+    const char* const option = o_.probabilities ? "--probabilities" : "--top";
+    if (kind_ == PredictionKind::kRaw) {
+      throw Error(ExitCode::kUsage, option,
+                  "chooses columns of a table, and a .npy file holds the model's outputs as they are",
+                  "leave it out, or end --output in .csv or .jsonl");
+    }
+    throw Error(ExitCode::kUsage, option, "is for rows of a run that tells classes apart", "leave it out");
   }
   if (classes && (o_.top < 1 || o_.top > width_)) {
     throw Error(ExitCode::kUsage, "--top", cat(o_.top, " of ", width_, " classes cannot be told"),

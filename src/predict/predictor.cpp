@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -34,7 +35,7 @@ std::string shape_in_words(const DatasetInfo& info) {
 // Whether a model for samples of the one kind may take those of the other. That it does shows when it runs.
 bool alike(const DatasetInfo& train, const DatasetInfo& other) {
   using Kind = DatasetInfo::Kind;
-  if (train.input_shape.size() != other.input_shape.size()) return false;
+  if (train.input_shape.size() != other.input_shape.size() || train.inputs != other.inputs) return false;
   if (train.kind == Kind::kTokens) {
     return other.kind == Kind::kTokens && other.input_shape[0] <= train.input_shape[0] &&
            other.vocabulary <= train.vocabulary;
@@ -56,11 +57,23 @@ const Choice& choice_like(const Recipe& recipe) {
   return recipe.data.validation ? *recipe.data.validation : recipe.data.train;
 }
 
-std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& source, PredictionData& data) {
-  if (source == "train") {
-    data.source = "train: " + words_of(recipe.data.train);
-    return make_dataset(recipe.data.train, {});
+// Says what may be named instead, by this run.
+[[noreturn]] void fail_source(const Recipe& recipe, const std::string& source) {
+  if (source == "validation") {
+    throw Error(ExitCode::kUsage, "--data", "the run has no validation data",
+                "give train, or the path of other samples; or name some: --set data.validation.dataset=…");
   }
+  const std::string near = nearest(source, {"validation", "train"});
+  const std::string files = unlabelled_files(choice_like(recipe));
+  throw Error(
+      ExitCode::kUsage, "--data", quote(source) + " is neither a word that it knows nor a path that is there",
+      cat(near.empty() ? "" : cat("did you mean ", near, "? "), "a run over data set ",
+          choice_like(recipe).name, " takes validation, train",
+          files.empty() ? ", and no files; --set data.validation.… names other data" : ", or " + files));
+}
+
+// What `source` names, unless that is the training data.
+std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& source, PredictionData& data) {
   if (source == "validation" && recipe.data.validation) {
     data.source = "validation: " + words_of(*recipe.data.validation);
     return make_dataset(*recipe.data.validation, {});
@@ -68,12 +81,12 @@ std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& so
   if (source != "validation" && fs::exists(source)) {
     const Choice& like = choice_like(recipe);
     data.source = cat(fs::canonical(source).string(), " as ", words_of(like));
-    return make_unlabelled(source, like, *make_dataset(like, {}));
+    auto files = make_unlabelled(source, like, *make_dataset(like, {}));
+    if (const auto* const named = dynamic_cast<const Named*>(files.get()))
+      data.note = named->changes_of_files();
+    return files;
   }
-  throw Error(ExitCode::kUsage, "--data",
-              source == "validation" ? "the run has no validation data"
-                                     : quote(source) + " is no folder or file that is there",
-              "give train, a folder of images, a table, or --set data.validation.dataset=…");
+  fail_source(recipe, source);
 }
 
 // What one forward pass of the run's evaluations computes, too: the same operators in the same precision.
@@ -104,31 +117,33 @@ std::function<std::string(int64_t)> PredictionData::sample_name() const {
 PredictionData load_prediction_data(const Recipe& recipe, const std::string& source) {
   const PhaseScope phase(MemoryPhase::kData);
   PredictionData data;
-  {
-    const auto train = make_dataset(recipe.data.train, {});
-    data.trained_on = train->info();
-    if (const auto* const named = dynamic_cast<const Named*>(train.get()))
-      data.class_names = named->class_names();
+  auto train = make_dataset(recipe.data.train, {});
+  data.trained_on = train->info();
+  if (const auto* const named = dynamic_cast<const Named*>(train.get()))
+    data.class_names = named->class_names();
+  if (source == "train") {
+    data.source = "train: " + words_of(recipe.data.train);
+    data.data = std::move(train);
+    return data;
   }
+  train.reset();  // the two are never in memory together
   data.data = load_source(recipe, source, data);
   if (!alike(data.trained_on, data.data->info())) fail_samples(data, "");
   return data;
 }
 
 Predictor::Predictor(const TrainedRun& run, const std::string& source, std::optional<ResolvedBudget> settled)
-    : run_(run),
-      recipe_(run.as_planned()),
-      device_(open_run_device(recipe_, std::move(settled))),
-      precision_(resolve_precision(recipe_.execution.precision, *device_)) {
-  set_products(precision_, *device_);
+    : run_(run), recipe_(run.as_planned()), device_(open_run_device(recipe_, std::move(settled))) {
   data_ = within_budget(*device_, [&] { return load_prediction_data(recipe_, source); });
   within_budget(*device_, [&] {
     const PhaseScope phase(MemoryPhase::kModel);
     task_ = build_task(recipe_, data_.trained_on);
     task_->module().to(device_->torch_device());
   });
+  precision_ = resolve_precision(recipe_.execution.precision, *device_, task_->module());
+  set_products(precision_, *device_);
   task_->module().eval();
-  load_evaluated_weights(run_.checkpoint, task_->module());
+  load_evaluated_weights(run_, task_->module());
   network_ = &dynamic_cast<Network&>(task_->module());
   loading_ = resolve_loader(recipe_.execution.loader, *device_, run_.plan.memory_format);
   first_output_ = check_first_sample();
@@ -136,7 +151,7 @@ Predictor::Predictor(const TrainedRun& run, const std::string& source, std::opti
 
 torch::Tensor Predictor::forward(const Batch& batch) {
   const ForwardScope scope(batch.inputs.device().type(), precision_);
-  return network_->forward(batch.inputs);
+  return network_->predict(batch);
 }
 
 // The answer to whether the model takes these samples is its own.
@@ -181,6 +196,10 @@ std::string Predictor::rows_of(int64_t first, const Batch& batch) {
 SearchResult Predictor::find_batch(std::optional<int64_t> typed, std::optional<double> latency_seconds,
                                    const std::vector<ProbeRecord>& known, const TrialListener& listener) {
   const int64_t timed_passes = latency_seconds ? kPassesForLatency : 1;
+  if (typed && *typed > data_.data->size()) {
+    typed = data_.data->size();
+    log::info("predict", cat("the data have ", *typed, " samples, and no batch is larger"));
+  }
   const auto run_trial = [&](int64_t batch) { return trial(batch, timed_passes); };
   const auto& asked = recipe_.execution.search.multiple_of;
   return find_inference_batch(*device_,

@@ -24,6 +24,7 @@ struct PredictionData {
   std::string source = {};  ///< where they come from, in words that differ where the samples do
   DatasetInfo trained_on = {};
   std::vector<std::string> class_names = {};  ///< of the training data; empty: numbers only
+  std::string note = {};                      ///< what is done to files to make samples of them; "": nothing
 
   /// A sample's file, where samples have names; else null. This object must outlive it.
   std::function<std::string(int64_t sample)> sample_name() const;
@@ -75,7 +76,7 @@ class Predictor {
   const TrainedRun run_;
   const Recipe recipe_;  // as planned
   std::unique_ptr<Device> device_;
-  Precision precision_;
+  Precision precision_ = Precision::kFp32;  // resolved
   PredictionData data_;
   std::unique_ptr<Task> task_;
   Network* network_ = nullptr;  // the task's module

@@ -43,7 +43,29 @@ std::optional<double> parse_rate(std::string_view text, std::string_view unit) {
   return number * factor;
 }
 
+// Where brackets of either kind are closed; nothing when they do not match.
+std::optional<std::vector<std::string>> split_outside_brackets(std::string_view text) {
+  std::vector<std::string> parts(1);
+  std::string open;
+  for (const char c : text) {
+    if (c == ',' && open.empty()) {
+      parts.emplace_back();
+      continue;
+    }
+    parts.back() += c;
+    if (c == '[' || c == '{') open += c;
+    if (c != ']' && c != '}') continue;
+    if (open.empty() || open.back() != (c == ']' ? '[' : '{')) return std::nullopt;
+    open.pop_back();
+  }
+  return open.empty() ? std::optional(std::move(parts)) : std::nullopt;
+}
+
 }  // namespace
+
+std::vector<std::string> Axis::keys() const {
+  return split(key, ',');
+}
 
 std::optional<BatchAxis> parse_batches(std::string_view text) {
   text = trim(text);
@@ -65,13 +87,20 @@ std::optional<BatchAxis> parse_batches(std::string_view text) {
 std::optional<Axis> parse_axis(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) return std::nullopt;
-  Axis axis{std::string(trim(text.substr(0, equals)))};
-  for (const std::string& part : split(text.substr(equals + 1), ',')) {
+  std::vector<std::string> keys;
+  for (const std::string& key : split(text.substr(0, equals), ',')) {
+    if (trim(key).empty()) return std::nullopt;
+    keys.emplace_back(trim(key));
+  }
+  const auto values = split_outside_brackets(text.substr(equals + 1));
+  if (!values) return std::nullopt;
+  Axis axis{join(keys, ",")};
+  for (const std::string& part : *values) {
     std::string value(trim(part));
     if (value.empty()) return std::nullopt;
     if (std::ranges::count(axis.values, value) == 0) axis.values.push_back(std::move(value));
   }
-  return axis.key.empty() ? std::nullopt : std::optional(std::move(axis));
+  return axis;
 }
 
 std::optional<DeviceFigures> parse_device_figures(std::string_view text) {

@@ -18,13 +18,16 @@ struct BatchAxis {
 /// is none of these.
 std::optional<BatchAxis> parse_batches(std::string_view text);
 
-/// A key of the recipe and the values that it takes in turn.
+/// A key of the recipe, or several that go together, and the values that it takes in turn.
 struct Axis {
-  std::string key = {};
+  std::string key = {};                  ///< "model.width", or "data.train.size,data.validation.size"
   std::vector<std::string> values = {};  ///< as `--set` takes them; at least one, no two equal
+
+  std::vector<std::string> keys() const;
 };
 
-/// From "model.width=64,256".
+/// From "model.width=64,256". Commas in brackets do not separate values, so that lists are some:
+/// "data.train.shape=[3,32,32],[3,64,64]".
 std::optional<Axis> parse_axis(std::string_view text);
 
 /// What a device can do at most, measured or as its data sheet promises.

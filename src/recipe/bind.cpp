@@ -97,7 +97,8 @@ Section choosing(std::string path, std::string sentence, const char* choice_key,
 KeySpec patterns_key(const char* name, const char* sentence) {
   return list_key(KeyKind::kTextList, name, sentence, std::vector<std::string>())
       .with_form("names, in which * stands for any letters", "^.+$",
-                 [](const std::string& text) { return !text.empty(); });
+                 [](const std::string& text) { return !text.empty(); })
+      .or_single();
 }
 
 Field bind_budget(const KeySpec& spec, Budget& member, const char* example, const char* share_of) {

@@ -66,24 +66,28 @@ void check_stop(const Recipe& r) {
   }
 }
 
+// What follows evaluations needs some, at moments that are the same in every run.
+void check_followed(const Recipe& r, const char* key, const std::string& by, const char* what) {
+  const Interval::Unit unit = r.evaluation.every.unit;
+  if (unit == Interval::Unit::kNever) {
+    fail_recipe(r, key, by + " follows evaluations, and evaluation.every is never",
+                cat("set evaluation.every, or let ", what, " follow something else"));
+  }
+  if (unit == Interval::Unit::kMinutes) {
+    fail_recipe(r, "evaluation.every",
+                cat("is counted by the clock, and ", what, " of ", by, " would follow it"),
+                "give it in epochs, updates or samples");
+  }
+}
+
 void check_schedule(const Recipe& r, const Catalog& catalog) {
   const ChoiceSpec& row = *find_row(catalog.schedules, r.schedule.shape.name);
   if (row.rises && r.schedule.warmup.count > 0) {
     fail_recipe(r, "schedule.warmup", row.name + " has a rise of its own",
                 "leave warmup out and set schedule.rise");
   }
-  if (!row.follows_evaluations) return;
-  // It needs some, at moments that are the same in every run.
-  const Interval::Unit unit = r.evaluation.every.unit;
-  if (unit == Interval::Unit::kNever) {
-    fail_recipe(r, "schedule.name", row.name + " follows evaluations, and evaluation.every is never",
-                "set evaluation.every, or take another schedule");
-  }
-  if (unit == Interval::Unit::kMinutes) {
-    fail_recipe(r, "evaluation.every",
-                "is counted by the clock, and the learning rate of schedule " + row.name + " would follow it",
-                "give it in epochs, updates or samples");
-  }
+  if (row.follows_evaluations)
+    check_followed(r, "schedule.name", "schedule " + row.name, "the learning rate");
 }
 
 // Fewer bytes than a page of memory were never meant as bytes.
@@ -104,13 +108,104 @@ void check_memory(const Recipe& r) {
               "for example [0.80, 0.90]");
 }
 
+std::string stage_path(size_t i) {
+  return cat("batch.schedule[", i, "]");
+}
+
+// Before single values are checked: what is missing stands nowhere.
+void check_stages_whole(const Recipe& r) {
+  for (size_t i = 0; i < r.batch.schedule.stages.size(); ++i) {
+    if (r.batch.schedule.stages[i].effective) continue;
+    fail_recipe(r, stage_path(i), "does not say how many samples an update has from there on",
+                "give effective, such as {samples: 100000, effective: 256}");
+  }
+}
+
+void check_stages(const Recipe& r) {
+  const std::vector<BatchStageRecipe>& stages = r.batch.schedule.stages;
+  if (stages.empty()) return;
+  if (stages[0].samples != 0) {
+    fail_recipe(r, stage_path(0) + ".samples",
+                cat("is ", stages[0].samples, ", and nothing says what holds before"),
+                "begin the first stage at samples: 0");
+  }
+  for (size_t i = 1; i < stages.size(); ++i) {
+    if (stages[i].samples > stages[i - 1].samples) continue;
+    fail_recipe(r, stage_path(i) + ".samples",
+                cat(stages[i].samples, " is not after the ", stages[i - 1].samples, " of the stage before"),
+                "write stages in the order in which they follow each other");
+  }
+  if (r.batch.effective) {
+    fail_recipe(r, "batch.effective",
+                "stands beside batch.schedule, which says how many samples updates have",
+                "leave one of them out");
+  }
+}
+
+// Where `key` derives other batches from batch.effective, within bounds.
+void check_derived_batch(const Recipe& r, const std::string& key, std::optional<int64_t> least,
+                         std::optional<int64_t> most) {
+  if (!r.batch.effective) {
+    fail_recipe(r, key + ".rule", "begins with batch.effective, and that is auto",
+                "give batch.effective a number");
+  }
+  const auto compare = [&](const char* bound, int64_t value, bool sound) {
+    if (!sound)
+      fail_recipe(
+          r, cat(key, ".", bound),
+          cat(value, " leaves out batch.effective, ", *r.batch.effective, ", with which the run begins"),
+          cat("set it to ", *r.batch.effective, bound == std::string("max") ? " or more" : " or less"));
+  };
+  if (least) compare("min", *least, *least <= *r.batch.effective);
+  if (most) compare("max", *most, *most >= *r.batch.effective);
+}
+
+void check_batch_rules(const Recipe& r, const Catalog& catalog) {
+  const BatchRecipe& b = r.batch;
+  const bool by_rule = b.schedule.rule != BatchRule::kNone;
+  const bool scheduled = !b.schedule.stages.empty() || by_rule;
+  if (b.schedule.max && !by_rule)
+    fail_recipe(r, "batch.schedule.max", "bounds a rule, and there is none",
+                "set batch.schedule.rule: seesaw");
+  if ((b.adapt.min || b.adapt.max) && !b.adapts())
+    fail_recipe(r, b.adapt.min ? "batch.adapt.min" : "batch.adapt.max", "bounds a rule, and there is none",
+                "set batch.adapt.rule: noise");
+  if (scheduled && b.adapts())
+    fail_recipe(r, "batch.adapt.rule",
+                "stands beside batch.schedule, which says how many samples updates have",
+                "leave one of them out");
+  if (by_rule) {
+    check_derived_batch(r, "batch.schedule", {}, b.schedule.max);
+    const ChoiceSpec& row = *find_row(catalog.schedules, r.schedule.shape.name);
+    if (!row.only_falls)
+      fail_recipe(
+          r, "batch.schedule.rule", cat("cannot tell where schedule ", row.name, " halves the rate"),
+          "take a schedule that falls, such as cosine, linear or step, or give batch.schedule as a list");
+  }
+  if (!b.adapts()) return;
+  check_derived_batch(r, "batch.adapt", b.adapt.min, b.adapt.max);
+  check_followed(r, "batch.adapt.rule", "batch.adapt", "the batch");
+  if (r.execution.statistics == Statistics::kOff)
+    fail_recipe(r, "execution.statistics", "is off, and batch.adapt follows the noise of gradients",
+                "set it to auto, or leave batch.adapt out");
+}
+
+// The most samples that an update is known to have; nothing where it is auto, or data decide.
+std::optional<int64_t> largest_known_batch(const BatchRecipe& b) {
+  std::optional<int64_t> most = b.effective;
+  for (const BatchStageRecipe& stage : b.schedule.stages) most = std::max(most, stage.effective);
+  if (b.schedule.rule != BatchRule::kNone) most = b.schedule.max;
+  if (b.adapts()) most = b.adapt.max;
+  return most;
+}
+
 void check_batch(const Recipe& r) {
-  if (!r.execution.micro_batch || !r.batch.effective) return;
-  if (*r.execution.micro_batch <= *r.batch.effective) return;
-  fail_recipe(
-      r, "execution.micro_batch",
-      cat(*r.execution.micro_batch, " is more than all ", *r.batch.effective, " samples of an update"),
-      cat("set it to at most batch.effective, or raise batch.effective"));
+  const std::optional<int64_t> most = largest_known_batch(r.batch);
+  if (!r.execution.micro_batch || !most) return;
+  if (*r.execution.micro_batch <= *most) return;
+  fail_recipe(r, "execution.micro_batch",
+              cat(*r.execution.micro_batch, " is more than all ", *most, " samples of an update"),
+              cat("set it to at most batch.effective, or raise batch.effective"));
 }
 
 void check_groups(const Recipe& r) {
@@ -152,9 +247,12 @@ void check_lora(const Recipe& r) {
 }  // namespace
 
 void check_recipe(const Recipe& recipe, const Catalog& catalog) {
+  check_stages_whole(recipe);
   check_keys(recipe, catalog);
   check_stop(recipe);
   check_schedule(recipe, catalog);
+  check_stages(recipe);
+  check_batch_rules(recipe, catalog);
   check_budget(recipe);
   check_memory(recipe);
   check_batch(recipe);

@@ -36,13 +36,14 @@ Section evaluation_section(Recipe& r, const Catalog& catalog) {
   EvaluationRecipe& e = r.evaluation;
   const ChoiceSpec* const schedule = find_row(catalog.schedules, r.schedule.shape.name);
   const bool followed = schedule != nullptr && schedule->follows_evaluations;
-  const Decides when = followed ? Decides::kLearning : Decides::kRun;
+  const auto learned_if = [](bool decides) { return decides ? Decides::kLearning : Decides::kRun; };
   return {"evaluation",
           "When the validation data are measured.",
-          {bind_interval("Evaluate at the first update boundary after each.", e.every, when),
+          {bind_interval("Evaluate at the first update boundary after each.", e.every,
+                         learned_if(followed || r.batch.adapts())),
            bind(text_key("monitor",
                          "The figure that decides the best checkpoint and early stopping: loss, or a metric.")
-                    .deciding(when),
+                    .deciding(learned_if(followed)),
                 e.monitor),
            metrics_field(e, catalog.metrics),
            bind(integer_key("micro_batch", "Samples per forward pass; auto: as in training.")
@@ -264,9 +265,11 @@ Section sweep_section(Recipe& r) {
                            [](const std::string& text) { return parse_batches(text).has_value(); }),
             s.batches),
        bind(text_key("vary",
-                     "One further axis: a key of the recipe and its values, such as "
-                     "model.width=64,256; null: none.")
-                .with_form("key=value,value", "^[a-z_.]+=.+$",
+                     "One further axis: a key of the recipe and its values, such as model.width=64,256 or "
+                     "data.train.shape=[3,32,32],[3,64,64]; of several keys, with commas between them, all "
+                     "take each value; null: none.")
+                .with_form("key=value,value; lists are values in brackets: key=[1,2],[3,4]",
+                           "^[a-z_.]+(,[a-z_.]+)*=.+$",
                            [](const std::string& text) { return parse_axis(text).has_value(); }),
             s.vary),
        bind(real_key("latency_ms",

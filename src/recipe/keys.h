@@ -98,7 +98,8 @@ struct ChoiceSpec {
 
   /// Schedules: the evaluations decide the learning rate, so that when there is one decides what is learned.
   bool follows_evaluations = false;
-  bool rises = false;  ///< schedules: begins with a rise of its own, in the place of a warm-up
+  bool rises = false;       ///< schedules: begins with a rise of its own, in the place of a warm-up
+  bool only_falls = false;  ///< schedules: never rises after warm-up, and falls at some time
 };
 
 /// Every table a recipe chooses from. The recipe room knows their shape only; the rooms above own

@@ -33,7 +33,7 @@ Section group_section(ParameterGroupRecipe& g, const std::string& path) {
   return {
       path,
       "Parameters that are updated otherwise than the others.",
-      {bind(patterns_key("match", "Their names.").or_single(), g.match),
+      {bind(patterns_key("match", "Their names."), g.match),
        bind(real_key("lr_factor", "Multiplies the learning rate.").above(0, 1e6), g.lr_factor),
        bind(real_key("weight_decay", "In the place of the optimizer's; null: the optimizer's.").from(0, 1e6),
             g.weight_decay),

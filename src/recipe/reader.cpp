@@ -112,7 +112,8 @@ class RecipeReader {
   // Reads the section at `path` and, recursively, those below it.
   void read(const YamlNode& node, const std::string& path) {
     Section& section = *section_at(path);
-    if (section.items) return read_items(node, section);
+    const bool keys_instead = node.kind == Kind::kMap && !section.fields.empty();
+    if (section.items && !keys_instead) return read_items(node, section);
     if (node.kind == Kind::kNull) {
       if (section.set_present) section.set_present(false);
       return;
@@ -140,7 +141,9 @@ class RecipeReader {
   void read_items(const YamlNode& node, Section& list) {
     if (node.kind != Kind::kSequence && node.kind != Kind::kNull)
       fail(node.location, list.path, shown(node) + " is not a list",
-           "begin each of its groups of keys with - ");
+           list.fields.empty() ? "begin each of its groups of keys with - "
+                               : "begin each of its groups of keys with - , or give " +
+                                     join_choices(known_keys(list, nullptr)));
     recipe_.origins[list.path] = node.location.text();
     list.set_items(node.items.size());
     std::vector<Section> items = list.items();

@@ -25,6 +25,16 @@ constexpr auto enum_names(SweepMode) {
                     EnumName<SweepMode>{SweepMode::kTraining, "training"}};
 }
 
+constexpr auto enum_names(BatchRule) {
+  return std::array{EnumName<BatchRule>{BatchRule::kNone, "none"},
+                    EnumName<BatchRule>{BatchRule::kSeesaw, "seesaw"}};
+}
+
+constexpr auto enum_names(BatchAdapt) {
+  return std::array{EnumName<BatchAdapt>{BatchAdapt::kNone, "none"},
+                    EnumName<BatchAdapt>{BatchAdapt::kNoise, "noise"}};
+}
+
 constexpr auto enum_names(Cut) {
   return std::array{EnumName<Cut>{Cut::kEven, "even"}, EnumName<Cut>{Cut::kFull, "full"}};
 }

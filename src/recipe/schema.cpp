@@ -108,7 +108,9 @@ Json items_schema(const Section& list) {
   list.set_items(1);
   Json item = section_schema(list.items().at(0), {});
   list.set_items(0);
-  return {{"type", {"array", "null"}}, {"description", list.sentence}, {"items", std::move(item)}};
+  Json schema = {{"type", {"array", "null"}}, {"description", list.sentence}, {"items", std::move(item)}};
+  if (list.fields.empty()) return schema;
+  return {{"description", list.sentence}, {"anyOf", {std::move(schema), section_schema(list, {})}}};
 }
 
 }  // namespace

@@ -201,6 +201,68 @@ Section batch_section(Recipe& r, const Catalog& catalog) {
                  r.execution.cut, Decides::kMemory)}};
 }
 
+Section stage_section(BatchStageRecipe& stage, const std::string& path) {
+  return {path,
+          "A stretch of the run whose updates have equally many samples.",
+          {bind(integer_key("samples", "Where it begins, in samples of applied updates; 0 for the first.")
+                    .from(0)
+                    .in("samples"),
+                stage.samples),
+           bind(integer_key("effective", "Samples per update from there on.").from(1).in("samples"),
+                stage.effective)}};
+}
+
+Section batch_schedule_section(BatchScheduleRecipe& s) {
+  Section list{
+      "batch.schedule",
+      "Updates of more or fewer samples as the run goes on: a list of stages, or a rule that derives "
+      "them. All that a run counts in updates is then counted in samples.",
+      {bind_enum("rule",
+                 "seesaw: where the schedule halves the learning rate, the batch doubles and the rate "
+                 "is divided by √2 instead.",
+                 s.rule),
+       bind(integer_key("max", "The rule's largest batch; null: as of batch.adapt.").from(1).in("samples"),
+            s.max)}};
+  list.set_items = [&s](size_t count) { s.stages.assign(count, {}); };
+  list.items = [&s, path = list.path] {
+    std::vector<Section> items;
+    for (size_t i = 0; i < s.stages.size(); ++i) {
+      items.push_back(
+          deciding(Decides::kLearningAndMemory, stage_section(s.stages[i], cat(path, "[", i, "]"))));
+      items.back().is_item = true;
+    }
+    return items;
+  };
+  return list;
+}
+
+Section batch_adapt_section(BatchAdaptRecipe& a) {
+  Section section{
+      "batch.adapt",
+      "A batch that follows what the run measures, from batch.effective on; a text is the rule.",
+      {bind_enum("rule",
+                 "noise: at evaluations, towards the gradient noise scale, where that is known and differs "
+                 "by a factor of at least 1.2; by at most a factor of 2 each time.",
+                 a.rule),
+       bind(integer_key("min", "The smallest batch; null: half of batch.effective.").from(1).in("samples"),
+            a.min),
+       bind(integer_key("max",
+                        "The largest batch, which the plan is made for; null: the smaller of 8 × "
+                        "batch.effective and N ÷ 20, but no less than batch.effective.")
+                .from(1)
+                .in("samples"),
+            a.max)}};
+  section.scalar_key = "rule";
+  return section;
+}
+
+std::vector<Section> batch_sections(Recipe& r, const Catalog& catalog) {
+  std::vector<Section> all = {batch_section(r, catalog), batch_schedule_section(r.batch.schedule)};
+  for (Section& item : all.back().items()) all.push_back(std::move(item));
+  all.push_back(batch_adapt_section(r.batch.adapt));
+  return all;
+}
+
 Section stop_section(Recipe& r) {
   StopRecipe& s = r.stop;
   Field last{word_key("last", "What becomes of the run's remainder that is smaller than the effective batch.",
@@ -246,7 +308,9 @@ std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
   all.push_back(deciding(D::kLearningAndMemory, loss_section(r, catalog)));
   for (Section& section : optimizer_sections(r, catalog)) all.push_back(std::move(section));
   all.push_back(deciding(D::kLearningAndMemory, average_section(r)));
-  all.push_back(deciding(D::kLearningAndMemory, batch_section(r, catalog)));
+  for (Section& section : batch_sections(r, catalog)) {
+    all.push_back(deciding(D::kLearningAndMemory, std::move(section)));
+  }
   all.push_back(deciding(D::kLearning, stop_section(r)));
   all.push_back(deciding(D::kLearning, divergence_section(r)));
   for (Section& section : execution_sections(r, catalog)) all.push_back(std::move(section));

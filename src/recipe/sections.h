@@ -29,8 +29,8 @@ struct Section {
   std::function<Choice*()> choice = nullptr;                ///< null while an optional section is absent
   std::function<void(bool present)> set_present = nullptr;  ///< optional sections only
 
-  /// A list of groups of keys has no keys itself: its items are sections, such as `optimizer.groups[0]`, that
-  /// come behind it.
+  /// A list of groups of keys: its items are sections, such as `optimizer.groups[0]`, that come behind it. Of
+  /// one that has keys itself, a group of these may stand in the place of the list.
   std::function<std::vector<Section>()> items = nullptr;
   std::function<void(size_t count)> set_items = nullptr;  ///< makes so many items, all at their defaults
   bool is_item = false;

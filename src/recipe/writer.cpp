@@ -31,7 +31,7 @@ void write_section(std::string& out, const Section& section) {
     out += indent(depth - 1) + last_part(section.path) + ": null\n";
     return;
   }
-  if (section.items) {
+  if (section.items && (section.fields.empty() || !section.items().empty())) {
     out += indent(depth - 1) + last_part(section.path) + (section.items().empty() ? ": []\n" : ":\n");
     return;
   }
@@ -86,6 +86,8 @@ void write_reference_rows(std::string& out, const Section& section, const std::s
 
 // The keys of an item as comments, since there is none.
 void write_reference_items(std::string& out, const Section& list, const std::string& prefix) {
+  if (!list.fields.empty())
+    write_comment(out, prefix + "#", "Either a list, each item of which has these keys, or the keys below:");
   list.set_items(1);
   const std::vector<Section> items = list.items();
   for (const Field& field : items[0].fields) write_key(out, prefix + "# ", field.spec, field.get());
@@ -117,7 +119,8 @@ std::string write_reference(const Catalog& catalog) {
       const bool absent = section.rows != nullptr && section.choice() == nullptr;
       if (absent) write_comment(out, indent(depth - 1) + "#", "The same keys as in the section before it.");
       out += indent(depth - 1) + last_part(section.path);
-      out += absent ? ": null\n" : section.items ? ": []\n" : ":\n";
+      const bool empty_list = section.items && section.fields.empty();
+      out += absent ? ": null\n" : empty_list ? ": []\n" : ":\n";
       if (absent) continue;
       if (section.items) write_reference_items(out, section, indent(depth));
     }

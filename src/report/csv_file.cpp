@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "base/file_layer.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -52,7 +51,7 @@ void CsvFile::add_row(const std::vector<std::string>& cells) {
 
 void CsvFile::finish() {
   file_.write(buffer_);
-  if (file_layer().rename(unfinished_.c_str(), path_.c_str()) != 0) throw_io_error(path_, "renaming");
+  rename_into_place(unfinished_, path_);
 }
 
 }  // namespace autotrain

@@ -69,11 +69,12 @@ void MetricsFile::flush() {
   since_flush_.restart();
 }
 
-void MetricsFile::write(const UpdateRecord& r) {
+Json metrics_row(const UpdateRecord& r) {
   Json row = {{"kind", "update"},
               {"update", r.update},
               {"epoch", r.epoch},
               {"samples", r.samples},
+              {"effective_batch", r.effective_batch},
               {"loss", finite_or_null(r.loss)},
               {"lr", r.lr},
               {"grad_norm", finite_or_null(r.grad_norm)},
@@ -94,19 +95,19 @@ void MetricsFile::write(const UpdateRecord& r) {
     noise.update(noise_scale_to_json(r.noise->scale.value_or(NoiseScale{.low = kNaN})));
     row["gradient_noise"] = std::move(noise);
   }
-  append(row);
+  return row;
 }
 
-void MetricsFile::write(const EvaluationRecord& r) {
+Json metrics_row(const EvaluationRecord& r) {
   Json row = {{"kind", "evaluation"}, {"update", r.update}, {"epoch", r.epoch}, {"split", r.split}};
   row.update(figures_to_json(r.figures));
   row["seconds"] = r.seconds;
   row["samples"] = r.samples;
-  append(row);
+  return row;
 }
 
-void MetricsFile::write(const EventRecord& r) {
-  append({{"kind", "event"}, {"update", r.update}, {"event", to_string(r.event)}, {"detail", r.detail}});
+Json metrics_row(const EventRecord& r) {
+  return {{"kind", "event"}, {"update", r.update}, {"event", to_string(r.event)}, {"detail", r.detail}};
 }
 
 void for_each_row(const fs::path& path, const std::function<void(const nlohmann::ordered_json&)>& use) {

@@ -14,6 +14,11 @@
 
 namespace autotrain {
 
+/// The row of metrics.jsonl that a record becomes.
+nlohmann::ordered_json metrics_row(const UpdateRecord& record);
+nlohmann::ordered_json metrics_row(const EvaluationRecord& record);
+nlohmann::ordered_json metrics_row(const EventRecord& record);
+
 /// metrics.jsonl: one JSON object a line, appended; the truth that everything else derives from.
 class MetricsFile {
  public:
@@ -26,9 +31,10 @@ class MetricsFile {
   /// Length of the file with all that was written so far.
   int64_t bytes() const { return bytes_; }
 
-  void write(const UpdateRecord& record);
-  void write(const EvaluationRecord& record);
-  void write(const EventRecord& record);
+  template <class Record>
+  void write(const Record& record) {
+    append(metrics_row(record));
+  }
 
   /// Hands what was written to the system. Happens by itself every half second.
   void flush();

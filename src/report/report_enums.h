@@ -9,9 +9,12 @@ namespace autotrain {
 
 constexpr auto enum_names(EventKind) {
   using K = EventKind;
-  return std::array{EnumName<K>{K::kSkipped, "skipped"}, EnumName<K>{K::kOutOfMemory, "out_of_memory"},
-                    EnumName<K>{K::kPlan, "plan"}, EnumName<K>{K::kRollback, "rollback"},
-                    EnumName<K>{K::kBadSample, "bad_sample"}};
+  return std::array{EnumName<K>{K::kSkipped, "skipped"},
+                    EnumName<K>{K::kOutOfMemory, "out_of_memory"},
+                    EnumName<K>{K::kPlan, "plan"},
+                    EnumName<K>{K::kRollback, "rollback"},
+                    EnumName<K>{K::kBadSample, "bad_sample"},
+                    EnumName<K>{K::kBatch, "batch"}};
 }
 
 constexpr auto enum_names(RunStatus) {

@@ -20,15 +20,28 @@ using Numbers = std::vector<double>;
 
 constexpr size_t kMostMarks = 200;  // a page with more says nothing more
 
-// Where updates stand on each x axis of a run's plots.
+// Whether updates had different numbers of samples; the last one of a run may be cut short.
+bool batch_changes(const Columns& updates) {
+  const Numbers* const batches = updates.find("effective_batch");
+  if (batches == nullptr || batches->size() < 2) return false;
+  const double first = batches->front();
+  return std::any_of(batches->begin(), batches->end() - 1, [&](double batch) {
+    return std::isfinite(batch) && std::isfinite(first) && batch != first;
+  });
+}
+
+// Where updates stand on each x axis of a run's plots: the one that comes first is shown first.
 class Clock {
  public:
   explicit Clock(const Columns& updates) {
     const Numbers* const numbers = updates.find("update");
     if (numbers == nullptr) return;
     updates_ = *numbers;
+    const Numbers* const samples = updates.find("samples");
+    const bool samples_first = samples != nullptr && batch_changes(updates);
+    if (samples_first) add({"samples"}, *samples);
     add({"updates"}, updates_);
-    if (const Numbers* const samples = updates.find("samples")) add({"samples"}, *samples);
+    if (samples != nullptr && !samples_first) add({"samples"}, *samples);
     const Numbers seconds = seconds_so_far(updates);
     if (!seconds.empty()) add({.label = "time", .format = Format::kSeconds}, seconds);
   }
@@ -242,6 +255,12 @@ Chart update_chart(const Columns& updates, const Clock& clock, const UpdatePlot&
   return {.title = plot.title, .x = clock.axes(), .y = plot.y, .series = {std::move(series)}};
 }
 
+Chart batch_chart(const Columns& updates, const Clock& clock) {
+  return update_chart(
+      updates, clock,
+      {"effective_batch", "Effective batch", {"samples per update", true}, Draw::kStep, false});
+}
+
 // What the fastest and the slowest are apart is what ranks wait for each other.
 Chart ranks_chart(const Columns& updates, const Clock& clock) {
   Chart chart{.title = "Passes of an update, on the slowest rank and on the fastest",
@@ -284,6 +303,7 @@ std::vector<Chart> training_charts(const RunHistory& history) {
   std::vector<Chart> charts = {loss_chart(history, clock)};
   for (Chart& chart : figure_charts(history, clock)) charts.push_back(std::move(chart));
   for (const UpdatePlot& plot : plots) charts.push_back(update_chart(history.updates, clock, plot));
+  if (batch_changes(history.updates)) charts.push_back(batch_chart(history.updates, clock));
   charts.push_back(noise_chart(history.updates, clock));
   charts.push_back(ranks_chart(history.updates, clock));
   for (Chart& chart : charts) chart.marks = event_marks(history.events, clock);

@@ -134,6 +134,7 @@ void TensorBoardFile::write(const UpdateRecord& r) {
                    {"train/grad_norm", r.grad_norm},
                    {"train/scale", r.scale},
                    {"train/epoch", r.epoch},
+                   {"train/effective_batch", static_cast<double>(r.effective_batch)},
                    {"train/samples_per_second", r.samples_per_second},
                    {"train/data_wait_fraction", r.data_wait_fraction},
                    {"train/peak_bytes", static_cast<double>(r.peak_bytes)}};

@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "device/device.h"
+#include "model/models.h"
 
 namespace autotrain {
 namespace {
@@ -29,17 +30,26 @@ PrecisionFacts facts_of(Precision precision) {
   throw std::logic_error("the precision is resolved before it is used");
 }
 
+Precision best_on(const Device& device) {
+  if (device.has_native_bf16()) return Precision::kBf16;
+  return device.torch_device().is_cpu() ? Precision::kFp32 : Precision::kFp16;
+}
+
 }  // namespace
 
-Precision resolve_precision(Precision asked, const Device& device) {
+Precision resolve_precision(Precision asked, const Device& device, const torch::nn::Module& model) {
   if (asked == Precision::kTf32 && !device.has_tf32()) {
     throw Error(ExitCode::kBadRecipe, "execution.precision",
                 cat("tf32 is not what ", device.name(), " can do"),
                 "it takes an NVIDIA GPU of compute capability 8.0 or newer; use fp32 or auto");
   }
   if (asked != Precision::kAuto) return asked;
-  if (device.has_native_bf16()) return Precision::kBf16;
-  return device.torch_device().is_cpu() ? Precision::kFp32 : Precision::kFp16;
+  const Network* const network = as_network(model);
+  const auto best = best_on(device);
+  for (const Precision each : {best, Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
+    if (network == nullptr || network->computes_in(each)) return each;
+  }
+  return best;
 }
 
 void check_trains(Precision precision) {

@@ -7,6 +7,10 @@
 
 #include "autotrain/recipe.h"
 
+namespace torch::nn {
+class Module;
+}
+
 namespace autotrain {
 
 class Device;
@@ -14,9 +18,10 @@ class Device;
 /// What a precision means, all in one place. Resolved precisions: never kAuto, unless it says so.
 
 /// The precision that `asked` means on a device: kAuto is bf16 where the device multiplies it natively, else
-/// fp32 on a CPU and fp16 on a GPU. tf32 is never chosen: whoever wants it asks for it.
+/// fp32 on a CPU and fp16 on a GPU; or another where `model` cannot be computed in that one, fp32 first. tf32
+/// is never chosen: whoever wants it asks for it.
 /// @throws Error(kBadRecipe) when tf32 is asked of a device that has none.
-Precision resolve_precision(Precision asked, const Device& device);
+Precision resolve_precision(Precision asked, const Device& device, const torch::nn::Module& model);
 
 /// @throws Error(kBadRecipe) for one that is for inference only; kAuto passes.
 void check_trains(Precision precision);

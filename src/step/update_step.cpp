@@ -3,6 +3,7 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -272,19 +273,16 @@ void UpdateStep::attach_totals() {
 // Its copy among those that stay, made at the first micro-batch of its shape.
 const Batch& UpdateStep::at_fixed_address(const Batch& batch) {
   const auto alike = [](const torch::Tensor& a, const torch::Tensor& b) {
-    return a.defined() == b.defined() &&
-           (!a.defined() || (a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type()));
+    return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
   };
-  for (Batch& kept : batches_) {
-    if (!alike(kept.inputs, batch.inputs) || !alike(kept.targets, batch.targets)) continue;
-    kept.inputs.copy_(batch.inputs, /*non_blocking=*/true);
-    if (kept.targets.defined()) kept.targets.copy_(batch.targets, /*non_blocking=*/true);
+  const std::vector<torch::Tensor> tensors = batch.tensors();
+  for (const Batch& kept : batches_) {
+    const std::vector<torch::Tensor> there = kept.tensors();
+    if (!std::ranges::equal(there, tensors, alike)) continue;
+    for (size_t i = 0; i < there.size(); ++i) there[i].copy_(tensors[i], /*non_blocking=*/true);
     return kept;
   }
-  Batch copy = batch;
-  copy.inputs = batch.inputs.clone();
-  if (batch.targets.defined()) copy.targets = batch.targets.clone();
-  return batches_.emplace_back(std::move(copy));
+  return batches_.emplace_back(batch.with_each([](const torch::Tensor& tensor) { return tensor.clone(); }));
 }
 
 void UpdateStep::abandon() {

@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(int64_t samples)>& proceed) {
   const Recipe recipe = run.as_planned();
   const auto bench = assemble(recipe, load_materials(recipe));
-  load_evaluated_weights(run.checkpoint, bench->task->module());
+  load_evaluated_weights(run, bench->task->module());
   const auto found = evaluate(*bench, run.plan.evaluation_micro_batch, [&](int64_t samples) {
     proceed(samples);
     return pending_interrupt() != Interrupt::kStop;
@@ -19,8 +19,7 @@ Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(i
   return *found;
 }
 
-std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, const BatchPlan& plan,
-                                                       const fs::path& run, int64_t update) {
+TrainedRun on_training_set(const Recipe& recipe, const BatchPlan& plan, const fs::path& run, int64_t update) {
   TrainedRun other{.folder = run,
                    .recipe = recipe,
                    .plan = plan,
@@ -28,7 +27,7 @@ std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, con
                    .checkpoint = CheckpointFolder(run / "checkpoints").path_of(update)};
   other.recipe.data.validation = recipe.data.train;
   other.recipe.data.augment = {};
-  return evaluate_checkpoint(other).figures;
+  return other;
 }
 
 }  // namespace autotrain

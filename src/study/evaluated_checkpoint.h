@@ -2,8 +2,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <string>
 
 #include "study/trained_run.h"
 #include "trainer/evaluator.h"
@@ -17,9 +15,9 @@ namespace autotrain {
 Evaluation evaluate_checkpoint(
     const TrainedRun& run, const std::function<void(int64_t samples)>& proceed = [](int64_t) {});
 
-/// The figures of a finished run's last weights on the data that it was trained on: all of it, in evaluation
-/// mode, without augmentation. @throws as evaluate_checkpoint.
-std::map<std::string, double> evaluate_on_training_set(const Recipe& recipe, const BatchPlan& plan,
-                                                       const std::filesystem::path& run, int64_t update);
+/// A finished run's last weights with the data that it was trained on in the place of the validation data:
+/// all of it, without augmentation.
+TrainedRun on_training_set(const Recipe& recipe, const BatchPlan& plan, const std::filesystem::path& run,
+                           int64_t update);
 
 }  // namespace autotrain

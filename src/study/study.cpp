@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <memory>
 
@@ -51,8 +50,8 @@ StudyResult from_json(const Json& json) {
 
 // The last words of a process that left no result.
 std::string why_it_ended(int code, const fs::path& log) {
-  const std::string how = code < 0 ? cat("killed by signal ", -code, " (", ::strsignal(-code), ")")
-                                   : cat("ended with ", code, " and without a result");
+  const std::string how =
+      code < 0 ? cat("killed by ", named_signal(-code)) : cat("ended with ", code, " and without a result");
   return cat(how, code == -SIGKILL ? ", perhaps because the machine ran out of memory" : "", "; see ",
              log.string());
 }
@@ -213,23 +212,24 @@ int Study::wait_for(Child& child, const StudyRun& run) {
   return child.wait();
 }
 
-// Every run that is left takes as long as the mean of its variant, or of all where that is unknown.
+// Every run that is left takes, for its size, as long as those of its variant, or as all where that is
+// unknown.
 std::optional<double> Study::seconds_left(const StudyRun& running, double so_far) const {
-  std::map<std::string, std::pair<double, double>> spent;  // by variant, "" is all: seconds, runs
+  std::map<std::string, std::pair<double, double>> spent;  // by variant, "" is all: seconds, sizes
   for (const StudyRun& run : runs_) {
     const auto result = results_.find(run.name);
     if (run.variant.empty() || result == results_.end() || result->second.failed()) continue;
     for (const std::string& group : {run.variant, std::string()}) {
       spent[group].first += result->second.seconds;
-      spent[group].second += 1;
+      spent[group].second += run.size;
     }
   }
   if (spent.empty()) return std::nullopt;
   double left = 0;
   for (const StudyRun& run : runs_) {
     if (!is_to_run(run) || run.variant.empty()) continue;
-    const auto& [seconds, count] = spent[spent.contains(run.variant) ? run.variant : ""];
-    const double each = seconds / count;
+    const auto& [seconds, sizes] = spent[spent.contains(run.variant) ? run.variant : ""];
+    const double each = seconds / sizes * run.size;
     left += run.name == running.name ? std::max(0.0, each - so_far) : each;
   }
   return left;

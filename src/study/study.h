@@ -27,6 +27,10 @@ struct StudyRun {
 
   /// Processes that do the work together, each of them calling it. What the first one returns is the result.
   int64_t ranks = 1;
+
+  /// How long it takes against the other runs of its variant: of a run that is made in parts, this one's
+  /// share.
+  double size = 1;
 };
 
 /// How one run ended.

@@ -88,8 +88,10 @@ fs::path evaluated_weights(const fs::path& checkpoint) {
   return fs::exists(averaged) ? averaged : checkpoint / "model.safetensors";
 }
 
-void load_evaluated_weights(const fs::path& checkpoint, const torch::nn::Module& module) {
-  read_safetensors_into(evaluated_weights(checkpoint), model_tensors(module),
+void load_evaluated_weights(const TrainedRun& run, const torch::nn::Module& module) {
+  const CheckpointFolder checkpoints(run.checkpoint.parent_path());
+  check_model_file(saved_run(checkpoints.read_state(run.update)).identity, module);
+  read_safetensors_into(evaluated_weights(run.checkpoint), model_tensors(module),
                         "these weights are of another model than the recipe's");
 }
 

@@ -38,7 +38,9 @@ TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::stri
 /// The weights of a checkpoint that are evaluated: averages where there are some.
 std::filesystem::path evaluated_weights(const std::filesystem::path& checkpoint);
 
-/// Fills the module with them. @throws Error(kBadData) when they are of another model.
-void load_evaluated_weights(const std::filesystem::path& checkpoint, const torch::nn::Module& module);
+/// Fills the module with the evaluated weights of the run's checkpoint.
+/// @throws Error(kBadData) when the checkpoint is broken, when its weights are of another model, and when the
+/// model's file is not the one that the run was trained with.
+void load_evaluated_weights(const TrainedRun& run, const torch::nn::Module& module);
 
 }  // namespace autotrain

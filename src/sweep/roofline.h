@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/sweep_result.h"
 #include "recipe/axes.h"
 
 namespace autotrain {
@@ -26,18 +27,6 @@ double critical_batch(double model_weight_bytes, double flops_per_sample, const 
 struct BatchLatency {
   int64_t batch = 0;
   double seconds = 0;
-};
-
-/// Where a larger batch stops being free: the batch at which the line through the best throughput meets the
-/// shortest latency.
-struct Knee {
-  double batch = 0;          ///< flat_seconds × best_rate
-  double flat_seconds = 0;   ///< the shortest latency of any batch
-  int64_t flat_batch = 0;    ///< that had it
-  double best_rate = 0;      ///< samples a second, the highest of any batch
-  int64_t best_batch = 0;    ///< that reached it
-  bool reached = false;      ///< false: throughput still rose at the largest batch, so the knee is further
-  bool below_range = false;  ///< the smallest batch is beyond the knee already
 };
 
 /// @param points of distinct batches, in any order. Nothing of fewer than two.

@@ -7,21 +7,18 @@
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "recipe/axes.h"
 #include "recipe/compare.h"
 #include "step/precision.h"
 #include "sweep/sweep_analysis.h"
 #include "sweep/sweep_point.h"
+#include "sweep/sweep_tables.h"
 #include "trainer/assembly.h"
 #include "trainer/catalog.h"
 
 namespace autotrain {
 namespace {
-
-constexpr double kGain = 1.03;      // of throughput, for another doubling to be worth it
-constexpr int kPatience = 2;        // doublings without it
-constexpr int64_t kWholeModel = 0;  // stands for the batch of what does not depend on it
-constexpr int64_t kLargest = -1;    // stands for the batch that is searched
 
 // The recipe with only what decides what a point measures: other batches and bounds may be asked for later.
 Recipe what_counts(Recipe recipe) {
@@ -29,27 +26,63 @@ Recipe what_counts(Recipe recipe) {
   return recipe;
 }
 
+enum class Kind { kModel, kLargest, kPoint, kEndToEnd };
+
 struct Measurement {
+  Kind kind = Kind::kModel;
   size_t variant = 0;
-  int64_t batch = kWholeModel;
+  int64_t batch = 0;  // of kPoint and kEndToEnd
   int64_t round = 0;
 };
 
+nlohmann::ordered_json measure(const Recipe& recipe, Kind kind, int64_t batch) {
+  switch (kind) {
+    case Kind::kModel: return measure_variant(recipe);
+    case Kind::kLargest: return measure_largest(recipe);
+    case Kind::kPoint: return measure_point(recipe, batch);
+    case Kind::kEndToEnd: break;
+  }
+  return measure_end_to_end(recipe, batch);
+}
+
+std::string words_for(const Measurement& m) {
+  switch (m.kind) {
+    case Kind::kModel: return ", the model as a whole";
+    case Kind::kLargest: return ", the largest batch";
+    case Kind::kPoint: return cat(", batch ", m.batch);
+    case Kind::kEndToEnd: break;
+  }
+  return cat(", batch ", m.batch, " end to end");
+}
+
+std::string result_words(const Measurement& m, const StudyResult& result) {
+  if (result.failed()) return ": " + first_line(result.failure);
+  switch (m.kind) {
+    case Kind::kModel: return ": counted, and the machine measured";
+    case Kind::kLargest: return cat(": ", result.value.at("batch").get<int64_t>());
+    case Kind::kPoint: {
+      const SweepPoint point = summarise_point(m.batch, {result});
+      return cat(": ", milliseconds(point.p50_seconds), " ms, ", format_rate(point.samples_per_second),
+                 " samples/s");
+    }
+    case Kind::kEndToEnd: break;
+  }
+  return cat(": ", format_rate(summarise_end_to_end({result}).samples_per_second), " samples/s");
+}
+
 class Sweeping {
  public:
-  explicit Sweeping(const SweepOptions& options) : options_(options) {
-    const Recipe recipe = load_recipe(options.config, options.overrides);
+  explicit Sweeping(const SweepRequest& request) : request_(request) {
+    const Recipe recipe = load_recipe(request.config, request.overrides);
     batches_ = *parse_batches(recipe.sweep.batches);
     rounds_ = recipe.sweep.rounds;
     const Axis axis = recipe.sweep.vary ? *parse_axis(*recipe.sweep.vary) : Axis{"", {""}};
-    if (axis.key.starts_with("sweep.")) {
-      throw Error(ExitCode::kBadRecipe, "sweep.vary", axis.key + " is part of the sweep itself",
+    for (const std::string& key : axis.keys()) {
+      if (!key.starts_with("sweep.")) continue;
+      throw Error(ExitCode::kBadRecipe, "sweep.vary", key + " is part of the sweep itself",
                   "vary a key of the model or of execution; batches are sweep.batches");
     }
-    if (options.largest && recipe.sweep.mode != SweepMode::kInference) {
-      throw Error(ExitCode::kUsage, "--largest", "finds batches of forward passes",
-                  "leave --mode training out; autotrain plan finds those of updates");
-    }
+    check_mode(recipe.sweep.mode);
     sweep_ = {.name = recipe.name,
               .mode = recipe.sweep.mode,
               .key = axis.key,
@@ -70,53 +103,69 @@ class Sweeping {
   }
 
  private:
+  void check_mode(SweepMode mode) const {
+    if (mode == SweepMode::kInference) return;
+    if (request_.largest) {
+      throw Error(ExitCode::kUsage, "--largest", "finds batches of forward passes",
+                  "leave --mode training out; autotrain plan finds those of updates");
+    }
+    if (request_.end_to_end) {
+      throw Error(ExitCode::kUsage, "--end-to-end", "is of inference: it ends with the model's outputs",
+                  "leave --mode training out; a training run's page shows what its updates wait for");
+    }
+  }
+
   Recipe recipe_with(const std::string& value) const {
-    std::vector<std::string> overrides = options_.overrides;
-    if (!sweep_.key.empty()) overrides.push_back(sweep_.key + "=" + value);
-    return load_recipe(options_.config, overrides);
+    std::vector<std::string> overrides = request_.overrides;
+    for (const std::string& key : Axis{sweep_.key}.keys()) {
+      if (!key.empty()) overrides.push_back(key + "=" + value);
+    }
+    return load_recipe(request_.config, overrides);
   }
 
   static std::string key_of(const Measurement& m) {
-    if (m.batch == kWholeModel) return cat("v", m.variant, "-model");
-    if (m.batch == kLargest) return cat("v", m.variant, "-largest");
+    switch (m.kind) {
+      case Kind::kModel: return cat("v", m.variant, "-model");
+      case Kind::kLargest: return cat("v", m.variant, "-largest");
+      case Kind::kPoint: break;
+      case Kind::kEndToEnd: return cat("v", m.variant, "-end-to-end-", m.batch, "-round-", m.round);
+    }
     return cat("v", m.variant, "-batch-", m.batch, "-round-", m.round);
+  }
+
+  // The same of all rounds.
+  static std::string key_of_rounds(const Measurement& m) {
+    return cat("v", m.variant, "-", static_cast<int>(m.kind), "-", m.batch);
   }
 
   StudyRun make_run(const Measurement& m) {
     const Recipe& recipe = recipes_[m.variant];
     measurements_[key_of(m)] = m;
     return {.name = key_of(m),
-            .variant = cat("v", m.variant, "-", m.batch),
+            .variant = key_of_rounds(m),
             .definition = {{"recipe", values_of(what_counts(recipe), catalog())},
                            {"batch", m.batch},
                            {"round", m.round}},
-            .work = [&recipe, batch = m.batch] { return measure(recipe, batch); },
-            .label = label_of(sweep_, sweep_.variants[m.variant]) + words_for(m.batch)};
-  }
-
-  static nlohmann::ordered_json measure(const Recipe& recipe, int64_t batch) {
-    if (batch == kWholeModel) return measure_variant(recipe);
-    return batch == kLargest ? measure_largest(recipe) : measure_point(recipe, batch);
-  }
-
-  static std::string words_for(int64_t batch) {
-    if (batch == kWholeModel) return " as a whole";
-    return batch == kLargest ? ", the largest batch" : cat(", batch ", batch);
+            .work = [&recipe, m] { return measure(recipe, m.kind, m.batch); },
+            .label = label_of(sweep_, sweep_.variants[m.variant]) + words_for(m)};
   }
 
   // The models first; then round after round, each batch of all variants one after the other, every other
   // round from the largest down: what slows down steadily does so for all alike.
   std::vector<StudyRun> all_runs() {
     std::vector<StudyRun> runs;
-    for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run({v, kWholeModel}));
-    for (size_t v = 0; options_.largest && v < recipes_.size(); ++v) runs.push_back(make_run({v, kLargest}));
+    for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run({Kind::kModel, v}));
+    for (size_t v = 0; request_.largest && v < recipes_.size(); ++v)
+      runs.push_back(make_run({Kind::kLargest, v}));
     std::set<int64_t> all;
     for (const auto& some : sizes_) all.insert(some.begin(), some.end());
     std::vector<int64_t> batches(all.begin(), all.end());
     for (int64_t round = 0; round < rounds_; ++round, std::ranges::reverse(batches)) {
       for (const int64_t batch : batches) {
         for (size_t v = 0; v < recipes_.size(); ++v) {
-          if (std::ranges::count(sizes_[v], batch) > 0) runs.push_back(make_run({v, batch, round}));
+          if (std::ranges::count(sizes_[v], batch) == 0) continue;
+          runs.push_back(make_run({Kind::kPoint, v, batch, round}));
+          if (request_.end_to_end) runs.push_back(make_run({Kind::kEndToEnd, v, batch, round}));
         }
       }
     }
@@ -125,22 +174,17 @@ class Sweeping {
 
   // Doubles each variant's batch until its throughput stops growing, in the first round only.
   void grow() {
-    std::vector<double> best(recipes_.size(), 0);
-    std::vector<int> idle(recipes_.size(), 0);
+    std::vector<Growth> growth(recipes_.size());
     for (const int64_t batch : batches_.sizes) {
       std::vector<StudyRun> runs;
       for (size_t v = 0; v < recipes_.size(); ++v) {
-        if (idle[v] >= kPatience) continue;
+        if (!growth[v].goes_on()) continue;
         sizes_[v].push_back(batch);
-        runs.push_back(make_run({v, batch}));
+        runs.push_back(make_run({Kind::kPoint, v, batch}));
       }
       execute(runs, /*to_the_end=*/false);
       for (size_t v = 0; v < recipes_.size(); ++v) {
-        if (idle[v] >= kPatience) continue;
-        const SweepPoint point = summarise_point(batch, rounds_of(v, batch));
-        const bool gains = point.samples_per_second > kGain * best[v];
-        idle[v] = !point.failure.empty() ? kPatience : gains ? 0 : idle[v] + 1;
-        best[v] = std::max(best[v], point.samples_per_second);
+        if (growth[v].goes_on()) growth[v].add(summarise_point(batch, rounds_of(Kind::kPoint, v, batch)));
       }
     }
   }
@@ -148,16 +192,16 @@ class Sweeping {
   // Where more may follow nobody knows how long it takes.
   void execute(const std::vector<StudyRun>& runs, bool to_the_end) {
     run_study(runs, {.kind = "sweep",
-                     .folder = options_.folder,
+                     .folder = request_.folder,
                      .wanted =
                          [&](const StudyRun& run) {
                            const Measurement& m = measurements_.at(run.name);
-                           return !failed_.contains({m.variant, m.batch});
+                           return !has_failed(m.kind, m.variant, m.batch);
                          },
                      .on_progress =
                          [&](StudyProgress progress) {
                            if (!to_the_end) progress.seconds_left.reset();
-                           options_.on_progress(progress);
+                           request_.on_progress(progress);
                          },
                      .on_result = [&](const StudyResult& result) { note(result); }});
   }
@@ -165,16 +209,22 @@ class Sweeping {
   void note(const StudyResult& result) {
     const bool is_new = results_.insert_or_assign(result.name, result).second;
     const Measurement& m = measurements_.at(result.name);
-    if (result.failed()) failed_.insert({m.variant, m.batch});
+    if (result.failed()) failed_.insert(key_of_rounds(m));
     if (!is_new || result.kept) return;
-    options_.on_result(label_of(sweep_, sweep_.variants[m.variant]), m.batch, result);
-    options_.on_sweep(collected());
+    request_.on_result(label_of(sweep_, sweep_.variants[m.variant]) + words_for(m) + result_words(m, result));
+    request_.on_sweep(collected());
   }
 
-  std::vector<StudyResult> rounds_of(size_t variant, int64_t batch) const {
+  // No further round of it is asked for in this call. What a batch is refused alone is refused with loading.
+  bool has_failed(Kind kind, size_t variant, int64_t batch) const {
+    return failed_.contains(key_of_rounds({kind, variant, batch})) ||
+           (kind == Kind::kEndToEnd && has_failed(Kind::kPoint, variant, batch));
+  }
+
+  std::vector<StudyResult> rounds_of(Kind kind, size_t variant, int64_t batch) const {
     std::vector<StudyResult> rounds;
     for (int64_t round = 0; round < rounds_; ++round) {
-      const auto found = results_.find(key_of({variant, batch, round}));
+      const auto found = results_.find(key_of({kind, variant, batch, round}));
       if (found != results_.end()) rounds.push_back(found->second);
     }
     return rounds;
@@ -185,27 +235,38 @@ class Sweeping {
     Sweep sweep = sweep_;
     for (size_t v = 0; v < recipes_.size(); ++v) {
       SweepVariant& variant = sweep.variants[v];
-      const auto model = results_.find(key_of({v, kWholeModel}));
+      const auto model = results_.find(key_of({Kind::kModel, v}));
       if (model == results_.end()) {
         ++sweep.unfinished;
       } else {
         take_model(recipes_[v], model->second, variant);
       }
-      if (options_.largest) take_largest(v, sweep);
+      if (request_.largest) take_largest(v, sweep);
       for (const int64_t batch : sizes_[v]) {
-        const std::vector<StudyResult> rounds = rounds_of(v, batch);
-        if (!failed_.contains({v, batch})) sweep.unfinished += rounds_ - static_cast<int64_t>(rounds.size());
-        if (!rounds.empty()) variant.points.push_back(summarise_point(batch, rounds));
+        const std::vector<StudyResult> rounds = rounds_so_far(Kind::kPoint, v, batch, sweep);
+        const std::vector<StudyResult> pipelines = request_.end_to_end
+                                                       ? rounds_so_far(Kind::kEndToEnd, v, batch, sweep)
+                                                       : std::vector<StudyResult>{};
+        if (rounds.empty()) continue;
+        variant.points.push_back(summarise_point(batch, rounds));
+        if (!pipelines.empty()) variant.end_to_end[batch] = summarise_end_to_end(pipelines);
       }
       if (const auto knee = find_knee(latencies_of(variant)))
-        variant.products = rounds_of(v, knee->best_batch).front().value.at("products");
+        variant.products = rounds_of(Kind::kPoint, v, knee->best_batch).front().value.at("products");
     }
     analyse(sweep);
     return sweep;
   }
 
+  // Also counts those that are still to come.
+  std::vector<StudyResult> rounds_so_far(Kind kind, size_t v, int64_t batch, Sweep& sweep) const {
+    std::vector<StudyResult> rounds = rounds_of(kind, v, batch);
+    if (!has_failed(kind, v, batch)) sweep.unfinished += rounds_ - static_cast<int64_t>(rounds.size());
+    return rounds;
+  }
+
   void take_largest(size_t v, Sweep& sweep) const {
-    const auto found = results_.find(key_of({v, kLargest}));
+    const auto found = results_.find(key_of({Kind::kLargest, v}));
     if (found == results_.end()) {
       ++sweep.unfinished;
     } else if (found->second.failed()) {
@@ -215,7 +276,7 @@ class Sweeping {
     }
   }
 
-  const SweepOptions& options_;
+  const SweepRequest& request_;
   Sweep sweep_;
   BatchAxis batches_;
   int64_t rounds_ = 1;
@@ -223,10 +284,17 @@ class Sweeping {
   std::vector<std::vector<int64_t>> sizes_;  // batches of each variant
   std::map<std::string, StudyResult> results_;
   std::map<std::string, Measurement> measurements_;  // by the names of their runs
-  std::set<std::pair<size_t, int64_t>> failed_;  // {variant, batch}: no further round is asked in this call
+  std::set<std::string> failed_;                     // by key_of_rounds
 };
 
 }  // namespace
+
+void Growth::add(const SweepPoint& point) {
+  constexpr double kGain = 1.03;  // of throughput, for another doubling to be worth it
+  const bool gains = point.samples_per_second > kGain * best_;
+  idle_ = !point.failure.empty() ? kPatience : gains ? 0 : idle_ + 1;
+  best_ = std::max(best_, point.samples_per_second);
+}
 
 std::optional<double> SweepPoint::between_share() const {
   if (!products_share || !others_share) return std::nullopt;
@@ -237,12 +305,12 @@ const SweepPoint& SweepVariant::point_of(int64_t batch) const {
   return *std::ranges::find(points, batch, &SweepPoint::batch);
 }
 
-Sweep run_sweep(const SweepOptions& options) {
-  return Sweeping(options).run();
+Sweep run_sweep(const SweepRequest& request) {
+  return Sweeping(request).run();
 }
 
-void check_sweep(const SweepOptions& options) {
-  const Sweeping checked(options);
+void check_sweep(const SweepRequest& request) {
+  const Sweeping checked(request);
 }
 
 }  // namespace autotrain

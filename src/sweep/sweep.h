@@ -9,44 +9,13 @@
 #include <vector>
 
 #include "autotrain/recipe.h"
+#include "autotrain/sweep_result.h"
 #include "study/study.h"
+#include "sweep/end_to_end.h"
 #include "sweep/largest_batch.h"
 #include "sweep/roofline.h"
 
 namespace autotrain {
-
-/// One batch size of one variant, all rounds together.
-struct SweepPoint {
-  int64_t batch = 0;
-  std::string failure = {};  ///< why there are no figures; then the rest is empty
-  int code = 0;              ///< exit code of what failed, or minus the signal that killed it
-
-  double p50_seconds = 0, p90_seconds = 0, p99_seconds = 0;  ///< of one call
-  std::optional<double> half_width = {};  ///< of the median's 95 % interval, relative; nothing: too few calls
-  std::optional<double> drift = {};       ///< the largest median of a round ÷ the smallest, less 1; of
-                                          ///< one round nothing
-  int64_t repeats = 0;                    ///< calls that count, equally many of each round
-  std::string ended_by = {};              ///< of the last round: narrow | seconds | repeats
-
-  double samples_per_second = 0;                ///< batch ÷ median
-  double flops_per_second = 0;                  ///< counted operations ÷ median
-  std::optional<double> bytes_per_second = {};  ///< counted bytes ÷ median; inference only
-  int64_t peak_bytes = 0;                       ///< above what the process had at its start
-  double fill = 0;                              ///< of the budget
-  int64_t allocator_retries = 0;
-  int64_t swapped_bytes = 0;
-  int64_t major_faults = 0;
-  std::optional<double> copy_to_device_seconds = {};  ///< nothing on a CPU
-  std::optional<double> copy_to_host_seconds = {};
-
-  /// Where the time of a call goes that was observed operator by operator, as shares of it; the rest is
-  /// between operators. Nothing of training on a GPU.
-  std::optional<double> products_share = {}, others_share = {};
-  std::optional<double> products_flops_per_second = {};  ///< while products are computed
-
-  /// The rest; nothing where the other two are not known.
-  std::optional<double> between_share() const;
-};
 
 /// What a prediction and a measurement of the knee have to do with each other: ratio = slower × efficiency,
 /// exactly.
@@ -81,7 +50,8 @@ struct SweepVariant {
   /// The products of one call at the batch of the best throughput, as they were observed; inference only.
   nlohmann::ordered_json products = nlohmann::ordered_json::array();
   nlohmann::ordered_json machine = nullptr;
-  std::optional<LargestBatch> largest = {};  ///< nothing: not asked for, or not known yet
+  std::optional<LargestBatch> largest = {};     ///< nothing: not asked for, or not known yet
+  std::map<int64_t, EndToEnd> end_to_end = {};  ///< by batch; empty: not asked for, or not known yet
 
   /// The point of this batch. Precondition: it has figures.
   const SweepPoint& point_of(int64_t batch) const;
@@ -97,17 +67,16 @@ struct Sweep {
   int64_t unfinished = 0;  ///< measurements that are still to be made
 };
 
-struct SweepOptions {
+struct SweepRequest {
   std::filesystem::path config;
   std::vector<std::string> overrides;
   std::filesystem::path folder;
-  bool largest = false;  ///< also find the largest batch in the band of each variant; of inference
+  bool largest = false;     ///< also find the largest batch in the band of each variant; of inference
+  bool end_to_end = false;  ///< also measure each batch with loading and output; of inference
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 
-  /// After each measurement of this call: the variant's value, the batch, how it ended. A batch below 1
-  /// stands for what is measured of no given one.
-  std::function<void(const std::string& value, int64_t batch, const StudyResult&)> on_result =
-      [](const std::string&, int64_t, const StudyResult&) {};
+  /// After each measurement of this call: what it was and what came out, in a line.
+  std::function<void(const std::string& line)> on_result = [](const std::string&) {};
 
   /// Likewise: what is known so far.
   std::function<void(const Sweep&)> on_sweep = [](const Sweep&) {};
@@ -117,10 +86,22 @@ struct SweepOptions {
 /// counted from nothing and a crash is a row; rounds are interleaved, so that a machine that slows down does
 /// so for all. What is finished is kept: the same call goes on where one was killed.
 /// @throws Error as loading the recipe and `run_study` do.
-Sweep run_sweep(const SweepOptions& options);
+Sweep run_sweep(const SweepRequest& request);
 
 /// What `run_sweep` refuses before it measures anything.
-void check_sweep(const SweepOptions& options);
+void check_sweep(const SweepRequest& request);
+
+/// Whether doubling the batch goes on: until it gains nothing, or does not fit.
+class Growth {
+ public:
+  bool goes_on() const { return idle_ < kPatience; }
+  void add(const SweepPoint& point);
+
+ private:
+  static constexpr int kPatience = 2;  // doublings without a gain
+  double best_ = 0;
+  int idle_ = 0;
+};
 
 /// The point with the largest throughput whose 99th percentile is at most so long; null: none.
 const SweepPoint* best_within(const SweepVariant& variant, double seconds);

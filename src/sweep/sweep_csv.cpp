@@ -23,11 +23,25 @@ std::string cell(const std::optional<double>& number) {
   return number ? csv_number(*number) : "";
 }
 
+// Columns of what was measured end to end, empty where it was not.
+void add_end_to_end(const SweepVariant& variant, int64_t batch, Cells& line) {
+  const auto found = variant.end_to_end.find(batch);
+  const EndToEnd e = found != variant.end_to_end.end() ? found->second : EndToEnd{};
+  const bool known = found != variant.end_to_end.end() && e.failure.empty();
+  line.push_back(e.failure);
+  visit_end_to_end(e, [&](const char*, const auto& value) { line.push_back(known ? cell(value) : ""); });
+  line.push_back(known ? to_string(e.slowest().first) : "");
+}
+
 Cells header() {
   const SweepPoint none;
+  const EndToEnd nothing;
   Cells names = {"key", "value", "precision", "batch", "failure"};
   visit_figures(none, [&](const char* name, const auto&) { names.push_back(name); });
-  names.insert(names.end(), {"predicted_batch", "knee_batch"});
+  names.insert(names.end(), {"predicted_batch", "knee_batch", "end_to_end_failure"});
+  visit_end_to_end(
+      nothing, [&](const char* name, const auto&) { names.push_back(std::string("end_to_end_") + name); });
+  names.emplace_back("end_to_end_slowest_stage");
   return names;
 }
 
@@ -43,6 +57,7 @@ std::string to_csv(const Sweep& sweep) {
       });
       line.push_back(variant.predicted > 0 ? csv_number(variant.predicted) : "");
       line.push_back(variant.knee ? csv_number(variant.knee->batch) : "");
+      add_end_to_end(variant, point.batch, line);
       text += csv_line(line);
     }
   }

@@ -10,10 +10,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json to_json(const SweepPoint& p) {
+Json to_json(const EndToEnd& e) {
+  if (!e.failure.empty()) return {{"failure", e.failure}};
+  Json json = {{"failure", nullptr}};
+  visit_end_to_end(e, FieldWriter{json});
+  json["slowest_stage"] = to_string(e.slowest().first);
+  json["stages_compete"] = e.stages_compete();
+  return json;
+}
+
+EndToEnd end_to_end_from(const Json& j) {
+  if (j.at("failure").is_string()) return {.failure = j.at("failure")};
+  EndToEnd e;
+  visit_end_to_end(e, FieldReader{j});
+  return e;
+}
+
+Json to_json(const SweepPoint& p, const SweepVariant& v) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   Json json = {{"batch", p.batch}, {"failure", nullptr}};
   visit_figures(p, FieldWriter{json});
+  const auto whole = v.end_to_end.find(p.batch);
+  json["end_to_end"] = whole != v.end_to_end.end() ? to_json(whole->second) : Json(nullptr);
   return json;
 }
 
@@ -45,7 +63,7 @@ Json to_json(const KneeExplanation& e) {
 
 Json to_json(const Sweep& sweep, const SweepVariant& v) {
   Json points = Json::array();
-  for (const SweepPoint& point : v.points) points.push_back(to_json(point));
+  for (const SweepPoint& point : v.points) points.push_back(to_json(point, v));
   return {{"value", v.value},
           {"failure", v.failure.empty() ? Json(nullptr) : Json(v.failure)},
           {"precision", v.precision},
@@ -71,7 +89,11 @@ Json to_json(const Sweep& sweep, const SweepVariant& v) {
 SweepVariant variant_from(const Json& j) {
   SweepVariant v{.value = j.at("value")};
   if (j.at("failure").is_string()) v.failure = j.at("failure");
-  for (const Json& point : j.at("points")) v.points.push_back(point_from(point));
+  for (const Json& point : j.at("points")) {
+    v.points.push_back(point_from(point));
+    const Json whole = point.value("end_to_end", Json(nullptr));
+    if (whole.is_object()) v.end_to_end[v.points.back().batch] = end_to_end_from(whole);
+  }
   v.precision = j.at("precision");
   v.flops_per_sample = j.at("flops_per_sample");
   v.weight_bytes = j.at("weight_bytes");

@@ -219,6 +219,34 @@ page::Section largest_section(const Sweep& sweep) {
           .tables = {largest_cells(sweep)}};
 }
 
+// For each variant the whole, and its forward pass alone, dashed.
+Chart end_to_end_chart(const Sweep& sweep) {
+  Chart chart;
+  chart.title = "throughput from the data set to outputs; dashed: the forward pass alone (samples/s)";
+  chart.x = {log_axis("batch (samples)")};
+  chart.y = log_axis("samples/s");
+  for (size_t i = 0; i < sweep.variants.size(); ++i) {
+    const std::string name = label_of(sweep, sweep.variants[i]);
+    Series whole{.name = name, .x = {{}}, .draw = Draw::kLineAndPoints, .colour = i};
+    Series alone{.name = name + ", forward pass", .x = {{}}, .draw = Draw::kDashed, .colour = i};
+    for (const auto& [batch, e] : sweep.variants[i].end_to_end) {
+      if (!e.failure.empty()) continue;
+      for (Series* const series : {&whole, &alone}) series->x[0].push_back(static_cast<double>(batch));
+      whole.y.push_back(e.samples_per_second);
+      alone.y.push_back(e.forward);
+    }
+    chart.series.push_back(std::move(whole));
+    chart.series.push_back(std::move(alone));
+  }
+  return chart;
+}
+
+page::Section end_to_end_section(const Sweep& sweep) {
+  return {.title = "End to end: loading, copying, forward pass, output",
+          .charts = {end_to_end_chart(sweep)},
+          .tables = {end_to_end_cells(sweep)}};
+}
+
 page::Section points_section(const Sweep& sweep) {
   page::Section section{.title = "Points", .open = false};
   for (const SweepVariant& variant : sweep.variants) {
@@ -253,6 +281,7 @@ page::Page sweep_page(const Sweep& sweep) {
       .subtitle = machine_of(sweep) +
                   (sweep.unfinished > 0 ? cat(" · so far: ", sweep.unfinished, " measurements to come") : ""),
       .sections = {summary_section(sweep), plots_section(sweep)}};
+  if (!end_to_end_cells(sweep).rows.empty()) page.sections.push_back(end_to_end_section(sweep));
   if (!largest_cells(sweep).rows.empty()) page.sections.push_back(largest_section(sweep));
   page.sections.push_back(points_section(sweep));
   page.sections.push_back(operators_section(sweep));

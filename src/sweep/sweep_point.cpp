@@ -6,17 +6,13 @@
 
 #include <algorithm>
 
-#include "autotrain/error.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "base/text.h"
 #include "base/units.h"
-#include "device/failure.h"
 #include "device/system_memory.h"
 #include "measure/bandwidth.h"
 #include "measure/machine.h"
 #include "measure/measure_enums.h"
-#include "measure/subject.h"
 #include "measure/timing.h"
 #include "recipe/recipe_enums.h"
 
@@ -112,15 +108,15 @@ Json time_json(const ForwardCount& call) {
           {"products_flops", call.flops()}};
 }
 
-Json point_json(Subject& subject, const Recipe& recipe) {
+Json point_json(Subject& subject, const SweepRecipe& sweep) {
   const int64_t faults_before = major_faults();
-  warm_up(subject, kWarmUpShare * recipe.sweep.max_seconds);
-  const Repeats repeats = repeat(subject, {.seconds = recipe.sweep.max_seconds});
+  warm_up(subject, kWarmUpShare * sweep.max_seconds);
+  const Repeats repeats = repeat(subject, {.seconds = sweep.max_seconds});
   subject.device().memory().sample_outside_bytes();
   const MemoryPeak peak = subject.device().memory().peak();
   const int64_t faults = major_faults() - faults_before;
-  const bool inference = recipe.sweep.mode == SweepMode::kInference;
-  const std::optional<ForwardCount> call = observe(subject, kObservedShare * recipe.sweep.max_seconds);
+  const bool inference = sweep.mode == SweepMode::kInference;
+  const std::optional<ForwardCount> call = observe(subject, kObservedShare * sweep.max_seconds);
   const auto copies = subject.copy_seconds();
   return {{"latencies_seconds", repeats.seconds},
           {"ended_by", to_string(repeats.end)},
@@ -134,20 +130,6 @@ Json point_json(Subject& subject, const Recipe& recipe) {
           {"forward_bytes", inference ? Json(call->bytes()) : Json(nullptr)},
           {"time", call ? time_json(*call) : Json(nullptr)},
           {"products", inference ? products_json(*call) : Json::array()}};
-}
-
-// A batch that memory or the model refuses is a row of the sweep, not its end.
-template <class Work>
-auto of_batch(int64_t batch, const Work& work) {
-  try {
-    return work();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    const bool memory = classify_failure(error) != Failure::kOther;
-    throw Error(memory ? ExitCode::kDoesNotFit : ExitCode::kBadRecipe, cat("batch ", batch),
-                first_line(error), memory ? "raise execution.memory.budget, or leave this batch out" : "");
-  }
 }
 
 // Times one call of the smallest linear layer: what an operator costs beside its arithmetic.
@@ -190,26 +172,27 @@ Json operators_json(const ForwardCount& counts) {
 
 }  // namespace
 
-Json measure_point(const Recipe& recipe, int64_t batch) {
-  const auto subject = make_subject(recipe);
-  return of_batch(batch, [&] {
-    subject->load(batch);
-    subject->device().memory().reset_peak();
-    return point_json(*subject, recipe);
-  });
+Json measure_point(Subject& subject, const SweepRecipe& sweep, int64_t batch) {
+  subject.load(batch);
+  subject.device().memory().reset_peak();
+  return point_json(subject, sweep);
 }
 
-Json measure_variant(const Recipe& recipe) {
-  const bool trains = recipe.sweep.mode == SweepMode::kTraining;
-  const int64_t batch = trains ? 2 : 1;  // batch normalisation needs two
+Json measure_point(const Recipe& recipe, int64_t batch) {
   const auto subject = make_subject(recipe);
-  subject->load(batch);
-  const ForwardCount counts = of_batch(batch, [&] { return subject->count(); });
-  const auto figures = recipe.weights.file ? subject->evaluate() : std::map<std::string, double>{};
-  Device& device = subject->device();
+  return of_batch(batch, [&] { return measure_point(*subject, recipe.sweep, batch); });
+}
+
+Json measure_variant(Subject& subject, const SweepRecipe& sweep, bool with_figures) {
+  const bool trains = sweep.mode == SweepMode::kTraining;
+  const int64_t batch = trains ? 2 : 1;  // batch normalisation needs two
+  subject.load(batch);
+  const ForwardCount counts = of_batch(batch, [&] { return subject.count(); });
+  const auto figures = with_figures ? subject.evaluate() : std::map<std::string, double>{};
+  Device& device = subject.device();
   const int64_t working_set = counts.weight_bytes() * (trains ? 4 : 1);  // gradients, two moments
   device.memory().remove_limit();  // the machine is measured, not the part of it that the recipe may use
-  return {{"precision", to_string(subject->precision())},
+  return {{"precision", to_string(subject.precision())},
           {"samples", batch},
           {"flops", counts.flops()},
           {"backward_flops", counts.backward_flops()},
@@ -220,6 +203,10 @@ Json measure_variant(const Recipe& recipe) {
           {"figures", figures},
           {"operators", operators_json(counts)},
           {"machine", to_json(measure_machine(device))}};
+}
+
+Json measure_variant(const Recipe& recipe) {
+  return measure_variant(*make_subject(recipe), recipe.sweep, recipe.weights.file.has_value());
 }
 
 }  // namespace autotrain

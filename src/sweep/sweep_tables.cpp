@@ -137,6 +137,28 @@ page::Table largest_cells(const Sweep& sweep) {
   return table;
 }
 
+page::Table end_to_end_cells(const Sweep& sweep) {
+  page::Table table{.header = {first_header(sweep), "batch", "end to end", "drift", "of the forward pass",
+                               "waits", "loading", "copying", "forward", "output", "slowest", "peak"}};
+  for (const SweepVariant& v : sweep.variants) {
+    for (const auto& [batch, e] : v.end_to_end) {
+      std::vector<std::string> row = {first_cell(sweep, v), std::to_string(batch)};
+      if (e.failure.empty()) {
+        row.insert(row.end(), {format_rate(e.samples_per_second), percent_or_dash(e.drift),
+                               format_percent(e.samples_per_second / e.forward, 0),
+                               format_percent(e.waiting_share, 0), format_rate(e.loading),
+                               format_rate(e.copying), format_rate(e.forward), format_rate(e.output),
+                               cat(to_string(e.slowest().first), e.stages_compete() ? ", competing" : ""),
+                               format_bytes(e.peak_bytes)});
+      } else {
+        row.insert(row.end(), {"-", "-", "-", "-", "-", "-", "-", "-", e.failure, "-"});
+      }
+      table.rows.push_back(std::move(row));
+    }
+  }
+  return table;
+}
+
 page::Table operator_cells(const SweepVariant& variant) {
   page::Table table{.header = {"module", "operator", "kind", "shape", "FLOP", "bytes", "weights", "FLOP/byte",
                                "critical batch"}};

@@ -25,6 +25,10 @@ page::Table time_cells(const Sweep& sweep);
 /// The largest batch in the band, a row for each variant of which it is known.
 page::Table largest_cells(const Sweep& sweep);
 
+/// Inference from the data set to outputs beside the forward pass alone, a row for each batch of which it is
+/// known: samples a second, of the whole and of each stage by itself.
+page::Table end_to_end_cells(const Sweep& sweep);
+
 /// What was counted, a row for each operator that multiplies, and one for all others together.
 page::Table operator_cells(const SweepVariant& variant);
 

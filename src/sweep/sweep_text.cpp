@@ -98,6 +98,18 @@ std::string within_sentence(const Sweep& sweep, const SweepVariant& variant) {
              " ms");
 }
 
+// Of the batch with the most samples a second from the data set to outputs; "": none was measured.
+std::string end_to_end_sentence(const SweepVariant& variant) {
+  const auto best = std::ranges::max_element(variant.end_to_end, {}, [](const auto& measured) {
+    return measured.second.samples_per_second;  // 0 of one that failed
+  });
+  if (best == variant.end_to_end.end() || !best->second.failure.empty()) return "";
+  const EndToEnd& e = best->second;
+  return cat("end to end, from the data to outputs, the most is ", format_rate(e.samples_per_second),
+             " samples/s, at batch ", best->first, ", ", format_percent(e.samples_per_second / e.forward, 0),
+             " of its forward pass alone: ", bound_in_words(e));
+}
+
 }  // namespace
 
 std::string answer_of(const Sweep& sweep, const SweepVariant& variant) {
@@ -140,6 +152,7 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
   if (!sweep.device_figures.empty() && !variant.precision.empty())
     sentences.push_back(elsewhere_sentence(sweep, variant));
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
+  if (std::string whole = end_to_end_sentence(variant); !whole.empty()) sentences.push_back(std::move(whole));
   const auto unsteady = std::ranges::max_element(
       variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });
   if (unsteady != variant.points.end() && unsteady->drift.value_or(0) > kSteady) {

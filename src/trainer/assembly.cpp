@@ -11,10 +11,12 @@
 #include "device/system_memory.h"
 #include "model/losses.h"
 #include "model/models.h"
+#include "model/own_loss.h"
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
 #include "step/precision.h"
 #include "trainer/memory_format.h"
+#include "trainer/own_loss_check.h"
 #include "trainer/preloading.h"
 
 namespace autotrain {
@@ -43,8 +45,12 @@ int64_t prefetch_bytes(const Budget& asked, const Device& device, int64_t ranks_
 
 std::string describe(const DatasetInfo& info) {
   std::vector<std::string> sizes;
+  std::string inputs;
   for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
-  return cat("samples of ", join(sizes, " × "), " with ", info.classes, " classes or numbers to predict");
+  for (const InputInfo& input : info.inputs) inputs += cat(inputs.empty() ? " (" : ", ", input.name);
+  if (!inputs.empty()) inputs += ")";
+  return cat("samples of ", join(sizes, " × "), inputs, " with ", info.classes,
+             " classes or numbers to predict");
 }
 
 // Whether a model for samples of the one size takes those of the other.
@@ -58,8 +64,8 @@ bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
 
 // The model is built for the training samples; it must be able to take the others too.
 void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
-  if (fits_in(validation, train) && validation.classes <= train.classes &&
-      validation.vocabulary <= train.vocabulary)
+  if (fits_in(validation, train) && validation.inputs == train.inputs &&
+      validation.classes <= train.classes && validation.vocabulary <= train.vocabulary)
     return;
   throw Error(ExitCode::kBadRecipe, "data.validation",
               cat("has ", describe(validation), "; data.train has ", describe(train)),
@@ -120,10 +126,20 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train)
   const PhaseScope phase(MemoryPhase::kModel);
   torch::manual_seed(
       derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
-  auto network = make_model(recipe.model, {train.input_shape, train.classes, train.vocabulary});
+  auto network = make_model(recipe.model, {train.input_shape, train.classes, train.vocabulary, train.inputs});
   network->freeze(recipe.freeze);
   network->adapt(recipe.lora);
-  return supervised(std::move(network), make_loss(recipe.loss, recipe.evaluation.metrics));
+  Loss loss = make_loss(recipe.loss, recipe.evaluation.metrics);
+  if (recipe.loss.name == kModelsOwnLoss)
+    return make_task_with_own_loss(std::move(network), std::move(loss.metrics));
+  if (network->has_own_loss()) {
+    throw Error(ExitCode::kBadRecipe, "loss.name",
+                cat("is ", recipe.loss.name, ", and the model computes its loss itself"),
+                "set loss: {name: model}, or take a module without its loss");
+  }
+  Network* const raw = network.get();
+  return make_supervised_on_batches(
+      std::move(network), [raw](const Batch& batch) { return raw->predict(batch); }, std::move(loss));
 }
 
 Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled,
@@ -136,7 +152,8 @@ Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> set
 }
 
 std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
-  const Precision precision = resolve_precision(recipe.execution.precision, *materials.device);
+  const Precision precision =
+      resolve_precision(recipe.execution.precision, *materials.device, materials.task->module());
   check_trains(precision);
   set_products(precision, *materials.device);
   auto bench = std::make_unique<Workbench>(recipe, std::move(materials.device), std::move(materials.data),
@@ -154,6 +171,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   bench->most_workers = asked.workers
                             ? bench->loader.workers
                             : std::min(spare_cores(*bench->device, ranks_here), bench->loader.prefetch);
+  check_own_loss(*bench);
   return bench;
 }
 

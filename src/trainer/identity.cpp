@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "autotrain/error.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "data/loader.h"
@@ -18,7 +19,7 @@
 namespace autotrain {
 namespace {
 
-constexpr const char* kDeterministic = "deterministic";
+constexpr const char *kDeterministic = "deterministic", *kModelFile = "model's file";
 
 // The number of ranks counts no more than that of the lanes that they share, but for buffers of their own.
 std::string ranks_in_words(const BatchPlan& plan, bool own_buffers) {
@@ -35,8 +36,7 @@ std::string fingerprint(const Dataset* data) {
   size_t hash = 0;
   for (int sample = 0; sample < 2; ++sample) {
     const Batch batch = *loader.next();
-    for (const torch::Tensor& tensor : {batch.inputs, batch.targets}) {
-      if (!tensor.defined()) continue;
+    for (const torch::Tensor& tensor : batch.tensors()) {
       const torch::Tensor dense = tensor.to(torch::kCPU).contiguous();
       const std::string_view bytes(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
       hash = 31 * hash + std::hash<std::string_view>()(bytes);
@@ -66,7 +66,7 @@ Identity identity_of(const Device& device, const BatchPlan& plan, const torch::n
                        {"micro-batch", std::to_string(plan.micro_batch)},
                        {"micro-batch of evaluations", std::to_string(plan.evaluation_micro_batch)}};
   const std::string model = fingerprint(module);
-  if (!model.empty()) identity["model's file"] = model;
+  if (!model.empty()) identity[kModelFile] = model;
   return identity;
 }
 
@@ -84,6 +84,13 @@ Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
       {"the validation data", fingerprint(bench.data.validation)}};
   for (const KeyValue& key : key_values(recipe, catalog())) facts.emplace(key.path, key.value);
   return facts;
+}
+
+void check_model_file(const Identity& trained, const torch::nn::Module& module) {
+  const auto before = trained.find(kModelFile);
+  if ((before == trained.end() ? "" : before->second) == fingerprint(module)) return;
+  throw Error(ExitCode::kBadData, "model.file", "is not the file that the run was trained with",
+              "put that file back, or name it: --set model.file=…");
 }
 
 std::string exactness(const Identity& before, const Identity& now) {

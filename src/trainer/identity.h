@@ -20,6 +20,10 @@ Identity identity_of(const Device& device, const BatchPlan& plan, const torch::n
 /// What all ranks of a run must have in common: their program, machine and data, and every key of the recipe.
 Identity facts_of_rank(const Recipe& recipe, const Workbench& bench);
 
+/// @param trained what the run depended on that trained the weights.
+/// @throws Error(kBadData) when the module is made from another file than the run's was.
+void check_model_file(const Identity& trained, const torch::nn::Module& module);
+
 /// Whether a continuation under `now` of a run under `before` gives the same bits: "exact", or "equal to
 /// rounding, because …".
 std::string exactness(const Identity& before, const Identity& now);

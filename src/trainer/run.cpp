@@ -15,6 +15,7 @@
 #include "optim/lr_rules.h"
 #include "optim/plateau.h"
 #include "plan/cut.h"
+#include "plan/plan_enums.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "recipe/checks.h"
@@ -34,8 +35,11 @@ namespace {
 
 void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
   const LearningRatePlan& lr = plan.lr;
-  log::info("optim", cat("learning rate ", brief(lr.base), " → ", brief(lr.scaled), " (", lr.rule, " rule, ",
-                         plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
+  for (const std::string& stage : stages_in_words(plan)) log::info("plan", stage);
+  if (plan.stages.empty()) {
+    log::info("optim", cat("learning rate ", brief(lr.base), " → ", brief(lr.scaled), " (", lr.rule,
+                           " rule, ", plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
+  }
   const bool scaled = plan.effective_batch != lr.reference_batch;
   const OptimizerRow& optimizer = find_optimizer(recipe.optimizer.algorithm.name);
   if (scaled && optimizer.adaptive && find_lr_rule(lr.rule).optimizers == LrRule::For::kPlain) {
@@ -83,6 +87,18 @@ std::string counted(const std::vector<std::string>& hosts) {
   return join(words, ", ");
 }
 
+std::unique_ptr<Ranks> launched_ranks(const Recipe& recipe) {
+  const Launch launch = detect_launch(process_environment());
+  auto ranks = Ranks::open(launch);
+  if (launch.one_thread && !recipe.execution.threads && ranks->first()) {
+    log::info(
+        "trainer",
+        "OMP_NUM_THREADS=1, which torchrun sets where nobody else has, is not obeyed: each rank computes in "
+        "its share of the cores; execution.threads: 1 asks for one thread");
+  }
+  return ranks;
+}
+
 // Every key that decides memory, with its value, a line each.
 std::string memory_keys(const Recipe& recipe) {
   std::string text;
@@ -122,14 +138,7 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
       observer_(options_.observer),
       build_(std::move(build)) {
   check_recipe(recipe_, catalog());
-  const Launch launch = detect_launch(process_environment());
-  ranks_ = Ranks::open(launch);
-  if (launch.one_thread && !recipe_.execution.threads && ranks_->first()) {
-    log::info(
-        "trainer",
-        "OMP_NUM_THREADS=1, which torchrun sets where nobody else has, is not obeyed: each rank computes in "
-        "its share of the cores; execution.threads: 1 asks for one thread");
-  }
+  ranks_ = options_.group ? Ranks::over(options_.group, process_environment()) : launched_ranks(recipe_);
   // A process of its own for the search would be no rank.
   if (ranks_->several()) options_.search_apart = false;
   if (!options_.search_apart) together([&] { return &bench(); });
@@ -199,6 +208,9 @@ Workbench& Trainer::Run::bench() {
   if (recipe_.stop.patience && bench_->data.validation == nullptr) {
     fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
   }
+  if (recipe_.batch.adapts() && bench_->data.validation == nullptr) {
+    fail_recipe(recipe_, "batch.adapt.rule", "needs evaluations to follow", "give validation data");
+  }
   if (plateau_of(recipe_) && bench_->data.validation == nullptr) {
     fail_recipe(recipe_, "schedule.name", "plateau needs evaluations to follow", "give validation data");
   }
@@ -210,15 +222,18 @@ Trainer::Run::Place& Trainer::Run::place() {
   Place place;
   if (options_.write_files && ranks_->first()) place.folder = std::make_unique<RunFolder>(recipe_, options_);
   if (place.folder && options_.resume) {
+    take_over_rescued(*place.folder);
     place.held_a_summary = std::filesystem::exists(place.folder->path() / "summary.json");
     place.resume_point = find_resume_point(*place.folder, recipe_, options_.allow_change);
   }
+  const std::string session = place.folder ? place.folder->begin_session() : "";
   if (ranks_->several()) {
     const Ranks::Note found = ranks_->from_first(
-        {place.folder ? place.folder->path().string() : "", resume_to_json(place.resume_point)});
+        {place.folder ? place.folder->path().string() : "", resume_to_json(place.resume_point), session});
     if (!ranks_->first()) {
       place.told_path = found.at(0).get<std::string>();
       place.resume_point = resume_from_json(found.at(1));
+      place.told_session = found.at(2).get<std::string>();
     }
   }
   place_.emplace(std::move(place));
@@ -254,6 +269,8 @@ bool Trainer::Run::stored_plan_holds() {
   if (stored.memory_format != bench.memory_format)
     changed = "the memory format is " + to_string(bench.memory_format);
   if (stored.lanes != bench.lanes.of) changed = cat("an update has ", bench.lanes.of, " lanes");
+  if (recipe_.batch.changes() && stages(0).largest() != stored.effective_batch)
+    changed = cat("the largest update has ", stages(0).largest(), " samples");
   if (fill > std::max(stored.fill, recipe_.execution.memory.target_high))
     changed = "the budget is only " + format_bytes(bench.device->budget_bytes());
   for (const Ranks::Note& elsewhere : ranks_->meet(changed)) {
@@ -280,6 +297,7 @@ BatchPlan Trainer::Run::make_plan() {
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     plan.world_size = ranks_->place().world;                      // as may the number of ranks
     plan.window = WindowCut{plan.effective_batch, plan.micro_batch, bench().lanes}.most_pieces();
+    describe_stages(recipe_, stages(plan.effective_batch), bench().lanes, plan);
     return plan;
   }
   Recipe recipe = recipe_;
@@ -294,26 +312,53 @@ BatchPlan Trainer::Run::make_plan() {
   return plan;
 }
 
-// Looks for the plan here.
-BatchPlan Trainer::Run::search(const Recipe& recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
+// Looks for the plan here; where the batch changes, for that of the largest one.
+BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
   check_figures();
   load_initial_weights();
+  std::vector<int64_t> smaller;
+  if (recipe.batch.changes()) smaller = plan_for_largest(recipe);
   Planner planner({.recipe = recipe,
                    .lanes = bench().lanes.of,
                    .fresh = options_.fresh_plan,
                    .memory_keys = memory_keys(recipe),
                    .last_window =
                        [&](int64_t effective) {
-                         return last_window_samples(recipe, bench().data.train->size(), effective);
+                         return last_window_samples(recipe_, bench().data.train->size(), stages(effective));
                        },
+                   .smaller_batches = std::move(smaller),
                    .known = std::move(known)},
                   bench(),
                   {.on_start = [&](int64_t micro_batch) { observer.on_trial(micro_batch); },
                    .on_end = [&](const ProbeRecord& probe) { observer.on_probe(probe); }});
   BatchPlan plan = planner.plan();
-  check_last_window(plan);
+  describe_stages(recipe_, stages(plan.effective_batch), bench().lanes, plan);
+  check_windows(plan);
   check_statistics(plan);
   return plan;
+}
+
+// Has the recipe ask for the largest batch of all stages. @return the others.
+std::vector<int64_t> Trainer::Run::plan_for_largest(Recipe& recipe) {
+  const BatchStages course = stages(0);
+  check_stages(recipe_, course, bench().data.train->size(), bench().lanes.of);
+  recipe.batch.effective = course.largest();
+  std::vector<int64_t> smaller;
+  for (const BatchStage& stage : course.list()) smaller.push_back(stage.effective);
+  if (recipe.batch.adapts()) {
+    smaller.push_back(course.least());
+    // Noise is told by the parts of an update, of which the smallest has two.
+    auto& cap = recipe.execution.search.max_micro_batch;
+    if (bench().lanes.of == 1)
+      cap = std::min(cap.value_or(course.least()), std::max<int64_t>(1, course.least() / 2));
+  }
+  std::erase(smaller, course.largest());
+  return smaller;
+}
+
+// @param constant samples per update where they do not change.
+BatchStages Trainer::Run::stages(int64_t constant) {
+  return stages_of(recipe_, bench().data.train->size(), constant);
 }
 
 BatchPlan& Trainer::Run::made_plan() {
@@ -356,32 +401,51 @@ void Trainer::Run::check_figure(const std::string& key, const std::string& figur
   fail_recipe(recipe_, key, quote(figure) + " is not measured here", "one of " + join_choices(names));
 }
 
-void Trainer::Run::check_last_window(const BatchPlan& plan) {
-  const int64_t samples = horizon_of(recipe_, bench().data.train->size(), plan.effective_batch).last_window;
-  if (samples == 0 || !has_batch_norm(bench().task->module())) return;
-  if (smallest_remainder(samples, plan.lanes, plan.micro_batch) > 1) return;
-  fail_recipe(recipe_, "stop.last",
-              cat("the run ends with an update of ", samples,
-                  " samples, whose last micro-batch has one sample; "
-                  "batch normalisation cannot learn from it"),
-              "set stop.last: drop, or change execution.micro_batch");
+// Batch normalisation has no statistics of one sample.
+void Trainer::Run::check_windows(const BatchPlan& plan) {
+  if (!has_batch_norm(bench().task->module())) return;
+  const BatchStages course = stages(plan.effective_batch);
+  const auto leaves_one = [&](int64_t samples) {
+    return samples > 0 && smallest_remainder(samples, plan.lanes, plan.micro_batch) == 1;
+  };
+  const int64_t last = horizon_of(recipe_, bench().data.train->size(), course).last_window;
+  if (leaves_one(last)) {
+    fail_recipe(recipe_, "stop.last",
+                cat("the run ends with an update of ", last,
+                    " samples, whose last micro-batch has one sample; "
+                    "batch normalisation cannot learn from it"),
+                "set stop.last: drop, or change execution.micro_batch");
+  }
+  for (const BatchStage& stage : course.list()) {
+    if (!course.change() || !leaves_one(stage.effective)) continue;
+    fail_recipe(
+        recipe_, "batch.schedule",
+        cat("the ", stage.effective, " samples of an update leave a micro-batch of one beside those of ",
+            plan.micro_batch, ", and batch normalisation cannot learn from it"),
+        "change that stage, or execution.micro_batch");
+  }
 }
 
 void Trainer::Run::check_statistics(const BatchPlan& plan) {
-  if (recipe_.execution.statistics != Statistics::kOn) return;
-  constexpr const char* kKey = "execution.statistics";
+  const bool adapts = recipe_.batch.adapts();
+  if (recipe_.execution.statistics != Statistics::kOn && !adapts) return;
+  const char* const key = adapts ? "batch.adapt.rule" : "execution.statistics";
+  const std::string otherwise = adapts ? "leave batch.adapt out" : "set execution.statistics: auto";
   if (!may_measure_noise(recipe_, *bench().data.train)) {
     fail_recipe(
-        recipe_, kKey,
-        "is on, but samples differ in length: windows are sorted by it, and no micro-batch stands for "
-        "its window",
-        "set execution.statistics: auto");
+        recipe_, key,
+        "needs the noise of gradients, but samples differ in length: windows are sorted by it, and no "
+        "micro-batch stands for its window",
+        otherwise);
   }
-  if (has_parts({plan.effective_batch, plan.micro_batch, bench().lanes})) return;
-  fail_recipe(recipe_, kKey,
-              "is on, but every update is a single micro-batch, which has nothing to compare it with",
-              cat("set execution.micro_batch to ", std::max<int64_t>(1, plan.micro_batch / 2),
-                  ", execution.lanes to 2, or execution.statistics: auto"));
+  const int64_t least = adapts ? stages(0).least() : plan.effective_batch;
+  if (has_parts({least, plan.micro_batch, bench().lanes})) return;
+  fail_recipe(
+      recipe_, key,
+      cat("needs the noise of gradients, but ", adapts ? cat("an update of ", least) : "every update",
+          " is a single micro-batch, which has nothing to compare it with"),
+      cat("set execution.micro_batch to ", std::max<int64_t>(1, std::min(least, plan.micro_batch) / 2),
+          ", execution.lanes to 2, or ", otherwise));
 }
 
 // The state to begin with; tensors are a checkpoint's where there is one.
@@ -408,8 +472,9 @@ void Trainer::Run::tell_the_start() {
   log_learning_rate(recipe_, plan());
   log_groups(recipe_, *bench().optimizer);
   log_batch_norm(plan(), bench());
-  const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), plan().effective_batch);
-  auto rows = start_table(recipe_, plan(), bench(), horizon);
+  const BatchStages course = stages(plan().effective_batch);
+  const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), course);
+  auto rows = start_table(recipe_, plan(), bench(), horizon, course);
   if (ranks_->several()) {
     const int64_t threads = at::get_num_threads();
     rows.push_back(
@@ -438,10 +503,18 @@ std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& 
                                             steady_seconds() - state.totals.seconds);
 }
 
+// Null on the first rank, and where nothing is written.
+std::unique_ptr<Deputy> Trainer::Run::make_deputy(const RunState& state) {
+  if (place().told_session.empty()) return nullptr;
+  return std::make_unique<Deputy>(place().told_path, place().told_session, bench(),
+                                  state.position.metrics_bytes);
+}
+
 void Trainer::Run::train(Reached& reached) {
   RunFolder* const folder = place().folder.get();
   RunState& state = reached.state.emplace(restored_state());
   share_tensors(bench(), place().resume_point.has_value());
+  const std::unique_ptr<Deputy> deputy = make_deputy(state);
   tell_the_start();
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
@@ -457,6 +530,7 @@ void Trainer::Run::train(Reached& reached) {
     if (recipe_.report.tensorboard)
       followers.add(tensorboard.emplace(folder->path(), state.position.updates));
   }
+  if (deputy) followers.add(*deputy);
   followers.add(observer_);
   followers.add(callbacks);
   Session session{.recipe = recipe_,
@@ -464,6 +538,7 @@ void Trainer::Run::train(Reached& reached) {
                   .bench = bench(),
                   .state = state,
                   .folder = folder,
+                  .deputy = deputy.get(),
                   .followers = followers,
                   .rank_totals = reached.rank_totals};
   try {

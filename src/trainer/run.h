@@ -8,6 +8,7 @@
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "trainer/assembly.h"
+#include "trainer/batch_stages.h"
 #include "trainer/resume.h"
 #include "trainer/run_folder.h"
 #include "trainer/run_state.h"
@@ -45,6 +46,7 @@ class Trainer::Run {
     std::unique_ptr<RunFolder> folder;        // null: nothing is written
     std::optional<ResumePoint> resume_point;  // nothing: the run begins at its beginning
     std::filesystem::path told_path;          // of the first rank's folder, on another one
+    std::string told_session;                 // that the first rank has begun there
     bool held_a_summary = false;              // before anything was done there
 
     std::filesystem::path path() const { return folder ? folder->path() : told_path; }
@@ -74,18 +76,21 @@ class Trainer::Run {
 
   bool searches_apart();
   BatchPlan make_plan();
-  BatchPlan search(const Recipe& recipe, std::vector<ProbeRecord> known, RunObserver& observer);
+  BatchPlan search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer);
+  std::vector<int64_t> plan_for_largest(Recipe& recipe);
+  BatchStages stages(int64_t constant);
   bool stored_plan_holds();
   void check_figures();
   void check_figure(const std::string& key, const std::string& figure);
   void load_initial_weights();
-  void check_last_window(const BatchPlan& plan);
+  void check_windows(const BatchPlan& plan);
   void check_statistics(const BatchPlan& plan);
 
   RunState restored_state();
   void tell_the_start();
   void begin_files(const RunState& state);
   std::unique_ptr<TelemetrySampler> start_telemetry(const RunState& state);
+  std::unique_ptr<Deputy> make_deputy(const RunState& state);
   void train(Reached& reached);
   Summary summarise(const Reached& reached, RunStatus status, ExitCode code, const std::string& error);
   void write_end(const Summary& summary);

@@ -1,5 +1,7 @@
 #include "trainer/run_folder.h"
 
+#include <random>
+
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/files.h"
@@ -11,6 +13,8 @@ namespace autotrain {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* kSession = ".session";
 
 bool holds_a_run(const fs::path& folder) {
   std::error_code error;
@@ -52,6 +56,19 @@ RunFolder::RunFolder(const Recipe& recipe, const TrainerOptions& options)
   make_folders(path_ / "checkpoints");
   lock_ = std::make_unique<FolderLock>(path_);
   refuse_a_second_run(options);  // one that began and ended since it was chosen
+}
+
+std::string session_of(const fs::path& run) {
+  std::error_code error;
+  const fs::path file = run / kSession;
+  return fs::exists(file, error) ? read_file(file) : "";
+}
+
+std::string RunFolder::begin_session() {
+  std::random_device device;
+  const std::string name = cat(device(), '-', device());
+  write_file_atomically(path_ / kSession, name);
+  return name;
 }
 
 void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {

@@ -17,6 +17,9 @@ namespace autotrain {
 /// together each gets its own. @throws Error(kInputOutput).
 std::filesystem::path claim_first_free(const std::filesystem::path& parent, const std::string& name);
 
+/// What the last session in the folder of a run is called; "": there was none, or this is no such folder.
+std::string session_of(const std::filesystem::path& run);
+
 /// The folder of one run: recipe, plan, metrics, checkpoints, summary. Follows the run with metrics.jsonl.
 class RunFolder final : public FollowingFile {
  public:
@@ -37,6 +40,10 @@ class RunFolder final : public FollowingFile {
   void on_evaluation(const EvaluationRecord& record) override { metrics_->write(record); }
   void on_event(const EventRecord& record) override { metrics_->write(record); }
   void flush() override;
+
+  /// Begins a session: what is written on behalf of an earlier one is told from it by this.
+  /// @return what it is called, which stands in the folder's file `.session`.
+  std::string begin_session();
 
   /// Lets other runs write there again. Nothing may be written afterwards.
   void unlock() { lock_.reset(); }

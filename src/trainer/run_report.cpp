@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "plan/plan_enums.h"
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "recipe/load.h"
@@ -20,10 +21,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<std::string> sentences_of(const BatchPlan& plan) {
+std::string rate_sentence(const BatchPlan& plan) {
   const LearningRatePlan& lr = plan.lr;
-  return {cat("On ", plan.device, " (", plan.device_name, ") in ", to_string(plan.precision),
-              ", every update learns from ", format_count(plan.effective_batch), " samples: ", plan.window,
+  if (!plan.stages.empty()) return cat("Updates, ", join(stages_in_words(plan), "; "), ".");
+  return cat("The learning rate ", brief(lr.base), " at ", lr.reference_batch, " samples became ",
+             brief(lr.scaled), " (rule ", lr.rule, ").");
+}
+
+std::vector<std::string> sentences_of(const BatchPlan& plan) {
+  return {cat("On ", plan.device, " (", plan.device_name, ") in ", to_string(plan.precision), ", ",
+              plan.stages.empty() ? "every" : "the largest", " update learns from ",
+              format_count(plan.effective_batch), " samples: ", plan.window,
               plan.window == 1 ? " micro-batch of " : " micro-batches of ", format_count(plan.micro_batch),
               plan.world_size == 1 ? "" : cat(" on each of ", plan.world_size, " ranks"), ", at a peak of ",
               format_bytes(plan.peak_bytes), ", ", format_percent(plan.fill), " of the budget of ",
@@ -33,8 +41,7 @@ std::vector<std::string> sentences_of(const BatchPlan& plan) {
               plan.search.from_cache ? "Taken from a kept plan; " : "", plan.search.probes.size(),
               plan.search.probes.size() == 1 ? " trial in " : " trials in ",
               format_seconds(plan.search.seconds), "."),
-          cat("The learning rate ", brief(lr.base), " at ", lr.reference_batch, " samples became ",
-              brief(lr.scaled), " (rule ", lr.rule, ").")};
+          rate_sentence(plan)};
 }
 
 // A file that is damaged, or of another version, adds nothing to the page.

@@ -15,6 +15,8 @@ void visit_fields(State& s, Visit visit) {
   visit("updates", s.position.updates);
   visit("windows", s.position.windows);
   visit("cursor", s.position.cursor);
+  visit.added("learned", s.position.learned);
+  visit.added("effective_batch", s.position.effective);
   visit("skipped", s.totals.skipped);
   visit("consecutive_skips", s.position.consecutive_skips);
   visit("seconds", s.totals.seconds);
@@ -64,6 +66,8 @@ RunState RunState::from_json(const Json& json) {
     if (!noise.sound())
       throw nlohmann::json::out_of_range::create(403, "noise_traces and what goes with it do not agree",
                                                  &json);
+    if (state.position.learned < 0 || state.position.effective < 0)
+      throw nlohmann::json::out_of_range::create(403, "learned or effective_batch is negative", &json);
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
   }

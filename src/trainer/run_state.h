@@ -17,6 +17,10 @@ struct Position {
   int64_t updates = 0;  ///< applied: the clock of schedules, logging, limits
   int64_t windows = 0;  ///< attempted: always moves
   int64_t cursor = 0;   ///< samples of the stream consumed, over all ranks
+  int64_t learned = 0;  ///< of them by applied updates: where the stages of a batch that changes stand
+
+  /// Samples per update, where a stage or an adaptation has come to; 0: training has not begun.
+  int64_t effective = 0;
   int64_t consecutive_skips = 0;
   std::vector<int64_t> shrunk_windows = {};  ///< latest windows that only a smaller micro-batch finished
 

@@ -66,9 +66,9 @@ void Saver::notice_failure() {
   if (writer_) writer_->notice_failure();
 }
 
-CheckpointContent Saver::content() {
+CheckpointContent Saver::content(int64_t metrics_bytes) {
   state_.totals.seconds = session_.seconds();
-  state_.position.metrics_bytes = session_.folder->metrics().bytes();
+  state_.position.metrics_bytes = metrics_bytes;
   return checkpoint_content(
       session_.bench, {state_, session_.plan, write_recipe(recipe_, catalog()),
                        identity_of(*session_.bench.device, session_.plan, session_.bench.task->module())});
@@ -94,33 +94,50 @@ std::optional<TensorLists> Saver::background_copy(const TensorLists& live) const
 }
 
 std::string Saver::rescue() {
-  if (!writer_) return "";
+  std::vector<std::string (Saver::*)()> ways;
+  if (session_.deputy != nullptr) ways = {&Saver::save_as_deputy};
+  if (writer_) ways = {&Saver::save_here, &Saver::save_elsewhere};
   try {
-    writer_->wait();
+    wait();
   } catch (const std::exception& error) {
     saved_ = false;  // the one that was under way
     log::error("trainer", first_line(error));
   }
-  if (session_.bench.optimizer->sharded() && !saved_) {
+  if (writer_ && session_.bench.optimizer->sharded() && !saved_) {
     log::warn("trainer",
               "the ranks, which share out the optimizer's state, are apart: nothing newer than the last "
               "checkpoint can be saved");
     return "";
   }
-  for (const auto& save : {&Saver::save_here, &Saver::save_elsewhere}) {
+  for (const auto& save : ways) {
     try {
       const std::string where = (this->*save)();
-      if (!where.empty()) return where;
+      if (where.empty()) continue;
+      could_not_write_ = false;
+      return where;
     } catch (const std::exception& error) {
+      could_not_write_ = true;
       log::error("trainer", cat("saving the state failed: ", first_line(error)));
     }
   }
   return "";
 }
 
+std::string Saver::saved_in(const std::string& where) const {
+  return where.empty() ? "" : cat("update ", state_.position.updates, " is saved in ", where);
+}
+
+std::string Saver::save_as_deputy() {
+  return saved_in(session_.deputy->save(state_.position,
+                                        [this](int64_t metrics_bytes) { return content(metrics_bytes); }));
+}
+
+// Not where another rank has done so, because this one was frozen or cut off for a while.
 std::string Saver::save_here() {
+  const std::string rescued = rescued_state(session_.folder->path(), state_.position.updates);
+  if (!rescued.empty()) return "another rank has saved the state in " + rescued;
   checkpoint_if_changed();
-  return session_.folder->checkpoints().path_of(state_.position.updates).string();
+  return saved_in(session_.folder->checkpoints().path_of(state_.position.updates).string());
 }
 
 // In a folder of its own below the one that the recipe names for it; "" when it names none.
@@ -133,7 +150,7 @@ std::string Saver::save_elsewhere() {
   make_folders(run / "checkpoints");
   write_file_atomically(run / "recipe.yaml", write_recipe(recipe_, catalog()));
   checkpoints.write(state_.position.updates, content());
-  return cat(run.string(), "; go on from there with --output ", run.string(), " --resume");
+  return saved_in(cat(run.string(), "; go on from there with --output ", run.string(), " --resume"));
 }
 
 }  // namespace autotrain

@@ -34,22 +34,30 @@ class Saver {
   /// Without waiting. @throws Error(kInputOutput) of the checkpoint that was under way.
   void notice_failure();
 
-  /// Saves the state of a run that fails, in the run folder or else in `checkpoint.fallback`.
-  /// @return where it stands, as words for an error's text; "" when it was not possible.
+  /// Saves the state of a run that fails, in the run folder or else in `checkpoint.fallback`; on another rank
+  /// than the first, in the place of that one.
+  /// @return what is saved where, as words for an error's text; "" when it was not possible.
   std::string rescue();
+
+  /// Whether `rescue` had something to save, and no disk took it.
+  bool could_not_write() const { return could_not_write_; }
 
  private:
   void write(Training training);
-  CheckpointContent content();
+  CheckpointContent content(int64_t metrics_bytes);
+  CheckpointContent content() { return content(session_.folder->metrics().bytes()); }
   std::optional<TensorLists> background_copy(const TensorLists& live) const;
   std::string save_here();
   std::string save_elsewhere();
+  std::string save_as_deputy();
+  std::string saved_in(const std::string& where) const;
 
   Session& session_;
   const Recipe& recipe_;
   RunState& state_;
   std::unique_ptr<CheckpointWriter> writer_;  // null: nothing is written
   bool saved_;                                // the newest checkpoint holds the state as it is
+  bool could_not_write_ = false;
 };
 
 }  // namespace autotrain

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include <cstring>
 #include <optional>
 
 #include "autotrain/error.h"
@@ -145,8 +144,7 @@ void Search::take(const Json& message) {
 
 void Search::note_crash(int code) {
   stop_if_interrupted("plan", "a signal stopped the search; nothing else was begun yet");
-  const std::string how = code < 0 ? cat("was killed by signal ", -code, " (", ::strsignal(-code), ")")
-                                   : cat("ended with code ", code);
+  const std::string how = ended_how(code);
   if (!under_way_) {
     throw Error(
         ExitCode::kInternal, "plan", cat("the process that searches the micro-batch ", how),

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kMemorySampleSeconds = 0.1;
 
-constexpr const char *kWindow = "window", *kUpdate = "update", *kSeconds = "seconds", *kStop = "stop",
-                     *kCheckpoint = "checkpoint", *kPasses = "passes";
+constexpr const char *kWindow = "window", *kUpdate = "update", *kBatch = "batch", *kSeconds = "seconds",
+                     *kStop = "stop", *kCheckpoint = "checkpoint", *kPasses = "passes";
 
 }  // namespace
 
@@ -27,6 +27,7 @@ Ranks::Note Session::note_of_window(double seconds) const {
   const bool signal = pending_interrupt() == Interrupt::kStop;
   return {{kWindow, state.position.windows},
           {kUpdate, state.position.updates},
+          {kBatch, state.position.effective},
           {kSeconds, own_seconds()},
           {kPasses, seconds},
           {kStop, static_cast<int>(signal ? StopReason::kSignal : wish)},
@@ -36,8 +37,8 @@ Ranks::Note Session::note_of_window(double seconds) const {
 StopReason Session::take(const std::vector<Ranks::Note>& notes) {
   StopReason stops = StopReason::kNone;
   for (const Ranks::Note& note : notes) {
-    check_invariant(note.at(kWindow) == notes[0].at(kWindow) && note.at(kUpdate) == notes[0].at(kUpdate),
-                    "all ranks are at the same window");
+    const auto same = [&](const char* what) { return note.at(what) == notes[0].at(what); };
+    check_invariant(same(kWindow) && same(kUpdate) && same(kBatch), "all ranks are at the same window");
     const auto reason = static_cast<StopReason>(note.at(kStop).get<int>());
     if (stops == StopReason::kNone || reason == StopReason::kSignal) stops = reason;
     checkpoint_told |= note.at(kCheckpoint).get<bool>();

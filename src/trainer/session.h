@@ -8,6 +8,8 @@
 #include "base/interrupt.h"
 #include "trainer/agenda.h"
 #include "trainer/assembly.h"
+#include "trainer/batch_stages.h"
+#include "trainer/deputy.h"
 #include "trainer/followers.h"
 #include "trainer/rank_totals.h"
 #include "trainer/run_folder.h"
@@ -23,7 +25,8 @@ class Session {
   BatchPlan& plan;  ///< changes only when recoveries made a smaller micro-batch part of it
   Workbench& bench;
   RunState& state;
-  RunFolder* folder = nullptr;  ///< null: nothing is written
+  RunFolder* folder = nullptr;     ///< null: nothing is written
+  const Deputy* deputy = nullptr;  ///< of the first rank, on another one; null where there is nothing to save
   const Followers& followers;
   RankTotals& rank_totals;
   const double start = steady_seconds();
@@ -51,8 +54,16 @@ class Session {
   /// The same, and takes note.
   bool take_checkpoint();
 
+  const BatchStages stages = stages_of(recipe, bench.stream.size(), plan.effective_batch);
+
+  /// Samples of applied updates, which schedules, stages and stops go by. Where the batch stays they are
+  /// counted in updates: a resume may have changed it.
+  int64_t learned() const {
+    return stages.change() ? state.position.learned : state.position.updates * stages.first();
+  }
+
   Progress progress() const {
-    return {.updates = state.position.updates,
+    return {.updates = learned() / stages.first(),
             .samples = state.position.cursor,
             .dataset_size = bench.stream.size(),
             .seconds = seconds()};

@@ -116,8 +116,14 @@ void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench
 
 SavedRun saved_run(const nlohmann::ordered_json& state) {
   try {
-    return {RunState::from_json(state.at("run")), plan_from_json(state.at("plan")),
-            state.at("recipe").get<std::string>(), state.at("identity").get<Identity>()};
+    SavedRun run{RunState::from_json(state.at("run")), plan_from_json(state.at("plan")),
+                 state.at("recipe").get<std::string>(), state.at("identity").get<Identity>()};
+    Position& position = run.state.position;
+    if (position.effective == 0 && position.updates > 0) {  // of a version in which batches did not change
+      position.effective = run.plan.effective_batch;
+      position.learned = position.updates * position.effective;
+    }
+    return run;
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
   }

@@ -29,8 +29,24 @@ int64_t count_elements(const Workbench& bench) {
   return count;
 }
 
+std::string batch_key(const BatchRecipe& batch) {
+  if (batch.adapts()) return "batch.adapt.rule";
+  return batch.schedule.stages.empty() ? "batch.schedule.rule" : "batch.schedule";
+}
+
+void add_batch(Rows& rows, const Recipe& r, const BatchPlan& plan) {
+  for (const std::string& stage : stages_in_words(plan)) {
+    rows.push_back({"updates", stage, origin_of(r, batch_key(r.batch))});
+  }
+  if (!plan.stages.empty()) return;
+  rows.push_back({"effective batch", cat(plan.effective_batch, " samples per update"),
+                  found_or_asked(r, "batch.effective", r.batch.effective.has_value())});
+  rows.push_back({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled)),
+                  cat(plan.lr.rule, " rule at ", plan.effective_batch, " ÷ ", plan.lr.reference_batch)});
+}
+
 void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Workbench& bench,
-                  const Horizon& horizon) {
+                  const Horizon& horizon, const BatchStages& stages) {
   rows.push_back({"seed", std::to_string(r.seed), origin_of(r, "seed")});
   rows.push_back({"training data", format_count(bench.data.train->size()) + " samples", ""});
   if (bench.data.validation) {
@@ -47,14 +63,19 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Work
                         network->adapters().size(), " weights"),
                     origin_of(r, "model.lora.match")});
   }
-  rows.push_back({"effective batch", cat(plan.effective_batch, " samples per update"),
-                  found_or_asked(r, "batch.effective", r.batch.effective.has_value())});
-  rows.push_back({"learning rate", cat(brief(plan.lr.base), " → ", brief(plan.lr.scaled)),
-                  cat(plan.lr.rule, " rule at ", plan.effective_batch, " ÷ ", plan.lr.reference_batch)});
-  const std::string length =
-      horizon.updates ? format_count(*horizon.updates) + " updates" : "until the time is up";
-  const Schedule schedule(r.schedule, horizon.updates, plan.effective_batch);
-  rows.push_back({"schedule", cat(r.schedule.shape.name, ", warm-up ", schedule.warmup_updates(), " updates"),
+  add_batch(rows, r, plan);
+  std::string length = "until the time is up";
+  if (horizon.samples) {
+    length =
+        cat(r.batch.adapts() ? "at the first batch " : "", format_count(horizon.total_updates(0, 0, stages)),
+            " updates", stages.change() ? cat(" over ", format_count(*horizon.samples), " samples") : "");
+  }
+  const Schedule schedule(r.schedule, horizon.updates, stages.first());
+  const int64_t warmup = schedule.warmup_updates();
+  rows.push_back({"schedule",
+                  cat(r.schedule.shape.name, ", warm-up ",
+                      stages.change() ? cat(format_count(warmup * stages.first()), " samples")
+                                      : cat(warmup, " updates")),
                   origin_of(r, "schedule.name")});
   rows.push_back({"length", length, "stop." + to_string(horizon.stopped_by)});
 }
@@ -100,7 +121,7 @@ std::string reason_in_words(const BatchPlan& plan) {
     case SearchReason::kSearchLimit: return "the best when the search's probes or seconds were spent";
     case SearchReason::kKnee: return "more gains less than 5 % throughput";
     case SearchReason::kLatency: return "one step more would take longer than the latency asked for";
-    case SearchReason::kFixed: return "typed";
+    case SearchReason::kFixed: return "asked for";
     case SearchReason::kDoesNotFit: return "does not fit";
   }
   return "";
@@ -120,10 +141,10 @@ std::map<std::string, Origin> plan_origins(const Recipe& recipe) {
           {"lr", origin("optimizer.lr", Origin::kDefault)}};
 }
 
-Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
-                 const Horizon& horizon) {
+Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench, const Horizon& horizon,
+                 const BatchStages& stages) {
   Rows rows;
-  add_learning(rows, recipe, plan, bench, horizon);
+  add_learning(rows, recipe, plan, bench, horizon, stages);
   add_execution(rows, recipe, plan);
   return rows;
 }

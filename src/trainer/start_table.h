@@ -11,7 +11,8 @@ namespace autotrain {
 
 /// Every resolved number of a run as {what, value, where it comes from}.
 std::vector<std::vector<std::string>> start_table(const Recipe& recipe, const BatchPlan& plan,
-                                                  const Workbench& bench, const Horizon& horizon);
+                                                  const Workbench& bench, const Horizon& horizon,
+                                                  const BatchStages& stages);
 
 /// Where the plan's numbers come from: asked for in the recipe, found by the search, or a default.
 std::map<std::string, Origin> plan_origins(const Recipe& recipe);

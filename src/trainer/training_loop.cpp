@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "trainer/adapted_batch.h"
 #include "trainer/snapshot.h"
 
 namespace autotrain {
@@ -17,9 +18,9 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
       bench_(session.bench),
       position_(session.state.position),
       totals_(session.state.totals),
-      horizon_(horizon_of(recipe_, bench_.stream.size(), session.plan.effective_batch)),
-      total_updates_(horizon_.updates.value_or(0)),
-      schedule_(recipe_.schedule, horizon_.updates, session.plan.effective_batch),
+      stages_(session.stages),
+      horizon_(horizon_of(recipe_, bench_.stream.size(), stages_)),
+      schedule_(recipe_.schedule, horizon_.updates, stages_.first()),
       plateau_(plateau_of(recipe_)),
       agenda_(recipe_, session.progress()),
       times_(session),
@@ -71,18 +72,35 @@ void TrainingLoop::run_to_the_end() {
 // ------------------------------------------------------------------ updates
 
 void TrainingLoop::train_window() {
+  note_stage();
+  const int64_t samples = horizon_.next_window(session_.learned(), effective());
   const auto decide = [this] { return decide_update(); };
-  const WindowRunner::End end = windows_.run(next_window_samples(), decide, queued_);
+  const WindowRunner::End end = windows_.run(samples, decide, queued_);
   if (end == WindowRunner::End::kStopped) stop(windows_.stopped_by());
   if (end != WindowRunner::End::kQueued) return;
-  // Whether this one was applied decides whether the next window is the last, or there is none.
-  const int64_t left = total_updates_ - (position_.updates + 1);
-  if (total_updates_ > 0 && left <= (horizon_.last_window > 0 ? 1 : 0)) read_queued_update();
+  // Whether this one was applied decides whether the next window is cut otherwise, or there is none.
+  const int64_t learned = session_.learned() + effective();
+  const int64_t next = effective_at(learned);
+  if (next != effective() || horizon_.next_window(learned, next) != samples) read_queued_update();
 }
 
-int64_t TrainingLoop::next_window_samples() const {
-  const bool last = horizon_.last_window > 0 && position_.updates + 1 == total_updates_;
-  return last ? horizon_.last_window : session_.plan.effective_batch;
+int64_t TrainingLoop::effective() const {
+  return effective_at(session_.learned());
+}
+
+// One that adapts stays as it is until an evaluation says otherwise.
+int64_t TrainingLoop::effective_at(int64_t learned) const {
+  if (!recipe_.batch.adapts()) return stages_.at(learned);
+  const int64_t present = position_.effective > 0 ? position_.effective : stages_.first();
+  return std::clamp(present, stages_.least(), stages_.largest());
+}
+
+// Stages begin between updates, and in the run's state at once, so that a resume does not tell it again.
+void TrainingLoop::note_stage() {
+  const int64_t before = std::exchange(position_.effective, effective());
+  if (before > 0 && before != position_.effective)
+    session_.note(EventKind::kBatch, cat("effective batch ", before, " → ", position_.effective,
+                                         " from sample ", session_.learned(), " on"));
 }
 
 // The update before decides whether there is another one, and with which learning rate.
@@ -91,7 +109,11 @@ std::optional<WindowRunner::Application> TrainingLoop::decide_update() {
   if (stopping() || roll_back_for_) return std::nullopt;
   const bool may_be_the_last = recipe_.divergence.policy == DivergencePolicy::kStop ||
                                position_.consecutive_skips + 1 >= recipe_.stop.max_skipped;
-  const double lr = session_.plan.lr.scaled * totals_.lr_factor * schedule_.factor(position_.updates) *
+  const auto in_updates = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(stages_.first());
+  };
+  const double lr = scaled_rate(recipe_, stages_, effective()) * totals_.lr_factor *
+                    schedule_.factor(in_updates(session_.learned()), in_updates(effective())) *
                     position_.plateau.factor;
   return WindowRunner::Application{.lr = lr, .name_non_finite = may_be_the_last};
 }
@@ -105,6 +127,7 @@ void TrainingLoop::read_queued_update() {
   note_bad_samples();
   if (outcome.applied) {
     ++position_.updates;
+    position_.learned += queued_.samples;
     position_.consecutive_skips = 0;
   } else {
     ++totals_.skipped;
@@ -126,6 +149,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .update = position_.updates,
       .epoch = session_.epoch(),
       .samples = position_.cursor,
+      .effective_batch = queued_.samples,
       .loss = outcome.loss,
       .lr = queued_.lr,
       .grad_norm = outcome.grad_norm,
@@ -138,7 +162,10 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .ranks = bench_.ranks->several() ? std::optional(queued_.ranks) : std::nullopt,
       .noise = noise_of(outcome),
   };
-  session_.followers.tell(&RunObserver::on_update, record, total_updates_);
+  session_.followers.tell(
+      &RunObserver::on_update, record,
+      horizon_.total_updates(position_.updates, session_.learned(),
+                             recipe_.batch.adapts() ? BatchStages(effective()) : stages_));
   stop_if_asked();
 }
 
@@ -175,7 +202,7 @@ void TrainingLoop::do_what_is_due() {
   saver_.notice_failure();
   // The figures are read only when something may be due: whether the update counts is in them.
   Progress ahead = session_.progress();
-  if (queued_.figures.valid()) ++ahead.updates;
+  if (queued_.figures.valid()) ahead.updates = (session_.learned() + effective()) / stages_.first();
   if (!agenda_.anything_near(ahead) && !session_.checkpoint_asked()) return;
   // Owed from here on, so that whatever happens before it is made, a resume makes it.
   position_.evaluation_owed |= agenda_.evaluation_near(ahead) && bench_.data.validation != nullptr;
@@ -210,7 +237,10 @@ bool TrainingLoop::evaluate() {
   }
   session_.followers.tell(&RunObserver::on_evaluation, *found);
   const bool improved = take_into_account(*found, recipe_, position_);
-  if (!position_.evaluation_extra) follow(*found);
+  if (!position_.evaluation_extra) {
+    follow(*found);
+    adapt_batch();
+  }
   position_.evaluation_owed = position_.evaluation_extra = false;
   stop_if_asked();
   stop_at_limits();
@@ -220,13 +250,31 @@ bool TrainingLoop::evaluate() {
 // Only evaluations that are due count: a run that was stopped and resumed has no others in common with one
 // that was not. Those during warm-up say nothing about a rate that is still rising.
 void TrainingLoop::follow(const EvaluationRecord& evaluation) {
-  if (!plateau_ || position_.updates < schedule_.warmup_updates()) return;
+  if (!plateau_ || session_.learned() < schedule_.warmup_updates() * stages_.first()) return;
   const double before = position_.plateau.factor;
   const bool lower = evaluation.kinds.at(plateau_->figure).better == Better::kLower;
   plateau_->follow(evaluation.figures.at(plateau_->figure), lower, position_.plateau);
   if (position_.plateau.factor == before) return;
   log::info("optim", cat("update ", position_.updates, ": ", plateau_->figure,
                          " no longer improves; learning rate × ", brief(position_.plateau.factor)));
+}
+
+// Of the estimates that all ranks have in common. The last update of a run decides nothing any more.
+void TrainingLoop::adapt_batch() {
+  if (!recipe_.batch.adapts() || horizon_.next_window(session_.learned(), effective()) == 0) return;
+  const std::optional<NoiseScale> noise = position_.noise.scale();
+  if (!noise) return;
+  const BatchBounds bounds{.least = stages_.least(),
+                           .most = stages_.largest(),
+                           .whole = session_.plan.micro_batch * session_.plan.lanes,
+                           .lanes = session_.plan.lanes};
+  const int64_t before = effective();
+  position_.effective = adapted_batch(before, *noise, bounds);
+  if (position_.effective == before) return;
+  session_.note(
+      EventKind::kBatch,
+      cat("effective batch ", before, " → ", position_.effective, ": the gradient noise scale is ",
+          brief(*noise->samples, 3), " samples [", brief(noise->low, 3), ", ", brief(*noise->high, 3), "]"));
 }
 
 void TrainingLoop::checkpoint(Saver::Training training) {
@@ -293,7 +341,7 @@ void TrainingLoop::stop_if_asked() {
 
 void TrainingLoop::stop_at_limits() {
   const StopRecipe& limits = recipe_.stop;
-  if (total_updates_ > 0 && position_.updates >= total_updates_) stop(horizon_.stopped_by);
+  if (horizon_.next_window(session_.learned(), effective()) == 0) stop(horizon_.stopped_by);
   if (limits.minutes && totals_.seconds >= *limits.minutes * 60) stop(StopReason::kMinutes);
   if (limits.patience && position_.evaluations_since_best >= *limits.patience) stop(StopReason::kPatience);
 }
@@ -301,15 +349,22 @@ void TrainingLoop::stop_at_limits() {
 Error TrainingLoop::with_rescue(const Error& error) {
   if (error.code() == ExitCode::kDiverged) return error;  // the checkpoints before are better
   const std::string saved = rescue();
-  if (saved.empty()) return error;
-  return Error(error.code(), error.where(),
-               cat(error.problem(), "\n  update ", position_.updates, " is saved in ", saved), error.hint());
+  if (saved.empty()) {
+    if (error.code() != ExitCode::kInterrupted || !saver_.could_not_write()) return error;
+    return Error(ExitCode::kInputOutput, error.where(), error.problem(), error.hint());
+  }
+  return Error(error.code(), error.where(), cat(error.problem(), "\n  ", saved), error.hint());
+}
+
+// The first rank saves, or another one if that is lost.
+bool TrainingLoop::may_save() const {
+  return session_.folder != nullptr || (session_.deputy != nullptr && bench_.ranks->first_is_lost());
 }
 
 // Saves what the run had learned up to its last whole update. @return where it stands; "" when it was not
 // possible.
 std::string TrainingLoop::rescue() {
-  if (session_.folder == nullptr || torn_ || !bench_.step.replayable()) return "";
+  if (torn_ || !bench_.step.replayable() || !may_save()) return "";
   try {
     bench_.step.abandon();
     windows_.close();

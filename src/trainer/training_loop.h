@@ -35,7 +35,9 @@ class TrainingLoop {
  private:
   void run_to_the_end();
   void train_window();
-  int64_t next_window_samples() const;
+  int64_t effective() const;
+  int64_t effective_at(int64_t learned) const;
+  void note_stage();
   std::optional<WindowRunner::Application> decide_update();
 
   void read_queued_update();
@@ -47,6 +49,7 @@ class TrainingLoop {
   void do_what_is_due();
   bool evaluate();
   void follow(const EvaluationRecord& evaluation);
+  void adapt_batch();
   void checkpoint(Saver::Training training);
   void roll_back();
   Ranks::Note newest_checkpoint() const;
@@ -56,6 +59,7 @@ class TrainingLoop {
   void stop_at_limits();
   bool stopping() const { return stopped_by_ != StopReason::kNone; }
   Error with_rescue(const Error& error);
+  bool may_save() const;
   std::string rescue();
 
   Session& session_;
@@ -64,8 +68,8 @@ class TrainingLoop {
   Workbench& bench_;
   Position& position_;
   Totals& totals_;
+  const BatchStages& stages_;
   const Horizon horizon_;
-  const int64_t total_updates_;  // 0: unknown
   const Schedule schedule_;
   const std::optional<Plateau> plateau_;
   Agenda agenda_;

@@ -112,6 +112,7 @@ class CheckedDataset final : public Dataset {
   CheckedDataset(const Dataset& data, const std::string& name) : data_(data), name_(name) {
     size_ = call_user(name_ + "::size", [&] { return data_.size(); });
     if (size_ < 1) fail(name_ + "::size", cat("is ", size_), "give a data set with at least one sample");
+    inputs_ = std::max<size_t>(1, info().inputs.size());
     has_costs_ = cost_of(0).has_value();
     const int64_t step = std::max<int64_t>(1, size_ / kMostLookedAt);
     for (int64_t i = step; i < size_; i += step) cost(i);
@@ -129,6 +130,12 @@ class CheckedDataset final : public Dataset {
       }
     }();
     check_batch(method, indices, batch);
+    if (batch.more_inputs.size() + 1 != inputs_) {
+      fail(method,
+           cat("gives ", batch.more_inputs.size() + 1, " inputs ", indices_text(indices), "; info() names ",
+               inputs_),
+           "name all of them in DatasetInfo::inputs, in the order of Batch::inputs and Batch::more_inputs");
+    }
     return batch;
   }
 
@@ -176,11 +183,18 @@ class CheckedDataset final : public Dataset {
       fail(method, "gives no inputs " + indices_text(indices), "set Batch::inputs");
     check("inputs", batch.inputs);
     if (batch.targets.defined()) check("targets", batch.targets);
+    for (const torch::Tensor& input : batch.more_inputs) {
+      if (!input.defined())
+        fail(method, "gives an undefined one of Batch::more_inputs " + indices_text(indices),
+             "give every sample all inputs that info() names");
+      check("more_inputs", input);
+    }
   }
 
   const Dataset& data_;
   const std::string name_;
   int64_t size_;
+  size_t inputs_;
   bool has_costs_ = false;
 };
 

@@ -25,6 +25,22 @@ constexpr int64_t kStretchWindows = 200;
 
 }  // namespace
 
+bool accumulate_window(Workbench& bench, Loader& loader, const WindowCut& cut, int64_t window) {
+  const int64_t end = bench.lanes.first + bench.lanes.count;
+  for (int64_t lane = bench.lanes.first; lane < end; ++lane) {
+    for (int64_t offset = cut.lane_offset(lane); offset < cut.lane_offset(lane + 1);) {
+      if (pending_interrupt() == Interrupt::kStop) return false;
+      bench.timeline.enter(Activity::kDataWait);
+      const std::optional<Batch> batch = loader.next();
+      bench.timeline.enter(Activity::kCopy);
+      bench.step.accumulate(bench.device->upload(*batch), window, offset);
+      offset += batch->samples;
+    }
+    bench.step.end_lane();
+  }
+  return true;
+}
+
 WindowRunner::WindowRunner(Session& session, Saver& saver, const UpdateTimes& times)
     : session_(session),
       saver_(saver),
@@ -37,7 +53,7 @@ WindowRunner::WindowRunner(Session& session, Saver& saver, const UpdateTimes& ti
       measures_noise_(may_measure_noise(session.recipe, *bench_.data.train)) {}
 
 WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, QueuedUpdate& queued) {
-  if (samples != loader_window_) open_loader(samples);  // the one shorter window at the end
+  if (!loader_ || samples != loader_window_) open_loader(samples);  // another stage, or a shorter last window
   for (bool done = false; !done;) {
     const Attempt accumulated = attempt(samples, [&] { return accumulate_together(samples); });
     if (accumulated == Attempt::kStopped) return End::kStopped;
@@ -56,7 +72,7 @@ WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, Queue
 void WindowRunner::restart() {
   attempts_ = 0;
   micro_batch_ = plan_.micro_batch;
-  open_loader(plan_.effective_batch);
+  loader_.reset();
 }
 
 void WindowRunner::tune_loader(int64_t samples, double seconds, double waited) {
@@ -95,19 +111,7 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
 bool WindowRunner::accumulate(int64_t samples) {
   const WindowCut cut = cut_of(samples);
   bench_.step.set_statistics(measures_noise_ && has_parts(cut));
-  const int64_t end = bench_.lanes.first + bench_.lanes.count;
-  for (int64_t lane = bench_.lanes.first; lane < end; ++lane) {
-    for (int64_t offset = cut.lane_offset(lane); offset < cut.lane_offset(lane + 1);) {
-      if (pending_interrupt() == Interrupt::kStop) return false;
-      bench_.timeline.enter(Activity::kDataWait);
-      const std::optional<Batch> batch = loader_->next();
-      bench_.timeline.enter(Activity::kCopy);
-      bench_.step.accumulate(bench_.device->upload(*batch), state_.position.windows, offset);
-      offset += batch->samples;
-    }
-    bench_.step.end_lane();
-  }
-  return true;
+  return accumulate_window(bench_, *loader_, cut, state_.position.windows);
 }
 
 // False when this rank or another one stops.
@@ -219,6 +223,7 @@ void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
                     kShrunkWindows, " of the last ", kStretchWindows, " windows"));
   plan_.micro_batch = micro_batch;
   plan_.window = WindowCut{plan_.effective_batch, micro_batch, bench_.lanes}.most_pieces();
+  describe_stages(session_.recipe, session_.stages, bench_.lanes, plan_);
   plan_.confirmed = false;  // it ran in this run, but not in a trial
   if (session_.folder) session_.folder->write_json("plan.json", plan_to_json(plan_));
 }

@@ -23,6 +23,11 @@ struct QueuedUpdate {
   std::string first_non_finite = {};  ///< parameter; "" where nobody asked, or all gradients are finite
 };
 
+/// Forward and backward passes of this rank's part of a window, in the micro-batches that `cut` makes of it.
+/// @param loader gives the window's pieces next. @param window number of the window in the run.
+/// @return false when a signal stopped it in the middle.
+bool accumulate_window(Workbench& bench, Loader& loader, const WindowCut& cut, int64_t window);
+
 /// Runs windows: the samples of one update, forward and backward in micro-batches, then the update. A window
 /// is a transaction: when memory runs out it is dropped, and its samples are run again.
 class WindowRunner {

@@ -32,9 +32,26 @@ using Result = Verdict::Result;
 constexpr double kRoundingTolerance = 1e-3;
 constexpr int kInterruptedCode = static_cast<int>(ExitCode::kInterrupted);
 
+// Has the stages of a batch that changes follow each other so soon that each has its part of the updates.
+void shorten_stages(Recipe& recipe, int64_t updates) {
+  std::vector<BatchStageRecipe>& stages = recipe.batch.schedule.stages;
+  if (stages.empty()) return;
+  stages.resize(std::min(stages.size(), static_cast<size_t>(updates)));
+  const auto count = static_cast<int64_t>(stages.size());
+  int64_t samples = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    BatchStageRecipe& stage = stages[static_cast<size_t>(i)];
+    stage.samples = samples;
+    samples += (updates * (i + 1) / count - updates * i / count) * *stage.effective;
+  }
+  recipe.stop.updates.reset();
+  recipe.stop.samples = samples;
+}
+
 // The recipe, shortened, with a checkpoint at every update.
 Recipe short_recipe(Recipe recipe, int64_t updates) {
   recipe.stop = StopRecipe{.updates = updates, .max_skipped = recipe.stop.max_skipped};
+  shorten_stages(recipe, updates);
   recipe.evaluation.every =
       Interval{Interval::Unit::kUpdates, static_cast<double>(std::max<int64_t>(1, updates / 2))};
   recipe.checkpoint.every = Interval{Interval::Unit::kUpdates, 1};
@@ -124,7 +141,7 @@ class Proof {
       verdict.detail = cat("ended with ", code, "; see ", log(name).string());
       return note(verdict);
     }
-    verdict.detail = first_difference(path(name), path(undisturbed), options_.updates);
+    verdict.detail = first_difference(path(name), path(undisturbed), updates_);
     if (verdict.detail.empty()) verdict.detail = first_differing_row(path(name), path(undisturbed));
     verdict.result = verdict.detail.empty() ? Result::kSame : Result::kDifferent;
     if (verdict.detail.empty()) verdict.detail = remark;
@@ -161,7 +178,8 @@ class Proof {
   const std::function<void(const Verdict&)>& report_;
   std::mt19937_64 random_;
   std::vector<Verdict> verdicts_;
-  double seconds_ = 1;  // of the undisturbed run, start-up included
+  int64_t updates_ = 0;  // of the undisturbed run: fewer than were asked for where its batch grows by a rule
+  double seconds_ = 1;   // of the undisturbed run, start-up included
   bool on_cpu_ = true;
 };
 
@@ -179,6 +197,7 @@ void Proof::run_undisturbed() {
   on_cpu_ = plan.at("device") == "cpu";
   if (straight != 0)
     throw Error(ExitCode::kInternal, "verify", "the plan that was found did not run typed in");
+  updates_ = nlohmann::json::parse(read_file(path(kStraight) / "summary.json")).at("updates").get<int64_t>();
 }
 
 void Proof::searched_against_typed() {
@@ -201,7 +220,7 @@ void Proof::killed() {
 
 void Proof::stopped() {
   const std::string name = "stopped";
-  const int64_t at = std::max<int64_t>(1, options_.updates / 3);
+  const int64_t at = std::max<int64_t>(1, updates_ / 3);
   const int code = session(name, [&] {
     Trainer trainer = Trainer::from_recipe(typed_, {.output = path(name)});
     trainer.on_update([&](const UpdateRecord& update) {
@@ -237,7 +256,7 @@ void Proof::refused_once() {
   const std::string what = "out of memory once";
   if (!on_cpu_) return note({what, Result::kNotTried, "refusals are injected on the CPU only"});
   const std::string name = "refused";
-  const int64_t at = std::max<int64_t>(1, options_.updates / 2);
+  const int64_t at = std::max<int64_t>(1, updates_ / 2);
   const int code = session(
       name, [&] { return train_with_fault(typed_, path(name), at, refuse(MemoryPhase::kBackward, 3, 1)); });
   if (code == 0 && recoveries_of(name) == 0) return note({what, Result::kNotTried, "nothing was refused"});
@@ -250,8 +269,7 @@ void Proof::refused_until_smaller() {
     return note({what, Result::kNotTried, "needs a CPU and a micro-batch of four samples or more"});
   }
   const std::string name = "shrunk";
-  const int64_t at =
-      options_.updates - 1;  // one update in other micro-batches: nothing amplifies its rounding
+  const int64_t at = updates_ - 1;  // one update in other micro-batches: nothing amplifies its rounding
   const int code = session(name, [&] {
     // Each attempt ends at its first refusal: two refusals at the plan's size, and the third attempt is
     // smaller.
@@ -352,7 +370,7 @@ void Proof::one_of_several_killed(const Recipe& typed, int64_t world) {
 void Proof::one_of_several_refused(const Recipe& typed, int64_t world) {
   const std::string name = "rank-refused", what = "out of memory on one rank";
   if (!on_cpu_) return note({what, Result::kNotTried, "refusals are injected on the CPU only"});
-  const int64_t at = std::max<int64_t>(1, options_.updates / 2);
+  const int64_t at = std::max<int64_t>(1, updates_ / 2);
   const int code = session_of(world, name, [&](int64_t rank) {
     if (rank != world - 1) return train(typed, path(name), false);
     return train_with_fault(typed, path(name), at, refuse(MemoryPhase::kBackward, 3, 1));

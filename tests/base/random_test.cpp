@@ -13,6 +13,14 @@ TEST(Random, KeysDependOnOrderAndCountOfNumbers) {
   EXPECT_EQ(keys.size(), 6u);
 }
 
+// The vectors that its authors publish: http://www.isthe.com/chongo/tech/comp/fnv
+TEST(Random, TheHashIsFnv1aAndGoesOnWhereItStopped) {
+  EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325ULL);
+  EXPECT_EQ(fnv1a("a"), 0xaf63dc4c8601ec8cULL);
+  EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8ULL);
+  EXPECT_EQ(fnv1a("bar", fnv1a("foo")), fnv1a("foobar"));
+}
+
 TEST(Random, BelowCoversItsRangeEvenly) {
   Random random(42);
   std::vector<int> counts(7);

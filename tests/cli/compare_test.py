@@ -71,6 +71,59 @@ def check_written(study, found_text):
         assert summary["final"]["accuracy"] == float(row["final_accuracy"])
 
 
+def check_grid(binary, folder, recipe):
+    """Every combination of two axes, or a sample of them; made equal in samples, time and training loss; sharpness."""
+    study = folder / "grid"
+    sweep = ["sweep", "--mode", "converge", "--config", recipe, "--seeds", 2, "--vary", "batch.effective=32,128",
+             "--vary", "optimizer.name=sgd,lars,lamb"]
+    found = json.loads(run(binary, *sweep, "--sample", 3, "--sharpness", "--output", study, "--json"))
+    assert len(found["recipes"]) == 3, found["recipes"]
+    assert [axis["path"] for axis in found["axes"]] == ["batch.effective", "optimizer.name"]
+    assert {"samples", "seconds", "training_loss"} == {each["at_equal"] for each in found["differences"]}
+    worst = max(each["losses"][-1][1] - each["losses"][-2][1] for each in found["runs"])
+    assert found["equal_training_loss"] > 0 and worst > 0
+    for each in found["recipes"]:
+        assert each["at_equal_training_loss"]["count"] + each["at_equal_samples"]["count"] > 0
+        assert each["sharpness"]["largest_eigenvalue"]["count"] == 2, each["sharpness"]
+    rows = list(csv.DictReader((study / "compare.csv").open(newline="")))
+    assert {(row["batch.effective"], row["optimizer.name"]) for row in rows} <= {
+        (batch, name) for batch in ("32", "128") for name in ("sgd", "lars", "lamb")}
+    assert all(float(row["sharpness_relative_eigenvalue"]) for row in rows)
+    more = json.loads(run(binary, *sweep, "--sample", 4, "--sharpness", "--output", study, "--json"))
+    labels = [[each["label"] for each in each_found["recipes"]] for each_found in (found, more)]
+    assert set(labels[0]) < set(labels[1]), "a larger sample has the smaller one in it"
+    assert "batch.effective" in (study / "report.html").read_text()
+    said = run(binary, *sweep, "--vary", "batch.effective=1", code=64)
+    assert "twice" in said, said
+    said = run(binary, "sweep", "--config", recipe, "--vary", "model.width=4,8", "--vary", "model.depth=1,2", code=64)
+    assert "--mode converge" in said, said
+    said = run(binary, "sweep", "--config", recipe, "--sample", 2, code=64)
+    assert "--mode converge" in said, said
+
+
+def check_halving(binary, folder, recipe):
+    """Killed in the middle, a study by halving trains no update twice and decides as one that was not."""
+    arguments = ["sweep", "--mode", "converge", "--halving", "--config", recipe, "--seeds", 2, "--figure", "loss",
+                 "--set", "stop.epochs=3", "--vary", "optimizer.lr=0.00001,0.01,0.0001", "--output"]
+    whole = json.loads(run(binary, *arguments, folder / "halved", "--json"))
+    study = folder / "halved-and-killed"
+    process = subprocess.Popen([binary, *map(str, arguments), study], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
+    while not list((study / "results").glob("*-rung1.json")):
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    found = json.loads(run(binary, *arguments, study, "--json"))
+    assert found["halving"] == whole["halving"] and len(found["halving"]) == 2
+    assert [each["unfinished"] for each in found["recipes"]] == [2, 0, 2]
+    finals = [[each["final"] for each in each_found["recipes"]] for each_found in (found, whole)]
+    assert finals[0] == finals[1]
+    for metrics in study.glob("runs/*/metrics.jsonl"):
+        updates = [row["update"] for row in map(json.loads, metrics.read_text().splitlines()) if row["kind"] == "update"]
+        assert updates == list(range(1, len(updates) + 1)), metrics
+
+
 def check_ranks(binary, folder):
     """Several ranks make each run together, and come to what one comes to; a study keeps to its number of ranks."""
     recipe = folder / "lanes.yaml"
@@ -148,7 +201,10 @@ def main():
         assert [r["label"] for r in found["recipes"]] == ["E32-linear", "E32-none", "E128-linear", "E128-none"]
         assert all("loss" in recipe["generalisation_gap"] for recipe in found["recipes"])
         assert {d["b_is"] for d in found["differences"]} == {"not_tested"}
-        run(binary, *sweep, "--vary", "model.width=3,4", code=64)
+        run(binary, *sweep, "--vary", "model.width", code=64)
+        run(binary, *sweep, code=64)
+        check_grid(binary, folder, files[0])
+        check_halving(binary, folder, files[0])
         check_ranks(binary, folder)
     print("compare: killed, stopped, gone on with; files; refusals; a sweep")
 

@@ -325,14 +325,18 @@ class Predict(unittest.TestCase):
             ("x.txt", (), 64, "end it in .csv, .jsonl or .npy"),
             ("x.csv", ("--checkpoint", "3"), 66, "it has those of updates 4, 8"),
             ("x.csv", ("--checkpoint", "last"), 64, "give newest, best"),
-            ("x.csv", ("--data", "nothing"), 64, "no folder or file that is there"),
+            ("x.csv", ("--data", "nothing"), 64, "takes validation, train, and no files"),
+            ("x.csv", ("--data", "val"), 64, "neither a word that it knows nor a path that is there"),
+            ("x.csv", ("--data", "valdation"), 64, "did you mean validation?"),
             ("x.csv", ("--data", self.folder), 78, "cannot be made into samples"),
             ("x.csv", ("--set", "data.validation=null"), 64, "the run has no validation data"),
             ("x.csv", ("--set", "data.validation.shape=[3]"), 65, "samples of 3; the model was built for samples of 64"),
             ("x.csv", ("--set", "model.width=9"), 65, "weights are of another model"),
             ("x.csv", ("--top", "11"), 64, "from 1 to 10"),
-            ("x.npy", ("--top", "2"), 64, "--top"),
-            ("x.csv", ("--batch", "0"), 64, "--batch"),
+            ("x.npy", ("--top", "2"), 64, "end --output in .csv or .jsonl"),
+            ("x.csv", ("--batch", "0"), 64, '"0" is no number above 0'),
+            ("x.csv", ("--latency-ms", "-5"), 64, '"-5" is no number above 0'),
+            ("x.csv", ("--latency-ms", "inf"), 64, "is no number above 0"),
             ("x.csv", ("--batch", "5", "--latency-ms", "9"), 64, "leave one of them out"),
             ("x.csv", ("--resume", "--overwrite"), 64, "contradicts"),
         ):
@@ -344,11 +348,14 @@ class Predict(unittest.TestCase):
 
     def test_the_last_line_and_json(self):
         out = self.predict("said.csv", "--quiet")
-        self.assertRegex(out.stdout, r"^10,000 samples in .* samples/s · batch \d+ .* · .*said\.csv\n$")
+        self.assertRegex(out.stdout, r"^10,000 samples in .* samples/s · batch \d+ .* · by update 8 \(newest\) · .*said\.csv\n$")
         self.assertEqual(out.stderr, "")
         said = json.loads(self.predict("said.csv", "--json", "--overwrite").stdout)
         self.assertEqual((said["samples"], said["update"], said["resumed_from"]), (SAMPLES, 8, 0))
         self.assertIn("--overwrite replaces it", self.predict("said.csv", code=64).stderr)
+        self.assertIn("by update 4 ·", self.predict("said.csv", "--checkpoint", "4", "--overwrite").stdout)
+        self.assertIn("said.csv is there already, and whole: nothing is left to do", self.predict("said.csv", "--resume").stdout)
+        self.assertEqual(json.loads(self.predict("said.csv", "--resume", "--json").stdout)["already_whole"], True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """autotrain sweep from end to end, with models so small that nothing takes long.
 
-    sweep_test.py path/to/autotrain
+    sweep_test.py path/to/autotrain tests/fixtures
 """
 import csv
 import json
@@ -15,7 +15,7 @@ import time
 import unittest
 from pathlib import Path
 
-BINARY = Path(sys.argv[1]).resolve()
+BINARY, FIXTURES = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 RECIPE = """
 name: tiny
 data:
@@ -68,6 +68,64 @@ class Sweep(unittest.TestCase):
         self.assertEqual(report.returncode, 0, report.stderr)
         self.assertEqual(self.result(), before)
         self.sweep("--largest", "--mode", "training", code=64)
+
+    def test_models_from_pytorch_are_measured_end_to_end_and_at_their_largest_batch(self):
+        shapes = "{dataset: synthetic, kind: images, samples: 16, shape: [3, 32, 32]}"
+        for model in ("{name: exported, file: %s/exported_small.autotrain}" % FIXTURES,
+                      "{name: torchscript, file: %s/scripted_small.pt}" % FIXTURES):
+            with self.subTest(model):
+                shutil.rmtree(self.root / "out", ignore_errors=True)
+                self.recipe.write_text(f"name: theirs\ndata: {{train: {shapes}, validation: {shapes}}}\nmodel: {model}\n"
+                                       + RECIPE[RECIPE.index("optimizer:"):])
+                self.sweep("--largest", "--end-to-end", "--batches", "1,4", "--set", "execution.memory.budget=64MiB")
+                variant = self.result()["variants"][0]
+                largest = variant["largest"]
+                self.assertIsNone(largest["failure"])
+                tried = {trial["micro_batch"]: trial for trial in largest["trials"]}
+                self.assertTrue(tried[largest["batch"]]["fits"])
+                self.assertLessEqual(largest["fill"], 0.9)
+                if largest["reason"] == "in_band":
+                    self.assertGreaterEqual(largest["fill"], 0.8)
+                self.assertEqual([point["batch"] for point in variant["points"]], [1, 4])
+                for point in variant["points"]:
+                    self.assertIsNone(point["failure"])
+                    self.assertGreater(point["end_to_end"]["samples_per_second"], 0)
+                    self.assertIn(point["end_to_end"]["slowest_stage"], ("loading", "copying", "forward", "output"))
+
+    def test_end_to_end_says_which_stage_bounds_it(self):
+        delay = 0.002  # of reading a sample, which sleeps
+        result = self.sweep("--end-to-end", "--batches", "1,4,1000000", "--set", f"data.validation.delay={delay}",
+                            "--set", "execution.loader.workers=1", "--set", "execution.memory.budget=32MiB")
+        variant = self.result()["variants"][0]
+        for point in variant["points"][:2]:
+            whole = point["end_to_end"]
+            self.assertEqual(whole["slowest_stage"], "loading")
+            self.assertLessEqual(whole["loading_samples_per_second"], 4 / delay)  # some batches are ready at once
+            self.assertLess(whole["samples_per_second"], whole["forward_samples_per_second"])
+            self.assertTrue(0 < whole["waiting_share"] <= 1)
+            self.assertEqual(whole["workers"], 1)
+        self.assertNotIn("end_to_end", variant["points"][2], "what does not fit alone is not loaded either")
+        self.assertFalse(list((self.root / "out" / "results").glob("*end-to-end-1000000*")))
+        self.assertEqual(self.result()["unfinished"], 0)
+        self.assertRegex(result.stdout, "end to end, from the data to outputs, the most is .* loading ")
+        with open(self.root / "out" / "sweep.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["end_to_end_slowest_stage"] for row in rows], ["loading", "loading", ""])
+        self.assertIn("End to end", (self.root / "out" / "report.html").read_text())
+        self.assertIn("--end-to-end", self.sweep("--end-to-end", "--mode", "training", code=64).stderr)
+
+    def test_lists_are_values_of_an_axis(self):
+        images = "{dataset: synthetic, kind: images, samples: 16, shape: [1, 8, 8], classes: 3}"
+        self.recipe.write_text(f"name: tiny\ndata: {{train: {images}, validation: {images}}}\nmodel: {{name: cnn}}\n"
+                               + RECIPE[RECIPE.index("optimizer:"):])
+        self.sweep("--vary", "data.train.shape,data.validation.shape=[1,8,8],[1, 16, 16]", "--batches", "2")
+        result = self.result()
+        self.assertEqual(result["key"], "data.train.shape,data.validation.shape")
+        self.assertEqual([variant["value"] for variant in result["variants"]], ["[1,8,8]", "[1, 16, 16]"])
+        flops = [variant["flops_per_sample"] for variant in result["variants"]]
+        self.assertGreater(flops[1], 3 * flops[0])
+        with open(self.root / "out" / "sweep.csv", newline="", encoding="utf-8") as file:
+            self.assertEqual([row["value"] for row in csv.DictReader(file)], ["[1,8,8]", "[1, 16, 16]"])
 
     def test_measures_every_batch_of_every_value(self):
         result = self.sweep("--vary", "execution.precision=fp32,bf16,int8", "--batches", "1,3", "--json")
@@ -270,6 +328,7 @@ class Sweep(unittest.TestCase):
                                       (["--mode", "converge", "--latency-ms", "5"], 64, "--latency-ms"),
                                       (["--vary", "model.width"], 78, "sweep.vary"),
                                       (["--vary", "model.wdith=1,2"], 78, "wdith"),
+                                      (["--vary", "data.train.shape=[8],[16"], 78, "key=[1,2],[3,4]"),
                                       (["--vary", "sweep.mode=inference,training"], 78, "sweep.vary"),
                                       (["--latency-ms", "0"], 78, "sweep.latency_ms"),
                                       (["--mode", "training", "--vary", "execution.precision=fp32,int8"], 78, "int8"),

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -76,6 +77,23 @@ TEST(Agreement, ARankThatFallsSilentIsNamedWithItsHostAndPhase) {
   said = test::expect_error(ExitCode::kInterrupted, [&] { agreement.exchange("here", 600); }).what();
   EXPECT_TRUE(test::holds(said, "lost rank 1 on host-b"));
   EXPECT_TRUE(test::holds(said, "backward"));
+}
+
+// A store whose rank gives no beat, since the heartbeat gets no connection.
+class NoSecondConnection final : public c10d::PrefixStore {
+ public:
+  using c10d::PrefixStore::PrefixStore;
+  c10::intrusive_ptr<c10d::Store> clone() override { throw std::runtime_error("no more connections"); }
+};
+
+TEST(Agreement, ARankThatIsLostBeforeItsFirstSignOfLifeIsNamedOnceItHasCome) {
+  const Store store = c10::make_intrusive<c10d::HashStore>();
+  Agreement agreement(c10::make_intrusive<c10d::PrefixStore>("notes", store), {0, 2, "host-a"},
+                      {.silence_seconds = 1});
+  Agreement(c10::make_intrusive<NoSecondConnection>("notes", store), {1, 2, "host-b"}).post("here");
+  agreement.exchange("here", 60);
+  const Error error = test::expect_error(ExitCode::kInterrupted, [&] { agreement.exchange("there", 600); });
+  EXPECT_TRUE(test::holds(error.what(), "lost rank 1, never heard of"));
 }
 
 TEST(Agreement, ARankThatHasNotBegunIsWaitedForAndThenSaidNeverToHaveCome) {

@@ -2,6 +2,8 @@
 
 #include <torch/nn/utils/convert_parameters.h>
 
+#include <set>
+
 #include "autotrain/trainer.h"
 #include "compare/compare_page.h"
 #include "compare/converge.h"
@@ -55,6 +57,50 @@ TEST(Compare, TrainsEveryRecipeWithEverySeedAndGoesOnWithMore) {
   EXPECT_EQ(c.samples, 1024);
   EXPECT_TRUE(std::filesystem::exists(folder / "study" / "runs" / "slow-seed3" / "summary.json"));
   EXPECT_EQ(comparison_to_json(read_comparison(folder / "study")), comparison_to_json(c));
+}
+
+TEST(Compare, HalvingTrainsTheBestOnToTheBitsOfARunWithoutPauses) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> longer = {"stop.epochs=3", "schedule.name=cosine", "schedule.warmup=10%"};
+  CompareOptions options{.recipes = {}, .seeds = 2, .figure = "accuracy", .folder = folder / "halved"};
+  for (const char* const lr : {"0.00001", "0.01", "0.0001", "0.003"}) {
+    std::vector<std::string> overrides = longer;
+    overrides.push_back(std::string("optimizer.lr=") + lr);
+    options.recipes.push_back(named(folder, std::string("lr") + lr, overrides));
+  }
+  options.halving = HalvingRules();
+  size_t rows = 0;
+  options.on_outcome = [&](const RunOutcome&, bool) { ++rows; };
+  const Comparison halved = compare(options);
+  EXPECT_EQ(rows, planned_outcomes(options));
+  EXPECT_EQ(rows, 12u) << "four points for a third, two for the whole, with two seeds";
+  EXPECT_EQ(halved.runs.size(), 8u);
+  std::vector<int64_t> unfinished;
+  for (const RecipeFigures& recipe : halved.recipes) unfinished.push_back(recipe.unfinished);
+  EXPECT_EQ(unfinished, (std::vector<int64_t>{2, 0, 2, 0}));
+  EXPECT_EQ(halved.terms.pairs, (std::vector<std::pair<size_t, size_t>>{{1, 3}}));
+  EXPECT_EQ(comparison_to_json(read_comparison(folder / "halved")), comparison_to_json(halved));
+
+  options.halving = {};
+  const auto of_whole_runs = [&](const char* name) {
+    options.folder = folder / name;
+    return compare(options);
+  };
+  const Comparison gone_on = of_whole_runs("halved"), whole = of_whole_runs("whole");
+  for (size_t i = 0; i < options.recipes.size(); ++i) {
+    EXPECT_EQ(gone_on.recipes[i].final.mean, whole.recipes[i].final.mean);
+    EXPECT_EQ(gone_on.recipes[i].final.count, 2);
+  }
+  EXPECT_EQ(halved.recipes[1].final.mean, whole.recipes[1].final.mean);
+}
+
+TEST(Compare, HalvingNeedsARunWhoseLengthIsKnown) {
+  const test::TemporaryFolder folder;
+  const CompareOptions options{.recipes = {named(folder, "a", {"stop.epochs=null", "stop.minutes=1"})},
+                               .halving = HalvingRules(),
+                               .folder = folder / "s"};
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { compare(options); });
+  EXPECT_TRUE(test::holds(error.what(), "--halving"));
 }
 
 TEST(Compare, LabelsThatDifferInNoLetterHaveFoldersOfTheirOwn) {
@@ -143,18 +189,77 @@ TEST(Compare, WarnsOfDataAndEvaluationsThatAreNotTheSame) {
   EXPECT_TRUE(warnings_for("optimizer.lr=0.5").empty());
 }
 
-TEST(Compare, ConvergenceIsEverySizeWithEveryRuleTestedAtEachSize) {
+using Pairs = std::vector<std::pair<size_t, size_t>>;
+
+TEST(Compare, ConvergenceIsEverySizeWithEveryRuleEachTestedAgainstTheFirst) {
   const test::TemporaryFolder folder;
   const auto file = folder.write("recipe.yaml", kRecipe);
-  const CompareOptions c = convergence({.config = file, .batches = {"64", "256"}, .rules = {}});
+  const CompareOptions c = convergence({.config = file, .axes = {{"batch.effective", {"64", "256"}}}});
   ASSERT_EQ(c.recipes.size(), 4u);
   EXPECT_EQ(c.recipes[3].label, "E256-none");
   EXPECT_EQ(c.recipes[2].recipe.batch.effective, 256);
   EXPECT_EQ(c.recipes[2].recipe.batch.lr_rule, "linear");
-  EXPECT_EQ(c.pairs, (std::vector<std::pair<size_t, size_t>>{{0, 1}, {2, 3}}));
+  EXPECT_EQ(c.pairs, (Pairs{{0, 1}, {0, 2}, {1, 3}, {2, 3}}));
   test::expect_error(ExitCode::kBadRecipe, [&] {
-    convergence({.config = file, .overrides = {"stop.updates=5"}, .batches = {"64"}, .rules = {}});
+    convergence({.config = file, .overrides = {"stop.updates=5"}, .axes = {{"batch.effective", {"64"}}}});
   });
+}
+
+TEST(Compare, AGridHasEveryCombinationAndNoRulesThatNobodyAskedFor) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("recipe.yaml", kRecipe);
+  const std::vector<Axis> axes = {{"optimizer.name", {"sgd", "lars"}},
+                                  {"optimizer.lr", {"0.1", "0.01", "1"}}};
+  const CompareOptions c = convergence({.config = file, .axes = axes});
+  ASSERT_EQ(c.recipes.size(), 6u);
+  EXPECT_EQ(c.recipes[4].label, "lars-lr=0.01");
+  EXPECT_EQ(c.recipes[4].recipe.optimizer.lr, 0.01);
+  ASSERT_EQ(c.axes.size(), 2u);
+  EXPECT_EQ(c.axes[1].values, (std::vector<std::string>{"0.1", "0.01", "1", "0.1", "0.01", "1"}));
+  EXPECT_EQ(c.pairs, (Pairs{{0, 1}, {0, 2}, {0, 3}, {1, 4}, {3, 4}, {2, 5}, {3, 5}}));
+  const CompareOptions ruled = convergence({.config = file, .axes = axes, .rules = {"sqrt", "sqrt"}});
+  EXPECT_EQ(ruled.recipes.size(), 6u);
+  EXPECT_EQ(ruled.recipes[0].label, "sgd-lr=0.1-sqrt");
+  const std::vector<Axis> twice = {{"seed", {"1"}}, {"seed", {"2"}}};
+  test::expect_error(ExitCode::kUsage, [&] { convergence({.config = file, .axes = twice}); });
+}
+
+TEST(Compare, LabelsOfAGridAreNeverAlike) {
+  const test::TemporaryFolder folder;
+  const CompareOptions c =
+      convergence({.config = folder.write("recipe.yaml", kRecipe),
+                   .axes = {{"evaluation.monitor", {"loss", "loss-none"}}, {"name", {"none-none", "none"}}}});
+  std::set<std::string> labels;
+  for (const NamedRecipe& recipe : c.recipes) labels.insert(recipe.label);
+  EXPECT_EQ(labels.size(), 4u);
+}
+
+TEST(Compare, ASampleOfAGridIsTheSameForTheSameSeedAndPartOfALargerOne) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("recipe.yaml", kRecipe);
+  const auto labels = [&](std::optional<int64_t> sample, const std::string& seed) {
+    std::vector<std::string> found;
+    for (const NamedRecipe& recipe : convergence({.config = file,
+                                     .overrides = {"seed=" + seed},
+                                     .axes = {{"optimizer.lr", {"0.1", "0.2", "0.3", "0.4", "0.5"}},
+                                              {"model.width", {"4", "8", "16", "32"}}},
+                                     .sample = sample})
+                                         .recipes)
+      found.push_back(recipe.label);
+    return found;
+  };
+  const auto all = labels({}, "1"), six = labels(6, "1"), nine = labels(9, "1");
+  EXPECT_EQ(all.size(), 20u);
+  EXPECT_EQ(six.size(), 6u);
+  EXPECT_EQ(six, labels(6, "1"));
+  EXPECT_NE(six, labels(6, "2"));
+  EXPECT_EQ(labels(50, "1"), all);
+  std::vector<std::string> in_order;
+  for (const std::string& label : all) {
+    if (std::ranges::count(nine, label) > 0) in_order.push_back(label);
+  }
+  EXPECT_EQ(nine, in_order) << "each once, in the grid's order";
+  for (const std::string& label : six) EXPECT_EQ(std::ranges::count(nine, label), 1) << label;
 }
 
 TEST(Compare, InitialWeightsDependOnTheSeedAndTheModelOnly) {

@@ -20,8 +20,8 @@ RunOutcome outcome(const std::string& recipe, int64_t seed, double halfway, doub
           .seed = seed,
           .samples_per_second = 100,
           .peak_bytes = 1 << 20,
-          .curve = {{5, samples / 2, seconds / 2, {{"accuracy", halfway}}},
-                    {10, samples, seconds, {{"accuracy", end}}}}};
+          .curve = {{5, samples / 2, seconds / 2, 0.5, {{"accuracy", halfway}}},
+                    {10, samples, seconds, 1, {{"accuracy", end}}}}};
 }
 
 RunOutcome failure(const std::string& recipe, int64_t seed) {
@@ -98,6 +98,102 @@ TEST(Comparison, FailedRunsAndFiguresThatAreNotFiniteAreLeftOutAndCounted) {
   EXPECT_FALSE(comparison_to_csv(c).empty());
 }
 
+TEST(Comparison, RunsThatHalvingLeftHaveACurveAndNothingElse) {
+  RunOutcome left = outcome("b", 1, 0.5, 0.6, 3, 300);
+  left.share = 1.0 / 3;
+  ComparisonTerms t = terms({"a", "b"});
+  t.rungs = {{1.0 / 3, {0.65, 0.6}}, {1, {0.8, NAN}}};
+  const Comparison c = analyse(t, {outcome("a", 1, 0.5, 0.8), left});
+  EXPECT_EQ(c.samples, 1000) << "not where the shorter one was left";
+  EXPECT_EQ(c.recipes[1].final.count, 0);
+  EXPECT_EQ(c.recipes[1].unfinished, 1);
+  EXPECT_EQ(c.recipes[1].curve.size(), 2u);
+  const auto tables = tables_of(c);
+  const auto halving = std::ranges::find_if(
+      tables, [](const page::Table& table) { return table.title.starts_with("successive halving"); });
+  ASSERT_NE(halving, tables.end());
+  EXPECT_EQ(halving->rows[1], (std::vector<std::string>{"b", "0.6", "-"}));
+}
+
+// A run whose training loss fell on a straight line from `first` to `last`, in ten updates.
+RunOutcome falling(RunOutcome run, double first, double last) {
+  double sum = 0;
+  const int64_t each = run.curve.back().samples / 10;
+  for (int64_t i = 1; i <= 10; ++i) {
+    sum += static_cast<double>(each) * (first + (last - first) * (static_cast<double>(i) - 0.5) / 10);
+    run.losses.push_back({i * each, sum});
+  }
+  run.plan = {{"effective_batch", each}};
+  return run;
+}
+
+TEST(Comparison, EqualTrainingLossIsWhereEachRunFirstHadWhatTheWorstEndedWith) {
+  const std::vector<RunOutcome> runs = {falling(outcome("fast", 1, 0.6, 0.9), 2, 0),
+                                        falling(outcome("slow", 1, 0.5, 0.8), 2, 1)};
+  const Comparison c = analyse(terms({"fast", "slow"}), runs);
+  EXPECT_EQ(c.loss_window, 100);
+  EXPECT_NEAR(c.training_loss, 1.05, 1e-12);  // of the slow one's last update
+  EXPECT_NEAR(*c.runs[0].loss_place, 525, 1e-9);
+  EXPECT_NEAR(*c.runs[1].loss_place, 1000, 1e-9);
+  EXPECT_NEAR(c.recipes[0].at_training_loss.mean, 0.615, 1e-12);  // of equal samples 0.9
+  EXPECT_NEAR(c.recipes[1].at_training_loss.mean, 0.8, 1e-12);
+  EXPECT_EQ(c.differences.size(), 3u);
+  EXPECT_EQ(c.differences[2].axis, FairAxis::kTrainingLoss);
+  EXPECT_NEAR(c.differences[2].mean, 0.185, 1e-12);
+  bool told = false;
+  for (const std::string& note : notes_of(c)) told |= note.find("slow, seed 1") != std::string::npos;
+  EXPECT_TRUE(told);
+}
+
+TEST(Comparison, WithoutLossesOrWithOthersThereIsNoEqualTrainingLoss) {
+  std::vector<RunOutcome> runs = {falling(outcome("a", 1, 0.6, 0.9), 2, 0), outcome("b", 1, 0.5, 0.8)};
+  EXPECT_EQ(axes_of(analyse(terms({"a", "b"}), runs)).size(), 2u);
+  runs[1] = falling(runs[1], 2, 1);
+  ComparisonTerms t = terms({"a", "b"});
+  EXPECT_EQ(axes_of(analyse(t, runs)).size(), 3u);
+  t.equal_losses = false;
+  const Comparison c = analyse(t, runs);
+  EXPECT_EQ(axes_of(c).size(), 2u);
+  EXPECT_EQ(c.differences.size(), 2u);
+}
+
+TEST(Comparison, AGridIsATableOfItsFirstAxisByTheOthers) {
+  ComparisonTerms t = terms({"E64-sgd", "E64-lars", "E256-lars"});
+  t.axes = {{"batch.effective", {"64", "64", "256"}}, {"optimizer.name", {"sgd", "lars", "lars"}}};
+  const Comparison c = analyse(
+      t, {outcome("E64-sgd", 1, 0, 0.7), outcome("E64-lars", 1, 0, 0.8), outcome("E256-lars", 1, 0, 0.9)});
+  const page::Table grid = tables_of(c).at(1);
+  EXPECT_EQ(grid.title, "accuracy after 1,000 samples");
+  EXPECT_EQ(grid.header, (std::vector<std::string>{"batch.effective", "sgd", "lars"}));
+  EXPECT_EQ(grid.rows, (std::vector<std::vector<std::string>>{{"64", "0.7", "0.8"}, {"256", "", "0.9"}}));
+  const std::string csv = comparison_to_csv(c);
+  EXPECT_TRUE(csv.starts_with("recipe,seed,share,code,failure,batch.effective,optimizer.name,"));
+  EXPECT_NE(csv.find("E256-lars,1,1,0,,256,lars,"), std::string::npos);
+}
+
+TEST(Comparison, SharpnessIsAColumnEachAndARunWithoutItSaysWhy) {
+  std::vector<RunOutcome> runs = {outcome("a", 1, 0.5, 0.8), outcome("a", 2, 0.5, 0.8),
+                                  outcome("b", 1, 0.5, 0.8)};
+  runs[0].sharpness =
+      Sharpness{.samples = 10, .loss = 1, .eigenvalue = 2, .square = 5, .rises = {{1, 3}, {2}, {4}}};
+  runs[1].sharpness =
+      Sharpness{.samples = 10, .loss = 3, .eigenvalue = 4, .square = 5, .rises = {{2, 4}, {2}, {4}}};
+  runs[2].sharpness = Sharpness{.unavailable = "its graphs are differentiated once"};
+  const Comparison c = analyse(terms({"a", "b"}), runs);
+  ASSERT_EQ(c.recipes[0].sharpness.size(), 6u);
+  EXPECT_EQ(c.recipes[0].sharpness[1].mean, 3);
+  EXPECT_EQ(c.recipes[0].sharpness[2].mean, 15);
+  EXPECT_EQ(c.recipes[0].sharpness[3].mean, 2.5);
+  EXPECT_EQ(c.recipes[1].sharpness[0].count, 0);
+  const auto notes = notes_of(c);
+  EXPECT_NE(std::ranges::find(
+                notes, "The sharpness of b is not available, because its graphs are differentiated once."),
+            notes.end());
+  EXPECT_NE(comparison_to_csv(c).find("sharpness_largest_eigenvalue"), std::string::npos);
+  const auto json = comparison_to_json(c);
+  EXPECT_EQ(comparison_to_json(comparison_from_json(json)), json);
+}
+
 TEST(Comparison, ATargetCountsTheRunsThatReachIt) {
   ComparisonTerms t = terms({"a"});
   t.target = Target{.figure = "accuracy", .value = 0.7};
@@ -120,8 +216,12 @@ TEST(Comparison, ReadBackFromItsFileItIsTheSame) {
   t.seeds = {1, 2};
   t.differing_keys = {{"optimizer.lr", {"0.1", "0.2"}}};
   t.warnings = {"one"};
-  const Comparison c = analyse(
-      t, {outcome("a", 1, 0.5, 0.75), outcome("a", 2, NAN, 0.8), outcome("b", 1, 0.5, 0.8), failure("b", 2)});
+  t.rungs = {{1.0 / 3, {0.5, NAN}}, {1, {0.75, 0.8}}};
+  t.axes = {{"optimizer.lr", {"0.1", "0.2"}}};
+  const Comparison c =
+      analyse(t, {falling(outcome("a", 1, 0.5, 0.75), 2, 1), falling(outcome("a", 2, NAN, 0.8), 2, 1),
+                  falling(outcome("b", 1, 0.5, 0.8), 2, 1), failure("b", 2)});
+  EXPECT_TRUE(std::isfinite(c.training_loss));
   const auto json = comparison_to_json(c);
   EXPECT_EQ(comparison_to_json(comparison_from_json(json)), json);
 }
@@ -130,9 +230,9 @@ TEST(Comparison, TheCsvHasARowForEachRunAndQuotesWhatNeedsIt) {
   RunOutcome failed = failure("b", 1);
   failed.failure = "said \"no\", loudly\nand left";
   const std::string csv = comparison_to_csv(analyse(terms({"a", "b"}), {outcome("a", 1, 0.5, 0.75), failed}));
-  EXPECT_TRUE(csv.starts_with("recipe,seed,code,failure,"));
-  EXPECT_NE(csv.find("\r\na,1,0,,"), std::string::npos);
-  EXPECT_NE(csv.find("\r\nb,1,76,\"said \"\"no\"\", loudly\nand left\",,"), std::string::npos);
+  EXPECT_TRUE(csv.starts_with("recipe,seed,share,code,failure,"));
+  EXPECT_NE(csv.find("\r\na,1,1,0,,"), std::string::npos);
+  EXPECT_NE(csv.find("\r\nb,1,1,76,\"said \"\"no\"\", loudly\nand left\",,"), std::string::npos);
 }
 
 // Studies in which nothing differs: every verdict is a false alarm. Five recipes with five seeds are ten

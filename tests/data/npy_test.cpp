@@ -129,6 +129,51 @@ TEST(Npy, FilesAndRangesThatAreNotThereAreNamed) {
   test::expect_error(ExitCode::kBadData, [&] { make_dataset(npy(inputs, {{"first", int64_t{3}}}), {}); });
 }
 
+TEST(Npy, SeveralArraysAreInputsOfTheirOwnTypes) {
+  const TemporaryFolder folder;
+  const auto named = [](const std::string& name, const std::filesystem::path& path) {
+    return name + "=" + path.string();
+  };
+  const std::vector<std::string> arrays = {
+      named("tokens", write<int16_t>(folder, "t.npy", "<i2", "(3, 2)", {1, 2, 3, 4, 5, -6})),
+      named("mask", write<uint8_t>(folder, "m.npy", "|b1", "(3, 2)", {0, 1, 1, 0, 0, 0})),
+      named("age", write<double>(folder, "a.npy", "<f8", "(3,)", {0.5, 1.5, -2})),
+      named("image", write<uint8_t>(folder, "i.npy", "|u1", "(3, 1, 2)", {0, 255, 51, 102, 153, 204}))};
+  const auto targets = write<int64_t>(folder, "y.npy", "<i8", "(3,)", {0, 1, 2});
+  const auto data =
+      make_dataset({"npy", {{"arrays", arrays}, {"targets", targets.string()}, {"first", int64_t{1}}}}, {});
+  const std::vector<InputInfo> expected = {{"tokens", torch::kInt64, {2}},
+                                           {"mask", torch::kBool, {2}},
+                                           {"age", torch::kFloat32, {1}},
+                                           {"image", torch::kFloat32, {1, 1, 2}}};
+  EXPECT_EQ(data->info().inputs, expected);
+  EXPECT_EQ(data->size(), 2);
+
+  const Batch batch = samples(*data, {1, 0});
+  ASSERT_EQ(batch.more_inputs.size(), 3U);
+  EXPECT_TRUE(batch.inputs.equal(torch::tensor({{5, -6}, {3, 4}}, torch::kInt64)));
+  EXPECT_TRUE(batch.more_inputs[0].equal(torch::tensor({{false, false}, {true, false}})));
+  EXPECT_TRUE(batch.more_inputs[1].equal(torch::tensor({{-2.F}, {1.5F}})));
+  EXPECT_TRUE(
+      batch.more_inputs[2].flatten().allclose(torch::tensor({153.F, 204.F, 51.F, 102.F}) / 255, 1e-6, 0));
+  EXPECT_TRUE(batch.targets.equal(torch::tensor({2, 1})));
+}
+
+TEST(Npy, ArraysThatDoNotBelongTogetherAreNamed) {
+  const TemporaryFolder folder;
+  const std::string three = write<float>(folder, "x.npy", "<f4", "(3, 1)", {0, 1, 2}).string();
+  const std::string two = write<float>(folder, "z.npy", "<f4", "(2, 1)", {0, 1}).string();
+  const auto make = [](std::vector<std::string> arrays, std::map<std::string, Value> more = {}) {
+    more["arrays"] = std::move(arrays);
+    make_dataset({"npy", std::move(more)}, {});
+  };
+  const Error lengths = test::expect_error(ExitCode::kBadData, [&] { make({"a=" + three, "b=" + two}); });
+  EXPECT_TRUE(test::holds(lengths.what(), "z.npy"));
+  EXPECT_TRUE(test::holds(lengths.what(), "has 2 samples"));
+  test::expect_error(ExitCode::kBadRecipe, [&] { make({"a=" + three, "a=" + three}); });
+  test::expect_error(ExitCode::kBadRecipe, [&] { make({"a=" + three}, {{"inputs", three}}); });
+}
+
 struct NpyDamage {
   const char* name;
   std::string content;

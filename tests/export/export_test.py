@@ -195,12 +195,15 @@ class Training(Exported):
         self.assertTrue([name for name in states if "token.weight" in name])
 
 
-    def test_a_resume_with_another_model_file_does_not_say_that_it_is_exact(self):
+    def test_another_model_file_is_noticed(self):
         self.exported(models.Residual, IMAGES)
         recipe = self.recipe("images", stop={"updates": 4}, checkpoint={"every": "1 update", "keep": 4})
         self.train(recipe)
         shutil.rmtree(self.folder / "run" / "checkpoints" / "update-4")
         export(made(models.Residual, seed=9), IMAGES, self.folder / "m.autotrain")
+        out = self.autotrain("evaluate", "--run", self.folder / "run")
+        self.assertEqual(out.returncode, 65, out.stderr)
+        self.assertIn("is not the file that the run was trained with", out.stderr)
         out = self.autotrain("--config", recipe, "--output", self.folder / "run", "--resume")
         self.assertIn("model's file is", out.stderr + out.stdout)
 
@@ -214,6 +217,11 @@ class Training(Exported):
     def test_a_file_of_one_precision_is_enough(self):
         self.exported(models.mlp, IMAGES, precisions=["bf16"])
         self.train(self.recipe("images", stop={"updates": 2}, execution={"precision": "bf16", "micro_batch": EFFECTIVE // 2}))
+        for precision in ("fp32", "bf16"):  # one of them is not what this machine would take
+            self.exported(models.mlp, IMAGES, precisions=[precision])
+            self.train(self.recipe("images", stop={"updates": 2}, execution={"precision": "auto"}), f"auto-{precision}")
+            plan = json.loads((self.folder / f"auto-{precision}" / "plan.json").read_text())
+            self.assertEqual(plan["precision"], precision)
         self.exported(models.mlp, IMAGES, precisions=["fp32"])
         recipe = self.recipe("images", execution={"micro_batch": "auto", "memory": {"budget": "150KiB"}})
         out = self.autotrain("plan", "--config", recipe)
@@ -378,12 +386,14 @@ class HostileFiles(Exported):
         training = ("graphs", "fp32", "training")
         first = (*training, "nodes", 1)
         cases = {
-            ("format",): (7, "is of format 7; this program reads format 1"),
+            ("format",): (7, "is of format 7; this program reads format 2"),
             ("torch",): ("2.4.1+cpu", "was exported by PyTorch 2.4.1"),
             ("graphs",): ({}, "has no graphs"),
             ("constants",): (2, 'lacks the tensor "constant 0"'),
             ("parameters",): ([], "which no graph is given"),
-            ("input",): ({"shape": "all"}, "has a description that cannot be read"),
+            ("inputs",): ({"shape": "all"}, "has a description that cannot be read"),
+            ("inputs", 0, "dtype"): ("complex64", "is the type"),
+            ("loss",): ("median", "has a loss of the reduction"),
             (*training, "prediction"): (10**9, "which is not made yet"),
             (*training, "gradients"): ([1], "1 gradients for 6 parameters"),
             (*first, "op"): ("aten::from_file", "is no operator that a model file may use"),

@@ -1,5 +1,7 @@
 """Modules that the tests of exporting bring: layers, layouts and habits that PyTorch's users have."""
 
+from typing import Dict, Tuple
+
 import torch
 from torch import nn
 
@@ -79,6 +81,121 @@ def tokens():
 
 def dropping_tokens():
     return Tokens(dropout=0.2)
+
+
+class Padded(nn.Module):
+    """A transformer that classifies texts of different lengths: tokens, and a mask that is true where there are none."""
+
+    def __init__(self, vocabulary=24, length=16, width=32, classes=5, dropout=0.0):
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.place = nn.Parameter(torch.randn(length, width) / 8)
+        layer = nn.TransformerEncoderLayer(width, 4, 2 * width, dropout, batch_first=True, activation="gelu", norm_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.out = nn.Linear(width, classes)
+
+    def forward(self, tokens, padding):
+        hidden = self.layers(self.token(tokens) + self.place, src_key_padding_mask=padding)
+        kept = (~padding).unsqueeze(2).to(hidden.dtype)
+        return self.out((hidden * kept).sum(1) / kept.sum(1))
+
+
+def dropping_padded():
+    return Padded(dropout=0.2)
+
+
+class PaddedWithLoss(nn.Module):
+    """The same, which computes its loss itself, as models of libraries do: the mean over the samples."""
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.model = Padded(dropout=dropout)
+
+    def forward(self, tokens, padding, labels):
+        logits = self.model(tokens, padding)
+        return {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+
+def dropping_with_loss():
+    return PaddedWithLoss(dropout=0.2)
+
+
+class Attends(nn.Module):
+    """Attention of its own, which TorchScript takes: a dictionary of what it predicts, and of what it attends to."""
+
+    def __init__(self, vocabulary: int = 24, width: int = 32, classes: int = 5, dropout: float = 0.0):
+        super().__init__()
+        self.token, self.norm = nn.Embedding(vocabulary, width), nn.LayerNorm(width)
+        self.mixed, self.drop, self.out = nn.Linear(width, 3 * width), nn.Dropout(dropout), nn.Linear(width, classes)
+
+    def forward(self, tokens, padding) -> Dict[str, torch.Tensor]:
+        x = self.token(tokens)
+        q, k, v = self.mixed(self.norm(x)).unsqueeze(1).chunk(3, dim=3)
+        attended = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=~padding[:, None, None, :])
+        x = x + self.drop(attended.squeeze(1))
+        return {"hidden": x, "logits": self.out(x.mean(1))}
+
+
+def dropping_attends():
+    return Attends(dropout=0.2)
+
+
+class AttendsWithLoss(nn.Module):
+    """Loss and prediction in a tuple."""
+
+    def __init__(self, dropout: float = 0.0):
+        super().__init__()
+        self.model = Attends(dropout=dropout)
+
+    def forward(self, tokens, padding, labels) -> Tuple[torch.Tensor, torch.Tensor]:
+        logits = self.model(tokens, padding)["logits"]
+        return nn.functional.cross_entropy(logits, labels, reduction="sum"), logits
+
+
+class LossAlone(nn.Module):
+    """Returns the sum of squared errors of what it makes of its inputs: it needs no targets."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(3 * 12 * 12, 8), nn.Linear(8, 3 * 12 * 12)
+
+    def forward(self, images):
+        flat = images.flatten(1)
+        return (self.wide(torch.tanh(self.narrow(flat))) - flat).square().mean(1).sum()
+
+
+class TokenMean(nn.Module):
+    """Its loss is the mean over those tokens that are not ignored."""
+
+    def __init__(self, vocabulary=24):
+        super().__init__()
+        self.token, self.out = nn.Embedding(vocabulary, 8), nn.Linear(8, vocabulary)
+
+    def forward(self, tokens, labels):
+        return nn.functional.cross_entropy(self.out(self.token(tokens)).flatten(0, 1), labels.flatten())
+
+
+class MaskedMean(nn.Module):
+    """Its loss is the mean over what its mask leaves."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, values, mask):
+        errors = (self.out(values) - values).square()
+        return (errors * mask).sum() / mask.sum()
+
+
+class WeightedMean(nn.Module):
+    """Its loss is divided by the weights of the classes that occur."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 3)
+
+    def forward(self, values, labels):
+        return nn.functional.cross_entropy(self.out(values), labels, torch.tensor([1.0, 2.0, 5.0]))
 
 
 class Segmenter(nn.Module):

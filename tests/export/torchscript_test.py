@@ -65,6 +65,15 @@ class TorchScript(Exported):
             ends = [(self.folder / run / "checkpoints" / "update-12" / file).read_bytes() for run in ("straight", "run")]
             self.assertTrue(ends[0] == ends[1], file)
 
+    def test_batch_normalisation_and_dropout_search_recover_and_resume_to_the_same_bits(self):
+        self.scripted(models.Dropping)
+        recipe = self.script_recipe(execution={"micro_batch": "auto", "memory": {"budget": "32MiB"}})
+        out = self.autotrain("verify", "--config", recipe, "--updates", "8", "--kills", "2")
+        self.assertEqual(out.returncode, 0, out.stdout + out.stderr)
+        for line in ("searched, not typed in", "killed and resumed", "stopped by a signal and resumed", "out of memory once"):
+            self.assertRegex(out.stdout, rf"{line}\s+same bits")
+        self.assertRegex(out.stdout, r"several ranks\s+not tried\s+batch normalisation")
+
     def test_memory_that_is_refused_inside_the_interpreter_is_known_as_such(self):
         # Activations of a sample take some 300 KiB, and 192 of them 56 MiB: more than the budget, in the forward pass.
         net = nn.Sequential(nn.Conv2d(3, 256, 3, padding=1), nn.Tanh(), nn.Flatten(), nn.Linear(256 * 144, 5))

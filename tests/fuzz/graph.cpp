@@ -12,6 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const graph::Given given{.parameters = 1,
                                .buffers = training ? 1U : 0U,
                                .constants = training ? 0U : 1U,
+                               .loss = json.is_object() && json.contains("loss"),
                                .training = training};
       const graph::Graph graph = graph::read_graph(json, given, training ? 2 : 0);
       size_t made = given.count_in_forward() + (training ? 1 : 0);
@@ -25,7 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           if (result && *result != made++) __builtin_trap();
         }
       }
-      if (made != graph.values || graph.prediction >= made) __builtin_trap();
+      if (made != graph.values || graph.output >= made || graph.prediction_beside.value_or(0) >= made)
+        __builtin_trap();
     } catch (const graph::Malformed&) {
     } catch (const nlohmann::json::exception&) {}
   }

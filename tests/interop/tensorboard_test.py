@@ -69,7 +69,7 @@ class Files(unittest.TestCase):
 
     def check_events(self):
         events = EventAccumulator(str(self.folder / "tensorboard"), size_guidance={"scalars": 0}).Reload()
-        for kind, prefix, names in [("update", "train", ["loss", "lr", "grad_norm", "scale", "samples_per_second", "peak_bytes"]),
+        for kind, prefix, names in [("update", "train", ["loss", "lr", "grad_norm", "scale", "samples_per_second", "peak_bytes", "effective_batch"]),
                                     ("evaluation", "validation", ["loss", "accuracy"])]:
             rows = rows_of(self.folder, kind)
             self.assertGreater(len(rows), 0)

@@ -100,7 +100,7 @@ TEST(Graph, WithoutAGradientTheRestIsComputedToTheBitAndNothingIsKeptForIt) {
   }
   const auto none = shared(graph::without_gradients(*linear(), {false, false}));
   EXPECT_EQ(none->nodes.size(), 7U) << "the forward pass";
-  EXPECT_FALSE(none->keeps_prediction);
+  EXPECT_FALSE(none->keeps_output);
 }
 
 TEST(Graph, WhatWritesOrDrawsStaysWithoutItsGradient) {
@@ -303,7 +303,7 @@ TEST(Graph, WhatCannotBeRunIsRefusedBeforeAnythingRuns) {
       {"value 7 is not a tensor", set("/prediction", 7)},
       {"value 1 is given and not made", set("/prediction", 1)},
       {"value 0 is given and not made", set("/gradients/0", 0)},
-      {"the prediction is not made before what needs its gradient", set("/prediction", 11)},
+      {"an output is not made before what needs its gradient", set("/prediction", 11)},
       {"\"nodes\" is not a list", set("/nodes", "all")},
   };
   for (const auto& [message, json] : cases) {
@@ -314,6 +314,40 @@ TEST(Graph, WhatCannotBeRunIsRefusedBeforeAnythingRuns) {
       EXPECT_TRUE(test::holds(error.what(), message));
     }
   }
+}
+
+// The mean of (x · w − y)² and, beside it, x · w: weight [3, 1], then x [n, 3] and y [n, 1].
+Json loss_json() {
+  const Json none = {{"default", true}};
+  return {{"nodes",
+           {
+               node("aten::mm", "", {value(1), value(0)}, {3}),
+               node("aten::mse_loss", "", {value(3), value(2), none}, {4}),
+           }},
+          {"loss", 4},
+          {"prediction", 3},
+          {"gradients", Json::array()}};
+}
+
+TEST(Graph, APassWithTargetsGivesTheLossAndWhatIsPredictedBesideIt) {
+  const Given given{.parameters = 1, .inputs = 2, .loss = true};
+  const Graph whole = graph::read_graph(loss_json(), given, 0);
+  const torch::Tensor w = torch::randn({3, 1}), x = torch::randn({5, 3}), y = torch::randn({5, 1});
+  graph::Pass pass(shared(whole), {w, x, y});
+  EXPECT_TRUE(pass.forward().equal(torch::mse_loss(x.mm(w), y)));
+  EXPECT_TRUE(pass.prediction_beside().equal(x.mm(w)));
+
+  const Graph alone = graph::prediction_alone(whole);
+  EXPECT_EQ(alone.nodes.size(), 1U);
+  EXPECT_TRUE(graph::uses(whole, 2));
+  EXPECT_FALSE(graph::uses(alone, 2));
+  graph::Pass without_targets(shared(alone), {w, x, {}});
+  EXPECT_TRUE(without_targets.forward().equal(x.mm(w)));
+  EXPECT_FALSE(without_targets.prediction_beside().defined());
+
+  Json no_loss = loss_json();
+  no_loss.erase("loss");
+  EXPECT_THROW(graph::read_graph(no_loss, given, 0), nlohmann::json::exception);
 }
 
 }  // namespace

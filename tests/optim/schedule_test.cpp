@@ -42,7 +42,7 @@ TEST(Schedule, FollowsPythonOverAHundredUpdates) {
     recipe.warmup = {Span::Unit::kUpdates, c.at("warmup").get<double>()};
     const Schedule schedule(recipe, 100, 32);
     const auto factors = c.at("factors").get<std::vector<double>>();
-    for (int64_t update = 0; update < 100; ++update) {
+    for (double update = 0; update < 100; ++update) {
       EXPECT_NEAR(schedule.factor(update), factors[static_cast<size_t>(update)], 1e-6)
           << recipe.shape.name << " update " << update;
     }
@@ -54,7 +54,7 @@ TEST(Schedule, StaysBetweenNothingAndTheRateForRunsOfAnyLength) {
     for (const int64_t total : {1, 2, 3, 10, 97}) {
       const Schedule schedule = schedule_of(shape, total);
       double most = 0;
-      for (int64_t update = 0; update < 2 * total;
+      for (double update = 0; update < 2 * static_cast<double>(total);
            ++update) {  // a resume may find more updates than there were
         const double factor = schedule.factor(update);
         EXPECT_GE(factor, 0) << shape.name << " update " << update << " of " << total;
@@ -73,13 +73,25 @@ TEST(Schedule, HasNoJumpsButWhereItStartsAgain) {
       {"polynomial", {}}, {"one_cycle", {}}, {"one_cycle", {{"rise", 0.01}}}, {"warmup_stable_decay", {}}};
   for (const Choice& shape : smooth) {
     const Schedule schedule = schedule_of(shape, kTotal);
-    for (int64_t update = 1; update < kTotal; ++update)
+    for (double update = 1; update < kTotal; ++update)
       ASSERT_LT(std::abs(schedule.factor(update) - schedule.factor(update - 1)), 0.02)
           << shape.name << " update " << update;
   }
   const Schedule warmed = schedule_of({"warmup_stable_decay", {}}, kTotal, 500);
   EXPECT_EQ(warmed.factor(499), 1);
   EXPECT_EQ(warmed.factor(500), 1);
+}
+
+// Where the effective batch changes, an update counts as many as its samples are of the first stage's.
+TEST(Schedule, HasPartsOfUpdates) {
+  const Schedule linear = schedule_of({"linear", {}}, 100);
+  EXPECT_EQ(linear.factor(12.5), 0.875);
+  const Schedule warmed = schedule_of({"linear", {}}, 100, 10);
+  EXPECT_EQ(warmed.factor(2, 0.5), 0.25);
+  EXPECT_EQ(warmed.factor(8, 4), 1) << "it ends within this update";
+  const Schedule step = schedule_of({"step", {{"every", int64_t{10}}, {"factor", 0.5}}}, 100);
+  EXPECT_EQ(step.factor(19.99), 0.5);
+  EXPECT_EQ(step.factor(20), 0.25);
 }
 
 TEST(Schedule, OneCycleBeginsAndEndsWhereItSays) {
@@ -92,14 +104,14 @@ TEST(Schedule, OneCycleBeginsAndEndsWhereItSays) {
 TEST(Schedule, RestartsInPeriodsThatGrow) {
   const Schedule schedule = schedule_of({"restarts", {{"every", int64_t{5}}, {"growth", int64_t{2}}}}, 1, 0);
   EXPECT_EQ(schedule.factor(0), 1);
-  for (const int64_t start : {5, 15, 35, 75}) {
+  for (const double start : {5, 15, 35, 75}) {
     EXPECT_LT(schedule.factor(start - 1), 0.1) << start;
     EXPECT_EQ(schedule.factor(start), 1) << start;
   }
   EXPECT_EQ(schedule_of({"restarts", {{"every", int64_t{10}}, {"growth", int64_t{2}}}}, 1).factor(20),
             schedule.factor(10))
       << "half way of a period is the same, however long it is";
-  EXPECT_LE(schedule.factor(int64_t{1} << 53), 1) << "however long the run";
+  EXPECT_LE(schedule.factor(0x1p53), 1) << "however long the run";
 }
 
 TEST(Schedule, AStableRateFallsInTheLastPartOnly) {

@@ -37,7 +37,8 @@ def main():
         output = run(consumer / "consumer", project / "tests" / "package" / "consumer" / "recipe.yaml", consumer / "run",
                      env={**os.environ, "CI": "1"})
         print(output, end="")
-        match = re.fullmatch(r"(\d+) x (\d+), 150 updates, callback, accuracy ([\d.]+)\n", output)
+        match = re.fullmatch(r"(\d+) x (\d+), 150 updates, callback, accuracy ([\d.]+)\n"
+                             r"batch 1 measured\nbatch 16 measured\n", output)
         if not match or int(match[1]) * int(match[2]) < 64 or float(match[3]) < 0.9:
             sys.exit(f"unexpected output: {output!r}")
         if not (consumer / "run" / "checkpoints" / "update-150" / "model.safetensors").exists():

@@ -378,6 +378,13 @@ TEST(Throughput, ASmallerSizeIsNamedWhenItIsAsFastAndTakesLess) {
       << smaller_size_advice(plan);
   plan.search.probes[0].samples_per_second = 101;
   EXPECT_TRUE(smaller_size_advice(plan).starts_with("micro-batch 32 is as fast as 128"));
+  plan.search.probes[0].samples_per_second = 410;
+  EXPECT_TRUE(smaller_size_advice(plan).starts_with("micro-batch 32 is 4.1 times as fast as 128"))
+      << smaller_size_advice(plan);
+  plan.search.probes[1].samples_per_second = 400;  // its trial in the search, before it was confirmed
+  EXPECT_TRUE(smaller_size_advice(plan).starts_with("micro-batch 32 is as fast as 128"))
+      << smaller_size_advice(plan);
+  plan.search.probes[1].samples_per_second = 100;
   plan.search.fast_micro_batch = 128;
   EXPECT_EQ(smaller_size_advice(plan), "") << "it is the plan's";
   plan.search.fast_micro_batch = 0;

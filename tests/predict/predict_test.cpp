@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "data/datasets.h"
 #include "device/caching_allocator.h"
+#include "predict/predictor.h"
 #include "report/metrics_file.h"
 #include "support/images.h"
 #include "support/small_run.h"
@@ -220,8 +221,49 @@ TEST(Predict, WhatWasBegunForOtherWeightsDataOrColumnsIsRefused) {
   anew.start = PredictionStart::kOverwrite;
   predict(anew);
   expect_error(ExitCode::kUsage, [&] { predict(begun); });
-  anew.start = PredictionStart::kResume;
-  expect_error(ExitCode::kUsage, [&] { predict(anew); });  // it is whole
+}
+
+TEST(Predict, ToResumeAWholeFileIsToBeDone) {
+  const TemporaryFolder folder;
+  PredictOptions options = options_for(folder / "p.csv");
+  EXPECT_FALSE(predict(options).already_whole);
+  const std::string before = slurp(folder / "p.csv");
+  options.start = PredictionStart::kResume;
+  EXPECT_TRUE(predict(options).already_whole);
+  EXPECT_TRUE(slurp(folder / "p.csv") == before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1) << "nothing is left beside it";
+}
+
+TEST(Predict, ABatchThatIsLargerThanTheDataIsAllOfThem) {
+  const TemporaryFolder folder;
+  PredictOptions options = options_for(folder / "p.csv", 10 * kSamples);
+  EXPECT_EQ(predict(options).batch, kSamples);
+  // A resume with the same option means the same batch.
+  options = options_for(folder / "again.csv", kSamples);
+  options.overrides = {"data.validation.samples=1000"};
+  options.batch = 300;
+  EXPECT_THROW(predict(options, {.on_batch = [](int64_t, int64_t, int64_t) { throw Crash(); }}), Crash);
+  options.start = PredictionStart::kResume;
+  EXPECT_EQ(predict(options).batch, 300);
+}
+
+TEST(Predict, FilesThatBecomeOtherSizesAreToldBeforeTheFirstRow) {
+  const TemporaryFolder folder, images;
+  for (int i = 0; i < 4; ++i) {
+    const int side = i < 3 ? 4 : 9;
+    images.write(cat(i % 2, "/", i, ".png"), test::png_file(test::plain_image(side, side, {10, 20, 30})));
+  }
+  Recipe r = vectors_recipe();
+  r.data.train = {"image_folder", {{"root", images.path().string()}, {"size", std::vector<int64_t>{4, 4}}}};
+  r.data.validation = r.data.train;
+  const PredictionData files = load_prediction_data(r, images.path().string());
+  EXPECT_EQ(files.note,
+            "1 of 4 images have another size than the model's samples, and become 4 × 4 pixels: "
+            "the largest middle part of that shape, resized");
+  r.data.train.parameters["size"] = std::vector<int64_t>{9, 9};
+  r.data.validation.reset();
+  EXPECT_TRUE(holds(load_prediction_data(r, images.path().string()).note, "3 of 4 images"));
+  EXPECT_EQ(load_prediction_data(r, "train").note, "") << "as they were trained on";
 }
 
 TEST(Predict, ASecondOneIntoTheSameFileIsRefusedAndLeavesTheFirstAlone) {

@@ -4,7 +4,6 @@ or killed, in the middle of training. Skipped (77) where no namespaces can be ma
 
     hosts_test.py path/to/autotrain
 """
-import hashlib
 import json
 import re
 import signal
@@ -14,6 +13,7 @@ import time
 from pathlib import Path
 
 from hosts import ADDRESSES, Hosts, leave_if_there_can_be_none
+from runs import digest, updates_of
 
 BINARY = Path(sys.argv[1]).resolve()
 INTERRUPTED, UPDATES = 75, 150
@@ -37,19 +37,8 @@ def start_rank(hosts, rank, folder, output):
     return hosts.start(rank, command, folder / f"log-{rank}", environment)
 
 
-def digest(run):
-    return hashlib.sha256((run / "checkpoints" / f"update-{UPDATES}" / "model.safetensors").read_bytes()).hexdigest()
-
-
 def logs(folder):
     return "\n".join((folder / f"log-{rank}").read_text(encoding="utf-8") for rank in range(2))
-
-
-def updates_of(run):
-    try:
-        return (run / "metrics.jsonl").read_text(encoding="utf-8").count('"kind":"update"')
-    except OSError:
-        return 0
 
 
 def train(hosts, folder, output):
@@ -100,7 +89,7 @@ def main():
             if not re.search(r"lost rank \d|store that ranks meet at", said):
                 sys.exit(f"{event}: nobody says what was lost\n{said}")
             train(hosts, folder, event)
-            if digest(folder / event) != digest(folder / "straight"):
+            if digest(folder / event, UPDATES) != digest(folder / "straight", UPDATES):
                 sys.exit(f"{event}: went on to other bytes")
 
 

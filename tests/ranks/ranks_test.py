@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Runs of several ranks as users start them: by --ranks, by torchrun, and with ranks that die, freeze or are told to stop.
 
-    ranks_test.py path/to/autotrain [FAULTS [SEED]]        60 faults are the long form, with 200 updates in the place of 12
+    ranks_test.py path/to/autotrain [FAULTS [SEED [TEST …]]]
+
+60 faults are the long form, with 200 updates in the place of 12 for the same bytes. A TEST is one of those below, as
+Ranks.test_any_number_of_ranks_comes_to_the_same_bytes.
 
 Whatever happens to a rank, the others name it and end, nothing stays behind, and the run that is
 started again ends with the undisturbed run's bytes.
 """
-import hashlib
 import json
 import os
 import random
@@ -23,6 +25,8 @@ import unittest
 from pathlib import Path
 
 import numpy
+
+from runs import digest, ranks_of, rows_of, saved_updates, updates_of
 
 BINARY = Path(sys.argv[1]).resolve()
 FAULTS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -48,26 +52,6 @@ execution:
   {precision: fp32, threads: 1, lanes: 4, telemetry: 0, memory: {budget: 128MiB}, search: {plan_cache: false}}
 report: {html: false, csv: false, tensorboard: false}
 """
-
-
-def digest(run, update):
-    return hashlib.sha256((run / "checkpoints" / f"update-{update}" / "model.safetensors").read_bytes()).hexdigest()
-
-
-def ranks_of(launcher):
-    """Process ids of the ranks that a process started, in the order of ranks."""
-    found = {}
-    for process in Path("/proc").iterdir():
-        try:
-            parent = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent != launcher:
-                continue
-            rank = re.search(rb"(?:^|\0)RANK=(\d+)\0", (process / "environ").read_bytes())
-        except (OSError, ValueError, IndexError):
-            continue
-        if rank:
-            found[int(rank.group(1))] = int(process.name)
-    return [found[rank] for rank in sorted(found)]
 
 
 def listening(processes):
@@ -128,12 +112,6 @@ class Ranks(unittest.TestCase):
             self.assertLess(time.monotonic(), end, f"waited in vain for {what}")
             time.sleep(0.01)
 
-    def updates_of(self, output):
-        try:
-            return (self.root / output / "metrics.jsonl").read_text().count('"kind":"update"')
-        except OSError:
-            return 0
-
     def test_any_number_of_ranks_comes_to_the_same_bytes(self):
         (self.root / "documents.jsonl").write_text("".join(
             json.dumps({"text": "the quick brown fox " * (1 + i % 9)}) + "\n" for i in range(600)))
@@ -162,7 +140,7 @@ class Ranks(unittest.TestCase):
         more = ("--set", "stop.updates=60", "--set", "execution.micro_batch=20")
         self.run_to_end(self.command(2, "straight", *more))
         launcher = self.start(self.command(2, "run", *more))
-        self.wait_for(lambda: self.updates_of("run") >= 5 or launcher.poll() is not None, "5 updates")
+        self.wait_for(lambda: updates_of(self.root / "run") >= 5 or launcher.poll() is not None, "5 updates")
         found = listening([launcher.pid, *ranks_of(launcher.pid)])
         self.assertTrue(found, (self.root / "log").read_text())
         self.assertEqual({address for address, _ in found}, {"127.0.0.1"})
@@ -188,7 +166,7 @@ class Ranks(unittest.TestCase):
         self.run_to_end(self.command(2, "straight", "--set", "stop.updates=120"))
         launcher = [torchrun, "--standalone", "--no-python", "--nproc-per-node", "2", "--max-restarts", "2", "--monitor-interval", "0.2"]
         process = self.start(self.command(2, "run", "--resume", "--set", "stop.updates=120", launcher=launcher))
-        self.wait_for(lambda: self.updates_of("run") >= 15 or process.poll() is not None, "15 updates")
+        self.wait_for(lambda: updates_of(self.root / "run") >= 15 or process.poll() is not None, "15 updates")
         victims = ranks_of(process.pid)
         self.assertEqual(len(victims), 2, (self.root / "log").read_text())
         os.kill(victims[1], signal.SIGKILL)
@@ -216,7 +194,7 @@ class Ranks(unittest.TestCase):
 
     def fault(self, output, world, victim, event, after, more):
         launcher = self.start(self.command(world, output, *more))
-        self.wait_for(lambda: self.updates_of(output) >= after or launcher.poll() is not None, "updates")
+        self.wait_for(lambda: updates_of(self.root / output) >= after or launcher.poll() is not None, "updates")
         ranks = ranks_of(launcher.pid)
         self.assertEqual(len(ranks), world, (self.root / "log").read_text())
         os.kill(ranks[victim], getattr(signal, "SIG" + event))
@@ -237,5 +215,58 @@ class Ranks(unittest.TestCase):
             self.assertFalse(Path(f"/proc/{process}").exists(), f"a rank stayed behind, {time.monotonic() - start:.0f} s")
 
 
+    LOSING = ("--resume", "--set", "stop.updates=200", "--set", "execution.micro_batch=20", "--set", "checkpoint.every=90 updates",
+              "--set", "evaluation.every=90 updates")
+
+    def lose_the_first(self, output, event, *more):
+        """The launcher of two ranks and their processes, the first of which was sent a signal in mid-run."""
+        launcher = self.start(self.command(2, output, *self.LOSING, *more))
+        self.wait_for(lambda: updates_of(self.root / output) >= 10 or launcher.poll() is not None, "updates")
+        ranks = ranks_of(launcher.pid)
+        self.assertEqual(len(ranks), 2, (self.root / "log").read_text())
+        os.kill(ranks[0], event)
+        return launcher, ranks
+
+    def test_another_rank_saves_what_the_first_one_cannot(self):
+        straight, run = self.root / "straight", self.root / "killed"
+        self.run_to_end(self.command(2, "straight", *self.LOSING))
+        launcher, _ = self.lose_the_first("killed", signal.SIGKILL)
+        self.assertEqual(launcher.wait(timeout=300), INTERRUPTED, (self.root / "log").read_text())
+        log = (self.root / "log").read_text()
+        self.assertIn("lost rank 0 on ", log)
+        self.assertEqual(saved_updates(run, "checkpoints"), [])
+        saved = saved_updates(run)
+        self.assertEqual(len(saved), 1, log)
+        self.assertIn(f"update {saved[0]} is saved in ", log)
+        self.assertGreaterEqual(saved[0], updates_of(run))
+        self.run_to_end(self.command(1, "killed", *self.LOSING))
+        self.assertEqual(digest(run, 200), digest(straight, 200))
+        self.assertEqual(rows_of(run), rows_of(straight))
+        self.assertEqual(list(run.glob("rescued-*")), [])
+
+    def test_a_first_rank_that_was_only_frozen_overwrites_nothing(self):
+        straight, run = self.root / "straight", self.root / "frozen"
+        self.run_to_end(self.command(2, "straight", *self.LOSING))
+        launcher, ranks = self.lose_the_first("frozen", signal.SIGSTOP)
+        self.wait_for(lambda: saved_updates(run, "rescued-*") or launcher.poll() is not None, "the other rank's checkpoint")
+        saved = saved_updates(run, "rescued-*")
+        self.assertEqual(len(saved), 1, (self.root / "log").read_text())
+        os.kill(ranks[0], signal.SIGCONT)
+        self.assertEqual(launcher.wait(timeout=300), INTERRUPTED, (self.root / "log").read_text())
+        self.assertIn("lost rank 1 on ", (self.root / "log").read_text())
+        self.assertIn("another rank has saved the state in ", (self.root / "log").read_text())
+        self.assertEqual(saved_updates(run, "checkpoints"), [])
+        self.run_to_end(self.command(2, "frozen", *self.LOSING))
+        self.assertEqual(digest(run, 200), digest(straight, 200))
+        self.assertEqual(rows_of(run), rows_of(straight))
+
+    def test_what_only_the_first_rank_had_is_not_made_up(self):
+        launcher, _ = self.lose_the_first("shared", signal.SIGKILL, "--set", "execution.shard=optimizer")
+        self.assertEqual(launcher.wait(timeout=300), INTERRUPTED, (self.root / "log").read_text())
+        self.assertEqual(saved_updates(self.root / "shared"), [])
+        self.assertIn("cannot be saved in its place: each rank has only its part of the optimizer's state",
+                      (self.root / "shared" / "ranks" / "rank-1.log").read_text())
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)

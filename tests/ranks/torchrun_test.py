@@ -6,7 +6,6 @@ no torchrun.
 
     torchrun_test.py path/to/autotrain [FAULTS [SEED]]        60 faults are the long form: some 40 minutes
 """
-import hashlib
 import os
 import random
 import re
@@ -19,6 +18,7 @@ import time
 from pathlib import Path
 
 from hosts import ADDRESSES, NOT_RUN, Hosts, leave_if_there_can_be_none
+from runs import digest, ranks_of
 
 BINARY = Path(sys.argv[1]).resolve()
 FAULTS = int(sys.argv[2]) if len(sys.argv) > 2 else 2
@@ -45,19 +45,6 @@ FAULTS_OF = {
     "the store's server is frozen": ("agent", signal.SIGSTOP),
 }
 SAID = r"lost rank \d+|the store that ranks meet at|interrupted after|cannot meet at|came to the agreement"
-
-
-def children(parent):
-    """Process ids of the ranks that a torchrun started."""
-    found = []
-    for process in Path("/proc").iterdir():
-        try:
-            of = int((process / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if of == parent and b"\0LOCAL_RANK=" in (process / "environ").read_bytes():
-                found.append(int(process.name))
-        except (OSError, ValueError, IndexError):
-            continue
-    return sorted(found)
 
 
 def lives(process):
@@ -91,7 +78,7 @@ class Job:
         self.local_ranks = local_ranks
 
     def ranks(self):
-        return [rank for agent in self.agents for rank in children(agent.pid)]
+        return [rank for agent in self.agents for rank in ranks_of(agent.pid)]
 
     def wait_until_ranks_have_met(self):
         """Until then one that is missing may be starting, and is waited for. The first thing that they do afterwards is to open the
@@ -122,10 +109,6 @@ def train(hosts, folder, output, local_ranks):
     codes = [agent.wait(timeout=900) for agent in job.agents]
     assert codes == [0, 0], f"{output}: torchrun ended with {codes}\n{job.said()}"
     return time.monotonic() - start
-
-
-def digest(run):
-    return hashlib.sha256((run / "checkpoints" / f"update-{UPDATES}" / "model.safetensors").read_bytes()).hexdigest()
 
 
 def disturb(hosts, folder, output, fault, local_ranks, victim, after):
@@ -168,7 +151,7 @@ def main():
         folder = Path(name)
         (folder / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
         whole = train(hosts, folder, "straight", 1)
-        wanted = digest(folder / "straight")
+        wanted = digest(folder / "straight", UPDATES)
         for number in range(FAULTS):
             fault = list(FAULTS_OF)[number % len(FAULTS_OF)] if FAULTS > 2 else dice.choice(list(FAULTS_OF))
             local_ranks = dice.choice((1, 2))
@@ -179,7 +162,7 @@ def main():
                   "the run was over" if seconds is None else f"all ended after {seconds:.1f} s", flush=True)
             took += [] if seconds is None else [seconds]
             train(hosts, folder, output, dice.choice((1, 2)))
-            assert digest(folder / output) == wanted, f"{fault}: went on to other bytes"
+            assert digest(folder / output, UPDATES) == wanted, f"{fault}: went on to other bytes"
             shutil.rmtree(folder / output)
     if took:
         print(f"{len(took)} faults: the last rank ended after {statistics.median(took):.1f} s in the median, {max(took):.1f} s at most")

@@ -47,8 +47,25 @@ TEST(Axes, AKeyHasItsValuesInTheirOrder) {
   EXPECT_EQ(parse_axis("a=1,2,1")->values, (std::vector<std::string>{"1", "2"})) << "once is enough";
 }
 
+TEST(Axes, AListInBracketsIsOneValue) {
+  const auto axis = parse_axis("data.train.shape=[3, 32,32], [3,64,64]");
+  EXPECT_EQ(axis->keys(), (std::vector<std::string>{"data.train.shape"}));
+  EXPECT_EQ(axis->values, (std::vector<std::string>{"[3, 32,32]", "[3,64,64]"}));
+  EXPECT_EQ(parse_axis("a=[[1,2],[3]],{b: 1, c: 2},4")->values,
+            (std::vector<std::string>{"[[1,2],[3]]", "{b: 1, c: 2}", "4"}));
+}
+
+TEST(Axes, SeveralKeysTakeTheSameValues) {
+  const auto axis = parse_axis("data.train.size, data.validation.size=[8,8],[16,16]");
+  EXPECT_EQ(axis->key, "data.train.size,data.validation.size");
+  EXPECT_EQ(axis->keys(), (std::vector<std::string>{"data.train.size", "data.validation.size"}));
+  EXPECT_EQ(axis->values.size(), 2u);
+}
+
 TEST(Axes, WhatIsNoAxisIsRefused) {
-  for (const char* text : {"", "model.width", "=1,2", "a=", "a=1,"}) EXPECT_FALSE(parse_axis(text)) << text;
+  for (const char* text :
+       {"", "model.width", "=1,2", "a=", "a=1,", "a=[1,2", "a=1,2]", "a=[1,{2]}", "a,=1", ",a=1"})
+    EXPECT_FALSE(parse_axis(text)) << text;
 }
 
 }  // namespace

@@ -103,6 +103,48 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"ARateOfAGroupThatIsNone",
                "optimizer: {groups: [{match: a, lr_factor: 0}]}",
                {"r.yaml:2:44", "optimizer.groups[0].lr_factor", "> 0"}},
+        Misuse{"StagesThatAreText",
+               "batch: {schedule: seesaw}",
+               {"r.yaml:2:19", "batch.schedule", "not a list", "rule or max"}},
+        Misuse{"AStageWithoutSamples",
+               "batch: {schedule: [{samples: 0}]}",
+               {"r.yaml:2:20", "batch.schedule[0]", "how many samples", "effective"}},
+        Misuse{"AFirstStageThatBeginsLate",
+               "batch:\n  schedule:\n    - {samples: 5, effective: 8}",
+               {"r.yaml:4:17", "batch.schedule[0].samples", "what holds before", "samples: 0"}},
+        Misuse{"StagesInNoOrder",
+               "batch:\n  schedule: [{effective: 8}, {samples: 9, effective: 4}, {samples: 9, effective: 8}]",
+               {"r.yaml:3:68", "batch.schedule[2].samples", "9 is not after the 9"}},
+        Misuse{"AStageOfNothing",
+               "batch: {schedule: [{effective: 0}]}",
+               {"r.yaml:2:32", "batch.schedule[0].effective", "≥ 1"}},
+        Misuse{"AMisspeltRule",
+               "batch: {schedule: {rule: sesaw}}",
+               {"r.yaml:2:26", "batch.schedule.rule", "\"seesaw\""}},
+        Misuse{"StagesBesideABatch",
+               "batch: {effective: 8, schedule: [{effective: 8}]}",
+               {"r.yaml:2:20", "batch.effective", "beside batch.schedule"}},
+        Misuse{"SeesawWithoutABatch",
+               "batch: {schedule: {rule: seesaw}}\nschedule: {name: cosine}",
+               {"r.yaml:2:26", "batch.schedule.rule", "begins with batch.effective"}},
+        Misuse{"SeesawOfWhatNeverFalls",
+               "batch: {effective: 8, schedule: {rule: seesaw}}",
+               {"r.yaml:2:40", "schedule constant", "cosine"}},
+        Misuse{"ABoundWithoutARule",
+               "batch: {effective: 8, schedule: {max: 64}}",
+               {"r.yaml:2:39", "batch.schedule.max", "there is none"}},
+        Misuse{"ABoundBelowTheBatch",
+               "batch: {effective: 8, adapt: {rule: noise, max: 4}}",
+               {"r.yaml:2:49", "batch.adapt.max", "8 or more"}},
+        Misuse{"TwoWhoDecideTheBatch",
+               "batch: {schedule: [{effective: 8}], adapt: noise}",
+               {"r.yaml:2:44", "batch.adapt.rule", "beside batch.schedule"}},
+        Misuse{"ABatchThatFollowsNothing",
+               "batch: {effective: 8, adapt: noise}\nevaluation: {every: never}",
+               {"r.yaml:2:30", "batch.adapt", "evaluation.every is never"}},
+        Misuse{"AnAdaptationThatIsNone",
+               "batch: {effective: 8, adapt: nois}",
+               {"r.yaml:2:30", "batch.adapt.rule", "\"noise\""}},
         Misuse{"NullKeyOfNowhere", "optimiser: null", {"optimiser", "\"optimizer\""}}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
@@ -185,6 +227,36 @@ TEST(Load, GroupsOfParametersAreAListOfSections) {
                 .optimizer.groups,
             std::vector<ParameterGroupRecipe>{r.optimizer.groups[0]});
   EXPECT_TRUE(load("optimizer: {groups: [{match: a}]}", {"optimizer.groups=null"}).optimizer.groups.empty());
+}
+
+TEST(Load, StagesOfABatchAreAListOrARule) {
+  const auto again = [](const Recipe& r) {
+    const std::string text = write_recipe(r, rows());
+    const Recipe read = load_recipe_text(text, "again", rows());
+    EXPECT_EQ(write_recipe(read, rows()), text);
+    return read.batch;
+  };
+  const Recipe listed =
+      load("batch:\n  schedule: [{samples: 0, effective: 64}, {samples: 100000, effective: 256}]\n");
+  EXPECT_EQ(listed.batch.schedule.stages, (std::vector<BatchStageRecipe>{{0, 64}, {100000, 256}}));
+  EXPECT_TRUE(listed.batch.changes());
+  EXPECT_EQ(again(listed), listed.batch);
+  const Recipe seesaw =
+      load("batch: {effective: 64, schedule: {rule: seesaw, max: 1024}}\nschedule: {name: cosine}");
+  EXPECT_EQ(seesaw.batch.schedule.rule, BatchRule::kSeesaw);
+  EXPECT_EQ(*seesaw.batch.schedule.max, 1024);
+  EXPECT_EQ(again(seesaw), seesaw.batch);
+  const Recipe adapted = load("batch: {effective: 64, adapt: noise}");
+  EXPECT_TRUE(adapted.batch.adapts());
+  EXPECT_EQ(again(adapted), adapted.batch);
+  EXPECT_EQ(load("batch: {effective: 64, adapt: {rule: noise, min: 32}}").batch.adapt.min, 32);
+  EXPECT_EQ(load("batch: {effective: 8, schedule: {rule: seesaw}}\nschedule: {name: cosine}",
+                 {"batch.effective=null", "batch.schedule=[{effective: 16}]"})
+                .batch.schedule,
+            (BatchScheduleRecipe{.stages = {{0, 16}}}));
+  EXPECT_FALSE(load("batch: {schedule: [{effective: 64}]}", {"batch.schedule=null"}).batch.changes());
+  EXPECT_FALSE(load("batch: {effective: 64, adapt: noise}", {"batch.adapt=none"}).batch.changes());
+  EXPECT_FALSE(load("").batch.changes());
 }
 
 TEST(Load, AFileOfWeightsMayStandInThePlaceOfItsSection) {

@@ -1,6 +1,9 @@
 #include "step/precision.h"
 
+#include <algorithm>
+
 #include "device/device.h"
+#include "model/models.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -28,14 +31,49 @@ class NamedDevice final : public Device {
   bool modern_;
 };
 
+// A model that has been prepared for some precisions.
+class Prepared final : public Network {
+ public:
+  explicit Prepared(std::vector<Precision> precisions = {}) : precisions_(std::move(precisions)) {}
+  torch::Tensor forward(torch::Tensor inputs) override { return inputs; }
+  bool computes_in(Precision precision) const override {
+    return std::ranges::find(precisions_, precision) != precisions_.end();
+  }
+
+ private:
+  std::vector<Precision> precisions_;
+};
+
+TEST(Precision, AutoIsWhatTheDeviceIsGoodAtUnlessTheModelCannotBeComputedInIt) {
+  const NamedDevice modern(c10::DeviceType::CPU, true), old(c10::DeviceType::CPU, false),
+      old_gpu(c10::DeviceType::CUDA, false);
+  const auto found = [](const Device& device, const torch::nn::Module& model) {
+    return resolve_precision(Precision::kAuto, device, model);
+  };
+  const torch::nn::Module any;
+  EXPECT_EQ(found(modern, any), Precision::kBf16);
+  EXPECT_EQ(found(old, any), Precision::kFp32);
+  EXPECT_EQ(found(old_gpu, any), Precision::kFp16);
+  const Prepared both({Precision::kFp32, Precision::kBf16}), fp32({Precision::kFp32}),
+      bf16({Precision::kBf16}), none;
+  for (const Device* const device : {&modern, &old, &old_gpu}) {
+    EXPECT_EQ(found(*device, fp32), Precision::kFp32);
+    EXPECT_EQ(found(*device, bf16), Precision::kBf16);
+    EXPECT_EQ(found(*device, none), found(*device, any));
+  }
+  EXPECT_EQ(found(modern, both), Precision::kBf16);
+  EXPECT_EQ(found(old_gpu, both), Precision::kFp32);
+}
+
 TEST(Precision, Tf32IsNeverChosenAndNeverAllowedUnlessItIsAskedFor) {
   NamedDevice gpu(c10::DeviceType::CUDA, /*modern=*/true);
-  EXPECT_NE(resolve_precision(Precision::kAuto, gpu), Precision::kTf32);
+  const torch::nn::Module model;
+  EXPECT_NE(resolve_precision(Precision::kAuto, gpu, model), Precision::kTf32);
   for (const Precision asked : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
     set_products(asked, gpu);
     EXPECT_FALSE(gpu.tf32_allowed) << to_string(asked);
   }
-  EXPECT_EQ(resolve_precision(Precision::kTf32, gpu), Precision::kTf32);
+  EXPECT_EQ(resolve_precision(Precision::kTf32, gpu, model), Precision::kTf32);
   set_products(Precision::kTf32, gpu);
   EXPECT_TRUE(gpu.tf32_allowed);
   EXPECT_FALSE(is_half(Precision::kTf32));
@@ -46,8 +84,8 @@ TEST(Precision, Tf32IsRefusedWhereThereIsNone) {
   const NamedDevice old_gpu(c10::DeviceType::CUDA, /*modern=*/false),
       cpu(c10::DeviceType::CPU, /*modern=*/true);
   for (const Device* const device : {&old_gpu, &cpu}) {
-    const Error error =
-        test::expect_error(ExitCode::kBadRecipe, [&] { resolve_precision(Precision::kTf32, *device); });
+    const Error error = test::expect_error(
+        ExitCode::kBadRecipe, [&] { resolve_precision(Precision::kTf32, *device, torch::nn::Module()); });
     EXPECT_TRUE(test::holds(error.hint(), "compute capability"));
   }
 }

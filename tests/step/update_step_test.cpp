@@ -480,13 +480,15 @@ class AddressTask final : public Task {
   AddressTask() : net_(Bench::make_net(SmallNet::Middle::kNothing)) {}
   torch::nn::Module& module() override { return *net_; }
   LossTerms loss(const Batch& batch) override {
-    inputs.insert(batch.inputs.data_ptr());
+    for (const torch::Tensor& input : batch.all_inputs()) inputs.insert(input.data_ptr());
+    for (const torch::Tensor& input : batch.more_inputs) seen = input.clone();
     for (const torch::Tensor& p : net_->parameters()) {
       if (p.grad().defined()) gradients.insert(p.grad().data_ptr());
     }
     return {net_->forward(batch.inputs).square().sum(), torch::ones({})};
   }
   std::set<const void*> inputs, gradients;
+  torch::Tensor seen;
 
  private:
   std::shared_ptr<SmallNet> net_;
@@ -500,10 +502,13 @@ TEST(StaticBuffers, NothingMovesBetweenUpdates) {
   std::vector<torch::Tensor> in_the_way;  // so that freed memory is not simply found again
   for (int64_t window = 0; window < 20; ++window) {
     in_the_way.push_back(torch::empty({1 + window * 7}));
-    step.accumulate(make_batch(8, static_cast<uint64_t>(window)), window, 0);
+    Batch batch = make_batch(8, static_cast<uint64_t>(window));
+    batch.more_inputs = {torch::full({8}, window)};
+    step.accumulate(batch, window, 0);
     step.finish(0.1).read();
+    EXPECT_TRUE(task.seen.equal(batch.more_inputs[0]));
   }
-  EXPECT_EQ(task.inputs.size(), 1u);
+  EXPECT_EQ(task.inputs.size(), 2u);
   EXPECT_EQ(task.gradients.size(), task.module().parameters().size());
 }
 

@@ -23,7 +23,7 @@ inline Catalog small_catalog() {
   c.losses = {{"cross_entropy", "Softmax."}};
   c.optimizers = {{"adamw", "Adam.", {real_key("beta1", "Decay.", 0.9).from(0, 1)}},
                   {"sgd", "Gradient descent.", {real_key("momentum", "Decay.", 0.0).from(0, 1)}}};
-  c.schedules = {{"constant", "Stays."}, {"cosine", "Falls."}};
+  c.schedules = {{"constant", "Stays."}, {.name = "cosine", .sentence = "Falls.", .only_falls = true}};
   c.lr_rules = {{"linear", "Proportional."}, {"sqrt", "Root."}, {"none", "As it is."}};
   c.strategies = {{"binary", "Fills the band."}};
   return c;

@@ -89,6 +89,24 @@ inline std::vector<double> column(const std::filesystem::path& run, const char* 
   return values;
 }
 
+// A small CNN on made-up images, whose noise is soon known well enough for the batch to follow it.
+inline Recipe adapting_recipe(const TemporaryFolder& folder) {
+  return load_recipe(folder.write("adapting.yaml", R"(
+data:
+  train: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 2000}
+  validation: {dataset: synthetic, kind: images, shape: [1, 12, 12], samples: 200, first: 100000}
+model: {name: cnn, width: 8, hidden: 32}
+optimizer: {name: adamw, lr: 0.002, reference_batch: 96}
+schedule: {name: cosine, warmup: 5%}
+batch: {effective: 24, adapt: {rule: noise, min: 16, max: 100}}
+stop: {epochs: 3}
+evaluation: {every: 1000 samples}
+checkpoint: {every: 700 samples, keep: 100}
+execution: {precision: fp32, micro_batch: 8, threads: 1}
+report: {html: false, csv: false, tensorboard: false}
+)"));
+}
+
 // The size is typed: two searches may end at different sizes, and then dropout and batch normalisation
 // see another cut.
 inline Recipe typed_recipe() {

@@ -234,6 +234,72 @@ TEST(Sweep, JsonGivesTheSameSweepBack) {
   EXPECT_EQ(to_json(sweep_from_json(Json::parse(json.dump()))), json);
 }
 
+// A round of which each stage reaches so many samples a second by itself, and the whole `whole`.
+StudyResult pipeline(double whole, double loading, double forward) {
+  return {.name = "",
+          .value = {{"samples_per_second", whole},
+                    {"drift", nullptr},
+                    {"waiting_share", 0.5},
+                    {"loading_samples_per_second", loading},
+                    {"copying_samples_per_second", 1e6},
+                    {"forward_samples_per_second", forward},
+                    {"output_samples_per_second", 1e7},
+                    {"workers", 2},
+                    {"prefetch_batches", 3},
+                    {"peak_bytes", 1000}}};
+}
+
+TEST(EndToEnd, IsBoundByItsSlowestStage) {
+  const EndToEnd slow_disk = summarise_end_to_end({pipeline(95, 100, 900)});
+  EXPECT_EQ(slow_disk.slowest(), std::pair(Stage::kLoading, Stage::kForward));
+  EXPECT_FALSE(slow_disk.stages_compete());
+  EXPECT_EQ(bound_in_words(slow_disk),
+            "loading by 2 threads bounds it, at 100 samples/s by itself; next comes the forward pass at 900");
+  const EndToEnd slow_model = summarise_end_to_end({pipeline(95, 900, 100)});
+  EXPECT_EQ(slow_model.slowest().first, Stage::kForward);
+  EXPECT_TRUE(test::holds(bound_in_words(slow_model), "the forward pass bounds it"));
+}
+
+TEST(EndToEnd, StagesOnTheSameCoresTakeTimeFromEachOther) {
+  const EndToEnd shared = summarise_end_to_end({pipeline(60, 100, 120)});
+  EXPECT_TRUE(shared.stages_compete());
+  EXPECT_TRUE(test::holds(bound_in_words(shared),
+                          "loading by 2 threads and the forward pass take time from each other"));
+}
+
+TEST(EndToEnd, OfSeveralRoundsTheMedianCountsAndOneThatFailedIsTheReason) {
+  const EndToEnd all =
+      summarise_end_to_end({pipeline(90, 100, 900), pipeline(50, 110, 900), pipeline(95, 120, 800)});
+  EXPECT_EQ(all.samples_per_second, 90);
+  EXPECT_EQ(all.loading, 110);
+  EXPECT_NEAR(*all.drift, 0.9, 1e-12);
+  EXPECT_EQ(summarise_end_to_end({pipeline(90, 100, 900), failed_round("no memory\n  try: less")}).failure,
+            "no memory");
+}
+
+TEST(EndToEnd, TheBestBatchIsToldAndKeptInJsonAndCsv) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  sweep.variants[0].end_to_end[4] = summarise_end_to_end({pipeline(90, 100, 900)});
+  sweep.variants[0].end_to_end[8] = summarise_end_to_end({pipeline(97, 100, 1000)});
+  sweep.variants[0].end_to_end[16] = summarise_end_to_end({failed_round("out of memory")});
+  analyse(sweep);
+  const std::string said = join(sentences_of(sweep, sweep.variants[0]), "\n");
+  EXPECT_TRUE(test::holds(
+      said,
+      "the most is 97.0 samples/s, at batch 8, 10 % of its forward pass alone: loading by 2 threads "
+      "bounds it, at 100 samples/s by itself; next comes the forward pass at 1.00k"));
+  EXPECT_EQ(to_json(sweep_from_json(to_json(sweep))), to_json(sweep));
+  const Json points = to_json(sweep).at("variants")[0].at("points");
+  EXPECT_EQ(points[3].at("end_to_end").at("slowest_stage"), "loading");
+  EXPECT_EQ(points[4].at("end_to_end").at("failure"), "out of memory");
+  EXPECT_TRUE(points[0].at("end_to_end").is_null());
+  EXPECT_TRUE(test::holds(to_csv(sweep), ",97,,0.5,100,1000000,1000,10000000,2,3,1000,loading\r\n"));
+  EXPECT_EQ(end_to_end_cells(sweep).rows.size(), 3u);
+  Json older = to_json(sweep);
+  for (Json& point : older["variants"][0]["points"]) point.erase("end_to_end");
+  EXPECT_TRUE(sweep_from_json(older).variants[0].end_to_end.empty()) << "of an earlier version";
+}
+
 TEST(Sweep, CsvHasARowForEveryPointWithAsManyCellsAsItsHeader) {
   Sweep sweep{.name = "test", .key = "model.width", .variants = {variant_of(1e6, 1, 1)}};
   sweep.variants[0].points.push_back(summarise_point(2048, {failed_round("no, really")}));
@@ -242,7 +308,7 @@ TEST(Sweep, CsvHasARowForEveryPointWithAsManyCellsAsItsHeader) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 13);
   EXPECT_TRUE(test::holds(csv, "\"no, really\""));
   const auto commas = [&](const std::string& line) { return std::ranges::count(line, ','); };
-  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 26);
+  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 38);
 }
 
 }  // namespace

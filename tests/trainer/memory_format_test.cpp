@@ -1,6 +1,7 @@
 // Which images lie with their channels last, and that nothing but rounding depends on it.
 #include "trainer/memory_format.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
@@ -8,6 +9,7 @@
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "data/channels_last.h"
+#include "model/models.h"
 #include "support/run_workbench.h"
 #include "support/small_run.h"
 #include "support/support.h"
@@ -52,6 +54,29 @@ std::unique_ptr<Task> conv_task(ConvNet::First first = ConvNet::First::kNothing,
   return supervised(std::make_shared<ConvNet>(first, group_norm), cross_entropy());
 }
 
+// A network that, like some exported ones, was prepared for bf16 alone.
+class InBf16 final : public Network {
+ public:
+  explicit InBf16(ConvNet::First first) : net_(register_module("net", std::make_shared<ConvNet>(first))) {}
+  bool computes_in(Precision precision) const override { return precision == Precision::kBf16; }
+  torch::Tensor forward(torch::Tensor inputs) override {
+    TORCH_CHECK(at::autocast::is_autocast_enabled(torch::kCPU), "it has no graphs for fp32");
+    return net_->forward(std::move(inputs));
+  }
+
+ private:
+  std::shared_ptr<ConvNet> net_;
+};
+
+MemoryFormat chosen_in_bf16(ConvNet::First first, const Dataset& data) {
+  torch::manual_seed(1);
+  Recipe recipe = test::small_recipe();
+  recipe.optimizer.algorithm = {"sgd", {}};
+  recipe.execution.precision = Precision::kBf16;
+  return make_workbench(recipe, supervised(std::make_shared<InBf16>(first), cross_entropy()), data)
+      ->memory_format;
+}
+
 TensorDataset small_images(int64_t count) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(5);
   const torch::Tensor images = at::randn({count, 3, 6, 6}, generator);
@@ -87,6 +112,12 @@ TEST(MemoryFormat, AModelThatDoesNotTakeItKeepsItsImagesContiguous) {
   const TensorDataset images = small_images(64);
   for (const auto first : {ConvNet::First::kView, ConvNet::First::kRawMemory})
     EXPECT_EQ(chosen(MemoryFormat::kAuto, conv_task(first), images), MemoryFormat::kContiguous);
+}
+
+TEST(MemoryFormat, AModelThatIsComputedInHalfPrecisionAloneIsTriedInIt) {
+  const TensorDataset images = small_images(64);
+  EXPECT_EQ(chosen_in_bf16(ConvNet::First::kNothing, images), MemoryFormat::kChannelsLast);
+  EXPECT_EQ(chosen_in_bf16(ConvNet::First::kRawMemory, images), MemoryFormat::kContiguous);
 }
 
 TEST(MemoryFormat, WhatIsAskedForAndCannotBeHadIsAnError) {

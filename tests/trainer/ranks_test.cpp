@@ -4,6 +4,12 @@
 
 #include <ATen/Parallel.h>
 
+#include <cstdlib>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "autotrain/rank_group.h"
 #include "base/child.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -85,6 +91,41 @@ TEST(RanksOfARun, AnyNumberOfRanksThatSharesTheLanesComesToTheSameBits) {
   one_lane.execution.lanes.reset();
   EXPECT_NE(model_digest(run_by(1, folder, "plain", one_lane), kUpdates), model_digest(alone, kUpdates))
       << "lanes are another order of adding";
+}
+
+// A gloo group that the program made for itself, at the store that it was launched with.
+std::shared_ptr<const RankGroup> group_of_the_caller(int64_t rank, int64_t world) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(std::stoi(std::getenv("MASTER_PORT")));
+  options.waitWorkers = false;
+  const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::PrefixStore>(
+      "theirs", c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options));
+  auto with = c10d::ProcessGroupGloo::Options::create();
+  with->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+  return std::make_shared<const RankGroup>(c10::make_intrusive<c10d::ProcessGroupGloo>(
+                                               store, static_cast<int>(rank), static_cast<int>(world), with),
+                                           store);
+}
+
+TEST(RanksOfARun, OverAGroupOfTheCallersOwnTheyComeToTheSameBits) {
+  const TemporaryFolder folder;
+  const fs::path launched = run_by(2, folder, "launched", lanes_recipe());
+  const std::vector<int> codes = as_ranks(2, folder, [&](int64_t rank) {
+    const auto group = group_of_the_caller(rank, 2);
+    // Whoever hands over a group needs no launcher.
+    for (const char* const name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) ::unsetenv(name);
+    for (const char* const name : {"first", "second"}) {
+      const Summary summary =
+          SmallRun(lanes_recipe(), {.output = folder / name, .group = group}).trainer.fit();
+      if (summary.exit_code != 0 || summary.ranks.size() != 2) return 1;
+    }
+    return 0;
+  });
+  EXPECT_EQ(codes, (std::vector{0, 0})) << test::slurp(folder / "log-0") << test::slurp(folder / "log-1");
+  for (const char* const name : {"first", "second"}) {
+    EXPECT_EQ(model_digest(folder / name, kUpdates), model_digest(launched, kUpdates)) << name;
+    EXPECT_EQ(test::timeless_rows(folder / name), test::timeless_rows(launched)) << name;
+  }
 }
 
 TEST(RanksOfARun, WhatTheyFindTogetherIsWhatOneWouldHaveTyped) {
@@ -172,6 +213,75 @@ TEST(RanksOfARun, ARateThatFollowsEvaluationsIsTheSameOnAll) {
   EXPECT_EQ(test::column(both, "lr"), test::column(alone, "lr"));
   EXPECT_EQ(test::column(both, "lr").back(), test::column(both, "lr").front() / 16);
   EXPECT_EQ(model_digest(both, kUpdates), model_digest(alone, kUpdates));
+}
+
+// Updates of 60, then 131, then 45 samples in two lanes.
+Recipe staged_lanes_recipe() {
+  Recipe r = lanes_recipe();
+  r.batch.effective.reset();
+  r.batch.schedule.stages = {{0, 60}, {200, 131}, {600, 45}};
+  r.stop = {};
+  r.stop.samples = 900;
+  r.stop.keep_last = true;
+  r.execution.lanes = 2;
+  r.schedule.shape = {"linear", {}};
+  r.evaluation.every = *Interval::parse("300 samples");
+  r.checkpoint.every = *Interval::parse("100 samples");
+  return r;
+}
+
+TEST(RanksOfARun, ABatchThatChangesComesToTheSameBits) {
+  const TemporaryFolder folder;
+  const fs::path alone = run_by(1, folder, "one", staged_lanes_recipe());
+  const fs::path both = run_by(2, folder, "two", staged_lanes_recipe());
+  const std::vector<double> batches = {60, 60, 60, 60, 131, 131, 131, 45, 45, 45, 45, 45, 42};
+  EXPECT_EQ(test::column(alone, "effective_batch"), batches);
+  EXPECT_EQ(model_digest(both, 13), model_digest(alone, 13));
+  for (const char* figure : {"loss", "grad_norm", "samples", "lr", "effective_batch"})
+    EXPECT_EQ(test::column(both, figure), test::column(alone, figure)) << figure;
+}
+
+TEST(RanksOfARun, KilledAcrossAChangeOfTheBatchTheyGoOnToTheSameBytes) {
+  const TemporaryFolder folder;
+  const fs::path straight = run_by(1, folder, "straight", staged_lanes_recipe());
+  const auto killed_at = [&](int64_t update) {
+    as_ranks(1, folder, [&](int64_t) {
+      SmallRun run(staged_lanes_recipe(), {.output = folder / "killed", .resume = true});
+      run.trainer.on_update([&](const UpdateRecord& record) {
+        if (record.update == update) ::raise(SIGKILL);
+        return Flow::kContinue;
+      });
+      return code_of(run.trainer.fit());
+    });
+  };
+  for (const int64_t update : {4, 6, 8, 11}) killed_at(update);
+  const std::vector<int> codes = as_ranks(1, folder, [&](int64_t) {
+    return code_of(
+        SmallRun(staged_lanes_recipe(), {.output = folder / "killed", .resume = true}).trainer.fit());
+  });
+  EXPECT_EQ(codes, std::vector{0}) << test::slurp(folder / "log-0");
+  EXPECT_EQ(model_digest(folder / "killed", 13), model_digest(straight, 13));
+  EXPECT_EQ(test::timeless_rows(folder / "killed"), test::timeless_rows(straight));
+}
+
+TEST(RanksOfARun, ABatchThatAdaptsIsTheSameOnAll) {
+  const TemporaryFolder folder;
+  Recipe r = test::adapting_recipe(folder);
+  r.execution.lanes = 2;
+  for (const int64_t world : {1, 2}) {
+    const std::vector<int> codes = as_ranks(world, folder, [&](int64_t) {
+      return code_of(Trainer::from_recipe(r, {.output = folder / std::to_string(world)}).fit());
+    });
+    EXPECT_EQ(codes, std::vector<int>(static_cast<size_t>(world))) << test::slurp(folder / "log-0");
+  }
+  const fs::path alone = folder / "1", both = folder / "2";
+  const std::vector<double> batches = test::column(alone, "effective_batch");
+  ASSERT_NE(*std::ranges::max_element(batches), *std::ranges::min_element(batches))
+      << "or this tests nothing";
+  EXPECT_EQ(test::column(both, "effective_batch"), batches);
+  EXPECT_EQ(test::noise_rows(both), test::noise_rows(alone));
+  const auto updates = static_cast<int64_t>(batches.size());
+  EXPECT_EQ(model_digest(both, updates), model_digest(alone, updates));
 }
 
 TEST(RanksOfARun, WhatNeedsWholeTensorsIsNotSharedOut) {

@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class BadData final : public Dataset {
  public:
-  enum class Fault { kNone, kSamples, kInputs, kTargets, kThrows, kCosts, kEmpty };
+  enum class Fault { kNone, kSamples, kInputs, kTargets, kMore, kUndefined, kThrows, kCosts, kEmpty };
   explicit BadData(Fault fault) : fault_(fault) {}
 
   int64_t size() const override { return fault_ == Fault::kEmpty ? 0 : data_.size(); }
@@ -118,6 +118,8 @@ class BadData final : public Dataset {
     if (fault_ == Fault::kSamples) ++batch.samples;
     if (fault_ == Fault::kInputs) batch.inputs = batch.inputs.repeat({2, 1});
     if (fault_ == Fault::kTargets) batch.targets = torch::zeros({}, torch::kInt64);
+    if (fault_ == Fault::kMore) batch.more_inputs = {batch.inputs};
+    if (fault_ == Fault::kUndefined) batch.more_inputs = {{}};
     return batch;
   }
   std::optional<int64_t> cost(int64_t index) const override {
@@ -154,6 +156,8 @@ INSTANTIATE_TEST_SUITE_P(
                     DataCase{
                         "MoreInputs", Fault::kInputs, {"Dataset::get", "inputs of [", "first dimension"}},
                     DataCase{"NoRowOfTargets", Fault::kTargets, {"Dataset::get", "targets of []"}},
+                    DataCase{"Untold", Fault::kMore, {"Dataset::get", "gives 2 inputs", "info() names 1"}},
+                    DataCase{"Undefined", Fault::kUndefined, {"Dataset::get", "undefined", "more_inputs"}},
                     DataCase{"Throws", Fault::kThrows, {"Dataset::get", "beyond my file", "for sample"}},
                     DataCase{"SomeCosts", Fault::kCosts, {"Dataset::cost", "sample 17", "or none"}},
                     DataCase{"Empty", Fault::kEmpty, {"Dataset::size", "at least one"}}),

@@ -19,8 +19,10 @@ def main():
     torch.distributed.init_process_group("gloo")
     rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
     workload = Workload(name)
-    # Gradients as views of the buckets spare DDP a copy: its best setting.
-    model = DistributedDataParallel(workload.model(), gradient_as_bucket_view=True)
+    # DDP's best settings: gradients as views of the buckets spare it a copy, and images with their channels last are
+    # what convolutions are fastest with.
+    layout = torch.channels_last if name in ("cnn", "resnet", "resnet50") else torch.preserve_format
+    model = DistributedDataParallel(workload.model().to(memory_format=layout), gradient_as_bucket_view=True)
     optimizer = workload.optimizer(model)
     batches, seconds = iter(()), []
     loader = workload.loader(effective // world)
@@ -30,7 +32,7 @@ def main():
             batches = iter(loader)
             batch = next(batches)
         start = time.perf_counter()
-        loss = workload.loss(model(batch[0]), batch[1])
+        loss = workload.loss(model(batch[0].to(memory_format=layout)), batch[1])
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

@@ -42,19 +42,24 @@ def _load(source):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m autotrain_export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", metavar="MODULE:NAME", help="a torch.nn.Module, or a function without arguments that returns one")
-    parser.add_argument("--example", required=True, metavar="TYPE[SHAPE]",
-                        help="what a batch of inputs looks like: float32[4,3,224,224], or int64[4,128]<50257 for tokens below a bound; the first size is the batch's")
+    parser.add_argument("--example", required=True, action="append", metavar="[NAME=]TYPE[SHAPE]",
+                        help="what a batch of inputs looks like: float32[4,3,224,224], or int64[4,128]<50257 for tokens below a bound; the first size is the "
+                             "batch's; once for each input of the module, in the order of its arguments or with their names: mask=bool[4,128]")
     parser.add_argument("--output", required=True, metavar="FILE", help="the file to write, m.autotrain say")
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], choices=list(PRECISIONS),
                         help="precisions that it may be trained in (default: fp32 bf16)")
     parser.add_argument("--output-part", metavar="NAME", help="which part of the module's output is the prediction: a key, or a position")
+    parser.add_argument("--loss", nargs="?", const=True, metavar="NAME",
+                        help="the module computes its loss itself: NAME is that part of its output, a key or a position; without one it returns the loss alone. "
+                             "The mean over the samples of a batch, or their sum")
+    parser.add_argument("--targets", metavar="[NAME=]TYPE[SHAPE]", help="what the targets of a batch look like, which such a module takes after its inputs")
     parser.add_argument("--seed", type=int, default=0, help="of PyTorch's random numbers, set before the module is made (default: 0)")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
     torch.manual_seed(options.seed)
     try:
         path = export(_load(options.source), options.example, options.output, options.precision, options.output_part,
-                      source=options.source, say=print)
+                      source=options.source, say=print, loss=options.loss, targets=options.targets)
     except ExportError as error:
         print(f"autotrain_export: {error}", file=sys.stderr)
         return 65

@@ -51,25 +51,29 @@ def _step(parameters, gradients):
                 parameter.sub_(gradient, alpha=1e-2 / largest)
 
 
+def _cloned(batch):
+    return tuple(tensor.clone() for tensor in batch)
+
+
 def _learn(batches, learning, run, buffers, evaluate):
     """What a side gives and becomes in some steps: a list of (name, tensors).
 
     learning  the tensors that each step moves
-    run       gives prediction and gradients of a batch
+    run       gives output and gradients of a batch
     buffers   gives them as they are then
-    evaluate  gives the prediction in evaluation mode"""
+    evaluate  gives the outputs in evaluation mode"""
     results = []
-    for step, inputs in enumerate(batches):
+    for step, batch in enumerate(batches):
         random.seed(step)  # a graph cannot follow these numbers
         torch.manual_seed(7 + step)  # so that dropout draws the same on both sides
-        prediction, gradients = run(inputs.clone())
-        results.append(("predictions", [prediction.detach().clone()]))
+        output, gradients = run(_cloned(batch))
+        results.append(("outputs", [output.detach().clone()]))
         if step == 0:
             results.append(("gradients", [None if gradient is None else gradient.clone() for gradient in gradients]))
         _step(learning, gradients)
     results.append(("buffers", [buffer.detach().clone() for buffer in buffers()]))
     with torch.no_grad():
-        results.append(("evaluated predictions", [evaluate(batches[0].clone()).clone()]))
+        results.append(("evaluated outputs", [output.clone() for output in evaluate(_cloned(batches[0]))]))
     return results
 
 
@@ -77,31 +81,32 @@ def _learn_module(subject, batches, cotangent, precision):
     module = subject.original
     learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
 
-    def predict(inputs, training):
+    def outputs(batch, training):
         subject.set_mode(module, training)
+        arguments, keywords = subject.arguments(batch)
         with autocast(precision):
-            return subject.prediction_of(module(inputs))
+            return subject.outputs_of(module(*arguments, **keywords), training)
 
-    def run(inputs):
+    def run(batch):
         with torch.enable_grad():
-            prediction = predict(inputs, training=True)
-        return prediction, torch.autograd.grad(prediction, learning, cotangent.to(prediction.dtype), allow_unused=True)
+            (output,) = outputs(batch, training=True)
+        return output, torch.autograd.grad(output, learning, cotangent.to(output.dtype), allow_unused=True)
 
     def buffers():
         return [buffer for name, buffer in module.named_buffers() if name in subject.buffers]
 
     with _put_back(module):
-        return _learn(batches, learning, run, buffers, lambda inputs: predict(inputs, training=False))
+        return _learn(batches, learning, run, buffers, lambda batch: outputs(batch, training=False))
 
 
 def _learn_graphs(graphs, subject, batches, cotangent):
     parameters, buffers = copies(subject.parameters), copies(subject.buffers)
 
-    def run(inputs):
-        given, before = inputs.clone(), copies(parameters)
+    def run(batch):
+        given, before = _cloned(batch), copies(parameters)
         with torch.no_grad():
             results = graphs["training"](parameters, buffers, given, cotangent)
-        if not torch.equal(given, inputs):
+        if not all(torch.equal(*pair) for pair in zip(given, batch)):
             raise ExportError("the module's forward pass writes to its inputs")
         for name, parameter in parameters.items():
             if not torch.equal(parameter, before[name]):
@@ -109,7 +114,7 @@ def _learn_graphs(graphs, subject, batches, cotangent):
         return results
 
     learning = [parameters[name] for name in subject.learning]
-    return _learn(batches, learning, run, buffers.values, lambda inputs: graphs["evaluation"](parameters, buffers, inputs, cotangent)[0])
+    return _learn(batches, learning, run, buffers.values, lambda batch: graphs["evaluation"](parameters, buffers, batch, cotangent))
 
 
 def _far(mine, other):
@@ -150,9 +155,11 @@ def check(graphs, subject, batches, precision):
     """Lets module and graphs learn on some batches of one size. Returns how far they are apart, in parts of the largest number; raises
     ExportError where that is more than rounding."""
     with torch.no_grad(), autocast(precision):
-        shape = subject.predict({**subject.parameters, **copies(subject.buffers)}, batches[0], training=True)
-    # As the prediction lies in memory, since graphs are traced so.
-    cotangent = torch.empty_like(shape).copy_(torch.randn(shape.shape, generator=torch.Generator().manual_seed(3)))
+        (output,) = subject.run({**subject.parameters, **copies(subject.buffers)}, batches[0], training=True)
+    # As the output lies in memory, since graphs are traced so. A loss is made smaller, as in training.
+    cotangent = torch.empty_like(output).copy_(torch.randn(output.shape, generator=torch.Generator().manual_seed(3)))
+    if subject.loss is not None:
+        cotangent.fill_(1)
     theirs = _learn_module(subject, batches, cotangent, precision)
     ours = _learn_graphs(graphs, subject, batches, cotangent)
     exact = None if precision == "fp32" else _learn_module(subject, batches, cotangent.float(), "fp32")

@@ -1,7 +1,7 @@
 """A traced graph as plain JSON: what autotrain's interpreter reads.
 
-A graph has numbered values. The first are given: parameters, buffers, constants, the inputs and, for training, the gradient of
-the prediction, in this order. Each node is an operator with its arguments in the order of its schema and the numbers of the
+A graph has numbered values. The first are given: parameters, buffers, constants, the inputs, the targets of a module with its loss
+inside and, for training, the gradient of the output, in this order. Each node is an operator with its arguments in the order of its schema and the numbers of the
 values that it makes; null stands for a result that nobody uses."""
 
 import math
@@ -129,12 +129,13 @@ def constants_of(graph_module, constants):
     return {node.target: _number_among(constants, getattr(graph_module, node.target)) for node in nodes}
 
 
-def write_graph(graph_module, given, constants, training):
+def write_graph(graph_module, given, constants, training, loss):
     """The JSON of one graph.
 
     given      how many values are given before the constants: parameters and buffers
     constants  those of the whole file
-    training   whether the gradient of the prediction is given, too"""
+    training   whether the gradient of the output is given, too
+    loss       whether the output is a loss, and not a prediction"""
     numbers = constants_of(graph_module, constants)
     writer = _Writer()
     graph = graph_module.graph
@@ -154,11 +155,11 @@ def write_graph(graph_module, given, constants, training):
             results = torch.utils._pytree.tree_leaves(node.args[0], is_leaf=lambda leaf: leaf is None)
         elif node.op == "call_function":
             _write_call(writer, node)
-    return {
-        "nodes": writer.nodes,
-        "prediction": writer.reference(results[0]),
-        "gradients": [None if result is None else writer.reference(result) for result in results[1:]],
-    }
+    numbers = [None if result is None else writer.reference(result) for result in results]
+    outputs = {"loss" if loss else "prediction": numbers[0]}
+    if not training and len(numbers) > 1:
+        outputs["prediction"] = numbers[1]
+    return {"nodes": writer.nodes, **outputs, "gradients": numbers[1:] if training else []}
 
 
 def _write_call(writer, node):

@@ -1,4 +1,5 @@
-"""What a batch of inputs looks like, as people type it: `float32[4,3,224,224]`, or `int64[4,128]<50257` for tokens below a bound."""
+"""What a batch looks like, as people type it: `float32[4,3,224,224]`, or `int64[4,128]<50257` for tokens below a bound; with the name
+of what the module's forward pass calls it, `mask=bool[4,128]`."""
 
 import re
 from dataclasses import dataclass
@@ -7,8 +8,8 @@ import torch
 
 from .errors import ExportError
 
-DTYPES = {"float32": torch.float32, "int64": torch.int64}
-_FORM = re.compile(r"(\w+)\[(\d+(?:\s*,\s*\d+)*)\](?:<(\d+))?")
+DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
+_FORM = re.compile(r"(?:([A-Za-z_]\w*)=)?(\w+)\[(\d+(?:\s*,\s*\d+)*)\](?:<(\d+))?")
 
 
 @dataclass(frozen=True)
@@ -16,22 +17,23 @@ class Example:
     dtype: torch.dtype
     shape: tuple  # of a batch: samples first
     below: int = 2  # whole numbers are drawn from 0 up to this
+    name: str | None = None  # of the argument that it is
 
     @staticmethod
-    def parse(text):
+    def parse(text, option="--example"):
         match = _FORM.fullmatch(text.strip())
-        if match is None or match[1] not in DTYPES:
-            raise ExportError(f"--example {text}: expected a type ({' or '.join(DTYPES)}) and the shape of a batch, as in float32[4,3,224,224]")
-        shape = tuple(int(size) for size in match[2].split(","))
+        if match is None or match[2] not in DTYPES:
+            raise ExportError(f"{option} {text}: expected a type ({', '.join(DTYPES)}) and the shape of a batch, as in float32[4,3,224,224]")
+        shape = tuple(int(size) for size in match[3].split(","))
         if min(shape) < 1:
-            raise ExportError(f"--example {text}: every size is at least 1")
+            raise ExportError(f"{option} {text}: every size is at least 1")
         if shape[0] < 2:
-            raise ExportError(f"--example {text}: the first size is that of the batch; give at least 2, since a batch of one is a case of its own to the tracer")
-        if match[1] == "int64" and match[3] is None:
-            raise ExportError(f"--example {text}: say below what number the values are, as in int64[4,128]<50257")
-        if match[1] != "int64" and match[3] is not None:
-            raise ExportError(f"--example {text}: only whole numbers are given a bound")
-        return Example(DTYPES[match[1]], shape, int(match[3] or 2))
+            raise ExportError(f"{option} {text}: the first size is that of the batch; give at least 2, since a batch of one is a case of its own to the tracer")
+        if match[2] == "int64" and match[4] is None:
+            raise ExportError(f"{option} {text}: say below what number the values are, as in int64[4,128]<50257")
+        if match[2] != "int64" and match[4] is not None:
+            raise ExportError(f"{option} {text}: only whole numbers are given a bound")
+        return Example(DTYPES[match[2]], shape, int(match[4] or 2), match[1])
 
     def batch(self, samples, seed=0):
         """`samples` random samples: [samples, …]."""
@@ -39,4 +41,43 @@ class Example:
         shape = (samples, *self.shape[1:])
         if self.dtype.is_floating_point:
             return torch.randn(shape, generator=generator, dtype=self.dtype)
-        return torch.randint(self.below, shape, generator=generator, dtype=self.dtype)
+        drawn = torch.randint(self.below, shape, generator=generator)
+        if self.dtype == torch.bool:
+            drawn = drawn.bool()
+            if drawn.dim() > 1 and shape[-1] > 1:  # a mask that leaves something, whichever way it is meant
+                drawn[..., 0], drawn[..., -1] = False, True
+        return drawn
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What batches look like: the inputs of a module and, where it computes its loss from them, the targets."""
+
+    inputs: tuple  # of Example, in the order of the module's arguments
+    targets: Example | None = None
+
+    @staticmethod
+    def parse(inputs, targets=None):
+        """inputs   one example or several, as texts or Example; targets likewise, at most one."""
+        inputs = [inputs] if isinstance(inputs, (str, Example)) else inputs
+        made = tuple(Example.parse(each) if isinstance(each, str) else each for each in inputs)
+        targets = Example.parse(targets, "--targets") if isinstance(targets, str) else targets
+        examples = Examples(made, targets)
+        if not made:
+            raise ExportError("--example: give one for each input of the module")
+        if len({each.shape[0] for each in examples.all}) > 1:
+            raise ExportError("--example: the first size is the batch's, and must be the same for all: "
+                              + ", ".join(str(each.shape[0]) for each in examples.all))
+        return examples
+
+    @property
+    def all(self):
+        return self.inputs if self.targets is None else (*self.inputs, self.targets)
+
+    @property
+    def samples(self):
+        return self.inputs[0].shape[0]
+
+    def batch(self, samples, seed=0):
+        """`samples` random samples: a tensor [samples, …] for each of `all`."""
+        return tuple(each.batch(samples, seed + 1000 * place) for place, each in enumerate(self.all))

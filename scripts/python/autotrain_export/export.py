@@ -9,25 +9,32 @@ from safetensors.torch import save_file
 from .checking import STEPS, check, copies
 from .document import constants_of, write_graph
 from .errors import ExportError
-from .example import Example
+from .example import Examples
+from .reduction import reduction_of
 from .subject import take_apart
 from .tracing import PRECISIONS, trace_evaluation, trace_training, traceable
 
-FORMAT = 1
+FORMAT = 2
 
 
-def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None):
+def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None,
+           loss=None, targets=None):
     """Writes `module` with its weights to the file `output`, as `model: {name: exported, file: …}` of a recipe reads it.
 
-    module       maps one tensor of inputs, [n, …], to predictions, [n, …]; it need not be in training mode
-    example      an Example, or its text: what a batch of inputs looks like
+    module       maps inputs, tensors [n, …], to predictions, [n, …]; it need not be in training mode
+    example      what a batch of inputs looks like: an Example, or its text; a list of them where the module takes several
     precisions   those that it may be trained in; autocast's casts are part of the graphs
     output_part  which part of the module's output is the prediction, where that is a dictionary or a tuple
+    loss         which part of it is the loss of the batch, one number, that the module computes itself: a key, a position, or True
+                 where it returns the loss alone. Its samples' mean or sum
+    targets      what the targets look like that it computes its loss from: an Example, or its text; None where it needs none
     say          is told what was checked, line by line
 
     Returns the path. Raises ExportError when the module cannot be traced or its graphs do not compute what it does; nothing is
     written then."""
-    example = Example.parse(example) if isinstance(example, str) else example
+    if targets is not None and loss is None:
+        raise ExportError("--targets: the module takes targets to compute its loss; --loss says what of its output that is")
+    examples = Examples.parse(example, targets)
     if not precisions:
         raise ExportError(f"--precision: name at least one of {', '.join(PRECISIONS)}")
     for precision in precisions:
@@ -35,60 +42,74 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
             raise ExportError(f"--precision {precision}: expected {', '.join(PRECISIONS)}")
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
-    subject = take_apart(module, output_part)
+    subject = take_apart(module, examples, output_part, "" if loss is True else loss)
     with traceable(), torch.random.fork_rng(devices=[]):
-        prediction = _run_once(subject, example)
-        traced = {precision: _trace(subject, example, precision) for precision in precisions}
-        smallest = _check(subject, example, traced, say)
-    document, tensors = _document(subject, example, traced)
-    document |= {"smallest_batch": smallest, "classes": prediction.shape[-1], "source": source}
+        outputs = _run_once(subject, examples)
+        reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
+        traced = {precision: _trace(subject, examples, precision) for precision in precisions}
+        smallest = _check(subject, examples, traced, say)
+    if reduction is not None:
+        say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches")
+    for value in unusable:
+        say(f"targets of {value}, which the loss ignores, end a run: with them it is not the {reduction} over samples")
+    document, tensors = _document(subject, examples, traced)
+    if unusable:
+        document["targets"]["unusable"] = unusable
+    document |= {"smallest_batch": smallest, "source": source}
+    document |= {"classes": outputs[0].shape[-1]} if loss is None else {"loss": reduction}
     return _write(Path(output), document, tensors)
 
 
-def _run_once(subject, example):
-    """The prediction for a batch. Modules that make tables when they first need them make them now, and not while they are traced."""
+def _run_once(subject, examples):
+    """The outputs for a batch. Modules that make tables when they first need them make them now, and not while they are traced."""
     tensors = copies({**subject.parameters, **subject.buffers})
     try:
         with torch.no_grad():
-            return subject.predict(tensors, example.batch(example.shape[0]), training=False)
+            return subject.run(tensors, examples.batch(examples.samples), training=False)
     except ExportError:
         raise
     except Exception as error:
-        raise ExportError(f"the module does not take a batch like the example, {example.dtype} {list(example.shape)}: {error}") from error
+        shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in examples.all)
+        raise ExportError(f"the module does not take a batch like the example, {shapes}: {error}") from error
 
 
-def _trace(subject, example, precision):
-    return {"training": trace_training(subject, example, precision), "evaluation": trace_evaluation(subject, example, precision)}
+def _trace(subject, examples, precision):
+    return {"training": trace_training(subject, examples, precision), "evaluation": trace_evaluation(subject, examples, precision)}
 
 
-def _batches(example, samples):
-    return [example.batch(samples, seed=samples + step) for step in range(STEPS)]
+def _batches(examples, samples):
+    return [examples.batch(samples, seed=samples + step) for step in range(STEPS)]
 
 
-def _check(subject, example, traced, say):
+def _check(subject, examples, traced, say):
     """Compares graphs and module at two sizes of the batch; returns the smallest size that the graphs are right for."""
     smallest = 1
-    sizes = (example.shape[0], example.shape[0] + 3)
+    sizes = (examples.samples, examples.samples + 3)
+    what = "predictions" if subject.loss is None else "losses"
     for precision, graphs in traced.items():
-        worst = max(check(graphs, subject, _batches(example, samples), precision) for samples in sizes)
+        worst = max(check(graphs, subject, _batches(examples, samples), precision) for samples in sizes)
         agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
-        say(f"{precision}: predictions, gradients and buffers over {STEPS} steps at batches of {sizes[0]} and {sizes[1]} {agree}")
-        if not _takes_one(subject, example, graphs, precision):
+        say(f"{precision}: {what}, gradients and buffers over {STEPS} steps at batches of {sizes[0]} and {sizes[1]} {agree}")
+        if not _takes_one(subject, examples, graphs, precision):
             smallest = 2
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest
 
 
-def _takes_one(subject, example, graphs, precision):
+def _described(example):
+    return {"dtype": str(example.dtype).removeprefix("torch."), "shape": list(example.shape[1:])}
+
+
+def _takes_one(subject, examples, graphs, precision):
     try:
-        check(graphs, subject, _batches(example, 1), precision)
+        check(graphs, subject, _batches(examples, 1), precision)
         return True
     except Exception:  # batch normalisation refuses it, and so do others
         return False
 
 
-def _document(subject, example, traced):
+def _document(subject, examples, traced):
     constants = []
     for graphs in traced.values():
         for graph in graphs.values():
@@ -100,13 +121,14 @@ def _document(subject, example, traced):
         "format": FORMAT,
         "torch": torch.__version__,
         "device": "cpu",
-        "input": {"dtype": str(example.dtype).removeprefix("torch."), "shape": list(example.shape[1:])},
+        "inputs": [{"name": name, **_described(each)} for name, each in zip(subject.names, examples.inputs)],
+        **({} if examples.targets is None else {"targets": _described(examples.targets)}),
         "parameters": [{"name": name, "learns": parameter.requires_grad} for name, parameter in subject.parameters.items()],
         "buffers": list(subject.buffers),
         "constants": len(constants),
         "other_names": subject.other_names,
         "graphs": {
-            precision: {mode: write_graph(graph, given, constants, mode == "training") for mode, graph in graphs.items()}
+            precision: {mode: write_graph(graph, given, constants, mode == "training", subject.loss is not None) for mode, graph in graphs.items()}
             for precision, graphs in traced.items()
         },
     }

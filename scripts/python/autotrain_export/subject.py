@@ -1,6 +1,7 @@
 """The module that is exported, taken apart into what its graphs are functions of."""
 
 import copy
+import inspect
 from dataclasses import dataclass, field
 
 import torch
@@ -20,6 +21,9 @@ class Subject:
     other_names: dict = field(default_factory=dict)  # name → the name that is in `parameters` or `buffers`
     frozen: list = field(default_factory=list)  # names of parts that are in evaluation mode while the module trains
     output: str | None = None  # which part of the module's output is the prediction
+    loss: str | None = None  # which part is the loss that the module computes itself; "": all of it
+    names: list = field(default_factory=list)  # of the arguments that inputs and targets are
+    by_name: bool = False  # whether they are handed over so
 
     @property
     def learning(self):
@@ -30,14 +34,30 @@ class Subject:
         for name in self.frozen:
             module.get_submodule(name).eval()
 
-    def predict(self, tensors, inputs, training):
-        """The prediction of the module with these tensors instead of its own."""
+    def run(self, tensors, batch, training):
+        """What the module with these tensors instead of its own gives: see `outputs_of`."""
         self.set_mode(self.module, training)
-        return self.prediction_of(torch.func.functional_call(self.module, tensors, (inputs,), tie_weights=True))
+        arguments, keywords = self.arguments(batch)
+        returned = torch.func.functional_call(self.module, tensors, arguments, keywords, tie_weights=True)
+        return self.outputs_of(returned, training)
 
-    def prediction_of(self, output):
-        """The part of the module's output that is its prediction."""
-        prediction = output if self.output is None else _part(output, self.output)
+    def arguments(self, batch):
+        return ((), dict(zip(self.names, batch))) if self.by_name else (tuple(batch), {})
+
+    def outputs_of(self, returned, training):
+        """The tensors that graphs return: the prediction; of a module with its loss inside the loss and, in evaluation mode, the
+        prediction beside it, if there is one."""
+        if self.loss is None:
+            return (self._prediction_of(returned),)
+        loss = returned if self.loss == "" else _part(returned, self.loss)
+        if not isinstance(loss, torch.Tensor) or loss.dim() > 0 or not loss.dtype.is_floating_point:
+            raise ExportError(f"the loss is {_described(loss)}, not one number; --loss NAME names the part of the module's output that is the loss")
+        if training or self.output is None:
+            return (loss,)
+        return (loss, self._prediction_of(returned))
+
+    def _prediction_of(self, returned):
+        prediction = returned if self.output is None else _part(returned, self.output)
         if not isinstance(prediction, torch.Tensor):
             raise ExportError(f"the module returns {_described(prediction)}, not a tensor; --output-part names the part that is the prediction")
         if not prediction.dtype.is_floating_point:
@@ -48,6 +68,8 @@ class Subject:
 def _described(value):
     if isinstance(value, dict):
         return "a dictionary of " + ", ".join(map(str, value))
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {list(value.shape)}"
     return f"a {type(value).__name__} of {len(value)}" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
 
 
@@ -60,7 +82,23 @@ def _part(output, name):
         raise ExportError(f"the module's output has no part {name}: it is {_described(output)}") from None
 
 
-def take_apart(module, output=None):
+def _argument_names(module, examples):
+    """The names of the arguments that the examples are: their own, or those that come next in the signature of the forward pass."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    declared = inspect.signature(module.forward).parameters.values()
+    known = [parameter.name for parameter in declared if parameter.kind in kinds]
+    takes_any = any(parameter.kind == inspect.Parameter.VAR_KEYWORD for parameter in declared)
+    given = [example.name for example in examples.all if example.name]
+    for name in given:
+        if given.count(name) > 1:
+            raise ExportError(f"--example {name}=…: stands twice")
+        if name not in known and not takes_any:
+            raise ExportError(f"--example {name}=…: the module's forward pass has no such argument; it has {', '.join(known)}")
+    rest = (name for name in known if name not in given)
+    return [example.name or next(rest, f"input {place + 1}") for place, example in enumerate(examples.all)]
+
+
+def take_apart(module, examples, output=None, loss=None):
     """What a module is made of. Parts that are in evaluation mode in a module that is not, as frozen batch normalisation is, stay in
     it."""
     module = getattr(module, "_orig_mod", module)  # of torch.compile
@@ -75,7 +113,9 @@ def take_apart(module, output=None):
     for name, buffer in traced.named_buffers(remove_duplicate=False):
         if name in saved:
             _add(name, buffer, buffers, other_names, first)
-    return Subject(traced, original, parameters, buffers, other_names, frozen, output)
+    names = _argument_names(module, examples)
+    by_name = any(example.name for example in examples.all)
+    return Subject(traced, original, parameters, buffers, other_names, frozen, output, loss, names, by_name)
 
 
 def _add(name, tensor, tensors, other_names, first):

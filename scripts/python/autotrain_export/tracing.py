@@ -19,35 +19,36 @@ def autocast(precision):
     return nullcontext() if dtype is None else torch.autocast("cpu", dtype)
 
 
-def trace_training(subject, example, precision):
-    """A graph of (parameters, buffers, inputs, gradient of the prediction) that returns the prediction and the gradient of each
-    learning parameter, or None where there is none. Buffers are written in place, as the module does."""
+def trace_training(subject, examples, precision):
+    """A graph of (parameters, buffers, batch, gradient of the output) that returns the output, a prediction or the loss, and the
+    gradient of each learning parameter, or None where there is none. Buffers are written in place, as the module does."""
 
-    def joint(parameters, buffers, inputs, cotangent):
+    def joint(parameters, buffers, batch, cotangent):
         with autocast(precision):
-            prediction = subject.predict({**parameters, **buffers}, inputs, training=True)
+            (output,) = subject.run({**parameters, **buffers}, batch, training=True)
         if cotangent is None:
-            return prediction, ()
-        gradients = torch.autograd.grad(prediction, [parameters[name] for name in subject.learning], cotangent, allow_unused=True)
-        return prediction.detach(), gradients
+            return (output,)
+        gradients = torch.autograd.grad(output, [parameters[name] for name in subject.learning], cotangent, allow_unused=True)
+        return output.detach(), gradients
 
-    return _trace(subject, example, precision, joint)
+    return _trace(subject, examples, precision, joint)
 
 
-def trace_evaluation(subject, example, precision):
-    """A graph of (parameters, buffers, inputs) that returns the prediction."""
+def trace_evaluation(subject, examples, precision):
+    """A graph of (parameters, buffers, batch) that returns the prediction; of a module with its loss inside, the loss and, if there is
+    one, the prediction."""
 
-    def forward(parameters, buffers, inputs, _):
+    def forward(parameters, buffers, batch, _):
         with autocast(precision), torch.no_grad():
-            return (subject.predict({**parameters, **buffers}, inputs, training=False),)
+            return subject.run({**parameters, **buffers}, batch, training=False)
 
-    return _trace(subject, example, precision, forward)
+    return _trace(subject, examples, precision, forward)
 
 
-def _unusual_size(subject, example):
+def _unusual_size(subject, examples):
     """A size of a batch that no other size is equal to, or a multiple of: a tracer that compares the two would otherwise take them
     for one."""
-    sizes = set(example.shape[1:])
+    sizes = {size for example in examples.all for size in example.shape[1:]}
     for tensor in (*subject.parameters.values(), *subject.buffers.values()):
         sizes.update(tensor.shape)
     sizes.discard(0)
@@ -62,17 +63,17 @@ class _FixedBatch(Exception):
     """The traced graph holds for one size of the batch only."""
 
 
-def _trace(subject, example, precision, function):
+def _trace(subject, examples, precision, function):
     """Traces the very operators that eager PyTorch runs, where these can be traced for any size of the batch. Some cannot, products
     of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can."""
     try:
-        return _trace_with(nullcontext, subject, example, function)
+        return _trace_with(nullcontext, subject, examples, function)
     except ExportError:
         raise
     except Exception:
         pass  # what is wrong for both ways is said below
     try:
-        return _trace_with(enable_python_dispatcher, subject, example, function)
+        return _trace_with(enable_python_dispatcher, subject, examples, function)
     except (ExportError, _FixedBatch) as error:
         raise ExportError(str(error)) from None
     except Exception as error:
@@ -99,7 +100,7 @@ def traceable():
         logger.setLevel(level)
 
 
-def _trace_with(dispatcher, subject, example, function):
+def _trace_with(dispatcher, subject, examples, function):
     # No two sizes are taken for one because they are equal, and only that of the batch may vary.
     fakes = FakeTensorMode(shape_env=ShapeEnv(duck_shape=False), allow_non_fake_inputs=True)
 
@@ -110,21 +111,32 @@ def _trace_with(dispatcher, subject, example, function):
     def fake_all(tensors):
         return {name: fake(tensor) for name, tensor in tensors.items()}
 
-    inputs = torch.empty((_unusual_size(subject, example), *example.shape[1:]), dtype=example.dtype)
+    example = examples.inputs[0]
+    inputs = torch.empty((_unusual_size(subject, examples), *example.shape[1:]), dtype=example.dtype)
     with fakes, dispatcher():
         inputs = fake(inputs, DimDynamic.DYNAMIC)
+        # The others have as many samples: the very same size.
+        more = (torch.empty((inputs.shape[0], *other.shape[1:]), dtype=other.dtype) for other in examples.all[1:])
+        batch = (inputs, *more)
         parameters, buffers = fake_all(subject.parameters), fake_all(subject.buffers)
         # The first run finds the shape of the gradient that is given to the second one.
         with torch.no_grad():
-            prediction = function(parameters, fake_all(subject.buffers), inputs, None)[0]
-        graph = make_fx(function)(parameters, buffers, inputs, torch.empty_like(prediction))
+            outputs = function(parameters, fake_all(subject.buffers), batch, None)
+        graph = make_fx(function)(parameters, buffers, batch, torch.empty_like(outputs[0]))
     _check_range(fakes.shape_env)
-    if prediction.dim() == 0 or not isinstance(prediction.shape[0], torch.SymInt) or fakes.shape_env.replacements:
-        raise _FixedBatch(
-            f"the module's output has the shape {list(prediction.shape)} for inputs of the shape {list(inputs.shape)}: "
-            "its forward pass fixes the size of the batch, or mixes the samples into one result"
-        )
+    for prediction in outputs if subject.loss is None else outputs[1:]:
+        if prediction.dim() == 0 or not isinstance(prediction.shape[0], torch.SymInt):
+            _fail_fixed(prediction, inputs)
+    if fakes.shape_env.replacements:
+        _fail_fixed(outputs[-1], inputs)
     return graph
+
+
+def _fail_fixed(output, inputs):
+    raise _FixedBatch(
+        f"the module's output has the shape {list(output.shape)} for inputs of the shape {list(inputs.shape)}: "
+        "its forward pass fixes the size of the batch, or mixes the samples into one result"
+    )
 
 
 def _check_range(shape_env):

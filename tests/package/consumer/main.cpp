@@ -1,6 +1,10 @@
-// A user's program: its own module and data, trained through autotrain::Trainer.
+// A user's program: its own module and data, trained through autotrain::Trainer, its batch sizes measured by
+// autotrain::sweep. Its process group of one rank stands for one that a program has for itself.
+#include <autotrain/rank_group.h>
+#include <autotrain/sweep.h>
 #include <autotrain/trainer.h>
 #include <torch/nn.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <iostream>
 
@@ -19,9 +23,11 @@ int main(int argc, char** argv) {
   const autotrain::TensorDataset validation(more, more.slice(1, 0, 3).argmax(1));
 
   const autotrain::Recipe recipe = autotrain::load_recipe(argv[1]);
+  const auto group = std::make_shared<autotrain::RankGroup>(c10::make_intrusive<c10d::ProcessGroup>(
+      c10::make_intrusive<c10d::HashStore>(), /*rank=*/0, /*size=*/1));
   autotrain::Trainer trainer(recipe,
                              autotrain::supervised(std::make_shared<Net>(), autotrain::cross_entropy()),
-                             train, validation, {.output = argc > 2 ? argv[2] : ""});
+                             train, validation, {.output = argc > 2 ? argv[2] : "", .group = group});
   trainer.on_update([](const autotrain::UpdateRecord& u) {
     return u.update < 150 ? autotrain::Flow::kContinue : autotrain::Flow::kStop;
   });
@@ -29,4 +35,14 @@ int main(int argc, char** argv) {
   std::cout << trainer.plan().micro_batch << " x " << trainer.plan().window << ", " << summary.updates
             << " updates, " << autotrain::to_string(summary.stopped_by) << ", accuracy "
             << summary.final.at("accuracy") << "\n";
+
+  Net net;
+  const autotrain::SweepResult result =
+      autotrain::sweep(net,
+                       [](int64_t samples) {
+                         return torch::randn({samples, 8});
+                       },
+                       {.batches = {1, 16}, .rounds = 1, .max_seconds = 0.1, .roofline = false});
+  for (const autotrain::SweepPoint& point : result.points)
+    std::cout << "batch " << point.batch << (point.samples_per_second > 0 ? " measured\n" : " failed\n");
 }

@@ -1,4 +1,4 @@
-#include "compare/curve.h"
+#include "study/curve.h"
 
 #include <algorithm>
 #include <cmath>
@@ -38,6 +38,7 @@ Curve read_curve(const std::filesystem::path& metrics) {
       now.seconds = row.at("training_seconds");
     } else if (kind == "evaluation") {
       now.update = row.at("update");
+      now.epoch = row.value("epoch", 0.0);
       now.figures = figures_of(row);
       std::erase_if(curve, [&](const CurvePoint& point) { return point.update >= now.update; });
       curve.push_back(now);
@@ -49,7 +50,10 @@ Curve read_curve(const std::filesystem::path& metrics) {
 Json curve_to_json(const Curve& curve) {
   Json rows = Json::array();
   for (const CurvePoint& point : curve) {
-    Json row = {{"update", point.update}, {"samples", point.samples}, {"seconds", point.seconds}};
+    Json row = {{"update", point.update},
+                {"samples", point.samples},
+                {"seconds", point.seconds},
+                {"epoch", point.epoch}};
     for (const auto& [name, value] : point.figures) row["figures"][name] = finite_or_null(value);
     rows.push_back(std::move(row));
   }
@@ -62,13 +66,14 @@ Curve curve_from_json(const Json& json) {
     curve.push_back({.update = row.at("update"),
                      .samples = row.at("samples"),
                      .seconds = row.at("seconds"),
+                     .epoch = row.value("epoch", 0.0),
                      .figures = figures_of(row.at("figures"))});
   }
   return curve;
 }
 
 double place_of(const CurvePoint& point, FairAxis axis) {
-  return axis == FairAxis::kSamples ? static_cast<double>(point.samples) : point.seconds;
+  return axis == FairAxis::kSeconds ? point.seconds : static_cast<double>(point.samples);
 }
 
 std::optional<double> figure_at(const Curve& curve, const std::string& figure, FairAxis axis, double place) {
@@ -83,6 +88,22 @@ std::optional<double> figure_at(const Curve& curve, const std::string& figure, F
     value = of_before + (value - of_before) * (place - start) / (place_of(*after, axis) - start);
   }
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+double share_of_run(const StopRecipe& stop, const CurvePoint& point) {
+  double share = 0;
+  const auto count = [&](double done, double all) { share = std::max(share, done / all); };
+  if (stop.epochs) count(point.epoch, *stop.epochs);
+  if (stop.samples) count(static_cast<double>(point.samples), static_cast<double>(*stop.samples));
+  if (stop.updates) count(static_cast<double>(point.update), static_cast<double>(*stop.updates));
+  return std::min(share, 1.0);
+}
+
+const CurvePoint* at_share(const Curve& curve, const StopRecipe& stop, double share) {
+  if (curve.empty()) return nullptr;
+  const auto found = std::ranges::find_if(
+      curve, [&](const CurvePoint& point) { return share_of_run(stop, point) >= share; });
+  return found == curve.end() ? &curve.back() : &*found;
 }
 
 const CurvePoint* first_reaching(const Curve& curve, const Target& target) {

@@ -1,4 +1,4 @@
-#include "compare/curve.h"
+#include "study/curve.h"
 
 #include <cmath>
 
@@ -12,7 +12,11 @@ Curve curve_of(const std::vector<double>& accuracies) {
   Curve curve;
   for (size_t i = 1; i <= accuracies.size(); ++i) {
     const auto n = static_cast<int64_t>(i);
-    curve.push_back({n, 100 * n, static_cast<double>(n), {{"accuracy", accuracies[i - 1]}}});
+    curve.push_back({n,
+                     100 * n,
+                     static_cast<double>(n),
+                     0.5 * static_cast<double>(n),
+                     {{"accuracy", accuracies[i - 1]}}});
   }
   return curve;
 }
@@ -46,6 +50,19 @@ TEST(Curve, ATargetIsReachedAtTheFirstEvaluationThatHasIt) {
   EXPECT_EQ(first_reaching(curve, {"accuracy", 0.71}), nullptr);
 }
 
+TEST(Curve, TheShareOfARunIsThatOfTheNearestLimit) {
+  const Curve curve = curve_of({0.5, 0.7, 0.8, 0.9});  // half an epoch each
+  const StopRecipe epochs{.epochs = 2}, both{.epochs = 4, .updates = 4}, time{.minutes = 5};
+  EXPECT_EQ(share_of_run(epochs, curve[2]), 0.75);
+  EXPECT_EQ(share_of_run(both, curve[2]), 0.75);
+  EXPECT_EQ(share_of_run({.samples = 200}, curve[2]), 1);
+  EXPECT_EQ(share_of_run(time, curve[2]), 0);
+  EXPECT_EQ(at_share(curve, epochs, 0.6), &curve[2]);
+  EXPECT_EQ(at_share(curve, epochs, 0.5), &curve[1]);
+  EXPECT_EQ(at_share(curve, time, 0.5), &curve[3]) << "a run that ended by itself";
+  EXPECT_EQ(at_share({}, epochs, 0.5), nullptr);
+}
+
 TEST(Curve, TellsWhatWasSpentBeforeEachEvaluation) {
   const test::TemporaryFolder folder;
   const auto path = folder.write("metrics.jsonl", R"(
@@ -59,6 +76,7 @@ TEST(Curve, TellsWhatWasSpentBeforeEachEvaluation) {
   EXPECT_EQ(curve[0].update, 2);
   EXPECT_EQ(curve[0].samples, 20);
   EXPECT_EQ(curve[0].seconds, 1.0);
+  EXPECT_EQ(curve[0].epoch, 0.1);
   ASSERT_EQ(curve[0].figures.size(), 2u);
   EXPECT_EQ(curve[0].figures.at("accuracy"), 0.5);
   EXPECT_TRUE(std::isnan(curve[0].figures.at("loss")));

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""How far to trust `autotrain lr`, on four recipes in short forms: what it suggests with several seeds, how often it says
+"undetermined", and the regret of its suggestion: the validation loss after a short run at the suggested rate, less that at
+the best of a grid of twelve rates around the recipe's own, at equal samples and over the same seeds.
+
+    scripts/bench/lr.py [--tests N] [--seeds N] [CASE…]      N: seeds of the range test (5), of each short run (2)
+"""
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import PROGRAM, ROOT, save
+
+IMAGES = ["data.train.limit=20000", "data.validation.limit=5000"]
+CASES = {
+    "fashion_mnist_mlp": IMAGES + ["model.depth=4", "model.width=256", "batch.effective=250", "stop.epochs=2"],
+    "fashion_mnist_cnn": IMAGES + ["batch.effective=128", "stop.epochs=1"],
+    "table_mlp": ["stop.epochs=10"],
+    "documents_transformer": ["stop.epochs=1", "batch.effective=32"],
+}
+COMMON = ["evaluation.every=1000 epochs", "evaluation.monitor=loss", "checkpoint.every=1000 epochs",
+          "execution.memory.budget=1GiB", "execution.precision=fp32", "report.html=false", "report.csv=false",
+          "report.tensorboard=false", "execution.telemetry=0"]
+GRID = [10 ** (step / 3) for step in range(-6, 6)]  # times the recipe's own rate: from 1/100 to 46
+
+
+def call(folder, recipe, settings, *words):
+    sets = [word for setting in settings for word in ("--set", setting)]
+    return subprocess.run([PROGRAM, *words, "--config", ROOT / "recipes" / (recipe + ".yaml"), *sets, "--output", folder,
+                           "--quiet"], capture_output=True, text=True, cwd=ROOT)
+
+
+def range_test(recipe, settings, seed):
+    """What `lr.json` says, with the seconds it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        out = call(Path(folder, "lr"), recipe, settings + [f"seed={seed}"], "lr")
+        if out.returncode != 0:
+            sys.exit(out.stderr)
+        return json.loads(Path(folder, "lr/lr.json").read_text()) | {"seconds": time.perf_counter() - start}
+
+
+def final_loss(recipe, settings, lr, seeds):
+    """The mean validation loss at the end; infinite when a run diverged."""
+    losses = []
+    for seed in range(1, seeds + 1):
+        with tempfile.TemporaryDirectory() as folder:
+            out = call(Path(folder, "run"), recipe, settings + [f"seed={seed}", f"optimizer.lr={lr:.6g}"])
+            if out.returncode == 76:
+                return math.inf
+            if out.returncode != 0:
+                sys.exit(out.stderr)
+            loss = json.loads(Path(folder, "run/summary.json").read_text())["final"]["loss"]
+            losses.append(math.inf if loss is None else loss)
+    return statistics.mean(losses)
+
+
+def finite(value):
+    return round(value, 5) if math.isfinite(value) else None
+
+
+def measure(case, tests, seeds):
+    settings = COMMON + CASES[case]
+    found = [range_test(case, settings, seed) for seed in range(1, tests + 1)]
+    suggested = [one["recipe_lr"] for one in found if one["recipe_lr"] is not None]
+    own = found[0]["own_lr"]
+    grid = {own * factor: final_loss(case, settings, own * factor, seeds) for factor in GRID}
+    best = min(grid, key=grid.get)
+    losses = [final_loss(case, settings, lr, seeds) for lr in suggested]
+    return {"case": case, "tests": tests, "seeds": seeds, "effective_batch": found[0]["effective_batch"],
+            "undetermined": tests - len(suggested), "why": [one["undetermined"] for one in found if one["undetermined"]],
+            "suggested": [float(f"{lr:.3g}") for lr in suggested], "losses": [finite(loss) for loss in losses],
+            "regrets": [finite(loss - grid[best]) for loss in losses],
+            "grid": {f"{lr:.3g}": finite(loss) for lr, loss in grid.items()}, "best": f"{best:.3g}",
+            "own": f"{own:.3g}", "own_regret": finite(grid[own] - grid[best]),
+            "edges": [one["edge"] for one in found], "steepest": [one["steepest"] for one in found],
+            "seconds": round(statistics.mean(one["seconds"] for one in found), 1)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("cases", nargs="*", metavar="CASE", default=list(CASES))
+    options = parser.parse_args()
+    for case in options.cases:
+        row = measure(case, options.tests, options.seeds)
+        print(f"{case:22} undetermined {row['undetermined']} of {row['tests']}, suggested {row['suggested']}, best "
+              f"{row['best']}, own {row['own']}, regrets {row['regrets']}, own {row['own_regret']}, {row['seconds']} s",
+              flush=True)
+        save("lr", [row], key=("case",))
+
+
+if __name__ == "__main__":
+    main()

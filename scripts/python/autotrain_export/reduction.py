@@ -1,0 +1,95 @@
+"""What the loss of a batch is of the losses of its samples, for modules that compute it themselves.
+
+An update that is cut into micro-batches adds up their losses. That is the loss of the whole only if each batch weighs as much as it has
+samples: if the loss is the mean over samples, or their sum. A mean over what counts of them, such as targets that are not ignored, is
+neither."""
+
+import math
+
+import torch
+
+from .checking import copies
+from .errors import ExportError
+
+PARTS = (2, 5)  # of different size
+TOLERANCE = 1e-4  # of the loss: float32 adds up in another order
+IGNORED = (-100, -1)  # targets of these values count for nothing by custom
+
+
+def reduction_of(subject, examples):
+    """"mean" or "sum", and those targets that count for nothing by custom and must not occur, since the loss is neither with them. Raises
+    ExportError where it is neither without them."""
+    possible, unusable = {"mean", "sum"}, []
+    for batch, what, ignored in _cases(examples):
+        losses = _losses_or_none(subject, batch, ignored is not None)
+        if losses is None:
+            continue
+        left = possible & _reductions(*losses)
+        if left or ignored is None:
+            possible = left
+        else:
+            unusable.append(ignored)
+        if not possible:
+            raise ExportError(
+                f"the loss of a batch of {sum(PARTS)} samples is neither their mean nor their sum: it is {losses[0]:.6g}, and those of its parts of "
+                f"{PARTS[0]} and {PARTS[1]} are {losses[1]:.6g} and {losses[2]:.6g} ({what}).\n"
+                "Cut into micro-batches, such a batch would learn something else. Return the mean over the samples, or their sum; a mean over what is not "
+                "ignored or masked, or by class weights, weighs batches by that. Or leave the loss to the recipe, which knows these weights: "
+                "loss: {name: cross_entropy}."
+            )
+    return "mean" if "mean" in possible else "sum", unusable
+
+
+def _losses_or_none(subject, batch, may_fail):
+    """None where the module does not know such targets, or its loss of them is no number."""
+    try:
+        losses = _losses(subject, batch)
+    except (RuntimeError, IndexError):
+        if may_fail:
+            return None
+        raise
+    return losses if all(math.isfinite(loss) for loss in losses) else None
+
+
+def _cases(examples):
+    """Batches, what is special about each, and the target that is ignored by custom that it has, or None. The first sample of some has
+    more of what may be ignored than the others."""
+    batch = examples.batch(sum(PARTS), seed=11)
+    yield batch, "random samples", None
+    for place, example in enumerate(examples.all):
+        if example.dtype.is_floating_point:
+            continue
+        is_targets = place == len(examples.inputs)
+        what = "the targets" if is_targets else f"input {place + 1}"
+        for value in (0, example.below - 1, *(IGNORED if is_targets and example.dtype == torch.int64 else ())):
+            yield _with_value(batch, place, value), f"with more of {value} among {what}", value if value < 0 else None
+
+
+def _with_value(batch, place, value):
+    """Half of the numbers of the first sample, or its only one, have the value."""
+    changed = batch[place].clone()
+    flat = changed[0].view(-1)
+    flat[: max(1, flat.numel() // 2)] = value
+    return (*batch[:place], changed, *batch[place + 1 :])
+
+
+def _losses(subject, batch):
+    """Of the batch, and of its parts."""
+
+    def loss(first, end):
+        tensors = {**subject.parameters, **copies(subject.buffers)}
+        with torch.no_grad():
+            return subject.run(tensors, [tensor[first:end].clone() for tensor in batch], training=False)[0].item()
+
+    return loss(0, sum(PARTS)), loss(0, PARTS[0]), loss(PARTS[0], sum(PARTS))
+
+
+def _reductions(whole, first, second):
+    a, b = PARTS
+    scale = TOLERANCE * (abs(whole) + abs(first) + abs(second))
+    found = set()
+    if abs(whole - (a * first + b * second) / (a + b)) <= scale:
+        found.add("mean")
+    if abs(whole - (first + second)) <= scale:
+        found.add("sum")
+    return found

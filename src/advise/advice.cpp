@@ -1,0 +1,346 @@
+#include "advise/advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "autotrain/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "measure/timing.h"
+#include "report/metrics_file.h"
+#include "report/noise_words.h"
+#include "report/run_history.h"
+#include "study/trained_run.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMuchGrown = 2;  // a noise scale that a reader should know of
+
+double last_of(const Columns& updates, const char* name) {
+  const std::vector<double>* const column = updates.find(name);
+  return column == nullptr || column->empty() ? kNoNumber : column->back();
+}
+
+// Of the rows that have a number; nothing: none has.
+std::optional<double> median_in(const Columns& updates, const char* name) {
+  const std::vector<double>* const column = updates.find(name);
+  if (column == nullptr) return std::nullopt;
+  std::vector<double> values;
+  std::ranges::copy_if(*column, std::back_inserter(values),
+                       [](double value) { return std::isfinite(value); });
+  return values.empty() ? std::nullopt : std::optional(median_of(std::move(values)));
+}
+
+std::optional<NoiseScale> noise_at(const Columns& updates, size_t row) {
+  const auto value = [&](const char* name) {
+    const std::vector<double>* const column = updates.find(name);
+    return column == nullptr ? kNoNumber : (*column)[row];
+  };
+  return noise_scale_from_json({{"samples", finite_or_null(value("gradient_noise.samples"))},
+                                {"low", finite_or_null(value("gradient_noise.low"))},
+                                {"high", finite_or_null(value("gradient_noise.high"))}});
+}
+
+std::string why_no_noise(const ObservedRun& run, const Columns& updates) {
+  if (updates.find("gradient_noise.trace") != nullptr)
+    return "its updates do not tell it yet: train longer, for some hundred updates";
+  if (run.recipe.execution.statistics == Statistics::kOff)
+    return "execution.statistics is off: set it to auto";
+  if (run.plan.window == 1 && run.plan.lanes == 1)
+    return cat(
+        "every update was one micro-batch of one lane: set execution.lanes: 2, or execution.micro_batch: ",
+        std::max<int64_t>(1, run.plan.micro_batch / 2),
+        "; autotrain advise --config does it for a short run");
+  return "samples differ in length, so that windows are sorted by it, and no micro-batch stands for its "
+         "window";
+}
+
+void read_metrics_into(ObservedRun& run) {
+  const Columns updates = read_history(run.folder / "metrics.jsonl").updates;
+  if (updates.rows() == 0) {
+    throw Error(ExitCode::kMissingFile, run.folder.string(), "holds no update to learn from",
+                "train it first, or give --config for a short run");
+  }
+  run.updates = std::llround(last_of(updates, "update"));
+  run.samples = std::llround(last_of(updates, "samples"));
+  run.seconds = last_of(updates, "training_seconds");
+  run.dataset_size = std::llround(last_of(updates, "samples") / last_of(updates, "epoch"));
+  run.update_seconds = median_in(updates, "activity_seconds.update").value_or(0);
+  run.passes_seconds = median_in(updates, "activity_seconds.forward").value_or(0) +
+                       median_in(updates, "activity_seconds.backward").value_or(0);
+  if (run.plan.world_size > 1) run.exchange_seconds = median_in(updates, "activity_seconds.communication");
+  run.noise = noise_at(updates, updates.rows() - 1);
+  run.early_noise = noise_at(updates, (updates.rows() - 1) / 4);
+  if (!run.noise) run.no_noise_because = why_no_noise(run, updates);
+}
+
+std::string ranged_text(const Ranged& ranged) {
+  if (!ranged.value) return cat(brief(ranged.low, 3), " to ", brief(ranged.high, 3));
+  if (ranged.low == ranged.high) return brief(*ranged.value, 3);
+  return cat(brief(*ranged.value, 3), " [", brief(ranged.low, 3), ", ", brief(ranged.high, 3), "]");
+}
+
+std::string e_text(int64_t effective) {
+  return "E = " + format_count(effective);
+}
+
+std::string needs_text(const BatchRow& row) {
+  return cat(e_text(row.effective), " needs ", ranged_text(*row.samples), " of the samples and ",
+             ranged_text(*row.seconds), " of the time");
+}
+
+std::string lower_text(const BatchRow& own, const BatchRow& row) {
+  const bool accumulated = own.window > 1 && row.window == 1;
+  return cat("Lower: ", accumulated ? "accumulation buys you nothing here. " : "", needs_text(row), " of ",
+             e_text(own.effective), " to the same loss.");
+}
+
+std::string raise_text(const BatchRow& own, const BatchRow& row) {
+  return cat("Raise: ", needs_text(row), " of ", e_text(own.effective),
+             " to the same loss: ", format_rate(row.samples_per_second), " samples/s in the place of ",
+             format_rate(own.samples_per_second), ".");
+}
+
+std::string keep_text(const Advice& a) {
+  const BatchRow& own = a.batch.rows[a.batch.own];
+  if (a.batch.unsure)
+    return cat("Keep ", e_text(own.effective),
+               " for now: another size might take less time, but not at both ends of the noise scale's "
+               "interval. More "
+               "updates narrow it; --verify measures.");
+  return cat("Keep ", e_text(own.effective), ": no size in the table takes less than ",
+             format_percent(1 - kWorthwhile, 0), " of its time to the same loss.");
+}
+
+std::string verdict_text(const Advice& a) {
+  const BatchRow &own = a.batch.rows[a.batch.own], &advised = a.batch.rows[a.batch.advised];
+  switch (a.batch.verdict) {
+    case BatchVerdict::kLower: return lower_text(own, advised);
+    case BatchVerdict::kRaise: return raise_text(own, advised);
+    case BatchVerdict::kKeep: return keep_text(a);
+    case BatchVerdict::kUnknown: break;
+  }
+  return "No verdict: the gradient noise scale of this run is not known, because " + a.run.no_noise_because +
+         ".";
+}
+
+// What accumulation costs where the verdict does not speak of it; "" where there is none.
+std::string accumulation_text(const Advice& a) {
+  const BatchRow& own = a.batch.rows[a.batch.own];
+  if (own.window == 1 || a.batch.verdict == BatchVerdict::kLower || !a.run.noise) return "";
+  const BatchRow* single = nullptr;
+  for (const BatchRow& row : a.batch.rows) {
+    if (row.window == 1) single = &row;
+  }
+  return single == nullptr ? ""
+                           : cat("Accumulation: without it, ", needs_text(*single), " of ", own.window,
+                                 " micro-batches an update.");
+}
+
+std::string knee_text(const Advice& a) {
+  const double best =
+      std::ranges::max_element(a.batch.rows, {}, &BatchRow::samples_per_second)->samples_per_second;
+  const std::string share = format_percent(1 - a.run.recipe.execution.search.throughput_share, 0);
+  if (a.batch.knee == a.batch.rows.front().effective)
+    return cat("Computational knee: below ", e_text(a.batch.knee), "; every size in the table has ", share,
+               " of the best speed, ", format_rate(best), " samples/s.");
+  return cat("Computational knee: ", e_text(a.batch.knee), ", the smallest size with ", share,
+             " of the best ", format_rate(best), " samples/s; below it the ",
+             a.run.plan.world_size == 1 ? "device idles" : "devices idle", ".");
+}
+
+std::string noise_text(const Advice& a) {
+  const NoiseScale& now = *a.run.noise;
+  const auto& early = a.run.early_noise;
+  std::string text = "Statistical scale: " + in_words(now);
+  if (early && early->samples && now.samples && *now.samples > kMuchGrown * *early->samples)
+    text += cat("; it was ", brief(*early->samples, 2),
+                " after a quarter of the updates, when smaller batches were enough");
+  return text + ".";
+}
+
+std::string half_life_text(const Advice& a) {
+  const double samples = second_moment_half_life(a.run.recipe, a.run.plan.effective_batch);
+  if (samples == 0) return "";
+  const double epochs = samples / static_cast<double>(a.run.dataset_size);
+  const bool long_lived = samples > static_cast<double>(a.run.samples) / 2;
+  return cat("The second moment has a half-life of ", format_count(std::llround(samples)), " samples (",
+             brief(epochs, 2), " epochs)", long_lived ? ", more than half of this run" : "",
+             ": with β2 unchanged it moves with the batch, which is what small batches were blamed for "
+             "(arXiv:2507.07101).");
+}
+
+std::string devices_text(const Advice& a) {
+  if (a.batch.devices.empty()) return "";
+  const auto beyond = [](const std::optional<int64_t>& most) {
+    return most ? cat("beyond ", *most, *most == 1 ? " device" : " devices") : "beyond more than 64 devices";
+  };
+  const bool measured = a.execution.exchange_seconds.has_value();
+  return cat("Devices: at ", e_text(a.run.plan.effective_batch), " nothing is gained ",
+             beyond(a.batch.most_devices_own), ", at the best batch for each number ",
+             beyond(a.batch.most_devices), " (twice as many save less than ",
+             format_percent(kWorthDevices, 0), " of the time)",
+             measured ? "; with the exchange as it was measured."
+                      : "; measured on one rank: without communication, at best.");
+}
+
+Json ranged_to_json(const std::optional<Ranged>& ranged) {
+  if (!ranged) return nullptr;
+  return {{"value", or_null(ranged->value)}, {"low", ranged->low}, {"high", ranged->high}};
+}
+
+Json row_to_json(const BatchRow& row) {
+  return {{"effective_batch", row.effective},
+          {"micro_batch", row.micro_batch},
+          {"window", row.window},
+          {"samples_per_second", row.samples_per_second},
+          {"measured", row.measured},
+          {"peak_bytes", or_null(row.peak_bytes)},
+          {"updates", ranged_to_json(row.updates)},
+          {"samples", ranged_to_json(row.samples)},
+          {"seconds", ranged_to_json(row.seconds)}};
+}
+
+template <class Rows, class ToJson>
+Json list_of(const Rows& rows, const ToJson& to_json) {
+  Json list = Json::array();
+  for (const auto& row : rows) list.push_back(to_json(row));
+  return list;
+}
+
+}  // namespace
+
+ObservedRun observe_run(const fs::path& folder, const std::vector<std::string>& overrides) {
+  const TrainedRun trained = open_trained_run({.folder = folder}, overrides);
+  ObservedRun run{.folder = folder, .recipe = trained.recipe, .plan = trained.plan};
+  read_metrics_into(run);
+  return run;
+}
+
+ExecutionModel execution_of(const ObservedRun& run) {
+  ExecutionModel execution{.update_seconds = run.update_seconds,
+                           .capacity = run.plan.search.micro_batch,
+                           .cut = run.recipe.execution.cut,
+                           .exchange_seconds = run.exchange_seconds};
+  std::map<int64_t, int64_t> peaks = {{run.plan.micro_batch, run.plan.peak_bytes}};
+  for (const ProbeRecord& probe : run.plan.search.probes) {
+    if (probe.fits()) peaks[probe.micro_batch] = std::max(peaks[probe.micro_batch], probe.peak_bytes);
+  }
+  execution.peaks.assign(peaks.begin(), peaks.end());
+  return execution;
+}
+
+std::vector<int64_t> micro_batches_of(const ObservedRun& run) {
+  const ExecutionModel execution = execution_of(run);
+  const int64_t devices = run.plan.world_size;
+  std::set<int64_t> sizes = {run.plan.micro_batch};
+  for (const int64_t e :
+       batch_sizes(run.plan.effective_batch, devices, run.dataset_size, execution.capacity, run.noise))
+    sizes.insert(execution.micro_batch_of(ceil_div(e, devices)));
+  return {sizes.begin(), sizes.end()};
+}
+
+std::vector<SpeedPoint> recorded_speeds(const ObservedRun& run) {
+  std::map<int64_t, double> seconds;
+  for (const ProbeRecord& probe : run.plan.search.probes) {  // of others the first update was timed
+    if (probe.fits() && probe.confirmed && probe.samples_per_second > 0)
+      seconds[probe.micro_batch] = static_cast<double>(probe.micro_batch) / probe.samples_per_second;
+  }
+  const double share = static_cast<double>(run.plan.micro_batch * run.plan.world_size) /
+                       static_cast<double>(run.plan.effective_batch);
+  if (run.passes_seconds > 0)
+    seconds[run.plan.micro_batch] = run.passes_seconds * std::min(1.0, share) + run.update_seconds;
+  std::vector<SpeedPoint> points;
+  for (const auto& [micro_batch, each] : seconds) points.push_back({micro_batch, each});
+  return points;
+}
+
+Advice advise(ObservedRun run, std::vector<SpeedPoint> speeds) {
+  Advice advice{.run = std::move(run)};
+  const ObservedRun& r = advice.run;
+  advice.execution = execution_of(r);
+  advice.execution.points = std::move(speeds);
+  for (const SpeedPoint& point : advice.execution.points)  // no call is shorter than its last part
+    advice.execution.update_seconds = std::min(advice.execution.update_seconds, point.seconds);
+  advice.batch = advise_batch({.execution = advice.execution,
+                               .noise = r.noise,
+                               .own = r.plan.effective_batch,
+                               .devices = r.plan.world_size,
+                               .dataset_size = r.dataset_size,
+                               .throughput_share = r.recipe.execution.search.throughput_share});
+  const int64_t to = advice.batch.rows[advice.batch.advised].effective;
+  if (to != r.plan.effective_batch)
+    advice.lines = recipe_lines(r.recipe, {r.plan.effective_batch, to, r.plan.lr.scaled});
+  return advice;
+}
+
+std::vector<std::string> sentences_of(const Advice& a) {
+  std::vector<std::string> all = {verdict_text(a), accumulation_text(a), knee_text(a)};
+  if (a.run.noise) all.push_back(noise_text(a));
+  all.push_back(half_life_text(a));
+  all.push_back(devices_text(a));
+  if (a.verification) {
+    for (const std::string& sentence :
+         sentences_of(*a.verification, a.run.noise ? a.run.noise->samples : std::nullopt))
+      all.push_back(sentence);
+  } else if (a.run.noise) {
+    all.push_back(
+        "The noise scale predicts; it is of the plain gradient, and was found no trustworthy proxy of the "
+        "critical "
+        "batch (arXiv:2505.23971). --verify measures it.");
+  }
+  std::erase(all, "");
+  return all;
+}
+
+Json advice_to_json(const Advice& a) {
+  const BatchAdvice& b = a.batch;
+  return {
+      {"run", a.run.folder.string()},
+      {"device_name", a.run.plan.device_name},
+      {"effective_batch", a.run.plan.effective_batch},
+      {"world_size", a.run.plan.world_size},
+      {"updates", a.run.updates},
+      {"samples", a.run.samples},
+      {"seconds", a.run.seconds},
+      {"verdict", to_string(b.verdict)},
+      {"advised", b.rows[b.advised].effective},
+      {"unsure", b.unsure},
+      {"knee", b.knee},
+      {"noise_scale", a.run.noise ? noise_scale_to_json(*a.run.noise) : Json(nullptr)},
+      {"no_noise_because", a.run.no_noise_because},
+      {"update_seconds", a.execution.update_seconds},
+      {"exchange_seconds", or_null(a.execution.exchange_seconds)},
+      {"capacity", a.execution.capacity},
+      {"speeds",
+       list_of(a.execution.points,
+               [](const SpeedPoint& p) {
+                 return Json{{"micro_batch", p.micro_batch}, {"seconds", p.seconds}, {"repeats", p.repeats}};
+               })},
+      {"rows", list_of(b.rows, row_to_json)},
+      {"devices", list_of(b.devices,
+                          [](const DeviceRow& d) {
+                            return Json{{"devices", d.devices},
+                                        {"seconds_at_own", finite_or_null(d.seconds_at_own)},
+                                        {"best_effective", d.best_effective},
+                                        {"seconds_at_best", d.seconds_at_best}};
+                          })},
+      {"most_devices_own", or_null(b.most_devices_own)},
+      {"most_devices", or_null(b.most_devices)},
+      {"recipe_lines",
+       list_of(a.lines,
+               [](const RecipeLine& l) {
+                 return Json{{"key", l.path}, {"before", l.before}, {"after", l.after}, {"reason", l.reason}};
+               })},
+      {"sentences", sentences_of(a)},
+      {"verification", a.verification ? verification_to_json(*a.verification) : Json(nullptr)}};
+}
+
+}  // namespace autotrain

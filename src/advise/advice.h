@@ -1,0 +1,67 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "advise/batch_model.h"
+#include "advise/rescale.h"
+#include "advise/verification.h"
+#include "autotrain/plan.h"
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+/// What a run's folder tells of its batch.
+struct ObservedRun {
+  std::filesystem::path folder = {};
+  Recipe recipe = {};
+  BatchPlan plan = {};
+  int64_t updates = 0;
+  int64_t samples = 0;
+  double seconds = 0;         ///< of training
+  int64_t dataset_size = 0;   ///< samples in an epoch
+  double update_seconds = 0;  ///< median of what an update's optimizer step took
+  double passes_seconds = 0;  ///< likewise forward and backward of all micro-batches
+  std::optional<double> exchange_seconds =
+      {};  ///< likewise what ranks waited for the exchange; nothing: one rank
+  std::optional<NoiseScale> noise = {};
+  std::optional<NoiseScale> early_noise = {};  ///< as it stood after a quarter of the updates
+  std::string no_noise_because = {};           ///< and what to set; "" where there is a noise scale
+};
+
+/// @throws Error(kMissingFile) when the folder holds no run or the run made no update, Error(kBadData) when
+/// its plan cannot be read; as load_recipe does.
+ObservedRun observe_run(const std::filesystem::path& folder, const std::vector<std::string>& overrides);
+
+/// How the run's updates are executed, without any speed yet.
+ExecutionModel execution_of(const ObservedRun& run);
+
+/// The micro-batches whose speed the table is made of, ascending.
+std::vector<int64_t> micro_batches_of(const ObservedRun& run);
+
+/// Speeds from what the run left: its own micro-batch, and the confirmed trials of its search.
+std::vector<SpeedPoint> recorded_speeds(const ObservedRun& run);
+
+/// All that there is to say of a run's batch.
+struct Advice {
+  ObservedRun run;
+  ExecutionModel execution = {};
+  BatchAdvice batch = {};
+  std::vector<RecipeLine> lines = {};  ///< that go with the advised size; empty: it stays
+  std::optional<Verification> verification = {};
+};
+
+/// @param speeds ascending, at least one.
+Advice advise(ObservedRun run, std::vector<SpeedPoint> speeds);
+
+/// The verdict in words, most important first: a sentence each.
+std::vector<std::string> sentences_of(const Advice& advice);
+
+/// advice.json (docs/formats.md).
+nlohmann::ordered_json advice_to_json(const Advice& advice);
+
+}  // namespace autotrain

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotrain/recipe.h"
+#include "base/enum_names.h"
+
+namespace autotrain {
+
+/// Runs that go on from one checkpoint with another batch.
+struct Branch {
+  std::string label = {};  ///< "E512"
+  double factor = 1;       ///< of the run's effective batch
+  int64_t effective = 0;
+  Recipe recipe = {};  ///< rescaled; stops and schedules as the run's
+};
+
+struct BranchRequest {
+  Recipe recipe = {};                ///< of the run
+  int64_t effective = 0;             ///< that it was made with
+  int64_t micro_batch = 0;           ///< likewise
+  double lr = 0;                     ///< in use at that, before the schedule
+  int64_t dataset_size = 0;          ///< samples in an epoch
+  int64_t start = 0;                 ///< samples of the stream that the checkpoint is at
+  std::vector<double> factors = {};  ///< 1 is added where it is missing
+  int64_t samples = 0;               ///< of each branch; 0: kBranchUpdates updates of the largest batch
+};
+
+inline constexpr int64_t kBranchUpdates = 32;
+
+/// The branches in the order of their batches, and how many samples each trains on: a multiple of every
+/// batch.
+struct BranchPlan {
+  std::vector<Branch> branches = {};
+  int64_t samples = 0;
+  int64_t compared = 0;  ///< the last of them, whose losses are compared: a quarter
+};
+
+/// @throws Error(kUsage) when a factor gives no whole batch or more than the data set, or the run's schedule
+/// ends before the branches do.
+BranchPlan plan_branches(const BranchRequest& request);
+
+/// The mean training loss of the samples from `from` on, each as it was when it was seen.
+/// @throws Error(kMissingFile).
+double smoothed_loss(const std::filesystem::path& metrics, int64_t from);
+
+/// What one branch came to with each seed.
+struct BranchLosses {
+  double factor = 1;
+  int64_t effective = 0;
+  std::vector<double> training = {};  ///< smoothed loss of each seed; without those that failed
+  int64_t failed = 0;
+};
+
+enum class NotWorse {
+  kReference,     ///< the run's own batch
+  kNotWorse,      ///< its loss is less than the reference's and the margin
+  kWorse,         ///< its loss is more than the reference's
+  kUndetermined,  ///< neither can be said with these seeds
+};
+
+constexpr auto enum_names(NotWorse) {
+  return std::array{EnumName<NotWorse>{NotWorse::kReference, "reference"},
+                    EnumName<NotWorse>{NotWorse::kNotWorse, "not_worse"},
+                    EnumName<NotWorse>{NotWorse::kWorse, "worse"},
+                    EnumName<NotWorse>{NotWorse::kUndetermined, "undetermined"}};
+}
+
+struct BranchVerdict {
+  BranchLosses losses = {};
+  double difference = 0;   ///< of the mean losses, branch − reference
+  double p_not_worse = 0;  ///< Welch's one-sided test against "worse by the margin or more"; NaN: not tested
+  double p_worse = 0;      ///< against "no worse at all"
+  NotWorse verdict = NotWorse::kUndetermined;
+};
+
+/// How large the batch may be by measurement (Merrill et al. 2025, arXiv:2505.23971).
+struct Verification {
+  int64_t update = 0;   ///< of the checkpoint
+  int64_t samples = 0;  ///< of each branch
+  int64_t seeds = 0;
+  double margin = 0;  ///< of the loss, as a part of the reference's
+  std::vector<BranchVerdict> branches = {};
+  int64_t critical =
+      0;  ///< largest batch that is not worse, nor is any between it and the reference; 0: all failed
+  bool at_edge = false;  ///< it is the largest that was tried
+  std::filesystem::path folder = {};
+};
+
+inline constexpr double kVerificationLevel = 0.05;
+
+/// Judges branches in the order of their batches, one with factor 1. A branch of which a run failed is worse.
+/// From the reference upwards the tests are a fixed sequence that ends at the first batch that is not shown
+/// to be "not worse", so that they need no correction for their number.
+void judge_branches(Verification& verification, const std::vector<BranchLosses>& losses);
+
+/// What came out, in a sentence each. @param predicted the noise scale in samples; nothing: unknown.
+std::vector<std::string> sentences_of(const Verification& verification, std::optional<double> predicted);
+
+nlohmann::ordered_json verification_to_json(const Verification& verification);
+
+}  // namespace autotrain

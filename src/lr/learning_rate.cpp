@@ -1,0 +1,81 @@
+#include "lr/learning_rate.h"
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "autotrain/trainer.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "model/initial_weights.h"
+#include "plan/planner.h"
+#include "trainer/assembly.h"
+#include "trainer/snapshot.h"
+
+namespace autotrain {
+namespace {
+
+std::unique_ptr<Workbench> bench_of(const Recipe& recipe, const BatchPlan& plan) {
+  return assemble(recipe, load_materials(recipe, ResolvedBudget{plan.budget_bytes, plan.budget_source}));
+}
+
+// The same update in micro-batches beside which the copies of what is put back fit.
+BatchPlan with_room_for_copies(Recipe recipe, const BatchPlan& plan, Workbench& bench) {
+  const int64_t copies = restored_bytes(bench);
+  if (plan.peak_bytes + copies <= bench.device->budget_bytes()) return plan;
+  MemoryRecipe& memory = recipe.execution.memory;
+  const double share = static_cast<double>(copies) / static_cast<double>(bench.device->budget_bytes());
+  memory.target_high -= share;
+  memory.target_low = memory.target_high / 2;
+  if (memory.target_high <= 0) {
+    throw Error(
+        ExitCode::kDoesNotFit, "lr",
+        cat("the copies of weights and optimizer state, which are put back, need ", format_bytes(copies),
+            " beside them, of a budget of ", format_bytes(bench.device->budget_bytes())),
+        "raise execution.memory.budget");
+  }
+  recipe.batch.effective = plan.effective_batch;
+  recipe.execution.search.plan_cache = false;
+  BatchPlan smaller = Planner({.recipe = recipe, .lanes = bench.lanes.of}, bench).plan();
+  log::info("lr", cat("micro-batches of ", smaller.micro_batch, " samples in the place of ", plan.micro_batch,
+                      ": ", format_bytes(copies), " are for copies of weights and optimizer state"));
+  return smaller;
+}
+
+LearningRateTest test_on(Workbench& bench, const Recipe& recipe, const BatchPlan& plan,
+                         const RangeTestOptions& options) {
+  LearningRateTest test{.name = recipe.name,
+                        .plan = with_room_for_copies(recipe, plan, bench),
+                        .clip_norm = recipe.optimizer.clip_norm};
+  test.stretches = range_test(bench, test.plan, options);
+  test.suggestion = suggest(test.stretches, test.plan.lr);
+  return test;
+}
+
+}  // namespace
+
+LearningRateTest test_learning_rate(const Recipe& recipe, bool fresh_plan, const RangeTestOptions& options) {
+  const BatchPlan plan =
+      Trainer::from_recipe(recipe, {.write_files = false, .fresh_plan = fresh_plan, .search_apart = true})
+          .plan();
+  const auto bench = bench_of(recipe, plan);
+  if (recipe.weights.file) take_weights(recipe.weights, bench->task->module());
+  return test_on(*bench, recipe, plan, options);
+}
+
+LearningRateTest test_learning_rate(const TrainedRun& run, RangeTestOptions options) {
+  const CheckpointFolder checkpoints(run.folder / "checkpoints");
+  Recipe recipe = run.recipe;
+  recipe.execution.precision = run.plan.precision;
+  recipe.execution.memory_format = run.plan.memory_format;
+  const auto bench = bench_of(recipe, run.plan);
+  const Position at = saved_run(checkpoints.read_state(run.update)).state.position;
+  load_tensors(checkpoints, run.update, *bench);
+  options.position = at.cursor;
+  options.window = at.windows;
+  BatchPlan plan = run.plan;
+  plan.lr = learning_rate_plan(recipe, plan.effective_batch);
+  LearningRateTest test = test_on(*bench, recipe, plan, options);
+  test.updates = run.update;
+  return test;
+}
+
+}  // namespace autotrain

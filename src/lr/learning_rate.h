@@ -1,0 +1,17 @@
+#pragma once
+
+#include "autotrain/recipe.h"
+#include "lr/range_test.h"
+#include "lr/suggestion.h"
+#include "study/trained_run.h"
+
+namespace autotrain {
+
+/// Plans as a run of the recipe would, and tests from its first weights.
+/// @throws Error as planning and training do.
+LearningRateTest test_learning_rate(const Recipe& recipe, bool fresh_plan, const RangeTestOptions& options);
+
+/// Tests from a checkpoint, on what the run would train on next.
+LearningRateTest test_learning_rate(const TrainedRun& run, RangeTestOptions options);
+
+}  // namespace autotrain

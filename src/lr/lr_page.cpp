@@ -1,0 +1,168 @@
+#include "lr/lr_page.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kShown = 1.5;  // times the loss at the start, up to which losses are drawn
+constexpr int kDigits = 3;
+
+Json json_of(const std::optional<RateSpread>& rates) {
+  if (!rates) return nullptr;
+  return {{"mean", rates->mean}, {"spread", rates->spread}};
+}
+
+Json json_of(const RateStretch& stretch) {
+  Json rates = Json::array(), losses = Json::array(), held = Json::array();
+  for (const RatePoint& point : stretch.points) {
+    rates.push_back(point.lr);
+    losses.push_back(point.loss);
+  }
+  for (const HeldRate& each : stretch.held) held.push_back({{"lr", each.lr}, {"diverged", each.diverged}});
+  return {{"position", stretch.position},  {"start_loss", stretch.start_loss},
+          {"edge", or_null(stretch.edge)}, {"steepest", or_null(stretch.steepest)},
+          {"diverges", stretch.diverges},  {"lr", std::move(rates)},
+          {"loss", std::move(losses)},     {"held", std::move(held)}};
+}
+
+std::string rate_text(const std::optional<double>& rate) {
+  return rate ? brief(*rate, kDigits) : "-";
+}
+
+std::string edge_text(const RateStretch& stretch) {
+  if (stretch.edge) return rate_text(stretch.edge);
+  return stretch.diverges ? "below the grid" : "above the grid";
+}
+
+std::vector<std::string> summary_row(const std::string& name, const RateSuggestion& found,
+                                     double RateSpread::*figure) {
+  const auto text = [&](const std::optional<RateSpread>& rates) {
+    return rates ? brief((*rates).*figure, kDigits) : "-";
+  };
+  return {name, "", text(found.edge), text(found.steepest)};
+}
+
+page::Chart chart_of(const LearningRateTest& test) {
+  page::Chart chart{.title = "loss of the window after each update, while the learning rate grows",
+                    .x = {{.label = cat("learning rate at ", test.plan.effective_batch, " samples an update"),
+                           .log = true}},
+                    .y = {.label = "loss"}};
+  for (size_t i = 0; i < test.stretches.size(); ++i) {
+    page::Series series{.name = cat("stretch ", i + 1), .x = {{}}, .smoothable = true, .colour = i};
+    for (const RatePoint& point : shown_points(test.stretches[i])) {
+      series.x[0].push_back(point.lr);
+      series.y.push_back(point.loss);
+    }
+    chart.series.push_back(std::move(series));
+    if (test.stretches[i].edge) chart.marks.push_back({{*test.stretches[i].edge}, cat("edge ", i + 1), i});
+    if (test.stretches[i].steepest)
+      chart.marks.push_back({{*test.stretches[i].steepest}, cat("steepest ", i + 1), i});
+  }
+  if (test.suggestion.lr) chart.marks.push_back({{*test.suggestion.lr}, "suggestion", test.stretches.size()});
+  return chart;
+}
+
+page::Table held_table(const LearningRateTest& test) {
+  page::Table table{.title = "Rates that were held, in the order of the trials",
+                    .header = {"stretch", "learning rate", "training"}};
+  for (size_t i = 0; i < test.stretches.size(); ++i) {
+    for (const HeldRate& held : test.stretches[i].held) {
+      table.rows.push_back(
+          {cat(i + 1), brief(held.lr, kDigits), held.diverged ? "diverged" : "did not diverge"});
+    }
+  }
+  return table;
+}
+
+}  // namespace
+
+Json to_json(const LearningRateTest& test) {
+  const RateSuggestion& found = test.suggestion;
+  Json stretches = Json::array();
+  for (const RateStretch& stretch : test.stretches) stretches.push_back(json_of(stretch));
+  return {{"recipe", test.name},
+          {"updates", test.updates},
+          {"effective_batch", test.plan.effective_batch},
+          {"micro_batch", test.plan.micro_batch},
+          {"precision", to_string(test.plan.precision)},
+          {"clip_norm", or_null(test.clip_norm)},
+          {"lr_rule", test.plan.lr.rule},
+          {"reference_batch", test.plan.lr.reference_batch},
+          {"own_lr", test.plan.lr.base},
+          {"edge", json_of(found.edge)},
+          {"steepest", json_of(found.steepest)},
+          {"suggestion", or_null(found.lr)},
+          {"recipe_lr", or_null(found.recipe_lr)},
+          {"undetermined", found.why_not},
+          {"stretches", std::move(stretches)}};
+}
+
+page::Table table_of(const LearningRateTest& test) {
+  page::Table table{.header = {"stretch", "loss at its start", "divergence edge", "steepest point"}};
+  for (size_t i = 0; i < test.stretches.size(); ++i) {
+    const RateStretch& stretch = test.stretches[i];
+    table.rows.push_back(
+        {cat(i + 1), brief(stretch.start_loss), edge_text(stretch), rate_text(stretch.steepest)});
+  }
+  table.rows.push_back(summary_row("mean", test.suggestion, &RateSpread::mean));
+  table.rows.push_back(summary_row("greatest ÷ least", test.suggestion, &RateSpread::spread));
+  return table;
+}
+
+std::string answer_of(const LearningRateTest& test) {
+  const RateSuggestion& found = test.suggestion;
+  const LearningRatePlan& lr = test.plan.lr;
+  if (!found.lr) return "undetermined: " + found.why_not;
+  return cat("optimizer: {lr: ", brief(*found.recipe_lr, kDigits), ", reference_batch: ", lr.reference_batch,
+             "}  # ", brief(*found.lr, kDigits), " at ", test.plan.effective_batch,
+             " samples an update, by batch.lr_rule: ", lr.rule);
+}
+
+std::vector<std::string> notes_of(const LearningRateTest& test) {
+  std::vector<std::string> notes = {
+      cat("rates are those of an update of ", test.plan.effective_batch, " samples, where the recipe has ",
+          brief(test.plan.lr.scaled, kDigits), "; warm-up and schedule are not applied")};
+  if (test.clip_norm) {
+    notes.push_back(cat("gradients are clipped to ", shortest(*test.clip_norm),
+                        ", as in the recipe, which hides divergence: --set optimizer.clip_norm=null shows "
+                        "the edge without"));
+  }
+  notes.push_back("a range test sees some updates, not a run: see docs/learning_rate.md before trusting it");
+  return notes;
+}
+
+std::vector<RatePoint> shown_points(const RateStretch& stretch) {
+  std::vector<RatePoint> shown;
+  for (const RatePoint& point : stretch.points) {
+    if (stretch.start_loss <= 0 || point.loss <= kShown * stretch.start_loss) shown.push_back(point);
+  }
+  return shown;
+}
+
+page::Page page_of(const LearningRateTest& test) {
+  page::Section section{.title = "Range test", .paragraphs = {answer_of(test)}};
+  for (std::string& note : notes_of(test)) section.paragraphs.push_back(std::move(note));
+  section.charts = {chart_of(test)};
+  section.tables = {table_of(test)};
+  page::Section held{.title = "Held rates", .tables = {held_table(test)}, .open = false};
+  const std::string from =
+      test.updates > 0 ? cat("from the weights after update ", test.updates) : "from the first weights";
+  return {.title = "Learning rate of " + test.name,
+          .subtitle = cat(from, " · ", summary_line(test.plan)),
+          .sections = {std::move(section), std::move(held)}};
+}
+
+void write_learning_rate(const LearningRateTest& test, const std::filesystem::path& folder) {
+  make_folders(folder);
+  write_file_atomically(folder / "lr.json", text_of_json(to_json(test)));
+  write_file_atomically(folder / "lr.html", render(page_of(test)));
+}
+
+}  // namespace autotrain

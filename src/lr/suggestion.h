@@ -1,0 +1,49 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotrain/plan.h"
+#include "lr/rate_curve.h"
+
+namespace autotrain {
+
+/// Rates that several stretches gave.
+struct RateSpread {
+  double mean = 0;    ///< geometric
+  double spread = 1;  ///< greatest ÷ least
+};
+
+/// Nothing of no rates.
+std::optional<RateSpread> spread_of(const std::vector<double>& rates);
+
+/// What range tests come to.
+struct RateSuggestion {
+  std::optional<RateSpread> edge = {}, steepest = {};  ///< of the stretches that have one
+
+  /// The smaller of a quarter of the edge and the steepest point, at the plan's effective batch. Nothing:
+  /// undetermined.
+  std::optional<double> lr = {};
+
+  /// The same as the recipe has it: optimizer.lr, at optimizer.reference_batch.
+  std::optional<double> recipe_lr = {};
+
+  std::string why_not = {};  ///< a sentence; "" where there is a suggestion
+};
+
+/// Suggests a rate only where every stretch has one and they agree within a factor of 3.
+/// @param plan whose learning-rate rule is undone for `recipe_lr`.
+RateSuggestion suggest(const std::vector<RateStretch>& stretches, const LearningRatePlan& plan);
+
+/// A range test of a recipe, and what it comes to.
+struct LearningRateTest {
+  std::string name;  ///< the recipe's
+  BatchPlan plan;    ///< with the micro-batch that the test ran
+  std::optional<double> clip_norm = {};
+  int64_t updates = 0;  ///< of the checkpoint from which it began; 0: from the first weights
+  std::vector<RateStretch> stretches = {};
+  RateSuggestion suggestion = {};
+};
+
+}  // namespace autotrain

@@ -1,0 +1,101 @@
+#include "lr/rate_curve.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+namespace autotrain {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST(RateCurve, TheGridEndsWithTheLastRateThatIsNotAboveItsEnd) {
+  EXPECT_EQ(rate_grid(1, 1, 2), std::vector<double>{1});
+  const std::vector<double> grid = rate_grid(0.001, 1, 10);
+  ASSERT_EQ(grid.size(), 4U);
+  EXPECT_NEAR(grid.back(), 1, 1e-12);
+  EXPECT_EQ(rate_grid(1, 9.9, 10).size(), 1U);
+}
+
+TEST(RateCurve, ALossThatRisesAboveFourTimesItsLeastDiverges) {
+  LossWatch watch;
+  for (int i = 0; i < 50; ++i) watch.add(2);
+  EXPECT_NEAR(watch.smoothed(), 2, 1e-12) << "no bias of the start";
+  watch.add(20);
+  EXPECT_FALSE(watch.diverged()) << "one window";
+  for (int i = 0; i < 20; ++i) watch.add(20);
+  EXPECT_TRUE(watch.diverged());
+}
+
+TEST(RateCurve, ALossBelowZeroDivergesByItsSizeToo) {
+  LossWatch watch;
+  watch.add(-2);
+  EXPECT_FALSE(watch.is_far_above(3.9));
+  EXPECT_TRUE(watch.is_far_above(4.1));
+}
+
+TEST(RateCurve, ALossThatIsNotFiniteDiverges) {
+  LossWatch watch;
+  watch.add(1);
+  watch.add(kInfinity);
+  watch.add(1);
+  EXPECT_TRUE(watch.diverged());
+  EXPECT_TRUE(diverged_when_held({std::nan("")}));
+  EXPECT_TRUE(diverged_when_held({kInfinity}));
+}
+
+TEST(RateCurve, ARiseThatIsOverAtTheEndIsNoDivergence) {
+  EXPECT_FALSE(diverged_when_held({1, 60, 30, 8, 2, 1, 1, 1}));
+  EXPECT_TRUE(diverged_when_held({1, 1, 1, 2, 8, 30, 60, 90}));
+  EXPECT_FALSE(diverged_when_held({1, 1, 1, 1, 1, 1, 1, 1}));
+}
+
+std::vector<RatePoint> curve(double noise, const std::function<double(double)>& loss) {
+  std::minstd_rand generator(5);
+  std::normal_distribution<double> normal(0, 1);
+  std::vector<RatePoint> points;
+  for (const double rate : rate_grid(1e-5, 1, 1.1))
+    points.push_back({rate, loss(rate) + noise * normal(generator)});
+  return points;
+}
+
+// From 2 to 1, steepest at 0.01.
+double step_at_a_hundredth(double rate) {
+  return 1.5 - 0.5 * std::tanh(std::log(rate / 0.01));
+}
+
+TEST(RateCurve, TheSteepestRateIsWhereTheCurveTurns) {
+  const auto exact = steepest_rate(curve(0, step_at_a_hundredth));
+  ASSERT_TRUE(exact);
+  EXPECT_NEAR(std::log(*exact / 0.01), 0, std::log(1.1));
+  const auto noisy = steepest_rate(curve(0.05, step_at_a_hundredth));
+  ASSERT_TRUE(noisy);
+  EXPECT_NEAR(std::log(*noisy / 0.01), 0, std::log(2)) << "not later, as a moving average would have it";
+}
+
+TEST(RateCurve, ACurveThatIsNoiseHasNoSteepestRate) {
+  EXPECT_FALSE(steepest_rate(curve(1, [](double) { return 2; })));
+  EXPECT_FALSE(steepest_rate(curve(0, [](double rate) { return 2 + rate; }))) << "it rises";
+  EXPECT_FALSE(steepest_rate({}));
+  EXPECT_FALSE(steepest_rate({{1, 3}, {2, 1}}));
+}
+
+TEST(RateCurve, HalvingFindsTheLargestThatHolds) {
+  for (size_t failing = 1; failing < 40; ++failing) {
+    for (size_t holding = 0; holding <= failing; ++holding) {  // so many hold
+      size_t trials = 0;
+      const auto found = largest_that_holds(failing, [&](size_t i) {
+        EXPECT_LT(i, failing);
+        ++trials;
+        return i < holding;
+      });
+      EXPECT_EQ(found, holding == 0 ? std::nullopt : std::optional(holding - 1));
+      EXPECT_LE(trials, static_cast<size_t>(std::ceil(std::log2(failing + 1))));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace autotrain
