@@ -61,13 +61,6 @@ std::shared_ptr<const PredictionMetric> accuracy(const std::string& name, const 
       });
 }
 
-// "top5" → 5; nothing when it is no such name.
-std::optional<int64_t> top_of(const std::string& name) {
-  int64_t k = 0;
-  if (!name.starts_with("top") || !parse_integer(name.substr(3), k) || k < 1) return std::nullopt;
-  return k;
-}
-
 // With no more classes than k the figure would always be 1, so it is left out.
 std::shared_ptr<const PredictionMetric> top(const std::string& name, const MetricOptions& o) {
   const int64_t k = *top_of(name);

@@ -14,11 +14,8 @@ bool is_device_name(const std::string& text) {
   return text.starts_with("cuda:") && parse_integer(text.substr(5), index) && index >= 0 && index < 1000;
 }
 
-// "topK" stands for every number in its place.
 bool is_metric_name(const std::vector<ChoiceSpec>& metrics, const std::string& text) {
-  int64_t k = 0;
-  const bool top = text.starts_with("top") && parse_integer(text.substr(3), k) && k >= 1;
-  return find_row(metrics, top ? "topK" : text) != nullptr && text != "topK";
+  return find_row(metrics, top_of(text) ? "topK" : text) != nullptr && text != "topK";
 }
 
 Field metrics_field(EvaluationRecipe& e, const std::vector<ChoiceSpec>& metrics) {

@@ -252,6 +252,12 @@ const Value& parameter_or_default(const Choice& choice, const KeySpec& key) {
   return absent ? key.fallback : given->second;
 }
 
+std::optional<int64_t> top_of(const std::string& name) {
+  int64_t k = 0;
+  if (!name.starts_with("top") || !parse_integer(name.substr(3), k) || k < 1) return std::nullopt;
+  return k;
+}
+
 std::string last_part(const std::string& path) {
   return path.substr(path.rfind('.') + 1);
 }

@@ -115,6 +115,9 @@ struct Catalog {
   std::vector<ChoiceSpec> metrics;  ///< "topK" stands for top1, top2, …
 };
 
+/// Of the name of a metric that the row "topK" stands for, its K: 5 of "top5"; nothing of other names.
+std::optional<int64_t> top_of(const std::string& name);
+
 /// What `choice` gives for a key that its row declares, else, or for null, the key's default.
 const Value& parameter_or_default(const Choice& choice, const KeySpec& key);
 

@@ -1,91 +1,34 @@
 #include "trainer/run.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "comm/launch.h"
 #include "device/failure.h"
 #include "model/initial_weights.h"
-#include "optim/lr_rules.h"
-#include "optim/plateau.h"
 #include "plan/cut.h"
-#include "plan/plan_enums.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "recipe/checks.h"
 #include "recipe/compare.h"
-#include "recipe/reader.h"
 #include "trainer/advice.h"
 #include "trainer/catalog.h"
 #include "trainer/evaluator.h"
+#include "trainer/first_meeting.h"
 #include "trainer/identity.h"
 #include "trainer/out_of_memory.h"
+#include "trainer/run_checks.h"
 #include "trainer/run_report.h"
 #include "trainer/search_process.h"
+#include "trainer/start_log.h"
 #include "trainer/start_table.h"
+#include "trainer/stored_plan.h"
 
 namespace autotrain {
 namespace {
-
-void log_learning_rate(const Recipe& recipe, const BatchPlan& plan) {
-  const LearningRatePlan& lr = plan.lr;
-  for (const std::string& stage : stages_in_words(plan)) log::info("plan", stage);
-  if (plan.stages.empty()) {
-    log::info("optim", cat("learning rate ", brief(lr.base), " → ", brief(lr.scaled), " (", lr.rule,
-                           " rule, ", plan.effective_batch, " ÷ ", lr.reference_batch, " samples)"));
-  }
-  const bool scaled = plan.effective_batch != lr.reference_batch;
-  const OptimizerRow& optimizer = find_optimizer(recipe.optimizer.algorithm.name);
-  if (scaled && optimizer.adaptive && find_lr_rule(lr.rule).optimizers == LrRule::For::kPlain) {
-    const LrRule& better = lr_rule_for(LrRule::For::kAdaptive);
-    log::info("optim", cat("for ", optimizer.spec.name, " batch.lr_rule: ", better.spec.name,
-                           " is better founded: ", better.spec.sentence));
-  }
-}
-
-void log_groups(const Recipe& recipe, const Optimizer& optimizer) {
-  if (recipe.optimizer.groups.empty()) return;
-  log::info("optim", cat("parameter groups: ", describe(optimizer.groups(), optimizer.parameters())));
-}
-
-void log_batch_norm(const BatchPlan& plan, const Workbench& bench) {
-  if ((plan.window == 1 && plan.lanes == 1) || !has_batch_norm(bench.task->module())) return;
-  log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch,
-                        " samples at a time, not from ", plan.effective_batch,
-                        ": this is not the big batch. A larger execution.memory.budget, a smaller "
-                        "batch.effective or a model without batch normalisation makes it exact"));
-}
-
-// What ranks tell of their machines.
-constexpr const char *kFacts = "facts", *kHost = "host", *kBudget = "budget", *kDevice = "device";
-
-// NCCL lets no two ranks work on one GPU.
-void refuse_shared_gpu(const std::vector<Ranks::Note>& notes, size_t rank) {
-  for (size_t other = 0; other < rank; ++other) {
-    if (notes[other].at(kHost) != notes[rank].at(kHost) ||
-        notes[other].at(kDevice) != notes[rank].at(kDevice))
-      continue;
-    throw Error(ExitCode::kBadRecipe, "execution.device",
-                cat("ranks ", other, " and ", rank, " on ", notes[rank].at(kHost).get<std::string>(),
-                    " both have ", notes[rank].at(kDevice).get<std::string>()),
-                "start no more ranks on a host than it has GPUs, with execution.device: auto");
-  }
-}
-
-// "a (2), b (1)"
-std::string counted(const std::vector<std::string>& hosts) {
-  std::map<std::string, int64_t> ranks_on;
-  for (const std::string& host : hosts) ++ranks_on[host];
-  std::vector<std::string> words;
-  for (const auto& [host, ranks] : ranks_on) words.push_back(cat(host, " (", ranks, ")"));
-  return join(words, ", ");
-}
 
 std::unique_ptr<Ranks> launched_ranks(const Recipe& recipe) {
   const Launch launch = detect_launch(process_environment());
@@ -165,38 +108,6 @@ std::unique_ptr<Trainer::Run> Trainer::Run::of_recipe(Recipe recipe, TrainerOpti
   return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
 }
 
-// Ranks that would compute something else are told so before anything is computed; of budgets the smallest
-// holds for all, so that all judge a trial alike.
-void Trainer::Run::agree_on_the_machine() {
-  if (!ranks_->several()) return;
-  Device& device = *bench_->device;
-  const auto notes = ranks_->meet({{kFacts, facts_of_rank(recipe_, *bench_)},
-                                   {kHost, ranks_->place().host},
-                                   {kDevice, device.torch_device().str()},
-                                   {kBudget, device.budget_bytes()}});
-  const Ranks::Note& first = notes.front();
-  size_t least = 0;
-  for (size_t rank = 0; rank < notes.size(); ++rank) {
-    const Ranks::Note& note = notes[rank];
-    for (const auto& [fact, value] : first.at(kFacts).items()) {
-      if (note.at(kFacts).value(fact, "nothing") == value) continue;
-      throw Error(ExitCode::kUsage, cat("rank ", rank, " on ", note.at(kHost).get<std::string>()),
-                  cat(fact, " is ", note.at(kFacts).value(fact, "nothing"), ", and ",
-                      value.get<std::string>(), " on rank 0 on ", first.at(kHost).get<std::string>()),
-                  "start all ranks with the same program, recipe and data, on machines of one kind");
-    }
-    if (!device.torch_device().is_cpu() && rank > 0) refuse_shared_gpu(notes, rank);
-    if (note.at(kBudget).get<int64_t>() < notes[least].at(kBudget).get<int64_t>()) least = rank;
-  }
-  for (const Ranks::Note& note : notes) hosts_.push_back(note.at(kHost).get<std::string>());
-  const int64_t bytes = notes[least].at(kBudget).get<int64_t>();
-  if (bytes != device.budget_bytes()) {
-    device.set_budget({bytes, cat("of rank ", least, " on ", notes[least].at(kHost).get<std::string>(),
-                                  ", the smallest of ", notes.size(), " ranks")});
-  }
-  ranks_->connect(device.torch_device());
-}
-
 // A plan that was made elsewhere has settled the budget.
 Workbench& Trainer::Run::bench() {
   if (bench_) return *bench_;
@@ -204,16 +115,8 @@ Workbench& Trainer::Run::bench() {
       build_(recipe_,
              plan_ ? std::optional(ResolvedBudget{plan_->budget_bytes, plan_->budget_source}) : std::nullopt,
              ranks_);
-  agree_on_the_machine();
-  if (recipe_.stop.patience && bench_->data.validation == nullptr) {
-    fail_recipe(recipe_, "stop.patience", "needs an evaluation to wait for", "give validation data");
-  }
-  if (recipe_.batch.adapts() && bench_->data.validation == nullptr) {
-    fail_recipe(recipe_, "batch.adapt.rule", "needs evaluations to follow", "give validation data");
-  }
-  if (plateau_of(recipe_) && bench_->data.validation == nullptr) {
-    fail_recipe(recipe_, "schedule.name", "plateau needs evaluations to follow", "give validation data");
-  }
+  hosts_ = agree_on_the_machine(recipe_, *bench_);
+  check_evaluations(recipe_, *bench_);
   return *bench_;
 }
 
@@ -247,32 +150,10 @@ const std::optional<ResumePoint>& Trainer::Run::resume_point() {
   return options_.resume ? place().resume_point : kNone;
 }
 
-// Whether the checkpoint's plan can be executed here as it was there.
+// Whether the checkpoint's plan can be executed here as it was there, on every rank.
 bool Trainer::Run::stored_plan_holds() {
   if (!resume_point()->keep_plan) return false;
-  const BatchPlan& stored = resume_point()->saved.plan;
-  const Workbench& bench = this->bench();
-  // Another number of ranks may accumulate in more buffers.
-  const int64_t more = gradient_buffers(bench.lanes.count, bench.ranks->several()) -
-                       gradient_buffers(stored.lanes / stored.world_size, stored.world_size > 1);
-  int64_t peak = stored.peak_bytes;
-  for (const NamedTensor& parameter : bench.optimizer->parameters())
-    peak += std::max<int64_t>(0, more) * static_cast<int64_t>(parameter.tensor.nbytes());
-  if (bench.optimizer->sharded()) {  // of fewer ranks each has more of it
-    const int64_t now = bench.optimizer->state_bytes() + bench.optimizer->scratch_bytes();
-    peak += std::max<int64_t>(0, now - now * bench.ranks->place().world / stored.world_size);
-  }
-  const double fill = static_cast<double>(peak) / static_cast<double>(bench.device->budget_bytes());
-  std::string changed;
-  if (stored.device_name != bench.device->name()) changed = "the device is " + bench.device->name();
-  if (stored.precision != bench.precision) changed = "the precision is " + to_string(bench.precision);
-  if (stored.memory_format != bench.memory_format)
-    changed = "the memory format is " + to_string(bench.memory_format);
-  if (stored.lanes != bench.lanes.of) changed = cat("an update has ", bench.lanes.of, " lanes");
-  if (recipe_.batch.changes() && stages(0).largest() != stored.effective_batch)
-    changed = cat("the largest update has ", stages(0).largest(), " samples");
-  if (fill > std::max(stored.fill, recipe_.execution.memory.target_high))
-    changed = "the budget is only " + format_bytes(bench.device->budget_bytes());
+  std::string changed = why_plan_anew(recipe_, bench(), resume_point()->saved.plan);
   for (const Ranks::Note& elsewhere : ranks_->meet(changed)) {
     if (changed.empty()) changed = elsewhere.get<std::string>();
   }
@@ -292,7 +173,7 @@ bool Trainer::Run::searches_apart() {
 BatchPlan Trainer::Run::make_plan() {
   const std::optional<ResumePoint>& from = resume_point();
   if (from && stored_plan_holds()) {
-    check_figures();
+    check_figures(recipe_, bench());
     BatchPlan plan = from->saved.plan;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     plan.world_size = ranks_->place().world;                      // as may the number of ranks
@@ -314,7 +195,7 @@ BatchPlan Trainer::Run::make_plan() {
 
 // Looks for the plan here; where the batch changes, for that of the largest one.
 BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
-  check_figures();
+  check_figures(recipe_, bench());
   load_initial_weights();
   std::vector<int64_t> smaller;
   if (recipe.batch.changes()) smaller = plan_for_largest(recipe);
@@ -333,8 +214,7 @@ BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, Ru
                    .on_end = [&](const ProbeRecord& probe) { observer.on_probe(probe); }});
   BatchPlan plan = planner.plan();
   describe_stages(recipe_, stages(plan.effective_batch), bench().lanes, plan);
-  check_windows(plan);
-  check_statistics(plan);
+  check_plan(recipe_, bench(), plan);
   return plan;
 }
 
@@ -384,70 +264,6 @@ FigureKinds Trainer::Run::figure_kinds() {
   return evaluation_kinds(bench());
 }
 
-void Trainer::Run::check_figures() {
-  check_figure("evaluation.monitor", recipe_.evaluation.monitor);
-  if (const std::optional<Plateau> plateau = plateau_of(recipe_)) {
-    check_figure("schedule.figure", plateau->figure);
-  }
-}
-
-// One small evaluation tells which figures there are, before hours are spent.
-void Trainer::Run::check_figure(const std::string& key, const std::string& figure) {
-  if (figure == "loss" || bench().data.validation == nullptr) return;
-  const FigureKinds kinds = figure_kinds();
-  if (kinds.contains(figure)) return;
-  std::vector<std::string> names;
-  for (const auto& [name, kind] : kinds) names.push_back(name);
-  fail_recipe(recipe_, key, quote(figure) + " is not measured here", "one of " + join_choices(names));
-}
-
-// Batch normalisation has no statistics of one sample.
-void Trainer::Run::check_windows(const BatchPlan& plan) {
-  if (!has_batch_norm(bench().task->module())) return;
-  const BatchStages course = stages(plan.effective_batch);
-  const auto leaves_one = [&](int64_t samples) {
-    return samples > 0 && smallest_remainder(samples, plan.lanes, plan.micro_batch) == 1;
-  };
-  const int64_t last = horizon_of(recipe_, bench().data.train->size(), course).last_window;
-  if (leaves_one(last)) {
-    fail_recipe(recipe_, "stop.last",
-                cat("the run ends with an update of ", last,
-                    " samples, whose last micro-batch has one sample; "
-                    "batch normalisation cannot learn from it"),
-                "set stop.last: drop, or change execution.micro_batch");
-  }
-  for (const BatchStage& stage : course.list()) {
-    if (!course.change() || !leaves_one(stage.effective)) continue;
-    fail_recipe(
-        recipe_, "batch.schedule",
-        cat("the ", stage.effective, " samples of an update leave a micro-batch of one beside those of ",
-            plan.micro_batch, ", and batch normalisation cannot learn from it"),
-        "change that stage, or execution.micro_batch");
-  }
-}
-
-void Trainer::Run::check_statistics(const BatchPlan& plan) {
-  const bool adapts = recipe_.batch.adapts();
-  if (recipe_.execution.statistics != Statistics::kOn && !adapts) return;
-  const char* const key = adapts ? "batch.adapt.rule" : "execution.statistics";
-  const std::string otherwise = adapts ? "leave batch.adapt out" : "set execution.statistics: auto";
-  if (!may_measure_noise(recipe_, *bench().data.train)) {
-    fail_recipe(
-        recipe_, key,
-        "needs the noise of gradients, but samples differ in length: windows are sorted by it, and no "
-        "micro-batch stands for its window",
-        otherwise);
-  }
-  const int64_t least = adapts ? stages(0).least() : plan.effective_batch;
-  if (has_parts({least, plan.micro_batch, bench().lanes})) return;
-  fail_recipe(
-      recipe_, key,
-      cat("needs the noise of gradients, but ", adapts ? cat("an update of ", least) : "every update",
-          " is a single micro-batch, which has nothing to compare it with"),
-      cat("set execution.micro_batch to ", std::max<int64_t>(1, std::min(least, plan.micro_batch) / 2),
-          ", execution.lanes to 2, or ", otherwise));
-}
-
 // The state to begin with; tensors are a checkpoint's where there is one.
 RunState Trainer::Run::restored_state() {
   if (!place().resume_point) return {};
@@ -465,24 +281,6 @@ RunState Trainer::Run::restored_state() {
   log::info("trainer", cat("resumed at update ", state.position.updates, " from ", where,
                            "; the continuation is ", how));
   return state;
-}
-
-void Trainer::Run::tell_the_start() {
-  log::info("plan", summary_line(plan()));
-  log_learning_rate(recipe_, plan());
-  log_groups(recipe_, *bench().optimizer);
-  log_batch_norm(plan(), bench());
-  const BatchStages course = stages(plan().effective_batch);
-  const Horizon horizon = horizon_of(recipe_, bench().data.train->size(), course);
-  auto rows = start_table(recipe_, plan(), bench(), horizon, course);
-  if (ranks_->several()) {
-    const int64_t threads = at::get_num_threads();
-    rows.push_back(
-        {"ranks",
-         cat(ranks_->place().world, " with ", threads, threads == 1 ? " thread" : " threads", " each"),
-         "on " + counted(hosts_)});
-  }
-  observer_.on_start(plan(), rows);
 }
 
 // Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off.
@@ -515,7 +313,8 @@ void Trainer::Run::train(Reached& reached) {
   RunState& state = reached.state.emplace(restored_state());
   share_tensors(bench(), place().resume_point.has_value());
   const std::unique_ptr<Deputy> deputy = make_deputy(state);
-  tell_the_start();
+  log_start(recipe_, plan(), bench());
+  observer_.on_start(plan(), start_table(recipe_, plan(), bench(), hosts_));
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
   if (folder != nullptr) begin_files(state);

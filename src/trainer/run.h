@@ -71,7 +71,6 @@ class Trainer::Run {
   /// What `work` returns. When it throws, the other ranks learn why.
   template <class Work>
   auto together(Work work);
-  void agree_on_the_machine();
   Summary fit_together();
 
   bool searches_apart();
@@ -80,14 +79,9 @@ class Trainer::Run {
   std::vector<int64_t> plan_for_largest(Recipe& recipe);
   BatchStages stages(int64_t constant);
   bool stored_plan_holds();
-  void check_figures();
-  void check_figure(const std::string& key, const std::string& figure);
   void load_initial_weights();
-  void check_windows(const BatchPlan& plan);
-  void check_statistics(const BatchPlan& plan);
 
   RunState restored_state();
-  void tell_the_start();
   void begin_files(const RunState& state);
   std::unique_ptr<TelemetrySampler> start_telemetry(const RunState& state);
   std::unique_ptr<Deputy> make_deputy(const RunState& state);

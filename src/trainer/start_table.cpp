@@ -1,5 +1,8 @@
 #include "trainer/start_table.h"
 
+#include <ATen/Parallel.h>
+
+#include <map>
 #include <numeric>
 
 #include "base/text.h"
@@ -8,6 +11,8 @@
 #include "optim/lr_rules.h"
 #include "optim/schedule.h"
 #include "plan/plan_enums.h"
+#include "trainer/batch_stages.h"
+#include "trainer/horizon.h"
 
 namespace autotrain {
 namespace {
@@ -106,6 +111,24 @@ void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
                   each > 1 ? origin_of(r, "execution.lanes") : ""});
 }
 
+// "a (2), b (1)"
+std::string counted(const std::vector<std::string>& hosts) {
+  std::map<std::string, int64_t> ranks_on;
+  for (const std::string& host : hosts) ++ranks_on[host];
+  std::vector<std::string> words;
+  for (const auto& [host, ranks] : ranks_on) words.push_back(cat(host, " (", ranks, ")"));
+  return join(words, ", ");
+}
+
+void add_ranks(Rows& rows, const Workbench& bench, const std::vector<std::string>& hosts) {
+  if (!bench.ranks->several()) return;
+  const int64_t threads = at::get_num_threads();
+  rows.push_back(
+      {"ranks",
+       cat(bench.ranks->place().world, " with ", threads, threads == 1 ? " thread" : " threads", " each"),
+       "on " + counted(hosts)});
+}
+
 }  // namespace
 
 std::string reason_in_words(const BatchPlan& plan) {
@@ -141,11 +164,14 @@ std::map<std::string, Origin> plan_origins(const Recipe& recipe) {
           {"lr", origin("optimizer.lr", Origin::kDefault)}};
 }
 
-Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench, const Horizon& horizon,
-                 const BatchStages& stages) {
+Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
+                 const std::vector<std::string>& hosts) {
+  const int64_t size = bench.data.train->size();
+  const BatchStages stages = stages_of(recipe, size, plan.effective_batch);
   Rows rows;
-  add_learning(rows, recipe, plan, bench, horizon, stages);
+  add_learning(rows, recipe, plan, bench, horizon_of(recipe, size, stages), stages);
   add_execution(rows, recipe, plan);
+  add_ranks(rows, bench, hosts);
   return rows;
 }
 

@@ -5,14 +5,14 @@
 
 #include "autotrain/plan.h"
 #include "trainer/assembly.h"
-#include "trainer/horizon.h"
 
 namespace autotrain {
 
-/// Every resolved number of a run as {what, value, where it comes from}.
+/// Every resolved number of a run as {what, value, where it comes from}. @param hosts of its ranks, in their
+/// order.
 std::vector<std::vector<std::string>> start_table(const Recipe& recipe, const BatchPlan& plan,
-                                                  const Workbench& bench, const Horizon& horizon,
-                                                  const BatchStages& stages);
+                                                  const Workbench& bench,
+                                                  const std::vector<std::string>& hosts);
 
 /// Where the plan's numbers come from: asked for in the recipe, found by the search, or a default.
 std::map<std::string, Origin> plan_origins(const Recipe& recipe);

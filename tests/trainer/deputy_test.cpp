@@ -81,8 +81,9 @@ TEST(Deputy, SavesTheStateWithTheRowsThatTheFirstRankHasNotWritten) {
   EXPECT_TRUE(run.folder.checkpoints().updates().empty()) << "those are the first rank's";
   follow(run.folder, 6, 7, 100);  // it was not lost, as it turns out: what it writes now does not count
   run.folder.flush();
+  EXPECT_EQ(rescued_state(run.folder.path(), 8), where) << "a later one goes on from there, too";
   EXPECT_EQ(rescued_state(run.folder.path(), 9), where);
-  EXPECT_EQ(rescued_state(run.folder.path(), 8), "");
+  EXPECT_EQ(rescued_state(run.folder.path(), 10), "");
 
   take_over_rescued(run.folder);
   EXPECT_EQ(run.folder.checkpoints().updates(), std::vector<int64_t>{9});

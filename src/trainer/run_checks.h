@@ -1,0 +1,23 @@
+#pragma once
+
+#include "autotrain/plan.h"
+#include "autotrain/recipe.h"
+#include "plan/workbench.h"
+
+namespace autotrain {
+
+// What of a recipe can be checked only beside its data, its model or its plan. Each throws Error(kBadRecipe)
+// naming the key.
+
+/// Refuses what waits for evaluations where there are no validation data.
+void check_evaluations(const Recipe& recipe, const Workbench& bench);
+
+/// Refuses figures that no evaluation will measure. One small evaluation tells which there are, before hours
+/// are spent.
+void check_figures(const Recipe& recipe, Workbench& bench);
+
+/// Refuses a plan by which batch normalisation would see a single sample, or by which nothing could be said
+/// of the noise of gradients that was asked for.
+void check_plan(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan);
+
+}  // namespace autotrain
