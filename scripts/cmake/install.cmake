@@ -1,3 +1,11 @@
+if(SKBUILD)
+  # A wheel has the program alone, and finds the libraries of the environment's PyTorch beside its own package.
+  set_target_properties(autotrain_cli PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../../torch/lib;$ORIGIN/../../nvidia/cu13/lib" INSTALL_RPATH_USE_LINK_PATH OFF)
+  install(TARGETS autotrain_cli RUNTIME DESTINATION autotrain_program/bin COMPONENT python)
+  return()
+endif()
+
 # An installed package that can be moved: find_package(autotrain), target autotrain::autotrain.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
