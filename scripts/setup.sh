@@ -15,6 +15,7 @@ test_packages=(libgtest-dev clang-format chromium fonts-dejavu-core)
 fuzz_packages=(clang libclang-rt-dev)
 lint_packages=(clang-tidy)
 torch_version=2.11.0
+torchvision_requirement=torchvision==0.26.0 # which belongs to it; for long tests
 # A newer nvvm than the compiler's breaks its assembler, hence the pin.
 nvml_requirement=nvidia-nvml-dev==13.0.87 # the header only
 cuda_requirements=("cuda-toolkit[nvcc,cudart,nvrtc,nvtx,cublas,cufft,curand,cusolver,cusparse,cccl,nvml,profiler,cupti,crt]==13.0.2"
