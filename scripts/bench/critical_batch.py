@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""How many updates a training loss takes at each effective batch, beside what the gradient noise scale predicts.
+"""How many updates a training loss takes at each effective batch, beside what the gradient noise scale predicts, and the
+critical batch that `autotrain advise --verify` measures.
 
     scripts/bench/critical_batch.py MODEL OPTIMIZER RESULTS.json [SIZES [SEEDS]]
 
-MODEL is mlp or cnn, OPTIMIZER sgd (momentum 0.9) or adamw, both on Fashion-MNIST at a constant learning rate. At each
-batch the rate is searched by factors of 2 with the first seed, from the best one of the batch before; the other seeds
-train with the best. A run ends where its training loss, averaged with a half-life of 1024 samples, reaches the target.
-The prediction is S_min (1 + B ÷ E): S_min is the median at the largest batch, divided by that factor, and B the noise scale
-that one run at E = 512 in micro-batches of 64 has measured when it reaches the target. Counts of updates do not depend
-on how busy the machine is."""
+MODEL is mlp or cnn, on Fashion-MNIST, or transformer, on the bytes of the licences that every Debian machine has; OPTIMIZER
+sgd (momentum 0.9) or adamw; the learning rate is constant. At each batch the rate is searched by factors of 2 with the first
+seed, from the best one of the batch before; the other seeds train with the best. A run ends where its training loss,
+averaged with a half-life of so many samples as a batch of the middle has, reaches the target. The prediction is
+S_min (1 + B ÷ E): S_min is the median at the largest batch, divided by that factor, and B the noise scale that one run
+has measured when it reaches the target. Branches for `--verify` begin there. Counts of updates do not depend on how busy the
+machine is."""
+import contextlib
 import json
 import math
 import statistics
@@ -16,44 +19,69 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import measure
 
-TARGET = 0.45
-MOST_SAMPLES = 4_000_000
-HALF_LIFE = 1024
-SIZES = [16, 64, 256, 1024, 4096, 8192]
-RATES = {"sgd": [0.01 * 2 ** k for k in range(8)], "adamw": [0.000125 * 2 ** k for k in range(8)]}
-MODELS = {"mlp": {"name": "mlp", "depth": 2, "width": 128}, "cnn": {"name": "cnn"}}
+MOST_UPDATES = 20_000
 
 
-def recipe_of(model, optimizer, size, rate, seed, samples, micro_batch):
-    algorithm = {"name": optimizer, "lr": rate, "weight_decay": 0}
+@dataclass
+class Subject:
+    """What is trained: its recipe's parts, the loss that ends a run, and where the noise scale is measured."""
+    parts: dict
+    target: float
+    half_life: int  # of the smoothed loss, in samples
+    sizes: list
+    rates: dict  # by optimizer, the least
+    most_samples: int
+    observed: tuple  # effective batch and micro-batch of the run that measures the noise scale
+    micro_batch: int  # of the others, at most
+
+
+FASHION = {"data": {"train": {"dataset": "fashion_mnist"}}}
+TEXT = {"data": {"train": {"dataset": "text", "files": ["/usr/share/common-licenses/*"], "context": 64, "stride": 32}}}
+SUBJECTS = {
+    "mlp": Subject({**FASHION, "model": {"name": "mlp", "depth": 2, "width": 128}}, 0.45, 1024,
+                   [16, 64, 256, 1024, 4096, 8192], {"sgd": 0.01, "adamw": 0.000125}, 4_000_000, (512, 64), 256),
+    "cnn": Subject({**FASHION, "model": {"name": "cnn", "width": 8, "hidden": 64}}, 0.45, 1024,
+                   [16, 64, 256, 1024, 4096, 8192], {"sgd": 0.01, "adamw": 0.000125}, 2_000_000, (512, 64), 256),
+    "transformer": Subject({**TEXT, "model": {"name": "transformer", "layers": 2, "width": 64, "heads": 2}}, 2.4, 128,
+                           [2, 8, 32, 128, 512, 2048], {"sgd": 0.02, "adamw": 0.0005}, 600_000, (64, 8), 64),
+}
+FACTORS = "0.25,0.5,1,2,4,8"  # of the observed batch
+
+
+def rate(model, optimizer, place):
+    return SUBJECTS[model].rates[optimizer] * 2 ** place
+
+
+def recipe_of(model, optimizer, size, lr, seed, samples, micro_batch):
+    algorithm = {"name": optimizer, "lr": lr, "weight_decay": 0}
     if optimizer == "sgd":
         algorithm["momentum"] = 0.9
     return {
         "name": "critical_batch",
         "seed": seed,
-        "data": {"train": {"dataset": "fashion_mnist"}},
-        "model": MODELS[model],
+        **SUBJECTS[model].parts,
         "loss": {"name": "cross_entropy"},
         "optimizer": algorithm,
         "schedule": {"name": "constant"},
         "batch": {"effective": size, "lr_rule": "none"},
         "stop": {"samples": max(size, samples)},
-        "execution": {"memory": {"budget": "1GiB"}, "micro_batch": micro_batch, "threads": 1, "telemetry": 0},
+        "execution": {"memory": {"budget": "2GiB"}, "micro_batch": micro_batch, "threads": 1, "telemetry": 0},
         "report": {"html": False, "csv": False, "tensorboard": False},
         "checkpoint": {"every": "1000 epochs"},
     }
 
 
 class SmoothedLoss:
-    def __init__(self):
-        self.sum = self.weight = 0.0
+    def __init__(self, half_life):
+        self.sum, self.weight, self.half_life = 0.0, 0.0, half_life
 
     def add(self, loss, samples):
-        keep = 0.5 ** (samples / HALF_LIFE)
+        keep = 0.5 ** (samples / self.half_life)
         self.sum = keep * self.sum + (1 - keep) * loss
         self.weight = keep * self.weight + 1 - keep
         return self.sum / self.weight
@@ -74,43 +102,59 @@ def rows_of(process, metrics):
         time.sleep(0.2)
 
 
-def train(*what):
+def row_at_target(process, metrics, subject):
     """The row of the update that reaches the target, None where the run ends before or diverges."""
+    loss, before = SmoothedLoss(subject.half_life), 0
+    for row in rows_of(process, metrics):
+        if row["loss"] is None or row["loss"] > 20 or row["update"] > MOST_UPDATES:
+            return None
+        value = loss.add(row["loss"], row["samples"] - before)
+        before = row["samples"]
+        if before >= subject.half_life / 2 and value <= subject.target:
+            return row
+    return None
+
+
+@contextlib.contextmanager
+def trained(model, *what):
+    """The row of the update that reaches the target, and the folder of the run, which is stopped there."""
     with tempfile.TemporaryDirectory() as folder:
         recipe, run = Path(folder, "recipe.yaml"), Path(folder, "run")
-        recipe.write_text(json.dumps(recipe_of(*what)))
+        recipe.write_text(json.dumps(recipe_of(model, *what)))
         process = subprocess.Popen([measure.PROGRAM, "--config", recipe, "--output", run, "-q"], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
         try:
-            loss, before = SmoothedLoss(), 0
-            for row in rows_of(process, run / "metrics.jsonl"):
-                if row["loss"] is None or row["loss"] > 20:
-                    return None
-                value = loss.add(row["loss"], row["samples"] - before)
-                before = row["samples"]
-                if before >= HALF_LIFE / 2 and value <= TARGET:
-                    return row
-            return None
-        finally:
+            row = row_at_target(process, run / "metrics.jsonl", SUBJECTS[model])
             if process.poll() is None:
                 process.terminate()
             process.wait()
+            yield row, run
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+
+def updates_to_target(*what):
+    with trained(*what) as (row, _):
+        return row
 
 
 def best_rate(model, optimizer, size, start):
-    """The rate of the fewest updates with the first seed, as (its place in RATES, {place: updates})."""
-    tried, most = {}, MOST_SAMPLES
+    """The rate of the fewest updates with the first seed, as (its place, {place: updates})."""
+    subject = SUBJECTS[model]
+    tried, most = {}, subject.most_samples
 
     def updates(place):
         nonlocal most
-        if not 0 <= place < len(RATES[optimizer]):
+        if not 0 <= place < 8:
             return math.inf
         if place not in tried:
-            row = train(model, optimizer, size, RATES[optimizer][place], 1, most, min(size, 256))
+            row = updates_to_target(model, optimizer, size, rate(model, optimizer, place), 1, most, min(size, subject.micro_batch))
             tried[place] = row["update"] if row else math.inf
             if row:
                 most = min(most, int(1.3 * row["samples"]) + 2 * size)  # a slower rate need not be trained to its end
-            print(f"{model} {optimizer} E={size} lr={RATES[optimizer][place]:g}: {tried[place]} updates", flush=True)
+            print(f"{model} {optimizer} E={size} lr={rate(model, optimizer, place):g}: {tried[place]} updates", flush=True)
         return tried[place]
 
     best = start
@@ -120,31 +164,51 @@ def best_rate(model, optimizer, size, start):
     return best, tried
 
 
+def observe(model, optimizer, lr, seeds):
+    """The noise scale of a run at its target, and what branches from there measure."""
+    size, micro_batch = SUBJECTS[model].observed
+    with trained(model, optimizer, size, lr, 1, SUBJECTS[model].most_samples, micro_batch) as (row, run):
+        if row is None:
+            return {}, None
+        out = subprocess.run([measure.PROGRAM, "advise", "--run", run, "--seconds", "0", "--verify", "--checkpoint", "newest",
+                              "--factors", FACTORS, "--seeds", str(seeds), "--samples", str(size * 128), "--json"],
+                             capture_output=True, text=True)
+        verification = json.loads(out.stdout)["verification"] if out.returncode == 0 else {"error": out.stderr.strip()}
+        verification.pop("folder", None)
+        return row.get("gradient_noise", {}), verification
+
+
 def main():
     model, optimizer, results = sys.argv[1:4]
-    sizes = [int(size) for size in sys.argv[4].split(",")] if len(sys.argv) > 4 else SIZES
+    subject = SUBJECTS[model]
+    sizes = [int(size) for size in sys.argv[4].split(",")] if len(sys.argv) > 4 else subject.sizes
     seeds = int(sys.argv[5]) if len(sys.argv) > 5 else 3
-    table, place, rates = [], 1, RATES[optimizer]
+    table, place, observed = [], 1, 1
     for size in sizes:
         place, tried = best_rate(model, optimizer, size, place)
+        if size <= subject.observed[0]:
+            observed = place
         runs = [tried[place]]
         for seed in range(2, seeds + 1):
-            row = train(model, optimizer, size, rates[place], seed, MOST_SAMPLES, min(size, 256))
+            row = updates_to_target(model, optimizer, size, rate(model, optimizer, place), seed, subject.most_samples,
+                                    min(size, subject.micro_batch))
             runs.append(row["update"] if row else math.inf)
-        table.append({"size": size, "lr": rates[place], "updates": runs,
-                      "rates": {f"{rates[each]:g}": updates for each, updates in sorted(tried.items())}})
-    row = train(model, optimizer, 512, rates[min(place, 4)], 1, MOST_SAMPLES, 64)
-    noise = (row or {}).get("gradient_noise", {})
-    scale = noise.get("samples")
-    if scale:
+        table.append({"size": size, "lr": rate(model, optimizer, place), "updates": runs,
+                      "rates": {f"{rate(model, optimizer, each):g}": updates for each, updates in sorted(tried.items())}})
+    noise, verification = observe(model, optimizer, rate(model, optimizer, observed), seeds)
+    for key, scale in (("predicted", noise.get("samples")), ("predicted_preconditioned", noise.get("preconditioned", {}).get("samples"))):
+        if not scale:
+            continue
         last = table[-1]
         fewest = statistics.median(last["updates"]) / (1 + scale / last["size"])
         for each in table:
-            each["predicted"] = fewest * (1 + scale / each["size"])
-    Path(results).write_text(json.dumps({"machine": measure.machine(), "model": model, "optimizer": optimizer, "target": TARGET,
-                                         "noise_scale": noise, "rows": table}, indent=1) + "\n")
+            each[key] = fewest * (1 + scale / each["size"])
+    Path(results).write_text(json.dumps({"machine": measure.machine(), "model": model, "optimizer": optimizer,
+                                         "target": subject.target, "noise_scale": noise, "verification": verification,
+                                         "rows": table}, indent=1) + "\n")
     for each in table:
         print(each)
+    print(noise, json.dumps(verification))
 
 
 if __name__ == "__main__":

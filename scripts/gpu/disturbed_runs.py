@@ -1,8 +1,11 @@
-"""Cells of the stage tests that disturb whole runs: another process takes memory, and a kill with a resume after it."""
+"""Cells of the stage tests that disturb whole runs: another process takes memory, a kill with a resume after it, a rank lost."""
+import contextlib
 import hashlib
+import os
 import re
 import shutil
 import signal
+from pathlib import Path
 
 import place
 from cells import DOES_NOT_FIT, Cell, Failed, read_json, shorten, why
@@ -26,17 +29,19 @@ execution:
 report: {html: false, csv: false, tensorboard: false}
 """
 UPDATES, QUICK_UPDATES = 200, 40
+INTERRUPTED = 75  # the exit code of a run that can go on
 KILLED_AFTER = 15  # updates: one checkpoint is there, and something is lost
 TYPED = ("execution.micro_batch=128",)  # two make an update
+OF_TWO_LANES = (*TYPED, "execution.lanes=2", "execution.threads=1")  # the same bits on one rank and two
 NEIGHBOUR_BYTES, NEIGHBOUR_BYTES_ON_CPU = 10 << 30, 64 << 20
 
 
-def run_command(setting, output, settings=()):
+def run_command(setting, output, settings=(), device=None):
     """The words that train RECIPE into the folder `output`, beside which it writes the recipe."""
     recipe = output.parent / "disturbed.yaml"
     recipe.write_text(RECIPE, encoding="utf-8")
     updates = QUICK_UPDATES if setting.quick else UPDATES
-    settings = [f"execution.device={setting.device}", f"stop.updates={updates}", *settings]
+    settings = [f"execution.device={device or setting.device}", f"stop.updates={updates}", *settings]
     sets = [word for each in settings for word in ("--set", each)]
     return [*place.program("autotrain"), "--config", recipe, "--output", output, *sets]
 
@@ -113,10 +118,14 @@ def checkpoints(output):
     return sorted(output.glob("checkpoints/update-*"), key=lambda path: int(path.name.split("-")[1]))
 
 
+def past_a_checkpoint(run, output):
+    return run.has_ended() or checkpoints(output) and updates_in(output) >= KILLED_AFTER
+
+
 def train_and_kill(setting, output):
     """Kills a run that has a checkpoint and is past it. @raises Failed: it ended before."""
     with setting.started(run_command(setting, output, TYPED)) as run:
-        setting.wait_until(lambda: run.has_ended() or checkpoints(output) and updates_in(output) >= KILLED_AFTER, 240)
+        setting.wait_until(lambda: past_a_checkpoint(run, output), 240)
         ended = run.kill()
     if ended.code != -signal.SIGKILL:
         raise Failed(f"the run was not there to be killed: {why(ended)}")
@@ -150,6 +159,61 @@ def killed_and_resumed(setting, folder):
     return row_of(figures, fault_of_resumed(ended, found, mine, undisturbed))
 
 
+def gpus(setting):
+    """How many GPUs this machine shows."""
+    ended = setting.run(["nvidia-smi", "-L"], 60)
+    return len(re.findall(r"^GPU \d", ended.output, re.MULTILINE)) if ended.code == 0 else 0
+
+
+def process_of_rank(launcher, rank):
+    """The process that is this rank of the ranks that process `launcher` started. @raises Failed: none is."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == launcher and f"RANK={rank}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                return int(process.name)
+    raise Failed(f"process {launcher} has no rank {rank}")
+
+
+def train_and_lose_a_rank(setting, output, command):
+    """Kills the second rank of a run that has a checkpoint and is past it. Returns how the run ended."""
+    with setting.started(command) as run:
+        setting.wait_until(lambda: past_a_checkpoint(run, output), 240)
+        os.kill(process_of_rank(run.child.pid, 1), signal.SIGKILL)
+        setting.wait_until(run.has_ended, 120)
+        return run.so_far()
+
+
+def fault_of_ranks(lost, ended, models):
+    """`models`: of one rank, of two, and of two of which one was lost, gone on with by one."""
+    if lost.code != INTERRUPTED or "rank 1" not in lost.errors:
+        return f"when rank 1 was killed, the run ended with {lost.code}: {tail(lost)}"
+    if ended.code != 0:
+        return f"resumed by one rank, it {why(ended)}"
+    return "" if models[0] == models[1] == models[2] else f"the models differ: {', '.join(sha[:8] for _, sha in models)}"
+
+
+def two_ranks(setting, folder):
+    device = "cuda" if setting.on_gpu else setting.device  # each rank takes a GPU of its own
+    if setting.on_gpu and gpus(setting) < 2:
+        return {"passed": 0, "failed": 0, "skipped": 1, "failures": {},
+                "figures": {"skipped": "NCCL takes one rank for each GPU, and there is one GPU"}}
+    one, two, lost = (folder / name for name in ("one", "two", "lost"))
+    for output, ranks in ((one, 1), (two, 2)):
+        straight = setting.run([*run_command(setting, output, OF_TWO_LANES, device), "--ranks", ranks], 240)
+        if straight.code != 0:
+            raise Failed(f"the run of {ranks} ranks {why(straight)}")
+    command = run_command(setting, lost, OF_TWO_LANES, device)
+    after_loss = train_and_lose_a_rank(setting, lost, [*command, "--ranks", 2])
+    ended = setting.run([*command, "--resume"], 240)
+    models = [last_model(output) for output in (one, two, lost)]
+    summary = read_json(two / "summary.json")
+    figures = {"exit_code": after_loss.code, "same_bits": models[0] == models[1] == models[2],
+               "samples_per_second": summary["samples_per_second"],
+               "communication": summary["activity_seconds"].get("communication"), "sha256": models[0][1]}
+    return row_of(figures, fault_of_ranks(after_loss, ended, models))
+
+
 def cell(setting, name, measure):
     def measured():
         folder = setting.folder(name)
@@ -163,4 +227,5 @@ def cell(setting, name, measure):
 
 def cells(setting):
     return [cell(setting, "run beside a neighbour", beside_neighbour),
-            cell(setting, "run killed and resumed", killed_and_resumed)]
+            cell(setting, "run killed and resumed", killed_and_resumed),
+            cell(setting, "run of two ranks, one lost", two_ranks)]

@@ -34,6 +34,12 @@ class CudaDevice final : public Device {
   c10::Device torch_device() const override { return {c10::DeviceType::CUDA, index_}; }
   std::string name() const override { return at::cuda::getDeviceProperties(index_)->name; }
 
+  std::string bus_id() const override {
+    std::array<char, 32> id{};
+    C10_CUDA_CHECK(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), index_));
+    return id.data();
+  }
+
   std::string software() const override {
     int driver = 0, runtime = 0;
     C10_CUDA_CHECK(cudaDriverGetVersion(&driver));
@@ -94,12 +100,6 @@ int64_t cuda_device_count() {
   return c10::cuda::device_count();
 }
 
-std::string cuda_bus_id(int64_t index) {
-  std::array<char, 32> id{};
-  C10_CUDA_CHECK(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), static_cast<int>(index)));
-  return id.data();
-}
-
 std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t index) {
   const int64_t count = cuda_device_count();
   if (index < 0 || index >= count) {
@@ -121,7 +121,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
   at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, device_index)));
   auto meter = std::make_unique<CudaMeter>(device_index);
   if (options.settled) return std::make_unique<CudaDevice>(device_index, std::move(meter), *options.settled);
-  const int64_t available = (meter->free_bytes() - kReserveBytes) / std::max<int64_t>(1, options.ranks_here);
+  const int64_t available = meter->free_bytes() - kReserveBytes;  // no other rank computes on it
   if (available <= 0) {
     throw Error(ExitCode::kDoesNotFit, cat("cuda:", index), "has no free memory",
                 "end the other processes that nvidia-smi shows on it");

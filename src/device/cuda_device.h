@@ -13,7 +13,4 @@ int64_t cuda_device_count();
 /// @throws Error(kBadRecipe) when there is no such device, or in a build without CUDA.
 std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t index);
 
-/// "0000:3b:00.0" of a device that exists. Not in a build without CUDA.
-std::string cuda_bus_id(int64_t index);
-
 }  // namespace autotrain

@@ -32,10 +32,8 @@ std::unique_ptr<Device> open_device(const DeviceOptions& options) {
   at::set_num_threads(static_cast<int>(threads));
   if (on_cpu) return open_cpu_device(options);
   if (name == "auto" || name == "cuda") {
-    const int64_t count = std::max<int64_t>(1, cuda_device_count());
-    DeviceOptions on_its_own = options;
-    on_its_own.ranks_here = ceil_div(options.ranks_here, count);
-    return open_cuda_device(on_its_own, options.local_rank % count);
+    // A launcher may show each process its own GPU alone, which is the first one then.
+    return open_cuda_device(options, options.local_rank % std::max<int64_t>(1, cuda_device_count()));
   }
   int64_t index = 0;
   if (name.starts_with("cuda:") && parse_integer(std::string_view(name).substr(5), index)) {

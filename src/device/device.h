@@ -26,7 +26,7 @@ struct DeviceOptions {
   int64_t threads = 0;                         ///< on the CPU; 0: the physical cores this process may use
   std::optional<bool> deterministic = true;    ///< ask for deterministic kernels; unset: on a CPU only
   int64_t local_rank = 0;                      ///< among the processes of this run on this machine
-  int64_t ranks_here = 1;                      ///< how many there are: `auto` takes one GPU for each
+  int64_t ranks_here = 1;                      ///< how many there are; on a CPU they share its memory
 };
 
 /// Where a run computes: one device, its memory and its budget. While it lives, LibTorch allocates
@@ -42,6 +42,10 @@ class Device {
 
   /// The model as the maker names it: "AMD EPYC 9R14", "NVIDIA H200".
   virtual std::string name() const = 0;
+
+  /// Which of its host's devices it is, whatever number a process has for it: "0000:3b:00.0". Empty for a
+  /// CPU.
+  virtual std::string bus_id() const { return ""; }
 
   /// Driver, runtime and library versions that numeric results and memory depend on.
   virtual std::string software() const = 0;

@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "device/cuda_device.h"
 #include "device/telemetry.h"
 
 namespace autotrain {
@@ -107,12 +106,11 @@ class GpuTelemetry final : public TelemetrySource {
 
 }  // namespace
 
-std::unique_ptr<TelemetrySource> gpu_telemetry(c10::Device device) {
-  if (!device.is_cuda()) return nullptr;
+std::unique_ptr<TelemetrySource> gpu_telemetry(const std::string& bus_id) {
+  if (bus_id.empty()) return nullptr;
   const Nvml* const nvml = Nvml::get();
   nvmlDevice_t handle{};
-  const bool known =
-      nvml != nullptr && nvml->device_by_bus(cuda_bus_id(device.index()).c_str(), &handle) == NVML_SUCCESS;
+  const bool known = nvml != nullptr && nvml->device_by_bus(bus_id.c_str(), &handle) == NVML_SUCCESS;
   return known ? std::make_unique<GpuTelemetry>(*nvml, handle) : nullptr;
 }
 

@@ -3,7 +3,7 @@
 
 namespace autotrain {
 
-std::unique_ptr<TelemetrySource> gpu_telemetry(c10::Device) {
+std::unique_ptr<TelemetrySource> gpu_telemetry(const std::string&) {
   return nullptr;
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <c10/core/Device.h>
-
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -32,7 +30,7 @@ std::unique_ptr<TelemetrySource> process_telemetry(const std::filesystem::path& 
                                                    std::function<double()> clock = steady_seconds);
 
 /// A GPU through NVML, which is loaded when it is first asked for; null where there is none or it does not
-/// know this GPU.
-std::unique_ptr<TelemetrySource> gpu_telemetry(c10::Device device);
+/// know this GPU. @param bus_id as Device::bus_id has it.
+std::unique_ptr<TelemetrySource> gpu_telemetry(const std::string& bus_id);
 
 }  // namespace autotrain

@@ -1,5 +1,8 @@
 #include "trainer/first_meeting.h"
 
+#include <map>
+#include <utility>
+
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "trainer/identity.h"
@@ -10,20 +13,28 @@ namespace {
 // What ranks tell of their machines.
 constexpr const char *kFacts = "facts", *kHost = "host", *kBudget = "budget", *kDevice = "device";
 
-// NCCL lets no two ranks work on one GPU.
-void refuse_shared_gpu(const std::vector<Ranks::Note>& notes, size_t rank) {
-  for (size_t other = 0; other < rank; ++other) {
-    if (notes[other].at(kHost) != notes[rank].at(kHost) ||
-        notes[other].at(kDevice) != notes[rank].at(kDevice))
-      continue;
-    throw Error(ExitCode::kBadRecipe, "execution.device",
-                cat("ranks ", other, " and ", rank, " on ", notes[rank].at(kHost).get<std::string>(),
-                    " both have ", notes[rank].at(kDevice).get<std::string>()),
-                "start no more ranks on a host than it has GPUs, with execution.device: auto");
-  }
+std::vector<DeviceOfRank> devices_in(const std::vector<Ranks::Note>& notes) {
+  std::vector<DeviceOfRank> devices;
+  for (const Ranks::Note& note : notes)
+    devices.push_back({note.at(kHost).get<std::string>(), note.at(kDevice).get<std::string>()});
+  return devices;
 }
 
 }  // namespace
+
+void refuse_shared_gpus(const std::vector<DeviceOfRank>& devices) {
+  std::map<std::pair<std::string, std::string>, size_t> taken;
+  for (size_t rank = 0; rank < devices.size(); ++rank) {
+    const auto& [host, bus_id] = devices[rank];
+    if (bus_id.empty()) continue;
+    const auto [first, is_free] = taken.try_emplace({host, bus_id}, rank);
+    if (is_free) continue;
+    throw Error(ExitCode::kBadRecipe, "execution.device",
+                cat("ranks ", first->second, " and ", rank, " on ", host, " both have the GPU at ", bus_id,
+                    ", and NCCL takes one rank for each GPU"),
+                "start no more ranks on a host than it has GPUs, with execution.device: auto");
+  }
+}
 
 std::vector<std::string> agree_on_the_machine(const Recipe& recipe, const Workbench& bench) {
   Ranks& ranks = *bench.ranks;
@@ -31,7 +42,7 @@ std::vector<std::string> agree_on_the_machine(const Recipe& recipe, const Workbe
   Device& device = *bench.device;
   const auto notes = ranks.meet({{kFacts, facts_of_rank(recipe, bench)},
                                  {kHost, ranks.place().host},
-                                 {kDevice, device.torch_device().str()},
+                                 {kDevice, device.bus_id()},
                                  {kBudget, device.budget_bytes()}});
   const Ranks::Note& first = notes.front();
   size_t least = 0;
@@ -44,9 +55,9 @@ std::vector<std::string> agree_on_the_machine(const Recipe& recipe, const Workbe
                       value.get<std::string>(), " on rank 0 on ", first.at(kHost).get<std::string>()),
                   "start all ranks with the same program, recipe and data, on machines of one kind");
     }
-    if (!device.torch_device().is_cpu() && rank > 0) refuse_shared_gpu(notes, rank);
     if (note.at(kBudget).get<int64_t>() < notes[least].at(kBudget).get<int64_t>()) least = rank;
   }
+  refuse_shared_gpus(devices_in(notes));
   const int64_t bytes = notes[least].at(kBudget).get<int64_t>();
   if (bytes != device.budget_bytes()) {
     device.set_budget({bytes, cat("of rank ", least, " on ", notes[least].at(kHost).get<std::string>(),

@@ -16,4 +16,14 @@ namespace autotrain {
 /// share a GPU.
 std::vector<std::string> agree_on_the_machine(const Recipe& recipe, const Workbench& bench);
 
+/// Where a rank computes.
+struct DeviceOfRank {
+  std::string host = {};
+  std::string bus_id = {};  ///< as Device::bus_id
+};
+
+/// NCCL lets no two ranks work on one GPU. @param devices of the ranks in their order.
+/// @throws Error(kBadRecipe) naming both.
+void refuse_shared_gpus(const std::vector<DeviceOfRank>& devices);
+
 }  // namespace autotrain

@@ -295,7 +295,7 @@ std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& 
   if (recipe_.execution.telemetry == 0 || !place().folder) return nullptr;
   std::vector<std::unique_ptr<TelemetrySource>> sources;
   sources.push_back(process_telemetry());
-  if (auto gpu = gpu_telemetry(bench().device->torch_device())) sources.push_back(std::move(gpu));
+  if (auto gpu = gpu_telemetry(bench().device->bus_id())) sources.push_back(std::move(gpu));
   return std::make_unique<TelemetrySampler>(std::move(sources), place().folder->path() / "telemetry.jsonl",
                                             std::max(0.01, recipe_.execution.telemetry),
                                             steady_seconds() - state.totals.seconds);

@@ -14,7 +14,7 @@ from pathlib import Path
 PROJECT = Path(sys.argv[1]).resolve()
 sys.path.insert(0, str(PROJECT / "scripts/gpu"))
 from cells import Ended
-from disturbed_runs import fault_beside_neighbour, fault_of_resumed
+from disturbed_runs import fault_beside_neighbour, fault_of_ranks, fault_of_resumed
 
 NVIDIA_SMI = "#!/bin/sh\necho 'NVIDIA Imaginary 100'\n"
 
@@ -54,6 +54,7 @@ def check_disturbed_runs(output):
     assert all((row.get("passed"), row.get("failed")) == (1, 0) for row in rows.values()), rows
     assert rows["run beside a neighbour"]["figures"]["completed"], rows
     assert rows["run killed and resumed"]["figures"]["same_bits"], rows
+    assert rows["run of two ranks, one lost"]["figures"]["same_bits"], rows
 
 
 def check_faults():
@@ -70,6 +71,13 @@ def check_faults():
     assert fault_of_resumed(Ended(0, "", ""), 10, ("update-30", "a"), ("update-40", "a"))
     assert fault_of_resumed(Ended(0, "", ""), None, ("update-40", "a"), ("update-40", "a"))
     assert fault_of_resumed(Ended(70, "", ""), 10, ("update-40", "a"), ("update-40", "a"))
+    alike = 3 * [("update-40", "a")]
+    named = Ended(75, "", "rank 1 on node1 is lost")
+    assert not fault_of_ranks(named, Ended(0, "", ""), alike)
+    assert fault_of_ranks(named, Ended(0, "", ""), [*alike[:2], ("update-40", "b")])
+    assert fault_of_ranks(named, Ended(70, "", ""), alike)
+    assert fault_of_ranks(Ended(75, "", "something is lost"), Ended(0, "", ""), alike)
+    assert fault_of_ranks(Ended(-9, "", "rank 1 on node1 is lost"), Ended(0, "", ""), alike)
 
 
 def check_gpu_is_named(folder):

@@ -3,9 +3,11 @@
 
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "autotrain/trainer.h"
 #include "base/units.h"
+#include "comm/group_exchange.h"
 #include "data/image_dataset.h"
 #include "plan/probe.h"
 #include "support/run_workbench.h"
@@ -227,6 +229,21 @@ TEST(CudaUpload, EveryBatchArrivesWholeWhileTheDeviceComputes) {
   }
   for (int64_t round = 0; round < kRounds; ++round) {
     EXPECT_EQ(sums[static_cast<size_t>(round)].item<double>(), static_cast<double>(round * kSize));
+  }
+}
+
+// NCCL takes one rank for each GPU, so here there is but one: it is started, and passes tensors to itself.
+TEST(CudaExchange, NcclReturnsWhenTheTensorsHaveArrived) {
+  const auto device = open_run_device(cuda_recipe());
+  const auto exchange = make_nccl_exchange(c10::make_intrusive<c10d::HashStore>(), Place(), {});
+  const torch::Tensor big = torch::randn({4096, 4096}, device->torch_device());
+  for (const int64_t count : {1, 1000, 1 << 22}) {
+    const torch::Tensor sent = big.mm(big).sum() * 0 + torch::arange(count, big.options());
+    torch::Tensor received = torch::zeros_like(sent);
+    exchange->to_all(received, sent);
+    exchange->spread(received);
+    exchange->copy_from_first(received);
+    EXPECT_TRUE(received.cpu().equal(torch::arange(count, torch::kFloat32))) << count;
   }
 }
 
