@@ -5,8 +5,8 @@ critical batch that `autotrain advise --verify` measures.
     scripts/bench/critical_batch.py MODEL OPTIMIZER RESULTS.json [SIZES [SEEDS]]
 
 MODEL is mlp or cnn, on Fashion-MNIST, or transformer, on the bytes of the licences that every Debian machine has; OPTIMIZER
-sgd (momentum 0.9) or adamw; the learning rate is constant. At each batch the rate is searched by factors of 2 with the first
-seed, from the best one of the batch before; the other seeds train with the best. A run ends where its training loss,
+sgd (momentum 0.9) or adamw; the learning rate is constant. At each batch the rate is searched by factors of 2, from the best
+one of the batch before, by the median of the seeds' updates. A run ends where its training loss,
 averaged with a half-life of so many samples as a batch of the middle has, reaches the target. The prediction is
 S_min (1 + B ÷ E): S_min is the median at the largest batch, divided by that factor, and B the noise scale that one run
 has measured when it reaches the target. Branches for `--verify` begin there. Counts of updates do not depend on how busy the
@@ -25,6 +25,7 @@ from pathlib import Path
 import measure
 
 MOST_UPDATES = 20_000
+RATES = 9  # of the grid, by factors of 2
 
 
 @dataclass
@@ -40,8 +41,10 @@ class Subject:
     micro_batch: int  # of the others, at most
 
 
-FASHION = {"data": {"train": {"dataset": "fashion_mnist"}}}
-TEXT = {"data": {"train": {"dataset": "text", "files": ["/usr/share/common-licenses/*"], "context": 64, "stride": 32}}}
+FASHION = {"data": {"train": {"dataset": "fashion_mnist"},
+                    "validation": {"dataset": "fashion_mnist", "split": "test", "limit": 1000}}}
+TEXT = {"data": {split: {"dataset": "text", "files": ["/usr/share/common-licenses/*"], "context": 64, "split": split, **stride}
+                 for split, stride in (("train", {"stride": 32}), ("validation", {}))}}
 SUBJECTS = {
     "mlp": Subject({**FASHION, "model": {"name": "mlp", "depth": 2, "width": 128}}, 0.45, 1024,
                    [16, 64, 256, 1024, 4096, 8192], {"sgd": 0.01, "adamw": 0.000125}, 4_000_000, (512, 64), 256),
@@ -70,6 +73,7 @@ def recipe_of(model, optimizer, size, lr, seed, samples, micro_batch):
         "schedule": {"name": "constant"},
         "batch": {"effective": size, "lr_rule": "none"},
         "stop": {"samples": max(size, samples)},
+        "evaluation": {"every": "never"},
         "execution": {"memory": {"budget": "2GiB"}, "micro_batch": micro_batch, "threads": 1, "telemetry": 0},
         "report": {"html": False, "csv": False, "tensorboard": False},
         "checkpoint": {"every": "1000 epochs"},
@@ -140,26 +144,32 @@ def updates_to_target(*what):
         return row
 
 
-def best_rate(model, optimizer, size, start):
-    """The rate of the fewest updates with the first seed, as (its place, {place: updates})."""
+def best_rate(model, optimizer, size, seeds, start):
+    """The place of the rate whose median over the seeds is the fewest updates, and the updates of all seeds at each that was
+    tried; of one that is far slower with the first seed, that seed alone."""
     subject = SUBJECTS[model]
     tried, most = {}, subject.most_samples
 
-    def updates(place):
+    def median(place):
         nonlocal most
-        if not 0 <= place < 8:
+        if not 0 <= place < RATES:
             return math.inf
         if place not in tried:
-            row = updates_to_target(model, optimizer, size, rate(model, optimizer, place), 1, most, min(size, subject.micro_batch))
-            tried[place] = row["update"] if row else math.inf
-            if row:
-                most = min(most, int(1.3 * row["samples"]) + 2 * size)  # a slower rate need not be trained to its end
-            print(f"{model} {optimizer} E={size} lr={rate(model, optimizer, place):g}: {tried[place]} updates", flush=True)
-        return tried[place]
+            fewest, lr = min(map(statistics.median, tried.values()), default=math.inf), rate(model, optimizer, place)
+            runs = tried[place] = []
+            for seed in range(1, seeds + 1):
+                row = updates_to_target(model, optimizer, size, lr, seed, most, min(size, subject.micro_batch))
+                runs.append(row["update"] if row else math.inf)
+                if row:
+                    most = min(most, int(2 * row["samples"]) + 2 * size)  # a slower rate need not be trained to its end
+                if runs[0] > 1.5 * fewest or math.isinf(runs[0]):
+                    break
+            print(f"{model} {optimizer} E={size} lr={lr:g}: {runs} updates", flush=True)
+        return statistics.median(tried[place])
 
     best = start
     for step in (1, -1):
-        while updates(best + step) < updates(best):
+        while median(best + step) < median(best):
             best += step
     return best, tried
 
@@ -185,15 +195,10 @@ def main():
     seeds = int(sys.argv[5]) if len(sys.argv) > 5 else 3
     table, place, observed = [], 1, 1
     for size in sizes:
-        place, tried = best_rate(model, optimizer, size, place)
+        place, tried = best_rate(model, optimizer, size, seeds, place)
         if size <= subject.observed[0]:
             observed = place
-        runs = [tried[place]]
-        for seed in range(2, seeds + 1):
-            row = updates_to_target(model, optimizer, size, rate(model, optimizer, place), seed, subject.most_samples,
-                                    min(size, subject.micro_batch))
-            runs.append(row["update"] if row else math.inf)
-        table.append({"size": size, "lr": rate(model, optimizer, place), "updates": runs,
+        table.append({"size": size, "lr": rate(model, optimizer, place), "updates": tried[place],
                       "rates": {f"{rate(model, optimizer, each):g}": updates for each, updates in sorted(tried.items())}})
     noise, verification = observe(model, optimizer, rate(model, optimizer, observed), seeds)
     for key, scale in (("predicted", noise.get("samples")), ("predicted_preconditioned", noise.get("preconditioned", {}).get("samples"))):
