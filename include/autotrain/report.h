@@ -55,6 +55,10 @@ struct UpdateRecord {
   std::optional<RankTimes> ranks = {};  ///< nothing: there is but one
 
   std::optional<GradientNoise> noise = {};  ///< nothing: not measured
+
+  /// The same of gradients that are divided by the root of their second moment, as Adam and its like do, from
+  /// every 16th window; nothing: not measured.
+  std::optional<GradientNoise> preconditioned_noise = {};
 };
 
 /// Loss and metrics of a whole data set.
@@ -142,7 +146,8 @@ struct Summary {
   std::map<std::string, double> activity_seconds = {};  ///< as in UpdateRecord, over all updates
   std::map<std::string, double> telemetry = {};  ///< mean readings of this session; empty: none were taken
   std::optional<NoiseScale> noise_scale = {};    ///< over the later half of the run; nothing: unknown
-  std::vector<RankSummary> ranks = {};           ///< of this session, in their order; empty: there is but one
+  std::optional<NoiseScale> preconditioned_noise_scale = {};  ///< likewise, in the optimizer's metric
+  std::vector<RankSummary> ranks = {};  ///< of this session, in their order; empty: there is but one
   double rank_wait_fraction = 0;  ///< of the passes' time: how long a rank waits for the slowest, on average
   std::string folder = {};        ///< the run folder; empty when none was written
 };

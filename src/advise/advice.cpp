@@ -38,14 +38,19 @@ std::optional<double> median_in(const Columns& updates, const char* name) {
   return values.empty() ? std::nullopt : std::optional(median_of(std::move(values)));
 }
 
-std::optional<NoiseScale> noise_at(const Columns& updates, size_t row) {
+// As the last row up to `row` has it in which it was measured.
+std::optional<NoiseScale> noise_at(const Columns& updates, size_t row, const std::string& noise) {
+  const std::vector<double>* const traces = updates.find(noise + ".trace");
+  if (traces == nullptr) return std::nullopt;
+  while (!std::isfinite((*traces)[row])) {
+    if (row-- == 0) return std::nullopt;
+  }
   const auto value = [&](const char* name) {
-    const std::vector<double>* const column = updates.find(name);
-    return column == nullptr ? kNoNumber : (*column)[row];
+    const std::vector<double>* const column = updates.find(cat(noise, ".", name));
+    return finite_or_null(column == nullptr ? kNoNumber : (*column)[row]);
   };
-  return noise_scale_from_json({{"samples", finite_or_null(value("gradient_noise.samples"))},
-                                {"low", finite_or_null(value("gradient_noise.low"))},
-                                {"high", finite_or_null(value("gradient_noise.high"))}});
+  return noise_scale_from_json(
+      {{"samples", value("samples")}, {"low", value("low")}, {"high", value("high")}});
 }
 
 std::string why_no_noise(const ObservedRun& run, const Columns& updates) {
@@ -76,8 +81,11 @@ void read_metrics_into(ObservedRun& run) {
   run.passes_seconds = median_in(updates, "activity_seconds.forward").value_or(0) +
                        median_in(updates, "activity_seconds.backward").value_or(0);
   if (run.plan.world_size > 1) run.exchange_seconds = median_in(updates, "activity_seconds.communication");
-  run.noise = noise_at(updates, updates.rows() - 1);
-  run.early_noise = noise_at(updates, (updates.rows() - 1) / 4);
+  run.plain_noise = noise_at(updates, updates.rows() - 1, "gradient_noise");
+  run.preconditioned_noise = noise_at(updates, updates.rows() - 1, "preconditioned_noise");
+  run.noise = run.by_preconditioned() ? run.preconditioned_noise : run.plain_noise;
+  run.early_noise = noise_at(updates, (updates.rows() - 1) / 4,
+                             run.by_preconditioned() ? "preconditioned_noise" : "gradient_noise");
   if (!run.noise) run.no_noise_because = why_no_noise(run, updates);
 }
 
@@ -156,6 +164,22 @@ std::string knee_text(const Advice& a) {
              a.run.plan.world_size == 1 ? "device idles" : "devices idle", ".");
 }
 
+std::string brief_text(const NoiseScale& noise) {
+  if (!noise.samples || !noise.high) return "≥ " + brief(noise.low, 3);
+  return cat(brief(*noise.samples, 3), " [", brief(noise.low, 3), ", ", brief(*noise.high, 3), "]");
+}
+
+// Which of two scales that is, and the other one; "" where there is one.
+std::string metric_text(const ObservedRun& run) {
+  if (!run.plain_noise || !run.preconditioned_noise) return "";
+  if (run.by_preconditioned())
+    return cat(" It is that in the metric of ", run.recipe.optimizer.algorithm.name,
+               ", which decides; of the plain gradient it is ", brief_text(*run.plain_noise), ".");
+  return cat(" It is that of the plain gradient, which decides; in the metric of ",
+             run.recipe.optimizer.algorithm.name,
+             " it is not known well enough yet: ", brief_text(*run.preconditioned_noise), ".");
+}
+
 std::string noise_text(const Advice& a) {
   const NoiseScale& now = *a.run.noise;
   const auto& early = a.run.early_noise;
@@ -163,7 +187,7 @@ std::string noise_text(const Advice& a) {
   if (early && early->samples && now.samples && *now.samples > kMuchGrown * *early->samples)
     text += cat("; it was ", brief(*early->samples, 2),
                 " after a quarter of the updates, when smaller batches were enough");
-  return text + ".";
+  return text + "." + metric_text(a.run);
 }
 
 std::string half_life_text(const Advice& a) {
@@ -291,10 +315,10 @@ std::vector<std::string> sentences_of(const Advice& a) {
          sentences_of(*a.verification, a.run.noise ? a.run.noise->samples : std::nullopt))
       all.push_back(sentence);
   } else if (a.run.noise) {
-    all.push_back(
-        "The noise scale predicts; it is of the plain gradient, and was found no trustworthy proxy of the "
-        "critical "
-        "batch (arXiv:2505.23971). --verify measures it.");
+    all.push_back(cat("The noise scale predicts; it ",
+                      a.run.by_preconditioned() ? "" : "is of the plain gradient, and ",
+                      "was found no trustworthy proxy of the critical batch (arXiv:2505.23971). --verify "
+                      "measures it."));
   }
   std::erase(all, "");
   return all;
@@ -314,7 +338,10 @@ Json advice_to_json(const Advice& a) {
       {"advised", b.rows[b.advised].effective},
       {"unsure", b.unsure},
       {"knee", b.knee},
-      {"noise_scale", a.run.noise ? noise_scale_to_json(*a.run.noise) : Json(nullptr)},
+      {"noise_scale", noise_scale_to_json(a.run.noise)},
+      {"by_preconditioned", a.run.by_preconditioned()},
+      {"plain_noise_scale", noise_scale_to_json(a.run.plain_noise)},
+      {"preconditioned_noise_scale", noise_scale_to_json(a.run.preconditioned_noise)},
       {"no_noise_because", a.run.no_noise_because},
       {"update_seconds", a.execution.update_seconds},
       {"exchange_seconds", or_null(a.execution.exchange_seconds)},

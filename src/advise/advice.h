@@ -28,9 +28,15 @@ struct ObservedRun {
   double passes_seconds = 0;  ///< likewise forward and backward of all micro-batches
   std::optional<double> exchange_seconds =
       {};  ///< likewise what ranks waited for the exchange; nothing: one rank
-  std::optional<NoiseScale> noise = {};
-  std::optional<NoiseScale> early_noise = {};  ///< as it stood after a quarter of the updates
+  std::optional<NoiseScale> plain_noise = {};
+  std::optional<NoiseScale> preconditioned_noise = {};  ///< in the metric of an optimizer that has its own
+  std::optional<NoiseScale> noise = {};                 ///< of the two, the one that decides
+  std::optional<NoiseScale> early_noise = {};  ///< the same as it stood after a quarter of the updates
   std::string no_noise_because = {};           ///< and what to set; "" where there is a noise scale
+
+  /// In the optimizer's metric it says how large that one's steps are, so it decides where it is estimated; a
+  /// lower bound alone does not.
+  bool by_preconditioned() const { return preconditioned_noise && preconditioned_noise->samples; }
 };
 
 /// @throws Error(kMissingFile) when the folder holds no run or the run made no update, Error(kBadData) when

@@ -155,7 +155,9 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
                                     format_percent(static_cast<double>(s.peak_bytes) /
                                                    static_cast<double>(plan.budget_bytes)),
                                     "), reserved plus outside the allocator")});
-  if (s.noise_scale) table.add_row({"gradient noise scale", in_words(*s.noise_scale)});
+  if (s.noise_scale) table.add_row({kNoiseScale, in_words(*s.noise_scale)});
+  if (s.preconditioned_noise_scale)
+    table.add_row({kPreconditionedNoiseScale, in_words(*s.preconditioned_noise_scale)});
   if (s.oom_recoveries > 0)
     table.add_row({"recovered", cat(s.oom_recoveries, " times from memory that ran out")});
   if (s.rollbacks > 0) table.add_row({"rolled back", cat(s.rollbacks, " times to a checkpoint")});

@@ -22,7 +22,9 @@ class Adam final : public Optimizer {
         exp_avg_(add_state("exp_avg")),
         exp_avg_sq_(add_state("exp_avg_sq")),
         step_(add_scalar("step")),
-        one_(torch::ones_like(step_)) {}
+        one_(torch::ones_like(step_)) {
+    set_second_moment({exp_avg_sq_, step_, options.beta2, options.epsilon});
+  }
 
  private:
   void before_groups(const Update& update) override {

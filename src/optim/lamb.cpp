@@ -32,7 +32,9 @@ class Lamb final : public UnfusedOptimizer {
         beta2_(clock_.scalar(o.beta2)),
         one_(clock_.scalar(1)),
         norm_(largest_part()),
-        trust_ratio_(device()) {}
+        trust_ratio_(device()) {
+    set_second_moment({exp_avg_sq_, clock_.updates(), o.beta2, o.epsilon});
+  }
 
  private:
   void before_parts(const Update& update) override {

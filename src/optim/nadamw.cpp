@@ -36,7 +36,9 @@ class NAdamW final : public UnfusedOptimizer {
         half_(clock_.scalar(o.beta1 / 2)),
         half_next_(clock_.scalar(o.beta1 / 2 * std::pow(0.96, o.momentum_decay))),
         beta2_(clock_.scalar(o.beta2)),
-        one_(clock_.scalar(1)) {}
+        one_(clock_.scalar(1)) {
+    set_second_moment({exp_avg_sq_, clock_.updates(), o.beta2, o.epsilon});
+  }
 
  private:
   // All of it in float64, on the device: 1 − β₂ᵗ has few digits in float32.

@@ -90,6 +90,19 @@ class Optimizer {
 
   const std::vector<ParameterGroup>& groups() const { return trained_.groups; }
 
+  torch::Device device() const;
+
+  /// What an optimizer divides gradients by: √(value ÷ (1 − betaᵗ)) + epsilon, element by element, after t
+  /// updates.
+  struct SecondMoment {
+    const std::vector<torch::Tensor>& values;  ///< live, as those of a State
+    torch::Tensor updates;                     ///< t, live: scalar float32 on the device
+    double beta = 0, epsilon = 0;
+  };
+
+  /// Nothing: it does not divide them.
+  const std::optional<SecondMoment>& second_moment() const { return second_moment_; }
+
  protected:
   /// Parameters that share hyper-parameters, with what this update needs of them.
   struct Group {
@@ -114,7 +127,8 @@ class Optimizer {
   /// A scalar of the whole optimizer, float32 and zero, on the parameters' device.
   torch::Tensor add_scalar(const std::string& name);
 
-  torch::Device device() const;
+  /// Once, at construction, of what was added as state.
+  void set_second_moment(const SecondMoment& moment) { second_moment_.emplace(moment); }
 
   /// How many parameters there are, or pieces where sharded.
   size_t members() const { return sharded() ? pieces().size() : parameters().size(); }
@@ -139,6 +153,7 @@ class Optimizer {
   std::vector<Group> groups_;
   std::deque<State> states_;  // subclasses refer to them
   std::vector<NamedTensor> scalars_;
+  std::optional<SecondMoment> second_moment_;
 };
 
 struct OptimizerRow {

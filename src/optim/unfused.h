@@ -69,6 +69,9 @@ class UpdateClock {
 
   void tick(const torch::Tensor& found_inf);
 
+  /// t, live: scalar float32.
+  const torch::Tensor& updates() const { return step_; }
+
   /// out = baseᵗ. Scalars float64 on the device.
   void power(const torch::Tensor& base, torch::Tensor out) const;
 

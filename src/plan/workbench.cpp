@@ -34,6 +34,11 @@ std::optional<std::vector<TensorPiece>> own_pieces(const Recipe& recipe,
   return FlatLayout(parameters, place.world).pieces_of(place.rank);
 }
 
+// On every rank, however many there are: which numbers a run has does not depend on it.
+bool whole_optimizer(const Recipe& recipe) {
+  return recipe.execution.shard == Sharding::kNone;
+}
+
 std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, Device& device,
                                               const Place& place) {
   return within_budget(device, [&] {
@@ -90,6 +95,7 @@ Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, R
             .ranks = ranks.get(),
             .lanes = lanes.count,
             .statistics = may_measure_noise(recipe, *data.train),
+            .preconditioned_norms = may_measure_noise(recipe, *data.train) && whole_optimizer(recipe),
             .timeline = &timeline},
            &average),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle) {}

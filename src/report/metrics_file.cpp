@@ -38,6 +38,16 @@ Json finite_or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
+namespace {
+
+Json noise_to_json(const GradientNoise& noise) {
+  Json json = {{"trace", noise.trace}, {"square", noise.square}};
+  json.update(noise_scale_to_json(noise.scale.value_or(NoiseScale{.low = kNaN})));
+  return json;
+}
+
+}  // namespace
+
 Json figures_to_json(const std::map<std::string, double>& figures) {
   Json json = Json::object();
   for (const auto& [name, value] : figures) json[name] = finite_or_null(value);
@@ -90,11 +100,8 @@ Json metrics_row(const UpdateRecord& r) {
                            {"slowest", r.ranks->slowest},
                            {"slowest_rank", r.ranks->slowest_rank}};
   }
-  if (r.noise) {
-    Json noise = {{"trace", r.noise->trace}, {"square", r.noise->square}};
-    noise.update(noise_scale_to_json(r.noise->scale.value_or(NoiseScale{.low = kNaN})));
-    row["gradient_noise"] = std::move(noise);
-  }
+  if (r.noise) row["gradient_noise"] = noise_to_json(*r.noise);
+  if (r.preconditioned_noise) row["preconditioned_noise"] = noise_to_json(*r.preconditioned_noise);
   return row;
 }
 
@@ -172,7 +179,8 @@ Json summary_to_json(const Summary& s) {
           {"data_wait_fraction", finite_or_null(s.data_wait_fraction)},
           {"activity_seconds", figures_to_json(s.activity_seconds)},
           {"telemetry", figures_to_json(s.telemetry)},
-          {"noise_scale", s.noise_scale ? noise_scale_to_json(*s.noise_scale) : Json(nullptr)},
+          {"noise_scale", noise_scale_to_json(s.noise_scale)},
+          {"preconditioned_noise_scale", noise_scale_to_json(s.preconditioned_noise_scale)},
           {"ranks", ranks_to_json(s.ranks)},
           {"rank_wait_fraction", s.rank_wait_fraction}};
 }

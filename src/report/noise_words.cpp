@@ -25,9 +25,11 @@ std::string in_words(const NoiseScale& scale) {
              "]: batches far below it use samples best, far above it save no updates");
 }
 
-nlohmann::ordered_json noise_scale_to_json(const NoiseScale& scale) {
-  return {
-      {"samples", or_null(scale.samples)}, {"low", finite_or_null(scale.low)}, {"high", or_null(scale.high)}};
+nlohmann::ordered_json noise_scale_to_json(const std::optional<NoiseScale>& scale) {
+  if (!scale) return nullptr;
+  return {{"samples", or_null(scale->samples)},
+          {"low", finite_or_null(scale->low)},
+          {"high", or_null(scale->high)}};
 }
 
 std::optional<NoiseScale> noise_scale_from_json(const nlohmann::ordered_json& json) {

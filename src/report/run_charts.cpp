@@ -274,17 +274,35 @@ Chart ranks_chart(const Columns& updates, const Clock& clock) {
   return chart;
 }
 
+// The rows of a column in which another one has a number, so that lines join them where most rows have none.
+Series series_where(const Columns& updates, const Clock& clock, const std::string& column,
+                    const std::string& measured) {
+  const Numbers *const values = updates.find(column), *const numbers = updates.find(measured);
+  if (values == nullptr || numbers == nullptr) return {};
+  Series series{.x = std::vector<Numbers>(clock.columns().size())};
+  for (size_t row = 0; row < values->size(); ++row) {
+    if (!std::isfinite((*numbers)[row])) continue;
+    for (size_t axis = 0; axis < series.x.size(); ++axis)
+      series.x[axis].push_back(clock.columns()[axis][row]);
+    series.y.push_back((*values)[row]);
+  }
+  return series;
+}
+
 // Where there is no upper end there is a lower one only.
 Chart noise_chart(const Columns& updates, const Clock& clock) {
   Chart chart{.title = "Gradient noise scale, over the later half of the updates so far",
               .x = clock.axes(),
               .y = {"samples", true}};
-  for (const auto& [column, name] :
-       {std::pair("samples", "estimate"), std::pair("low", "95 % interval, from"),
-        std::pair("high", "95 % interval, to")}) {
-    Series series = update_series(updates, clock, cat("gradient_noise.", column));
-    series.name = name;
-    chart.series.push_back(std::move(series));
+  for (const auto& [noise, metric] :
+       {std::pair("gradient_noise", ""), std::pair("preconditioned_noise", "in the optimizer's metric: ")}) {
+    for (const auto& [column, name] :
+         {std::pair("samples", "estimate"), std::pair("low", "95 % interval, from"),
+          std::pair("high", "95 % interval, to")}) {
+      Series series = series_where(updates, clock, cat(noise, ".", column), cat(noise, ".trace"));
+      series.name = cat(metric, name);
+      chart.series.push_back(std::move(series));
+    }
   }
   return chart;
 }

@@ -70,8 +70,10 @@ Rows summary_rows(const Json& s) {
                                " of the training time waiting for data")});
   rows.push_back(
       {"peak memory", format_bytes(count_in(s, "peak_bytes")) + ", reserved plus outside the allocator"});
-  if (const auto noise = noise_scale_from_json(part_in(s, "noise_scale")))
-    rows.push_back({"gradient noise scale", in_words(*noise)});
+  for (const auto& [field, name] : {std::pair("noise_scale", kNoiseScale),
+                                    std::pair("preconditioned_noise_scale", kPreconditionedNoiseScale)}) {
+    if (const auto noise = noise_scale_from_json(part_in(s, field))) rows.push_back({name, in_words(*noise)});
+  }
   for (const auto& [field, name] :
        {std::pair("oom_recoveries", "recoveries from memory that ran out"),
         std::pair("skipped_updates", "skipped updates"), std::pair("rollbacks", "rollbacks"),

@@ -138,8 +138,11 @@ void TensorBoardFile::write(const UpdateRecord& r) {
                    {"train/samples_per_second", r.samples_per_second},
                    {"train/data_wait_fraction", r.data_wait_fraction},
                    {"train/peak_bytes", static_cast<double>(r.peak_bytes)}};
-  if (r.noise && r.noise->scale && r.noise->scale->samples)
-    values.emplace_back("train/noise_scale", *r.noise->scale->samples);
+  const auto add_scale = [&](const char* tag, const std::optional<GradientNoise>& noise) {
+    if (noise && noise->scale && noise->scale->samples) values.emplace_back(tag, *noise->scale->samples);
+  };
+  add_scale("train/noise_scale", r.noise);
+  add_scale("train/preconditioned_noise_scale", r.preconditioned_noise);
   append(scalars_event(r.update, values));
 }
 

@@ -33,6 +33,16 @@ struct GradientMoments {
 /// @return nothing where the micro-batch is all of the window, or a number is not finite.
 std::optional<GradientMoments> moments_of(const WindowNorms& window, int64_t samples);
 
+/// Every so many windows the norms are also taken in the optimizer's metric: they read the second moment
+/// beside the gradients, which costs a part of what the optimizer's step does.
+inline constexpr int64_t kPreconditionedEvery = 16;
+
+/// Whether a window is one of them, by its number in the run, which all ranks and a resumed run share. The
+/// first ones are not: the optimizer has learned no metric yet.
+constexpr bool takes_preconditioned_norms(int64_t window) {
+  return window % kPreconditionedEvery == kPreconditionedEvery - 1;
+}
+
 inline constexpr size_t kMostNoiseBlocks = 64;  ///< even
 
 /// The estimates of a run's updates, summed in blocks of equally many, at most kMostNoiseBlocks of them: when

@@ -48,16 +48,21 @@ UpdateOutcome PendingUpdate::read() {
     finished_seconds_ = steady_seconds();
   }
   const auto* const figures = host_.const_data_ptr<double>();
-  const UpdateOutcome outcome{.applied = figures[0] != 0,
-                              .loss = figures[1],
-                              .grad_norm = figures[2],
-                              .scale = figures[3],
-                              .weight = figures[4],
-                              .norms = {.first_squares = figures[5],
-                                        .first_weight = figures[6],
-                                        .firsts = figures[7],
-                                        .square = figures[8] * figures[8],
-                                        .weight = figures[4]}};
+  UpdateOutcome outcome{.applied = figures[0] != 0,
+                        .loss = figures[1],
+                        .grad_norm = figures[2],
+                        .scale = figures[3],
+                        .weight = figures[4],
+                        .norms = {.first_squares = figures[5],
+                                  .first_weight = figures[6],
+                                  .firsts = figures[7],
+                                  .square = figures[8] * figures[8],
+                                  .weight = figures[4]}};
+  if (host_.numel() == 11) {
+    outcome.preconditioned_norms = outcome.norms;
+    outcome.preconditioned_norms.first_squares = figures[9];
+    outcome.preconditioned_norms.square = figures[10];
+  }
   host_.reset();
   return outcome;
 }
@@ -70,7 +75,7 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       options_(options),
       average_(average),
       buffers_(task.module()),
-      totals_(options.lanes, {5}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
+      totals_(options.lanes, {6}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
   if (options.static_buffers) {
     // CUDA's fused kernels take no other type.
     const auto type = options.device.is_cpu() ? torch::kFloat64 : torch::kFloat32;
@@ -103,7 +108,7 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
   weight_sum_.add_(weight);
   const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(terms.sum.scalar_type());
   torch::autograd::backward({terms.sum}, {seed.reshape(terms.sum.sizes())});
-  if (std::exchange(first_of_lane_, false) && options_.statistics) take_first_norm(weight);
+  if (std::exchange(first_of_lane_, false) && options_.statistics) take_first_norms(weight);
 }
 
 // The L2 norm over all gradients as they are, still scaled. It is finite exactly when every gradient
@@ -118,9 +123,10 @@ torch::Tensor UpdateStep::scaled_norm() const {
 }
 
 // The gradients are those of the lane's first micro-batch alone now.
-void UpdateStep::take_first_norm(const torch::Tensor& weight) {
+void UpdateStep::take_first_norms(const torch::Tensor& weight) {
   const torch::NoGradGuard no_gradients;
   first_norms_.add_(at::stack({scaled_norm().square() / weight, weight, torch::ones_like(weight)}));
+  if (takes_preconditioned()) first_preconditioned_.add_(preconditioned_norm_->squared() / weight);
 }
 
 // @return the norm before, where there is a penalty and statistics want it; else undefined.
@@ -176,6 +182,8 @@ void UpdateStep::prepare(double lr, Apply apply) {
   const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
   // Gradients are those of scale × factor × Σ sums; the update wants Σ sums ÷ Σ weights.
   const torch::Tensor divisor = scale * options_.loss_factor * weight_sum_;
+  torch::Tensor preconditioned;
+  if (takes_preconditioned()) preconditioned = preconditioned_norm_->squared() / divisor.square();
   const torch::Tensor norm_before_penalty = add_penalty(divisor);
   if (gradients_) gradients_->leave_reached();
 
@@ -192,13 +200,16 @@ void UpdateStep::prepare(double lr, Apply apply) {
   const torch::Tensor average_step = average_ ? average_->step_for(skip) : torch::Tensor();
   const torch::Tensor squared_scale = (scale * options_.loss_factor).square();
   const torch::Tensor own_norm = norm_before_penalty.defined() ? norm_before_penalty : norm;
+  torch::Tensor figures =
+      at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_,
+                 first_norms_[0] / squared_scale, first_norms_[1], first_norms_[2], own_norm});
+  if (preconditioned.defined())
+    figures = at::cat({figures, at::stack({first_preconditioned_ / squared_scale, preconditioned})});
   prepared_ = {.update = {.lr = lr, .lr_on_device = lr_, .grad_scale = kernel_scale, .found_inf = skip},
                .average_step = average_step,
                .found_inf = found_inf,
                .applies = applies,
-               .figures = PendingUpdate(
-                   at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_,
-                              first_norms_[0] / squared_scale, first_norms_[1], first_norms_[2], own_norm}))};
+               .figures = PendingUpdate(figures)};
 }
 
 // No line allocates on the device.
@@ -235,6 +246,8 @@ void UpdateStep::have_buffers() {
     const int64_t parts = several() ? options_.ranks->place().world : 1;
     gradients_ = std::make_unique<FlatGradients>(FlatLayout(optimizer_.parameters(), parts), options_.lanes);
   }
+  if (options_.preconditioned_norms && optimizer_.second_moment() && !preconditioned_norm_)
+    preconditioned_norm_ = std::make_unique<PreconditionedNorm>(optimizer_);
   if (!several() || total_sum_) return;
   Exchange& exchange = options_.ranks->exchange();
   const Place& place = options_.ranks->place();
@@ -267,6 +280,7 @@ void UpdateStep::attach_totals() {
   loss_sum_ = totals[0];
   weight_sum_ = totals[1];
   first_norms_ = totals.slice(0, 2, 5);
+  first_preconditioned_ = totals[5];
   first_of_lane_ = true;
 }
 

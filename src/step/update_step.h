@@ -13,6 +13,7 @@
 #include "comm/ranks.h"
 #include "device/timeline.h"
 #include "optim/optimizer.h"
+#include "optim/preconditioned_norm.h"
 #include "optim/scaler.h"
 #include "optim/weight_average.h"
 #include "step/changing_buffers.h"
@@ -46,6 +47,10 @@ struct StepOptions {
   /// lanes, whatever ranks have them, so that these do not depend on the number of ranks either.
   bool statistics = false;
 
+  /// Whether they may have norms in the optimizer's metric too, where it has a second moment: what takes them
+  /// is made with the other buffers, and `set_statistics` asks for them. The optimizer is not sharded.
+  bool preconditioned_norms = false;
+
   Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
 };
 
@@ -58,6 +63,9 @@ struct UpdateOutcome {
   double weight = 0;     ///< Σ weights
 
   WindowNorms norms = {};  ///< without StepOptions::statistics: of no micro-batch
+
+  /// Likewise of gradients that are divided by the root of their second moment as it was before the update.
+  WindowNorms preconditioned_norms = {};
 };
 
 /// The figures of an update that was queued but may not have finished on the device.
@@ -65,7 +73,7 @@ class PendingUpdate {
  public:
   PendingUpdate() = default;
 
-  /// @param figures [9] float64 on the device, in the order of UpdateOutcome.
+  /// @param figures [9] float64 on the device, in the order of UpdateOutcome; [11] with preconditioned norms.
   explicit PendingUpdate(const torch::Tensor& figures);
 
   bool valid() const { return host_.defined(); }
@@ -152,7 +160,11 @@ class UpdateStep {
   void set_loss_factor(double factor) { options_.loss_factor = factor; }
 
   /// Takes effect with the next window.
-  void set_statistics(bool on) { options_.statistics = on; }
+  /// @param preconditioned whether norms in the optimizer's metric are taken too, where the options allow it.
+  void set_statistics(bool on, bool preconditioned = false) {
+    options_.statistics = on;
+    preconditioned_ = on && preconditioned;
+  }
   Task& task() { return task_; }
 
  private:
@@ -171,7 +183,8 @@ class UpdateStep {
   const Batch& at_fixed_address(const Batch& batch);
   void enter(Activity activity) const;
   torch::Tensor scaled_norm() const;
-  void take_first_norm(const torch::Tensor& weight);
+  bool takes_preconditioned() const { return preconditioned_ && preconditioned_norm_ != nullptr; }
+  void take_first_norms(const torch::Tensor& weight);
   torch::Tensor add_penalty(const torch::Tensor& divisor);
 
   Task& task_;
@@ -183,17 +196,20 @@ class UpdateStep {
   std::unique_ptr<FlatGradients> gradients_;  // from the first window on, where they must be flat
   std::unique_ptr<ExactSum> gradient_sum_;    // likewise, with several ranks
   std::unique_ptr<SmallSum> total_sum_;
-  std::unique_ptr<Shard> shard_;  // likewise, where the optimizer is sharded
-  std::vector<Batch> batches_;    // with static buffers: one of each shape
-  torch::Tensor lr_;              // likewise: a scalar on the device
-  LaneSum totals_;                // [5] float64: sum and weight of the losses; first_norms_
+  std::unique_ptr<Shard> shard_;                             // likewise, where the optimizer is sharded
+  std::unique_ptr<PreconditionedNorm> preconditioned_norm_;  // from the first window on, where it is allowed
+  bool preconditioned_ = false;                              // this window asks for it
+  std::vector<Batch> batches_;                               // with static buffers: one of each shape
+  torch::Tensor lr_;                                         // likewise: a scalar on the device
+  LaneSum totals_;  // [6] float64: sum and weight of the losses; first_norms_ and so on
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   std::optional<Prepared> prepared_;
   torch::Tensor loss_sum_;  // scalars of the lane under way; of the window once its lanes are done
   torch::Tensor weight_sum_;
-  torch::Tensor first_norms_;  // [3] likewise: as WindowNorms begins, still scaled
-  bool first_of_lane_ = true;  // the next micro-batch
+  torch::Tensor first_norms_;           // [3] likewise: as WindowNorms begins, still scaled
+  torch::Tensor first_preconditioned_;  // likewise, the squares in the optimizer's metric
+  bool first_of_lane_ = true;           // the next micro-batch
 };
 
 /// Forward, loss and metrics of one batch: no gradients, evaluation mode, the step's autocast.

@@ -372,6 +372,7 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
                   .checkpoint_stall_seconds = totals.checkpoint_stall_seconds,
                   .activity_seconds = totals.activity_seconds,
                   .noise_scale = position.noise.scale(),
+                  .preconditioned_noise_scale = position.preconditioned_noise.scale(),
                   .folder = place_ ? place_->path().string() : ""};
   if (!error.empty())
     summary.stopped_by = status == RunStatus::kFailed ? StopReason::kError : StopReason::kSignal;

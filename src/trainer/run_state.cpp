@@ -47,6 +47,10 @@ void visit_fields(State& s, Visit visit) {
   visit.added("noise_updates_in_last", s.position.noise.updates_in_last);
   visit.added("noise_traces", s.position.noise.traces);
   visit.added("noise_squares", s.position.noise.squares);
+  visit.added("preconditioned_noise_updates_each", s.position.preconditioned_noise.updates_each);
+  visit.added("preconditioned_noise_updates_in_last", s.position.preconditioned_noise.updates_in_last);
+  visit.added("preconditioned_noise_traces", s.position.preconditioned_noise.traces);
+  visit.added("preconditioned_noise_squares", s.position.preconditioned_noise.squares);
   visit("metrics_bytes", s.position.metrics_bytes);
 }
 
@@ -62,10 +66,9 @@ RunState RunState::from_json(const Json& json) {
   RunState state;
   try {
     visit_fields(state, FieldReader{json});
-    const NoiseBlocks& noise = state.position.noise;
-    if (!noise.sound())
-      throw nlohmann::json::out_of_range::create(403, "noise_traces and what goes with it do not agree",
-                                                 &json);
+    if (!state.position.noise.sound() || !state.position.preconditioned_noise.sound())
+      throw nlohmann::json::out_of_range::create(
+          403, "the blocks of noise_traces or preconditioned_noise_traces do not agree", &json);
     if (state.position.learned < 0 || state.position.effective < 0)
       throw nlohmann::json::out_of_range::create(403, "learned or effective_batch is negative", &json);
   } catch (const nlohmann::json::exception& error) {

@@ -29,14 +29,15 @@ struct Position {
   FigureKinds figure_kinds = {};              ///< of what evaluations measure
   std::vector<FigureTable> last_tables = {};  ///< of the last evaluation
   int64_t best_update = -1;
-  int64_t evaluations_since_best = 0;  ///< since one that improved by more than stop.min_delta
-  double best_for_patience = 0;        ///< the monitored figure of that one
-  int64_t evaluated_update = -1;       ///< when the last whole evaluation was made
-  bool evaluation_owed = false;        ///< one was due and was interrupted: it comes first on resume
-  bool evaluation_extra = false;       ///< the one that is owed was not due: the run was about to end
-  PlateauState plateau = {};           ///< of a schedule that follows evaluations
-  NoiseBlocks noise = {};              ///< of the updates so far
-  int64_t metrics_bytes = 0;           ///< length of metrics.jsonl at the checkpoint
+  int64_t evaluations_since_best = 0;     ///< since one that improved by more than stop.min_delta
+  double best_for_patience = 0;           ///< the monitored figure of that one
+  int64_t evaluated_update = -1;          ///< when the last whole evaluation was made
+  bool evaluation_owed = false;           ///< one was due and was interrupted: it comes first on resume
+  bool evaluation_extra = false;          ///< the one that is owed was not due: the run was about to end
+  PlateauState plateau = {};              ///< of a schedule that follows evaluations
+  NoiseBlocks noise = {};                 ///< of the updates so far
+  NoiseBlocks preconditioned_noise = {};  ///< likewise, in the optimizer's metric
+  int64_t metrics_bytes = 0;              ///< length of metrics.jsonl at the checkpoint
 };
 
 /// What is counted over all sessions of a run. A rollback takes nothing of it back.

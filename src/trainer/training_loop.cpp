@@ -160,7 +160,8 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .training_seconds = totals_.training_seconds,
       .activity_seconds = spent.by_activity,
       .ranks = bench_.ranks->several() ? std::optional(queued_.ranks) : std::nullopt,
-      .noise = noise_of(outcome),
+      .noise = take_noise(outcome.norms, position_.noise),
+      .preconditioned_noise = take_noise(outcome.preconditioned_norms, position_.preconditioned_noise),
   };
   session_.followers.tell(
       &RunObserver::on_update, record,
@@ -169,12 +170,12 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
   stop_if_asked();
 }
 
-// Nothing where the update had no parts to compare.
-std::optional<GradientNoise> TrainingLoop::noise_of(const UpdateOutcome& outcome) {
-  const std::optional<GradientMoments> moments = moments_of(outcome.norms, queued_.samples);
+// Nothing where the norms have no parts to compare.
+std::optional<GradientNoise> TrainingLoop::take_noise(const WindowNorms& norms, NoiseBlocks& blocks) const {
+  const std::optional<GradientMoments> moments = moments_of(norms, queued_.samples);
   if (!moments) return std::nullopt;
-  position_.noise.add(*moments);
-  return GradientNoise{.trace = moments->trace, .square = moments->square, .scale = position_.noise.scale()};
+  blocks.add(*moments);
+  return GradientNoise{.trace = moments->trace, .square = moments->square, .scale = blocks.scale()};
 }
 
 void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {

@@ -110,7 +110,8 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
 // False when a signal stopped it.
 bool WindowRunner::accumulate(int64_t samples) {
   const WindowCut cut = cut_of(samples);
-  bench_.step.set_statistics(measures_noise_ && has_parts(cut));
+  bench_.step.set_statistics(measures_noise_ && has_parts(cut),
+                             takes_preconditioned_norms(state_.position.windows));
   return accumulate_window(bench_, *loader_, cut, state_.position.windows);
 }
 

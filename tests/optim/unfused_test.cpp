@@ -22,14 +22,9 @@ std::vector<NamedTensor> three_tensors() {
           {"matrix", torch::randn({53, 29}).requires_grad_()}};
 }
 
-void set_gradients(const std::vector<NamedTensor>& all, int64_t step, double factor = 1) {
-  torch::manual_seed(100 + step);
-  for (const NamedTensor& p : all) p.tensor.mutable_grad() = torch::randn_like(p.tensor) * factor;
-}
-
 void learn(Optimizer& optimizer, int64_t first, int64_t last, double lr = 0.01) {
   for (int64_t step = first; step < last; ++step) {
-    set_gradients(optimizer.parameters(), step);
+    test::set_gradients(optimizer.parameters(), step);
     optimizer.apply(test::update_with(lr));
   }
 }
@@ -83,8 +78,8 @@ TEST_P(Algorithm, DividesGradientsByTheirScale) {
   const auto scaled = three_tensors(), divided = three_tensors();
   const auto one = make_optimizer(recipe(), {scaled}), other = make_optimizer(recipe(), {divided});
   for (int64_t step = 0; step < 3; ++step) {
-    set_gradients(scaled, step);
-    set_gradients(divided, step);
+    test::set_gradients(scaled, step);
+    test::set_gradients(divided, step);
     for (const NamedTensor& p : divided) p.tensor.mutable_grad().div_(3);
     one->apply(test::update_with(0.01, 3));
     other->apply(test::update_with(0.01));
@@ -136,7 +131,7 @@ TEST_P(Algorithm, AllocatesNothingWhileItUpdates) {
   OptimizerRecipe r = recipe();
   r.groups = {{.match = {"matrix"}, .lr_factor = 0.5}};
   const auto optimizer = make_optimizer(r, {all});
-  set_gradients(all, 0);
+  test::set_gradients(all, 0);
   const torch::Tensor rate = torch::full({}, 0.01, torch::kFloat64), found = test::scalar(0),
                       scale = test::scalar(2);
   std::vector<int64_t> allocated;

@@ -33,10 +33,13 @@ TEST(GradientNoise, IsInTheRowsAndInAPlot) {
   {
     MetricsFile file(folder / "m", {});
     file.write(UpdateRecord{.update = 1, .noise = GradientNoise{.trace = -2, .square = 0.5}});
-    file.write(
-        UpdateRecord{.update = 2, .noise = GradientNoise{.trace = 3, .square = 0.25, .scale = kKnown}});
+    file.write(UpdateRecord{.update = 2,
+                            .noise = GradientNoise{.trace = 3, .square = 0.25, .scale = kKnown},
+                            .preconditioned_noise = GradientNoise{.trace = 7, .square = 1, .scale = kBound}});
     file.write(
         UpdateRecord{.update = 3, .noise = GradientNoise{.trace = 3, .square = -0.25, .scale = kBound}});
+    file.write(UpdateRecord{.update = 4,
+                            .preconditioned_noise = GradientNoise{.trace = 7, .square = 1, .scale = kKnown}});
   }
   const auto rows = read_metrics(folder / "m");
   EXPECT_EQ(rows[0].at("gradient_noise").dump(),
@@ -45,10 +48,19 @@ TEST(GradientNoise, IsInTheRowsAndInAPlot) {
   const auto chart = std::ranges::find_if(
       charts, [](const page::Chart& each) { return each.title.starts_with("Gradient noise scale"); });
   ASSERT_NE(chart, charts.end());
-  ASSERT_EQ(chart->series.size(), 3u);
+  EXPECT_FALSE(rows[0].contains("preconditioned_noise"));
+  EXPECT_EQ(rows[1].at("preconditioned_noise").dump(),
+            R"({"trace":7.0,"square":1.0,"samples":null,"low":330.0,"high":null})");
+  ASSERT_EQ(chart->series.size(), 6u);
   EXPECT_EQ(chart->series[0].y[1], 1234.4);
   EXPECT_TRUE(std::isnan(chart->series[0].y[2]));
   EXPECT_EQ(chart->series[1].y[2], 330);
+  EXPECT_EQ(chart->series[0].y.size(), 3u);
+  EXPECT_EQ(chart->series[3].name, "in the optimizer's metric: estimate");
+  EXPECT_EQ(chart->series[3].x[0], (std::vector<double>{2, 4})) << "of the updates that were measured";
+  EXPECT_TRUE(std::isnan(chart->series[3].y[0]));
+  EXPECT_EQ(chart->series[3].y[1], 1234.4);
+  EXPECT_EQ(chart->series[4].y, (std::vector<double>{330, 3.25}));
 }
 
 }  // namespace

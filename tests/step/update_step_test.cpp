@@ -39,10 +39,10 @@ class WeightedTask final : public Task {
 // A step over a fresh net with equal weights each time.
 struct Bench {
   explicit Bench(StepOptions options = {}, bool dynamic = false, ScalerRecipe scaler_recipe = {},
-                 SmallNet::Middle middle = SmallNet::Middle::kNothing)
+                 SmallNet::Middle middle = SmallNet::Middle::kNothing, const OptimizerRecipe& recipe = sgd())
       : net(make_net(middle)),
         task(net),
-        optimizer(make_optimizer(sgd(), {trainable_parameters(*net)})),
+        optimizer(make_optimizer(recipe, {trainable_parameters(*net)})),
         scaler(scaler_recipe, dynamic, torch::kCPU),
         step(task, *optimizer, scaler, options) {}
 
@@ -222,6 +222,114 @@ TEST(UpdateStep, StatisticsChangeNoBit) {
     EXPECT_TRUE(equal(with.everything(), without.everything()));
   }
 }
+
+// ------------------------------------------------------------------ norms in the optimizer's metric
+
+constexpr double kEpsilon = 1e-3;  // beside gradients of some hundredths: it counts
+
+OptimizerRecipe adam_like(const std::string& algorithm) {
+  OptimizerRecipe recipe;
+  recipe.algorithm = {algorithm, {{"beta2", 0.9}, {"epsilon", kEpsilon}}};
+  recipe.weight_decay = 0.01;
+  recipe.groups = {{.match = {"second.*"}, .lr_factor = 0.1}};
+  return recipe;
+}
+
+const StepOptions kBothNorms{.loss_factor = 0.125, .statistics = true, .preconditioned_norms = true};
+
+Bench adam_bench(const std::string& algorithm, const StepOptions& options = kBothNorms) {
+  return Bench(options, /*dynamic=*/true, {}, SmallNet::Middle::kNothing, adam_like(algorithm));
+}
+
+// Σ (g ÷ (√v̂ + ε))² of the mean gradient over parts of a batch, in float64, with the second moment as it is.
+double preconditioned_square(Bench& bench, const Batch& batch,
+                             const std::vector<std::pair<int64_t, int64_t>>& parts) {
+  double weight = 0;
+  for (const auto& [first, last] : parts) {
+    const LossTerms terms =
+        bench.task.loss({batch.inputs.slice(0, first, last), batch.targets.slice(0, first, last)});
+    weight += terms.weight.item<double>();
+    terms.sum.backward();
+  }
+  const Optimizer::SecondMoment& moment = *bench.optimizer->second_moment();
+  const double correction = 1 - std::pow(0.9, moment.updates.item<double>());
+  double sum = 0;
+  for (size_t i = 0; i < bench.optimizer->parameters().size(); ++i) {
+    const torch::Tensor gradient =
+        bench.optimizer->parameters()[i].tensor.grad().to(torch::kFloat64) / weight;
+    const torch::Tensor root = (moment.values[i].to(torch::kFloat64) / correction).sqrt() + kEpsilon;
+    sum += (gradient / root).square().sum().item<double>();
+  }
+  bench.step.abandon();
+  return sum;
+}
+
+class AdamLike : public testing::TestWithParam<std::string> {};
+
+TEST_P(AdamLike, TellsTheNormsInItsMetricFromBeforeTheUpdate) {
+  const Batch batch = make_batch(37, 3);
+  for (const bool clipped : {false, true}) {
+    StepOptions options = kBothNorms;
+    if (clipped) options.clip_norm = 0.01;
+    Bench bench = adam_bench(GetParam(), options);
+    bench.task.with_penalty = clipped;
+    for (int update = 0; update < 3; ++update)
+      EXPECT_EQ(bench.update(batch, {10, 20, 7}).preconditioned_norms.firsts, 0) << "nobody asked";
+    const double first = preconditioned_square(bench, batch, {{0, 10}});
+    const double whole = preconditioned_square(bench, batch, {{0, 10}, {10, 30}, {30, 37}});
+    bench.step.set_statistics(true, true);
+    const UpdateOutcome outcome = bench.update(batch, {10, 20, 7});
+    const WindowNorms& norms = outcome.preconditioned_norms;
+    EXPECT_EQ(norms.firsts, 1);
+    EXPECT_EQ(norms.first_weight, outcome.norms.first_weight);
+    EXPECT_NEAR(norms.first_squares / norms.first_weight, first, kRounding * first);
+    EXPECT_NEAR(norms.square, whole, kRounding * whole) << "without the penalty, before clipping";
+    EXPECT_GT(norms.square, 2 * outcome.norms.square) << "the metric makes a difference";
+  }
+}
+
+TEST_P(AdamLike, NormsInItsMetricChangeNoBit) {
+  const Batch batch = make_batch(30, 4);
+  for (const int64_t lanes : {1, 2}) {
+    StepOptions options = kBothNorms;
+    options.lanes = lanes;
+    Bench with = adam_bench(GetParam(), options), without = adam_bench(GetParam(), {.lanes = lanes});
+    with.step.set_statistics(true, true);
+    for (int update = 0; update < 5; ++update) {
+      with.update(batch, {12, 12, 6});
+      without.update(batch, {12, 12, 6});
+    }
+    EXPECT_TRUE(equal(with.everything(), without.everything()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, AdamLike, testing::Values("adam", "adamw", "nadamw", "lamb"),
+                         [](const auto& instance) { return instance.param; });
+
+TEST(UpdateStep, ASkippedWindowLeavesTheMetricAsItWas) {
+  const Batch batch = make_batch(24, 3);
+  Bench bench = adam_bench("adamw");
+  bench.update(batch, {12, 12});
+  bench.step.set_statistics(true, true);
+  const WindowNorms before =
+      bench.update(batch, {12, 12}, 0.1, UpdateStep::Apply::kForceSkip).preconditioned_norms;
+  const WindowNorms again =
+      bench.update(batch, {12, 12}, 0.1, UpdateStep::Apply::kForceSkip).preconditioned_norms;
+  EXPECT_GT(before.square, 0);
+  EXPECT_EQ(again.square, before.square);
+  EXPECT_EQ(again.first_squares, before.first_squares);
+}
+
+TEST(UpdateStep, WithoutASecondMomentThereIsNoOtherMetric) {
+  const Batch batch = make_batch(24, 3);
+  Bench bench(kBothNorms);
+  bench.step.set_statistics(true, true);
+  const UpdateOutcome outcome = bench.update(batch, {12, 12});
+  EXPECT_EQ(outcome.norms.firsts, 1);
+  EXPECT_EQ(outcome.preconditioned_norms.firsts, 0);
+}
+
+// ------------------------------------------------------------------ what an update leaves
 
 TEST(UpdateStep, ClippingLimitsTheStep) {
   const Batch batch = make_batch(16, 2);

@@ -16,6 +16,12 @@ inline Optimizer::Update update_with(double lr, float scale = 1, bool skipped = 
   return {.lr = lr, .grad_scale = scalar(scale), .found_inf = scalar(skipped ? 1.0f : 0.0f)};
 }
 
+/// Random gradients, the same ones for a step.
+inline void set_gradients(const std::vector<NamedTensor>& all, int64_t step, double factor = 1) {
+  torch::manual_seed(static_cast<uint64_t>(100 + step));
+  for (const NamedTensor& p : all) p.tensor.mutable_grad() = torch::randn_like(p.tensor) * factor;
+}
+
 /// The value of a recipe's key.
 inline Value value_of(const nlohmann::json& json) {
   if (json.is_string()) return json.get<std::string>();

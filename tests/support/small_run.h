@@ -73,12 +73,13 @@ inline std::vector<nlohmann::ordered_json> timeless_rows(const std::filesystem::
 }
 
 // What each update told of its gradient's noise; null where it told nothing.
-inline std::vector<nlohmann::ordered_json> noise_rows(const std::filesystem::path& run) {
-  std::vector<nlohmann::ordered_json> noise;
+inline std::vector<nlohmann::ordered_json> noise_rows(const std::filesystem::path& run,
+                                                      const char* noise = "gradient_noise") {
+  std::vector<nlohmann::ordered_json> rows;
   for (const nlohmann::ordered_json& row : read_metrics(run / "metrics.jsonl")) {
-    if (row.at("kind") == "update") noise.push_back(row.value("gradient_noise", nlohmann::ordered_json()));
+    if (row.at("kind") == "update") rows.push_back(row.value(noise, nlohmann::ordered_json()));
   }
-  return noise;
+  return rows;
 }
 
 inline std::vector<double> column(const std::filesystem::path& run, const char* name) {

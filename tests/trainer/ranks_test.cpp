@@ -93,6 +93,25 @@ TEST(RanksOfARun, AnyNumberOfRanksThatSharesTheLanesComesToTheSameBits) {
       << "lanes are another order of adding";
 }
 
+// A rank of those that share out the optimizer would need the second moment of all the others.
+TEST(RanksOfARun, NoiseInTheOptimizersMetricIsTheSameOnAnyNumberOfThem) {
+  const TemporaryFolder folder;
+  Recipe r = lanes_recipe();
+  r.execution.lanes = 2;
+  r.stop.updates = 33;
+  const auto noise = [&](int64_t world) {
+    const std::string name = cat(world, r.execution.shard == Sharding::kNone ? "-whole" : "-shared-out");
+    return test::noise_rows(run_by(world, folder, name, r), "preconditioned_noise");
+  };
+  const auto alone = noise(1);
+  for (size_t i = 0; i < alone.size(); ++i) EXPECT_EQ(alone[i].is_null(), i != 15 && i != 31) << i;
+  EXPECT_EQ(noise(2), alone);
+  r.execution.shard = Sharding::kOptimizer;
+  for (const int64_t world : {1, 2}) {
+    for (const auto& row : noise(world)) EXPECT_TRUE(row.is_null()) << world;
+  }
+}
+
 // A gloo group that the program made for itself, at the store that it was launched with.
 std::shared_ptr<const RankGroup> group_of_the_caller(int64_t rank, int64_t world) {
   c10d::TCPStoreOptions options;

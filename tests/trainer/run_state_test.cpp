@@ -15,9 +15,12 @@ TEST(RunState, IsReadBackAsItWasWritten) {
   state.position.plateau = {.factor = 0.1, .figure = "loss", .best = 0.5, .waited = 2, .cooling = 1};
   state.position.noise = {
       .updates_each = 2, .updates_in_last = 1, .traces = {0.1, -3}, .squares = {1e-300, 2}};
+  state.position.preconditioned_noise = {
+      .updates_each = 1, .updates_in_last = 1, .traces = {7}, .squares = {0.5}};
   const RunState read = RunState::from_json(state.to_json());
   EXPECT_EQ(read.to_json(), state.to_json());
   EXPECT_EQ(read.position.noise, state.position.noise);
+  EXPECT_EQ(read.position.preconditioned_noise, state.position.preconditioned_noise);
   EXPECT_EQ(read.position.plateau, state.position.plateau);
 }
 
@@ -31,16 +34,20 @@ TEST(RunState, OfBeforeThereWereSchedulesThatFollowEvaluationsCanBeRead) {
 
 TEST(RunState, OfBeforeGradientNoiseWasMeasuredCanBeRead) {
   auto json = RunState().to_json();
-  for (const char* const key :
-       {"noise_updates_each", "noise_updates_in_last", "noise_traces", "noise_squares"})
-    ASSERT_EQ(json.erase(key), 1u) << key;
+  for (const std::string noise : {"noise_", "preconditioned_noise_"}) {
+    for (const char* const key : {"updates_each", "updates_in_last", "traces", "squares"})
+      ASSERT_EQ(json.erase(noise + key), 1u) << noise << key;
+  }
   EXPECT_EQ(RunState::from_json(json).position.noise, NoiseBlocks());
+  EXPECT_EQ(RunState::from_json(json).position.preconditioned_noise, NoiseBlocks());
 }
 
 TEST(RunState, WhoseBlocksDoNotAgreeIsDamaged) {
-  auto json = RunState().to_json();
-  json["noise_traces"] = {1.0, 2.0};
-  test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json); });
+  for (const char* const traces : {"noise_traces", "preconditioned_noise_traces"}) {
+    auto json = RunState().to_json();
+    json[traces] = {1.0, 2.0};
+    test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json); });
+  }
 }
 
 // Found by a fuzzer: a real number where a whole one stands was converted, which is undefined beyond its

@@ -100,6 +100,50 @@ TEST(Trainer, StatisticsChangeNoBitOfWhatIsLearned) {
   for (const Json& noise : test::noise_rows(folder / "on")) EXPECT_TRUE(noise.at("trace").is_number());
   fit(typed_recipe(), folder / "auto");
   EXPECT_EQ(test::noise_rows(folder / "auto"), test::noise_rows(folder / "on"));
+  for (const char* const run : {"on", "auto"}) {
+    const auto rows = test::noise_rows(folder / run, "preconditioned_noise");
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(rows[i].is_null(), i != 15) << run << ' ' << i;
+  }
+}
+
+// Long enough for the scale in the optimizer's metric to be known.
+Recipe noise_recipe() {
+  Recipe r = typed_recipe();
+  r.batch.effective = 20;
+  r.execution.micro_batch = 10;
+  r.stop = {};
+  r.stop.updates = 270;
+  r.checkpoint.every = *Interval::parse("100 updates");
+  return r;
+}
+
+TEST(Trainer, AResumedRunHasTheSameNoiseInTheOptimizersMetric) {
+  const TemporaryFolder folder;
+  const auto fit_until = [&](const fs::path& path, int64_t last, bool resume) {
+    SmallRun run(noise_recipe(), {.output = path, .resume = resume});
+    run.trainer.on_update(
+        [&](const UpdateRecord& u) { return u.update < last ? Flow::kContinue : Flow::kStop; });
+    return run.trainer.fit();
+  };
+  const Summary straight = fit_until(folder / "straight", 270, false);
+  fit_until(folder / "stopped", 150, false);
+  fit_until(folder / "stopped", 270, true);
+  const Json scale = read_json(folder / "straight" / "summary.json").at("preconditioned_noise_scale");
+  ASSERT_TRUE(scale.is_object()) << "16 updates that were measured are enough";
+  EXPECT_NE(scale, read_json(folder / "straight" / "summary.json").at("noise_scale"));
+  EXPECT_EQ(read_json(folder / "stopped" / "summary.json").at("preconditioned_noise_scale"), scale);
+  EXPECT_EQ(test::noise_rows(folder / "stopped", "preconditioned_noise"),
+            test::noise_rows(folder / "straight", "preconditioned_noise"));
+}
+
+TEST(Trainer, OfPlainOptimizersThereIsNoNoiseInAnotherMetric) {
+  const TemporaryFolder folder;
+  Recipe r = typed_recipe();
+  r.optimizer.algorithm = {"sgd", {{"momentum", 0.9}}};
+  fit(r, folder / "run");
+  for (const Json& noise : test::noise_rows(folder / "run")) EXPECT_FALSE(noise.is_null());
+  for (const Json& noise : test::noise_rows(folder / "run", "preconditioned_noise"))
+    EXPECT_TRUE(noise.is_null());
 }
 
 TEST(Trainer, StatisticsNeedAnUpdateOfSeveralMicroBatches) {
@@ -553,6 +597,41 @@ TEST(Trainer, ASkippedWindowMovesTheCursorAndNothingElse) {
   ASSERT_NE(event, rows.end());
   EXPECT_EQ(event->at("event"), "skipped");
   EXPECT_EQ(event->at("update"), 4) << "updates count only what was applied";
+}
+
+// SmallNet with a penalty that is not finite in some windows, whose norms without it are.
+class BadPenalty final : public Task {
+ public:
+  explicit BadPenalty(std::set<int64_t> bad) : bad_(std::move(bad)) {}
+  torch::nn::Module& module() override { return inner_->module(); }
+  LossTerms loss(const Batch& batch) override { return inner_->loss(batch); }
+  torch::Tensor penalty() override {
+    const torch::Tensor sum = module().parameters()[0].sum();
+    return bad_.contains(calls_++) ? sum * NAN : sum * 0;
+  }
+
+ private:
+  std::unique_ptr<Task> inner_ = test::small_task();
+  std::set<int64_t> bad_;
+  int64_t calls_ = 0;
+};
+
+TEST(Trainer, TheNoiseOfASkippedWindowDoesNotCount) {
+  const TemporaryFolder folder;
+  Recipe r = troubled_recipe();
+  r.execution.micro_batch = 50;
+  r.stop.updates = 48;
+  const auto train = test::small_data(1000);
+  const int64_t second_of_three = kTrialCalls + 31;
+  const Summary summary = Trainer(r, std::make_unique<BadPenalty>(std::set<int64_t>{second_of_three}), train,
+                                  {.output = folder / "run"})
+                              .fit();
+  EXPECT_EQ(summary.skipped_updates, 1);
+  const auto rows = test::noise_rows(folder / "run", "preconditioned_noise");
+  EXPECT_EQ(std::ranges::count_if(rows, [](const Json& noise) { return !noise.is_null(); }), 2);
+  const Json state = read_json(folder / "run" / "checkpoints" / "update-48" / "state.json").at("run");
+  EXPECT_EQ(state.at("preconditioned_noise_traces").size(), 2u);
+  EXPECT_EQ(state.at("noise_traces").size(), 48u);
 }
 
 TEST(Trainer, ManySkipsInARowAreDivergenceThatNamesTheParameter) {
