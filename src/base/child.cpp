@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/heap_refused.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -94,6 +95,18 @@ int Child::wait() {
     result_ = done == pid_ ? meaning(status) : -1;
   }
   return result_;
+}
+
+int Child::wait_handing_on_stop(const std::function<void()>& tick) {
+  constexpr double kTickSeconds = 0.2;
+  bool told = false;
+  while (!ended_within(kTickSeconds)) {
+    tick();
+    if (told || pending_interrupt() != Interrupt::kStop) continue;
+    send(SIGTERM);
+    told = true;
+  }
+  return wait();
 }
 
 bool Child::ended_within(double seconds) {

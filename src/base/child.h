@@ -27,6 +27,11 @@ class Child {
   /// How it ended: its exit code, or minus the signal that killed it.
   int wait();
 
+  /// The same, and hands on a stop that this process is asked for: once, for a second signal would not let it
+  /// save its state.
+  /// @param tick called several times a second.
+  int wait_handing_on_stop(const std::function<void()>& tick = [] {});
+
   /// Whether it ended within so long.
   bool ended_within(double seconds);
 

@@ -1,5 +1,3 @@
-#include <signal.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -81,13 +79,7 @@ void make_short_run(AdviseOptions& options) {
   make_folders(options.run);
   Child child([&] { return train_shortly(options); },
               options.json ? options.run / "short-run.log" : fs::path());
-  bool told = false;
-  while (!child.ended_within(0.2)) {
-    if (told || pending_interrupt() != Interrupt::kStop) continue;
-    child.send(SIGTERM);
-    told = true;
-  }
-  const int code = child.wait();
+  const int code = child.wait_handing_on_stop();
   stop_if_interrupted("advise", "stopped by a signal in its short run");
   if (code != 0)
     throw Error(exit_code_of(code), options.run.string(), "the short run failed", "its messages say why");
@@ -235,22 +227,14 @@ std::string text_of(const Advice& advice) {
   return text + change_text(advice);
 }
 
-void refuse(const CLI::App& app, std::initializer_list<const char*> names, const char* only_with) {
-  for (const char* const name : names) {
-    if (app.count(name) == 0) continue;
-    throw Error(ExitCode::kUsage, name, cat("means something with ", only_with, " only"),
-                cat("leave it out, or add ", only_with));
-  }
-}
-
 void check(const CLI::App& app, const AdviseOptions& options) {
   if (options.run.empty() == options.config.empty())
     throw Error(ExitCode::kUsage, "advise",
                 options.run.empty() ? "names no run" : "names both a run and a recipe",
                 "autotrain advise --run runs/a, or --config R.yaml for a short run first");
-  if (options.config.empty()) refuse(app, {"--updates", "--fresh-plan"}, "--config");
+  if (options.config.empty()) refuse_without("--config", app, {"--updates", "--fresh-plan"});
   if (!options.verify)
-    refuse(app, {"--checkpoint", "--factors", "--seeds", "--samples", "--margin"}, "--verify");
+    refuse_without("--verify", app, {"--checkpoint", "--factors", "--seeds", "--samples", "--margin"});
 }
 
 ExitCode run_advise(AdviseOptions& options) {

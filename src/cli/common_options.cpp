@@ -51,6 +51,18 @@ std::string no_positive_number(const std::string& given) {
   return quote(given) + " is no number above 0";
 }
 
+void refuse_options(const CLI::App& app, std::initializer_list<const char*> names, const std::string& problem,
+                    const std::string& advice) {
+  for (const char* const name : names) {
+    if (app.count(name) > 0) throw Error(ExitCode::kUsage, name, problem, advice);
+  }
+}
+
+void refuse_without(const std::string& other, const CLI::App& app, std::initializer_list<const char*> names) {
+  refuse_options(app, names, cat("means something with ", other, " only"),
+                 cat("leave it out, or add ", other));
+}
+
 void refuse_several_ranks() {
   const Launch launch = detect_launch(process_environment());
   if (launch.place.world == 1) return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,13 @@ struct OutputOption {
 
 /// Why `given` is no number above 0; "": it is one. To be given to CLI::Option::check.
 std::string no_positive_number(const std::string& given);
+
+/// Options that would be ignored. @throws Error(kUsage) naming the first of these that was given.
+void refuse_options(const CLI::App& app, std::initializer_list<const char*> names, const std::string& problem,
+                    const std::string& advice);
+
+/// Options that mean something with another one only, which was not given.
+void refuse_without(const std::string& other, const CLI::App& app, std::initializer_list<const char*> names);
 
 /// For commands that write a folder: each of several ranks would do all of it, into the same one.
 /// @throws Error(kUsage) when torchrun, Slurm or Open MPI started more than one.

@@ -1,8 +1,6 @@
 #include "cli/compare.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -11,75 +9,19 @@
 #include "autotrain/trainer.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/command.h"
+#include "cli/compare_watch.h"
 #include "cli/local_ranks.h"
 #include "cli/study_command.h"
 #include "compare/compare.h"
 #include "compare/compare_tables.h"
 #include "compare/converge.h"
 #include "recipe/axes.h"
-#include "report/live_text.h"
 #include "report/table.h"
 #include "trainer/run_folder.h"
 
 namespace autotrain {
 namespace {
-
-// Shows a person how far the runs are: a table that is redrawn on a terminal, else a line for each run.
-class CompareWatch {
- public:
-  CompareWatch(const CompareOptions& options, bool talks) : talks_(talks), live_(stderr) {
-    terms_.figure = compared_figure(options);
-    for (const NamedRecipe& named : options.recipes) terms_.recipes.push_back(named.label);
-    total_ = planned_outcomes(options);
-    so_far_ = analyse(terms_, {});  // a row for each recipe from the start
-  }
-
-  void on_outcome(const RunOutcome& outcome, bool kept) {
-    ++done_;
-    std::erase_if(outcomes_, [&](const RunOutcome& earlier) {  // a shorter part of the same run
-      return earlier.recipe == outcome.recipe && earlier.seed == outcome.seed;
-    });
-    outcomes_.push_back(outcome);
-    so_far_ = analyse(terms_, outcomes_);
-    if (!talks_) return;
-    live_.clear();
-    const std::string result = outcome.curve.empty() ? "failed: " + first_line(outcome.failure)
-                                                     : cat(terms_.figure, " ", figure_of(outcome), " after ",
-                                                           format_seconds(outcome.curve.back().seconds));
-    log::info("compare",
-              cat(done_, " of ", total_, ": ", outcome.recipe, ", seed ", outcome.seed,
-                  outcome.share < 1 ? cat(", ", format_percent(outcome.share, 0), " of its run") : "", ": ",
-                  result, kept ? " (kept)" : "", done_ < total_ ? left_ : ""));
-  }
-
-  void on_progress(const StudyProgress& progress) {
-    left_ = left_text(progress);
-    if (!talks_ || !live_.due()) return;
-    TextTable table({"recipe", "done", terms_.figure, "samples/s"});
-    for (size_t i = 0; i < so_far_.recipes.size(); ++i) {
-      const RecipeFigures& r = so_far_.recipes[i];
-      table.add_row({terms_.recipes[i], cat(r.runs), spread_text(r.final),
-                     r.samples_per_second.count > 0 ? format_rate(r.samples_per_second.mean) : "-"});
-    }
-    live_.show(cat(table.text(), progress.done, " of ", progress.total, " · ", progress.running, left_));
-  }
-
- private:
-  std::string figure_of(const RunOutcome& outcome) const {
-    const double value = outcome.curve.back().figures.at(terms_.figure);
-    return std::isfinite(value) ? brief(value) : "not finite";
-  }
-
-  const bool talks_;
-  LiveText live_;
-  ComparisonTerms terms_;
-  size_t done_ = 0, total_ = 0;
-  std::vector<RunOutcome> outcomes_;
-  Comparison so_far_;
-  std::string left_;
-};
 
 std::string text_of(const Comparison& comparison) {
   std::string text;
@@ -148,9 +90,8 @@ ExitCode run(CompareOptions study, const ComparisonOptions& how, const PrintOpti
   if (how.halving) study.halving = HalvingRules();
   check_comparison(study);  // before a folder is made for it
   study.folder = output.empty() ? claim_first_free("runs", "compare") : output;
-  CompareWatch watch(study, print.talks());
-  study.on_progress = [&](const StudyProgress& progress) { watch.on_progress(progress); };
-  study.on_outcome = [&](const RunOutcome& outcome, bool kept) { watch.on_outcome(outcome, kept); };
+  CompareWatch watch("compare", study, print.talks());
+  watch.follow(study);
   if (print.talks()) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
   Tally tally;

@@ -3,15 +3,18 @@
 #include <memory>
 
 #include "autotrain/log.h"
+#include "base/child.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/compare_watch.h"
+#include "cli/lr_race.h"
+#include "cli/lr_text.h"
 #include "cli/study_command.h"
 #include "lr/learning_rate.h"
+#include "lr/lr_json.h"
 #include "lr/lr_page.h"
-#include "report/block_plot.h"
 #include "report/live_text.h"
-#include "report/table.h"
 #include "trainer/run_folder.h"
 
 namespace autotrain {
@@ -19,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct LrOptions : RecipeOptions, PrintOptions, OutputOption {
+struct LrOptions : RecipeOptions, PrintOptions, OutputOption, RaceOptions {
   RunChoice run;
   RangeTestOptions range;
 };
@@ -41,27 +44,17 @@ class RangeWatch {
   LiveText live_;
 };
 
-std::string plot_of(const LearningRateTest& test) {
-  BlockPlot plot{.title = "loss over learning rate", .log_x = true, .colour = wants_colour(stdout)};
-  for (size_t i = 0; i < test.stretches.size(); ++i) {
-    BlockSeries series{.name = cat("stretch ", i + 1)};
-    for (const RatePoint& point : shown_points(test.stretches[i])) {
-      series.x.push_back(point.lr);
-      series.y.push_back(point.loss);
-    }
-    plot.series.push_back(std::move(series));
-  }
-  return plot.text();
+void publish(const LrOptions& options, const LearningRateReport& report, const fs::path& folder) {
+  write_learning_rate(report, folder);
+  print_study(
+      options, to_json(report),
+      cat(lr_text(report, options.talks()), options.talks() ? (folder / "lr.html").string() + "\n" : ""),
+      folder);
 }
 
-std::string text_of(const LearningRateTest& test) {
-  const page::Table table = table_of(test);
-  return cat(plot_of(test), "\n", TextTable(table.header, table.rows).text(), "\n",
-             join(notes_of(test), "\n"), "\n\n");
-}
-
-void check(const LrOptions& options) {
+void check(const CLI::App& app, const LrOptions& options) {
   refuse_several_ranks();
+  options.RaceOptions::check(app);
   if (options.config.empty() == options.run.folder.empty()) {
     throw Error(ExitCode::kUsage, "autotrain lr", "takes a recipe or a run",
                 "give --config R.yaml, or --run DIR to begin with its trained weights");
@@ -70,30 +63,100 @@ void check(const LrOptions& options) {
     throw Error(ExitCode::kUsage, "--from", "is larger than --to", "for instance --from 1e-6 --to 10");
 }
 
-LearningRateTest test_of(const LrOptions& options, const RangeTestOptions& range) {
+LearningRateTest test_of(const LrOptions& options) {
+  RangeTestOptions range = options.range;
+  log::info("lr", cat("range test: rates from ", shortest(range.from), " to ", shortest(range.to),
+                      ", or until the loss diverges, on ", range.stretches,
+                      range.stretches == 1 ? " stretch" : " stretches", " of the data"));
+  RangeWatch watch(options.talks(), range.stretches);
+  range.on_update = [&](const RangeProgress& now) { watch.on_update(now); };
   if (options.run.folder.empty()) return test_learning_rate(options.load(), options.fresh_plan, range);
   return test_learning_rate(open_trained_run(options.run, options.overrides), range);
 }
 
-ExitCode run_lr(const LrOptions& options) {
-  check(options);
+fs::path folder_for(const LrOptions& options, const std::string& name) {
+  return options.output.empty() ? claim_first_free("runs", name + "-lr") : options.output;
+}
+
+ExitCode run_test(const LrOptions& options) {
+  LearningRateReport report;
+  report.test = test_of(options);
+  report.name = report.test->name;
+  publish(options, report, folder_for(options, report.name));
+  return ExitCode::kDone;
+}
+
+// ------------------------------------------------------------------ --race
+
+// In a process of its own, for this one may not have computed when it starts those of the race. What it finds
+// is read from its file, as when an earlier call has left it there.
+LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, const fs::path& folder) {
+  const nlohmann::ordered_json definition = definition_of(recipe, options.range);
+  if (const auto kept = kept_test(folder, definition)) {
+    log::info("lr", cat("keeps the range test that is in ", (folder / "lr.json").string()));
+    return *kept;
+  }
+  Child child([&] {
+    install_signal_handlers();
+    write_learning_rate({.name = recipe.name, .test = test_of(options)}, folder);
+    return 0;
+  });
+  const int code = child.wait_handing_on_stop();
+  stop_if_interrupted("lr", "stopped by a signal in its range test");
+  if (code != 0)
+    throw Error(exit_code_of(code), folder.string(), "the range test failed", "its messages say why");
+  return kept_test(folder, definition).value();
+}
+
+// A test that an earlier call left in the folder stays in its report.
+std::optional<LearningRateTest> earlier_test(const Recipe& recipe, const fs::path& folder) {
+  return kept_test(folder, {{"recipe", definition_of(recipe, {}).at("recipe")}});
+}
+
+Comparison run_comparison(const LrOptions& options, const RateGrid& grid, const fs::path& folder) {
+  CompareOptions study = comparison_of(options, options, grid.rates);
+  study.folder = folder / "race";
+  CompareWatch watch("lr", study, options.talks());
+  watch.follow(study);
+  std::vector<std::string> rates;
+  for (const double rate : grid.rates) rates.push_back(shortest(rate));
+  const double work = Halving(rates.size(), static_cast<size_t>(study.seeds), kRaceRules).planned_work();
+  log::info("lr", cat("races optimizer.lr ", join(rates, ", "), " (", grid.origin, ") with ", study.seeds,
+                      study.seeds == 1 ? " seed" : " seeds", " each: as much training as ", brief(work, 3),
+                      " whole runs, in ", study.folder.string()));
+  return compare(study);
+}
+
+ExitCode race_in(const fs::path& folder, const LrOptions& options, const Recipe& recipe) {
+  LearningRateReport report{.name = recipe.name};
+  report.test = options.rates.empty() ? test_apart(options, recipe, folder) : earlier_test(recipe, folder);
+  const RateGrid grid =
+      options.rates.empty() ? rates_to_race(*report.test) : rates_to_race(options.rates, recipe.optimizer.lr);
+  const Comparison found = run_comparison(options, grid, folder);
+  report.race = race_of(found, grid, recipe);
+  publish(options, report, folder);
+  Tally tally;
+  for (const RunOutcome& run : found.runs) tally.add(run.failure, run.code);
+  return tally.code();
+}
+
+ExitCode run_race(const LrOptions& options) {
+  const Recipe recipe = options.load();
+  const RateGrid known = rates_to_race(options.rates, recipe.optimizer.lr);
+  check_comparison(comparison_of(options, options, known.rates));  // before a range test takes its time
+  if (!options.rates.empty() && known.rates.size() == 1)
+    throw Error(ExitCode::kUsage, "--rates",
+                "names the recipe's own rate alone, which has nothing to race against",
+                "for instance --rates 0.001,0.003,0.01");
+  const fs::path folder = folder_for(options, recipe.name);
+  return saying_how_to_go_on(folder, [&] { return race_in(folder, options, recipe); });
+}
+
+ExitCode run_lr(const CLI::App& app, const LrOptions& options) {
+  check(app, options);
   install_signal_handlers();
   log::set_sink(log::terminal_sink(), options.log_level());
-  RangeTestOptions range = options.range;
-  LearningRateTest test;
-  {
-    RangeWatch watch(options.talks(), range.stretches);
-    range.on_update = [&](const RangeProgress& now) { watch.on_update(now); };
-    test = test_of(options, range);
-  }
-  const fs::path folder =
-      options.output.empty() ? claim_first_free("runs", test.name + "-lr") : options.output;
-  write_learning_rate(test, folder);
-  print_study(options, to_json(test),
-              cat(options.talks() ? text_of(test) : "", answer_of(test), "\n",
-                  options.talks() ? (folder / "lr.html").string() + "\n" : ""),
-              folder);
-  return ExitCode::kDone;
+  return options.race ? run_race(options) : run_test(options);
 }
 
 std::function<ExitCode()> declare_lr(CLI::App& app) {
@@ -102,7 +165,8 @@ std::function<ExitCode()> declare_lr(CLI::App& app) {
   const CLI::Range rate(1e-12, 1e6);
   options->RecipeOptions::declare(app);
   options->PrintOptions::declare(app);
-  options->OutputOption::declare(app, "Folder for lr.json and lr.html; default: runs/<name>-lr-<n>");
+  options->OutputOption::declare(
+      app, "Folder for lr.json, lr.html and the runs of a race; default: runs/<name>-lr-<n>");
   app.add_option("--run", options->run.folder, "Begin with the weights of a run")->type_name("DIR");
   app.add_option("--checkpoint", options->run.checkpoint, "newest, best, or the number of an update")
       ->capture_default_str()
@@ -118,7 +182,8 @@ std::function<ExitCode()> declare_lr(CLI::App& app) {
   app.add_option("--hold", range.held_updates, "Updates at each rate that is held to find the edge")
       ->check(CLI::Range(4, 100000))
       ->capture_default_str();
-  return [options] { return run_lr(*options); };
+  options->RaceOptions::declare(app);
+  return [options, &app] { return run_lr(app, *options); };
 }
 
 constexpr const char* kLrExamples = R"(
@@ -130,12 +195,19 @@ Examples:
       the same without clipping, which hides divergence, over other rates
   autotrain lr --run runs/a --checkpoint best
       from trained weights, on what the run would train on next
+  autotrain lr --config R.yaml --race
+      also train: five rates around what the test says and the recipe's own, three seeds each, the best
+      third to the end; which one wins on the validation data, and whether the seeds tell it apart
+  autotrain lr --config R.yaml --race --rates 0.001,0.003,0.01 --seeds 5
+      these rates and the recipe's own, without a range test
 )";
 
 }  // namespace
 
 extern const Command kLr;
-const Command kLr = {"lr", "Test learning rates on the recipe, and suggest one only where the tests agree",
-                     kLrExamples, declare_lr};
+const Command kLr = {
+    "lr",
+    "Test learning rates on the recipe, suggest one only where the tests agree, and race a few on request",
+    kLrExamples, declare_lr};
 
 }  // namespace autotrain

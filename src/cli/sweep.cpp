@@ -183,26 +183,18 @@ ExitCode measure_sweep(const SweepCommandOptions& options) {
   return tally.code();
 }
 
-void refuse_of_sweep(const CLI::App& sweep, std::initializer_list<const char*> names, const char* problem,
-                     const char* advice) {
-  for (const char* const name : names) {
-    if (sweep.count(name) > 0) throw Error(ExitCode::kUsage, name, problem, advice);
-  }
-}
-
 // Options of one mode that another would ignore.
 void check_sweep_options(const CLI::App& sweep, bool converge) {
   if (converge) {
-    refuse_of_sweep(sweep,
-                    {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights",
-                     "--largest", "--end-to-end"},
-                    "means nothing with --mode converge",
-                    "leave it out; batches are --vary batch.effective=64,256");
+    refuse_options(sweep,
+                   {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights",
+                    "--largest", "--end-to-end"},
+                   "means nothing with --mode converge",
+                   "leave it out; batches are --vary batch.effective=64,256");
   } else {
-    refuse_of_sweep(sweep,
-                    {"--seeds", "--target", "--figure", "--training-set", "--rules", "--ranks", "--halving",
-                     "--sharpness", "--sample"},
-                    "means something with --mode converge only", "leave it out, or add --mode converge");
+    refuse_without("--mode converge", sweep,
+                   {"--seeds", "--target", "--figure", "--training-set", "--rules", "--ranks", "--halving",
+                    "--sharpness", "--sample"});
     if (sweep.count("--vary") > 1)
       throw Error(ExitCode::kUsage, "--vary", "spans a grid with --mode converge only",
                   "give one axis, or add --mode converge");

@@ -311,7 +311,7 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
   terms.target = options.target;
   if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure);
   const bool halved = halving.rungs() > 1;
-  if (halved) terms.rungs = rungs_of(halving, options.recipes.size(), terms.lower_is_better);
+  if (options.halving) terms.rungs = rungs_of(halving, options.recipes.size(), terms.lower_is_better);
   // Halving may leave none of the pairs that were wanted.
   terms.pairs =
       options.pairs.empty() || halved ? all_pairs(halving.running(halving.rungs() - 1)) : options.pairs;
@@ -427,7 +427,8 @@ void check_comparison(const CompareOptions& options) {
                   "count it in epochs, updates or samples");
     const StopRecipe& stop = named.recipe.stop;
     if (options.halving && !stop.epochs && !stop.samples && !stop.updates)
-      fail_recipe(named.recipe, "stop.minutes", "alone does not say how much of a run is done, for --halving",
+      fail_recipe(named.recipe, "stop.minutes",
+                  "alone does not say how much of a run is done, which halving has to know",
                   "set stop.epochs or stop.samples");
   }
 }

@@ -82,9 +82,14 @@ page::Table grid_table(const Comparison& c, FairAxis axis) {
   return table;
 }
 
+// Whether halving came to a choice: of two recipes a third is both of them.
+bool leaves_out(const Comparison& c) {
+  return c.terms.rungs.size() > 1;
+}
+
 // The medians by which halving chose; of a recipe that was left out, a dash from there on.
 page::Table halving_table(const Comparison& c) {
-  if (c.terms.rungs.empty()) return {};
+  if (!leaves_out(c)) return {};
   page::Table table{cat("successive halving by the median ", c.terms.figure), {"recipe"}};
   for (const Rung& rung : c.terms.rungs)
     table.header.push_back(rung.share < 1 ? cat("after ", format_percent(rung.share), " of its run")
@@ -278,7 +283,7 @@ std::vector<std::string> notes_of(const Comparison& c) {
                           ": ", verdict_text(d, c.terms), "."));
     }
   }
-  if (!c.terms.rungs.empty()) {
+  if (leaves_out(c)) {
     notes.push_back(
         "Halving compared recipes after equal shares of their runs: one that learns late, as large batches "
         "do, "

@@ -61,7 +61,7 @@ struct ComparisonTerms {
   std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes, whose differences are tested together
   std::vector<DifferingKey> differing_keys = {};
   std::vector<std::string> warnings = {};  ///< why it is not fair
-  std::vector<Rung> rungs = {};            ///< empty: every recipe had its whole run
+  std::vector<Rung> rungs = {};            ///< of successive halving; empty: it was not asked for
   std::vector<DifferingKey> axes = {};  ///< of the grid that the recipes are points of; empty: they are none
 
   /// Whether the losses of all updates are the same quantity, so that runs can be made equal in them.

@@ -7,7 +7,9 @@
 #include "base/units.h"
 #include "model/initial_weights.h"
 #include "plan/planner.h"
+#include "recipe/compare.h"
 #include "trainer/assembly.h"
+#include "trainer/catalog.h"
 #include "trainer/snapshot.h"
 
 namespace autotrain {
@@ -45,12 +47,23 @@ LearningRateTest test_on(Workbench& bench, const Recipe& recipe, const BatchPlan
   LearningRateTest test{.name = recipe.name,
                         .plan = with_room_for_copies(recipe, plan, bench),
                         .clip_norm = recipe.optimizer.clip_norm};
+  test.definition = definition_of(recipe, options);
   test.stretches = range_test(bench, test.plan, options);
   test.suggestion = suggest(test.stretches, test.plan.lr);
   return test;
 }
 
 }  // namespace
+
+nlohmann::ordered_json definition_of(const Recipe& recipe, const RangeTestOptions& options) {
+  return {{"recipe", values_of(recipe, catalog())},
+          {"from", options.from},
+          {"to", options.to},
+          {"factor", options.factor},
+          {"stretches", options.stretches},
+          {"hold", options.held_updates},
+          {"position", options.position}};
+}
 
 LearningRateTest test_learning_rate(const Recipe& recipe, bool fresh_plan, const RangeTestOptions& options) {
   const BatchPlan plan =

@@ -5,35 +5,16 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "lr/lr_json.h"
+#include "lr/race_page.h"
 
 namespace autotrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr double kShown = 1.5;  // times the loss at the start, up to which losses are drawn
-constexpr int kDigits = 3;
-
-Json json_of(const std::optional<RateSpread>& rates) {
-  if (!rates) return nullptr;
-  return {{"mean", rates->mean}, {"spread", rates->spread}};
-}
-
-Json json_of(const RateStretch& stretch) {
-  Json rates = Json::array(), losses = Json::array(), held = Json::array();
-  for (const RatePoint& point : stretch.points) {
-    rates.push_back(point.lr);
-    losses.push_back(point.loss);
-  }
-  for (const HeldRate& each : stretch.held) held.push_back({{"lr", each.lr}, {"diverged", each.diverged}});
-  return {{"position", stretch.position},  {"start_loss", stretch.start_loss},
-          {"edge", or_null(stretch.edge)}, {"steepest", or_null(stretch.steepest)},
-          {"diverges", stretch.diverges},  {"lr", std::move(rates)},
-          {"loss", std::move(losses)},     {"held", std::move(held)}};
-}
 
 std::string rate_text(const std::optional<double>& rate) {
-  return rate ? brief(*rate, kDigits) : "-";
+  return rate ? brief(*rate, kRateDigits) : "-";
 }
 
 std::string edge_text(const RateStretch& stretch) {
@@ -44,7 +25,7 @@ std::string edge_text(const RateStretch& stretch) {
 std::vector<std::string> summary_row(const std::string& name, const RateSuggestion& found,
                                      double RateSpread::*figure) {
   const auto text = [&](const std::optional<RateSpread>& rates) {
-    return rates ? brief((*rates).*figure, kDigits) : "-";
+    return rates ? brief((*rates).*figure, kRateDigits) : "-";
   };
   return {name, "", text(found.edge), text(found.steepest)};
 }
@@ -75,34 +56,22 @@ page::Table held_table(const LearningRateTest& test) {
   for (size_t i = 0; i < test.stretches.size(); ++i) {
     for (const HeldRate& held : test.stretches[i].held) {
       table.rows.push_back(
-          {cat(i + 1), brief(held.lr, kDigits), held.diverged ? "diverged" : "did not diverge"});
+          {cat(i + 1), brief(held.lr, kRateDigits), held.diverged ? "diverged" : "did not diverge"});
     }
   }
   return table;
 }
 
-}  // namespace
-
-Json to_json(const LearningRateTest& test) {
-  const RateSuggestion& found = test.suggestion;
-  Json stretches = Json::array();
-  for (const RateStretch& stretch : test.stretches) stretches.push_back(json_of(stretch));
-  return {{"recipe", test.name},
-          {"updates", test.updates},
-          {"effective_batch", test.plan.effective_batch},
-          {"micro_batch", test.plan.micro_batch},
-          {"precision", to_string(test.plan.precision)},
-          {"clip_norm", or_null(test.clip_norm)},
-          {"lr_rule", test.plan.lr.rule},
-          {"reference_batch", test.plan.lr.reference_batch},
-          {"own_lr", test.plan.lr.base},
-          {"edge", json_of(found.edge)},
-          {"steepest", json_of(found.steepest)},
-          {"suggestion", or_null(found.lr)},
-          {"recipe_lr", or_null(found.recipe_lr)},
-          {"undetermined", found.why_not},
-          {"stretches", std::move(stretches)}};
+page::Section test_section(const LearningRateTest& test) {
+  page::Section section{.title = "Range test",
+                        .paragraphs = {answer_of(test)},
+                        .charts = {chart_of(test)},
+                        .tables = {table_of(test)}};
+  for (std::string& note : notes_of(test)) section.paragraphs.push_back(std::move(note));
+  return section;
 }
+
+}  // namespace
 
 page::Table table_of(const LearningRateTest& test) {
   page::Table table{.header = {"stretch", "loss at its start", "divergence edge", "steepest point"}};
@@ -120,21 +89,26 @@ std::string answer_of(const LearningRateTest& test) {
   const RateSuggestion& found = test.suggestion;
   const LearningRatePlan& lr = test.plan.lr;
   if (!found.lr) return "undetermined: " + found.why_not;
-  return cat("optimizer: {lr: ", brief(*found.recipe_lr, kDigits), ", reference_batch: ", lr.reference_batch,
-             "}  # ", brief(*found.lr, kDigits), " at ", test.plan.effective_batch,
+  const std::string rate = brief(*found.recipe_lr, kRateDigits);
+  const std::string line = cat("optimizer: {lr: ", rate, ", reference_batch: ", lr.reference_batch, "}  # ",
+                               shortest(lr.base), " → ", rate);
+  if (lr.scaled == lr.base) return line;
+  return cat(line, "; ", brief(*found.lr, kRateDigits), " at ", test.plan.effective_batch,
              " samples an update, by batch.lr_rule: ", lr.rule);
 }
 
 std::vector<std::string> notes_of(const LearningRateTest& test) {
   std::vector<std::string> notes = {
       cat("rates are those of an update of ", test.plan.effective_batch, " samples, where the recipe has ",
-          brief(test.plan.lr.scaled, kDigits), "; warm-up and schedule are not applied")};
+          brief(test.plan.lr.scaled, kRateDigits), "; warm-up and schedule are not applied")};
   if (test.clip_norm) {
     notes.push_back(cat("gradients are clipped to ", shortest(*test.clip_norm),
                         ", as in the recipe, which hides divergence: --set optimizer.clip_norm=null shows "
                         "the edge without"));
   }
-  notes.push_back("a range test sees some updates, not a run: see docs/learning_rate.md before trusting it");
+  notes.push_back(
+      "a range test sees some updates, not a run: autotrain lr --race trains such rates and compares them "
+      "(docs/learning_rate.md)");
   return notes;
 }
 
@@ -146,23 +120,23 @@ std::vector<RatePoint> shown_points(const RateStretch& stretch) {
   return shown;
 }
 
-page::Page page_of(const LearningRateTest& test) {
-  page::Section section{.title = "Range test", .paragraphs = {answer_of(test)}};
-  for (std::string& note : notes_of(test)) section.paragraphs.push_back(std::move(note));
-  section.charts = {chart_of(test)};
-  section.tables = {table_of(test)};
-  page::Section held{.title = "Held rates", .tables = {held_table(test)}, .open = false};
-  const std::string from =
-      test.updates > 0 ? cat("from the weights after update ", test.updates) : "from the first weights";
-  return {.title = "Learning rate of " + test.name,
-          .subtitle = cat(from, " · ", summary_line(test.plan)),
-          .sections = {std::move(section), std::move(held)}};
+page::Page page_of(const LearningRateReport& report) {
+  page::Page page{.title = "Learning rate of " + report.name};
+  if (report.race) page.sections.push_back(section_of(*report.race));
+  if (!report.test) return page;
+  const LearningRateTest& test = *report.test;
+  page.subtitle =
+      cat(test.updates > 0 ? cat("from the weights after update ", test.updates) : "from the first weights",
+          " · ", summary_line(test.plan));
+  page.sections.push_back(test_section(test));
+  page.sections.push_back({.title = "Held rates", .tables = {held_table(test)}, .open = false});
+  return page;
 }
 
-void write_learning_rate(const LearningRateTest& test, const std::filesystem::path& folder) {
+void write_learning_rate(const LearningRateReport& report, const std::filesystem::path& folder) {
   make_folders(folder);
-  write_file_atomically(folder / "lr.json", text_of_json(to_json(test)));
-  write_file_atomically(folder / "lr.html", render(page_of(test)));
+  write_file_atomically(folder / "lr.json", text_of_json(to_json(report)));
+  write_file_atomically(folder / "lr.html", render(page_of(report)));
 }
 
 }  // namespace autotrain

@@ -1,17 +1,13 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "lr/suggestion.h"
+#include "lr/race.h"
 #include "report/page.h"
 
 namespace autotrain {
-
-/// What was found, as `lr.json` has it.
-nlohmann::ordered_json to_json(const LearningRateTest& test);
 
 /// A row for each stretch, and one of their means and spreads.
 page::Table table_of(const LearningRateTest& test);
@@ -25,9 +21,9 @@ std::vector<std::string> notes_of(const LearningRateTest& test);
 /// The losses of a stretch as far as a plot shows them: those that diverge hide everything else.
 std::vector<RatePoint> shown_points(const RateStretch& stretch);
 
-page::Page page_of(const LearningRateTest& test);
+page::Page page_of(const LearningRateReport& report);
 
 /// Writes lr.json and lr.html into the folder.
-void write_learning_rate(const LearningRateTest& test, const std::filesystem::path& folder);
+void write_learning_rate(const LearningRateReport& report, const std::filesystem::path& folder);
 
 }  // namespace autotrain

@@ -8,7 +8,6 @@
 namespace autotrain {
 namespace {
 
-constexpr double kBelowEdge = 4;  // times, that a suggestion stays below the edge
 constexpr double kAgreement = 3;  // most, greatest suggestion ÷ least
 
 double suggestion_of(const RateStretch& stretch) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,12 @@
 #include "lr/rate_curve.h"
 
 namespace autotrain {
+
+/// Significant digits in which a rate is shown that was found: a test knows no more.
+inline constexpr int kRateDigits = 3;
+
+/// How many times smaller than the edge a suggestion is at least.
+inline constexpr double kBelowEdge = 4;
 
 /// Rates that several stretches gave.
 struct RateSpread {
@@ -38,12 +45,13 @@ RateSuggestion suggest(const std::vector<RateStretch>& stretches, const Learning
 
 /// A range test of a recipe, and what it comes to.
 struct LearningRateTest {
-  std::string name;  ///< the recipe's
-  BatchPlan plan;    ///< with the micro-batch that the test ran
+  std::string name = {};  ///< the recipe's
+  BatchPlan plan = {};    ///< with the micro-batch that the test ran
   std::optional<double> clip_norm = {};
   int64_t updates = 0;  ///< of the checkpoint from which it began; 0: from the first weights
   std::vector<RateStretch> stretches = {};
   RateSuggestion suggestion = {};
+  nlohmann::ordered_json definition = {};  ///< everything that decides what is found (definition_of)
 };
 
 }  // namespace autotrain

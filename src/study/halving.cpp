@@ -8,13 +8,12 @@
 #include "measure/timing.h"
 
 namespace autotrain {
-namespace {
 
-size_t part_of(size_t points, double factor) {
-  return static_cast<size_t>(std::ceil(static_cast<double>(points) / factor));
+// How many of a rung's points go on.
+size_t Halving::part_of(size_t points) const {
+  const auto part = static_cast<size_t>(std::ceil(static_cast<double>(points) / rules_.factor));
+  return std::min(points, std::max(part, rules_.least));
 }
-
-}  // namespace
 
 // As many rungs as leave a single point in the last one, if so many are allowed.
 Halving::Halving(size_t points, size_t seeds, HalvingRules rules) : seeds_(seeds), rules_(rules) {
@@ -23,7 +22,7 @@ Halving::Halving(size_t points, size_t seeds, HalvingRules rules) : seeds_(seeds
   double left = static_cast<double>(points) / rules_.factor;
   for (; left >= 1 && rungs() < rules_.most_rungs; left /= rules_.factor) {
     std::vector<size_t> first = running_.back();
-    first.resize(part_of(first.size(), rules_.factor));
+    first.resize(part_of(first.size()));
     running_.push_back(std::move(first));
   }
   costs_.resize(rungs());
@@ -31,6 +30,13 @@ Halving::Halving(size_t points, size_t seeds, HalvingRules rules) : seeds_(seeds
 
 double Halving::share(size_t rung) const {
   return std::pow(rules_.factor, static_cast<double>(rung) - static_cast<double>(rungs() - 1));
+}
+
+double Halving::planned_work() const {
+  double work_of_points = 0;
+  for (size_t rung = 0; rung < rungs(); ++rung)
+    work_of_points += work(rung) * static_cast<double>(running(rung).size());
+  return work_of_points * static_cast<double>(seeds_);
 }
 
 bool Halving::wanted(size_t rung, size_t point) const {
@@ -58,7 +64,7 @@ double Halving::median(size_t rung, size_t point) const {
 // A point most of whose runs failed has no median, and does not go on, however few are left.
 std::vector<size_t> Halving::survivors_of(size_t rung) const {
   std::vector<size_t> points = running(rung);
-  const size_t go_on = part_of(points.size(), rules_.factor);
+  const size_t go_on = part_of(points.size());
   if (is_over(rung)) {
     std::erase_if(points, [&](size_t point) { return !std::isfinite(median(rung, point)); });
     std::ranges::stable_sort(points, {}, [&](size_t point) { return median(rung, point); });

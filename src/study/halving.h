@@ -10,6 +10,7 @@ namespace autotrain {
 struct HalvingRules {
   double factor = 3;      ///< η > 1: of a rung's points one in so many goes on, to so many times the length
   size_t most_rungs = 4;  ///< at least 1; more would make the first one too short to tell anything
+  size_t least = 1;  ///< points that go on whatever η says, at least 1; two can be told apart at the end
 };
 
 /// Successive halving: every point is trained for a small share of its run, the best of them for a larger
@@ -44,6 +45,9 @@ class Halving {
   /// @param cost less is better; not finite: the run failed, or diverged.
   void add(size_t rung, size_t point, double cost);
 
+  /// What all rows train if nothing fails, in whole runs.
+  double planned_work() const;
+
   /// Whether all runs of a rung are there.
   bool is_over(size_t rung) const;
 
@@ -51,6 +55,7 @@ class Halving {
   double median(size_t rung, size_t point) const;
 
  private:
+  size_t part_of(size_t points) const;
   std::vector<size_t> survivors_of(size_t rung) const;
 
   const size_t seeds_;

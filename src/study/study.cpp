@@ -25,8 +25,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kTickSeconds = 0.2;
-
 bool would_fail_again(int code) {
   constexpr std::array kForGood = {ExitCode::kDoesNotFit, ExitCode::kDiverged, ExitCode::kBadRecipe};
   return std::ranges::count(kForGood, static_cast<ExitCode>(code)) > 0;
@@ -69,14 +67,6 @@ void claim(const fs::path& folder, const std::string& kind) {
                 "give another --output");
   }
   if (held.empty()) write_file_atomically(marker, Json{{"kind", kind}}.dump() + "\n");
-}
-
-// "model.width", of a change that Json::diff found.
-std::string key_of(const Json& change) {
-  constexpr std::string_view kRecipe = "/recipe/";
-  const auto path = change.at("path").get<std::string>();
-  if (path.empty()) return "all of it";
-  return path.starts_with(kRecipe) ? path.substr(kRecipe.size()) : path.substr(1);
 }
 
 class Study {
@@ -141,10 +131,10 @@ std::optional<StudyResult> Study::stored(const StudyRun& run) const {
   if (!fs::exists(path)) return std::nullopt;
   try {
     const Json json = Json::parse(read_file(path));
-    const Json changes = Json::diff(json.at("definition"), Json::parse(text_of_json(run.definition)));
-    if (changes.empty()) return from_json(json);
+    const std::string key = differing_key(json.at("definition"), run.definition);
+    if (key.empty()) return from_json(json);
     throw Error(ExitCode::kUsage, path.string(),
-                cat("comes from another definition of the study: ", key_of(changes.at(0)), " differs"),
+                cat("comes from another definition of the study: ", key, " differs"),
                 "give another --output: a folder holds one study");
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, path.string(), cat("is no result of a run: ", error.what()),
@@ -197,19 +187,14 @@ StudyResult Study::finish(const StudyRun& run) {
 
 int Study::wait_for(Child& child, const StudyRun& run) {
   const Stopwatch watch;
-  bool told = false;
-  while (!child.ended_within(kTickSeconds)) {
+  return child.wait_handing_on_stop([&] {
     const auto left = static_cast<size_t>(
         std::ranges::count_if(runs_, [this](const StudyRun& each) { return is_to_run(each); }));
     options_.on_progress({.done = results_.size(),
                           .total = results_.size() + left,
                           .running = run.label.empty() ? run.name : run.label,
                           .seconds_left = seconds_left(run, watch.seconds())});
-    if (told || pending_interrupt() != Interrupt::kStop) continue;
-    child.send(SIGTERM);  // once: a second one would not let it save its state
-    told = true;
-  }
-  return child.wait();
+  });
 }
 
 // Every run that is left takes, for its size, as long as those of its variant, or as all where that is
@@ -239,6 +224,16 @@ std::optional<double> Study::seconds_left(const StudyRun& running, double so_far
 
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options) {
   return Study(runs, options).run();
+}
+
+// Compared as it would be read back: what was kept has been written.
+std::string differing_key(const Json& kept, const Json& definition) {
+  constexpr std::string_view kRecipe = "/recipe/";
+  const Json changes = Json::diff(kept, Json::parse(text_of_json(definition)));
+  if (changes.empty()) return "";
+  const auto path = changes.at(0).at("path").get<std::string>();
+  if (path.empty()) return "all of it";
+  return path.starts_with(kRecipe) ? path.substr(kRecipe.size()) : path.substr(1);
 }
 
 fs::path study_result_file(const fs::path& folder, const std::string& run) {

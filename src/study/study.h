@@ -78,6 +78,10 @@ struct StudyOptions {
 /// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
 
+/// The first key in which a definition that was kept differs from another one, as people write it:
+/// "model.width"; "": in none.
+std::string differing_key(const nlohmann::ordered_json& kept, const nlohmann::ordered_json& definition);
+
 /// Where the result of a run stands.
 std::filesystem::path study_result_file(const std::filesystem::path& folder, const std::string& run);
 

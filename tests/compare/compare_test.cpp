@@ -100,7 +100,7 @@ TEST(Compare, HalvingNeedsARunWhoseLengthIsKnown) {
                                .halving = HalvingRules(),
                                .folder = folder / "s"};
   const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { compare(options); });
-  EXPECT_TRUE(test::holds(error.what(), "--halving"));
+  EXPECT_TRUE(test::holds(error.what(), "halving"));
 }
 
 TEST(Compare, LabelsThatDifferInNoLetterHaveFoldersOfTheirOwn) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "base/text.h"
 #include "compare/compare_tables.h"
 
 namespace autotrain {
@@ -113,6 +114,10 @@ TEST(Comparison, RunsThatHalvingLeftHaveACurveAndNothingElse) {
       tables, [](const page::Table& table) { return table.title.starts_with("successive halving"); });
   ASSERT_NE(halving, tables.end());
   EXPECT_EQ(halving->rows[1], (std::vector<std::string>{"b", "0.6", "-"}));
+  EXPECT_NE(join(notes_of(c), "").find("Halving"), std::string::npos);
+  t.rungs = {{1, {0.8, 0.7}}};
+  EXPECT_EQ(join(notes_of(analyse(t, {outcome("a", 1, 0.5, 0.8)})), "").find("Halving"), std::string::npos)
+      << "of one rung nothing was left out";
 }
 
 // A run whose training loss fell on a straight line from `first` to `last`, in ten updates.

@@ -38,6 +38,18 @@ TEST(Halving, RungsGrowByTheFactorAndShrinkByIt) {
   EXPECT_DOUBLE_EQ(work, 1);
 }
 
+TEST(Halving, AsManyAsAreToBeToldApartGoOnAndThePlannedWorkSaysSo) {
+  const Halving three(3, 2, {.least = 2}), nine(9, 2, {.least = 2}), two(2, 2, {.least = 2}),
+      one(1, 2, {.least = 2});
+  EXPECT_EQ(three.running(1).size(), 2u);
+  EXPECT_EQ(nine.running(1).size(), 3u);
+  EXPECT_EQ(nine.running(2).size(), 2u);
+  EXPECT_EQ(two.running(0).size(), 2u);
+  EXPECT_EQ(one.running(0).size(), 1u) << "no more than there are";
+  EXPECT_DOUBLE_EQ(one.planned_work(), 2);
+  EXPECT_DOUBLE_EQ(three.planned_work(), 2 * (3.0 / 3 + 2 * 2.0 / 3)) << "a third of all, the rest of two";
+}
+
 TEST(Halving, TheBestByTheMedianOverSeedsGoOn) {
   Halving halving(4, 3, {.factor = 2});
   const std::vector<std::vector<double>> costs = {{1, 1, 9}, {0, 5, 5}, {2, 2, 2}, {3, 3, 3}};
@@ -58,6 +70,10 @@ TEST(Halving, AFailedRunIsWorseThanAnyOtherAndMostlyFailedPointsNeverGoOn) {
   for (const double cost : {0.0, double(NAN), double(INFINITY)}) halving.add(0, 1, cost);
   for (int seed = 0; seed < 3; ++seed) halving.add(0, 2, NAN);
   EXPECT_EQ(halving.running(1), Points{0}) << "though two might go on";
+  EXPECT_EQ(halving.median(0, 2), INFINITY);
+  Halving pair(1, 2);
+  for (int seed = 0; seed < 2; ++seed) pair.add(0, 0, NAN);
+  EXPECT_EQ(pair.median(0, 0), INFINITY) << "that of two";
 }
 
 TEST(Halving, BeforeARungIsOverAsManyPointsAreExpectedAsWillGoOn) {
