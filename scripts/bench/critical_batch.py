@@ -8,9 +8,9 @@ MODEL is mlp or cnn, on Fashion-MNIST, or transformer, on the bytes of the licen
 sgd (momentum 0.9) or adamw; the learning rate is constant. At each batch the rate is searched by factors of 2, from the best
 one of the batch before, by the median of the seeds' updates. A run ends where its training loss,
 averaged with a half-life of so many samples as a batch of the middle has, reaches the target. The prediction is
-S_min (1 + B ÷ E): S_min is the median at the largest batch, divided by that factor, and B the noise scale that one run
-has measured when it reaches the target. Branches for `--verify` begin there. Counts of updates do not depend on how busy the
-machine is."""
+S_min (1 + B ÷ E): S_min is the median at the largest batch, divided by that factor, and B the noise scale that one run of a
+small batch has measured when it reaches the target, plain and in the optimizer's metric. Branches for `--verify` begin where
+a run of a larger batch reaches it. Counts of updates do not depend on how busy the machine is."""
 import contextlib
 import json
 import math
@@ -37,7 +37,8 @@ class Subject:
     sizes: list
     rates: dict  # by optimizer, the least
     most_samples: int
-    observed: tuple  # effective batch and micro-batch of the run that measures the noise scale
+    observed: tuple  # effective batch and micro-batch of the run that measures the noise scale: enough updates for it
+    branched: tuple  # likewise of the run that branches leave
     micro_batch: int  # of the others, at most
 
 
@@ -47,13 +48,14 @@ TEXT = {"data": {split: {"dataset": "text", "files": ["/usr/share/common-license
                  for split, stride in (("train", {"stride": 32}), ("validation", {}))}}
 SUBJECTS = {
     "mlp": Subject({**FASHION, "model": {"name": "mlp", "depth": 2, "width": 128}}, 0.45, 1024,
-                   [16, 64, 256, 1024, 4096, 8192], {"sgd": 0.01, "adamw": 0.000125}, 4_000_000, (512, 64), 256),
+                   [16, 64, 256, 1024, 4096, 8192], {"sgd": 0.01, "adamw": 0.000125}, 4_000_000, (64, 16), (256, 64), 256),
     "cnn": Subject({**FASHION, "model": {"name": "cnn", "width": 8, "hidden": 64}}, 0.45, 1024,
-                   [16, 64, 256, 1024, 4096, 8192], {"sgd": 0.01, "adamw": 0.000125}, 2_000_000, (512, 64), 256),
+                   [16, 64, 256, 1024, 4096, 8192], {"sgd": 0.01, "adamw": 0.000125}, 2_000_000, (64, 16), (256, 64), 256),
     "transformer": Subject({**TEXT, "model": {"name": "transformer", "layers": 2, "width": 64, "heads": 2}}, 2.4, 128,
-                           [2, 8, 32, 128, 512, 2048], {"sgd": 0.02, "adamw": 0.0005}, 600_000, (64, 8), 64),
+                           [2, 8, 32, 128, 512, 2048], {"sgd": 0.02, "adamw": 0.0005}, 600_000, (32, 8), (64, 16), 64),
 }
-FACTORS = "0.25,0.5,1,2,4,8"  # of the observed batch
+FACTORS = [0.25, 0.5, 1, 2, 4, 8]  # of the branched batch
+BRANCH_UPDATES = 32  # of the largest
 
 
 def rate(model, optimizer, place):
@@ -174,18 +176,23 @@ def best_rate(model, optimizer, size, seeds, start):
     return best, tried
 
 
-def observe(model, optimizer, lr, seeds):
-    """The noise scale of a run at its target, and what branches from there measure."""
-    size, micro_batch = SUBJECTS[model].observed
-    with trained(model, optimizer, size, lr, 1, SUBJECTS[model].most_samples, micro_batch) as (row, run):
+def advise(model, optimizer, lr, batches, *options):
+    """What `autotrain advise` says of a run that was stopped at its target."""
+    with trained(model, optimizer, batches[0], lr, 1, SUBJECTS[model].most_samples, batches[1]) as (row, run):
         if row is None:
-            return {}, None
-        out = subprocess.run([measure.PROGRAM, "advise", "--run", run, "--seconds", "0", "--verify", "--checkpoint", "newest",
-                              "--factors", FACTORS, "--seeds", str(seeds), "--samples", str(size * 128), "--json"],
-                             capture_output=True, text=True)
-        verification = json.loads(out.stdout)["verification"] if out.returncode == 0 else {"error": out.stderr.strip()}
-        verification.pop("folder", None)
-        return row.get("gradient_noise", {}), verification
+            return {}
+        out = subprocess.run([measure.PROGRAM, "advise", "--run", run, "--seconds", "0", "--json", *options], capture_output=True,
+                             text=True)
+        return json.loads(out.stdout) if out.returncode == 0 else {"error": out.stderr.strip()}
+
+
+def verify(model, optimizer, lr, seeds):
+    batches = SUBJECTS[model].branched
+    found = advise(model, optimizer, lr, batches, "--verify", "--checkpoint", "newest", "--factors", ",".join(map(str, FACTORS)),
+                   "--seeds", str(seeds), "--samples", str(round(batches[0] * FACTORS[-1] * BRANCH_UPDATES)))
+    verification = found.get("verification", found)
+    verification.pop("folder", None)
+    return verification
 
 
 def main():
@@ -193,23 +200,30 @@ def main():
     subject = SUBJECTS[model]
     sizes = [int(size) for size in sys.argv[4].split(",")] if len(sys.argv) > 4 else subject.sizes
     seeds = int(sys.argv[5]) if len(sys.argv) > 5 else 3
-    table, place, observed = [], 1, 1
+    table, place = [], 1
+    best = {}  # rate at each size
     for size in sizes:
         place, tried = best_rate(model, optimizer, size, seeds, place)
-        if size <= subject.observed[0]:
-            observed = place
-        table.append({"size": size, "lr": rate(model, optimizer, place), "updates": tried[place],
-                      "rates": {f"{rate(model, optimizer, each):g}": updates for each, updates in sorted(tried.items())}})
-    noise, verification = observe(model, optimizer, rate(model, optimizer, observed), seeds)
-    for key, scale in (("predicted", noise.get("samples")), ("predicted_preconditioned", noise.get("preconditioned", {}).get("samples"))):
-        if not scale:
+        best[size] = rate(model, optimizer, place)
+        table.append({"size": size, "lr": best[size], "updates": tried[place],
+                      "rates": {f"{rate(model, optimizer, each):g}": [None if math.isinf(run) else run for run in updates]
+                                for each, updates in sorted(tried.items())}})
+
+    def rate_near(size):
+        return best[min(best, key=lambda each: abs(math.log(each / size)))]
+
+    advice = advise(model, optimizer, rate_near(subject.observed[0]), subject.observed)
+    noise = {key: advice.get(f"{key}_noise_scale") for key in ("plain", "preconditioned")}
+    for key, scale in noise.items():
+        if not scale or scale["samples"] is None:
             continue
         last = table[-1]
-        fewest = statistics.median(last["updates"]) / (1 + scale / last["size"])
+        fewest = statistics.median(last["updates"]) / (1 + scale["samples"] / last["size"])
         for each in table:
-            each[key] = fewest * (1 + scale / each["size"])
+            each[f"predicted_{key}"] = fewest * (1 + scale["samples"] / each["size"])
+    verification = verify(model, optimizer, rate_near(subject.branched[0]), seeds)
     Path(results).write_text(json.dumps({"machine": measure.machine(), "model": model, "optimizer": optimizer,
-                                         "target": subject.target, "noise_scale": noise, "verification": verification,
+                                         "target": subject.target, "noise_scales": noise, "verification": verification,
                                          "rows": table}, indent=1) + "\n")
     for each in table:
         print(each)

@@ -201,7 +201,7 @@ def memory(m):
     m.expect("one sample that does not fit", DOES_NOT_FIT, ["not even 1 sample", "in phase", "largest blocks", "optimizer state"],
              m.recipe(wide.replace("64MiB", "60MiB")))
     m.expect("a typed size that does not fit", DOES_NOT_FIT, ["execution.micro_batch", "fits (measured"],
-             m.recipe(wide.replace("64MiB", "100MiB").replace("precision: fp32", "precision: fp32, micro_batch: 200")
+             m.recipe(wide.replace("64MiB", "120MiB").replace("precision: fp32", "precision: fp32, micro_batch: 200")
                       .replace("effective: 32", "effective: 200")))
 
 

@@ -96,7 +96,7 @@ class Files(unittest.TestCase):
             self.assertEqual(len(table), len(rows))
             for cells, row in zip(table, rows):
                 flat = {name: value for name, value in row.items() if name != "kind" and not isinstance(value, dict)}
-                for inner in ("activity_seconds", "gradient_noise"):
+                for inner in ("activity_seconds", "gradient_noise", "preconditioned_noise"):
                     flat |= {f"{inner}.{name}": value for name, value in row.get(inner, {}).items()}
                 self.assertEqual(set(cells), set(flat))
                 for name, value in flat.items():
