@@ -13,6 +13,7 @@
 #include "report/noise_words.h"
 #include "report/run_history.h"
 #include "study/trained_run.h"
+#include "trainer/horizon.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -80,6 +81,8 @@ void read_metrics_into(ObservedRun& run) {
   run.update_seconds = median_in(updates, "activity_seconds.update").value_or(0);
   run.passes_seconds = median_in(updates, "activity_seconds.forward").value_or(0) +
                        median_in(updates, "activity_seconds.backward").value_or(0);
+  if (const auto all = samples_to_stop(run.recipe, run.dataset_size, run.plan.effective_batch))
+    run.seen = static_cast<double>(run.samples) / static_cast<double>(*all);
   if (run.plan.world_size > 1) run.exchange_seconds = median_in(updates, "activity_seconds.communication");
   run.plain_noise = noise_at(updates, updates.rows() - 1, "gradient_noise");
   run.preconditioned_noise = noise_at(updates, updates.rows() - 1, "preconditioned_noise");
@@ -116,13 +119,20 @@ std::string raise_text(const BatchRow& own, const BatchRow& row) {
              format_rate(own.samples_per_second), ".");
 }
 
+std::string seen_text(const ObservedRun& run) {
+  return format_percent(*run.seen, 0);
+}
+
 std::string keep_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
+  if (a.batch.unsure && a.run.early())
+    return cat("Keep ", e_text(own.effective),
+               " for now: another size might take less time, which the first ", seen_text(a.run),
+               " of a run cannot tell. A whole run can; --verify measures.");
   if (a.batch.unsure)
     return cat("Keep ", e_text(own.effective),
                " for now: another size might take less time, but not at both ends of the noise scale's "
-               "interval. More "
-               "updates narrow it; --verify measures.");
+               "interval. More updates narrow it; --verify measures.");
   return cat("Keep ", e_text(own.effective), ": no size in the table takes less than ",
              format_percent(1 - kWorthwhile, 0), " of its time to the same loss.");
 }
@@ -166,6 +176,7 @@ std::string knee_text(const Advice& a) {
 
 std::string brief_text(const NoiseScale& noise) {
   if (!noise.samples || !noise.high) return "≥ " + brief(noise.low, 3);
+  if (*noise.samples == 0) return "≤ " + brief(*noise.high, 3);
   return cat(brief(*noise.samples, 3), " [", brief(noise.low, 3), ", ", brief(*noise.high, 3), "]");
 }
 
@@ -187,7 +198,11 @@ std::string noise_text(const Advice& a) {
   if (early && early->samples && now.samples && *now.samples > kMuchGrown * *early->samples)
     text += cat("; it was ", brief(*early->samples, 2),
                 " after a quarter of the updates, when smaller batches were enough");
-  return text + "." + metric_text(a.run);
+  text += "." + metric_text(a.run);
+  if (a.run.early())
+    text += cat(" It was measured in the first ", seen_text(a.run),
+                " of the run and usually rises as the loss falls, so it counts as a lower bound here.");
+  return text;
 }
 
 std::string half_life_text(const Advice& a) {
@@ -265,8 +280,8 @@ std::vector<int64_t> micro_batches_of(const ObservedRun& run) {
   const ExecutionModel execution = execution_of(run);
   const int64_t devices = run.plan.world_size;
   std::set<int64_t> sizes = {run.plan.micro_batch};
-  for (const int64_t e :
-       batch_sizes(run.plan.effective_batch, devices, run.dataset_size, execution.capacity, run.noise))
+  for (const int64_t e : batch_sizes(run.plan.effective_batch, devices, run.dataset_size, execution.capacity,
+                                     run.noise_of_whole_run()))
     sizes.insert(execution.micro_batch_of(ceil_div(e, devices)));
   return {sizes.begin(), sizes.end()};
 }
@@ -294,7 +309,7 @@ Advice advise(ObservedRun run, std::vector<SpeedPoint> speeds) {
   for (const SpeedPoint& point : advice.execution.points)  // no call is shorter than its last part
     advice.execution.update_seconds = std::min(advice.execution.update_seconds, point.seconds);
   advice.batch = advise_batch({.execution = advice.execution,
-                               .noise = r.noise,
+                               .noise = r.noise_of_whole_run(),
                                .own = r.plan.effective_batch,
                                .devices = r.plan.world_size,
                                .dataset_size = r.dataset_size,
@@ -334,6 +349,7 @@ Json advice_to_json(const Advice& a) {
       {"updates", a.run.updates},
       {"samples", a.run.samples},
       {"seconds", a.run.seconds},
+      {"seen", or_null(a.run.seen)},
       {"verdict", to_string(b.verdict)},
       {"advised", b.rows[b.advised].effective},
       {"unsure", b.unsure},

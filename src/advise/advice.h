@@ -33,10 +33,19 @@ struct ObservedRun {
   std::optional<NoiseScale> noise = {};                 ///< of the two, the one that decides
   std::optional<NoiseScale> early_noise = {};  ///< the same as it stood after a quarter of the updates
   std::string no_noise_because = {};           ///< and what to set; "" where there is a noise scale
+  std::optional<double> seen = {};  ///< part of its planned samples; nothing: only time ends the run
 
   /// In the optimizer's metric it says how large that one's steps are, so it decides where it is estimated; a
   /// lower bound alone does not.
   bool by_preconditioned() const { return preconditioned_noise && preconditioned_noise->samples; }
+
+  /// Whether most of the run lies ahead, in which the noise scale usually rises.
+  bool early() const { return seen && *seen < 0.5; }
+
+  /// What is known of it for the run as a whole: of the first part of one a lower bound.
+  std::optional<NoiseScale> noise_of_whole_run() const {
+    return noise && early() ? NoiseScale{.low = noise->low} : noise;
+  }
 };
 
 /// @throws Error(kMissingFile) when the folder holds no run or the run made no update, Error(kBadData) when

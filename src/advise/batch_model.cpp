@@ -64,15 +64,28 @@ int64_t knee_of(const std::vector<BatchRow>& rows, double share) {
       ->effective;
 }
 
-// Of the sizes that are as good as the best the one that is nearest to the own.
+// A size that gains, and takes no longer at any end of the interval.
+bool is_safe(const BatchRow& row) {
+  return likely(*row.seconds) <= 1 - kWorthwhile && row.seconds->high < 1;
+}
+
+bool may_gain(const BatchRow& row) {
+  return row.seconds->value.value_or(row.seconds->low) <= 1 - kWorthwhile;
+}
+
+// By its worse end, and of sizes that are as good as the best there the one that is nearest to the own, which
+// is the own one where none is safe.
 size_t best_row(const BatchAdvice& advice) {
   double least = std::numeric_limits<double>::infinity();
-  for (const BatchRow& row : advice.rows) least = std::min(least, likely(*row.seconds));
+  for (const BatchRow& row : advice.rows) {
+    if (is_safe(row)) least = std::min(least, row.seconds->high);
+  }
   size_t best = advice.own;
   size_t nearest = advice.rows.size();
   for (size_t i = 0; i < advice.rows.size(); ++i) {
+    const BatchRow& row = advice.rows[i];
     const size_t distance = i > advice.own ? i - advice.own : advice.own - i;
-    if (likely(*advice.rows[i].seconds) > (1 + kWorthwhile) * least || distance >= nearest) continue;
+    if (!is_safe(row) || row.seconds->high > (1 + kWorthwhile) * least || distance >= nearest) continue;
     best = i;
     nearest = distance;
   }
@@ -80,16 +93,13 @@ size_t best_row(const BatchAdvice& advice) {
 }
 
 void judge(BatchAdvice& advice) {
-  const size_t best = best_row(advice);
-  const Ranged& time = *advice.rows[best].seconds;
-  advice.verdict = BatchVerdict::kKeep;
-  if (likely(time) > 1 - kWorthwhile) return;
-  if (time.high >= 1) {
-    advice.unsure = true;
-    return;
+  advice.advised = best_row(advice);
+  if (advice.advised == advice.own) {
+    advice.verdict = BatchVerdict::kKeep;
+    advice.unsure = std::ranges::any_of(advice.rows, may_gain);
+  } else {
+    advice.verdict = advice.advised > advice.own ? BatchVerdict::kRaise : BatchVerdict::kLower;
   }
-  advice.verdict = best > advice.own ? BatchVerdict::kRaise : BatchVerdict::kLower;
-  advice.advised = best;
 }
 
 // Time to the same loss, but for a factor. An unknown upper end: the lower one is what is known.

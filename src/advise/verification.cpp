@@ -13,6 +13,7 @@
 #include "report/metrics_file.h"
 #include "report/run_history.h"
 #include "study/statistics.h"
+#include "trainer/horizon.h"
 
 namespace autotrain {
 
@@ -37,23 +38,10 @@ int64_t batch_of(const BranchRequest& request, double factor) {
   return whole;
 }
 
-// The stream's position where the run's schedule ends; nothing: never.
-std::optional<int64_t> end_of_schedule(const BranchRequest& request) {
-  const StopRecipe& stop = request.recipe.stop;
-  std::optional<int64_t> end = stop.samples;
-  const auto bound = [&](double samples) {
-    const auto whole = static_cast<int64_t>(std::min(samples, 0x1p62));
-    end = std::min(end.value_or(whole), whole);
-  };
-  if (stop.epochs) bound(*stop.epochs * static_cast<double>(request.dataset_size));
-  if (stop.updates) bound(static_cast<double>(*stop.updates) * static_cast<double>(request.effective));
-  return end;
-}
-
 // @param each of which every batch makes whole updates.
 int64_t samples_of_branches(const BranchRequest& request, const std::vector<Branch>& branches, int64_t each) {
   const int64_t wanted = request.samples > 0 ? request.samples : kBranchUpdates * branches.back().effective;
-  const std::optional<int64_t> end = end_of_schedule(request);
+  const std::optional<int64_t> end = samples_to_stop(request.recipe, request.dataset_size, request.effective);
   const int64_t left = end ? *end - request.start : std::numeric_limits<int64_t>::max();
   const int64_t samples = std::min(round_up(wanted, each), left / each * each);
   const int64_t least = request.samples > 0 ? wanted : std::min(wanted, 8 * branches.back().effective);

@@ -1,5 +1,6 @@
 #include "base/child.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -57,6 +58,14 @@ void depend_on(pid_t parent) {
   ::_exit(code);  // what the parent has open, it will close itself
 }
 
+// A copy of this process has none of its threads, and OpenMP in it would wait for them for ever. Without
+// them, both processes start their own when they compute.
+void end_openmp_threads() {
+  constexpr int kSoft = 1;  // omp_pause_soft, OpenMP 5.0
+  const auto pause = reinterpret_cast<int (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_pause_resource_all"));
+  if (pause != nullptr) pause(kSoft);
+}
+
 int meaning(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
@@ -70,6 +79,7 @@ Child::Child(const std::function<int()>& work, const std::filesystem::path& log)
     if (descriptor < 0) throw_io_error(log, "opening for writing");
   }
   std::fflush(nullptr);
+  end_openmp_threads();
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ == 0) {

@@ -10,9 +10,9 @@ namespace autotrain {
 
 /// Work in a process of its own, so that it can be killed, and so that its crash is a result.
 ///
-/// The process is a copy of this one (fork): this one must not have computed with LibTorch before, whose
-/// threads a copy does not have. It ends with the thread that started it, and gets no signals from the
-/// keyboard.
+/// The process is a copy of this one (fork), which has none of its threads. Those of OpenMP end before and
+/// come back when they are needed; this process must not have used a GPU or autograd's threads before. It
+/// ends with the thread that started it, and gets no signals from the keyboard.
 class Child {
  public:
   /// @param work its result is the exit code; an Error's code when it throws one.

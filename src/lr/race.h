@@ -18,8 +18,8 @@ inline constexpr HalvingRules kRaceRules = {.least = 2};
 
 /// Which rates race. All rates of a race are `optimizer.lr`, at `optimizer.reference_batch`.
 struct RateGrid {
-  std::vector<double> rates;  ///< ascending, each once; each is read back from `shortest` as it is
-  std::string origin;         ///< where they come from: "around 0.002, which the range test suggests"
+  std::vector<double> rates = {};  ///< ascending, each once; each is read back from `shortest` as it is
+  std::string origin = {};         ///< where they come from: "around 0.002, which the range test suggests"
 };
 
 /// Five rates, √10 apart and rounded to three digits, and the recipe's own. They lie around what the test
@@ -93,7 +93,7 @@ size_t rung_of(const Racer& racer);
 
 /// What `autotrain lr` found: one of the two is there.
 struct LearningRateReport {
-  std::string name;  ///< the recipe's
+  std::string name = {};  ///< the recipe's
   std::optional<LearningRateTest> test = {};
   std::optional<RateRace> race = {};
 };

@@ -21,6 +21,8 @@ std::string in_words(const NoiseScale& scale) {
     return cat("≥ ", rounded(scale.low),
                " samples: the gradient is too noisy to say more; larger batches would not be wasted on it");
   }
+  if (*scale.samples == 0)
+    return cat("≤ ", rounded(*scale.high), " samples: batches far above it save no updates");
   return cat(rounded(*scale.samples), " samples [", rounded(scale.low), ", ", rounded(*scale.high),
              "]: batches far below it use samples best, far above it save no updates");
 }

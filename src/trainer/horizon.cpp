@@ -30,6 +30,11 @@ std::optional<Limit> first_limit(const Recipe& recipe, int64_t dataset_size, int
 
 }  // namespace
 
+std::optional<int64_t> samples_to_stop(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
+  const auto limit = first_limit(recipe, dataset_size, effective);
+  return limit ? std::optional(limit->samples) : std::nullopt;
+}
+
 int64_t last_window_samples(const Recipe& recipe, int64_t dataset_size, const BatchStages& stages) {
   const auto limit = first_limit(recipe, dataset_size, stages.first());
   if (!limit || !recipe.stop.keep_last || recipe.batch.adapts()) return 0;

@@ -29,6 +29,11 @@ struct Horizon {
   int64_t total_updates(int64_t updates, int64_t learned, const BatchStages& stages) const;
 };
 
+/// Samples of applied updates after which the first stop that counts them ends a run; nothing: only time
+/// does.
+/// @param dataset_size samples in an epoch. @param effective of the first updates.
+std::optional<int64_t> samples_to_stop(const Recipe& recipe, int64_t dataset_size, int64_t effective);
+
 /// Samples of the shorter update that such a run ends with; 0: none, or not known before.
 int64_t last_window_samples(const Recipe& recipe, int64_t dataset_size, const BatchStages& stages);
 

@@ -116,6 +116,33 @@ TEST(BatchModel, WhatAWideIntervalDoesNotSayIsNotAdvised) {
   EXPECT_TRUE(unsure.unsure);
 }
 
+TEST(BatchModel, OfSizesThatGainTheOneWithTheBestWorseEndIsAdvised) {
+  // Half the size is somewhat slower: at the estimate it takes the least time, at the upper end more than the
+  // own.
+  ExecutionModel model = bent();
+  for (SpeedPoint& point : model.points) {
+    if (point.micro_batch == 100) point.seconds = 1.2;
+  }
+  const BatchAdvice advice =
+      advise_batch({.execution = model, .noise = scale(50, 0, 5000), .own = 400, .dataset_size = 10000});
+  EXPECT_LT(*row_of(advice, 100).seconds->value, *row_of(advice, 200).seconds->value);
+  EXPECT_GT(row_of(advice, 100).seconds->high, 1);
+  EXPECT_EQ(advice.verdict, BatchVerdict::kLower);
+  EXPECT_EQ(advice.rows[advice.advised].effective, 200);
+}
+
+TEST(BatchModel, OfALowerBoundNoSmallerSizeIsAdvisedAndALargerOneThatGainsIs) {
+  BatchRequest request{.execution = bent(), .noise = NoiseScale{.low = 1}, .own = 400, .dataset_size = 10000};
+  const BatchAdvice smaller = advise_batch(request);
+  EXPECT_EQ(smaller.verdict, BatchVerdict::kKeep);
+  EXPECT_TRUE(smaller.unsure) << "nothing says that they need as many samples";
+  request.own = 25;
+  request.noise->low = 300;
+  const BatchAdvice larger = advise_batch(request);
+  EXPECT_EQ(larger.verdict, BatchVerdict::kRaise);
+  EXPECT_EQ(larger.rows[larger.advised].effective, 100);
+}
+
 TEST(BatchModel, WithoutANoiseScaleThereIsTheKneeAlone) {
   const BatchAdvice advice = advise_batch({.execution = bent(), .own = 100, .dataset_size = 10000});
   EXPECT_EQ(advice.verdict, BatchVerdict::kUnknown);

@@ -70,6 +70,7 @@ class Advise(unittest.TestCase):
     def test_what_the_run_left_is_enough(self):
         found = json.loads(self.program("advise", "--run", "run", "--seconds", "0", "--output", "elsewhere", "--json"))
         self.assertTrue(all(speed["repeats"] == 0 for speed in found["speeds"]))
+        self.assertEqual(found["seen"], 1)
         self.assertTrue((self.folder / "elsewhere/advice.html").exists())
 
     def test_a_run_without_parts_is_told_what_to_set_and_a_short_run_sets_it(self):
@@ -83,6 +84,12 @@ class Advise(unittest.TestCase):
         self.assertIsNotNone(found["noise_scale"])
         self.assertEqual(found["updates"], 64)
         self.assertIn("lanes: 2", (self.folder / "short/recipe.yaml").read_text())
+        # The noise scale of the first eighth of a run does not tell that the rest could do with less.
+        self.assertEqual(found["seen"], 0.125)
+        self.assertIn("in the first 12 % of the run", " ".join(found["sentences"]))
+        for row in found["rows"]:
+            self.assertEqual((row["samples"]["value"], max(row["samples"]["high"], 1)),
+                             (None, 1 if row["effective_batch"] <= 32 else row["samples"]["high"]))
 
     def test_branches_are_the_run_and_a_batch_that_is_worse_is_found(self):
         how = ["advise", "--run", "run", "--seconds", "0", "--verify", "--checkpoint", "32", "--factors", "1,4", "--seeds",

@@ -88,17 +88,24 @@ class Files(unittest.TestCase):
         for scalar, row in zip(scalars, rows):
             self.assertTrue(same(scalar.value, as_float32(row["gradient_noise"]["samples"])), (scalar, row))
 
+    @staticmethod
+    def flat(row):
+        flat = {name: value for name, value in row.items() if name != "kind" and not isinstance(value, dict)}
+        for inner in ("activity_seconds", "gradient_noise", "preconditioned_noise"):
+            flat |= {f"{inner}.{name}": value for name, value in row.get(inner, {}).items()}
+        return flat
+
     def check_csv(self):
         for kind, file in [("update", "metrics.csv"), ("evaluation", "evaluations.csv")]:
             rows = rows_of(self.folder, kind)
             with open(self.folder / file, newline="") as opened:
                 table = list(csv.DictReader(opened))
             self.assertEqual(len(table), len(rows))
-            for cells, row in zip(table, rows):
-                flat = {name: value for name, value in row.items() if name != "kind" and not isinstance(value, dict)}
-                for inner in ("activity_seconds", "gradient_noise", "preconditioned_noise"):
-                    flat |= {f"{inner}.{name}": value for name, value in row.get(inner, {}).items()}
-                self.assertEqual(set(cells), set(flat))
+            flat_rows = [self.flat(row) for row in rows]
+            columns = set().union(*flat_rows)  # of which a row may lack some: its cells are empty
+            for cells, flat in zip(table, flat_rows):
+                flat = {name: flat.get(name) for name in columns}
+                self.assertEqual(set(cells), columns)
                 for name, value in flat.items():
                     wanted = value if isinstance(value, str) else "" if value is None else float(value)
                     self.assertEqual(cells[name] if isinstance(wanted, str) else float(cells[name]), wanted, name)

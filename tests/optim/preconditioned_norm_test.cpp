@@ -63,15 +63,9 @@ double in_double(const Optimizer& optimizer, int64_t updates) {
   return sum;
 }
 
-std::vector<std::string> adam_and_its_like() {
-  std::vector<std::string> names;
-  for (const std::string& name : test::optimizer_names()) {
-    OptimizerRecipe r;
-    r.algorithm = {name, {}};
-    if (make_optimizer(r, {tensors()})->second_moment()) names.push_back(name);
-  }
-  return names;
-}
+// A test below holds this against the optimizers. Asking them here would compute before the first test, and
+// tests that start processes may not come after that.
+const std::vector<std::string> kAdamAndItsLike = {"adam", "adamw", "lamb", "nadamw"};
 
 class PreconditionedNormOf : public testing::TestWithParam<std::string> {};
 
@@ -113,17 +107,17 @@ TEST_P(PreconditionedNormOf, ChangesNeitherGradientsNorState) {
   for (size_t i = 0; i < live.size(); ++i) EXPECT_TRUE(live[i].equal(before[i])) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, PreconditionedNormOf, testing::ValuesIn(adam_and_its_like()),
+INSTANTIATE_TEST_SUITE_P(Optimizers, PreconditionedNormOf, testing::ValuesIn(kAdamAndItsLike),
                          [](const auto& instance) { return instance.param; });
 
 TEST(PreconditionedNorm, IsOfThoseThatKeepASecondMoment) {
-  const std::vector<std::string> names = adam_and_its_like();
   for (const std::string& name : test::optimizer_names()) {
     OptimizerRecipe r;
     r.algorithm = {name, {}};
     const auto optimizer = make_optimizer(r, {tensors()});
     const bool keeps = std::ranges::count(optimizer->states(), "exp_avg_sq", &Optimizer::State::name) > 0;
-    EXPECT_EQ(std::ranges::count(names, name) > 0, keeps) << name;
+    EXPECT_EQ(optimizer->second_moment().has_value(), keeps) << name;
+    EXPECT_EQ(std::ranges::count(kAdamAndItsLike, name) > 0, keeps) << name;
   }
 }
 

@@ -15,6 +15,7 @@ const NoiseScale kBound{.low = 330};
 
 TEST(NoiseWords, SayTheIntervalOrTheBound) {
   EXPECT_TRUE(in_words(kKnown).starts_with("1,234 samples [3.25, 10,000,000]: ")) << in_words(kKnown);
+  EXPECT_TRUE(in_words({.samples = 0, .low = 0, .high = 40.7}).starts_with("≤ 40.7 samples: "));
   EXPECT_TRUE(in_words(kBound).starts_with("≥ 330 samples: ")) << in_words(kBound);
 }
 
