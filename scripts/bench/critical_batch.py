@@ -195,6 +195,11 @@ def verify(model, optimizer, lr, seeds):
     return verification
 
 
+def counts(updates):
+    """As JSON has them: None of a run that did not reach the target."""
+    return [None if math.isinf(each) else each for each in updates]
+
+
 def main():
     model, optimizer, results = sys.argv[1:4]
     subject = SUBJECTS[model]
@@ -205,9 +210,8 @@ def main():
     for size in sizes:
         place, tried = best_rate(model, optimizer, size, seeds, place)
         best[size] = rate(model, optimizer, place)
-        table.append({"size": size, "lr": best[size], "updates": tried[place],
-                      "rates": {f"{rate(model, optimizer, each):g}": [None if math.isinf(run) else run for run in updates]
-                                for each, updates in sorted(tried.items())}})
+        table.append({"size": size, "lr": best[size], "updates": counts(tried[place]), "median": statistics.median(tried[place]),
+                      "rates": {f"{rate(model, optimizer, each):g}": counts(updates) for each, updates in sorted(tried.items())}})
 
     def rate_near(size):
         return best[min(best, key=lambda each: abs(math.log(each / size)))]
@@ -218,7 +222,7 @@ def main():
         if not scale or scale["samples"] is None:
             continue
         last = table[-1]
-        fewest = statistics.median(last["updates"]) / (1 + scale["samples"] / last["size"])
+        fewest = last["median"] / (1 + scale["samples"] / last["size"])
         for each in table:
             each[f"predicted_{key}"] = fewest * (1 + scale["samples"] / each["size"])
     verification = verify(model, optimizer, rate_near(subject.branched[0]), seeds)

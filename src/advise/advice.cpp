@@ -68,6 +68,17 @@ std::string why_no_noise(const ObservedRun& run, const Columns& updates) {
          "window";
 }
 
+// A run that came to the end of its time or patience is all there is.
+std::optional<double> part_seen(const ObservedRun& run) {
+  const fs::path summary = run.folder / "summary.json";
+  const std::string stopped_by = fs::exists(summary) ? text_in(read_json(summary), "stopped_by") : "";
+  for (const StopReason over : {StopReason::kMinutes, StopReason::kPatience}) {
+    if (stopped_by == to_string(over)) return 1;
+  }
+  const auto all = samples_to_stop(run.recipe, run.dataset_size, run.plan.effective_batch);
+  return all ? std::optional(static_cast<double>(run.samples) / static_cast<double>(*all)) : std::nullopt;
+}
+
 void read_metrics_into(ObservedRun& run) {
   const Columns updates = read_history(run.folder / "metrics.jsonl").updates;
   if (updates.rows() == 0) {
@@ -81,8 +92,7 @@ void read_metrics_into(ObservedRun& run) {
   run.update_seconds = median_in(updates, "activity_seconds.update").value_or(0);
   run.passes_seconds = median_in(updates, "activity_seconds.forward").value_or(0) +
                        median_in(updates, "activity_seconds.backward").value_or(0);
-  if (const auto all = samples_to_stop(run.recipe, run.dataset_size, run.plan.effective_batch))
-    run.seen = static_cast<double>(run.samples) / static_cast<double>(*all);
+  run.seen = part_seen(run);
   if (run.plan.world_size > 1) run.exchange_seconds = median_in(updates, "activity_seconds.communication");
   run.plain_noise = noise_at(updates, updates.rows() - 1, "gradient_noise");
   run.preconditioned_noise = noise_at(updates, updates.rows() - 1, "preconditioned_noise");
@@ -120,15 +130,15 @@ std::string raise_text(const BatchRow& own, const BatchRow& row) {
 }
 
 std::string seen_text(const ObservedRun& run) {
-  return format_percent(*run.seen, 0);
+  return *run.seen < 0.01 ? "less than 1 %" : format_percent(*run.seen, 0);
 }
 
 std::string keep_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
   if (a.batch.unsure && a.run.early())
     return cat("Keep ", e_text(own.effective),
-               " for now: another size might take less time, which the first ", seen_text(a.run),
-               " of a run cannot tell. A whole run can; --verify measures.");
+               " for now: another size might take less time, which the beginning of a run, ",
+               seen_text(a.run), " of it, cannot tell. A whole run can; --verify measures.");
   if (a.batch.unsure)
     return cat("Keep ", e_text(own.effective),
                " for now: another size might take less time, but not at both ends of the noise scale's "
@@ -174,34 +184,28 @@ std::string knee_text(const Advice& a) {
              a.run.plan.world_size == 1 ? "device idles" : "devices idle", ".");
 }
 
-std::string brief_text(const NoiseScale& noise) {
-  if (!noise.samples || !noise.high) return "≥ " + brief(noise.low, 3);
-  if (*noise.samples == 0) return "≤ " + brief(*noise.high, 3);
-  return cat(brief(*noise.samples, 3), " [", brief(noise.low, 3), ", ", brief(*noise.high, 3), "]");
-}
-
 // Which of two scales that is, and the other one; "" where there is one.
 std::string metric_text(const ObservedRun& run) {
   if (!run.plain_noise || !run.preconditioned_noise) return "";
   if (run.by_preconditioned())
     return cat(" It is that in the metric of ", run.recipe.optimizer.algorithm.name,
-               ", which decides; of the plain gradient it is ", brief_text(*run.plain_noise), ".");
+               ", which decides; of the plain gradient it is ", in_brief(*run.plain_noise), ".");
   return cat(" It is that of the plain gradient, which decides; in the metric of ",
              run.recipe.optimizer.algorithm.name,
-             " it is not known well enough yet: ", brief_text(*run.preconditioned_noise), ".");
+             " it is not known well enough yet: ", in_brief(*run.preconditioned_noise), ".");
 }
 
 std::string noise_text(const Advice& a) {
   const NoiseScale& now = *a.run.noise;
   const auto& early = a.run.early_noise;
   std::string text = "Statistical scale: " + in_words(now);
-  if (early && early->samples && now.samples && *now.samples > kMuchGrown * *early->samples)
+  if (early && early->samples.value_or(0) > 0 && now.samples && *now.samples > kMuchGrown * *early->samples)
     text += cat("; it was ", brief(*early->samples, 2),
                 " after a quarter of the updates, when smaller batches were enough");
   text += "." + metric_text(a.run);
   if (a.run.early())
-    text += cat(" It was measured in the first ", seen_text(a.run),
-                " of the run and usually rises as the loss falls, so it counts as a lower bound here.");
+    text += cat(" It was measured over the beginning of the run, ", seen_text(a.run),
+                " of it, and usually rises as the loss falls, so it counts as a lower bound here.");
   return text;
 }
 
@@ -330,10 +334,10 @@ std::vector<std::string> sentences_of(const Advice& a) {
          sentences_of(*a.verification, a.run.noise ? a.run.noise->samples : std::nullopt))
       all.push_back(sentence);
   } else if (a.run.noise) {
-    all.push_back(cat("The noise scale predicts; it ",
-                      a.run.by_preconditioned() ? "" : "is of the plain gradient, and ",
-                      "was found no trustworthy proxy of the critical batch (arXiv:2505.23971). --verify "
-                      "measures it."));
+    all.push_back(cat(
+        "The noise scale predicts; ",
+        a.run.by_preconditioned() ? "that of the plain gradient " : "it is of the plain gradient, and ",
+        "was found no trustworthy proxy of the critical batch (arXiv:2505.23971). --verify measures it."));
   }
   std::erase(all, "");
   return all;

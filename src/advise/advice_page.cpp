@@ -84,10 +84,11 @@ void add_marks(const Advice& a, page::Chart& chart) {
   mark(chart, static_cast<double>(a.batch.knee), "knee");
   if (a.verification && a.verification->critical > 0)
     mark(chart, static_cast<double>(a.verification->critical), "measured critical batch");
-  if (!a.run.noise) return;
-  mark(chart, a.run.noise->low, a.run.noise->samples ? "B, from" : "B at least");
-  if (a.run.noise->samples) mark(chart, *a.run.noise->samples, "B");
-  if (a.run.noise->high) mark(chart, *a.run.noise->high, "B, to");
+  const std::optional<NoiseScale> noise = a.run.noise_of_whole_run();
+  if (!noise) return;
+  mark(chart, noise->low, noise->samples ? "B, from" : "B at least");
+  if (noise->samples) mark(chart, *noise->samples, "B");
+  if (noise->high) mark(chart, *noise->high, "B, to");
 }
 
 page::Axis batch_axis() {

@@ -102,9 +102,9 @@ void judge(BatchAdvice& advice) {
   }
 }
 
-// Time to the same loss, but for a factor. An unknown upper end: the lower one is what is known.
+// Time to the same loss, but for a factor.
 double seconds_to_loss(const BatchRequest& r, int64_t effective, int64_t devices) {
-  const double noise = r.noise->samples.value_or(r.noise->low);
+  const double noise = *r.noise->samples;
   const double e = static_cast<double>(effective);
   return (1 + noise / e) * r.execution.seconds_of(effective, devices);
 }
@@ -222,7 +222,7 @@ BatchAdvice advise_batch(const BatchRequest& request) {
   advice.knee = knee_of(advice.rows, request.throughput_share);
   if (!request.noise) return advice;
   judge(advice);
-  add_devices(request, advice);
+  if (request.noise->samples && request.noise->high) add_devices(request, advice);
   return advice;
 }
 

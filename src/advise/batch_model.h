@@ -100,9 +100,9 @@ struct BatchAdvice {
   size_t own = 0;                   ///< its row
   int64_t knee = 0;                 ///< smallest row that is fast; below it devices idle
   BatchVerdict verdict = BatchVerdict::kUnknown;
-  size_t advised = 0;   ///< row; the own one unless the verdict says otherwise
-  bool unsure = false;  ///< another size would gain, but not at both ends of the interval
-  std::vector<DeviceRow> devices = {};
+  size_t advised = 0;                   ///< row; the own one unless the verdict says otherwise
+  bool unsure = false;                  ///< another size would gain, but not at both ends of the interval
+  std::vector<DeviceRow> devices = {};  ///< empty: of the noise scale only a bound is known
   std::optional<int64_t> most_devices = {};      ///< twice as many gain less than a tenth, at the best batch
   std::optional<int64_t> most_devices_own = {};  ///< likewise at the own batch
 };

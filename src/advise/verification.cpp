@@ -166,7 +166,7 @@ std::vector<std::string> sentences_of(const Verification& v, std::optional<doubl
   if (next != v.branches.end())
     measured += cat("; ", format_count(next->losses.effective), " is ", verdict_words(*next));
   sentences.push_back(measured + ".");
-  if (predicted)
+  if (predicted && *predicted > 0)
     sentences.push_back(cat("The noise scale predicted ", format_count(std::llround(*predicted)),
                             " samples, of which the measurement is ",
                             brief(static_cast<double>(v.critical) / *predicted, 2), " times",

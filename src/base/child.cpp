@@ -107,7 +107,7 @@ int Child::wait() {
   return result_;
 }
 
-int Child::wait_handing_on_stop(const std::function<void()>& tick) {
+int Child::wait_forwarding_stop(const std::function<void()>& tick) {
   constexpr double kTickSeconds = 0.2;
   bool told = false;
   while (!ended_within(kTickSeconds)) {

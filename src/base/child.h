@@ -10,9 +10,9 @@ namespace autotrain {
 
 /// Work in a process of its own, so that it can be killed, and so that its crash is a result.
 ///
-/// The process is a copy of this one (fork), which has none of its threads. Those of OpenMP end before and
-/// come back when they are needed; this process must not have used a GPU or autograd's threads before. It
-/// ends with the thread that started it, and gets no signals from the keyboard.
+/// The process is a copy of this one (fork), which has none of its threads. Those of OpenMP (5.0 or newer)
+/// end before and come back when they are needed; this process must not have used a GPU or autograd's threads
+/// before. It ends with the thread that started it, and gets no signals from the keyboard.
 class Child {
  public:
   /// @param work its result is the exit code; an Error's code when it throws one.
@@ -27,10 +27,10 @@ class Child {
   /// How it ended: its exit code, or minus the signal that killed it.
   int wait();
 
-  /// The same, and hands on a stop that this process is asked for: once, for a second signal would not let it
+  /// The same, and forwards a stop that this process is asked for: once, for a second signal would not let it
   /// save its state.
   /// @param tick called several times a second.
-  int wait_handing_on_stop(const std::function<void()>& tick = [] {});
+  int wait_forwarding_stop(const std::function<void()>& tick = [] {});
 
   /// Whether it ended within so long.
   bool ended_within(double seconds);

@@ -79,7 +79,7 @@ void make_short_run(AdviseOptions& options) {
   make_folders(options.run);
   Child child([&] { return train_shortly(options); },
               options.json ? options.run / "short-run.log" : fs::path());
-  const int code = child.wait_handing_on_stop();
+  const int code = child.wait_forwarding_stop();
   stop_if_interrupted("advise", "stopped by a signal in its short run");
   if (code != 0)
     throw Error(exit_code_of(code), options.run.string(), "the short run failed", "its messages say why");

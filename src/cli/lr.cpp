@@ -88,8 +88,8 @@ ExitCode run_test(const LrOptions& options) {
 
 // ------------------------------------------------------------------ --race
 
-// In a process of its own, for this one may not have computed when it starts those of the race. What it finds
-// is read from its file, as when an earlier call has left it there.
+// In a process of its own, as this one is to start those of the race (see Child). What it finds is read from
+// its file, as when an earlier call has left it there.
 LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, const fs::path& folder) {
   const nlohmann::ordered_json definition = definition_of(recipe, options.range);
   if (const auto kept = kept_test(folder, definition)) {
@@ -101,7 +101,7 @@ LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, cons
     write_learning_rate({.name = recipe.name, .test = test_of(options)}, folder);
     return 0;
   });
-  const int code = child.wait_handing_on_stop();
+  const int code = child.wait_forwarding_stop();
   stop_if_interrupted("lr", "stopped by a signal in its range test");
   if (code != 0)
     throw Error(exit_code_of(code), folder.string(), "the range test failed", "its messages say why");
@@ -137,13 +137,15 @@ ExitCode race_in(const fs::path& folder, const LrOptions& options, const Recipe&
   publish(options, report, folder);
   Tally tally;
   for (const RunOutcome& run : found.runs) tally.add(run.failure, run.code);
-  return tally.code();
+  if (!finishing_order(*report.race).empty()) return ExitCode::kDone;
+  return tally.failed > 0 ? exit_code_of(tally.first_code) : ExitCode::kDiverged;
 }
 
 ExitCode run_race(const LrOptions& options) {
   const Recipe recipe = options.load();
   const RateGrid known = rates_to_race(options.rates, recipe.optimizer.lr);
-  check_comparison(comparison_of(options, options, known.rates));  // before a range test takes its time
+  // Before a range test takes its time. Whether the runs have the figure only the first of them can tell.
+  check_comparison(comparison_of(options, options, known.rates));
   if (!options.rates.empty() && known.rates.size() == 1)
     throw Error(ExitCode::kUsage, "--rates",
                 "names the recipe's own rate alone, which has nothing to race against",

@@ -31,6 +31,7 @@ void tell_apart(RateRace& race, const Comparison& found) {
     const bool b_won = d.b == order[0];
     Racer& other = race.racers[b_won ? d.a : d.b];
     other.told_apart = d.verdict == (b_won ? Verdict::kBetter : Verdict::kWorse);
+    other.contradicted = d.verdict == (b_won ? Verdict::kWorse : Verdict::kBetter);
     other.seeds_needed = d.runs_needed;
   }
 }
@@ -59,7 +60,7 @@ void RaceOptions::check(const CLI::App& app) const {
                  "names trained weights, and a race trains from the first ones",
                  "leave it out: autotrain lr --config R.yaml --race");
   if (rates.empty()) return;
-  refuse_options(app, {"--from", "--to", "--factor", "--stretches", "--hold"},
+  refuse_options(app, {"--from", "--to", "--factor", "--stretches", "--hold", "--fresh-plan"},
                  "is of the range test, which is not made where --rates names the rates",
                  "leave one of them out");
 }

@@ -25,7 +25,7 @@ struct RanksEnd {
 /// Does the work as several ranks, which are processes of this machine, and watches over them: signals are
 /// passed on, and where one fails the others get their time to end and are killed after it.
 ///
-/// This process must not have computed with LibTorch (see Child).
+/// This process starts copies of itself: Child says what it must not have done before.
 RanksEnd run_ranks(int64_t ranks, const RankWork& work, const RankLogs& log_of);
 
 }  // namespace autotrain

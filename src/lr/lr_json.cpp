@@ -55,6 +55,7 @@ Json racer_to_json(const RateRace& race, size_t number) {
           {"diverged", racer.diverged},
           {"failed", racer.failed},
           {"told_apart_from_winner", or_null(racer.told_apart)},
+          {"contradicted", racer.contradicted},
           {"seeds_needed", or_null(racer.seeds_needed)}};
 }
 

@@ -14,7 +14,7 @@
 namespace autotrain {
 
 /// How a race halves: two rates at least have their whole runs, so that statistics can compare them.
-inline constexpr HalvingRules kRaceRules = {.least = 2};
+inline constexpr HalvingRules kRaceRules = {.least_survivors = 2};
 
 /// Which rates race. All rates of a race are `optimizer.lr`, at `optimizer.reference_batch`.
 struct RateGrid {
@@ -44,9 +44,14 @@ struct Racer {
   int64_t diverged = 0;  ///< runs
   int64_t failed = 0;    ///< runs that ended badly for another reason
 
-  /// Of one that came to the end beside the winner: whether the seeds tell the two apart, by the test of
-  /// `compare`, and how many seeds it would take. Unset: not tested; not known, or more than can be said.
+  /// Of one that came to the end beside the winner: whether the winner is better beyond what seeds explain,
+  /// by the test of `compare` at equal samples. Unset: not tested.
   std::optional<bool> told_apart = {};
+
+  /// That test finds this one better: the winner's runs were longer (stop.patience).
+  bool contradicted = false;
+
+  /// Where they are not told apart: how many seeds would do. Unset: not known.
   std::optional<int64_t> seeds_needed = {};
 };
 

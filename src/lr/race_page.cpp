@@ -9,7 +9,7 @@
 namespace autotrain {
 namespace {
 
-std::string lr_text(const RateRace& race, size_t racer) {
+std::string rate_text(const RateRace& race, size_t racer) {
   return shortest(race.racers[racer].lr);
 }
 
@@ -63,11 +63,15 @@ std::string sentence_without_winner(const RateRace& race) {
 // How surely the winner is better than another that came to the end.
 std::string sentence_beside(const RateRace& race, size_t winner, size_t other) {
   const Racer& racer = race.racers[other];
-  const std::string names = cat(lr_text(race, winner), " and ", lr_text(race, other));
+  const std::string names = cat(rate_text(race, winner), " and ", rate_text(race, other));
   if (!racer.told_apart)
     return cat("One seed tells nothing of chance: give --seeds 3 to test ", names, " against each other.");
+  if (racer.contradicted)
+    return cat("After as many samples as the shortest of their runs had, ", rate_text(race, other),
+               " was better than ", rate_text(race, winner),
+               " beyond what seeds explain: what it gained, it gained by training longer.");
   if (*racer.told_apart)
-    return cat(lr_text(race, winner), " is better than ", lr_text(race, other),
+    return cat(rate_text(race, winner), " is better than ", rate_text(race, other),
                " beyond what seeds explain (Welch's test, at 5 %).");
   return cat(names, " are not distinguishable with these seeds",
              racer.seeds_needed ? cat("; about ", *racer.seeds_needed, " of each would be needed (--seeds ",
@@ -92,8 +96,7 @@ std::string sentence_on_end(const RateRace& race) {
   if (end == GridEnd::kNone) return "";
   return cat("The winner is the ", to_string(end), " rate that raced, so a better one may lie beyond: give ",
              end == GridEnd::kLargest ? "larger" : "smaller", " --rates, for instance ",
-             lr_text(race, finishing_order(race).front()), ",", rates_beyond(race, end),
-             " with the same --output.");
+             rate_text(race, finishing_order(race).front()), ",", rates_beyond(race, end), ".");
 }
 
 std::string sentence_on_halving(const RateRace& race) {
@@ -108,7 +111,7 @@ std::string sentence_on_halving(const RateRace& race) {
 std::vector<std::string> sentences_on_winner(const RateRace& race, const std::vector<size_t>& order) {
   const size_t winner = order.front();
   const Racer& first = race.racers[winner];
-  std::vector<std::string> sentences = {cat(lr_text(race, winner), " won: median ", race.figure, " ",
+  std::vector<std::string> sentences = {cat(rate_text(race, winner), " won: median ", race.figure, " ",
                                             brief(first.medians.back()), " at the end of its runs.")};
   if (const std::string losses = losses_text(race, first); !losses.empty())
     sentences.push_back(cat("But it ", losses, ": the median hides that, and a smaller rate is safer."));
@@ -164,7 +167,7 @@ page::Table table_of(const RateRace& race) {
   for (size_t i = 0; i < race.racers.size(); ++i) {
     const Racer& racer = race.racers[i];
     std::vector<std::string>& row = table.rows.emplace_back();
-    row.push_back(lr_text(race, i));
+    row.push_back(rate_text(race, i));
     for (const double median : racer.medians) row.push_back(std::isfinite(median) ? brief(median) : "-");
     row.push_back(cat(fate_text(race, i), racer.lr == race.own_lr ? " (the recipe's own)" : ""));
   }
@@ -187,9 +190,10 @@ std::string answer_of(const RateRace& race) {
   std::vector<std::string> remarks = {winner.lr == race.own_lr
                                           ? "as the recipe has it"
                                           : cat(shortest(race.own_lr), " → ", shortest(winner.lr))};
+  if (race.seeds == 1) remarks.push_back("one seed, so not tested");
   std::vector<std::string> alike;
   for (const size_t other : order) {
-    if (race.racers[other].told_apart == false) alike.push_back(lr_text(race, other));
+    if (race.racers[other].told_apart == false) alike.push_back(rate_text(race, other));
   }
   if (!alike.empty())
     remarks.push_back(cat("not distinguishable from ", join(alike, ", "), " with these seeds"));

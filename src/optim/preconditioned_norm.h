@@ -13,8 +13,9 @@ namespace autotrain {
 /// in which its steps are of one length (Qiao et al. 2021, arXiv:2008.12260, section 3.1). Factors of groups
 /// on the learning rate do not enter it, nor do LAMB's trust ratios.
 ///
-/// It goes through slices of elements in memory of its own, 1 MiB on a CPU and 16 MiB on a GPU, and of small
-/// models as much as one moment takes. On a CPU its bits do not depend on the number of threads.
+/// It goes through slices of elements in memory of its own: 1 MiB on a CPU and 16 MiB on a GPU, or as much as
+/// one moment takes where that is less. Of a gradient that does not lie in memory as its second moment does
+/// it makes copies, too. On a CPU its bits do not depend on the number of threads.
 class PreconditionedNorm {
  public:
   /// Allocates. @param optimizer has a second moment and is not sharded; must outlive this object.

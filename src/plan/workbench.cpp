@@ -34,7 +34,7 @@ std::optional<std::vector<TensorPiece>> own_pieces(const Recipe& recipe,
   return FlatLayout(parameters, place.world).pieces_of(place.rank);
 }
 
-// On every rank, however many there are: which numbers a run has does not depend on it.
+// Decided by the recipe, not by the number of ranks, on which a run's numbers do not depend.
 bool whole_optimizer(const Recipe& recipe) {
   return recipe.execution.shard == Sharding::kNone;
 }

@@ -14,15 +14,24 @@ std::string rounded(double samples) {
   return samples >= 100 && samples < 0x1p53 ? format_count(std::llround(samples)) : brief(samples, 3);
 }
 
+bool is_bound(const NoiseScale& scale) {
+  return !scale.samples || !scale.high;
+}
+
 }  // namespace
 
+std::string in_brief(const NoiseScale& scale) {
+  if (is_bound(scale)) return "≥ " + rounded(scale.low);
+  if (*scale.samples == 0) return "≤ " + rounded(*scale.high);
+  return cat(rounded(*scale.samples), " [", rounded(scale.low), ", ", rounded(*scale.high), "]");
+}
+
 std::string in_words(const NoiseScale& scale) {
-  if (!scale.samples || !scale.high) {
-    return cat("≥ ", rounded(scale.low),
+  if (is_bound(scale)) {
+    return cat(in_brief(scale),
                " samples: the gradient is too noisy to say more; larger batches would not be wasted on it");
   }
-  if (*scale.samples == 0)
-    return cat("≤ ", rounded(*scale.high), " samples: batches far above it save no updates");
+  if (*scale.samples == 0) return cat(in_brief(scale), " samples: batches far above it save no updates");
   return cat(rounded(*scale.samples), " samples [", rounded(scale.low), ", ", rounded(*scale.high),
              "]: batches far below it use samples best, far above it save no updates");
 }

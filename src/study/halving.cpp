@@ -12,7 +12,7 @@ namespace autotrain {
 // How many of a rung's points go on.
 size_t Halving::part_of(size_t points) const {
   const auto part = static_cast<size_t>(std::ceil(static_cast<double>(points) / rules_.factor));
-  return std::min(points, std::max(part, rules_.least));
+  return std::min(points, std::max(part, rules_.least_survivors));
 }
 
 // As many rungs as leave a single point in the last one, if so many are allowed.

@@ -10,7 +10,7 @@ namespace autotrain {
 struct HalvingRules {
   double factor = 3;      ///< η > 1: of a rung's points one in so many goes on, to so many times the length
   size_t most_rungs = 4;  ///< at least 1; more would make the first one too short to tell anything
-  size_t least = 1;  ///< points that go on whatever η says, at least 1; two can be told apart at the end
+  size_t least_survivors = 1;  ///< of each rung's points so many go on, whatever η says; at least 1
 };
 
 /// Successive halving: every point is trained for a small share of its run, the best of them for a larger

@@ -187,7 +187,7 @@ StudyResult Study::finish(const StudyRun& run) {
 
 int Study::wait_for(Child& child, const StudyRun& run) {
   const Stopwatch watch;
-  return child.wait_handing_on_stop([&] {
+  return child.wait_forwarding_stop([&] {
     const auto left = static_cast<size_t>(
         std::ranges::count_if(runs_, [this](const StudyRun& each) { return is_to_run(each); }));
     options_.on_progress({.done = results_.size(),

@@ -72,7 +72,7 @@ struct StudyOptions {
 /// is kept, so the same call goes on where an earlier one was killed; what failed is run again, unless it did
 /// not fit, diverged or has a recipe that cannot work: it would fail again.
 ///
-/// This process must not have computed with LibTorch (see Child).
+/// This process starts copies of itself: Child says what it must not have done before.
 /// @throws Error(kUsage) when the folder holds a run or a study of another kind, a result in it was made by
 /// another definition, or another process is
 /// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).

@@ -16,7 +16,8 @@ using MakePlan = std::function<BatchPlan(const std::vector<ProbeRecord>& known, 
 /// it, is a trial that did not fit; the search goes on in another process. Log lines, trials and errors of
 /// that process are those of this one.
 ///
-/// This process must not have computed with LibTorch (see Child). Its model, data and device are not touched.
+/// This process starts copies of itself: Child says what it must not have done before. Its model, data and
+/// device are not touched.
 /// @throws what `make` throws; Error(kInterrupted) after a signal; Error(kInternal) when the process ends by
 /// itself while no trial is under way.
 BatchPlan plan_in_own_process(const MakePlan& make, RunObserver& observer);

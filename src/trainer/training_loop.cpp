@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "report/noise_words.h"
 #include "trainer/adapted_batch.h"
 #include "trainer/snapshot.h"
 
@@ -171,7 +172,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
 }
 
 // Nothing where the norms have no parts to compare.
-std::optional<GradientNoise> TrainingLoop::take_noise(const WindowNorms& norms, NoiseBlocks& blocks) const {
+std::optional<GradientNoise> TrainingLoop::take_noise(const WindowNorms& norms, NoiseBlocks& blocks) {
   const std::optional<GradientMoments> moments = moments_of(norms, queued_.samples);
   if (!moments) return std::nullopt;
   blocks.add(*moments);
@@ -272,10 +273,8 @@ void TrainingLoop::adapt_batch() {
   const int64_t before = effective();
   position_.effective = adapted_batch(before, *noise, bounds);
   if (position_.effective == before) return;
-  session_.note(
-      EventKind::kBatch,
-      cat("effective batch ", before, " → ", position_.effective, ": the gradient noise scale is ",
-          brief(*noise->samples, 3), " samples [", brief(noise->low, 3), ", ", brief(*noise->high, 3), "]"));
+  session_.note(EventKind::kBatch, cat("effective batch ", before, " → ", position_.effective,
+                                       ": the gradient noise scale in samples is ", in_brief(*noise)));
 }
 
 void TrainingLoop::checkpoint(Saver::Training training) {

@@ -86,10 +86,17 @@ class Advise(unittest.TestCase):
         self.assertIn("lanes: 2", (self.folder / "short/recipe.yaml").read_text())
         # The noise scale of the first eighth of a run does not tell that the rest could do with less.
         self.assertEqual(found["seen"], 0.125)
-        self.assertIn("in the first 12 % of the run", " ".join(found["sentences"]))
-        for row in found["rows"]:
-            self.assertEqual((row["samples"]["value"], max(row["samples"]["high"], 1)),
-                             (None, 1 if row["effective_batch"] <= 32 else row["samples"]["high"]))
+        self.assertIn("the beginning of the run, 12 % of it", " ".join(found["sentences"]))
+        self.assertEqual({row["samples"]["value"] for row in found["rows"]}, {None})
+        self.assertEqual({row["samples"]["high"] for row in found["rows"] if row["effective_batch"] <= 32}, {1})
+        self.assertEqual(found["devices"], [])
+
+    def test_a_run_that_lost_its_patience_has_been_seen_whole(self):
+        patient = ["--set", "stop.patience=1", "--set", "optimizer.lr=1e-12", "--set", "evaluation.every=8 updates"]
+        self.program("--config", "r.yaml", *patient, "--output", "patient", "--quiet")
+        found = json.loads(self.program("advise", "--run", "patient", "--seconds", "0", "--json"))
+        self.assertLess(found["updates"], 512 / 2)
+        self.assertEqual(found["seen"], 1)
 
     def test_branches_are_the_run_and_a_batch_that_is_worse_is_found(self):
         how = ["advise", "--run", "run", "--seconds", "0", "--verify", "--checkpoint", "32", "--factors", "1,4", "--seeds",

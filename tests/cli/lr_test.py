@@ -136,6 +136,21 @@ class Race(LrTest):
         self.assertTrue((self.folder / "out/race/report.html").exists())
         self.assertEqual((self.folder / "race.yaml").read_text(), json.dumps(RACE_RECIPE), "nothing is applied")
 
+    def test_whether_rates_are_told_apart_is_what_the_comparison_says_of_them(self):
+        for output, other in ("winner-second", "1e-4"), ("winner-first", "2"):
+            found, out = self.race(output, "--rates", other, "--seeds", "3")
+            race = found["race"]
+            loser = next(racer for racer in race["racers"] if racer["outcome"] == "finished")
+            compared = json.loads((self.folder / output / "race/compare.json").read_text())
+            difference = next(each for each in compared["differences"] if each["at_equal"] == "samples")
+            won_first = difference["a"] == f"lr={race['winner']:g}"
+            self.assertEqual(won_first, output == "winner-first")
+            self.assertEqual(loser["told_apart_from_winner"], difference["b_is"] == ("worse" if won_first else "better"))
+            self.assertEqual(loser["seeds_needed"], difference["runs_needed"])
+            self.assertFalse(loser["contradicted"])
+            said = "beyond what seeds explain" if loser["told_apart_from_winner"] else "not distinguishable"
+            self.assertIn(said, out.stdout)
+
     def test_its_line_is_the_winners_run_bit_for_bit(self):
         own = ["--set", "optimizer.lr=0.0001"]
         _, out = self.race("out", *own, "--rates", "0.0123,1e-7", "--seeds", "2", "--quiet")

@@ -105,8 +105,14 @@ TEST(Race, SaysHowSurelyTheWinnerIsBetter) {
       told(race), "not distinguishable with these seeds; about 12 of each would be needed (--seeds 12)"));
   EXPECT_TRUE(test::holds(told(race), "nothing here speaks for changing"));
   EXPECT_TRUE(test::holds(answer_of(race), "not distinguishable from 0.01 with these seeds"));
+  race.racers[1].contradicted = true;
+  EXPECT_TRUE(test::holds(told(race), "0.01 was better than 0.1 beyond what seeds explain"));
+  race.racers[1].contradicted = false;
   race.racers[1].told_apart.reset();
+  race.seeds = 1;
   EXPECT_TRUE(test::holds(told(race), "One seed tells nothing"));
+  EXPECT_TRUE(test::holds(answer_of(race), "one seed, so not tested"));
+  race.seeds = 3;
   race.racers[1].medians[1] = -kLost;
   race.racers[1].failed = 2;
   EXPECT_EQ(fate_of(race, 1), RacerFate::kFailed);
@@ -118,11 +124,11 @@ TEST(Race, AWinnerAtTheEndOfTheRatesAsksForOthersBeyondIt) {
   EXPECT_EQ(told(decided()).find("give larger"), std::string::npos);
   RateRace largest = race_with({{0.2, kAbsent}, {0.6, 0.8}, {0.7, 0.9}});
   EXPECT_EQ(grid_end_of(largest), GridEnd::kLargest);
-  EXPECT_TRUE(test::holds(told(largest), "give larger --rates, for instance 0.1,0.32,1 with"));
+  EXPECT_TRUE(test::holds(told(largest), "give larger --rates, for instance 0.1,0.32,1."));
   EXPECT_TRUE(test::holds(answer_of(largest), "the largest rate that raced"));
   const RateRace smallest = race_with({{0.7, 0.9}, {0.6, 0.8}, {0.2, kAbsent}});
   EXPECT_EQ(grid_end_of(smallest), GridEnd::kSmallest);
-  EXPECT_TRUE(test::holds(told(smallest), "give smaller --rates, for instance 0.001,0.00032,0.0001 with"));
+  EXPECT_TRUE(test::holds(told(smallest), "give smaller --rates, for instance 0.001,0.00032,0.0001."));
 }
 
 TEST(Race, AWinnerSomeOfWhoseRunsDivergedIsNoSafeOne) {

@@ -63,8 +63,8 @@ double in_double(const Optimizer& optimizer, int64_t updates) {
   return sum;
 }
 
-// A test below holds this against the optimizers. Asking them here would compute before the first test, and
-// tests that start processes may not come after that.
+// A test below holds this against the optimizers. Asking them here would compute before the first test, in
+// every process that has this file.
 const std::vector<std::string> kAdamAndItsLike = {"adam", "adamw", "lamb", "nadamw"};
 
 class PreconditionedNormOf : public testing::TestWithParam<std::string> {};

@@ -39,8 +39,8 @@ TEST(Halving, RungsGrowByTheFactorAndShrinkByIt) {
 }
 
 TEST(Halving, AsManyAsAreToBeToldApartGoOnAndThePlannedWorkSaysSo) {
-  const Halving three(3, 2, {.least = 2}), nine(9, 2, {.least = 2}), two(2, 2, {.least = 2}),
-      one(1, 2, {.least = 2});
+  const Halving three(3, 2, {.least_survivors = 2}), nine(9, 2, {.least_survivors = 2}),
+      two(2, 2, {.least_survivors = 2}), one(1, 2, {.least_survivors = 2});
   EXPECT_EQ(three.running(1).size(), 2u);
   EXPECT_EQ(nine.running(1).size(), 3u);
   EXPECT_EQ(nine.running(2).size(), 2u);
