@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "base/json.h"
@@ -135,6 +136,9 @@ std::string seen_text(const ObservedRun& run) {
 
 std::string keep_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
+  if (a.refuted)
+    return cat("Keep ", e_text(own.effective), ": by the noise scale ", needs_text(a.batch.rows[*a.refuted]),
+               " to the same loss, but branches show no better loss of smaller batches at equal samples.");
   if (a.batch.unsure && a.run.early())
     return cat("Keep ", e_text(own.effective),
                " for now: another size might take less time, which the beginning of a run, ",
@@ -162,7 +166,7 @@ std::string verdict_text(const Advice& a) {
 // What accumulation costs where the verdict does not speak of it; "" where there is none.
 std::string accumulation_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
-  if (own.window == 1 || a.batch.verdict == BatchVerdict::kLower || !a.run.noise) return "";
+  if (own.window == 1 || a.batch.verdict == BatchVerdict::kLower || a.refuted || !a.run.noise) return "";
   const BatchRow* single = nullptr;
   for (const BatchRow& row : a.batch.rows) {
     if (row.window == 1) single = &row;
@@ -324,6 +328,20 @@ Advice advise(ObservedRun run, std::vector<SpeedPoint> speeds) {
   return advice;
 }
 
+void heed(Advice& a, Verification verification) {
+  a.verification = std::move(verification);
+  const int64_t advised = a.batch.rows[a.batch.advised].effective;
+  if (a.batch.verdict != BatchVerdict::kLower) return;
+  for (const BranchVerdict& branch : a.verification->branches) {
+    if (branch.losses.factor >= 1 || branch.losses.effective < advised) continue;
+    if (branch.verdict != BranchStanding::kWorse && !(branch.p_no_better < kVerificationLevel)) continue;
+    a.refuted = std::exchange(a.batch.advised, a.batch.own);
+    a.batch.verdict = BatchVerdict::kKeep;
+    a.lines.clear();
+    return;
+  }
+}
+
 std::vector<std::string> sentences_of(const Advice& a) {
   std::vector<std::string> all = {verdict_text(a), accumulation_text(a), knee_text(a)};
   if (a.run.noise) all.push_back(noise_text(a));
@@ -357,6 +375,7 @@ Json advice_to_json(const Advice& a) {
       {"verdict", to_string(b.verdict)},
       {"advised", b.rows[b.advised].effective},
       {"unsure", b.unsure},
+      {"refuted", a.refuted ? Json(b.rows[*a.refuted].effective) : Json(nullptr)},
       {"knee", b.knee},
       {"noise_scale", noise_scale_to_json(a.run.noise)},
       {"by_preconditioned", a.run.by_preconditioned()},

@@ -68,7 +68,12 @@ struct Advice {
   BatchAdvice batch = {};
   std::vector<RecipeLine> lines = {};  ///< that go with the advised size; empty: it stays
   std::optional<Verification> verification = {};
+  std::optional<size_t> refuted = {};  ///< row that the noise scale advises and branches speak against
 };
+
+/// What branches have shown. Where the noise scale advises a smaller batch, and that one or one between it
+/// and the run's own came to no better loss at equal samples, the run's own stays.
+void heed(Advice& advice, Verification verification);
 
 /// @param speeds ascending, at least one.
 Advice advise(ObservedRun run, std::vector<SpeedPoint> speeds);

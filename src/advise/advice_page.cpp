@@ -54,16 +54,18 @@ page::Table device_table(const Advice& a) {
 }
 
 page::Table branch_table(const Advice& a) {
-  page::Table table{"branches at equal samples",
-                    {"E", "×", "training loss", "− own", "p worse", "p not worse", "failed", ""}};
+  page::Table table{
+      "branches at equal samples",
+      {"E", "×", "training loss", "− own", "p worse", "p not worse", "p no better", "failed", ""}};
   if (!a.verification) return table;
   const auto text = [](double value) { return std::isfinite(value) ? brief(value, 4) : "-"; };
   for (const BranchVerdict& v : a.verification->branches) {
     std::vector<std::string> losses;
-    for (const double loss : v.losses.training) losses.push_back(brief(loss, 4));
+    for (const double loss : v.losses.training) losses.push_back(text(loss));
     table.rows.push_back({std::to_string(v.losses.effective), brief(v.losses.factor),
                           losses.empty() ? "-" : join(losses, " "), text(v.difference), text(v.p_worse),
-                          text(v.p_not_worse), std::to_string(v.losses.failed), to_string(v.verdict)});
+                          text(v.p_not_worse), text(v.p_no_better), std::to_string(v.losses.failed()),
+                          to_string(v.verdict)});
   }
   return table;
 }
@@ -142,6 +144,7 @@ page::Chart branch_chart(const Advice& a) {
   page::Series series{.name = "each seed", .x = {{}}, .draw = page::Draw::kPoints};
   for (const BranchVerdict& v : a.verification->branches) {
     for (const double loss : v.losses.training) {
+      if (!std::isfinite(loss)) continue;
       series.x[0].push_back(static_cast<double>(v.losses.effective));
       series.y.push_back(loss);
     }

@@ -70,40 +70,72 @@ Recipe branch_recipe(const BranchRequest& request, int64_t effective) {
   return recipe;
 }
 
-// Of b > a by more than `margin`, one-sided; NaN where too few values allow no test.
-double p_above(const std::vector<double>& a, const std::vector<double>& b, double margin) {
-  std::vector<double> shifted = a;
-  for (double& value : shifted) value += margin;
-  const WelchTest test = welch_test(shifted, b);
-  return test.t > 0 ? test.p / 2 : 1 - test.p / 2;
+std::vector<double> finished_losses(const BranchLosses& branch) {
+  std::vector<double> losses;
+  std::ranges::copy_if(branch.training, std::back_inserter(losses),
+                       [](double loss) { return std::isfinite(loss); });
+  return losses;
+}
+
+// Branch − reference, of the seeds with which both came to their ends.
+std::vector<double> differences_of(const BranchLosses& reference, const BranchLosses& branch) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < std::min(reference.training.size(), branch.training.size()); ++i) {
+    const double difference = branch.training[i] - reference.training[i];
+    if (std::isfinite(difference)) differences.push_back(difference);
+  }
+  return differences;
 }
 
 BranchVerdict verdict_of(const BranchLosses& reference, const BranchLosses& branch, double margin) {
+  if (branch.factor == 1) return {.losses = branch, .verdict = BranchStanding::kReference};
+  const std::vector<double> gains = differences_of(branch, reference);
+  const std::vector<double> losses = differences_of(reference, branch);
   BranchVerdict v{.losses = branch,
-                  .difference = mean(branch.training) - mean(reference.training),
-                  .p_not_worse = 1 - p_above(reference.training, branch.training, margin),
-                  .p_worse = p_above(reference.training, branch.training, 0)};
-  if (branch.factor == 1) {
-    v.verdict = NotWorse::kReference;
-  } else if (branch.failed > 0 || v.p_worse < kVerificationLevel) {
-    v.verdict = NotWorse::kWorse;
+                  .difference = mean(losses),
+                  .p_not_worse = p_of_mean_above(gains, -margin),
+                  .p_worse = p_of_mean_above(losses, 0),
+                  .p_no_better = p_of_mean_above(losses, -margin)};
+  if (branch.failed() > 0) {
+    v.verdict = BranchStanding::kWorse;
+  } else if (p_of_mean_above(gains, margin) < kVerificationLevel) {
+    v.verdict = BranchStanding::kBetter;
+  } else if (v.p_not_worse < kVerificationLevel) {
+    v.verdict = BranchStanding::kNotWorse;
+  } else if (v.p_worse < kVerificationLevel) {
+    v.verdict = BranchStanding::kWorse;
   }
-  if (v.verdict == NotWorse::kUndetermined && v.p_not_worse < kVerificationLevel)
-    v.verdict = NotWorse::kNotWorse;
   return v;
 }
 
 std::string verdict_words(const BranchVerdict& v) {
   switch (v.verdict) {
-    case NotWorse::kReference: return "the run's own batch";
-    case NotWorse::kNotWorse: return "not worse";
-    case NotWorse::kWorse: return "worse";
-    case NotWorse::kUndetermined: break;
+    case BranchStanding::kReference: return "the run's own batch";
+    case BranchStanding::kBetter: return "better";
+    case BranchStanding::kNotWorse: return "not worse";
+    case BranchStanding::kWorse: return "worse";
+    case BranchStanding::kUndetermined: break;
   }
   return "undetermined with these seeds";
 }
 
+std::string smaller_text(const BranchVerdict& v) {
+  const std::string samples = format_count(v.losses.effective) + " samples ";
+  if (v.verdict == BranchStanding::kWorse)
+    return samples +
+           "are worse than the run's own batch at equal samples: a smaller batch does not help here.";
+  if (v.verdict == BranchStanding::kBetter)
+    return samples + "are better than the run's own batch at equal samples, by more than the margin.";
+  if (v.p_no_better < kVerificationLevel)
+    return samples + "come to no better loss than the run's own batch at equal samples.";
+  return samples + "are not told apart from the run's own batch with these seeds.";
+}
+
 }  // namespace
+
+int64_t BranchLosses::failed() const {
+  return std::ranges::count_if(training, [](double loss) { return !std::isfinite(loss); });
+}
 
 BranchPlan plan_branches(const BranchRequest& request) {
   std::vector<double> factors = request.factors;
@@ -142,12 +174,13 @@ double smoothed_loss(const std::filesystem::path& metrics, int64_t from) {
 
 void judge_branches(Verification& verification, const std::vector<BranchLosses>& losses) {
   const auto reference = std::ranges::find(losses, 1.0, &BranchLosses::factor);
-  const double margin = verification.margin * std::abs(mean(reference->training));
-  bool goes_on = !reference->training.empty();
+  const std::vector<double> finished = finished_losses(*reference);
+  const double margin = verification.margin * std::abs(mean(finished));
+  bool goes_on = !finished.empty();
   for (const BranchLosses& branch : losses) {
     const BranchVerdict v = verdict_of(*reference, branch, margin);
     if (branch.factor >= 1) {
-      goes_on &= v.verdict == NotWorse::kReference || v.verdict == NotWorse::kNotWorse;
+      goes_on &= v.verdict != BranchStanding::kWorse && v.verdict != BranchStanding::kUndetermined;
       if (goes_on) verification.critical = branch.effective;
     }
     verification.branches.push_back(v);
@@ -176,15 +209,10 @@ std::vector<std::string> sentences_of(const Verification& v, std::optional<doubl
                           "; the training loss of the last quarter of them is compared. "
                           "\"Not worse\" means less than ",
                           format_percent(v.margin, 1),
-                          " above the run's own batch, by Welch's "
-                          "one-sided test at ",
+                          " above the run's own batch with the same seed, by Student's one-sided test at ",
                           format_percent(kVerificationLevel, 0), "."));
   for (const BranchVerdict& branch : v.branches) {
-    if (branch.losses.factor >= 1 || branch.verdict != NotWorse::kWorse) continue;
-    sentences.push_back(
-        cat(format_count(branch.losses.effective),
-            " samples are worse than the run's own batch at equal samples: at the rescaled rate a "
-            "smaller batch does not help here."));
+    if (branch.losses.factor < 1) sentences.push_back(smaller_text(branch));
   }
   if (v.seeds < 2) sentences.push_back("One seed allows no test; --seeds 3 does.");
   return sentences;
@@ -193,13 +221,16 @@ std::vector<std::string> sentences_of(const Verification& v, std::optional<doubl
 nlohmann::ordered_json verification_to_json(const Verification& v) {
   nlohmann::ordered_json branches = nlohmann::ordered_json::array();
   for (const BranchVerdict& branch : v.branches) {
+    auto training = nlohmann::ordered_json::array();
+    for (const double loss : branch.losses.training) training.push_back(finite_or_null(loss));
     branches.push_back({{"factor", branch.losses.factor},
                         {"effective_batch", branch.losses.effective},
-                        {"training_losses", branch.losses.training},
-                        {"failed", branch.losses.failed},
+                        {"training_losses", std::move(training)},
+                        {"failed", branch.losses.failed()},
                         {"difference", finite_or_null(branch.difference)},
                         {"p_not_worse", finite_or_null(branch.p_not_worse)},
                         {"p_worse", finite_or_null(branch.p_worse)},
+                        {"p_no_better", finite_or_null(branch.p_no_better)},
                         {"verdict", to_string(branch.verdict)}});
   }
   return {{"update", v.update},          {"samples", v.samples},           {"seeds", v.seeds},

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -53,30 +54,37 @@ double smoothed_loss(const std::filesystem::path& metrics, int64_t from);
 struct BranchLosses {
   double factor = 1;
   int64_t effective = 0;
-  std::vector<double> training = {};  ///< smoothed loss of each seed; without those that failed
-  int64_t failed = 0;
+  std::vector<double> training = {};  ///< smoothed loss of each seed, in their order; NaN: its run failed
+
+  int64_t failed() const;
 };
 
-enum class NotWorse {
+enum class BranchStanding {
   kReference,     ///< the run's own batch
-  kNotWorse,      ///< its loss is less than the reference's and the margin
-  kWorse,         ///< its loss is more than the reference's
-  kUndetermined,  ///< neither can be said with these seeds
+  kBetter,        ///< its loss is below the reference's by more than the margin
+  kNotWorse,      ///< its loss is not above the reference's by the margin
+  kWorse,         ///< its loss is above the reference's
+  kUndetermined,  ///< nothing of this can be said with these seeds
 };
 
-constexpr auto enum_names(NotWorse) {
-  return std::array{EnumName<NotWorse>{NotWorse::kReference, "reference"},
-                    EnumName<NotWorse>{NotWorse::kNotWorse, "not_worse"},
-                    EnumName<NotWorse>{NotWorse::kWorse, "worse"},
-                    EnumName<NotWorse>{NotWorse::kUndetermined, "undetermined"}};
+constexpr auto enum_names(BranchStanding) {
+  return std::array{EnumName<BranchStanding>{BranchStanding::kReference, "reference"},
+                    EnumName<BranchStanding>{BranchStanding::kBetter, "better"},
+                    EnumName<BranchStanding>{BranchStanding::kNotWorse, "not_worse"},
+                    EnumName<BranchStanding>{BranchStanding::kWorse, "worse"},
+                    EnumName<BranchStanding>{BranchStanding::kUndetermined, "undetermined"}};
 }
 
 struct BranchVerdict {
   BranchLosses losses = {};
-  double difference = 0;   ///< of the mean losses, branch − reference
-  double p_not_worse = 0;  ///< Welch's one-sided test against "worse by the margin or more"; NaN: not tested
-  double p_worse = 0;      ///< against "no worse at all"
-  NotWorse verdict = NotWorse::kUndetermined;
+  double difference = 0;  ///< branch − reference, mean over the seeds that both have
+
+  /// One-sided t tests of these differences: against "worse by the margin or more", against "no worse at
+  /// all", against "better by the margin or more". NaN: too few seeds for a test, or the reference.
+  double p_not_worse = std::numeric_limits<double>::quiet_NaN();
+  double p_worse = std::numeric_limits<double>::quiet_NaN();
+  double p_no_better = std::numeric_limits<double>::quiet_NaN();
+  BranchStanding verdict = BranchStanding::kUndetermined;
 };
 
 /// How large the batch may be by measurement (Merrill et al. 2025, arXiv:2505.23971).
@@ -94,9 +102,10 @@ struct Verification {
 
 inline constexpr double kVerificationLevel = 0.05;
 
-/// Judges branches in the order of their batches, one with factor 1. A branch of which a run failed is worse.
-/// From the reference upwards the tests are a fixed sequence that ends at the first batch that is not shown
-/// to be "not worse", so that they need no correction for their number.
+/// Judges branches in the order of their batches, one with factor 1, by the differences of runs with one
+/// seed, which have the same samples in the same order. A branch of which a run failed is worse. From the
+/// reference upwards the tests are a fixed sequence that ends at the first batch that is not shown to be "not
+/// worse", so that they need no correction for their number.
 void judge_branches(Verification& verification, const std::vector<BranchLosses>& losses);
 
 /// What came out, in a sentence each. @param predicted the noise scale in samples; nothing: unknown.

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <limits>
 #include <memory>
 
 #include "advise/advice.h"
@@ -144,15 +145,12 @@ std::vector<BranchLosses> losses_of(const AdviseOptions& options, const Start& s
   std::vector<BranchLosses> losses;
   for (const Branch& branch : start.plan.branches) {
     BranchLosses& of_branch = losses.emplace_back(BranchLosses{branch.factor, branch.effective});
+    of_branch.training.assign(static_cast<size_t>(options.seeds), std::numeric_limits<double>::quiet_NaN());
     for (const RunOutcome& run : found.runs) {
-      if (run.recipe != branch.label) continue;
-      if (!run.failure.empty()) {
-        ++of_branch.failed;
-        continue;
-      }
+      if (run.recipe != branch.label || !run.failure.empty()) continue;
       const fs::path folder = options.folder() / "branches" / "runs" / cat(branch.label, "-seed", run.seed);
-      of_branch.training.push_back(
-          smoothed_loss(folder / "metrics.jsonl", start.point.end() - start.plan.compared));
+      of_branch.training.at(static_cast<size_t>(run.seed - 1)) =
+          smoothed_loss(folder / "metrics.jsonl", start.point.end() - start.plan.compared);
     }
   }
   return losses;
@@ -248,7 +246,7 @@ ExitCode run_advise(AdviseOptions& options) {
   if (options.verify)
     verification = saying_how_to_go_on(options.folder(), [&] { return verify_batch(options, run); });
   Advice advice = advise(run, speeds_of(options, run));
-  advice.verification = std::move(verification);
+  if (verification) heed(advice, *std::move(verification));
   write_advice(advice, options.folder());
   const std::string text = options.talks() ? text_of(advice) + "\n" : sentences_of(advice).front() + "\n";
   print_study(options, advice_to_json(advice), text + (options.folder() / "advice.html").string() + "\n",

@@ -82,6 +82,14 @@ WelchTest welch_test(std::span<const double> a, std::span<const double> b) {
   return {t, degrees, 2 * bm::cdf(bm::complement(bm::students_t(degrees), std::abs(t)))};
 }
 
+double p_of_mean_above(std::span<const double> values, double bound) {
+  if (values.size() < 2) return kNaN;
+  const double above = mean(values) - bound, n = static_cast<double>(values.size());
+  const double error = standard_deviation(values) / std::sqrt(n);
+  if (error == 0) return above > 0 ? 0 : 1;
+  return bm::cdf(bm::complement(bm::students_t(n - 1), above / error));
+}
+
 std::vector<double> holm(std::vector<double> p) {
   std::vector<size_t> order;
   for (size_t i = 0; i < p.size(); ++i) {

@@ -24,6 +24,10 @@ struct WelchTest {
 /// fewer than two values. Where nothing varies, p is 1 for equal means and 0 for others.
 WelchTest welch_test(std::span<const double> a, std::span<const double> b);
 
+/// Whether a mean lies above a bound: the chance of one as far above it, were the true one there (Student's t
+/// test of one sample, one-sided). NaN of fewer than two values. Where nothing varies, 0 above it and 1 else.
+double p_of_mean_above(std::span<const double> values, double bound);
+
 /// Holm's correction (1979): reject what stays below a level, and the chance that any of the rejections is
 /// wrong stays below it too. A NaN stays one and is no comparison.
 std::vector<double> holm(std::vector<double> p);

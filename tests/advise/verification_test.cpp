@@ -17,6 +17,8 @@ BranchRequest request(const std::string& stop) {
           .factors = {4, 0.5, 2}};
 }
 
+constexpr double kFailed = std::numeric_limits<double>::quiet_NaN();
+
 Verification judged(const std::vector<BranchLosses>& losses, double margin = 0.01) {
   Verification v{.seeds = 3, .margin = margin};
   judge_branches(v, losses);
@@ -61,38 +63,57 @@ TEST(Verification, TheLargestThatIsNotWorseIsTheMeasuredCriticalBatch) {
                                  {1, 64, {1.000, 1.001, 0.999}},
                                  {2, 128, {1.001, 1.002, 1.000}},
                                  {4, 256, {1.200, 1.210, 1.190}}});
-  EXPECT_EQ(v.branches[0].verdict, NotWorse::kNotWorse);
-  EXPECT_EQ(v.branches[1].verdict, NotWorse::kReference);
-  EXPECT_EQ(v.branches[2].verdict, NotWorse::kNotWorse);
-  EXPECT_EQ(v.branches[3].verdict, NotWorse::kWorse);
+  EXPECT_EQ(v.branches[0].verdict, BranchStanding::kNotWorse);
+  EXPECT_EQ(v.branches[1].verdict, BranchStanding::kReference);
+  EXPECT_EQ(v.branches[2].verdict, BranchStanding::kNotWorse);
+  EXPECT_EQ(v.branches[3].verdict, BranchStanding::kWorse);
   EXPECT_EQ(v.critical, 128);
   EXPECT_FALSE(v.at_edge);
   EXPECT_LT(v.branches[3].p_worse, 0.001);
   EXPECT_NEAR(v.branches[3].difference, 0.2, 1e-9);
 }
 
+TEST(Verification, RunsWithOneSeedAreComparedWithEachOther) {
+  // Seeds differ by far more than the margin, and branches with one seed by far less.
+  const Verification v = judged({{0.25, 16, {0.979, 1.078, 1.177}},
+                                 {0.5, 32, {1.001, 1.102, 1.200}},
+                                 {1, 64, {1.000, 1.100, 1.200}},
+                                 {2, 128, {1.003, 1.102, 1.204}},
+                                 {4, 256, {1.050, 1.152, 1.249}}});
+  EXPECT_EQ(v.branches[0].verdict, BranchStanding::kBetter);
+  EXPECT_EQ(v.branches[1].verdict, BranchStanding::kNotWorse);
+  EXPECT_LT(v.branches[1].p_no_better, 0.05);
+  EXPECT_GT(v.branches[0].p_no_better, 0.95);
+  EXPECT_EQ(v.branches[3].verdict, BranchStanding::kNotWorse)
+      << "surely a little worse, and by less than the margin";
+  EXPECT_LT(v.branches[3].p_worse, 0.05);
+  EXPECT_EQ(v.branches[4].verdict, BranchStanding::kWorse);
+  EXPECT_EQ(v.critical, 128);
+}
+
 TEST(Verification, BeyondAGapNothingIsConcluded) {
   const Verification v =
       judged({{1, 64, {1.0, 1.001, 0.999}}, {2, 128, {1.2, 0.8, 1.1}}, {4, 256, {1.0, 1.001, 0.999}}});
-  EXPECT_EQ(v.branches[1].verdict, NotWorse::kUndetermined);
-  EXPECT_EQ(v.branches[2].verdict, NotWorse::kNotWorse);
+  EXPECT_EQ(v.branches[1].verdict, BranchStanding::kUndetermined);
+  EXPECT_EQ(v.branches[2].verdict, BranchStanding::kNotWorse);
   EXPECT_EQ(v.critical, 64);
 }
 
 TEST(Verification, ABranchThatDivergesIsWorse) {
-  const Verification v = judged({{1, 64, {1.0, 1.001}}, {2, 128, {1.0}, 1}});
-  EXPECT_EQ(v.branches[1].verdict, NotWorse::kWorse);
+  const Verification v = judged({{1, 64, {1.0, 1.001}}, {2, 128, {1.0, kFailed}}});
+  EXPECT_EQ(v.branches[1].losses.failed(), 1);
+  EXPECT_EQ(v.branches[1].verdict, BranchStanding::kWorse);
   EXPECT_EQ(v.critical, 64);
 }
 
 TEST(Verification, OneSeedSaysNothing) {
   const Verification v = judged({{1, 64, {1.0}}, {2, 128, {1.0}}});
-  EXPECT_EQ(v.branches[1].verdict, NotWorse::kUndetermined);
+  EXPECT_EQ(v.branches[1].verdict, BranchStanding::kUndetermined);
   EXPECT_EQ(v.critical, 64);
 }
 
 TEST(Verification, WithoutAReferenceNothingIsSaid) {
-  const Verification v = judged({{1, 64, {}, 3}, {2, 128, {1.0, 1.0, 1.0}}});
+  const Verification v = judged({{1, 64, {kFailed, kFailed, kFailed}}, {2, 128, {1.0, 1.0, 1.0}}});
   EXPECT_EQ(v.critical, 0);
   EXPECT_TRUE(test::holds(sentences_of(v, 10.0).front(), "failed"));
 }

@@ -4,6 +4,7 @@
 
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
+#include <numbers>
 
 #include "base/random.h"
 #include "support/fixtures.h"
@@ -62,6 +63,18 @@ TEST(Statistics, OneValueOrNoneGivesNoTest) {
   EXPECT_TRUE(std::isnan(welch_test(one, three).p));
   EXPECT_TRUE(std::isnan(bootstrap_difference(three, none).low));
   EXPECT_EQ(runs_needed(0.1, standard_deviation(one), 0.1, 0.05), std::nullopt);
+}
+
+TEST(Statistics, AMeanAboveABoundIsStudentsTTest) {
+  const std::vector<double> values = {0.3, -0.1, 0.4, 0.2};
+  // With three degrees of freedom the distribution is in closed form.
+  const double t = 0.15 / std::sqrt(0.14 / 3 / 4), angle = std::atan(t / std::sqrt(3));
+  const double p = 0.5 - (angle + std::sin(angle) * std::cos(angle)) / std::numbers::pi;
+  EXPECT_NEAR(p_of_mean_above(values, 0.05), p, 1e-12);
+  EXPECT_NEAR(p_of_mean_above(values, mean(values)), 0.5, 1e-12);
+  EXPECT_TRUE(std::isnan(p_of_mean_above(std::vector<double>{1}, 0)));
+  EXPECT_EQ(p_of_mean_above(std::vector<double>{1, 1}, 0), 0);
+  EXPECT_EQ(p_of_mean_above(std::vector<double>{1, 1}, 1), 1);
 }
 
 TEST(Statistics, ValuesThatDoNotVaryAreEqualOrDifferentForSure) {
