@@ -119,6 +119,18 @@ std::string verdict_words(const BranchVerdict& v) {
   return "undetermined with these seeds";
 }
 
+std::string critical_text(const Verification& v) {
+  if (v.exceeded)
+    return cat("Measured critical batch: below ", format_count(v.critical),
+               " samples, the run's own: a smaller one comes to a better loss at equal samples.");
+  const auto next = std::ranges::find_if(
+      v.branches, [&](const BranchVerdict& branch) { return branch.losses.effective > v.critical; });
+  const std::string measured =
+      cat("Measured critical batch: ", v.at_edge ? "at least " : "", format_count(v.critical), " samples");
+  if (next == v.branches.end()) return measured + ".";
+  return cat(measured, "; ", format_count(next->losses.effective), " is ", verdict_words(*next), ".");
+}
+
 std::string smaller_text(const BranchVerdict& v) {
   const std::string samples = format_count(v.losses.effective) + " samples ";
   if (v.verdict == BranchStanding::kWorse)
@@ -185,25 +197,26 @@ void judge_branches(Verification& verification, const std::vector<BranchLosses>&
     }
     verification.branches.push_back(v);
   }
-  verification.at_edge = verification.critical == losses.back().effective;
+  verification.exceeded = std::ranges::any_of(verification.branches, [](const BranchVerdict& v) {
+    return v.losses.factor < 1 && v.verdict == BranchStanding::kBetter;
+  });
+  if (verification.exceeded) verification.critical = reference->effective;
+  verification.at_edge = !verification.exceeded && verification.critical == losses.back().effective;
 }
 
 std::vector<std::string> sentences_of(const Verification& v, std::optional<double> predicted) {
   std::vector<std::string> sentences;
   if (v.critical == 0)
     return {"Every branch with the run's own batch failed, so that nothing can be compared."};
-  const auto next = std::ranges::find_if(
-      v.branches, [&](const BranchVerdict& branch) { return branch.losses.effective > v.critical; });
-  std::string measured =
-      cat("Measured critical batch: ", v.at_edge ? "at least " : "", format_count(v.critical), " samples");
-  if (next != v.branches.end())
-    measured += cat("; ", format_count(next->losses.effective), " is ", verdict_words(*next));
-  sentences.push_back(measured + ".");
+  sentences.push_back(critical_text(v));
   if (predicted && *predicted > 0)
     sentences.push_back(cat("The noise scale predicted ", format_count(std::llround(*predicted)),
                             " samples, of which the measurement is ",
                             brief(static_cast<double>(v.critical) / *predicted, 2), " times",
-                            v.at_edge ? " or more" : "", "."));
+                            v.at_edge    ? " or more"
+                            : v.exceeded ? " or less"
+                                         : "",
+                            "."));
   sentences.push_back(cat("Branches from update ", v.update, ", ", format_count(v.samples), " samples each, ",
                           v.seeds, v.seeds == 1 ? " seed" : " seeds",
                           "; the training loss of the last quarter of them is compared. "
@@ -233,9 +246,9 @@ nlohmann::ordered_json verification_to_json(const Verification& v) {
                         {"p_no_better", finite_or_null(branch.p_no_better)},
                         {"verdict", to_string(branch.verdict)}});
   }
-  return {{"update", v.update},          {"samples", v.samples},           {"seeds", v.seeds},
-          {"margin", v.margin},          {"critical", v.critical},         {"at_edge", v.at_edge},
-          {"folder", v.folder.string()}, {"branches", std::move(branches)}};
+  return {{"update", v.update},     {"samples", v.samples},        {"seeds", v.seeds},
+          {"margin", v.margin},     {"critical", v.critical},      {"at_edge", v.at_edge},
+          {"exceeded", v.exceeded}, {"folder", v.folder.string()}, {"branches", std::move(branches)}};
 }
 
 }  // namespace autotrain

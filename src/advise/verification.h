@@ -97,6 +97,8 @@ struct Verification {
   int64_t critical =
       0;  ///< largest batch that is not worse, nor is any between it and the reference; 0: all failed
   bool at_edge = false;  ///< it is the largest that was tried
+  bool exceeded =
+      false;  ///< a smaller branch is better than the reference: the critical batch lies below that
   std::filesystem::path folder = {};
 };
 

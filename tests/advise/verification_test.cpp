@@ -88,7 +88,10 @@ TEST(Verification, RunsWithOneSeedAreComparedWithEachOther) {
       << "surely a little worse, and by less than the margin";
   EXPECT_LT(v.branches[3].p_worse, 0.05);
   EXPECT_EQ(v.branches[4].verdict, BranchStanding::kWorse);
-  EXPECT_EQ(v.critical, 128);
+  EXPECT_TRUE(v.exceeded) << "a quarter of the batch is better";
+  EXPECT_EQ(v.critical, 64);
+  EXPECT_TRUE(test::holds(sentences_of(v, 32.0).at(0), "below 64 samples"));
+  EXPECT_TRUE(test::holds(sentences_of(v, 32.0).at(1), "2 times or less"));
 }
 
 TEST(Verification, BeyondAGapNothingIsConcluded) {
