@@ -6,7 +6,7 @@ samples and at equal training loss, with the gap between training and test data 
 
     scripts/bench/generalisation.py [FOLDER]       goes on in a FOLDER that it was stopped in
 
-Keeps `generalisation.json` and `.csv` among the results of the comparisons.
+Keeps `generalisation.csv`, a row for each run, among the results of the comparisons.
 """
 import json
 import math
@@ -81,8 +81,7 @@ def main():
             recipes[-1].write_text(json.dumps(recipe_of(optimizer, size, best_rate(folder, optimizer, size))), encoding="utf-8")
     subprocess.run([PROGRAM, "compare", *recipes, "--seeds", str(SEEDS), "--training-set", "--sharpness", "--output", folder / "compare"],
                    check=True)
-    for kind in ("json", "csv"):
-        shutil.copy(folder / f"compare/compare.{kind}", RESULTS / f"generalisation.{kind}")
+    shutil.copy(folder / "compare/compare.csv", RESULTS / "generalisation.csv")
 
 
 if __name__ == "__main__":

@@ -118,8 +118,13 @@ std::string needs_text(const BatchRow& row) {
              ranged_text(*row.seconds), " of the time");
 }
 
-std::string lower_text(const BatchRow& own, const BatchRow& row) {
-  const bool accumulated = own.window > 1 && row.window == 1;
+// More than one micro-batch of a device's update because more do not fit, not because lanes cut it.
+bool accumulates(const Advice& a) {
+  return a.batch.rows[a.batch.own].window > 1 && a.run.plan.lanes <= a.run.plan.world_size;
+}
+
+std::string lower_text(const Advice& a, const BatchRow& own, const BatchRow& row) {
+  const bool accumulated = accumulates(a) && row.window == 1;
   return cat("Lower: ", accumulated ? "accumulation buys you nothing here. " : "", needs_text(row), " of ",
              e_text(own.effective), " to the same loss.");
 }
@@ -154,7 +159,7 @@ std::string keep_text(const Advice& a) {
 std::string verdict_text(const Advice& a) {
   const BatchRow &own = a.batch.rows[a.batch.own], &advised = a.batch.rows[a.batch.advised];
   switch (a.batch.verdict) {
-    case BatchVerdict::kLower: return lower_text(own, advised);
+    case BatchVerdict::kLower: return lower_text(a, own, advised);
     case BatchVerdict::kRaise: return raise_text(own, advised);
     case BatchVerdict::kKeep: return keep_text(a);
     case BatchVerdict::kUnknown: break;
@@ -166,7 +171,7 @@ std::string verdict_text(const Advice& a) {
 // What accumulation costs where the verdict does not speak of it; "" where there is none.
 std::string accumulation_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
-  if (own.window == 1 || a.batch.verdict == BatchVerdict::kLower || a.refuted || !a.run.noise) return "";
+  if (!accumulates(a) || a.batch.verdict == BatchVerdict::kLower || a.refuted || !a.run.noise) return "";
   const BatchRow* single = nullptr;
   for (const BatchRow& row : a.batch.rows) {
     if (row.window == 1) single = &row;
@@ -226,14 +231,15 @@ std::string half_life_text(const Advice& a) {
 
 std::string devices_text(const Advice& a) {
   if (a.batch.devices.empty()) return "";
-  const auto beyond = [](const std::optional<int64_t>& most) {
-    return most ? cat("beyond ", *most, *most == 1 ? " device" : " devices") : "beyond more than 64 devices";
+  const auto gain = [](const std::optional<int64_t>& most) {
+    return most ? cat("nothing is gained beyond ", *most, *most == 1 ? " device" : " devices")
+                : "up to 64 devices gain";
   };
   const bool measured = a.execution.exchange_seconds.has_value();
-  return cat("Devices: at ", e_text(a.run.plan.effective_batch), " nothing is gained ",
-             beyond(a.batch.most_devices_own), ", at the best batch for each number ",
-             beyond(a.batch.most_devices), " (twice as many save less than ",
-             format_percent(kWorthDevices, 0), " of the time)",
+  return cat("Devices: at ", e_text(a.run.plan.effective_batch), " ", gain(a.batch.most_devices_own),
+             ", at the best batch for each number ", gain(a.batch.most_devices),
+             " (more of them save at least ", format_percent(kWorthDevices, 0),
+             " of the time, or it is none)",
              measured ? "; with the exchange as it was measured."
                       : "; measured on one rank: without communication, at best.");
 }

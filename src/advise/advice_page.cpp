@@ -31,7 +31,7 @@ std::string remark_on(const Advice& a, size_t i) {
 }
 
 page::Table size_table(const Advice& a) {
-  page::Table table{"to the same loss, as parts of what the run's own batch needs; speed * interpolated",
+  page::Table table{"to the same loss, as parts of what the run's own batch needs; speed * not measured",
                     {"E", "micro-batch", "samples/s", "updates", "samples", "time", "peak memory", ""}};
   for (size_t i = 0; i < a.batch.rows.size(); ++i) {
     const BatchRow& row = a.batch.rows[i];
@@ -130,7 +130,7 @@ page::Chart speed_chart(const Advice& a) {
     series.x[0].push_back(static_cast<double>(row.effective));
     series.y.push_back(row.samples_per_second);
     series.labels.push_back(
-        cat(row.window, " × ", row.micro_batch, row.measured ? ", measured" : ", interpolated"));
+        cat(row.window, " × ", row.micro_batch, row.measured ? ", measured" : ", not measured"));
   }
   chart.series = {std::move(series)};
   add_marks(a, chart);

@@ -125,10 +125,12 @@ DeviceRow device_row(const BatchRequest& r, int64_t devices) {
   return row;
 }
 
-// The first number of devices that gains nothing when it is doubled.
+// The first number of devices beyond which no larger one gains.
 std::optional<int64_t> last_worthwhile(const std::vector<DeviceRow>& rows, double DeviceRow::*seconds) {
   for (size_t i = 0; i + 1 < rows.size(); ++i) {
-    if (rows[i + 1].*seconds > (1 - kWorthDevices) * rows[i].*seconds) return rows[i].devices;
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t more = i + 1; more < rows.size(); ++more) least = std::min(least, rows[more].*seconds);
+    if (least > (1 - kWorthDevices) * rows[i].*seconds) return rows[i].devices;
   }
   return std::nullopt;
 }
@@ -150,8 +152,8 @@ int64_t ExecutionModel::micro_batch_of(int64_t share) const {
 
 double ExecutionModel::piece_seconds(int64_t samples) const {
   const auto x = static_cast<double>(samples);
-  if (points.size() == 1)  // no line: what a sample takes
-    return points[0].seconds * x / static_cast<double>(points[0].micro_batch);
+  if (points.size() == 1)  // no line: nothing shows that fewer samples take less, or that more gain speed
+    return points[0].seconds * std::max(1.0, x / static_cast<double>(points[0].micro_batch));
   const auto above =
       std::ranges::find_if(points, [&](const SpeedPoint& point) { return point.micro_batch >= samples; });
   const auto right = std::clamp(above, points.begin() + 1, points.end() - 1), left = right - 1;

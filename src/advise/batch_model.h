@@ -33,7 +33,8 @@ struct ExecutionModel {
 
   /// An update of `effective` samples shared by `devices`; each has at least one sample.
   /// Micro-batches between two that were measured take what the straight line between them says; smaller
-  /// ones what the line through the two smallest says, and no less than the optimizer's step.
+  /// ones what the line through the two smallest says, and no less than the optimizer's step. Where a single
+  /// one was measured, smaller ones take as long, and each sample of larger ones as long as one of it.
   double seconds_of(int64_t effective, int64_t devices) const;
 
   /// Peak memory of a micro-batch, on the line between measured ones; nothing without two that were measured,
@@ -103,14 +104,14 @@ struct BatchAdvice {
   size_t advised = 0;                   ///< row; the own one unless the verdict says otherwise
   bool unsure = false;                  ///< another size would gain, but not at both ends of the interval
   std::vector<DeviceRow> devices = {};  ///< empty: of the noise scale only a bound is known
-  std::optional<int64_t> most_devices = {};      ///< twice as many gain less than a tenth, at the best batch
+  std::optional<int64_t> most_devices = {};      ///< more of them gain less than a tenth, at the best batch
   std::optional<int64_t> most_devices_own = {};  ///< likewise at the own batch
 };
 
 /// What changes time by less is not advised.
 inline constexpr double kWorthwhile = 0.05;
 
-/// What twice the devices must gain.
+/// What more devices must gain.
 inline constexpr double kWorthDevices = 0.10;
 
 /// The sizes that the table will have: the own batch times powers of two, around the knee and the noise

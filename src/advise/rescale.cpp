@@ -143,7 +143,7 @@ std::vector<std::string> remarks_on(const Recipe& recipe, const Rescaling& chang
                         recipe.batch.lr_rule == rule.spec.name
                             ? cat("batch.lr_rule: ", rule.spec.name,
                                   " does it, so optimizer.lr and reference_batch stay as they are")
-                            : "the lines below have it"));
+                            : "the lines for the recipe have it"));
   if (recipe.average.half_life)
     remarks.push_back(cat("average.half_life stays: it is counted in samples, ",
                           samples_text(static_cast<double>(*recipe.average.half_life)),

@@ -208,6 +208,7 @@ std::vector<std::string> sentences_of(const Verification& v, std::optional<doubl
   std::vector<std::string> sentences;
   if (v.critical == 0)
     return {"Every branch with the run's own batch failed, so that nothing can be compared."};
+  if (v.seeds < 2) return {"One seed allows no test of the branches; --seeds 3 does."};
   sentences.push_back(critical_text(v));
   if (predicted && *predicted > 0)
     sentences.push_back(cat("The noise scale predicted ", format_count(std::llround(*predicted)),
@@ -227,7 +228,6 @@ std::vector<std::string> sentences_of(const Verification& v, std::optional<doubl
   for (const BranchVerdict& branch : v.branches) {
     if (branch.losses.factor < 1) sentences.push_back(smaller_text(branch));
   }
-  if (v.seeds < 2) sentences.push_back("One seed allows no test; --seeds 3 does.");
   return sentences;
 }
 

@@ -282,7 +282,7 @@ std::function<ExitCode()> declare_advise(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--samples", options->samples,
                  cat("Of --verify: samples of each branch; default: ", kBranchUpdates,
-                     " updates of the largest batch"))
+                     " updates of the largest batch, or what the schedule has left of them, at least 8"))
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 53));
   app.add_option("--margin", options->margin,
                  "Of --verify: a loss that is larger by less than this part is not worse")

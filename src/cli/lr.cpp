@@ -59,6 +59,7 @@ void check(const CLI::App& app, const LrOptions& options) {
     throw Error(ExitCode::kUsage, "autotrain lr", "takes a recipe or a run",
                 "give --config R.yaml, or --run DIR to begin with its trained weights");
   }
+  if (options.run.folder.empty()) refuse_without("--run", app, {"--checkpoint"});
   if (options.range.from > options.range.to)
     throw Error(ExitCode::kUsage, "--from", "is larger than --to", "for instance --from 1e-6 --to 10");
 }

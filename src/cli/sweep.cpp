@@ -294,7 +294,7 @@ Examples:
       updates instead, doubling until nothing is gained; the best within 200 ms
   autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,256,1024 --seeds 5
       train at each effective batch with and without the learning-rate rule, and compare
-  autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,1024 \\
+  autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,1024 \
       --vary optimizer.name=sgd,lars,lamb --rules linear,sqrt --sample 8 --halving
       eight points of a grid, of which a third goes on to three times the length, and so on
 )";

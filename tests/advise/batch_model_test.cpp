@@ -34,9 +34,13 @@ TEST(BatchModel, AnUpdateTakesItsMicroBatchesAndOneStepOfTheOptimizer) {
   EXPECT_NEAR(model.seconds_of(128, 1), 0.150, 1e-12) << "one device has nobody to exchange with";
 }
 
-TEST(BatchModel, OfOneMeasuredMicroBatchEverySampleTakesTheSame) {
-  const ExecutionModel model{.points = {{32, 0.32, 1}}, .capacity = 32};
-  EXPECT_NEAR(model.seconds_of(8, 1), 0.08, 1e-12);
+TEST(BatchModel, OfOneMeasuredMicroBatchNoOtherIsTakenToBeFaster) {
+  const ExecutionModel model{.points = {{32, 0.32, 1}}, .capacity = 64};
+  EXPECT_NEAR(model.seconds_of(8, 1), 0.32, 1e-12);
+  EXPECT_NEAR(model.seconds_of(64, 1), 0.64, 1e-12);
+  const BatchAdvice advice =
+      advise_batch({.execution = model, .noise = scale(10, 5, 20), .own = 64, .dataset_size = 10000});
+  EXPECT_EQ(advice.rows[advice.advised].effective, 32) << "half the samples at a speed that was measured";
 }
 
 TEST(BatchModel, MemoryLiesOnTheLineBetweenTrials) {
@@ -156,7 +160,7 @@ TEST(BatchModel, DevicesGainNothingWhereTheirShareIsTooSmall) {
       {.execution = affine(0.1, 0.001, 64), .noise = scale(1, 0.5, 2), .own = 64, .dataset_size = 10000});
   EXPECT_NEAR(advice.devices[1].seconds_at_own, 0.132 / 0.164, 1e-9);
   EXPECT_NEAR(advice.devices[2].seconds_at_own, 0.116 / 0.164, 1e-9);
-  EXPECT_EQ(advice.most_devices_own, 4) << "eight take 0.93 of the time of four";
+  EXPECT_EQ(advice.most_devices_own, 8) << "64 take 0.93 of the time of eight";
 }
 
 TEST(BatchModel, TheTableKeepsToWhatIsPossible) {

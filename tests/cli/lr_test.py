@@ -227,6 +227,7 @@ class Race(LrTest):
         refused("add --race", "--seeds", "2")
         refused("add --race", "--figure", "loss")
         refused("--run", "--race", "--run", "x")
+        refused("add --run", "--checkpoint", "best")
         refused("--from", "--race", "--rates", "0.2", "--from", "1e-3")
         refused("own rate alone", "--race", "--rates", "0.1")
         refused("--rates", "--race", "--rates", "0")
