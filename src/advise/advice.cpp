@@ -231,15 +231,14 @@ std::string half_life_text(const Advice& a) {
 
 std::string devices_text(const Advice& a) {
   if (a.batch.devices.empty()) return "";
-  const auto gain = [](const std::optional<int64_t>& most) {
-    return most ? cat("nothing is gained beyond ", *most, *most == 1 ? " device" : " devices")
-                : "up to 64 devices gain";
+  const std::string share = format_percent(kWorthDevices, 0);
+  const auto gain = [&](const std::optional<int64_t>& most) {
+    return most ? cat("more than ", *most, " save less than ", share, " of the time")
+                : "more of them pay up to 64";
   };
   const bool measured = a.execution.exchange_seconds.has_value();
   return cat("Devices: at ", e_text(a.run.plan.effective_batch), " ", gain(a.batch.most_devices_own),
              ", at the best batch for each number ", gain(a.batch.most_devices),
-             " (more of them save at least ", format_percent(kWorthDevices, 0),
-             " of the time, or it is none)",
              measured ? "; with the exchange as it was measured."
                       : "; measured on one rank: without communication, at best.");
 }
