@@ -92,8 +92,15 @@ std::optional<double> steepest_rate(const std::vector<RatePoint>& points) {
   return rate;
 }
 
-std::optional<size_t> largest_that_holds(size_t failing, const std::function<bool(size_t)>& holds) {
+std::optional<size_t> largest_that_holds(size_t guess, size_t count,
+                                         const std::function<bool(size_t)>& holds) {
   size_t beyond = 0;  // one more than the largest that is known to hold
+  size_t failing = std::min(guess, count - 1);
+  for (size_t step = 1; holds(failing); step *= 2) {
+    beyond = failing + 1;
+    if (beyond == count) return failing;
+    failing = std::min(failing + step, count - 1);
+  }
   while (beyond < failing) {
     const size_t middle = beyond + (failing - beyond) / 2;
     if (holds(middle)) {

@@ -75,8 +75,10 @@ bool diverged_when_held(const std::vector<double>& losses);
 /// @param points finite, of a grid of rates.
 std::optional<double> steepest_rate(const std::vector<RatePoint>& points);
 
-/// The largest number below `failing` that holds, when it is known that `failing` does not, by halving.
-/// Nothing: not even 0 holds.
-std::optional<size_t> largest_that_holds(size_t failing, const std::function<bool(size_t)>& holds);
+/// The largest of the numbers from 0 to `count` − 1 that holds, where all smaller ones do and no larger one
+/// does: by doubling steps from the guess upwards, and by halving. Each is tried once at most. Nothing: not
+/// even 0 holds.
+std::optional<size_t> largest_that_holds(size_t guess, size_t count,
+                                         const std::function<bool(size_t)>& holds);
 
 }  // namespace autotrain

@@ -56,6 +56,10 @@ class Lr(LrTest):
         found = json.loads((self.folder / "runs/test-lr-1/lr.json").read_text())
         self.assertEqual(len(found["stretches"]), 3)
         self.assertEqual(found["undetermined"], "")
+        for stretch in found["stretches"]:
+            held = {each["lr"]: each["diverged"] for each in stretch["held"]}
+            self.assertFalse(held[stretch["edge"]])
+            self.assertLess(min(lr for lr, diverged in held.items() if diverged), stretch["edge"] * 1.3 * 1.001)
         self.assertAlmostEqual(found["recipe_lr"] * 2, found["suggestion"], places=9)  # √(256 ÷ 64)
         self.assertLessEqual(found["suggestion"], found["edge"]["mean"] / 4 * (1 + 1e-9))
         self.assertIn("reference_batch: 64", out.stdout)

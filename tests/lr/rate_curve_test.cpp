@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 
 namespace autotrain {
 namespace {
@@ -82,17 +83,20 @@ TEST(RateCurve, ACurveThatIsNoiseHasNoSteepestRate) {
   EXPECT_FALSE(steepest_rate({{1, 3}, {2, 1}}));
 }
 
-TEST(RateCurve, HalvingFindsTheLargestThatHolds) {
-  for (size_t failing = 1; failing < 40; ++failing) {
-    for (size_t holding = 0; holding <= failing; ++holding) {  // so many hold
-      size_t trials = 0;
-      const auto found = largest_that_holds(failing, [&](size_t i) {
-        EXPECT_LT(i, failing);
-        ++trials;
-        return i < holding;
-      });
-      EXPECT_EQ(found, holding == 0 ? std::nullopt : std::optional(holding - 1));
-      EXPECT_LE(trials, static_cast<size_t>(std::ceil(std::log2(failing + 1))));
+TEST(RateCurve, DoublingAndHalvingFindTheLargestThatHoldsFromAnyGuess) {
+  for (size_t count = 1; count < 30; ++count) {
+    for (size_t guess = 0; guess <= count; ++guess) {
+      for (size_t holding = 0; holding <= count; ++holding) {  // so many hold
+        std::set<size_t> tried;
+        const auto found = largest_that_holds(guess, count, [&](size_t i) {
+          EXPECT_LT(i, count);
+          EXPECT_TRUE(tried.insert(i).second) << i << " twice";
+          return i < holding;
+        });
+        EXPECT_EQ(found, holding == 0 ? std::nullopt : std::optional(holding - 1));
+        EXPECT_EQ(tried.contains(holding), holding < count) << "what shows that it is the largest";
+        EXPECT_LE(tried.size(), 2 * static_cast<size_t>(std::ceil(std::log2(count + 1))) + 1);
+      }
     }
   }
 }
