@@ -225,12 +225,22 @@ std::string text_of(const Advice& advice) {
   return text + change_text(advice);
 }
 
+// The advice is on the run as it was made; its data may lie elsewhere by now.
+void refuse_other_recipe(const std::string& setting) {
+  if (setting.starts_with("data.")) return;
+  throw Error(ExitCode::kUsage, "--set " + setting, "would be another run than the one that --run names",
+              "set data.… alone, where the data lie elsewhere now, or give --config for a short run with it");
+}
+
 void check(const CLI::App& app, const AdviseOptions& options) {
   if (options.run.empty() == options.config.empty())
     throw Error(ExitCode::kUsage, "advise",
                 options.run.empty() ? "names no run" : "names both a run and a recipe",
                 "autotrain advise --run runs/a, or --config R.yaml for a short run first");
-  if (options.config.empty()) refuse_without("--config", app, {"--updates", "--fresh-plan"});
+  if (options.config.empty()) {
+    refuse_without("--config", app, {"--updates", "--fresh-plan"});
+    for (const std::string& setting : options.overrides) refuse_other_recipe(setting);
+  }
   if (!options.verify)
     refuse_without("--verify", app, {"--checkpoint", "--factors", "--seeds", "--samples", "--margin"});
 }

@@ -133,6 +133,7 @@ class Advise(unittest.TestCase):
                 (("--run", "run", "--config", "r.yaml"), 64, "names both"),
                 (("--run", "nowhere"), 66, "holds no run"),
                 (("--run", "run", "--updates", "20"), 64, "with --config only"),
+                (("--run", "run", "--set", "batch.effective=128"), 64, "would be another run"),
                 (("--run", "run", "--factors", "2"), 64, "with --verify only"),
                 (("--run", "run", "--verify", "--factors", "0.3"), 64, "no whole number"),
                 (("--run", "run", "--verify", "--factors", "1000"), 64, "more than the 4096 samples"),
