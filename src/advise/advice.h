@@ -42,7 +42,8 @@ struct ObservedRun {
   /// Whether most of the run lies ahead, in which the noise scale usually rises.
   bool early() const { return seen && *seen < 0.5; }
 
-  /// What is known of it for the run as a whole: of the first part of one a lower bound.
+  /// The noise scale as far as it is known for the run as a whole. What was measured in the first half of a
+  /// run is a lower bound of that.
   std::optional<NoiseScale> noise_of_whole_run() const {
     return noise && early() ? NoiseScale{.low = noise->low} : noise;
   }
@@ -71,15 +72,12 @@ struct Advice {
   std::optional<size_t> refuted = {};  ///< row that the noise scale advises and branches speak against
 };
 
-/// What branches have shown. Where the noise scale advises a smaller batch, and that one or one between it
-/// and the run's own came to no better loss at equal samples, the run's own stays.
+/// Adds what branches have shown. Where the noise scale advises a smaller batch, and that one or one between
+/// it and the run's own shows no gain, the run's own batch stays.
 void heed(Advice& advice, Verification verification);
 
 /// @param speeds ascending, at least one.
 Advice advise(ObservedRun run, std::vector<SpeedPoint> speeds);
-
-/// The verdict in words, most important first: a sentence each.
-std::vector<std::string> sentences_of(const Advice& advice);
 
 /// advice.json (docs/formats.md).
 nlohmann::ordered_json advice_to_json(const Advice& advice);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "advise/advice_words.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -16,10 +17,7 @@ namespace {
 using Numbers = std::vector<double>;
 
 std::string ratio_text(const std::optional<Ranged>& ranged) {
-  if (!ranged) return "-";
-  if (!ranged->value) return cat(brief(ranged->low, 3), " to ", brief(ranged->high, 3));
-  if (ranged->low == ranged->high) return brief(*ranged->value, 3);
-  return cat(brief(*ranged->value, 3), " [", brief(ranged->low, 3), ", ", brief(ranged->high, 3), "]");
+  return ranged ? ranged_text(*ranged) : "-";
 }
 
 std::string remark_on(const Advice& a, size_t i) {

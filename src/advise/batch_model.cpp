@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "base/units.h"
 #include "plan/cut.h"
@@ -128,9 +129,8 @@ DeviceRow device_row(const BatchRequest& r, int64_t devices) {
 // The first number of devices beyond which no larger one gains.
 std::optional<int64_t> last_worthwhile(const std::vector<DeviceRow>& rows, double DeviceRow::*seconds) {
   for (size_t i = 0; i + 1 < rows.size(); ++i) {
-    double least = std::numeric_limits<double>::infinity();
-    for (size_t more = i + 1; more < rows.size(); ++more) least = std::min(least, rows[more].*seconds);
-    if (least > (1 - kWorthDevices) * rows[i].*seconds) return rows[i].devices;
+    const DeviceRow& best = std::ranges::min(std::span(rows).subspan(i + 1), {}, seconds);
+    if (best.*seconds > (1 - kWorthDevices) * rows[i].*seconds) return rows[i].devices;
   }
   return std::nullopt;
 }

@@ -111,7 +111,7 @@ struct BatchAdvice {
 /// What changes time by less is not advised.
 inline constexpr double kWorthwhile = 0.05;
 
-/// What more devices must gain.
+/// More devices that save a smaller part of the time than this are not worth it.
 inline constexpr double kWorthDevices = 0.10;
 
 /// The sizes that the table will have: the own batch times powers of two, around the knee and the noise

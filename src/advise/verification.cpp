@@ -70,21 +70,12 @@ Recipe branch_recipe(const BranchRequest& request, int64_t effective) {
   return recipe;
 }
 
-std::vector<double> finished_losses(const BranchLosses& branch) {
-  std::vector<double> losses;
-  std::ranges::copy_if(branch.training, std::back_inserter(losses),
-                       [](double loss) { return std::isfinite(loss); });
-  return losses;
-}
-
 // Branch − reference, of the seeds with which both came to their ends.
 std::vector<double> differences_of(const BranchLosses& reference, const BranchLosses& branch) {
   std::vector<double> differences;
-  for (size_t i = 0; i < std::min(reference.training.size(), branch.training.size()); ++i) {
-    const double difference = branch.training[i] - reference.training[i];
-    if (std::isfinite(difference)) differences.push_back(difference);
-  }
-  return differences;
+  for (size_t i = 0; i < std::min(reference.training.size(), branch.training.size()); ++i)
+    differences.push_back(branch.training[i] - reference.training[i]);
+  return finite_values(differences);
 }
 
 BranchVerdict verdict_of(const BranchLosses& reference, const BranchLosses& branch, double margin) {
@@ -138,15 +129,18 @@ std::string smaller_text(const BranchVerdict& v) {
            "are worse than the run's own batch at equal samples: a smaller batch does not help here.";
   if (v.verdict == BranchStanding::kBetter)
     return samples + "are better than the run's own batch at equal samples, by more than the margin.";
-  if (v.p_no_better < kVerificationLevel)
-    return samples + "come to no better loss than the run's own batch at equal samples.";
+  if (v.shows_no_gain()) return samples + "come to no better loss than the run's own batch at equal samples.";
   return samples + "are not told apart from the run's own batch with these seeds.";
 }
 
 }  // namespace
 
 int64_t BranchLosses::failed() const {
-  return std::ranges::count_if(training, [](double loss) { return !std::isfinite(loss); });
+  return std::ssize(training) - std::ssize(finite_values(training));
+}
+
+bool BranchVerdict::shows_no_gain() const {
+  return verdict == BranchStanding::kWorse || p_no_better < kVerificationLevel;
 }
 
 BranchPlan plan_branches(const BranchRequest& request) {
@@ -186,7 +180,7 @@ double smoothed_loss(const std::filesystem::path& metrics, int64_t from) {
 
 void judge_branches(Verification& verification, const std::vector<BranchLosses>& losses) {
   const auto reference = std::ranges::find(losses, 1.0, &BranchLosses::factor);
-  const std::vector<double> finished = finished_losses(*reference);
+  const std::vector<double> finished = finite_values(reference->training);
   const double margin = verification.margin * std::abs(mean(finished));
   bool goes_on = !finished.empty();
   for (const BranchLosses& branch : losses) {

@@ -85,6 +85,9 @@ struct BranchVerdict {
   double p_worse = std::numeric_limits<double>::quiet_NaN();
   double p_no_better = std::numeric_limits<double>::quiet_NaN();
   BranchStanding verdict = BranchStanding::kUndetermined;
+
+  /// Whether it is shown to be worse, or no better, than the reference.
+  bool shows_no_gain() const;
 };
 
 /// How large the batch may be by measurement (Merrill et al. 2025, arXiv:2505.23971).

@@ -5,6 +5,7 @@
 
 #include "advise/advice.h"
 #include "advise/advice_page.h"
+#include "advise/advice_words.h"
 #include "advise/speeds.h"
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"

@@ -44,14 +44,14 @@ struct Racer {
   int64_t diverged = 0;  ///< runs
   int64_t failed = 0;    ///< runs that ended badly for another reason
 
-  /// Of one that came to the end beside the winner: whether the winner is better beyond what seeds explain,
-  /// by the test of `compare` at equal samples. Unset: not tested.
+  /// Whether the winner is better than this one beyond what seeds explain, by the test of `compare` at equal
+  /// samples. It is known of those that came to the end. Unset: not tested.
   std::optional<bool> told_apart = {};
 
   /// That test finds this one better: the winner's runs were longer (stop.patience).
   bool contradicted = false;
 
-  /// Where they are not told apart: how many seeds would do. Unset: not known.
+  /// How many seeds would tell the two apart, where these do not. Unset: not known.
   std::optional<int64_t> seeds_needed = {};
 };
 

@@ -16,7 +16,7 @@ inline constexpr const char* kPreconditionedNoiseScale = "… in the optimizer's
 /// estimate is 0.
 std::string in_words(const NoiseScale& scale);
 
-/// The same in figures alone: "410 [330, 520]", "≥ 330", or "≤ 40.7".
+/// Says the same in figures alone: "410 [330, 520]", "≥ 330", or "≤ 40.7".
 std::string in_brief(const NoiseScale& scale);
 
 /// {"samples": 410.0, "low": 330.0, "high": 520.0}; null is what is not known, of all where it is nothing.

@@ -53,6 +53,12 @@ double power_of(double runs, double difference, double variance_a, double varian
 
 }  // namespace
 
+std::vector<double> finite_values(std::span<const double> values) {
+  std::vector<double> finite;
+  std::ranges::copy_if(values, std::back_inserter(finite), [](double value) { return std::isfinite(value); });
+  return finite;
+}
+
 double mean(std::span<const double> values) {
   if (values.empty()) return kNaN;
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());

@@ -11,6 +11,8 @@ namespace autotrain {
 /// did not give is left out before. A result that the values do not allow is NaN. docs/compare.md says which
 /// formula is used why.
 
+std::vector<double> finite_values(std::span<const double> values);  ///< in their order, without the others
+
 double mean(std::span<const double> values);                ///< NaN of none
 double standard_deviation(std::span<const double> values);  ///< divides by n − 1; NaN of fewer than two
 

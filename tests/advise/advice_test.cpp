@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "advise/advice_words.h"
 #include "autotrain/trainer.h"
 #include "support/support.h"
 
