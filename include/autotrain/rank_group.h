@@ -16,8 +16,8 @@ namespace autotrain {
 /// the group is what c10d leaves of it: a call may still wait in it. A watchdog of its own (NCCL's) stays as
 /// the caller has set it (docs/ranks.md).
 ///
-/// Ranks that are threads of one process need TORCH_FR_BUFFER_SIZE=0 in their environment: LibTorch's recorder
-/// of collective calls enters each new group without a lock, and may crash there.
+/// Ranks that are threads of one process need TORCH_FR_BUFFER_SIZE=0 in their environment: LibTorch's
+/// recorder of collective calls enters each new group without a lock, and may crash there.
 ///
 /// Only programs that hand over a group need this header, and LibTorch's headers of c10d with it.
 class RankGroup {
