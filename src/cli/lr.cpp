@@ -99,6 +99,7 @@ LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, cons
   }
   Child child([&] {
     install_signal_handlers();
+    if (!options.figure.empty()) check_figures(comparison_of(options, options, {recipe.optimizer.lr}));
     write_learning_rate({.name = recipe.name, .test = test_of(options)}, folder);
     return 0;
   });
@@ -145,7 +146,7 @@ ExitCode race_in(const fs::path& folder, const LrOptions& options, const Recipe&
 ExitCode run_race(const LrOptions& options) {
   const Recipe recipe = options.load();
   const RateGrid known = rates_to_race(options.rates, recipe.optimizer.lr);
-  // Before a range test takes its time. Whether the runs have the figure only the first of them can tell.
+  // Before a range test takes its time.
   check_comparison(comparison_of(options, options, known.rates));
   if (!options.rates.empty() && known.rates.size() == 1)
     throw Error(ExitCode::kUsage, "--rates",

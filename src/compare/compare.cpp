@@ -196,9 +196,16 @@ std::vector<RunOrder> orders_of(const CompareOptions& options) {
   return orders;
 }
 
-// What defines a search. One rank is what there was before a comparison could have several.
+// What defines a search. A branch's point comes first, because recipes of branches follow it, and a person
+// changed that. One rank is what there was before a comparison could have several.
 Json search_definition(const RunOrder& order) {
-  Json definition = {{"recipe", values_of(order.recipe, catalog())}};
+  Json definition;
+  if (order.from) {
+    definition["branch"] = {{"run", order.from->run.string()},
+                            {"checkpoint", order.from->update},
+                            {"samples", order.from->samples}};
+  }
+  definition["recipe"] = values_of(order.recipe, catalog());
   if (order.ranks > 1) definition["ranks"] = order.ranks;
   return definition;
 }
@@ -207,7 +214,6 @@ Json run_definition(const RunOrder& order) {
   Json definition = search_definition(order);
   definition["training_set"] = order.training_set;
   if (order.share < 1) definition["share"] = order.share;
-  if (order.from) definition["from"] = {order.from->run.string(), order.from->update, order.from->samples};
   if (order.sharpness) definition["sharpness"] = true;
   return definition;
 }
@@ -431,6 +437,13 @@ void check_comparison(const CompareOptions& options) {
                   "alone does not say how much of a run is done, which halving has to know",
                   "set stop.epochs or stop.samples");
   }
+}
+
+void check_figures(const CompareOptions& options) {
+  const NamedRecipe& first = options.recipes.at(0);
+  const FigureKinds kinds = Trainer::from_recipe(first.recipe, {.write_files = false}).figure_kinds();
+  check_measured(first.label, kinds, options);
+  check_target(options, kinds);
 }
 
 std::string compared_figure(const CompareOptions& options) {

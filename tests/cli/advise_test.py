@@ -117,6 +117,9 @@ class Advise(unittest.TestCase):
         self.assertTrue(all(path.stat().st_mtime_ns == when for path, when in before.items() if path != removed))
         text = (self.folder / "run/advice.html").read_text()
         self.assertIn("measured critical batch", text)
+        for option, value, said in (("--samples", "1024", "branch/samples differs"), ("--checkpoint", "64", "branch/checkpoint differs")):
+            other = how[:how.index(option) + 1] + [value] + how[how.index(option) + 2:]
+            self.assertIn(said, self.program(*other, code=64))
 
     def test_the_printed_lines_are_a_recipe(self):
         settings = ["--set", "batch.effective=512", "--set", "execution.micro_batch=256"]

@@ -238,6 +238,8 @@ class Race(LrTest):
         refused("data.validation", "--race", recipe="recipe.yaml", code=78)
         self.assertFalse((self.folder / "runs").exists())
         refused("is not measured", "--race", "--rates", "0.2", "--figure", "f2")
+        refused("is not measured", "--race", "--figure", "f2", "--output", "untested")
+        self.assertFalse((self.folder / "untested/lr.json").exists(), "said before the range test")
 
 
 if __name__ == "__main__":
