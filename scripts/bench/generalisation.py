@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import PROGRAM, ROOT
+from measure import PROGRAM, ROOT, final_figure
 
 SIZES = [64, 512, 4096]
 OPTIMIZERS = {  # with the rates to begin with
@@ -49,14 +49,7 @@ def accuracy(folder, optimizer, size, lr):
     """At the end of a run with the first seed; kept in the folder. A run that diverges has none: 0."""
     kept = folder / f"rate-{optimizer}-{size}-{lr:.3g}.json"
     if not kept.exists():
-        with tempfile.TemporaryDirectory() as run:
-            recipe = Path(run, "recipe.yaml")
-            recipe.write_text(json.dumps(recipe_of(optimizer, size, lr)), encoding="utf-8")
-            code = subprocess.run([PROGRAM, "--config", recipe, "--output", Path(run, "run"), "-q"], stdout=subprocess.DEVNULL).returncode
-            if code not in (0, 76):
-                sys.exit(f"{recipe.name}: ended with {code}")
-            final = json.loads(Path(run, "run/summary.json").read_text(encoding="utf-8"))["final"] if code == 0 else {}
-            kept.write_text(json.dumps(final.get("accuracy") or 0), encoding="utf-8")
+        kept.write_text(json.dumps(final_figure(recipe_of(optimizer, size, lr), "accuracy") or 0), encoding="utf-8")
     return json.loads(kept.read_text(encoding="utf-8"))
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measure import PROGRAM, ROOT, save
+from measure import PROGRAM, ROOT, final_figure, options_of, save
 
 IMAGES = ["data.train.limit=20000", "data.validation.limit=5000"]
 CASES = {
@@ -30,34 +30,25 @@ COMMON = ["evaluation.every=1000 epochs", "evaluation.monitor=loss", "checkpoint
 GRID = [10 ** (step / 3) for step in range(-6, 6)]  # times the recipe's own rate: from 1/100 to 46
 
 
-def call(folder, recipe, settings, *words):
-    sets = [word for setting in settings for word in ("--set", setting)]
-    return subprocess.run([PROGRAM, *words, "--config", ROOT / "recipes" / (recipe + ".yaml"), *sets, "--output", folder,
-                           "--quiet"], capture_output=True, text=True, cwd=ROOT)
-
-
 def range_test(recipe, settings, seed):
     """What `lr.json` says, with the seconds it took."""
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
-        out = call(Path(folder, "lr"), recipe, settings + [f"seed={seed}"], "lr")
+        start, results = time.perf_counter(), Path(folder, "lr")
+        out = subprocess.run([PROGRAM, "lr", "--config", recipe, *options_of(settings + [f"seed={seed}"]), "--output", results,
+                              "--quiet"], capture_output=True, text=True, cwd=ROOT)
         if out.returncode != 0:
             sys.exit(out.stderr)
-        return json.loads(Path(folder, "lr/lr.json").read_text()) | {"seconds": time.perf_counter() - start}
+        return json.loads((results / "lr.json").read_text(encoding="utf-8")) | {"seconds": time.perf_counter() - start}
 
 
 def final_loss(recipe, settings, lr, seeds):
     """The mean validation loss at the end; infinite when a run diverged."""
     losses = []
     for seed in range(1, seeds + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            out = call(Path(folder, "run"), recipe, settings + [f"seed={seed}", f"optimizer.lr={lr:.6g}"])
-            if out.returncode == 76:
-                return math.inf
-            if out.returncode != 0:
-                sys.exit(out.stderr)
-            loss = json.loads(Path(folder, "run/summary.json").read_text())["final"]["loss"]
-            losses.append(math.inf if loss is None else loss)
+        loss = final_figure(recipe, "loss", settings + [f"seed={seed}", f"optimizer.lr={lr:.6g}"])
+        if loss is None:
+            return math.inf
+        losses.append(loss)
     return statistics.mean(losses)
 
 
@@ -66,13 +57,13 @@ def finite(value):
 
 
 def measure(case, tests, seeds):
-    settings = COMMON + CASES[case]
-    found = [range_test(case, settings, seed) for seed in range(1, tests + 1)]
+    settings, recipe = COMMON + CASES[case], ROOT / f"recipes/{case}.yaml"
+    found = [range_test(recipe, settings, seed) for seed in range(1, tests + 1)]
     suggested = [one["recipe_lr"] for one in found if one["recipe_lr"] is not None]
     own = found[0]["own_lr"]
-    grid = {own * factor: final_loss(case, settings, own * factor, seeds) for factor in GRID}
+    grid = {own * factor: final_loss(recipe, settings, own * factor, seeds) for factor in GRID}
     best = min(grid, key=grid.get)
-    losses = [final_loss(case, settings, lr, seeds) for lr in suggested]
+    losses = [final_loss(recipe, settings, lr, seeds) for lr in suggested]
     return {"case": case, "tests": tests, "seeds": seeds, "effective_batch": found[0]["effective_batch"],
             "undetermined": tests - len(suggested), "why": [one["undetermined"] for one in found if one["undetermined"]],
             "suggested": [float(f"{lr:.3g}") for lr in suggested], "losses": [finite(loss) for loss in losses],

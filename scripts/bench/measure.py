@@ -19,6 +19,7 @@ BENCH = PROGRAMS / "autotrain_bench"
 PROGRAM = PROGRAMS / "autotrain"
 PEERS_PYTHON = os.environ.get("PEERS_PYTHON", str(ROOT / ".deps/peers/bin/python"))
 RESULTS = HERE / "results"
+DIVERGED = 76  # exit code of a run
 QUIET = 0.08  # a segment in which others took a larger share of the cores is measured again
 
 
@@ -164,6 +165,27 @@ def measure_cells(name, key, cells, header, measure, columns, asked=None):
 
 def middle(rates):
     return f"{sorted(rates)[len(rates) // 2]:.0f}"
+
+
+def options_of(settings):
+    """The words --set KEY=VALUE for settings KEY=VALUE."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def final_figure(recipe, figure, settings=()):
+    """What a figure is after a whole run of a recipe, a file or its content; None where it is not finite or the run diverged."""
+    with tempfile.TemporaryDirectory() as folder:
+        if isinstance(recipe, dict):
+            content, recipe = recipe, Path(folder, "recipe.yaml")
+            recipe.write_text(json.dumps(content), encoding="utf-8")
+        run = Path(folder, "run")
+        out = subprocess.run([PROGRAM, "--config", recipe, *options_of(settings), "--output", run, "--quiet"],
+                             capture_output=True, text=True, cwd=ROOT)
+        if out.returncode == DIVERGED:
+            return None
+        if out.returncode != 0:
+            sys.exit(f"a run of {recipe.name} ended with {out.returncode}: {out.stderr}")
+        return json.loads((run / "summary.json").read_text(encoding="utf-8"))["final"][figure]
 
 
 def need_programs():

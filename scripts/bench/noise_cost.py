@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from measure import PROGRAM, ROOT, measure_cells, ratio, text
+from measure import PROGRAM, ROOT, measure_cells, options_of, ratio, text
 
 CELLS = ["fashion_mnist_mlp:512:2", "fashion_mnist_mlp:512:8", "fashion_mnist_cnn:512:2", "fashion_mnist_cnn:512:8",
          "text_transformer:32:2", "text_transformer:32:8"]
@@ -28,7 +28,7 @@ def train(recipe, effective, window, statistics, folder):
     settings = {"execution.statistics": statistics, "batch.effective": effective, "execution.micro_batch": effective // window,
                 "stop.updates": UPDATES, "evaluation.every": "never", "execution.telemetry": 0, "execution.memory.budget": "4GiB",
                 "report.html": "false", "report.csv": "false", "report.tensorboard": "false"}
-    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    sets = options_of(f"{key}={value}" for key, value in settings.items())
     process = subprocess.Popen([PROGRAM, "--config", ROOT / f"recipes/{recipe}.yaml", "--output", folder, "-q", *sets], cwd=ROOT,
                                stdout=subprocess.DEVNULL)
     _, code, used = os.wait4(process.pid, 0)
