@@ -54,10 +54,10 @@ struct UpdateRecord {
 
   std::optional<RankTimes> ranks = {};  ///< nothing: there is but one
 
-  std::optional<GradientNoise> noise = {};  ///< nothing: not measured
+  std::optional<GradientNoise> noise = {};  ///< nothing: not measured, as most windows of a long run are not
 
   /// The same of gradients that are divided by the root of their second moment, as Adam and its like do, from
-  /// every 16th window; nothing: not measured.
+  /// every 16th window or fewer; nothing: not measured.
   std::optional<GradientNoise> preconditioned_noise = {};
 };
 

@@ -130,9 +130,9 @@ Section execution_section(Recipe& r) {
        bind_enum(
            "statistics",
            "The gradient noise scale, from the micro-batches of every update, and in every 16th also in the "
-           "metric of Adam and its like; changes no bit of what is learned. auto: where an update has "
-           "several, and samples do not differ in length; on: the "
-           "same, and a run that cannot is refused.",
+           "metric of Adam and its like; in a long run of fewer updates. Changes no bit of what is learned. "
+           "auto: where an update has several, and samples do not differ in length; on: the same, and a run "
+           "that cannot is refused.",
            e.statistics, Decides::kRun)}};
 }
 

@@ -1,6 +1,7 @@
 #include "step/gradient_noise.h"
 
 #include <algorithm>
+#include <bit>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
@@ -11,6 +12,12 @@ namespace {
 
 constexpr size_t kFewestBlocks = 8;  // that an interval is made of
 constexpr double kConfidence = 0.95;
+
+// The largest power of 2 that goes into window ÷ unit, from 1 to `most`.
+int64_t doublings(int64_t window, int64_t unit, int64_t most) {
+  const auto times = static_cast<uint64_t>(std::clamp<int64_t>(window / unit, 1, most));
+  return static_cast<int64_t>(std::bit_floor(times));
+}
 
 // Below it, the micro-batches are the window but for rounding.
 constexpr double kLeastLeft = 1e-6;
@@ -61,13 +68,22 @@ std::optional<GradientMoments> moments_of(const WindowNorms& window, int64_t sam
   return GradientMoments{.trace = trace_of_sample, .square = square};
 }
 
-bool NoiseBlocks::sound() const {
-  return traces.size() == squares.size() && traces.size() <= kMostNoiseBlocks && updates_each >= 1 &&
-         updates_each < (int64_t{1} << 53) && updates_in_last >= 0 && updates_in_last <= updates_each;
+int64_t noise_stride(int64_t window) {
+  return doublings(window, 512, 16);
 }
 
-void NoiseBlocks::add(const GradientMoments& update) {
-  if (traces.empty() || updates_in_last == updates_each) {
+int64_t preconditioned_noise_stride(int64_t window) {
+  return 16 * doublings(window, 2048, 8);
+}
+
+bool NoiseBlocks::sound() const {
+  return traces.size() == squares.size() && traces.size() <= kMostNoiseBlocks && updates_each >= 1 &&
+         updates_each < (int64_t{1} << 53) && updates_in_last >= 0 && updates_in_last < 2 * updates_each;
+}
+
+void NoiseBlocks::add(const GradientMoments& update, int64_t updates) {
+  if (updates > updates_each) *this = {.updates_each = updates};
+  if (traces.empty() || updates_in_last >= updates_each) {
     if (traces.size() == kMostNoiseBlocks) {
       join_pairs(traces);
       join_pairs(squares);
@@ -77,9 +93,9 @@ void NoiseBlocks::add(const GradientMoments& update) {
     squares.push_back(0);
     updates_in_last = 0;
   }
-  traces.back() += update.trace;
-  squares.back() += update.square;
-  ++updates_in_last;
+  traces.back() += static_cast<double>(updates) * update.trace;
+  squares.back() += static_cast<double>(updates) * update.square;
+  updates_in_last += updates;
 }
 
 std::optional<NoiseScale> NoiseBlocks::scale() const {

@@ -33,14 +33,18 @@ struct GradientMoments {
 /// @return nothing where the micro-batch is all of the window, or a number is not finite.
 std::optional<GradientMoments> moments_of(const WindowNorms& window, int64_t samples);
 
-/// Every so many windows the norms are also taken in the optimizer's metric: they read the second moment
-/// beside the gradients, which costs a part of what the optimizer's step does.
-inline constexpr int64_t kPreconditionedEvery = 16;
+/// In a long run norms need not be taken in every window: one window in so many, by the window's number in
+/// the run, which all ranks and a resumed run share. From the 1,024th on each doubling of the run has as many
+/// of them as the one before, until it is one in 16.
+int64_t noise_stride(int64_t window);
 
-/// Whether a window is one of them, by its number in the run, which all ranks and a resumed run share. The
-/// first ones are not: the optimizer has learned no metric yet.
-constexpr bool takes_preconditioned_norms(int64_t window) {
-  return window % kPreconditionedEvery == kPreconditionedEvery - 1;
+/// Likewise in the optimizer's metric, where norms read the second moment beside the gradients: one window in
+/// 16, and from the 4,096th on fewer, until it is one in 128.
+int64_t preconditioned_noise_stride(int64_t window);
+
+/// The last one of every stride: in a run's first windows the optimizer has learned no metric yet.
+constexpr bool is_measured(int64_t window, int64_t stride) {
+  return window % stride == stride - 1;
 }
 
 inline constexpr size_t kMostNoiseBlocks = 64;  ///< even
@@ -48,8 +52,8 @@ inline constexpr size_t kMostNoiseBlocks = 64;  ///< even
 /// The estimates of a run's updates, summed in blocks of equally many, at most kMostNoiseBlocks of them: when
 /// there would be more, neighbours become one.
 struct NoiseBlocks {
-  int64_t updates_each = 1;
-  int64_t updates_in_last = 0;
+  int64_t updates_each = 1;         ///< at least
+  int64_t updates_in_last = 0;      ///< less than twice as many
   std::vector<double> traces = {};  ///< sum of each block
   std::vector<double> squares = {};
   bool operator==(const NoiseBlocks&) const = default;
@@ -57,7 +61,9 @@ struct NoiseBlocks {
   /// Whether the fields agree, as they do unless they were read from a damaged file.
   bool sound() const;
 
-  void add(const GradientMoments& update);
+  /// @param updates that this one stands for, as the only one of them that was measured. Where that is more
+  /// than a block has, most of the run went by without: what it began with is forgotten.
+  void add(const GradientMoments& update, int64_t updates = 1);
 
   /// tr Σ ÷ |G|² over the later half of the updates so far, because training changes both, with the 95 %
   /// interval of a ratio of two means that go together (Fieller 1954), from how the blocks differ. Where the

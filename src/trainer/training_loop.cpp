@@ -161,8 +161,10 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .training_seconds = totals_.training_seconds,
       .activity_seconds = spent.by_activity,
       .ranks = bench_.ranks->several() ? std::optional(queued_.ranks) : std::nullopt,
-      .noise = take_noise(outcome.norms, position_.noise),
-      .preconditioned_noise = take_noise(outcome.preconditioned_norms, position_.preconditioned_noise),
+      .noise = take_noise(outcome.norms, noise_stride(queued_.window), position_.noise),
+      .preconditioned_noise =
+          take_noise(outcome.preconditioned_norms, preconditioned_noise_stride(queued_.window),
+                     position_.preconditioned_noise),
   };
   session_.followers.tell(
       &RunObserver::on_update, record,
@@ -171,11 +173,13 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
   stop_if_asked();
 }
 
-// Nothing where the norms have no parts to compare.
-std::optional<GradientNoise> TrainingLoop::take_noise(const WindowNorms& norms, NoiseBlocks& blocks) {
+// Nothing where no norms were taken, or they have no parts to compare. The window stands for the whole
+// stride.
+std::optional<GradientNoise> TrainingLoop::take_noise(const WindowNorms& norms, int64_t stride,
+                                                      NoiseBlocks& blocks) {
   const std::optional<GradientMoments> moments = moments_of(norms, queued_.samples);
   if (!moments) return std::nullopt;
-  blocks.add(*moments);
+  blocks.add(*moments, stride);
   return GradientNoise{.trace = moments->trace, .square = moments->square, .scale = blocks.scale()};
 }
 

@@ -42,7 +42,7 @@ class TrainingLoop {
 
   void read_queued_update();
   void record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent);
-  std::optional<GradientNoise> take_noise(const WindowNorms& norms, NoiseBlocks& blocks);
+  std::optional<GradientNoise> take_noise(const WindowNorms& norms, int64_t stride, NoiseBlocks& blocks);
   void record_skipped(const UpdateOutcome& outcome);
   void note_bad_samples();
 

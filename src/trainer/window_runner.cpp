@@ -110,9 +110,10 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
 // False when a signal stopped it.
 bool WindowRunner::accumulate(int64_t samples) {
   const WindowCut cut = cut_of(samples);
-  bench_.step.set_statistics(measures_noise_ && has_parts(cut),
-                             takes_preconditioned_norms(state_.position.windows));
-  return accumulate_window(bench_, *loader_, cut, state_.position.windows);
+  const int64_t window = state_.position.windows;
+  bench_.step.set_statistics(measures_noise_ && has_parts(cut) && is_measured(window, noise_stride(window)),
+                             is_measured(window, preconditioned_noise_stride(window)));
+  return accumulate_window(bench_, *loader_, cut, window);
 }
 
 // False when this rank or another one stops.
@@ -151,6 +152,7 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
   bench_.ranks->meet({});  // no rank moves a parameter before every rank can
   queued = {.figures = bench_.step.commit(),
             .lr = how.lr,
+            .window = state_.position.windows,
             .first = state_.position.cursor,
             .samples = samples,
             .ranks = session_.rank_times,

@@ -16,7 +16,8 @@ namespace autotrain {
 struct QueuedUpdate {
   PendingUpdate figures;
   double lr = 0;
-  int64_t first = 0;  ///< position of its window in the stream
+  int64_t window = 0;  ///< its window's number in the run
+  int64_t first = 0;   ///< position of its window in the stream
   int64_t samples = 0;
   Timeline::Stretch stretch = {};  ///< since the update before it
   RankTimes ranks = {};

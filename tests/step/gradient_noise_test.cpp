@@ -209,6 +209,92 @@ TEST(NoiseBlocks, AreFewAndLoseNothing) {
   EXPECT_EQ(blocks.updates_each, 128);
 }
 
+// How many windows of a range are measured.
+int64_t measured(int64_t begin, int64_t end, int64_t (*stride)(int64_t)) {
+  int64_t count = 0;
+  for (int64_t window = begin; window < end; ++window) count += is_measured(window, stride(window)) ? 1 : 0;
+  return count;
+}
+
+TEST(NoiseStride, TakesAsMuchOfEachDoublingOfARunAsOfTheOneBefore) {
+  EXPECT_EQ(measured(0, 1024, noise_stride), 1024);
+  for (const int64_t window : {1024, 2048, 4096, 8192})
+    EXPECT_EQ(measured(window, 2 * window, noise_stride), 512) << window;
+  EXPECT_EQ(measured(1 << 20, 1 << 21, noise_stride), (1 << 20) / 16);
+  EXPECT_EQ(measured(0, 4096, preconditioned_noise_stride), 4096 / 16);
+  for (const int64_t window : {4096, 8192, 16384})
+    EXPECT_EQ(measured(window, 2 * window, preconditioned_noise_stride), 128) << window;
+  EXPECT_EQ(measured(1 << 20, 1 << 21, preconditioned_noise_stride), (1 << 20) / 128);
+}
+
+// The number of each window in place of its estimate: sums show which windows stand where.
+TEST(NoiseBlocks, OfALongRunAreOfEquallyManyWindows) {
+  for (const auto stride : {noise_stride, preconditioned_noise_stride}) {
+    NoiseBlocks blocks;
+    for (int64_t window = 0; window < 40'000; ++window) {
+      if (!is_measured(window, stride(window))) continue;
+      blocks.add({.trace = static_cast<double>(window), .square = 1}, stride(window));
+      ASSERT_TRUE(blocks.sound());
+      const auto full = static_cast<int64_t>(blocks.traces.size()) - 1;
+      ASSERT_EQ(full * blocks.updates_each + blocks.updates_in_last, window + 1);
+    }
+    const auto each = static_cast<double>(blocks.updates_each);
+    for (size_t i = 0; i + 1 < blocks.traces.size(); ++i) {
+      EXPECT_EQ(blocks.squares[i], each);
+      const double middle = (static_cast<double>(i) + 0.5) * each;
+      EXPECT_NEAR(blocks.traces[i] / each, middle, static_cast<double>(stride(40'000)));
+    }
+  }
+}
+
+TEST(NoiseScale, OfALongRunHoldsTheTruthAsOftenAsItSays) {
+  const double truth = 30;
+  const NoisyTask task = task_of(20, truth);
+  Random random(3);
+  int covered = 0;
+  for (int run = 0; run < 1000; ++run) {
+    NoiseBlocks blocks;
+    for (int64_t window = 0; window < 3000; ++window) {
+      if (is_measured(window, noise_stride(window)))
+        blocks.add(*moments_of(window_of(task, {{16, 16}}, random), 32), noise_stride(window));
+    }
+    const auto scale = blocks.scale();
+    ASSERT_TRUE(scale && scale->samples);
+    covered += scale->low <= truth && truth <= *scale->high;
+  }
+  EXPECT_GE(covered, 930);
+  EXPECT_LE(covered, 970);
+}
+
+// As where a loss scale is too high, or statistics were switched on late.
+TEST(NoiseBlocks, BearLostWindowsAndALateStart) {
+  for (const int64_t first : {0, 700, 5000, 1'000'000}) {
+    Random random(6);
+    const NoisyTask task = task_of(20, 30);
+    NoiseBlocks blocks;
+    for (int64_t window = first; window < first + 20'000; ++window) {
+      const int64_t stride = noise_stride(window);
+      if (!is_measured(window, stride) || random.below(10) == 0) continue;
+      blocks.add(*moments_of(window_of(task, {{16, 16}}, random), 32), stride);
+      ASSERT_TRUE(blocks.sound()) << first << ' ' << window;
+      ASSERT_LE(blocks.traces.size(), kMostNoiseBlocks);
+    }
+    const auto scale = blocks.scale();
+    ASSERT_TRUE(scale && scale->samples) << first;
+    EXPECT_NEAR(*scale->samples, 30, 10) << first;
+    EXPECT_LT(scale->low, *scale->samples);
+    EXPECT_GT(*scale->high, *scale->samples);
+  }
+}
+
+TEST(NoiseBlocks, ForgetWhatCameBeforeALongStretchWithoutAny) {
+  NoiseBlocks blocks;
+  for (int update = 0; update < 20; ++update) blocks.add({.trace = 1, .square = 1});
+  blocks.add({.trace = 5, .square = 2}, 16);
+  EXPECT_EQ(blocks,
+            (NoiseBlocks{.updates_each = 16, .updates_in_last = 16, .traces = {80}, .squares = {32}}));
+}
+
 TEST(NoiseScale, NeedsSixteenBlocks) {
   const NoisyTask task = task_of(20, 30);
   Random random(4);

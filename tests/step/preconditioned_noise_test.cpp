@@ -109,9 +109,16 @@ TEST(PreconditionedNoise, ItsIntervalHoldsTheTruthAsOftenAsItSays) {
 
 TEST(PreconditionedNoise, IsMeasuredInOneOfSixteenWindowsAndNotInTheFirst) {
   for (int64_t window = 0; window < 64; ++window)
-    EXPECT_EQ(takes_preconditioned_norms(window),
+    EXPECT_EQ(is_measured(window, preconditioned_noise_stride(window)),
               window == 15 || window == 31 || window == 47 || window == 63)
         << window;
+}
+
+TEST(PreconditionedNoise, IsMeasuredWhereThePlainOneIsToo) {
+  for (int64_t window = 0; window < 100'000; ++window) {
+    if (is_measured(window, preconditioned_noise_stride(window)))
+      ASSERT_TRUE(is_measured(window, noise_stride(window))) << window;
+  }
 }
 
 }  // namespace

@@ -106,34 +106,57 @@ TEST(Trainer, StatisticsChangeNoBitOfWhatIsLearned) {
   }
 }
 
-// Long enough for the scale in the optimizer's metric to be known.
-Recipe noise_recipe() {
+Recipe noise_recipe(int64_t updates) {
   Recipe r = typed_recipe();
   r.batch.effective = 20;
   r.execution.micro_batch = 10;
   r.stop = {};
-  r.stop.updates = 270;
-  r.checkpoint.every = *Interval::parse("100 updates");
+  r.stop.updates = updates;
+  r.evaluation.every = *Interval::parse("500 updates");
+  r.checkpoint.every = *Interval::parse("500 updates");
   return r;
 }
 
+Summary fit_until(const Recipe& recipe, int64_t last, const fs::path& path, bool resume = false) {
+  SmallRun run(recipe, {.output = path, .resume = resume});
+  run.trainer.on_update(
+      [&](const UpdateRecord& u) { return u.update < last ? Flow::kContinue : Flow::kStop; });
+  return run.trainer.fit();
+}
+
+// Long enough for the scale in the optimizer's metric to be known.
 TEST(Trainer, AResumedRunHasTheSameNoiseInTheOptimizersMetric) {
   const TemporaryFolder folder;
-  const auto fit_until = [&](const fs::path& path, int64_t last, bool resume) {
-    SmallRun run(noise_recipe(), {.output = path, .resume = resume});
-    run.trainer.on_update(
-        [&](const UpdateRecord& u) { return u.update < last ? Flow::kContinue : Flow::kStop; });
-    return run.trainer.fit();
-  };
-  const Summary straight = fit_until(folder / "straight", 270, false);
-  fit_until(folder / "stopped", 150, false);
-  fit_until(folder / "stopped", 270, true);
+  const Recipe recipe = noise_recipe(270);
+  fit(recipe, folder / "straight");
+  fit_until(recipe, 150, folder / "stopped");
+  fit(recipe, folder / "stopped", true);
   const Json scale = read_json(folder / "straight" / "summary.json").at("preconditioned_noise_scale");
   ASSERT_TRUE(scale.is_object()) << "16 updates that were measured are enough";
   EXPECT_NE(scale, read_json(folder / "straight" / "summary.json").at("noise_scale"));
   EXPECT_EQ(read_json(folder / "stopped" / "summary.json").at("preconditioned_noise_scale"), scale);
   EXPECT_EQ(test::noise_rows(folder / "stopped", "preconditioned_noise"),
             test::noise_rows(folder / "straight", "preconditioned_noise"));
+}
+
+// A run that is stopped has read the figures of its last update before the next window; one that goes on has
+// not. Which windows are measured must not hang on it.
+TEST(Trainer, ALongRunMeasuresNoiseMoreSeldomAlsoWhereItWasResumed) {
+  const TemporaryFolder folder;
+  const Recipe recipe = noise_recipe(1032);
+  fit(recipe, folder / "straight");
+  const auto rows = test::noise_rows(folder / "straight");
+  ASSERT_EQ(rows.size(), 1032u);
+  for (size_t window = 0; window < rows.size(); ++window)
+    EXPECT_EQ(rows[window].is_null(), window >= 1024 && window % 2 == 0) << window;
+  for (const int64_t stop_at : {1023, 1024, 1025}) {
+    const fs::path path = folder / std::to_string(stop_at);
+    fit_until(recipe, stop_at, path);
+    fit(recipe, path, true);
+    EXPECT_EQ(test::noise_rows(path), rows) << stop_at;
+    EXPECT_EQ(read_json(path / "summary.json").at("noise_scale"),
+              read_json(folder / "straight" / "summary.json").at("noise_scale"));
+  }
 }
 
 TEST(Trainer, OfPlainOptimizersThereIsNoNoiseInAnotherMetric) {
