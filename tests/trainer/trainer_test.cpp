@@ -149,6 +149,11 @@ TEST(Trainer, ALongRunMeasuresNoiseMoreSeldomAlsoWhereItWasResumed) {
   ASSERT_EQ(rows.size(), 1032u);
   for (size_t window = 0; window < rows.size(); ++window)
     EXPECT_EQ(rows[window].is_null(), window >= 1024 && window % 2 == 0) << window;
+  const Json state = read_json(folder / "straight" / "checkpoints" / "update-1032" / "state.json").at("run");
+  const auto each = state.at("noise_updates_each").get<int64_t>();
+  const auto full = static_cast<int64_t>(state.at("noise_traces").size()) - 1;
+  EXPECT_EQ(full * each + state.at("noise_updates_in_last").get<int64_t>(), 1032)
+      << "a window stands for those that were not measured";
   for (const int64_t stop_at : {1023, 1024, 1025}) {
     const fs::path path = folder / std::to_string(stop_at);
     fit_until(recipe, stop_at, path);
