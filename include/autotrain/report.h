@@ -54,7 +54,7 @@ struct UpdateRecord {
 
   std::optional<RankTimes> ranks = {};  ///< nothing: there is but one
 
-  std::optional<GradientNoise> noise = {};  ///< nothing: not measured, as most windows of a long run are not
+  std::optional<GradientNoise> noise = {};  ///< nothing: not measured, as in most windows of a long run
 
   /// The same of gradients that are divided by the root of their second moment, as Adam and its like do, from
   /// every 16th window or fewer; nothing: not measured.

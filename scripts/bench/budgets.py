@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import ROOT, save
+from measure import ROOT, options_of, save
 
 BINARY = ROOT / "build/release/autotrain"
 MODELS = {"mlp": "fashion_mnist_mlp", "cnn": "fashion_mnist_cnn", "resnet18": "fashion_mnist_resnet18",
@@ -24,7 +24,7 @@ def run(recipe, budget, folder):
                 "stop.updates=50", f"execution.memory.budget={budget}", "execution.search.plan_cache=false"]
     if recipe.startswith("fashion"):
         settings.append("data.validation.limit=2000")
-    arguments = [part for setting in settings for part in ("--set", setting)]
+    arguments = options_of(settings)
     return subprocess.run([BINARY, "--config", ROOT / f"recipes/{recipe}.yaml", "--output", folder, "--quiet",
                            *arguments], capture_output=True, text=True, cwd=ROOT, env={**os.environ, "CI": "1"})
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import PROGRAM, save
+from measure import PROGRAM, options_of, save
 
 RECIPE = """
 data: {train: {dataset: synthetic, kind: vectors, shape: [256], samples: 100000}}
@@ -71,7 +71,7 @@ def examine(folder, seconds, settings):
         write_large_samples(folder)
     recipe = folder / "planted.yaml"
     recipe.write_text(LARGE if settings is None else RECIPE, encoding="utf-8")
-    sets = [word for setting in settings or [] for word in ("--set", setting)]
+    sets = options_of(settings or [])
     out = subprocess.run([PROGRAM, "doctor", "--config", recipe, "--json", "--seconds", str(seconds), *sets],
                          capture_output=True, text=True, cwd=folder)
     if out.returncode != 0:

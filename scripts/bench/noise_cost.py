@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the gradient noise scale costs: whole runs of a recipe with `execution.statistics` on and off, in turns, and whether both
+"""What the gradient noise scale costs: runs of a recipe with `execution.statistics` on and off, in turns, and whether both
 end with the same bytes. Prints ratios, on ÷ off, as median [least, largest] over the rounds: of the training time, and of the CPU time
 that all of the program took, which other work on the machine disturbs less.
 
@@ -22,7 +22,7 @@ CELLS = ["fashion_mnist_mlp:512:2", "fashion_mnist_mlp:512:8", "fashion_mnist_cn
          "text_transformer:32:2", "text_transformer:32:8", "fashion_mnist_mlp:512:2:16384"]
 ROUNDS = 7
 WARM_UP = 16
-EARLY, LATE = 64, 128  # updates that are measured: noise in both metrics is in every 16th of the first ones, and in every 128th later
+EARLY, LATE = 64, 128  # updates that are timed: noise in both metrics is in every 16th of the first ones, in every 128th after 16,384
 
 
 def settings_of(effective, window, before):
@@ -35,11 +35,13 @@ def settings_of(effective, window, before):
 def train(recipe, settings, folder):
     """CPU seconds of the whole program. A run that is in the folder goes on."""
     sets = options_of(f"{key}={value}" for key, value in settings.items())
-    process = subprocess.Popen([PROGRAM, "--config", ROOT / f"recipes/{recipe}.yaml", "--output", folder, "--resume", "-q", *sets],
-                               cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, code, used = os.wait4(process.pid, 0)
-    if code != 0:
-        raise RuntimeError(f"a run of {recipe} ended with {code}")
+    with tempfile.TemporaryFile() as errors:  # it warns of each new run that there is nothing to resume
+        process = subprocess.Popen([PROGRAM, "--config", ROOT / f"recipes/{recipe}.yaml", "--output", folder, "--resume", "-q", *sets],
+                                   cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors)
+        _, code, used = os.wait4(process.pid, 0)
+        if code != 0:
+            errors.seek(0)
+            raise RuntimeError(f"a run of {recipe} ended with {code}: {errors.read().decode()}")
     return used.ru_utime + used.ru_stime
 
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measure import HERE, PEERS_PYTHON, PROGRAM, measure_cells, middle, ratio, text
+from measure import HERE, PEERS_PYTHON, PROGRAM, measure_cells, middle, options_of, ratio, text
 
 ROUNDS = 5
 CELLS = ["mlp:256", "cnn:256", "resnet:64", "gpt:32"]
@@ -40,7 +40,7 @@ def ours(workload, effective, ranks, threads):
         more = {"batch.effective": effective, "stop.updates": UPDATES[workload], "execution.threads": threads,
                 "execution.micro_batch": effective // ranks}
         done = subprocess.run([PROGRAM, "--config", folder / "recipe.yaml", "--output", folder / "run", "--quiet",
-                               "--ranks", str(ranks), *[word for key, value in more.items() for word in ("--set", f"{key}={value}")]],
+                               "--ranks", str(ranks), *options_of(f"{key}={value}" for key, value in more.items())],
                               capture_output=True, text=True, check=False, cwd=folder)
         if done.returncode != 0:
             sys.exit(done.stderr)

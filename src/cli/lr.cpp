@@ -89,24 +89,32 @@ ExitCode run_test(const LrOptions& options) {
 
 // ------------------------------------------------------------------ --race
 
-// In a process of its own, as this one is to start those of the race (see Child). What it finds is read from
-// its file, as when an earlier call has left it there.
+// In a process of its own, as this one is to start those of the race (see Child).
+void run_apart(const char* what, const std::function<void()>& work) {
+  Child child([&] {
+    install_signal_handlers();
+    work();
+    return 0;
+  });
+  const int code = child.wait_forwarding_stop();
+  stop_if_interrupted("lr", cat("stopped by a signal in ", what).c_str());
+  if (code != 0)
+    throw Error(exit_code_of(code), "autotrain lr", cat(what, " failed"), "its messages say why");
+}
+
+// What the range test finds is read from its file, as when an earlier call has left it there.
 LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, const fs::path& folder) {
   const nlohmann::ordered_json definition = definition_of(recipe, options.range);
   if (const auto kept = kept_test(folder, definition)) {
     log::info("lr", cat("keeps the range test that is in ", (folder / "lr.json").string()));
     return *kept;
   }
-  Child child([&] {
-    install_signal_handlers();
-    if (!options.figure.empty()) check_figures(comparison_of(options, options, {recipe.optimizer.lr}));
-    write_learning_rate({.name = recipe.name, .test = test_of(options)}, folder);
-    return 0;
-  });
-  const int code = child.wait_forwarding_stop();
-  stop_if_interrupted("lr", "stopped by a signal in its range test");
-  if (code != 0)
-    throw Error(exit_code_of(code), folder.string(), "the range test failed", "its messages say why");
+  if (!options.figure.empty()) {
+    run_apart("the look at what the recipe measures",
+              [&] { check_figures(comparison_of(options, options, {recipe.optimizer.lr})); });
+  }
+  run_apart("the range test",
+            [&] { write_learning_rate({.name = recipe.name, .test = test_of(options)}, folder); });
   return kept_test(folder, definition).value();
 }
 

@@ -274,6 +274,11 @@ void check_target(const CompareOptions& options, const FigureKinds& kinds) {
                            : "a number from 0 to 1");
 }
 
+void check_kinds(const std::string& who, const FigureKinds& kinds, const CompareOptions& options) {
+  check_measured(who, kinds, options);
+  check_target(options, kinds);
+}
+
 std::string machine_of(const std::vector<RunOutcome>& runs, int64_t ranks) {
   for (const RunOutcome& run : runs) {
     if (run.plan.is_null()) continue;
@@ -374,8 +379,7 @@ class Outcomes {
   }
 
   void learn_kinds(const std::string& who, const FigureKinds& kinds) {
-    check_measured(who, kinds, options_);
-    check_target(options_, kinds);
+    check_kinds(who, kinds, options_);
     kinds_ = kinds;
   }
 
@@ -441,9 +445,8 @@ void check_comparison(const CompareOptions& options) {
 
 void check_figures(const CompareOptions& options) {
   const NamedRecipe& first = options.recipes.at(0);
-  const FigureKinds kinds = Trainer::from_recipe(first.recipe, {.write_files = false}).figure_kinds();
-  check_measured(first.label, kinds, options);
-  check_target(options, kinds);
+  check_kinds(first.label, Trainer::from_recipe(first.recipe, {.write_files = false}).figure_kinds(),
+              options);
 }
 
 std::string compared_figure(const CompareOptions& options) {

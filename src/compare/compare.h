@@ -61,8 +61,9 @@ size_t planned_outcomes(const CompareOptions& options);
 void check_comparison(const CompareOptions& options);
 
 /// Whether the first recipe's evaluations have the figures that the comparison is about, which only opening
-/// it can tell. `compare` asks after each recipe's search; this is for whoever does long work before. In a
-/// process of its own: it computes. @throws Error as opening the recipe does, and Error(kUsage).
+/// it can tell. `compare` asks after each recipe's search; this is for whoever does long work before. It
+/// computes, so nothing can be searched or trained in the same process afterwards.
+/// @throws Error as opening the recipe does, and Error(kUsage).
 void check_figures(const CompareOptions& options);
 
 /// The figure that differences will be about.

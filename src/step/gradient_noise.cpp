@@ -13,8 +13,8 @@ namespace {
 constexpr size_t kFewestBlocks = 8;  // that an interval is made of
 constexpr double kConfidence = 0.95;
 
-// The largest power of 2 that goes into window ÷ unit, from 1 to `most`.
-int64_t doublings(int64_t window, int64_t unit, int64_t most) {
+// The largest power of 2 that is at most window ÷ unit, from 1 to `most`.
+int64_t power_of_two_in(int64_t window, int64_t unit, int64_t most) {
   const auto times = static_cast<uint64_t>(std::clamp<int64_t>(window / unit, 1, most));
   return static_cast<int64_t>(std::bit_floor(times));
 }
@@ -68,12 +68,8 @@ std::optional<GradientMoments> moments_of(const WindowNorms& window, int64_t sam
   return GradientMoments{.trace = trace_of_sample, .square = square};
 }
 
-int64_t noise_stride(int64_t window) {
-  return doublings(window, 512, 16);
-}
-
-int64_t preconditioned_noise_stride(int64_t window) {
-  return 16 * doublings(window, 2048, 8);
+NoiseStrides noise_strides(int64_t window) {
+  return {.plain = power_of_two_in(window, 512, 16), .preconditioned = 16 * power_of_two_in(window, 2048, 8)};
 }
 
 bool NoiseBlocks::sound() const {

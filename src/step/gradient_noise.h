@@ -33,14 +33,18 @@ struct GradientMoments {
 /// @return nothing where the micro-batch is all of the window, or a number is not finite.
 std::optional<GradientMoments> moments_of(const WindowNorms& window, int64_t samples);
 
-/// In a long run norms need not be taken in every window: one window in so many, by the window's number in
-/// the run, which all ranks and a resumed run share. From the 1,024th on each doubling of the run has as many
-/// of them as the one before, until it is one in 16.
-int64_t noise_stride(int64_t window);
+/// One window in so many has its norms taken, and stands for all of them.
+struct NoiseStrides {
+  int64_t plain = 1;
+  int64_t preconditioned = 16;  ///< in the optimizer's metric, whose norms also read the second moment
+};
 
-/// Likewise in the optimizer's metric, where norms read the second moment beside the gradients: one window in
-/// 16, and from the 4,096th on fewer, until it is one in 128.
-int64_t preconditioned_noise_stride(int64_t window);
+/// Of a long run fewer windows need be measured. From the 1,024th on each doubling of the run has as many of
+/// them as the one before, until it is one in 16; in the optimizer's metric from the 4,096th on, until it is
+/// one in 128.
+///
+/// @param window counted from the first one that could be measured, as all ranks and a resumed run count it.
+NoiseStrides noise_strides(int64_t window);
 
 /// The last one of every stride: in a run's first windows the optimizer has learned no metric yet.
 constexpr bool is_measured(int64_t window, int64_t stride) {
@@ -52,8 +56,11 @@ inline constexpr size_t kMostNoiseBlocks = 64;  ///< even
 /// The estimates of a run's updates, summed in blocks of equally many, at most kMostNoiseBlocks of them: when
 /// there would be more, neighbours become one.
 struct NoiseBlocks {
-  int64_t updates_each = 1;         ///< at least
-  int64_t updates_in_last = 0;      ///< less than twice as many
+  int64_t updates_each = 1;  ///< a block that stands for so many is full
+
+  /// Fewer than twice as many: windows that are lost shift the strides against the blocks.
+  int64_t updates_in_last = 0;
+
   std::vector<double> traces = {};  ///< sum of each block
   std::vector<double> squares = {};
   bool operator==(const NoiseBlocks&) const = default;

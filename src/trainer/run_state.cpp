@@ -43,6 +43,7 @@ void visit_fields(State& s, Visit visit) {
   visit.added("plateau_best", s.position.plateau.best);
   visit.added("plateau_waited", s.position.plateau.waited);
   visit.added("plateau_cooling", s.position.plateau.cooling);
+  visit.added("noise_from", s.position.noise_from);
   visit.added("noise_updates_each", s.position.noise.updates_each);
   visit.added("noise_updates_in_last", s.position.noise.updates_in_last);
   visit.added("noise_traces", s.position.noise.traces);

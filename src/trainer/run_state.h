@@ -35,6 +35,7 @@ struct Position {
   bool evaluation_owed = false;           ///< one was due and was interrupted: it comes first on resume
   bool evaluation_extra = false;          ///< the one that is owed was not due: the run was about to end
   PlateauState plateau = {};              ///< of a schedule that follows evaluations
+  int64_t noise_from = -1;                ///< the first window that could be measured; -1: none could
   NoiseBlocks noise = {};                 ///< of the updates so far
   NoiseBlocks preconditioned_noise = {};  ///< likewise, in the optimizer's metric
   int64_t metrics_bytes = 0;              ///< length of metrics.jsonl at the checkpoint

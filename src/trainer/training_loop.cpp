@@ -161,10 +161,9 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .training_seconds = totals_.training_seconds,
       .activity_seconds = spent.by_activity,
       .ranks = bench_.ranks->several() ? std::optional(queued_.ranks) : std::nullopt,
-      .noise = take_noise(outcome.norms, noise_stride(queued_.window), position_.noise),
-      .preconditioned_noise =
-          take_noise(outcome.preconditioned_norms, preconditioned_noise_stride(queued_.window),
-                     position_.preconditioned_noise),
+      .noise = take_noise(outcome.norms, queued_.noise_strides.plain, position_.noise),
+      .preconditioned_noise = take_noise(outcome.preconditioned_norms, queued_.noise_strides.preconditioned,
+                                         position_.preconditioned_noise),
   };
   session_.followers.tell(
       &RunObserver::on_update, record,

@@ -110,10 +110,18 @@ WindowRunner::Attempt WindowRunner::attempt(int64_t samples, const std::function
 // False when a signal stopped it.
 bool WindowRunner::accumulate(int64_t samples) {
   const WindowCut cut = cut_of(samples);
-  const int64_t window = state_.position.windows;
-  bench_.step.set_statistics(measures_noise_ && has_parts(cut) && is_measured(window, noise_stride(window)),
-                             is_measured(window, preconditioned_noise_stride(window)));
-  return accumulate_window(bench_, *loader_, cut, window);
+  set_statistics(cut);
+  return accumulate_window(bench_, *loader_, cut, state_.position.windows);
+}
+
+void WindowRunner::set_statistics(const WindowCut& cut) {
+  if (!measures_noise_ || !has_parts(cut)) return bench_.step.set_statistics(false);
+  Position& position = state_.position;
+  if (position.noise_from < 0) position.noise_from = position.windows;
+  const int64_t window = position.windows - position.noise_from;
+  noise_strides_ = noise_strides(window);
+  bench_.step.set_statistics(is_measured(window, noise_strides_.plain),
+                             is_measured(window, noise_strides_.preconditioned));
 }
 
 // False when this rank or another one stops.
@@ -152,10 +160,10 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
   bench_.ranks->meet({});  // no rank moves a parameter before every rank can
   queued = {.figures = bench_.step.commit(),
             .lr = how.lr,
-            .window = state_.position.windows,
             .first = state_.position.cursor,
             .samples = samples,
             .ranks = session_.rank_times,
+            .noise_strides = noise_strides_,
             .first_non_finite = std::move(first_non_finite)};
   bench_.timeline.enter(Activity::kOther);
   queued.stretch = bench_.timeline.cut();

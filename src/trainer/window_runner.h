@@ -16,11 +16,11 @@ namespace autotrain {
 struct QueuedUpdate {
   PendingUpdate figures;
   double lr = 0;
-  int64_t window = 0;  ///< its window's number in the run
-  int64_t first = 0;   ///< position of its window in the stream
+  int64_t first = 0;  ///< position of its window in the stream
   int64_t samples = 0;
   Timeline::Stretch stretch = {};  ///< since the update before it
   RankTimes ranks = {};
+  NoiseStrides noise_strides = {};    ///< of the windows that this one stands for, where it was measured
   std::string first_non_finite = {};  ///< parameter; "" where nobody asked, or all gradients are finite
 };
 
@@ -77,6 +77,7 @@ class WindowRunner {
   Attempt attempt(int64_t samples, const std::function<bool()>& part);
   WindowCut cut_of(int64_t samples) const { return {samples, micro_batch_, bench_.lanes}; }
   bool accumulate(int64_t samples);
+  void set_statistics(const WindowCut& cut);
   bool accumulate_together(int64_t samples);
   double patience() const;
   void queue_update(int64_t samples, const Application& how, QueuedUpdate& queued);
@@ -98,7 +99,8 @@ class WindowRunner {
   int64_t loader_window_ = 0;  // samples of the windows that it cuts
   int64_t micro_batch_;        // of the window under way
   const bool measures_noise_;
-  int attempts_ = 0;     // that failed in the window under way
+  NoiseStrides noise_strides_;  // at the window under way
+  int attempts_ = 0;            // that failed in the window under way
   double slowest_ = 0;   // seconds that the passes of a window took on any rank, from the second window on
   int64_t windows_ = 0;  // run so far
   bool delayed_ = false;

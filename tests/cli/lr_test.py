@@ -240,6 +240,8 @@ class Race(LrTest):
         refused("is not measured", "--race", "--rates", "0.2", "--figure", "f2")
         refused("is not measured", "--race", "--figure", "f2", "--output", "untested")
         self.assertFalse((self.folder / "untested/lr.json").exists(), "said before the range test")
+        tested = self.autotrain("lr", "--config", "race.yaml", "--race", "--figure", "loss", "--output", "tested", "--seeds", "1", "--json")
+        self.assertEqual(json.loads(tested.stdout)["race"]["figure"], "loss")
 
 
 if __name__ == "__main__":

@@ -109,15 +109,15 @@ TEST(PreconditionedNoise, ItsIntervalHoldsTheTruthAsOftenAsItSays) {
 
 TEST(PreconditionedNoise, IsMeasuredInOneOfSixteenWindowsAndNotInTheFirst) {
   for (int64_t window = 0; window < 64; ++window)
-    EXPECT_EQ(is_measured(window, preconditioned_noise_stride(window)),
+    EXPECT_EQ(is_measured(window, noise_strides(window).preconditioned),
               window == 15 || window == 31 || window == 47 || window == 63)
         << window;
 }
 
 TEST(PreconditionedNoise, IsMeasuredWhereThePlainOneIsToo) {
   for (int64_t window = 0; window < 100'000; ++window) {
-    if (!is_measured(window, preconditioned_noise_stride(window))) continue;
-    ASSERT_TRUE(is_measured(window, noise_stride(window))) << window;
+    if (!is_measured(window, noise_strides(window).preconditioned)) continue;
+    ASSERT_TRUE(is_measured(window, noise_strides(window).plain)) << window;
   }
 }
 

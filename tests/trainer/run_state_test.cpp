@@ -13,6 +13,7 @@ TEST(RunState, IsReadBackAsItWasWritten) {
   state.position.last_figures = {{"loss", 0.5}};
   state.position.evaluation_owed = true;
   state.position.plateau = {.factor = 0.1, .figure = "loss", .best = 0.5, .waited = 2, .cooling = 1};
+  state.position.noise_from = 5;
   state.position.noise = {
       .updates_each = 2, .updates_in_last = 1, .traces = {0.1, -3}, .squares = {1e-300, 2}};
   state.position.preconditioned_noise = {
@@ -34,12 +35,14 @@ TEST(RunState, OfBeforeThereWereSchedulesThatFollowEvaluationsCanBeRead) {
 
 TEST(RunState, OfBeforeGradientNoiseWasMeasuredCanBeRead) {
   auto json = RunState().to_json();
+  ASSERT_EQ(json.erase("noise_from"), 1u);
   for (const std::string noise : {"noise_", "preconditioned_noise_"}) {
     for (const char* const key : {"updates_each", "updates_in_last", "traces", "squares"})
       ASSERT_EQ(json.erase(noise + key), 1u) << noise << key;
   }
   EXPECT_EQ(RunState::from_json(json).position.noise, NoiseBlocks());
   EXPECT_EQ(RunState::from_json(json).position.preconditioned_noise, NoiseBlocks());
+  EXPECT_EQ(RunState::from_json(json).position.noise_from, -1);
 }
 
 TEST(RunState, WhoseBlocksDoNotAgreeIsDamaged) {
@@ -48,6 +51,9 @@ TEST(RunState, WhoseBlocksDoNotAgreeIsDamaged) {
     json[traces] = {1.0, 2.0};
     test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json); });
   }
+  auto json = RunState().to_json();
+  json["noise_updates_in_last"] = 2;  // of blocks of one
+  test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json); });
 }
 
 // Found by a fuzzer: a real number where a whole one stands was converted, which is undefined beyond its

@@ -150,10 +150,13 @@ TEST(Trainer, ALongRunMeasuresNoiseMoreSeldomAlsoWhereItWasResumed) {
   for (size_t window = 0; window < rows.size(); ++window)
     EXPECT_EQ(rows[window].is_null(), window >= 1024 && window % 2 == 0) << window;
   const Json state = read_json(folder / "straight" / "checkpoints" / "update-1032" / "state.json").at("run");
-  const auto each = state.at("noise_updates_each").get<int64_t>();
-  const auto full = static_cast<int64_t>(state.at("noise_traces").size()) - 1;
-  EXPECT_EQ(full * each + state.at("noise_updates_in_last").get<int64_t>(), 1032)
-      << "a window stands for those that were not measured";
+  const auto windows = [&](const std::string& noise) {
+    const auto full = static_cast<int64_t>(state.at(noise + "_traces").size()) - 1;
+    return full * state.at(noise + "_updates_each").get<int64_t>() +
+           state.at(noise + "_updates_in_last").get<int64_t>();
+  };
+  EXPECT_EQ(windows("noise"), 1032) << "a window stands for those that were not measured";
+  EXPECT_EQ(windows("preconditioned_noise"), 1024) << "of every 16th";
   for (const int64_t stop_at : {1023, 1024, 1025}) {
     const fs::path path = folder / std::to_string(stop_at);
     fit_until(recipe, stop_at, path);
@@ -162,6 +165,18 @@ TEST(Trainer, ALongRunMeasuresNoiseMoreSeldomAlsoWhereItWasResumed) {
     EXPECT_EQ(read_json(path / "summary.json").at("noise_scale"),
               read_json(folder / "straight" / "summary.json").at("noise_scale"));
   }
+}
+
+TEST(Trainer, NoiseThatIsMeasuredLateIsMeasuredInEveryWindowAtFirst) {
+  const TemporaryFolder folder;
+  Recipe recipe = noise_recipe(1032);
+  recipe.execution.statistics = Statistics::kOff;
+  fit_until(recipe, 1028, folder / "run");
+  recipe.execution.statistics = Statistics::kOn;
+  fit(recipe, folder / "run", true);
+  const auto rows = test::noise_rows(folder / "run");
+  for (size_t window = 0; window < rows.size(); ++window)
+    EXPECT_EQ(rows[window].is_null(), window < 1028) << window;
 }
 
 TEST(Trainer, OfPlainOptimizersThereIsNoNoiseInAnotherMetric) {
