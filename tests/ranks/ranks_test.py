@@ -254,7 +254,8 @@ class Ranks(unittest.TestCase):
         os.kill(ranks[0], signal.SIGCONT)
         self.assertEqual(launcher.wait(timeout=300), INTERRUPTED, (self.root / "log").read_text())
         log = (self.root / "log").read_text()
-        self.assertIn("lost rank 1 on ", log)
+        # A call to the store that was frozen in the middle is out of time when it goes on.
+        self.assertRegex(log, "lost rank 1 on |the store that ranks meet at does not answer")
         # The first rank, which serves the store, may have been frozen with the other's consent to one more update in it.
         later = saved_updates(run, "checkpoints")
         self.assertIn(later, ([], [saved[0] + 1]), log)
