@@ -30,11 +30,16 @@ double last_of(const Columns& updates, const char* name) {
   return column == nullptr || column->empty() ? kNoNumber : column->back();
 }
 
-// Of the rows that have a number; nothing: none has.
-std::optional<double> median_in(const Columns& updates, const char* name) {
+// Of the updates of so many samples that have a number; nothing: none has.
+std::optional<double> median_in(const Columns& updates, const char* name, int64_t effective) {
   const std::vector<double>* const column = updates.find(name);
+  const std::vector<double>* const sizes = updates.find("effective_batch");
   if (column == nullptr) return std::nullopt;
-  std::vector<double> values = finite_values(*column);
+  std::vector<double> values;
+  for (size_t i = 0; i < column->size(); ++i) {
+    const bool counts = sizes == nullptr || (*sizes)[i] == static_cast<double>(effective);
+    if (counts && std::isfinite((*column)[i])) values.push_back((*column)[i]);
+  }
   return values.empty() ? std::nullopt : std::optional(median_of(std::move(values)));
 }
 
@@ -73,8 +78,17 @@ std::optional<double> part_seen(const ObservedRun& run) {
   for (const StopReason over : {StopReason::kMinutes, StopReason::kPatience}) {
     if (stopped_by == to_string(over)) return 1;
   }
-  const auto all = samples_to_stop(run.recipe, run.dataset_size, run.plan.effective_batch);
+  const std::vector<PlanStage>& stages = run.plan.stages;  // a recipe counts in updates of the first one
+  const int64_t effective = stages.empty() ? run.plan.effective_batch : stages.front().effective_batch;
+  const auto all = samples_to_stop(run.recipe, run.dataset_size, effective);
   return all ? std::optional(static_cast<double>(run.samples) / static_cast<double>(*all)) : std::nullopt;
+}
+
+// Makes the plan that of the run's last batch.
+void take_last_batch(BatchPlan& plan, const Columns& updates) {
+  plan.effective_batch = std::llround(last_of(updates, "effective_batch"));
+  plan.micro_batch = std::min(plan.micro_batch, ceil_div(plan.effective_batch, plan.world_size));
+  plan.window = ceil_div(plan.effective_batch, plan.micro_batch * plan.world_size);
 }
 
 void read_metrics_into(ObservedRun& run) {
@@ -87,11 +101,13 @@ void read_metrics_into(ObservedRun& run) {
   run.samples = std::llround(last_of(updates, "samples"));
   run.seconds = last_of(updates, "training_seconds");
   run.dataset_size = std::llround(last_of(updates, "samples") / last_of(updates, "epoch"));
-  run.update_seconds = median_in(updates, "activity_seconds.update").value_or(0);
-  run.passes_seconds = median_in(updates, "activity_seconds.forward").value_or(0) +
-                       median_in(updates, "activity_seconds.backward").value_or(0);
   run.seen = part_seen(run);
-  if (run.plan.world_size > 1) run.exchange_seconds = median_in(updates, "activity_seconds.communication");
+  if (run.recipe.batch.changes()) take_last_batch(run.plan, updates);
+  const auto median = [&](const char* name) { return median_in(updates, name, run.plan.effective_batch); };
+  run.update_seconds = median("activity_seconds.update").value_or(0);
+  run.passes_seconds =
+      median("activity_seconds.forward").value_or(0) + median("activity_seconds.backward").value_or(0);
+  if (run.plan.world_size > 1) run.exchange_seconds = median("activity_seconds.communication");
   run.plain_noise = noise_at(updates, updates.rows() - 1, "gradient_noise");
   run.preconditioned_noise = noise_at(updates, updates.rows() - 1, "preconditioned_noise");
   run.noise = run.by_preconditioned() ? run.preconditioned_noise : run.plain_noise;
@@ -122,6 +138,36 @@ Json list_of(const Rows& rows, const ToJson& to_json) {
   Json list = Json::array();
   for (const auto& row : rows) list.push_back(to_json(row));
   return list;
+}
+
+// A recipe whose batch changes says no single one.
+void set_lines(Advice& a) {
+  const BatchPlan& plan = a.run.plan;
+  const int64_t to = a.batch.rows[a.batch.advised].effective;
+  a.lines.clear();
+  if (to != plan.effective_batch && !a.run.recipe.batch.changes())
+    a.lines = recipe_lines(a.run.recipe, {plan.effective_batch, to, plan.lr.scaled});
+}
+
+// Whether a branch between the run's own batch and the advised one, or of that, takes the advice back.
+bool speaks_against(const Verification& verification, int64_t advised) {
+  return std::ranges::any_of(verification.branches, [&](const BranchVerdict& branch) {
+    return branch.losses.factor < 1
+               ? branch.losses.effective >= advised && branch.shows_no_gain()
+               : branch.losses.effective <= advised && branch.verdict == BranchStanding::kWorse;
+  });
+}
+
+// The row up to the measured critical batch that needs the least time for equal samples, if that is
+// worthwhile.
+std::optional<size_t> fastest_without_loss(const Advice& a) {
+  size_t best = a.batch.own;
+  for (size_t i = a.batch.own + 1; i < a.batch.rows.size(); ++i) {
+    if (a.batch.rows[i].effective > a.verification->critical) break;
+    if (a.batch.rows[i].samples_per_second > a.batch.rows[best].samples_per_second) best = i;
+  }
+  const double gain = a.batch.rows[a.batch.own].samples_per_second / a.batch.rows[best].samples_per_second;
+  return gain <= 1 - kWorthwhile && !a.verification->exceeded ? std::optional(best) : std::nullopt;
 }
 
 }  // namespace
@@ -184,23 +230,24 @@ Advice advise(ObservedRun run, std::vector<SpeedPoint> speeds) {
                                .devices = r.plan.world_size,
                                .dataset_size = r.dataset_size,
                                .throughput_share = r.recipe.execution.search.throughput_share});
-  const int64_t to = advice.batch.rows[advice.batch.advised].effective;
-  if (to != r.plan.effective_batch)
-    advice.lines = recipe_lines(r.recipe, {r.plan.effective_batch, to, r.plan.lr.scaled});
+  set_lines(advice);
   return advice;
 }
 
 void heed(Advice& a, Verification verification) {
   a.verification = std::move(verification);
-  const int64_t advised = a.batch.rows[a.batch.advised].effective;
-  if (a.batch.verdict != BatchVerdict::kLower) return;
-  for (const BranchVerdict& branch : a.verification->branches) {
-    if (branch.losses.factor >= 1 || branch.losses.effective < advised || !branch.shows_no_gain()) continue;
+  if (const BatchVerdict said = a.batch.verdict;
+      said == BatchVerdict::kLower || said == BatchVerdict::kRaise) {
+    if (!speaks_against(*a.verification, a.batch.rows[a.batch.advised].effective)) return;
     a.refuted = std::exchange(a.batch.advised, a.batch.own);
     a.batch.verdict = BatchVerdict::kKeep;
-    a.lines.clear();
-    return;
   }
+  if (const auto faster = fastest_without_loss(a)) {
+    a.batch.advised = *faster;
+    a.batch.verdict = BatchVerdict::kRaise;
+    a.by_branches = true;
+  }
+  set_lines(a);
 }
 
 Json advice_to_json(const Advice& a) {
@@ -217,6 +264,7 @@ Json advice_to_json(const Advice& a) {
       {"verdict", to_string(b.verdict)},
       {"advised", b.rows[b.advised].effective},
       {"unsure", b.unsure},
+      {"by_branches", a.by_branches},
       {"refuted", a.refuted ? Json(b.rows[*a.refuted].effective) : Json(nullptr)},
       {"knee", b.knee},
       {"noise_scale", noise_scale_to_json(a.run.noise)},

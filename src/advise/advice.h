@@ -15,11 +15,11 @@
 
 namespace autotrain {
 
-/// What a run's folder tells of its batch.
+/// What a run's folder tells of its batch: of one that changed, the last one and its updates.
 struct ObservedRun {
   std::filesystem::path folder = {};
   Recipe recipe = {};
-  BatchPlan plan = {};
+  BatchPlan plan = {};  ///< with that batch
   int64_t updates = 0;
   int64_t samples = 0;
   double seconds = 0;         ///< of training
@@ -70,10 +70,13 @@ struct Advice {
   std::vector<RecipeLine> lines = {};  ///< that go with the advised size; empty: it stays
   std::optional<Verification> verification = {};
   std::optional<size_t> refuted = {};  ///< row that the noise scale advises and branches speak against
+  bool by_branches = false;            ///< they say that the advised size loses nothing at equal samples
 };
 
-/// Adds what branches have shown. Where the noise scale advises a smaller batch, and that one or one between
-/// it and the run's own shows no gain, the run's own batch stays.
+/// Adds what branches have shown, which has the last word. Where the noise scale advises a smaller batch, and
+/// that one or one between it and the run's own shows no gain, or a larger one, and one up to it is worse,
+/// the run's own batch stays. Then, or where the noise scale leaves it, the fastest size up to the measured
+/// critical batch is advised if it is faster by what is worthwhile: it needs no more samples.
 void heed(Advice& advice, Verification verification);
 
 /// @param speeds ascending, at least one.

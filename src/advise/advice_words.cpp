@@ -32,10 +32,14 @@ std::string lower_text(const Advice& a, const BatchRow& own, const BatchRow& row
              e_text(own.effective), " to the same loss.");
 }
 
-std::string raise_text(const BatchRow& own, const BatchRow& row) {
-  return cat("Raise: ", needs_text(row), " of ", e_text(own.effective),
-             " to the same loss: ", format_rate(row.samples_per_second), " samples/s in the place of ",
-             format_rate(own.samples_per_second), ".");
+std::string raise_text(const Advice& a, const BatchRow& own, const BatchRow& row) {
+  const std::string speeds = cat(format_rate(row.samples_per_second), " samples/s in the place of ",
+                                 format_rate(own.samples_per_second), ".");
+  if (!a.by_branches)
+    return cat("Raise: ", needs_text(row), " of ", e_text(own.effective), " to the same loss: ", speeds);
+  return cat("Raise: in branches ", e_text(row.effective), " is no worse than ", e_text(own.effective),
+             " at equal samples, and needs ", brief(own.samples_per_second / row.samples_per_second, 3),
+             " of the time: ", speeds);
 }
 
 std::string seen_text(const ObservedRun& run) {
@@ -46,7 +50,13 @@ std::string keep_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
   if (a.refuted)
     return cat("Keep ", e_text(own.effective), ": by the noise scale ", needs_text(a.batch.rows[*a.refuted]),
-               " to the same loss, but branches show no better loss of smaller batches at equal samples.");
+               " to the same loss, but ",
+               *a.refuted < a.batch.own
+                   ? "branches show no better loss of smaller batches at equal samples."
+                   : "branches of larger batches come to a worse loss at equal samples.");
+  if (a.batch.unsure && a.verification)
+    return cat("Keep ", e_text(own.effective),
+               ": another size might take less time, but neither the noise scale nor the branches show it.");
   if (a.batch.unsure && a.run.early())
     return cat("Keep ", e_text(own.effective),
                " for now: another size might take less time, which the beginning of a run, ",
@@ -63,12 +73,22 @@ std::string verdict_text(const Advice& a) {
   const BatchRow &own = a.batch.rows[a.batch.own], &advised = a.batch.rows[a.batch.advised];
   switch (a.batch.verdict) {
     case BatchVerdict::kLower: return lower_text(a, own, advised);
-    case BatchVerdict::kRaise: return raise_text(own, advised);
+    case BatchVerdict::kRaise: return raise_text(a, own, advised);
     case BatchVerdict::kKeep: return keep_text(a);
     case BatchVerdict::kUnknown: break;
   }
   return "No verdict: the gradient noise scale of this run is not known, because " + a.run.no_noise_because +
          ".";
+}
+
+// Of a run whose batch changed; "" of others.
+std::string stage_text(const Advice& a) {
+  if (!a.run.recipe.batch.changes()) return "";
+  return cat(
+      "The batch of this run changes as its recipe says (batch.schedule or batch.adapt). All this is about "
+      "its last "
+      "one, ",
+      e_text(a.run.plan.effective_batch), ", and there are no lines for the recipe.");
 }
 
 // What accumulation costs where the verdict does not speak of it; "" where there is none.
@@ -155,7 +175,7 @@ std::string ranged_text(const Ranged& ranged) {
 }
 
 std::vector<std::string> sentences_of(const Advice& a) {
-  std::vector<std::string> all = {verdict_text(a), accumulation_text(a), knee_text(a)};
+  std::vector<std::string> all = {verdict_text(a), stage_text(a), accumulation_text(a), knee_text(a)};
   if (a.run.noise) all.push_back(noise_text(a));
   all.push_back(half_life_text(a));
   all.push_back(devices_text(a));

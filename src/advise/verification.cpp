@@ -50,8 +50,9 @@ int64_t samples_of_branches(const BranchRequest& request, const std::vector<Bran
       ExitCode::kUsage, "--verify",
       cat("the run's schedule has ", std::max<int64_t>(0, left), " samples left after this checkpoint, and ",
           "branches of up to ", branches.back().effective, " samples an update need ", round_up(least, each)),
-      "give --checkpoint an earlier one (checkpoint.keep keeps more of them), smaller --factors, or begin "
-      "with --config: its short run stops early in the schedule");
+      cat("give ", request.samples > 0 ? "fewer --samples, " : "",
+          "--checkpoint an earlier one (checkpoint.keep keeps more of them), smaller --factors, or begin "
+          "with --config: its short run stops early in the schedule"));
 }
 
 // What only the run itself needs is off; everything that is learned stays, in micro-batches of the run, so
@@ -87,8 +88,10 @@ BranchVerdict verdict_of(const BranchLosses& reference, const BranchLosses& bran
                   .p_not_worse = p_of_mean_above(gains, -margin),
                   .p_worse = p_of_mean_above(losses, 0),
                   .p_no_better = p_of_mean_above(losses, -margin)};
-  if (branch.failed() > 0) {
+  if (branch.diverged > 0) {
     v.verdict = BranchStanding::kWorse;
+  } else if (branch.failed() > 0) {
+    v.verdict = BranchStanding::kUndetermined;
   } else if (p_of_mean_above(gains, margin) < kVerificationLevel) {
     v.verdict = BranchStanding::kBetter;
   } else if (v.p_not_worse < kVerificationLevel) {
@@ -149,6 +152,10 @@ BranchPlan plan_branches(const BranchRequest& request) {
   std::ranges::sort(factors);
   const auto twice = std::ranges::unique(factors);
   factors.erase(twice.begin(), twice.end());
+  if (factors.size() < 2)
+    throw Error(ExitCode::kUsage, "--factors",
+                "names the run's own batch alone, which has nothing to be compared with",
+                "give factors such as 0.5,1,2,4");
   BranchPlan plan;
   for (const double factor : factors) {
     const int64_t effective = batch_of(request, factor);
@@ -234,6 +241,7 @@ nlohmann::ordered_json verification_to_json(const Verification& v) {
                         {"effective_batch", branch.losses.effective},
                         {"training_losses", std::move(training)},
                         {"failed", branch.losses.failed()},
+                        {"diverged", branch.losses.diverged},
                         {"difference", finite_or_null(branch.difference)},
                         {"p_not_worse", finite_or_null(branch.p_not_worse)},
                         {"p_worse", finite_or_null(branch.p_worse)},

@@ -55,6 +55,7 @@ struct BranchLosses {
   double factor = 1;
   int64_t effective = 0;
   std::vector<double> training = {};  ///< smoothed loss of each seed, in their order; NaN: its run failed
+  int64_t diverged = 0;               ///< of those that failed
 
   int64_t failed() const;
 };
@@ -108,7 +109,8 @@ struct Verification {
 inline constexpr double kVerificationLevel = 0.05;
 
 /// Judges branches in the order of their batches, one with factor 1, by the differences of runs with one
-/// seed, which have the same samples in the same order. A branch of which a run failed is worse. From the
+/// seed, which have the same samples in the same order. A branch of which a run diverged is worse; of one of
+/// which a run failed otherwise nothing is known. From the
 /// reference upwards the tests are a fixed sequence that ends at the first batch that is not shown to be "not
 /// worse", so that they need no correction for their number.
 void judge_branches(Verification& verification, const std::vector<BranchLosses>& losses);

@@ -148,7 +148,9 @@ std::vector<BranchLosses> losses_of(const AdviseOptions& options, const Start& s
     BranchLosses& of_branch = losses.emplace_back(BranchLosses{branch.factor, branch.effective});
     of_branch.training.assign(static_cast<size_t>(options.seeds), std::numeric_limits<double>::quiet_NaN());
     for (const RunOutcome& run : found.runs) {
-      if (run.recipe != branch.label || !run.failure.empty()) continue;
+      if (run.recipe != branch.label) continue;
+      if (run.code == static_cast<int>(ExitCode::kDiverged)) ++of_branch.diverged;
+      if (!run.failure.empty()) continue;
       const fs::path folder = options.folder() / "branches" / "runs" / cat(branch.label, "-seed", run.seed);
       of_branch.training.at(static_cast<size_t>(run.seed - 1)) =
           smoothed_loss(folder / "metrics.jsonl", start.point.end() - start.plan.compared);
@@ -157,13 +159,32 @@ std::vector<BranchLosses> losses_of(const AdviseOptions& options, const Start& s
   return losses;
 }
 
+// Of what all branches with the run's own batch ended with, if none came to its end.
+void refuse_without_reference(const Comparison& found, const std::vector<BranchLosses>& losses) {
+  const auto own = std::ranges::find(losses, 1.0, &BranchLosses::factor);
+  if (own->failed() < std::ssize(own->training)) return;
+  for (const RunOutcome& run : found.runs) {
+    if (run.recipe != cat("E", own->effective) || run.failure.empty()) continue;
+    throw Error(exit_code_of(run.code), "--verify",
+                cat("every branch with the run's own batch failed: ", first_line(run.failure)),
+                "their logs are in the folder's branches/runs; advise without --verify has the rest");
+  }
+}
+
 Verification verify_batch(const AdviseOptions& options, const ObservedRun& run) {
+  if (run.recipe.batch.changes())
+    throw Error(
+        ExitCode::kUsage, "--verify",
+        "compares batches that stay, and the batch of this run changes (batch.schedule or batch.adapt)",
+        "leave it out, or verify a run of one batch");
   const Start start = choose_start(options, run);
   CompareOptions compare = comparison_of(options, start);
   check_comparison(compare);
   LiveText live(stderr);
   if (options.talks()) {
-    log::info("advise", cat("branches of ", format_count(start.plan.samples), " samples from update ",
+    const bool rounded = options.samples > 0 && options.samples != start.plan.samples;
+    log::info("advise", cat("branches of ", format_count(start.plan.samples), " samples",
+                            rounded ? ", whole updates of every batch," : "", " from update ",
                             start.point.update, " in ", compare.folder.string()));
     compare.on_progress = [&](const StudyProgress& progress) {
       if (live.due())
@@ -184,7 +205,9 @@ Verification verify_batch(const AdviseOptions& options, const ObservedRun& run) 
                             .seeds = options.seeds,
                             .margin = options.margin,
                             .folder = compare.folder};
-  judge_branches(verification, losses_of(options, start, found));
+  const std::vector<BranchLosses> losses = losses_of(options, start, found);
+  refuse_without_reference(found, losses);
+  judge_branches(verification, losses);
   return verification;
 }
 

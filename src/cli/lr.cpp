@@ -79,7 +79,16 @@ fs::path folder_for(const LrOptions& options, const std::string& name) {
   return options.output.empty() ? claim_first_free("runs", name + "-lr") : options.output;
 }
 
+// Its report would lack the race.
+void refuse_folder_of_race(const fs::path& folder) {
+  if (folder.empty() || !fs::exists(folder / "race")) return;
+  throw Error(ExitCode::kUsage, folder.string(),
+              "holds a race of learning rates, which a test alone would replace",
+              "give another --output, or --race to go on with it");
+}
+
 ExitCode run_test(const LrOptions& options) {
+  refuse_folder_of_race(options.output);
   LearningRateReport report;
   report.test = test_of(options);
   report.name = report.test->name;
@@ -174,7 +183,6 @@ ExitCode run_lr(const CLI::App& app, const LrOptions& options) {
 std::function<ExitCode()> declare_lr(CLI::App& app) {
   const auto options = std::make_shared<LrOptions>();
   RangeTestOptions& range = options->range;
-  const CLI::Range rate(1e-12, 1e6);
   options->RecipeOptions::declare(app);
   options->PrintOptions::declare(app);
   options->OutputOption::declare(
@@ -183,8 +191,12 @@ std::function<ExitCode()> declare_lr(CLI::App& app) {
   app.add_option("--checkpoint", options->run.checkpoint, "newest, best, or the number of an update")
       ->capture_default_str()
       ->type_name("WHICH");
-  app.add_option("--from", range.from, "Least learning rate")->check(rate)->capture_default_str();
-  app.add_option("--to", range.to, "Greatest learning rate")->check(rate)->capture_default_str();
+  app.add_option("--from", range.from, "Least learning rate")
+      ->check(is_learning_rate())
+      ->capture_default_str();
+  app.add_option("--to", range.to, "Greatest learning rate")
+      ->check(is_learning_rate())
+      ->capture_default_str();
   app.add_option("--factor", range.factor, "From one rate to the next")
       ->check(CLI::Range(1.01, 10.0))
       ->capture_default_str();

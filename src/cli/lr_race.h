@@ -10,6 +10,9 @@
 
 namespace autotrain {
 
+/// Refuses what is no learning rate, in words that have its bounds as they are.
+CLI::Validator is_learning_rate();
+
 /// --race and what goes with it
 struct RaceOptions {
   bool race = false;

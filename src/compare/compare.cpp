@@ -445,7 +445,7 @@ void check_comparison(const CompareOptions& options) {
 
 void check_figures(const CompareOptions& options) {
   const NamedRecipe& first = options.recipes.at(0);
-  check_kinds(first.label, Trainer::from_recipe(first.recipe, {.write_files = false}).figure_kinds(),
+  check_kinds(first.recipe.name, Trainer::from_recipe(first.recipe, {.write_files = false}).figure_kinds(),
               options);
 }
 

@@ -50,6 +50,14 @@ TEST(Verification, BranchesEndBeforeTheScheduleDoes) {
   EXPECT_NO_THROW(plan_branches(request("{minutes: 1}")));
 }
 
+TEST(Verification, OneBatchHasNothingToBeComparedWith) {
+  BranchRequest r = request("{epochs: 100}");
+  for (const std::vector<double>& factors : {std::vector<double>{}, std::vector{1.0}}) {
+    r.factors = factors;
+    test::expect_error(ExitCode::kUsage, [&] { plan_branches(r); });
+  }
+}
+
 TEST(Verification, ABatchMustBeOne) {
   for (const double factor : {0.0, -1.0, 0.3, 1000.0}) {
     BranchRequest r = request("{epochs: 100}");
@@ -103,10 +111,20 @@ TEST(Verification, BeyondAGapNothingIsConcluded) {
 }
 
 TEST(Verification, ABranchThatDivergesIsWorse) {
-  const Verification v = judged({{1, 64, {1.0, 1.001}}, {2, 128, {1.0, kFailed}}});
+  const Verification v = judged({{1, 64, {1.0, 1.001}}, {2, 128, {1.0, kFailed}, 1}});
   EXPECT_EQ(v.branches[1].losses.failed(), 1);
   EXPECT_EQ(v.branches[1].verdict, BranchStanding::kWorse);
   EXPECT_EQ(v.critical, 64);
+}
+
+TEST(Verification, OfABranchThatFailsOtherwiseNothingIsSaid) {
+  const Verification v = judged({{0.5, 32, {kFailed, kFailed, kFailed}},
+                                 {1, 64, {1.0, 1.001, 0.999}},
+                                 {2, 128, {1.0, 1.001, kFailed}},
+                                 {4, 256, {1.0, 1.001, 0.999}}});
+  EXPECT_EQ(v.branches[0].verdict, BranchStanding::kUndetermined);
+  EXPECT_EQ(v.branches[2].verdict, BranchStanding::kUndetermined);
+  EXPECT_EQ(v.critical, 64) << "what is beyond it is not looked at";
 }
 
 TEST(Verification, OneSeedSaysNothing) {

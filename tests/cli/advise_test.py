@@ -7,6 +7,7 @@ with the bytes of the run they left, a batch that is worse at equal samples, a s
 import hashlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -130,6 +131,24 @@ class Advise(unittest.TestCase):
             self.assertTrue(sets)
             self.program("plan", "--config", "large/recipe.yaml", *sets, "--quiet")
 
+    def test_a_run_whose_batch_changes_is_advised_on_its_last_one(self):
+        stages = ["--set", "batch.effective=null", "--set",
+                  "batch.schedule=[{samples: 0, effective: 32}, {samples: 8192, effective: 128}]"]
+        self.program("--config", "r.yaml", *stages, "--output", "staged", "--quiet")
+        found = json.loads(self.program("advise", "--run", "staged", "--seconds", "0", "--json"))
+        self.assertEqual((found["effective_batch"], found["recipe_lines"], found["seen"]), (128, [], 1))
+        self.assertIn("changes as its recipe says", found["sentences"][1])
+        # Forward and backward of the last updates, each of eight micro-batches, and the optimizer's step.
+        rows = [row for row in map(json.loads, (self.folder / "staged/metrics.jsonl").read_text().splitlines())
+                if row["kind"] == "update" and row["effective_batch"] == 128]
+        passes = sum(statistics.median(row["activity_seconds"][part] for row in rows) for part in ("forward", "backward"))
+        step = statistics.median(row["activity_seconds"]["update"] for row in rows)
+        speed = next(point for point in found["speeds"] if point["micro_batch"] == 16)
+        self.assertAlmostEqual(speed["seconds"], passes / 8 + step, places=6)
+        said = self.program("advise", "--run", "staged", "--verify", code=64)
+        self.assertIn("the batch of this run changes", said)
+        self.assertFalse((self.folder / "staged/branches").exists())
+
     def test_misuse(self):
         for arguments, code, said in [
                 ((), 64, "names no run"),
@@ -139,6 +158,7 @@ class Advise(unittest.TestCase):
                 (("--run", "run", "--set", "batch.effective=128"), 64, "would be another run"),
                 (("--run", "run", "--factors", "2"), 64, "with --verify only"),
                 (("--run", "run", "--verify", "--factors", "0.3"), 64, "no whole number"),
+                (("--run", "run", "--verify", "--factors", "1"), 64, "nothing to be compared with"),
                 (("--run", "run", "--verify", "--factors", "1000"), 64, "more than the 4096 samples"),
                 (("--run", "run", "--verify", "--checkpoint", "512"), 64, "0 samples left"),
                 (("--run", "run", "--verify", "--checkpoint", "7"), 66, "no checkpoint of update 7"),

@@ -233,8 +233,9 @@ class Race(LrTest):
         refused("--run", "--race", "--run", "x")
         refused("add --run", "--checkpoint", "best")
         refused("--from", "--race", "--rates", "0.2", "--from", "1e-3")
+        refused('"0" is no learning rate from 1e-12 to 1000000', "--race", "--rates", "0")
+        refused('"x" is no learning rate', "--from", "x")
         refused("own rate alone", "--race", "--rates", "0.1")
-        refused("--rates", "--race", "--rates", "0")
         refused("data.validation", "--race", recipe="recipe.yaml", code=78)
         self.assertFalse((self.folder / "runs").exists())
         refused("is not measured", "--race", "--rates", "0.2", "--figure", "f2")
@@ -242,6 +243,7 @@ class Race(LrTest):
         self.assertFalse((self.folder / "untested/lr.json").exists(), "said before the range test")
         tested = self.autotrain("lr", "--config", "race.yaml", "--race", "--figure", "loss", "--output", "tested", "--seeds", "1", "--json")
         self.assertEqual(json.loads(tested.stdout)["race"]["figure"], "loss")
+        refused("holds a race", "--output", "tested")
 
 
 if __name__ == "__main__":
