@@ -48,6 +48,7 @@ std::string seen_text(const ObservedRun& run) {
 
 std::string keep_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
+  const char* const measures = a.run.recipe.batch.changes() ? "" : "; --verify measures";
   if (a.refuted)
     return cat("Keep ", e_text(own.effective), ": by the noise scale ", needs_text(a.batch.rows[*a.refuted]),
                " to the same loss, but ",
@@ -60,11 +61,12 @@ std::string keep_text(const Advice& a) {
   if (a.batch.unsure && a.run.early())
     return cat("Keep ", e_text(own.effective),
                " for now: another size might take less time, which the beginning of a run, ",
-               seen_text(a.run), " of it, cannot tell. A whole run can; --verify measures.");
+               seen_text(a.run), " of it, cannot tell. A whole run can", measures, ".");
   if (a.batch.unsure)
     return cat("Keep ", e_text(own.effective),
                " for now: another size might take less time, but not at both ends of the noise scale's "
-               "interval. More updates narrow it; --verify measures.");
+               "interval. More updates narrow it",
+               measures, ".");
   return cat("Keep ", e_text(own.effective), ": no size in the table takes less than ",
              format_percent(1 - kWorthwhile, 0), " of its time to the same loss.");
 }
@@ -184,10 +186,11 @@ std::vector<std::string> sentences_of(const Advice& a) {
          sentences_of(*a.verification, a.run.noise ? a.run.noise->samples : std::nullopt))
       all.push_back(sentence);
   } else if (a.run.noise) {
-    all.push_back(cat(
-        "The noise scale predicts; ",
-        a.run.by_preconditioned() ? "that of the plain gradient " : "it is of the plain gradient, and ",
-        "was found no trustworthy proxy of the critical batch (arXiv:2505.23971). --verify measures it."));
+    all.push_back(
+        cat("The noise scale predicts; ",
+            a.run.by_preconditioned() ? "that of the plain gradient " : "it is of the plain gradient, and ",
+            "was found no trustworthy proxy of the critical batch (arXiv:2505.23971).",
+            a.run.recipe.batch.changes() ? "" : " --verify measures it."));
   }
   std::erase(all, "");
   return all;

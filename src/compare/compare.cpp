@@ -201,7 +201,7 @@ std::vector<RunOrder> orders_of(const CompareOptions& options) {
 Json search_definition(const RunOrder& order) {
   Json definition;
   if (order.from) {
-    definition["branch"] = {{"run", order.from->run.string()},
+    definition["branch"] = {{"run", fs::weakly_canonical(order.from->run).string()},
                             {"checkpoint", order.from->update},
                             {"samples", order.from->samples}};
   }
