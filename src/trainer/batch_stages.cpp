@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "optim/schedule.h"
@@ -69,6 +70,17 @@ BatchStages adapted_stages(const BatchRecipe& batch, int64_t dataset_size) {
           batch.adapt.max.value_or(default_most(first, dataset_size))};
 }
 
+// A run that is resumed with a later stop may come to it.
+void warn_of_stage_beyond_end(const Recipe& recipe, const BatchStages& stages, int64_t dataset_size) {
+  if (recipe.batch.schedule.stages.empty()) return;
+  const int64_t begins = stages.list().back().samples;
+  const std::optional<int64_t> end = samples_to_stop(recipe, dataset_size, stages.first());
+  if (end && begins >= *end)
+    log::warn("plan", cat("batch.schedule: the run ends after ", format_count(*end),
+                          " samples, before its last stage, from sample ", format_count(begins),
+                          " on, which the plan has room for all the same"));
+}
+
 }  // namespace
 
 int64_t BatchStages::at(int64_t samples) const {
@@ -123,6 +135,7 @@ void check_stages(const Recipe& recipe, const BatchStages& stages, int64_t datas
   if (batch.adapts()) check("batch.adapt.min", stages.least());
   if (batch.effective) check("batch.effective", *batch.effective);
   check(batch.adapts() ? "batch.adapt.max" : "batch.schedule.max", stages.largest());
+  warn_of_stage_beyond_end(recipe, stages, dataset_size);
 }
 
 void describe_stages(const Recipe& recipe, const BatchStages& stages, const Lanes& lanes, BatchPlan& plan) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "autotrain/log.h"
 #include "base/interrupt.h"
 #include "device/caching_allocator.h"
 #include "optim/schedule.h"
@@ -331,6 +332,21 @@ TEST(StagedRuns, StagesThatDataOrLanesDoNotAllowAreNamed) {
                          [&] { fit(r, folder / "norm", false, test::SmallNet::Middle::kBatchNorm); })
           .what(),
       "micro-batch of one"));
+}
+
+TEST(StagedRuns, AStageThatTheRunDoesNotComeToIsSaid) {
+  for (const int64_t begins : {999, 1000}) {
+    std::vector<std::string> warnings;
+    log::set_sink([&](const log::Record& record) { warnings.emplace_back(record.text); },
+                  log::Level::kWarning);
+    Recipe r = test::typed_recipe();
+    r.stop = {.samples = 1000};
+    r.batch.effective.reset();
+    r.batch.schedule.stages = {{0, 20}, {begins, 40}};
+    check_stages(r, BatchStages({{0, 20}, {begins, 40}}, 20, 40), 4000, 1);
+    log::set_sink(log::terminal_sink(), log::Level::kWarning);
+    EXPECT_EQ(warnings.size(), begins < 1000 ? 0u : 1u) << begins;
+  }
 }
 
 TEST(StagedRuns, AResumeMayNotChangeTheStages) {
