@@ -9,7 +9,6 @@
 #include "advise/speeds.h"
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
-#include "base/child.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -56,7 +55,6 @@ void give_it_parts(Recipe& recipe, const BatchPlan& plan) {
 
 // In a process of its own.
 int train_shortly(const AdviseOptions& options) {
-  install_signal_handlers();
   Console console(options);
   Recipe recipe = options.load();
   if (recipe.execution.statistics == Statistics::kOff) recipe.execution.statistics = Statistics::kAuto;
@@ -79,12 +77,9 @@ void make_short_run(AdviseOptions& options) {
       options.output.empty() ? claim_first_free("runs", options.load().name + "-advice") : options.output;
   if (is_run_folder(options.run)) return;  // of the same command, stopped behind it
   make_folders(options.run);
-  Child child([&] { return train_shortly(options); },
-              options.json ? options.run / "short-run.log" : fs::path());
-  const int code = child.wait_forwarding_stop();
-  stop_if_interrupted("advise", "stopped by a signal in its short run");
-  if (code != 0)
-    throw Error(exit_code_of(code), options.run.string(), "the short run failed", "its messages say why");
+  run_apart(
+      "advise", options.run.string(), "short run", [&] { return train_shortly(options); },
+      options.json ? options.run / "short-run.log" : fs::path());
 }
 
 // ------------------------------------------------------------------ --verify

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "autotrain/log.h"
-#include "base/child.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -98,20 +97,8 @@ ExitCode run_test(const LrOptions& options) {
 
 // ------------------------------------------------------------------ --race
 
-// In a process of its own, as this one is to start those of the race (see Child).
-void run_apart(const char* what, const std::function<void()>& work) {
-  Child child([&] {
-    install_signal_handlers();
-    work();
-    return 0;
-  });
-  const int code = child.wait_forwarding_stop();
-  stop_if_interrupted("lr", cat("stopped by a signal in ", what).c_str());
-  if (code != 0)
-    throw Error(exit_code_of(code), "autotrain lr", cat(what, " failed"), "its messages say why");
-}
-
-// What the range test finds is read from its file, as when an earlier call has left it there.
+// What the range test finds is read from its file, as when an earlier call has left it there. It is made in a
+// process of its own, as this one is to start those of the race (see Child).
 LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, const fs::path& folder) {
   const nlohmann::ordered_json definition = definition_of(recipe, options.range);
   if (const auto kept = kept_test(folder, definition)) {
@@ -119,11 +106,15 @@ LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, cons
     return *kept;
   }
   if (!options.figure.empty()) {
-    run_apart("the look at what the recipe measures",
-              [&] { check_figures(comparison_of(options, options, {recipe.optimizer.lr})); });
+    run_apart("lr", folder.string(), "look at what the recipe measures", [&] {
+      check_figures(comparison_of(options, options, {recipe.optimizer.lr}));
+      return 0;
+    });
   }
-  run_apart("the range test",
-            [&] { write_learning_rate({.name = recipe.name, .test = test_of(options)}, folder); });
+  run_apart("lr", folder.string(), "range test", [&] {
+    write_learning_rate({.name = recipe.name, .test = test_of(options)}, folder);
+    return 0;
+  });
   return kept_test(folder, definition).value();
 }
 

@@ -117,11 +117,11 @@ Recipe noise_recipe(int64_t updates) {
   return r;
 }
 
-Summary fit_until(const Recipe& recipe, int64_t last, const fs::path& path, bool resume = false) {
-  SmallRun run(recipe, {.output = path, .resume = resume});
+void fit_until(const Recipe& recipe, int64_t last, const fs::path& path) {
+  SmallRun run(recipe, {.output = path});
   run.trainer.on_update(
       [&](const UpdateRecord& u) { return u.update < last ? Flow::kContinue : Flow::kStop; });
-  return run.trainer.fit();
+  run.trainer.fit();
 }
 
 // Long enough for the scale in the optimizer's metric to be known.
