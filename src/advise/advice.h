@@ -15,7 +15,8 @@
 
 namespace autotrain {
 
-/// What a run's folder tells of its batch: of one that changed, the last one and its updates.
+/// What a run's folder tells of its batch. Where the batch changed, all is about the last one and its
+/// updates.
 struct ObservedRun {
   std::filesystem::path folder = {};
   Recipe recipe = {};

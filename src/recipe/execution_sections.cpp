@@ -72,6 +72,16 @@ Field trace_field(ExecutionRecipe& e) {
           [&e](const Value& value) { e.trace = std::get<std::vector<int64_t>>(value); }};
 }
 
+Field statistics_field(ExecutionRecipe& e) {
+  return bind_enum(
+      "statistics",
+      "The gradient noise scale, from the micro-batches of every update, and in every 16th also in the "
+      "metric of Adam and its like; in a long run of fewer updates. Changes no bit of what is learned. "
+      "auto: where an update has several, and samples do not differ in length; on: the same, and a run "
+      "that cannot is refused.",
+      e.statistics, Decides::kRun);
+}
+
 Section execution_section(Recipe& r) {
   ExecutionRecipe& e = r.execution;
   const KeySpec device =
@@ -126,14 +136,7 @@ Section execution_section(Recipe& r) {
                 .in("seconds")
                 .deciding(Decides::kRun),
             e.telemetry),
-       trace_field(e),
-       bind_enum(
-           "statistics",
-           "The gradient noise scale, from the micro-batches of every update, and in every 16th also in the "
-           "metric of Adam and its like; in a long run of fewer updates. Changes no bit of what is learned. "
-           "auto: where an update has several, and samples do not differ in length; on: the same, and a run "
-           "that cannot is refused.",
-           e.statistics, Decides::kRun)}};
+       trace_field(e), statistics_field(e)}};
 }
 
 Section memory_section(Recipe& r) {

@@ -39,9 +39,9 @@ struct NoiseStrides {
   int64_t preconditioned = 16;  ///< in the optimizer's metric, whose norms also read the second moment
 };
 
-/// Of a long run fewer windows need be measured. From the 1,024th on each doubling of the run has as many of
-/// them as the one before, until it is one in 16; in the optimizer's metric from the 4,096th on, until it is
-/// one in 128.
+/// How seldom windows are measured as a run gets longer. All of the first 1,024 are; then each doubling of
+/// the run has as many measured ones as the one before, until it is one in 16. In the optimizer's metric it
+/// is one in 16 of the first 4,096, and then fewer likewise, until it is one in 128.
 ///
 /// @param window counted from the first one that could be measured, as all ranks and a resumed run count it.
 NoiseStrides noise_strides(int64_t window);
