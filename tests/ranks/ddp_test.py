@@ -74,6 +74,8 @@ def work(folder):
     if rank == 0:
         (folder / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
     torch.distributed.destroy_process_group()
+    # gloo's threads may still hold tensors of Python's, and freeing one while the interpreter ends aborts the process.
+    os._exit(0)
 
 
 def python_ranks(folder):

@@ -4,6 +4,7 @@ JSON the median samples/s over all ranks of the updates after the first third.
     torchrun --nproc-per-node 2 ddp.py WORKLOAD EFFECTIVE UPDATES
 """
 import json
+import os
 import statistics
 import sys
 import time
@@ -38,8 +39,10 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)
     if rank == 0:
-        print(json.dumps({"samples_per_second": effective / statistics.median(seconds[updates // 3:])}))
+        print(json.dumps({"samples_per_second": effective / statistics.median(seconds[updates // 3:])}), flush=True)
     torch.distributed.destroy_process_group()
+    # gloo's threads may still hold tensors of Python's, and freeing one while the interpreter ends aborts the process.
+    os._exit(0)
 
 
 main()
