@@ -82,7 +82,7 @@ def python_ranks(folder):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    ranks = [subprocess.Popen([sys.executable, __file__, "work", folder],
+    ranks = [subprocess.Popen([sys.executable, "-X", "faulthandler", __file__, "work", folder],
                               env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": str(rank),
                                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "CUDA_VISIBLE_DEVICES": ""})
              for rank in range(RANKS)]
