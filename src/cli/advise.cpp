@@ -15,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/command.h"
 #include "cli/console.h"
+#include "cli/run_apart.h"
 #include "cli/study_command.h"
 #include "compare/compare.h"
 #include "report/live_text.h"

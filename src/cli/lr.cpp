@@ -9,6 +9,7 @@
 #include "cli/compare_watch.h"
 #include "cli/lr_race.h"
 #include "cli/lr_text.h"
+#include "cli/run_apart.h"
 #include "cli/study_command.h"
 #include "lr/learning_rate.h"
 #include "lr/lr_json.h"

@@ -2,13 +2,10 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "autotrain/error.h"
-#include "base/child.h"
-#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -50,22 +47,6 @@ auto saying_how_to_go_on(const std::filesystem::path& folder, const Work& work) 
     throw Error(error.code(), error.where(), error.problem(),
                 "the same command with --output " + folder.string() + " goes on");
   }
-}
-
-/// Does a part of a command's work, such as "range test", in a process of its own that stops with this one.
-/// @param log gets what the process prints; empty: the terminal.
-/// @throws Error about `where` with the code of the work, which has said why, or kInterrupted.
-inline void run_apart(const char* command, const std::string& where, const std::string& what,
-                      const std::function<int()>& work, const std::filesystem::path& log = {}) {
-  Child child(
-      [&] {
-        install_signal_handlers();
-        return work();
-      },
-      log);
-  const int code = child.wait_forwarding_stop();
-  stop_if_interrupted(command, cat("stopped by a signal in its ", what).c_str());
-  if (code != 0) throw Error(exit_code_of(code), where, cat("the ", what, " failed"), "its messages say why");
 }
 
 /// Prints the JSON, with the folder in it, or the text, whichever was asked for.

@@ -7,22 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "autotrain/recipe.h"
 #include "compare/comparison.h"
+#include "compare/named_recipe.h"
 #include "study/halving.h"
 #include "study/study.h"
-#include "trainer/branch.h"
 
 namespace autotrain {
-
-struct NamedRecipe {
-  std::string label;  ///< unique in its comparison
-  Recipe recipe;
-
-  /// Its runs begin there instead of at initial weights, the seed decides what comes from there on, and they
-  /// end after that many samples. Begun anew where they are interrupted.
-  std::optional<BranchPoint> from = {};
-};
 
 struct CompareOptions {
   std::vector<NamedRecipe> recipes;
@@ -68,11 +58,5 @@ void check_figures(const CompareOptions& options);
 
 /// The figure that differences will be about.
 std::string compared_figure(const CompareOptions& options);
-
-/// The keys in which recipes differ, names and seeds aside.
-std::vector<DifferingKey> differing_keys(const std::vector<NamedRecipe>& recipes);
-
-/// Why the recipes cannot be compared fairly; one sentence each.
-std::vector<std::string> unfair_because(const std::vector<DifferingKey>& keys);
 
 }  // namespace autotrain

@@ -125,9 +125,9 @@ std::optional<LearningRateTest> kept_test(const fs::path& folder, const Json& de
     if (!json.contains("stretches")) return std::nullopt;  // of a race alone
     Json kept;
     for (const auto& [key, value] : definition.items()) kept[key] = json.at("definition").at(key);
-    const std::string key = differing_key(kept, definition);
-    if (key.empty()) return learning_rate_test_from_json(json);
-    throw Error(ExitCode::kUsage, path.string(), cat("holds another range test: ", key, " differs"),
+    const std::string difference = difference_of(kept, definition);
+    if (difference.empty()) return learning_rate_test_from_json(json);
+    throw Error(ExitCode::kUsage, path.string(), cat("holds another range test: ", difference),
                 "give another --output, or remove the file to have the test again");
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, path.string(), cat("is no range test: ", error.what()),

@@ -46,6 +46,14 @@ StudyResult from_json(const Json& json) {
   return result;
 }
 
+// As people read it.
+std::string value_at(const Json& json, const std::string& path) {
+  const Json::json_pointer pointer(path);
+  if (!json.contains(pointer)) return "absent";
+  const Json& value = json.at(pointer);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 // The last words of a process that left no result.
 std::string why_it_ended(int code, const fs::path& log) {
   const std::string how =
@@ -131,10 +139,10 @@ std::optional<StudyResult> Study::stored(const StudyRun& run) const {
   if (!fs::exists(path)) return std::nullopt;
   try {
     const Json json = Json::parse(read_file(path));
-    const std::string key = differing_key(json.at("definition"), run.definition);
-    if (key.empty()) return from_json(json);
+    const std::string difference = difference_of(json.at("definition"), run.definition);
+    if (difference.empty()) return from_json(json);
     throw Error(ExitCode::kUsage, path.string(),
-                cat("comes from another definition of the study: ", key, " differs"),
+                cat("comes from another definition of the study: ", difference),
                 "give another --output: a folder holds one study");
   } catch (const nlohmann::json::exception& error) {
     throw Error(ExitCode::kBadData, path.string(), cat("is no result of a run: ", error.what()),
@@ -227,13 +235,15 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Stud
 }
 
 // Compared as it would be read back: what was kept has been written.
-std::string differing_key(const Json& kept, const Json& definition) {
+std::string difference_of(const Json& kept, const Json& definition) {
   constexpr std::string_view kRecipe = "/recipe/";
-  const Json changes = Json::diff(kept, Json::parse(text_of_json(definition)));
+  const Json now = Json::parse(text_of_json(definition));
+  const Json changes = Json::diff(kept, now);
   if (changes.empty()) return "";
   const auto path = changes.at(0).at("path").get<std::string>();
-  if (path.empty()) return "all of it";
-  return path.starts_with(kRecipe) ? path.substr(kRecipe.size()) : path.substr(1);
+  if (path.empty()) return "all of it differs";
+  const std::string key = path.starts_with(kRecipe) ? path.substr(kRecipe.size()) : path.substr(1);
+  return cat(key, " is ", value_at(kept, path), " there and ", value_at(now, path), " now");
 }
 
 fs::path study_result_file(const fs::path& folder, const std::string& run) {

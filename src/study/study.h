@@ -74,13 +74,13 @@ struct StudyOptions {
 ///
 /// This process starts copies of itself: Child says what it must not have done before.
 /// @throws Error(kUsage) when the folder holds a run or a study of another kind, a result in it was made by
-/// another definition, or another process is
-/// at work there; Error(kInterrupted) after a signal, which the run under way got too; Error(kInputOutput).
+/// another definition, or another process is at work there; Error(kInterrupted) after a signal, which the run
+/// under way got too; Error(kInputOutput).
 std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const StudyOptions& options);
 
-/// The first key in which a definition that was kept differs from another one, as people write it:
-/// "model.width"; "": in none.
-std::string differing_key(const nlohmann::ordered_json& kept, const nlohmann::ordered_json& definition);
+/// The first difference of a definition that was kept from another one, in words: "model.width is 8 there and
+/// 16 now"; "": there is none.
+std::string difference_of(const nlohmann::ordered_json& kept, const nlohmann::ordered_json& definition);
 
 /// Where the result of a run stands.
 std::filesystem::path study_result_file(const std::filesystem::path& folder, const std::string& run);

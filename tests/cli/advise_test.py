@@ -118,7 +118,7 @@ class Advise(unittest.TestCase):
         self.assertTrue(all(path.stat().st_mtime_ns == when for path, when in before.items() if path != removed))
         text = (self.folder / "run/advice.html").read_text()
         self.assertIn("measured critical batch", text)
-        for option, value, said in (("--samples", "1024", "branch/samples differs"), ("--checkpoint", "64", "branch/checkpoint differs")):
+        for option, value, said in (("--samples", "1024", "branch/samples is 2048 there and 1024 now"), ("--checkpoint", "64", "branch/checkpoint is 32 there and 64 now")):
             other = how[:how.index(option) + 1] + [value] + how[how.index(option) + 2:]
             self.assertIn(said, self.program(*other, code=64))
 

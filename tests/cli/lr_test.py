@@ -226,6 +226,7 @@ class Race(LrTest):
         def refused(word, *arguments, recipe="race.yaml", code=64):
             said = self.autotrain("lr", "--config", recipe, *arguments, code=code).stderr
             self.assertIn(word, said)
+            self.assertEqual(said.count("error"), 1, said)
 
         refused("add --race", "--rates", "0.1")
         refused("add --race", "--seeds", "2")

@@ -296,7 +296,7 @@ class Sweep(unittest.TestCase):
         self.sweep("--batches", "1,2")
         result = self.sweep("--batches", "1,2", "--set", "model.width=32", code=64)
         self.assertIn("--output", result.stderr)
-        self.assertIn("model.width differs", result.stderr)
+        self.assertIn("model.width is 16 there and 32 now", result.stderr)
 
     def train(self, run, *settings):
         subprocess.run([str(BINARY), "--config", str(self.recipe), "--output", str(run), "--quiet", *settings], check=True,

@@ -7,6 +7,7 @@
 #include "autotrain/trainer.h"
 #include "compare/compare_page.h"
 #include "compare/converge.h"
+#include "compare/fairness.h"
 #include "support/support.h"
 
 namespace autotrain {

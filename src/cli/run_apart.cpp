@@ -1,0 +1,50 @@
+#include "cli/run_apart.h"
+
+#include <nlohmann/json.hpp>
+
+#include "autotrain/error.h"
+#include "base/child.h"
+#include "base/error_json.h"
+#include "base/interrupt.h"
+#include "base/pipe.h"
+#include "base/text.h"
+#include "study/study.h"
+
+namespace autotrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// In the process apart. The caller's process prints the error, once.
+int do_and_tell(const std::function<int()>& work, const Pipe& pipe) {
+  install_signal_handlers();
+  try {
+    return work();
+  } catch (const Error& error) {
+    pipe.write(error_to_json(error).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    return static_cast<int>(error.code());
+  }
+}
+
+}  // namespace
+
+void run_apart(const char* command, const std::string& where, const std::string& part,
+               const std::function<int()>& work, const std::filesystem::path& log) {
+  Pipe pipe;
+  Child child([&] { return do_and_tell(work, pipe); }, log);
+  pipe.close_writing();  // so that it ends with the process
+  std::string failure;
+  const auto listen = [&] {
+    if (const auto line = pipe.read_line(0)) failure += *line;
+  };
+  const int code = child.wait_forwarding_stop(listen);
+  listen();
+  stop_if_interrupted(command, cat("stopped by a signal in its ", part).c_str());
+  if (!failure.empty()) throw error_from_json(Json::parse(failure));
+  if (code != 0) {
+    throw Error(exit_code_of(code), where, cat("the process of its ", part, " ", ended_how(code)),
+                log.empty() ? "its messages above say why" : cat("see ", log.string()));
+  }
+}
+
+}  // namespace autotrain

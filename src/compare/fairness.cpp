@@ -1,0 +1,58 @@
+#include "compare/fairness.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.h"
+#include "recipe/compare.h"
+#include "trainer/catalog.h"
+
+namespace autotrain {
+
+std::vector<DifferingKey> differing_keys(const std::vector<NamedRecipe>& recipes) {
+  std::map<std::string, std::vector<std::string>> rows;
+  for (size_t i = 0; i < recipes.size(); ++i) {
+    for (const auto& [path, value] : values_of(recipes[i].recipe, catalog())) {
+      rows.try_emplace(path, recipes.size(), "absent").first->second[i] = value;
+    }
+  }
+  rows.erase("name");
+  rows.erase("seed");
+  std::vector<DifferingKey> keys;
+  for (auto& [path, values] : rows) {
+    const bool equal =
+        std::all_of(values.begin(), values.end(), [&](const auto& v) { return v == values[0]; });
+    if (!equal) keys.push_back({path, std::move(values)});
+  }
+  return keys;
+}
+
+std::vector<std::string> unfair_because(const std::vector<DifferingKey>& keys) {
+  struct Cause {
+    const char* section;
+    const char* sentence;
+  };
+  constexpr std::array kCauses = {
+      Cause{"data.train", "they learn from different data"},
+      Cause{"data.validation", "they are evaluated on different data"},
+      Cause{"model.weights", "they start from different weights"},
+      Cause{"loss", "their losses are different quantities"},
+      Cause{"evaluation.every",
+            "they are evaluated at different times: targets are noticed sooner where that is more often"},
+      Cause{"stop", "they stop differently: figures are compared where the shortest run ends"},
+      Cause{"execution.device", "they run on different devices: times say little about the recipes"},
+      Cause{"execution.threads", "they compute with different numbers of threads"}};
+  std::vector<std::string> warnings;
+  for (const Cause& cause : kCauses) {
+    std::vector<std::string> paths;
+    for (const DifferingKey& key : keys) {
+      if (key.path == cause.section || key.path.starts_with(cat(cause.section, ".")))
+        paths.push_back(key.path);
+    }
+    if (!paths.empty()) warnings.push_back(cat(cause.sentence, " (", join(paths, ", "), ")"));
+  }
+  return warnings;
+}
+
+}  // namespace autotrain
