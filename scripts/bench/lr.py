@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How far to trust `autotrain lr`, on four recipes in short forms: what it suggests with several seeds, how often it says
+"""How far to trust `autotrain lr`, on recipes in short forms: what it suggests with several seeds, how often it says
 "undetermined", and the regret of its suggestion: the validation loss after a short run at the suggested rate, less that at
 the best of a grid of twelve rates around the recipe's own, at equal samples and over the same seeds.
 
@@ -18,11 +18,20 @@ from pathlib import Path
 from measure import PROGRAM, ROOT, final_figure, options_of, save
 
 IMAGES = ["data.train.limit=20000", "data.validation.limit=5000"]
+SMALL_MLP = ["model.depth=4", "model.width=256", "batch.effective=250", "stop.epochs=2"]
+SGD = ["optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.lr=0.05"]
+# A recipe and its short form.
 CASES = {
-    "fashion_mnist_mlp": IMAGES + ["model.depth=4", "model.width=256", "batch.effective=250", "stop.epochs=2"],
-    "fashion_mnist_cnn": IMAGES + ["batch.effective=128", "stop.epochs=1"],
-    "table_mlp": ["stop.epochs=10"],
-    "documents_transformer": ["stop.epochs=1", "batch.effective=32"],
+    "fashion_mnist_mlp": ("fashion_mnist_mlp", IMAGES + SMALL_MLP),
+    "fashion_mnist_cnn": ("fashion_mnist_cnn", IMAGES + ["batch.effective=128", "stop.epochs=1"]),
+    "table_mlp": ("table_mlp", ["stop.epochs=10"]),
+    "documents_transformer": ("documents_transformer", ["stop.epochs=1", "batch.effective=32"]),
+    "fashion_mnist_mlp, sgd": ("fashion_mnist_mlp", IMAGES + SMALL_MLP + SGD),
+    "fashion_mnist_cnn, sgd": ("fashion_mnist_cnn", IMAGES + SGD + ["batch.effective=128", "stop.epochs=1"]),
+    "npy_mlp": ("npy_mlp", ["stop.epochs=3"]),
+    "tokens_transformer": ("tokens_transformer", ["stop.epochs=3"]),
+    "npy_mlp, sgd": ("npy_mlp", SGD + ["stop.epochs=3"]),
+    "tokens_transformer, sgd": ("tokens_transformer", SGD + ["stop.epochs=3"]),
 }
 COMMON = ["evaluation.every=1000 epochs", "evaluation.monitor=loss", "checkpoint.every=1000 epochs",
           "execution.memory.budget=1GiB", "execution.precision=fp32", "report.html=false", "report.csv=false",
@@ -57,7 +66,8 @@ def finite(value):
 
 
 def measure(case, tests, seeds):
-    settings, recipe = COMMON + CASES[case], ROOT / f"recipes/{case}.yaml"
+    name, short = CASES[case]
+    settings, recipe = COMMON + short, ROOT / f"recipes/{name}.yaml"
     found = [range_test(recipe, settings, seed) for seed in range(1, tests + 1)]
     suggested = [one["recipe_lr"] for one in found if one["recipe_lr"] is not None]
     own = found[0]["own_lr"]
@@ -71,6 +81,7 @@ def measure(case, tests, seeds):
             "grid": {f"{lr:.3g}": finite(loss) for lr, loss in grid.items()}, "best": f"{best:.3g}",
             "own": f"{own:.3g}", "own_regret": finite(grid[own] - grid[best]),
             "edges": [one["edge"] for one in found], "steepest": [one["steepest"] for one in found],
+            "valley_ends": [one["valley_end"] for one in found],
             "seconds": round(statistics.mean(one["seconds"] for one in found), 1)}
 
 

@@ -27,10 +27,15 @@ Json stretch_to_json(const RateStretch& stretch) {
     losses.push_back(point.loss);
   }
   for (const HeldRate& each : stretch.held) held.push_back({{"lr", each.lr}, {"diverged", each.diverged}});
-  return {{"position", stretch.position},  {"start_loss", finite_or_null(stretch.start_loss)},
-          {"edge", or_null(stretch.edge)}, {"steepest", or_null(stretch.steepest)},
-          {"diverges", stretch.diverges},  {"lr", std::move(rates)},
-          {"loss", std::move(losses)},     {"held", std::move(held)}};
+  return {{"position", stretch.position},
+          {"start_loss", finite_or_null(stretch.start_loss)},
+          {"edge", or_null(stretch.edge)},
+          {"steepest", or_null(stretch.steepest)},
+          {"valley_end", or_null(stretch.valley_end)},
+          {"diverges", stretch.diverges},
+          {"lr", std::move(rates)},
+          {"loss", std::move(losses)},
+          {"held", std::move(held)}};
 }
 
 RateStretch stretch_from_json(const Json& json) {
@@ -38,7 +43,8 @@ RateStretch stretch_from_json(const Json& json) {
                       .start_loss = number_or_nan(json.at("start_loss")),
                       .edge = optional_number(json.at("edge")),
                       .diverges = json.at("diverges"),
-                      .steepest = optional_number(json.at("steepest"))};
+                      .steepest = optional_number(json.at("steepest")),
+                      .valley_end = optional_number(json.at("valley_end"))};
   for (size_t i = 0; i < json.at("lr").size(); ++i)
     stretch.points.push_back({json.at("lr").at(i), json.at("loss").at(i)});
   for (const Json& held : json.at("held")) stretch.held.push_back({held.at("lr"), held.at("diverged")});
@@ -76,6 +82,7 @@ Json to_json(const LearningRateTest& test) {
           {"own_lr", test.plan.lr.base},
           {"edge", spread_to_json(found.edge)},
           {"steepest", spread_to_json(found.steepest)},
+          {"valley_end", spread_to_json(found.valley_end)},
           {"suggestion", or_null(found.lr)},
           {"recipe_lr", or_null(found.recipe_lr)},
           {"undetermined", found.why_not},

@@ -27,7 +27,7 @@ std::vector<std::string> summary_row(const std::string& name, const RateSuggesti
   const auto text = [&](const std::optional<RateSpread>& rates) {
     return rates ? brief((*rates).*figure, kRateDigits) : "-";
   };
-  return {name, "", text(found.edge), text(found.steepest)};
+  return {name, "", text(found.edge), text(found.steepest), text(found.valley_end)};
 }
 
 page::Chart chart_of(const LearningRateTest& test) {
@@ -45,6 +45,8 @@ page::Chart chart_of(const LearningRateTest& test) {
     if (test.stretches[i].edge) chart.marks.push_back({{*test.stretches[i].edge}, cat("edge ", i + 1), i});
     if (test.stretches[i].steepest)
       chart.marks.push_back({{*test.stretches[i].steepest}, cat("steepest ", i + 1), i});
+    if (test.stretches[i].valley_end)
+      chart.marks.push_back({{*test.stretches[i].valley_end}, cat("valley's end ", i + 1), i});
   }
   if (test.suggestion.lr) chart.marks.push_back({{*test.suggestion.lr}, "suggestion", test.stretches.size()});
   return chart;
@@ -74,11 +76,12 @@ page::Section test_section(const LearningRateTest& test) {
 }  // namespace
 
 page::Table table_of(const LearningRateTest& test) {
-  page::Table table{.header = {"stretch", "loss at its start", "divergence edge", "steepest point"}};
+  page::Table table{
+      .header = {"stretch", "loss at its start", "divergence edge", "steepest point", "valley's end"}};
   for (size_t i = 0; i < test.stretches.size(); ++i) {
     const RateStretch& stretch = test.stretches[i];
-    table.rows.push_back(
-        {cat(i + 1), brief(stretch.start_loss), edge_text(stretch), rate_text(stretch.steepest)});
+    table.rows.push_back({cat(i + 1), brief(stretch.start_loss), edge_text(stretch),
+                          rate_text(stretch.steepest), rate_text(stretch.valley_end)});
   }
   table.rows.push_back(summary_row("mean", test.suggestion, &RateSpread::mean));
   table.rows.push_back(summary_row("greatest ÷ least", test.suggestion, &RateSpread::spread));

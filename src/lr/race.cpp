@@ -18,7 +18,9 @@ Centre centre_of(const LearningRateTest& test) {
   if (found.lr) return {*found.lr, "which the range test suggests"};
   std::vector<Centre> known;
   if (found.edge) known.push_back({found.edge->mean / kBelowEdge, "a quarter of the divergence edge"});
-  if (found.steepest) known.push_back({found.steepest->mean, "where the loss falls fastest"});
+  if (found.valley_end)
+    known.push_back(
+        {found.valley_end->mean / kBelowValleyEnd, "a third of the rate up to which the loss is low"});
   if (known.empty()) return {test.plan.lr.scaled, "the recipe's own: the range test found no other to go by"};
   Centre least = *std::ranges::min_element(known, {}, &Centre::lr);
   least.why += ": the range test is undetermined";

@@ -23,9 +23,9 @@ struct RateGrid {
 };
 
 /// Five rates, √10 apart and rounded to three digits, and the recipe's own. They lie around what the test
-/// suggests; where it is undetermined around the smaller of a quarter of the edge and the steepest point, of
-/// the stretches that have one; else around the recipe's own rate. A rate of the five that nearly is the
-/// recipe's own gives way to it.
+/// suggests; where it is undetermined around the smaller of a quarter of the edge and a third of the valley's
+/// end, of the stretches that have one; else around the recipe's own rate. A rate of the five that nearly is
+/// the recipe's own gives way to it.
 RateGrid rates_to_race(const LearningRateTest& test);
 
 /// The rates that were asked for, and the recipe's own.

@@ -99,8 +99,10 @@ class RangeTester {
       return rates_[std::min(windows, rates_.size() - 1)];
     });
     stretch.steepest = steepest_rate(stretch.points);
-    if (!watch.diverged()) return rates_.size();
-    return windows == 0 ? 0 : windows - 1;
+    stretch.valley_end = end_of_valley(stretch.points);
+    if (watch.diverged()) return windows == 0 ? 0 : windows - 1;
+    if (stretch.valley_end == rates_.back()) stretch.valley_end.reset();
+    return rates_.size();
   }
 
   bool holds(size_t rate, RateStretch& stretch) {

@@ -9,9 +9,10 @@ namespace {
 
 constexpr double kKeep = 0.9;          // of the average, at each loss
 constexpr double kFar = 3;             // times the least loss, above it
-constexpr double kReach = 2;           // a line goes through rates up to so many times higher and lower
+constexpr double kReach = 2;           // a line or a mean takes rates up to so many times higher and lower
 constexpr size_t kFewest = 2;          // of them on either side
 constexpr double kStandardErrors = 4;  // that a slope must be away from zero
+constexpr double kLow = 0.2;           // of the whole fall, up to which a loss is still low
 
 // The line of least squares through some points of a curve, over the logarithm of the rate.
 struct Line {
@@ -21,9 +22,23 @@ struct Line {
   bool falls_clearly() const { return slope < -kStandardErrors * standard_error; }
 };
 
-// Points on either side of a line's middle.
-size_t reach_of(double factor) {
+// Points on either side of a line's or a mean's middle.
+size_t reach_of(const std::vector<RatePoint>& points) {
+  if (points.size() < 2) return kFewest;
+  const double factor = points[1].lr / points[0].lr;
   return std::max(kFewest, static_cast<size_t>(std::log(kReach) / std::log(factor)));
+}
+
+// At the ends of the grid over the points that there are.
+std::vector<double> smoothed_losses(const std::vector<RatePoint>& points, size_t reach) {
+  std::vector<double> means;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const size_t first = i - std::min(i, reach), end = std::min(i + reach + 1, points.size());
+    double sum = 0;
+    for (size_t j = first; j < end; ++j) sum += points[j].loss;
+    means.push_back(sum / static_cast<double>(end - first));
+  }
+  return means;
 }
 
 Line line_through(const RatePoint* first, const RatePoint* last) {
@@ -82,7 +97,7 @@ bool diverged_when_held(const std::vector<double>& losses) {
 std::optional<double> steepest_rate(const std::vector<RatePoint>& points) {
   std::optional<double> rate;
   double steepest = 0;
-  const size_t reach = points.size() < 2 ? kFewest : reach_of(points[1].lr / points[0].lr);
+  const size_t reach = reach_of(points);
   for (size_t i = reach; i + reach < points.size(); ++i) {
     const Line line = line_through(&points[i - reach], &points[i + reach] + 1);
     if (!line.falls_clearly() || line.slope >= steepest) continue;
@@ -90,6 +105,16 @@ std::optional<double> steepest_rate(const std::vector<RatePoint>& points) {
     rate = points[i].lr;
   }
   return rate;
+}
+
+std::optional<double> end_of_valley(const std::vector<RatePoint>& points) {
+  const size_t reach = reach_of(points);
+  if (points.size() <= 2 * reach) return std::nullopt;
+  const std::vector<double> losses = smoothed_losses(points, reach);
+  const double first = losses[reach], least = std::ranges::min(losses);
+  const auto is_low = [&](double loss) { return loss <= least + kLow * (first - least); };
+  const auto last = std::find_if(losses.rbegin(), losses.rend(), is_low);
+  return points[static_cast<size_t>(losses.rend() - last) - 1].lr;
 }
 
 std::optional<size_t> largest_that_holds(size_t guess, size_t count,

@@ -33,7 +33,8 @@ struct RateStretch {
   std::optional<double> edge = {};
   bool diverges = false;  ///< at some rate of the grid
 
-  std::optional<double> steepest = {};  ///< as steepest_rate
+  std::optional<double> steepest = {};    ///< as steepest_rate
+  std::optional<double> valley_end = {};  ///< as end_of_valley; nothing: the grid ends before the valley
 };
 
 /// The rates from × factorⁱ that do not lie above `to`. Precondition: 0 < from ≤ to, factor > 1.
@@ -74,6 +75,12 @@ bool diverged_when_held(const std::vector<double>& losses);
 /// steepest. Nothing where no line falls clearly, by four standard errors of its slope.
 /// @param points finite, of a grid of rates.
 std::optional<double> steepest_rate(const std::vector<RatePoint>& points);
+
+/// The largest rate at which the loss is still low: where the mean of the losses at the rates up to twice
+/// higher and lower, and at least two on either side, lies in the lowest fifth of its fall, from the first
+/// rates to its least. Nothing of too few points.
+/// @param points finite, of a grid of rates.
+std::optional<double> end_of_valley(const std::vector<RatePoint>& points);
 
 /// The largest of the numbers from 0 to `count` − 1 that holds, where all smaller ones do and no larger one
 /// does: by doubling steps from the guess upwards, and by halving. Each is tried once at most. Nothing: not

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/text.h"
 
@@ -10,14 +11,19 @@ namespace {
 
 constexpr double kAgreement = 3;  // most, greatest suggestion ÷ least
 
+// Of a stretch that has an edge or a valley's end.
 double suggestion_of(const RateStretch& stretch) {
-  return std::min(*stretch.edge / kBelowEdge, *stretch.steepest);
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  return std::min(stretch.edge.value_or(kNone) / kBelowEdge,
+                  stretch.valley_end.value_or(kNone) / kBelowValleyEnd);
 }
 
 // Why a stretch suggests nothing; "" when it does.
 std::string why_none(const RateStretch& stretch) {
-  if (!stretch.diverges) return "training does not diverge at the largest rate: give a larger --to";
-  if (!stretch.edge) return "training diverges at the smallest rate: give a smaller --from";
+  if (stretch.diverges && !stretch.edge)
+    return "training diverges at the smallest rate: give a smaller --from";
+  if (!stretch.edge && !(stretch.valley_end && stretch.steepest))
+    return "up to the largest rate nothing diverges, nor does the loss fall and rise: give a larger --to";
   if (!stretch.steepest) {
     return "the loss does not fall clearly, beside how much it changes from window to window: a larger "
            "batch.effective, or a --factor nearer to 1";
@@ -44,22 +50,24 @@ std::optional<RateSpread> spread_of(const std::vector<double>& rates) {
 }
 
 RateSuggestion suggest(const std::vector<RateStretch>& stretches, const LearningRatePlan& plan) {
-  std::vector<double> edges, steepest;
+  std::vector<double> edges, steepest, valley_ends;
   for (const RateStretch& stretch : stretches) {
     if (stretch.edge) edges.push_back(*stretch.edge);
     if (stretch.steepest) steepest.push_back(*stretch.steepest);
+    if (stretch.valley_end) valley_ends.push_back(*stretch.valley_end);
   }
-  RateSuggestion found{.edge = spread_of(edges), .steepest = spread_of(steepest)};
+  RateSuggestion found{
+      .edge = spread_of(edges), .steepest = spread_of(steepest), .valley_end = spread_of(valley_ends)};
   found.why_not = why_undetermined(stretches);
   if (!found.why_not.empty()) return found;
   std::vector<double> suggestions;
   for (const RateStretch& stretch : stretches) suggestions.push_back(suggestion_of(stretch));
-  const double apart = spread_of(suggestions)->spread;
-  if (apart > kAgreement) {
-    found.why_not = cat("the stretches lie ", brief(apart, 2), " times apart");
+  const RateSpread all = spread_of(suggestions).value();
+  if (all.spread > kAgreement) {
+    found.why_not = cat("the stretches lie ", brief(all.spread, 2), " times apart");
     return found;
   }
-  found.lr = std::min(found.edge->mean / kBelowEdge, found.steepest->mean);
+  found.lr = all.mean;
   found.recipe_lr = *found.lr * plan.base / plan.scaled;
   return found;
 }

@@ -13,8 +13,8 @@ namespace autotrain {
 /// Significant digits in which a rate is shown that was found: a test knows no more.
 inline constexpr int kRateDigits = 3;
 
-/// How many times smaller than the edge a suggestion is at least.
-inline constexpr double kBelowEdge = 4;
+/// How many times smaller than the edge, and than the valley's end, a suggestion is at least.
+inline constexpr double kBelowEdge = 4, kBelowValleyEnd = 3;
 
 /// Rates that several stretches gave.
 struct RateSpread {
@@ -27,10 +27,10 @@ std::optional<RateSpread> spread_of(const std::vector<double>& rates);
 
 /// What range tests come to.
 struct RateSuggestion {
-  std::optional<RateSpread> edge = {}, steepest = {};  ///< of the stretches that have one
+  std::optional<RateSpread> edge = {}, steepest = {}, valley_end = {};  ///< of the stretches that have one
 
-  /// The smaller of a quarter of the edge and the steepest point, at the plan's effective batch. Nothing:
-  /// undetermined.
+  /// The geometric mean over the stretches of the smaller of a quarter of the edge and a third of the
+  /// valley's end, at the plan's effective batch. Nothing: undetermined.
   std::optional<double> lr = {};
 
   /// The same as the recipe has it: optimizer.lr, at optimizer.reference_batch.

@@ -22,7 +22,8 @@ LearningRateTest some_test() {
                      .held = {{0.1, false}, {0.2, true}},
                      .edge = 0.1,
                      .diverges = true,
-                     .steepest = 0.3},
+                     .steepest = 0.3,
+                     .valley_end = 0.6},
                     {.start_loss = 2.4, .edge = 0.2, .diverges = true}};
   test.suggestion = suggest(test.stretches, test.plan.lr);
   return test;

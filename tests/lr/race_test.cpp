@@ -39,8 +39,8 @@ TEST(RatesToRace, LieAroundWhatAnUndeterminedTestKnowsElseAroundTheRecipesOwn) {
     return rates_to_race(test_with(found, 1e-5)).rates[3];
   };
   EXPECT_EQ(middle({.edge = RateSpread{0.8}}), 0.1) << "a quarter of the edge, the rule undone";
-  EXPECT_EQ(middle({.steepest = RateSpread{0.4}}), 0.2);
-  EXPECT_EQ(middle({.edge = RateSpread{0.8}, .steepest = RateSpread{0.4}}), 0.1) << "the smaller one";
+  EXPECT_EQ(middle({.valley_end = RateSpread{1.2}}), 0.2) << "a third of it, likewise";
+  EXPECT_EQ(middle({.edge = RateSpread{0.8}, .valley_end = RateSpread{1.2}}), 0.1) << "the smaller one";
   const RateGrid own = rates_to_race(test_with({}, 0.001));
   EXPECT_EQ(own.rates, (Rates{0.0001, 0.000316, 0.001, 0.00316, 0.01}));
   EXPECT_TRUE(test::holds(own.origin, "the recipe's own")) << own.origin;

@@ -77,6 +77,7 @@ TEST_P(QuadraticEdge, IsWithinAGridStepOfTheTheory) {
     EXPECT_NEAR(std::log(*stretch.edge / edge), 0, std::log(kFactor) * 1.001) << *stretch.edge;
     ASSERT_TRUE(stretch.steepest);
     EXPECT_LT(*stretch.steepest, edge);
+    EXPECT_TRUE(stretch.valley_end) << "the growing rate diverged, which ended the valley";
   }
   EXPECT_GT(found[0].points.back().lr, edge * kFactor) << "by growing alone the edge is seen too late";
 }
@@ -93,6 +94,7 @@ TEST(RangeTest, OfRatesThatAllHoldHasNoEdge) {
   const auto low = range_test(*bench, plan_of(recipe, 4), {.from = 1e-3, .to = 1, .stretches = 1});
   EXPECT_FALSE(low[0].diverges);
   EXPECT_FALSE(low[0].edge);
+  EXPECT_FALSE(low[0].valley_end) << "the loss is still low at the end of the grid";
   const auto high = range_test(*bench, plan_of(recipe, 4), {.from = 3, .to = 10, .stretches = 1});
   EXPECT_TRUE(high[0].diverges);
   EXPECT_FALSE(high[0].edge);

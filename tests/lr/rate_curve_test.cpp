@@ -83,6 +83,38 @@ TEST(RateCurve, ACurveThatIsNoiseHasNoSteepestRate) {
   EXPECT_FALSE(steepest_rate({{1, 3}, {2, 1}}));
 }
 
+// From 2 to 1 around 0.001, and above 0.1 up again.
+double valley_to_a_tenth(double rate) {
+  return 1.5 - 0.5 * std::tanh(std::log(rate / 0.001)) + std::pow(rate / 0.1, 4);
+}
+
+TEST(RateCurve, AValleyEndsWhereTheLossHasRisenByAFifthOfItsFall) {
+  const auto exact = end_of_valley(curve(0, valley_to_a_tenth));
+  ASSERT_TRUE(exact);
+  // (rate / 0.1)^4 is 0.2 at 0.067; a mean over rates up to twice higher sees the rise earlier.
+  EXPECT_LT(*exact, 0.067);
+  EXPECT_GT(*exact, 0.067 / 2);
+  for (const double noise : {0.05, 0.2}) {
+    const auto noisy = end_of_valley(curve(noise, valley_to_a_tenth));
+    ASSERT_TRUE(noisy);
+    EXPECT_NEAR(std::log(*noisy / *exact), 0, std::log(1.5)) << "with noise of " << noise;
+  }
+}
+
+TEST(RateCurve, AValleyIsNotOverWhereALossIsHighForOneWindowOrABump) {
+  const auto bumpy = [](double rate) {
+    return valley_to_a_tenth(rate) + (rate > 0.008 && rate < 0.012 ? 3 : 0);
+  };
+  EXPECT_EQ(end_of_valley(curve(0, bumpy)), end_of_valley(curve(0, valley_to_a_tenth)));
+}
+
+TEST(RateCurve, AValleyThatTheGridDoesNotEndReachesToItsEnd) {
+  const auto points = curve(0, step_at_a_hundredth);
+  EXPECT_EQ(end_of_valley(points), points.back().lr);
+  EXPECT_FALSE(end_of_valley({}));
+  EXPECT_FALSE(end_of_valley({{1, 3}, {2, 1}}));
+}
+
 TEST(RateCurve, DoublingAndHalvingFindTheLargestThatHoldsFromAnyGuess) {
   for (size_t count = 1; count < 30; ++count) {
     for (size_t guess = 0; guess <= count; ++guess) {

@@ -10,41 +10,53 @@ constexpr double kTiny = 1e-12;
 // The rule of the plan takes the recipe's rate times two.
 const LearningRatePlan kPlan = {.base = 0.1, .reference_batch = 64, .rule = "sqrt", .scaled = 0.2};
 
-RateStretch stretch(std::optional<double> edge, std::optional<double> steepest) {
-  return {.edge = edge, .diverges = true, .steepest = steepest};
+RateStretch stretch(std::optional<double> edge, std::optional<double> valley_end) {
+  return {.edge = edge, .diverges = true, .steepest = 0.01, .valley_end = valley_end};
 }
 
-TEST(Suggestion, IsTheSmallerOfAQuarterOfTheEdgeAndTheSteepestPoint) {
-  const RateSuggestion far = suggest({stretch(8, 1), stretch(8, 1)}, kPlan);
+TEST(Suggestion, IsTheSmallerOfAQuarterOfTheEdgeAndAThirdOfTheValleysEnd) {
+  const RateSuggestion far = suggest({stretch(40, 3), stretch(40, 3)}, kPlan);
   ASSERT_TRUE(far.lr);
   EXPECT_NEAR(*far.lr, 1, kTiny);
-  const RateSuggestion near = suggest({stretch(8, 5), stretch(8, 5)}, kPlan);
+  const RateSuggestion near = suggest({stretch(8, 30), stretch(8, 30)}, kPlan);
   EXPECT_NEAR(near.lr.value(), 2, kTiny);
   EXPECT_EQ(near.why_not, "");
 }
 
+TEST(Suggestion, IsTheGeometricMeanOfTheStretches) {
+  EXPECT_NEAR(suggest({stretch(8, 30), stretch(18, 30)}, kPlan).lr.value(), 3, kTiny);
+}
+
 TEST(Suggestion, OfARecipeIsAtItsReferenceBatchSoThatTheRuleIsNotAppliedTwice) {
-  EXPECT_NEAR(suggest({stretch(8, 5)}, kPlan).recipe_lr.value(), 1, kTiny);
+  EXPECT_NEAR(suggest({stretch(8, 30)}, kPlan).recipe_lr.value(), 1, kTiny);
 }
 
 TEST(Suggestion, IsUndeterminedWhereStretchesAreMoreThanThreeTimesApart) {
-  EXPECT_TRUE(suggest({stretch(8, 1), stretch(8, 2), stretch(8, 2.9)}, kPlan).lr) << "2 is a quarter of 8";
-  const RateSuggestion apart = suggest({stretch(80, 1), stretch(80, 2), stretch(80, 3.1)}, kPlan);
+  EXPECT_TRUE(suggest({stretch(8, 3), stretch(8, 6), stretch(8, 8.7)}, kPlan).lr) << "2 is a quarter of 8";
+  const RateSuggestion apart = suggest({stretch(80, 3), stretch(80, 6), stretch(80, 9.3)}, kPlan);
   EXPECT_FALSE(apart.lr);
   EXPECT_FALSE(apart.recipe_lr);
   EXPECT_NE(apart.why_not.find("3.1 times apart"), std::string::npos) << apart.why_not;
-  EXPECT_NEAR(apart.steepest->spread, 3.1, kTiny);
+  EXPECT_NEAR(apart.valley_end->spread, 3.1, kTiny);
   EXPECT_NEAR(apart.edge->mean, 80, 1e-9);
 }
 
-TEST(Suggestion, IsUndeterminedWhereAStretchHasNoEdgeOrNothingFalls) {
-  RateStretch calm = stretch({}, 1);
+TEST(Suggestion, IsUndeterminedWhereTheGridDoesNotShowTheValleyOrNothingFalls) {
+  RateStretch calm = stretch({}, {});
   calm.diverges = false;
-  EXPECT_NE(suggest({stretch(8, 1), calm}, kPlan).why_not.find("--to"), std::string::npos);
-  EXPECT_NE(suggest({stretch({}, 1)}, kPlan).why_not.find("--from"), std::string::npos);
-  EXPECT_NE(suggest({stretch(8, {})}, kPlan).why_not.find("on stretch 1 the loss does not fall"),
-            std::string::npos);
-  EXPECT_TRUE(suggest({stretch(8, {}), stretch(8, 1)}, kPlan).steepest) << "of the stretch that has one";
+  EXPECT_NE(suggest({stretch(8, 3), calm}, kPlan).why_not.find("--to"), std::string::npos);
+  EXPECT_NE(suggest({stretch({}, 3)}, kPlan).why_not.find("--from"), std::string::npos);
+  RateStretch noisy = stretch(8, 3);
+  noisy.steepest.reset();
+  EXPECT_NE(suggest({noisy}, kPlan).why_not.find("on stretch 1 the loss does not fall"), std::string::npos);
+  EXPECT_TRUE(suggest({noisy, stretch(8, 3)}, kPlan).steepest) << "of the stretch that has one";
+}
+
+TEST(Suggestion, NeedsTheEdgeOrTheEndOfTheValleyAndNotBoth) {
+  RateStretch calm = stretch({}, 6);
+  calm.diverges = false;
+  EXPECT_NEAR(suggest({calm}, kPlan).lr.value(), 2, kTiny) << "it rises out of its valley without diverging";
+  EXPECT_NEAR(suggest({stretch(8, {})}, kPlan).lr.value(), 2, kTiny) << "diverges when it is held";
 }
 
 TEST(Suggestion, MeansAreGeometric) {
