@@ -205,8 +205,8 @@ std::function<ExitCode()> declare_lr(CLI::App& app) {
 constexpr const char* kLrExamples = R"(
 Examples:
   autotrain lr --config R.yaml
-      where training diverges and where the loss falls fastest, on three stretches of the data; a line for
-      the recipe where they agree, else "undetermined"
+      where training diverges, where the loss falls fastest and up to where it is low, on three stretches
+      of the data; a line for the recipe where they agree, else "undetermined"
   autotrain lr --config R.yaml --set optimizer.clip_norm=null --from 1e-4 --to 100
       the same without clipping, which hides divergence, over other rates
   autotrain lr --run runs/a --checkpoint best

@@ -34,7 +34,7 @@ struct RateStretch {
   bool diverges = false;  ///< at some rate of the grid
 
   std::optional<double> steepest = {};    ///< as steepest_rate
-  std::optional<double> valley_end = {};  ///< as end_of_valley; nothing: the grid ends before the valley
+  std::optional<double> valley_end = {};  ///< as end_of_valley; nothing also: the grid ends before it
 };
 
 /// The rates from × factorⁱ that do not lie above `to`. Precondition: 0 < from ≤ to, factor > 1.
