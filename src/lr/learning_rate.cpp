@@ -1,5 +1,7 @@
 #include "lr/learning_rate.h"
 
+#include <cmath>
+
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
@@ -19,24 +21,35 @@ std::unique_ptr<Workbench> bench_of(const Recipe& recipe, const BatchPlan& plan)
   return assemble(recipe, load_materials(recipe, ResolvedBudget{plan.budget_bytes, plan.budget_source}));
 }
 
+// With such a budget the plan fits as it is, and the copies beside it.
+Error no_room_for_copies(int64_t copies, const BatchPlan& plan, const MemoryRecipe& memory, int64_t budget) {
+  const double enough = static_cast<double>(plan.peak_bytes + copies) / memory.target_high;
+  const auto mebibytes = static_cast<int64_t>(std::ceil(enough / (1 << 20)));
+  return Error(ExitCode::kDoesNotFit, "lr",
+               cat("the copies of weights and optimizer state, which are put back after each stretch, need ",
+                   format_bytes(copies), ", and no micro-batch fits beside them into the budget of ",
+                   format_bytes(budget)),
+               cat("--set execution.memory.budget=", mebibytes, "MiB"));
+}
+
 // The same update in micro-batches beside which the copies of what is put back fit.
 BatchPlan with_room_for_copies(Recipe recipe, const BatchPlan& plan, Workbench& bench) {
   const int64_t copies = restored_bytes(bench);
   if (plan.peak_bytes + copies <= bench.device->budget_bytes()) return plan;
   MemoryRecipe& memory = recipe.execution.memory;
-  const double share = static_cast<double>(copies) / static_cast<double>(bench.device->budget_bytes());
-  memory.target_high -= share;
+  const Error no_room = no_room_for_copies(copies, plan, memory, bench.device->budget_bytes());
+  memory.target_high -= static_cast<double>(copies) / static_cast<double>(bench.device->budget_bytes());
   memory.target_low = memory.target_high / 2;
-  if (memory.target_high <= 0) {
-    throw Error(
-        ExitCode::kDoesNotFit, "lr",
-        cat("the copies of weights and optimizer state, which are put back, need ", format_bytes(copies),
-            " beside them, of a budget of ", format_bytes(bench.device->budget_bytes())),
-        "raise execution.memory.budget");
-  }
+  if (memory.target_high <= 0) throw no_room;
   recipe.batch.effective = plan.effective_batch;
   recipe.execution.search.plan_cache = false;
-  BatchPlan smaller = Planner({.recipe = recipe, .lanes = bench.lanes.of}, bench).plan();
+  BatchPlan smaller;
+  try {
+    smaller = Planner({.recipe = recipe, .lanes = bench.lanes.of}, bench).plan();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kDoesNotFit) throw;
+    throw no_room;
+  }
   log::info("lr", cat("micro-batches of ", smaller.micro_batch, " samples in the place of ", plan.micro_batch,
                       ": ", format_bytes(copies), " are for copies of weights and optimizer state"));
   return smaller;

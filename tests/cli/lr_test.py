@@ -97,6 +97,17 @@ class Lr(LrTest):
                              "--hold", "4", "--stretches", "1")
         self.assertIn("for copies of weights", out.stderr)
 
+    def test_copies_beside_which_nothing_fits_are_named_with_a_budget_that_is_enough(self):
+        settings = ["model.width=1024", "model.depth=3", "batch.effective=64", "execution.memory.target=[0.2, 0.9]"]
+        sets = [word for setting in settings for word in ("--set", setting)]
+        how = ["--from", "1e-4", "--to", "1e-3", "--factor", "3", "--hold", "4", "--stretches", "1"]
+        plan = json.loads(self.autotrain("plan", "--config", "recipe.yaml", *sets, "--json").stdout)
+        tight = f"execution.memory.budget={int(1.45 * plan['peak_bytes'] / 2**20)}MiB"
+        said = self.autotrain("lr", "--config", "recipe.yaml", *sets, "--set", tight, *how, code=71).stderr
+        self.assertIn("copies of weights and optimizer state", said)
+        budget = re.search(r"--set (execution.memory.budget=\d+MiB)", said).group(1)
+        self.autotrain("lr", "--config", "recipe.yaml", *sets, "--set", budget, *how)
+
     def test_refusals(self):
         self.assertIn("--run", self.autotrain("lr", code=64).stderr)
         self.assertIn("--config", self.autotrain("lr", "--config", "recipe.yaml", "--run", "x", code=64).stderr)
