@@ -15,8 +15,8 @@
 
 namespace autotrain {
 
-/// What a run's folder tells of its batch. Where the batch changed, all is about the last one and its
-/// updates.
+/// What a run's folder tells of its batch. Where the run changed its batch, every figure describes the last
+/// batch and the updates that were made with it.
 struct ObservedRun {
   std::filesystem::path folder = {};
   Recipe recipe = {};

@@ -182,10 +182,18 @@ inline const nlohmann::ordered_json& part_in(const nlohmann::ordered_json& row, 
   return row.contains(name) && row[name].is_structured() ? row[name] : kNone;
 }
 
+/// For text_of_json: all in one line, as messages between processes are.
+inline constexpr int kOneLine = -1;
+
 /// JSON as indented text with a last newline. Bytes that are no UTF-8, as paths and messages of the system
 /// may have, become U+FFFD instead of an exception.
 inline std::string text_of_json(const nlohmann::ordered_json& json, int indent = 2) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+/// A value as people write it: strings without quotation marks.
+inline std::string plain_text(const nlohmann::ordered_json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 }  // namespace autotrain

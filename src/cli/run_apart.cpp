@@ -6,6 +6,7 @@
 #include "base/child.h"
 #include "base/error_json.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "base/pipe.h"
 #include "base/text.h"
 #include "study/study.h"
@@ -13,15 +14,13 @@
 namespace autotrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // In the process apart. The caller's process prints the error, once.
 int do_and_tell(const std::function<int()>& work, const Pipe& pipe) {
   install_signal_handlers();
   try {
     return work();
   } catch (const Error& error) {
-    pipe.write(error_to_json(error).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    pipe.write(text_of_json(error_to_json(error), kOneLine));
     return static_cast<int>(error.code());
   }
 }
@@ -40,7 +39,7 @@ void run_apart(const char* command, const std::string& where, const std::string&
   const int code = child.wait_forwarding_stop(listen);
   listen();
   stop_if_interrupted(command, cat("stopped by a signal in its ", part).c_str());
-  if (!failure.empty()) throw error_from_json(Json::parse(failure));
+  if (!failure.empty()) throw error_from_json(nlohmann::ordered_json::parse(failure));
   if (code != 0) {
     throw Error(exit_code_of(code), where, cat("the process of its ", part, " ", ended_how(code)),
                 log.empty() ? "its messages above say why" : cat("see ", log.string()));

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "compare/comparison.h"
 #include "report/csv_file.h"
@@ -16,7 +17,7 @@ std::string number_in(const std::map<std::string, double>& figures, const std::s
 
 std::string text_in(const nlohmann::ordered_json& plan, const char* key) {
   if (!plan.contains(key)) return "";
-  return plan.at(key).is_string() ? plan.at(key).get<std::string>() : plan.at(key).dump();
+  return plain_text(plan.at(key));
 }
 
 constexpr std::array kPlanKeys = {"device_name", "precision", "effective_batch",

@@ -42,11 +42,11 @@ page::Chart chart_of(const LearningRateTest& test) {
       series.y.push_back(point.loss);
     }
     chart.series.push_back(std::move(series));
-    if (test.stretches[i].edge) chart.marks.push_back({{*test.stretches[i].edge}, cat("edge ", i + 1), i});
-    if (test.stretches[i].steepest)
-      chart.marks.push_back({{*test.stretches[i].steepest}, cat("steepest ", i + 1), i});
-    if (test.stretches[i].valley_end)
-      chart.marks.push_back({{*test.stretches[i].valley_end}, cat("valley's end ", i + 1), i});
+    for (const auto& [name, rate] : {std::pair{"edge", test.stretches[i].edge},
+                                     {"steepest", test.stretches[i].steepest},
+                                     {"valley's end", test.stretches[i].valley_end}}) {
+      if (rate) chart.marks.push_back({{*rate}, cat(name, " ", i + 1), i});
+    }
   }
   if (test.suggestion.lr) chart.marks.push_back({{*test.suggestion.lr}, "suggestion", test.stretches.size()});
   return chart;

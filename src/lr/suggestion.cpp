@@ -31,6 +31,16 @@ std::string why_none(const RateStretch& stretch) {
   return "";
 }
 
+// Of the stretches that have the rate.
+std::optional<RateSpread> spread_over(const std::vector<RateStretch>& stretches,
+                                      std::optional<double> RateStretch::*rate) {
+  std::vector<double> rates;
+  for (const RateStretch& stretch : stretches) {
+    if (stretch.*rate) rates.push_back(*(stretch.*rate));
+  }
+  return spread_of(rates);
+}
+
 std::string why_undetermined(const std::vector<RateStretch>& stretches) {
   for (size_t i = 0; i < stretches.size(); ++i) {
     const std::string why = why_none(stretches[i]);
@@ -50,14 +60,9 @@ std::optional<RateSpread> spread_of(const std::vector<double>& rates) {
 }
 
 RateSuggestion suggest(const std::vector<RateStretch>& stretches, const LearningRatePlan& plan) {
-  std::vector<double> edges, steepest, valley_ends;
-  for (const RateStretch& stretch : stretches) {
-    if (stretch.edge) edges.push_back(*stretch.edge);
-    if (stretch.steepest) steepest.push_back(*stretch.steepest);
-    if (stretch.valley_end) valley_ends.push_back(*stretch.valley_end);
-  }
-  RateSuggestion found{
-      .edge = spread_of(edges), .steepest = spread_of(steepest), .valley_end = spread_of(valley_ends)};
+  RateSuggestion found{.edge = spread_over(stretches, &RateStretch::edge),
+                       .steepest = spread_over(stretches, &RateStretch::steepest),
+                       .valley_end = spread_over(stretches, &RateStretch::valley_end)};
   found.why_not = why_undetermined(stretches);
   if (!found.why_not.empty()) return found;
   std::vector<double> suggestions;

@@ -50,8 +50,7 @@ StudyResult from_json(const Json& json) {
 std::string value_at(const Json& json, const std::string& path) {
   const Json::json_pointer pointer(path);
   if (!json.contains(pointer)) return "absent";
-  const Json& value = json.at(pointer);
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return plain_text(json.at(pointer));
 }
 
 // The last words of a process that left no result.

@@ -11,6 +11,7 @@
 #include "base/error_json.h"
 #include "base/heap_refused.h"
 #include "base/interrupt.h"
+#include "base/json.h"
 #include "base/pipe.h"
 #include "base/text.h"
 #include "device/failure.h"
@@ -35,9 +36,7 @@ class Reporter final : public RunObserver {
   explicit Reporter(const Pipe& pipe) : pipe_(pipe) {}
   void on_trial(int64_t micro_batch) override { say({{kStart, micro_batch}}); }
   void on_probe(const ProbeRecord& probe) override { say({{kEnd, probe_to_json(probe)}}); }
-  void say(const Json& message) const {
-    pipe_.write(message.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-  }
+  void say(const Json& message) const { pipe_.write(text_of_json(message, kOneLine)); }
 
  private:
   const Pipe& pipe_;
