@@ -118,6 +118,9 @@ struct BatchPlan {
   int64_t evaluation_micro_batch = 0;
   double loss_factor = 1;  ///< power of two that loss sums are multiplied with before backward
 
+  bool cuda_graphs = false;          ///< the run replays recorded kernels
+  std::string cuda_graphs_why = {};  ///< how much faster that was, or why it does not; "" where nobody asked
+
   std::string split_check = {};  ///< what comparing a batch with its halves showed; "" for a window of 1
 
   LearningRatePlan lr;

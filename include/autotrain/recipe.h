@@ -201,6 +201,13 @@ enum class Statistics {
   kOff,
 };
 
+/// Whether the kernels of an update are recorded and replayed as CUDA graphs.
+enum class CudaGraphs {
+  kAuto,  ///< where a measured trial is faster with them
+  kOn,    ///< wherever they can be recorded
+  kOff,
+};
+
 struct MemoryRecipe {
   Budget budget = {};
   double target_low = 0.80;  ///< the band, as fractions of the budget
@@ -260,6 +267,7 @@ struct ExecutionRecipe {
   std::optional<std::vector<int64_t>> trace = {};  ///< first and last update of trace.json; unset: none
   double telemetry = 1;                            ///< seconds between rows of telemetry.jsonl; 0: none
   Statistics statistics = Statistics::kAuto;       ///< of gradients
+  CudaGraphs cuda_graphs = CudaGraphs::kAuto;
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;

@@ -18,6 +18,7 @@ struct SweepPoint {
   std::optional<double> drift = {};       ///< the largest median of a round ÷ the smallest, less 1; of
                                           ///< one round nothing
   int64_t repeats = 0;                    ///< calls that count, equally many of each round
+  bool cuda_graphs = false;               ///< calls replayed recorded kernels
   std::string ended_by = {};              ///< of the last round: narrow | seconds | repeats
 
   double samples_per_second = 0;                ///< batch ÷ median

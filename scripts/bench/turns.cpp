@@ -181,6 +181,7 @@ int turns(int argc, char** argv) {
   recipe.execution.device = argument(argc, argv, "device", "cpu");
   recipe.execution.precision = precision;
   recipe.execution.memory_format = *parse_enum<MemoryFormat>(argument(argc, argv, "memory-format", "auto"));
+  recipe.execution.cuda_graphs = *parse_enum<CudaGraphs>(argument(argc, argv, "cuda-graphs", "auto"));
   recipe.execution.loader.prefetch = std::stoll(argument(argc, argv, "prefetch", "2"));
   recipe.stop.updates = int64_t{1} << 40;
   Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});

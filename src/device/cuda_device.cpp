@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "device/cpu_device.h"
 #include "device/cuda_meter.h"
+#include "device/cuda_recorder.h"
 
 namespace autotrain {
 namespace {
@@ -26,10 +27,36 @@ namespace {
 // Other processes, the display and the driver may grow a little while we run.
 constexpr int64_t kReserveBytes = int64_t{256} << 20;
 
+// A stream of the run's own in the place of the default one, on which nothing can be recorded: for the thread
+// that opened the device until it is closed.
+class ComputeStream {
+ public:
+  explicit ComputeStream(c10::DeviceIndex index)
+      : before_(c10::cuda::getCurrentCUDAStream(index)), stream_(c10::cuda::getStreamFromPool(false, index)) {
+    enter();
+  }
+  ~ComputeStream() {
+    if (c10::cuda::getCurrentCUDAStream(stream_.device_index()) == stream_)
+      c10::cuda::setCurrentCUDAStream(before_);
+  }
+  ComputeStream(const ComputeStream&) = delete;
+  ComputeStream& operator=(const ComputeStream&) = delete;
+
+  void enter() const {
+    if (c10::cuda::getCurrentCUDAStream(stream_.device_index()) == stream_) return;
+    c10::cuda::device_synchronize();  // streams do not wait for each other
+    c10::cuda::setCurrentCUDAStream(stream_);
+  }
+
+ private:
+  const c10::cuda::CUDAStream before_, stream_;
+};
+
 class CudaDevice final : public Device {
  public:
-  CudaDevice(c10::DeviceIndex index, std::unique_ptr<CudaMeter> meter, ResolvedBudget budget)
-      : Device(std::move(budget)), index_(index), meter_(std::move(meter)) {}
+  CudaDevice(c10::DeviceIndex index, std::unique_ptr<ComputeStream> stream, std::unique_ptr<CudaMeter> meter,
+             ResolvedBudget budget)
+      : Device(std::move(budget)), index_(index), stream_(std::move(stream)), meter_(std::move(meter)) {}
 
   c10::Device torch_device() const override { return {c10::DeviceType::CUDA, index_}; }
   std::string name() const override { return at::cuda::getDeviceProperties(index_)->name; }
@@ -82,11 +109,19 @@ class CudaDevice final : public Device {
     return there;
   }
 
+  std::unique_ptr<WorkRecorder> make_recorder() override { return make_cuda_recorder(index_); }
+
+  void use_from_this_thread() override {
+    const c10::cuda::CUDAGuard guard(index_);
+    stream_->enter();
+  }
+
   MemoryMeter& memory() override { return *meter_; }
   int64_t used_by_others_bytes() const override { return meter_->outside_at_start_bytes(); }
 
  private:
   const c10::DeviceIndex index_;
+  const std::unique_ptr<ComputeStream> stream_;
   const c10::cuda::CUDAStream copies_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
   at::cuda::CUDAEvent copied_;
   std::array<at::cuda::CUDAEvent, 2> passed_;  // where the compute stream was at the last uploads
@@ -118,16 +153,18 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
   // Benchmarking tries algorithms with large workspaces: memory would peak at random.
   at::globalContext().setBenchmarkCuDNN(false);
   at::globalContext().setDeterministicCuDNN(deterministic);
+  auto stream = std::make_unique<ComputeStream>(device_index);  // before anything is queued or warmed up
   at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, device_index)));
   auto meter = std::make_unique<CudaMeter>(device_index);
-  if (options.settled) return std::make_unique<CudaDevice>(device_index, std::move(meter), *options.settled);
+  if (options.settled)
+    return std::make_unique<CudaDevice>(device_index, std::move(stream), std::move(meter), *options.settled);
   const int64_t available = meter->free_bytes() - kReserveBytes;  // no other rank computes on it
   if (available <= 0) {
     throw Error(ExitCode::kDoesNotFit, cat("cuda:", index), "has no free memory",
                 "end the other processes that nvidia-smi shows on it");
   }
   auto budget = resolve_budget(options.budget, available, cat("the free memory of cuda:", index));
-  return std::make_unique<CudaDevice>(device_index, std::move(meter), std::move(budget));
+  return std::make_unique<CudaDevice>(device_index, std::move(stream), std::move(meter), std::move(budget));
 }
 
 }  // namespace autotrain

@@ -10,6 +10,7 @@
 #include "autotrain/amounts.h"
 #include "autotrain/batch.h"
 #include "autotrain/memory.h"
+#include "device/work_recorder.h"
 
 namespace autotrain {
 
@@ -81,6 +82,13 @@ class Device {
   /// How many shapes the inputs of uploaded batches had so far, for each of which libraries may keep kernels
   /// outside the allocator; 0: this device does not count them.
   virtual int64_t shapes_met() const { return 0; }
+
+  /// What records work that the calling thread asks of this device; null: it records none, as a CPU.
+  virtual std::unique_ptr<WorkRecorder> make_recorder() { return nullptr; }
+
+  /// From now on the calling thread asks for work where the run computes: on a GPU, on a stream of the run's
+  /// own, which only the thread that opened the device has by itself. Waits for what was asked elsewhere.
+  virtual void use_from_this_thread() {}
 
   /// Memory of the device that was in use before this run: other processes and, on CUDA, this one's
   /// context. In bytes.

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "data/channels_last.h"
+#include "measure/recorded_forward.h"
 #include "model/initial_weights.h"
 #include "model/linear.h"
 #include "model/models.h"
@@ -48,7 +49,9 @@ class Inference final : public InferenceSubject {
       : m_(std::move(materials)),
         precision_(resolve_precision(recipe.execution.precision, *m_.device, m_.task->module())),
         network_(dynamic_cast<Network&>(m_.task->module())),
-        loading_(recipe.execution.loader) {
+        loading_(recipe.execution.loader),
+        recorded_(*m_.device, recipe.execution.cuda_graphs,
+                  [this](const Batch& batch) { return forward(batch); }) {
     set_products(precision_, *m_.device);
     within_budget(*m_.device, [&] { convert(recipe); });
   }
@@ -58,14 +61,18 @@ class Inference final : public InferenceSubject {
   void load(int64_t samples) override { batch_ = converted(first_samples(*m_.data.train, samples)); }
 
   void drop() override {
+    recorded_.forget();
     batch_ = {};
     output_ = torch::Tensor();
   }
 
-  void call() override {
-    const c10::InferenceMode no_gradients;
-    const AutocastScope autocast(m_.device->torch_device().type(), cast_to());
-    output_ = network_.predict(batch_);
+  void call() override { output_ = recorded_.holds_for(batch_) ? recorded_.replay(batch_) : forward(batch_); }
+
+  bool record_calls() override {
+    output_ = torch::Tensor();
+    const bool recorded = recorded_.record(batch_);
+    call();
+    return recorded;
   }
 
   Loader::Options loading() const override { return resolve_loader(loading_, *m_.device, format_); }
@@ -84,7 +91,7 @@ class Inference final : public InferenceSubject {
 
   ForwardCount count() override {
     return count_forward(
-        network_, [&] { call(); }, [&] { m_.device->synchronize(); });
+        network_, [&] { output_ = forward(batch_); }, [&] { m_.device->synchronize(); });
   }
 
   std::optional<ForwardCount> observe() override { return count(); }
@@ -112,6 +119,12 @@ class Inference final : public InferenceSubject {
   }
 
  private:
+  torch::Tensor forward(const Batch& batch) {
+    const c10::InferenceMode no_gradients;
+    const AutocastScope autocast(m_.device->torch_device().type(), cast_to());
+    return network_.predict(batch);
+  }
+
   void convert(const Recipe& recipe) {
     network_.merge_adapters();  // as a model is deployed
     network_.to(m_.device->torch_device());
@@ -162,6 +175,7 @@ class Inference final : public InferenceSubject {
   MemoryFormat format_ = MemoryFormat::kContiguous;
   Batch batch_;
   torch::Tensor output_;
+  RecordedForward recorded_;
 };
 
 class Training final : public Subject {

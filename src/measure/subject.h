@@ -37,6 +37,10 @@ class Subject {
   /// One call with that batch. Does not wait for the device. Precondition: a batch was loaded.
   virtual void call() = 0;
 
+  /// From now on calls with this batch replay recorded kernels, where that is possible and faster.
+  /// Precondition: a call was made. @return whether they do.
+  virtual bool record_calls() { return false; }
+
   /// The operators of one call's forward pass, which it runs.
   virtual ForwardCount count() = 0;
 

@@ -79,12 +79,19 @@ void Optimizer::apply(Update update) {
   // on a CPU is the divisor known without waiting.
   const bool known = update.grad_scale && update.grad_scale->is_cpu();
   if (known && update.grad_scale->item<float>() == 1) update.grad_scale.reset();
+  // A GPU's kernels take a rate on the device as float32. So that the same bits come of one that is handed
+  // over as a number, it is rounded as that one is.
+  const bool rounds = !device().is_cpu();
+  const auto as_on_device = [rounds](double rate) {
+    return rounds ? static_cast<double>(static_cast<float>(rate)) : rate;
+  };
+  update.lr = as_on_device(update.lr);
   before_groups(update);
   for (Group& group : groups_) {
     const Lists lists = lists_of(group);
     if (lists.members.empty()) continue;
     Update own = update;
-    own.lr *= group.lr_factor;
+    if (group.lr_factor != 1) own.lr = as_on_device(own.lr * as_on_device(group.lr_factor));
     if (group.lr.defined() && update.lr_on_device.defined())
       own.lr_on_device = at::mul_out(group.lr, update.lr_on_device, group.factor);
     apply_group(group, lists, own);

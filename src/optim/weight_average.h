@@ -27,6 +27,9 @@ class WeightAverage {
   /// Samples that an applied update stands for from now on.
   void set_update_samples(int64_t samples);
 
+  /// 1 − d.
+  double share() const { return 1 - keep_; }
+
   /// What `update` takes: 1 − d, or 0 where `skipped` (scalar float32, 1 or 0) says so. Scalar float32 on the
   /// parameters' device; undefined when not active.
   torch::Tensor step_for(const torch::Tensor& skipped) const;

@@ -79,6 +79,8 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit("samples_per_second", p.samples_per_second);
   visit("evaluation_micro_batch", p.evaluation_micro_batch);
   visit("loss_factor", p.loss_factor);
+  visit.added("cuda_graphs", p.cuda_graphs);
+  visit.added("cuda_graphs_why", p.cuda_graphs_why);
   visit("split_check", p.split_check);
 }
 

@@ -69,6 +69,8 @@ Planner::Planner(const PlanRequest& request, Workbench& bench, TrialListener lis
       all_(request.known),
       announced_bytes_(bench.device->budget_bytes()),
       announced_source_(bench.device->budget_source()) {
+  if (request.recipe.execution.cuda_graphs == CudaGraphs::kOn && why_not_recorded().empty())
+    probe_.record_with([this] { return bench_.device->make_recorder(); });
   for (ProbeRecord& record : all_) {
     judge(record, announced_bytes_, request.recipe.execution.memory.target_high);
     replace_or_add(history_, record);
@@ -461,9 +463,10 @@ BatchPlan Planner::plan() {
   plan.search.probes = all_;
   if (const ProbeRecord* const fast = smallest_fast(all_, r.execution.search.throughput_share))
     plan.search.fast_micro_batch = fast->micro_batch;
-  plan.search.seconds = watch.seconds();
   for (const ProbeRecord& probe : all_) plan.search.samples += probe.samples;
   check_window(plan, verdict);
+  decide_recording(plan);
+  plan.search.seconds = watch.seconds();
   keep_plan(plan);
   return plan;
 }

@@ -82,6 +82,9 @@ class Planner {
 
   ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
   void describe_machine(BatchPlan& plan) const;
+  std::string why_not_recorded() const;
+  void decide_recording(BatchPlan& plan);
+  bool try_recorded(BatchPlan& plan, bool always);
   bool may_accumulate() const;
   void check_effective(int64_t effective) const;
   void check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const;

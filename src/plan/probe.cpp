@@ -97,6 +97,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   try {
     const GeneratorScope generators(bench_.device->torch_device());
     const TensorScope scaler(bench_.scaler.state());
+    const RecordingScope recordings(step_);
     const WindowScope window(step_);
     measure(shape, extend, record);
   } catch (const std::exception& error) {
@@ -133,6 +134,14 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
 }
 
+std::vector<Batch> Probe::load_window(const TrialShape& shape) {
+  const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
+  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
+  std::vector<Batch> batches;
+  while (batches.size() < pieces.size()) batches.push_back(*loader.next());
+  return batches;
+}
+
 // The pieces of the window that `stream_of_worst` begins with.
 Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
   if (worst_.samples() != samples) {
@@ -151,6 +160,11 @@ bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord
   take_peak(record);
   const ProbeRecord so_far = agreed(record);
   if (so_far.outcome == ProbeOutcome::kRetried || !extend(so_far)) return false;
+  if (make_recorder_) {
+    step_.record_with(make_recorder_());
+    for (int64_t window = 2; window < 4; ++window)
+      update(loader, pieces, window, record);  // done, then recorded
+  }
   update(loader, pieces, 1, record);
   run_smaller_windows(shape, pieces, record);
   if (shape.evaluation_micro_batch > 0) evaluate(shape);

@@ -59,6 +59,13 @@ class Probe {
   /// All ranks make the same trial together: its record is that of the rank on which it went worst.
   ProbeRecord run(const TrialShape& shape, const Extend& extend);
 
+  /// From now on a trial's updates but the first are recorded, where they can be: the memory of recordings is
+  /// part of its peak. @param make null: they are launched.
+  void record_with(std::function<std::unique_ptr<WorkRecorder>()> make) { make_recorder_ = std::move(make); }
+
+  /// The first window of a trial of this shape, in main memory, in its micro-batches.
+  std::vector<Batch> load_window(const TrialShape& shape);
+
   /// What the last refused trial was refused, if the allocator could tell.
   const std::optional<Refusal>& last_refusal() const { return refusal_; }
 
@@ -85,6 +92,7 @@ class Probe {
   double target_high_;
   Piece worst_;          // window of the last trial; to find it takes a look at every sample
   int64_t lengths_ = 0;  // that samples may have; 0: not counted yet
+  std::function<std::unique_ptr<WorkRecorder>()> make_recorder_;
   std::optional<Refusal> refusal_;
   std::string library_error_;
 };

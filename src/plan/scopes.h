@@ -51,6 +51,20 @@ class WindowScope {
   UpdateStep& step_;
 };
 
+/// Whatever the step was made to record in this scope: dropped when it ends.
+class RecordingScope {
+ public:
+  explicit RecordingScope(UpdateStep& step) : step_(step) {}
+  ~RecordingScope() {
+    put_back([&] { step_.stop_recording(); });
+  }
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  UpdateStep& step_;
+};
+
 /// Evaluation mode until the scope ends; training mode after it.
 class EvaluationMode {
  public:

@@ -133,7 +133,11 @@ PredictionData load_prediction_data(const Recipe& recipe, const std::string& sou
 }
 
 Predictor::Predictor(const TrainedRun& run, const std::string& source, std::optional<ResolvedBudget> settled)
-    : run_(run), recipe_(run.as_planned()), device_(open_run_device(recipe_, std::move(settled))) {
+    : run_(run),
+      recipe_(run.as_planned()),
+      device_(open_run_device(recipe_, std::move(settled))),
+      recorded_(*device_, recipe_.execution.cuda_graphs,
+                [this](const Batch& batch) { return forward(batch); }) {
   data_ = within_budget(*device_, [&] { return load_prediction_data(recipe_, source); });
   within_budget(*device_, [&] {
     const PhaseScope phase(MemoryPhase::kModel);
@@ -152,6 +156,17 @@ Predictor::Predictor(const TrainedRun& run, const std::string& source, std::opti
 torch::Tensor Predictor::forward(const Batch& batch) {
   const ForwardScope scope(batch.inputs.device().type(), precision_);
   return network_->predict(batch);
+}
+
+// The second batch of a size is recorded: its kernels are loaded then. It keeps the memory in which it lies.
+torch::Tensor Predictor::forward_or_replay(const Batch& batch) {
+  const bool again = std::exchange(last_samples_, batch.samples) == batch.samples;
+  if (again && !tried_to_record_ && !has_costs(*data_.data)) {
+    tried_to_record_ = true;
+    if (recorded_.record(batch)) log::info("predict", "CUDA graphs: batches replay recorded kernels");
+    if (!recorded_.why_not().empty()) log::info("predict", "CUDA graphs: no; " + recorded_.why_not());
+  }
+  return recorded_.holds_for(batch) ? recorded_.replay(batch) : forward(batch);
 }
 
 // The answer to whether the model takes these samples is its own.
@@ -188,7 +203,7 @@ std::unique_ptr<Loader> Predictor::open_loader(int64_t first, int64_t batch) con
 
 std::string Predictor::rows_of(int64_t first, const Batch& batch) {
   const Batch there = device_->upload(batch);
-  const torch::Tensor output = forward(there);
+  const torch::Tensor output = forward_or_replay(there);
   const torch::NoGradGuard no_gradients;
   return rows_->rows(first, told_of(rule_, output, there));
 }

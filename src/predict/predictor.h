@@ -8,6 +8,7 @@
 #include "autotrain/data.h"
 #include "data/loader.h"
 #include "device/device.h"
+#include "measure/recorded_forward.h"
 #include "model/models.h"
 #include "plan/inference_search.h"
 #include "predict/prediction_rows.h"
@@ -69,6 +70,7 @@ class Predictor {
 
  private:
   torch::Tensor forward(const Batch& batch);
+  torch::Tensor forward_or_replay(const Batch& batch);
   torch::Tensor check_first_sample();
   double trial(int64_t batch, int64_t timed_passes);
   double pass(Loader& loader);
@@ -83,6 +85,9 @@ class Predictor {
   Loader::Options loading_;
   Batch first_;  // the first sample, on the device
   torch::Tensor first_output_;
+  RecordedForward recorded_;
+  int64_t last_samples_ = 0;  // of the batch before
+  bool tried_to_record_ = false;
   PredictionRule rule_;
   const PredictionRows* rows_ = nullptr;
 };

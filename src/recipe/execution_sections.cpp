@@ -82,6 +82,16 @@ Field statistics_field(ExecutionRecipe& e) {
       e.statistics, Decides::kRun);
 }
 
+Field cuda_graphs_field(ExecutionRecipe& e) {
+  return bind_enum(
+      "cuda_graphs",
+      "Whether a GPU's kernels are recorded once for each shape and launched together from then on, as "
+      "CUDA graphs; the same bits either way. auto: where a trial shows that it is faster; on: "
+      "wherever it is possible, and the search counts their memory at every size. What cannot be "
+      "recorded is launched kernel by kernel, with the reason in the log.",
+      e.cuda_graphs);
+}
+
 Section execution_section(Recipe& r) {
   ExecutionRecipe& e = r.execution;
   const KeySpec device =
@@ -136,7 +146,7 @@ Section execution_section(Recipe& r) {
                 .in("seconds")
                 .deciding(Decides::kRun),
             e.telemetry),
-       trace_field(e), statistics_field(e)}};
+       trace_field(e), statistics_field(e), cuda_graphs_field(e)}};
 }
 
 Section memory_section(Recipe& r) {

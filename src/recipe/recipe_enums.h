@@ -64,6 +64,11 @@ constexpr auto enum_names(Statistics) {
   return std::array{EnumName<S>{S::kAuto, "auto"}, EnumName<S>{S::kOn, "on"}, EnumName<S>{S::kOff, "off"}};
 }
 
+constexpr auto enum_names(CudaGraphs) {
+  using G = CudaGraphs;
+  return std::array{EnumName<G>{G::kAuto, "auto"}, EnumName<G>{G::kOn, "on"}, EnumName<G>{G::kOff, "off"}};
+}
+
 constexpr auto enum_names(Preload) {
   return std::array{EnumName<Preload>{Preload::kAuto, "auto"}, EnumName<Preload>{Preload::kOff, "off"},
                     EnumName<Preload>{Preload::kRam, "ram"}, EnumName<Preload>{Preload::kDevice, "device"}};

@@ -44,6 +44,7 @@ class ChangingBuffers {
 
   /// A window was watched to its end: which buffers change is known from now on.
   void settle() { settled_ = found_; }
+  bool settled() const { return settled_; }
 
   /// Puts the buffers back to the last `save`. Without one, nothing.
   void restore();

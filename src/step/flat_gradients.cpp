@@ -37,6 +37,10 @@ void FlatGradients::attach() {
 void FlatGradients::open() {
   lanes_.open();
   attach();
+  forget_reached();
+}
+
+void FlatGradients::forget_reached() {
   for (Part& part : parts_) part.reached = false;
 }
 

@@ -38,6 +38,9 @@ class FlatGradients {
   /// Takes those for reached that other ranks have reached.
   void add_reached(const std::string& elsewhere);
 
+  /// From now on only passes to come have reached any.
+  void forget_reached();
+
   /// Takes the gradients away from the parameters that no backward pass has reached since `open`.
   void leave_reached();
 

@@ -76,12 +76,14 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       average_(average),
       buffers_(task.module()),
       totals_(options.lanes, {6}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
-  if (options.static_buffers) {
-    // CUDA's fused kernels take no other type.
-    const auto type = options.device.is_cpu() ? torch::kFloat64 : torch::kFloat32;
-    lr_ = torch::zeros({}, torch::TensorOptions().dtype(type).device(options.device));
-  }
+  if (options_.static_buffers) make_rate();
   close_window();
+}
+
+// CUDA's fused kernels take no other type.
+void UpdateStep::make_rate() {
+  const auto type = options_.device.is_cpu() ? torch::kFloat64 : torch::kFloat32;
+  if (!lr_.defined()) lr_ = torch::zeros({}, torch::TensorOptions().dtype(type).device(options_.device));
 }
 
 void UpdateStep::enter(Activity activity) const {
@@ -91,25 +93,130 @@ void UpdateStep::enter(Activity activity) const {
 void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) {
   if (!window_open_) open_window();
   enter(Activity::kForward);
-  seed_for_micro_batch(options_.device, options_.seed, window, offset);
+  const auto seed = [&] { seed_for_micro_batch(options_.device, options_.seed, window, offset); };
+  std::optional<size_t> place;
+  if (keeps_batches()) place = at_fixed_address(batch);
+  seed();
+  if (const Recordings::Pass* const recorded = place ? recorded_pass(*place) : nullptr) {
+    seed();  // recording may have drawn
+    recorded->forward->replay();
+    enter(Activity::kBackward);
+    recorded->backward->replay();
+    gradients_->add_reached(recorded->reached);
+  } else {
+    const LossTerms terms = forward(place ? batches_[*place].batch : batch);
+    enter(Activity::kBackward);
+    backward(terms);
+    if (place) batches_[*place].passed = true;
+  }
+  first_of_lane_ = false;
+}
+
+LossTerms UpdateStep::forward(const Batch& batch) {
   LossTerms terms;
   {
     const PhaseScope phase(MemoryPhase::kForward);
     const AutocastScope autocast(options_.device.type(), options_.precision);
     const ChangingBuffers::Watch watch(buffers_);
-    terms = task_.loss(options_.static_buffers ? at_fixed_address(batch) : batch);
+    terms = task_.loss(batch);
   }
   buffers_.rethrow_failure();
   check_terms(terms);
-  enter(Activity::kBackward);
+  return terms;
+}
+
+void UpdateStep::backward(const LossTerms& terms) {
   const PhaseScope phase(MemoryPhase::kBackward);
   const torch::Tensor weight = as_scalar64(terms.weight);
   loss_sum_.add_(as_scalar64(terms.sum));
   weight_sum_.add_(weight);
   const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(terms.sum.scalar_type());
   torch::autograd::backward({terms.sum}, {seed.reshape(terms.sum.sizes())});
-  if (std::exchange(first_of_lane_, false) && options_.statistics) take_first_norms(weight);
+  if (takes_norms()) take_first_norms(weight);
 }
+
+// ------------------------------------------------------------------ recordings
+
+void UpdateStep::record_with(std::unique_ptr<WorkRecorder> recorder) {
+  check_invariant(!window_open_ && can_record(), "only whole windows of one lane and one rank are recorded");
+  make_rate();
+  recordings_ = std::make_unique<Recordings>(std::move(recorder));
+  why_not_recorded_.clear();
+  passed_by_ = updated_ = false;
+  batches_.clear();
+}
+
+void UpdateStep::stop_recording() {
+  check_invariant(!window_open_, "a window is recorded to its end");
+  if (!std::exchange(recordings_, nullptr)) return;
+  passed_by_ = false;
+  if (options_.static_buffers) return;
+  batches_.clear();
+  gradients_.reset();
+}
+
+void UpdateStep::give_up_recording(const std::string& what, const CannotRecord& reason) {
+  why_not_recorded_ = cat(what, " cannot be recorded: ", reason.what());
+}
+
+// Null: it was not recorded, and is done without this time. Which buffers change is known after a window.
+const Recordings::Pass* UpdateStep::recorded_pass(size_t batch) {
+  if (!replays() || !batches_[batch].passed || !buffers_.settled()) return nullptr;
+  Recordings::Pass wanted{.batch = batch,
+                          .loss_factor = options_.loss_factor,
+                          .norms = takes_norms(),
+                          .preconditioned = takes_norms() && takes_preconditioned()};
+  if (const Recordings::Pass* const known = recordings_->find(wanted)) return known;
+  const std::string before = gradients_->reached();
+  try {
+    record(wanted);
+  } catch (const CannotRecord& reason) {
+    give_up_recording("a forward and backward pass", reason);
+    return nullptr;
+  }
+  gradients_->add_reached(before);
+  return &recordings_->keep(std::move(wanted));
+}
+
+// What the forward pass leaves for the backward pass lies in the recorder's memory.
+void UpdateStep::record(Recordings::Pass& pass) {
+  const auto terms = std::make_shared<LossTerms>();
+  gradients_->forget_reached();
+  pass.forward = recordings_->recorder().record(
+      [this, terms, &batch = batches_[pass.batch].batch] { *terms = forward(batch); });
+  pass.backward = recordings_->recorder().record([this, terms] { backward(std::exchange(*terms, {})); });
+  pass.reached = gradients_->reached();
+}
+
+const Recordings::Update* UpdateStep::recorded_update(Apply apply) {
+  if (!replays() || !updated_ || !buffers_.settled()) return nullptr;
+  Recordings::Update wanted{.skipped = apply == Apply::kForceSkip,
+                            .loss_factor = options_.loss_factor,
+                            .average = average_ != nullptr ? average_->share() : 0,
+                            .norms = options_.statistics,
+                            .preconditioned = takes_preconditioned(),
+                            .reached = gradients_->reached()};
+  if (const Recordings::Update* const known = recordings_->find(wanted)) return known;
+  try {
+    record(wanted, apply);
+  } catch (const CannotRecord& reason) {
+    give_up_recording("an update", reason);
+    return nullptr;
+  }
+  return &recordings_->keep(std::move(wanted));
+}
+
+void UpdateStep::record(Recordings::Update& update, Apply apply) {
+  const auto figures = std::make_shared<torch::Tensor>();
+  update.work = recordings_->recorder().record([this, apply, figures] {
+    auto [prepared, of_update] = compute_update(/*lr=*/0, apply);
+    apply_update(prepared);
+    figures->defined() ? void(figures->copy_(of_update)) : void(*figures = of_update);
+  });
+  update.figures = *figures;
+}
+
+// ------------------------------------------------------------------ the window's gradient
 
 // The L2 norm over all gradients as they are, still scaled. It is finite exactly when every gradient
 // is (and their squares do not overflow float32), so one pass over memory gives norm and check.
@@ -178,7 +285,18 @@ void UpdateStep::prepare(double lr, Apply apply) {
   const PhaseScope phase(MemoryPhase::kUpdate);
   if (several()) sum_over_ranks();
   enter(Activity::kUpdate);
-  if (options_.static_buffers) lr_.fill_(lr);
+  if (has_fixed_addresses()) lr_.fill_(lr);
+  if (const Recordings::Update* const recorded = recorded_update(apply)) {
+    prepared_ = {.recorded = recorded};
+    return;
+  }
+  auto [prepared, figures] = compute_update(lr, apply);
+  prepared.figures = PendingUpdate(figures);
+  prepared_ = std::move(prepared);
+}
+
+// @return with it the figures of the update, in the order in which PendingUpdate takes them.
+std::pair<UpdateStep::Prepared, torch::Tensor> UpdateStep::compute_update(double lr, Apply apply) {
   const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
   // Gradients are those of scale × factor × Σ sums; the update wants Σ sums ÷ Σ weights.
   const torch::Tensor divisor = scale * options_.loss_factor * weight_sum_;
@@ -205,20 +323,19 @@ void UpdateStep::prepare(double lr, Apply apply) {
                  first_norms_[0] / squared_scale, first_norms_[1], first_norms_[2], own_norm});
   if (preconditioned.defined())
     figures = at::cat({figures, at::stack({first_preconditioned_ / squared_scale, preconditioned})});
-  prepared_ = {.update = {.lr = lr, .lr_on_device = lr_, .grad_scale = kernel_scale, .found_inf = skip},
-               .average_step = average_step,
-               .found_inf = found_inf,
-               .applies = applies,
-               .figures = PendingUpdate(figures)};
+  return {Prepared{.update = {.lr = lr,
+                              .lr_on_device = has_fixed_addresses() ? lr_ : torch::Tensor(),
+                              .grad_scale = kernel_scale,
+                              .found_inf = skip},
+                   .average_step = average_step,
+                   .found_inf = found_inf,
+                   .applies = applies},
+          figures};
 }
 
 // No line allocates on the device.
-PendingUpdate UpdateStep::commit() {
+void UpdateStep::apply_update(const Prepared& prepared) {
   const torch::NoGradGuard no_gradients;
-  const PhaseScope phase(MemoryPhase::kUpdate);
-  check_invariant(prepared_.has_value(), "an update is prepared before it is committed");
-  committing_ = true;
-  Prepared prepared = *std::exchange(prepared_, std::nullopt);
   optimizer_.apply(prepared.update);
   if (shard_) {
     enter(Activity::kCommunication);
@@ -228,6 +345,21 @@ PendingUpdate UpdateStep::commit() {
   if (average_) average_->update(prepared.average_step);
   scaler_.update(prepared.found_inf);
   buffers_.restore_unless(prepared.applies);
+}
+
+PendingUpdate UpdateStep::commit() {
+  const torch::NoGradGuard no_gradients;
+  const PhaseScope phase(MemoryPhase::kUpdate);
+  check_invariant(prepared_.has_value(), "an update is prepared before it is committed");
+  committing_ = true;
+  Prepared prepared = *std::exchange(prepared_, std::nullopt);
+  if (prepared.recorded != nullptr) {
+    prepared.recorded->work->replay();
+    prepared.figures = PendingUpdate(prepared.recorded->figures);
+  } else {
+    apply_update(prepared);
+    updated_ = true;
+  }
   buffers_.settle();
   close_window();
   committing_ = false;
@@ -242,7 +374,7 @@ PendingUpdate UpdateStep::finish(double lr, Apply apply) {
 
 // The next call goes on where one ran out of memory.
 void UpdateStep::have_buffers() {
-  if (!gradients_ && (options_.static_buffers || options_.lanes > 1 || several())) {
+  if (!gradients_ && (has_fixed_addresses() || options_.lanes > 1 || several())) {
     const int64_t parts = several() ? options_.ranks->place().world : 1;
     gradients_ = std::make_unique<FlatGradients>(FlatLayout(optimizer_.parameters(), parts), options_.lanes);
   }
@@ -284,19 +416,22 @@ void UpdateStep::attach_totals() {
   first_of_lane_ = true;
 }
 
-// Its copy among those that stay, made at the first micro-batch of its shape.
-const Batch& UpdateStep::at_fixed_address(const Batch& batch) {
+// Copies it to where those of its shape lie, a place that is made for the first of them. @return its number.
+size_t UpdateStep::at_fixed_address(const Batch& batch) {
   const auto alike = [](const torch::Tensor& a, const torch::Tensor& b) {
     return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
   };
   const std::vector<torch::Tensor> tensors = batch.tensors();
-  for (const Batch& kept : batches_) {
-    const std::vector<torch::Tensor> there = kept.tensors();
+  for (size_t place = 0; place < batches_.size(); ++place) {
+    const std::vector<torch::Tensor> there = batches_[place].batch.tensors();
     if (!std::ranges::equal(there, tensors, alike)) continue;
     for (size_t i = 0; i < there.size(); ++i) there[i].copy_(tensors[i], /*non_blocking=*/true);
-    return kept;
+    return place;
   }
-  return batches_.emplace_back(batch.with_each([](const torch::Tensor& tensor) { return tensor.clone(); }));
+  if (recordings_ && batches_.size() == Recordings::kMostShapes)
+    give_up_recording("micro-batches", CannotRecord("they have too many shapes"));
+  batches_.push_back({batch.with_each([](const torch::Tensor& tensor) { return tensor.clone(); })});
+  return batches_.size() - 1;
 }
 
 void UpdateStep::abandon() {

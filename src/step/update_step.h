@@ -2,6 +2,7 @@
 
 #include <c10/core/Event.h>
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "step/flat_gradients.h"
 #include "step/gradient_noise.h"
 #include "step/lane_sum.h"
+#include "step/recordings.h"
 #include "step/shard.h"
 
 namespace autotrain {
@@ -156,6 +158,32 @@ class UpdateStep {
   /// Weight of the micro-batches accumulated so far in this lane. Waits for the device.
   double lane_weight() const;
 
+  /// From now on what the device does for a micro-batch and for an update is recorded the second time that it
+  /// is done, and replayed from then on: the host launches three recordings in the place of a thousand
+  /// kernels. The same bits. Micro-batches, gradients and the learning rate have fixed addresses meanwhile.
+  /// Precondition: no window is under way, `can_record`.
+  void record_with(std::unique_ptr<WorkRecorder> recorder);
+
+  /// Whether `record_with` may be called: one lane, one rank.
+  bool can_record() const { return options_.lanes == 1 && !several(); }
+
+  /// Drops what was recorded, with its memory; nothing is recorded any more. Precondition: no window is under
+  /// way.
+  void stop_recording();
+
+  /// Whether it records, or would have: see `why_not_recorded`.
+  bool records() const { return recordings_ != nullptr; }
+
+  /// Why the step went back to launching each kernel; "" if it did not.
+  const std::string& why_not_recorded() const { return why_not_recorded_; }
+
+  /// The gradients of the window under way, still scaled, in fixed places: [elements] float32. Precondition:
+  /// the step records.
+  const torch::Tensor& recorded_gradients() const { return gradients_->flat(); }
+
+  /// Does not replay until it is called with false: to compare.
+  void pass_by_recordings(bool yes) { passed_by_ = yes; }
+
   const StepOptions& options() const { return options_; }
   void set_loss_factor(double factor) { options_.loss_factor = factor; }
 
@@ -170,9 +198,16 @@ class UpdateStep {
  private:
   // What `commit` applies.
   struct Prepared {
-    Optimizer::Update update;
-    torch::Tensor average_step, found_inf, applies;
-    PendingUpdate figures;
+    Optimizer::Update update = {};
+    torch::Tensor average_step = {}, found_inf = {}, applies = {};
+    PendingUpdate figures = {};
+    const Recordings::Update* recorded = nullptr;  // in the place of all of these
+  };
+
+  // A micro-batch in its fixed place.
+  struct FixedBatch {
+    Batch batch;
+    bool passed = false;  // forward and backward at least once
   };
   bool several() const { return options_.ranks != nullptr && options_.ranks->several(); }
   void have_buffers();
@@ -180,7 +215,23 @@ class UpdateStep {
   void close_window();
   void attach_totals();
   void sum_over_ranks();
-  const Batch& at_fixed_address(const Batch& batch);
+  bool has_fixed_addresses() const { return options_.static_buffers || recordings_ != nullptr; }
+  bool keeps_batches() const {
+    return options_.static_buffers || (recordings_ != nullptr && why_not_recorded_.empty());
+  }
+  bool replays() const { return recordings_ != nullptr && why_not_recorded_.empty() && !passed_by_; }
+  size_t at_fixed_address(const Batch& batch);
+  void make_rate();
+  bool takes_norms() const { return first_of_lane_ && options_.statistics; }
+  LossTerms forward(const Batch& batch);
+  void backward(const LossTerms& terms);
+  const Recordings::Pass* recorded_pass(size_t batch);
+  const Recordings::Update* recorded_update(Apply apply);
+  void record(Recordings::Pass& pass);
+  void record(Recordings::Update& update, Apply apply);
+  void give_up_recording(const std::string& what, const CannotRecord& reason);
+  std::pair<Prepared, torch::Tensor> compute_update(double lr, Apply apply);
+  void apply_update(const Prepared& prepared);
   void enter(Activity activity) const;
   torch::Tensor scaled_norm() const;
   bool takes_preconditioned() const { return preconditioned_ && preconditioned_norm_ != nullptr; }
@@ -199,9 +250,13 @@ class UpdateStep {
   std::unique_ptr<Shard> shard_;                             // likewise, where the optimizer is sharded
   std::unique_ptr<PreconditionedNorm> preconditioned_norm_;  // from the first window on, where it is allowed
   bool preconditioned_ = false;                              // this window asks for it
-  std::vector<Batch> batches_;                               // with static buffers: one of each shape
+  std::deque<FixedBatch> batches_;                           // one of each shape, where addresses are fixed
   torch::Tensor lr_;                                         // likewise: a scalar on the device
-  LaneSum totals_;  // [6] float64: sum and weight of the losses; first_norms_ and so on
+  std::unique_ptr<Recordings> recordings_;                   // null: nothing is recorded
+  std::string why_not_recorded_;
+  bool passed_by_ = false;  // recordings are not used
+  bool updated_ = false;    // at least once since recording was asked for
+  LaneSum totals_;          // [6] float64: sum and weight of the losses; first_norms_ and so on
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   std::optional<Prepared> prepared_;

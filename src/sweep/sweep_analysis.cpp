@@ -184,6 +184,7 @@ SweepPoint summarise_point(int64_t batch, const std::vector<StudyResult>& rounds
   for (const StudyResult& round : rounds) {
     const Json& v = round.value;
     point.ended_by = v.at("ended_by");
+    point.cuda_graphs = v.value("cuda_graphs", false);
     point.peak_bytes = std::max(point.peak_bytes, v.at("peak_bytes").get<int64_t>());
     point.fill = static_cast<double>(point.peak_bytes) / v.at("budget_bytes").get<double>();
     point.allocator_retries += v.at("allocator_retries").get<int64_t>();

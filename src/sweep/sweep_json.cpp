@@ -30,6 +30,7 @@ Json to_json(const SweepPoint& p, const SweepVariant& v) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   Json json = {{"batch", p.batch}, {"failure", nullptr}};
   visit_figures(p, FieldWriter{json});
+  json["cuda_graphs"] = p.cuda_graphs;
   const auto whole = v.end_to_end.find(p.batch);
   json["end_to_end"] = whole != v.end_to_end.end() ? to_json(whole->second) : Json(nullptr);
   return json;
@@ -44,6 +45,7 @@ SweepPoint point_from(const Json& j) {
     return p;
   }
   visit_figures(p, FieldReader{j});
+  p.cuda_graphs = j.value("cuda_graphs", false);
   return p;
 }
 

@@ -111,6 +111,7 @@ Json time_json(const ForwardCount& call) {
 Json point_json(Subject& subject, const SweepRecipe& sweep) {
   const int64_t faults_before = major_faults();
   warm_up(subject, kWarmUpShare * sweep.max_seconds);
+  const bool recorded = subject.record_calls();
   const Repeats repeats = repeat(subject, {.seconds = sweep.max_seconds});
   subject.device().memory().sample_outside_bytes();
   const MemoryPeak peak = subject.device().memory().peak();
@@ -120,6 +121,7 @@ Json point_json(Subject& subject, const SweepRecipe& sweep) {
   const auto copies = subject.copy_seconds();
   return {{"latencies_seconds", repeats.seconds},
           {"ended_by", to_string(repeats.end)},
+          {"cuda_graphs", recorded},
           {"peak_bytes", peak.total_bytes()},
           {"budget_bytes", subject.device().budget_bytes()},
           {"allocator_retries", peak.retries},

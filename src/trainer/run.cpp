@@ -195,6 +195,7 @@ BatchPlan Trainer::Run::make_plan() {
 
 // Looks for the plan here; where the batch changes, for that of the largest one.
 BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
+  bench().device->use_from_this_thread();
   check_figures(recipe_, bench());
   load_initial_weights();
   std::vector<int64_t> smaller;
@@ -310,6 +311,7 @@ std::unique_ptr<Deputy> Trainer::Run::make_deputy(const RunState& state) {
 
 void Trainer::Run::train(Reached& reached) {
   RunFolder* const folder = place().folder.get();
+  bench().device->use_from_this_thread();
   RunState& state = reached.state.emplace(restored_state());
   share_tensors(bench(), place().resume_point.has_value());
   const std::unique_ptr<Deputy> deputy = make_deputy(state);

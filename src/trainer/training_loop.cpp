@@ -30,6 +30,9 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
       evaluations_(session, saver_) {
   if (!plateau_) position_.plateau = {};  // of a schedule that a resume has replaced
   bench_.step.set_loss_factor(session.plan.loss_factor);
+  if (session.plan.cuda_graphs && bench_.step.can_record()) {
+    if (auto recorder = bench_.device->make_recorder()) bench_.step.record_with(std::move(recorder));
+  }
   bench_.task->module().train();
 }
 

@@ -66,7 +66,21 @@ WindowRunner::End WindowRunner::run(int64_t samples, const Decide& decide, Queue
     done = attempt(samples, [&] { return queue_update(samples, *how, queued), true; }) == Attempt::kDone;
   }
   keep_or_restore_micro_batch();
+  tell_why_not_recorded();
   return End::kQueued;
+}
+
+// A trial recorded everything, so this is seldom.
+void WindowRunner::tell_why_not_recorded() {
+  if (bench_.step.why_not_recorded().empty() || std::exchange(told_why_not_recorded_, true)) return;
+  log::info("trainer", cat("CUDA graphs: no; ", bench_.step.why_not_recorded()));
+}
+
+// Their memory is what may be lacking.
+void WindowRunner::stop_recording() {
+  if (!bench_.step.records()) return;
+  bench_.step.stop_recording();
+  log::info("trainer", "CUDA graphs: no more of them; memory ran out");
 }
 
 void WindowRunner::restart() {
@@ -176,6 +190,7 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
 // gives the same bits. From then on with at most half as many samples at a time.
 void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t samples) {
   bench_.step.abandon();
+  stop_recording();
   loader_.reset();
   expect_delay();  // a rank that writes a checkpoint ends that first
   const std::optional<Refusal> refusal = free_memory(session_, saver_);

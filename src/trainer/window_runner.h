@@ -81,6 +81,8 @@ class WindowRunner {
   bool accumulate_together(int64_t samples);
   double patience() const;
   void queue_update(int64_t samples, const Application& how, QueuedUpdate& queued);
+  void tell_why_not_recorded();
+  void stop_recording();
   void prepare_another_attempt(const std::exception& error, int64_t samples);
   void keep_or_restore_micro_batch();
   void adopt_micro_batch(int64_t micro_batch);
@@ -104,6 +106,7 @@ class WindowRunner {
   double slowest_ = 0;   // seconds that the passes of a window took on any rank, from the second window on
   int64_t windows_ = 0;  // run so far
   bool delayed_ = false;
+  bool told_why_not_recorded_ = false;
   StopReason stopped_by_ = StopReason::kNone;
 };
 

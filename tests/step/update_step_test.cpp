@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "data/stream.h"
 #include "step/autocast.h"
+#include "support/replaying_recorder.h"
 #include "support/support.h"
 #include "support/tasks.h"
 
@@ -535,18 +536,30 @@ class TwoHeads final : public Task {
   torch::nn::Linear other_{nullptr};
 };
 
-// Returns what is left after 200 updates of changing cuts, learning rates and skipped windows.
-std::vector<torch::Tensor> after_updates(Rule rule, bool static_buffers) {
+using Counts = test::ReplayingRecorder::Counts;
+
+// Returns what is left after 200 updates of changing cuts, learning rates, statistics and skipped windows.
+// @param counts of a recorder; null: nothing is recorded.
+std::vector<torch::Tensor> after_updates(Rule rule, bool static_buffers,
+                                         const std::shared_ptr<Counts>& counts = nullptr,
+                                         int64_t largest_window = 20) {
   TwoHeads task;
   const auto optimizer = make_optimizer(recipe_of(rule), {trainable_parameters(task.module())});
   GradScaler scaler({.initial_scale = 1024, .growth_interval = 7}, /*dynamic=*/true, torch::kCPU);
-  UpdateStep step(task, *optimizer, scaler, {.clip_norm = 1.0, .seed = 5, .static_buffers = static_buffers});
+  WeightAverage average(trainable_parameters(task.module()), 100);
+  UpdateStep step(
+      task, *optimizer, scaler,
+      {.clip_norm = 1.0, .seed = 5, .static_buffers = static_buffers, .preconditioned_norms = true},
+      &average);
+  if (counts) step.record_with(std::make_unique<test::ReplayingRecorder>(counts));
   const Batch data = make_batch(64, 2);
   Random random(9);
   std::vector<torch::Tensor> all;
   for (int64_t window = 0; window < 200; ++window) {
+    step.set_statistics(window % 3 == 1, window % 6 == 1);
+    average.set_update_samples(window < 150 ? 16 : 32);
     int64_t offset = 0;
-    for (const int64_t samples : random_cut(1 + random.below(20), random)) {
+    for (const int64_t samples : random_cut(1 + random.below(largest_window), random)) {
       // Copies, because products of unaligned slices may be rounded otherwise.
       const auto part = [&](const torch::Tensor& t) { return t.slice(0, offset, offset + samples).clone(); };
       step.accumulate({part(data.inputs), part(data.targets), samples}, window, offset);
@@ -559,9 +572,11 @@ std::vector<torch::Tensor> after_updates(Rule rule, bool static_buffers) {
     const double lr = 0.01 / static_cast<double>(1 + window % 10);
     const auto apply = window % 17 == 16 ? UpdateStep::Apply::kForceSkip : UpdateStep::Apply::kYes;
     const UpdateOutcome outcome = step.finish(lr, apply).read();
-    all.push_back(
-        torch::tensor({outcome.loss, outcome.grad_norm, outcome.scale, outcome.weight}, torch::kFloat64));
+    all.push_back(torch::tensor({outcome.loss, outcome.grad_norm, outcome.scale, outcome.weight,
+                                 outcome.norms.first_squares, outcome.preconditioned_norms.square},
+                                torch::kFloat64));
   }
+  for (const NamedTensor& each : average.state()) all.push_back(each.tensor.clone());
   for (const NamedTensor& p : optimizer->parameters()) all.push_back(p.tensor.detach().clone());
   for (const NamedTensor& state : optimizer->state()) all.push_back(state.tensor.clone());
   return all;
@@ -578,6 +593,35 @@ TEST_P(StaticBuffers, GiveTheBitsOfTheOrdinaryStep) {
   ASSERT_EQ(ordinary.size(), fixed.size());
   for (size_t i = 0; i < ordinary.size(); ++i)
     EXPECT_EQ(bytes_of(fixed[i]), bytes_of(ordinary[i])) << "tensor " << i;
+}
+
+// Replays what it has recorded, of few shapes and of more than are recorded.
+TEST_P(StaticBuffers, RecordedTheyGiveTheBitsOfTheOrdinaryStep) {
+  for (const int64_t largest_window : {3, 20}) {
+    const auto counts = std::make_shared<Counts>();
+    const auto ordinary = after_updates(GetParam(), false, nullptr, largest_window);
+    const auto recorded = after_updates(GetParam(), false, counts, largest_window);
+    ASSERT_EQ(ordinary.size(), recorded.size());
+    for (size_t i = 0; i < ordinary.size(); ++i)
+      EXPECT_EQ(bytes_of(recorded[i]), bytes_of(ordinary[i])) << "tensor " << i;
+    if (largest_window == 3) {
+      EXPECT_GT(counts->replayed, 400) << "an update is three recordings and more";
+    }
+    EXPECT_EQ(counts->alive, 0);
+  }
+}
+
+// At whatever recording it turns out: of a forward pass, a backward pass, an update.
+TEST_P(StaticBuffers, WhatCannotBeRecordedIsDoneWithout) {
+  const auto ordinary = after_updates(GetParam(), false);
+  for (int64_t refused = 0; refused < 7; ++refused) {
+    const auto counts = std::make_shared<Counts>(Counts{.refuse_from = refused});
+    const auto recorded = after_updates(GetParam(), false, counts);
+    ASSERT_EQ(ordinary.size(), recorded.size());
+    for (size_t i = 0; i < ordinary.size(); ++i)
+      EXPECT_EQ(bytes_of(recorded[i]), bytes_of(ordinary[i])) << "tensor " << i << ", refused " << refused;
+    EXPECT_EQ(counts->recorded, refused);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, StaticBuffers, testing::Values(Rule::kSgd, Rule::kAdamW));
@@ -601,6 +645,38 @@ class AddressTask final : public Task {
  private:
   std::shared_ptr<SmallNet> net_;
 };
+
+TEST(Recordings, AreForgottenWhenTheStepStopsRecording) {
+  Bench bench({.clip_norm = 1.0});
+  const auto counts = std::make_shared<Counts>();
+  bench.step.record_with(std::make_unique<test::ReplayingRecorder>(counts));
+  for (int i = 0; i < 4; ++i) bench.update(make_batch(8, 2), {8});
+  EXPECT_EQ(counts->alive, 3) << "forward, backward and update";
+  EXPECT_TRUE(bench.step.why_not_recorded().empty());
+  bench.step.stop_recording();
+  EXPECT_EQ(counts->alive, 0);
+  EXPECT_FALSE(bench.step.records());
+  EXPECT_TRUE(bench.update(make_batch(8, 2), {8}).applied);
+  EXPECT_FALSE(bench.net->first->weight.grad().defined());
+}
+
+TEST(Recordings, ManyShapesAreNotRecorded) {
+  Bench bench;
+  bench.step.record_with(std::make_unique<test::ReplayingRecorder>(std::make_shared<Counts>()));
+  for (int64_t samples = 1; samples < 4; ++samples) bench.update(make_batch(samples, 2), {samples});
+  EXPECT_TRUE(bench.step.why_not_recorded().empty());
+  for (int64_t samples = 4; samples < 12; ++samples) bench.update(make_batch(samples, 2), {samples});
+  EXPECT_EQ(bench.step.why_not_recorded(), "micro-batches cannot be recorded: they have too many shapes");
+}
+
+TEST(Recordings, WhyThereAreNoneIsSaid) {
+  Bench bench;
+  bench.step.record_with(
+      std::make_unique<test::ReplayingRecorder>(std::make_shared<Counts>(Counts{.refuse_from = 0})));
+  for (int i = 0; i < 3; ++i) bench.update(make_batch(8, 2), {8});
+  EXPECT_EQ(bench.step.why_not_recorded(),
+            "a forward and backward pass cannot be recorded: it waits for the device");
+}
 
 TEST(StaticBuffers, NothingMovesBetweenUpdates) {
   AddressTask task;

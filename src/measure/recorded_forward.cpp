@@ -1,0 +1,86 @@
+#include "measure/recorded_forward.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "device/failure.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int kTimedCalls = 5;
+constexpr double kShownShare = 0.4;  // of a call's time that the host spends launching
+
+bool alike(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+}  // namespace
+
+// The shortest of a few.
+double RecordedForward::seconds_of(const std::function<void()>& call, double* host_seconds) {
+  double best = 0, host = 0;
+  for (int i = 0; i < kTimedCalls; ++i) {
+    device_.synchronize();
+    const Stopwatch watch;
+    call();
+    const double launched = watch.seconds();
+    device_.synchronize();
+    if (const double whole = watch.seconds(); i == 0 || whole < best) best = whole, host = launched;
+  }
+  if (host_seconds != nullptr) *host_seconds = host;
+  return best;
+}
+
+bool RecordedForward::record(const Batch& batch) {
+  forget();
+  try {
+    why_not_ = try_to_record(batch);
+  } catch (const CannotRecord& reason) {
+    why_not_ = reason.what();
+  } catch (const std::exception& error) {
+    const Failure failure = classify_failure(error);
+    if (failure != Failure::kOutOfMemory && failure != Failure::kLibraryMemory) throw;
+    why_not_ = "memory does not suffice: " + first_line(error);
+  }
+  if (!why_not_.empty()) forget();
+  return recorded_ != nullptr;
+}
+
+std::string RecordedForward::try_to_record(const Batch& batch) {
+  const auto recorder = asked_ == CudaGraphs::kOff ? nullptr : device_.make_recorder();
+  if (!recorder) return "";
+  double host = 0;
+  const double launched = seconds_of([&] { forward_(batch); }, &host);
+  if (asked_ == CudaGraphs::kAuto && host < kShownShare * launched)
+    return "launches hide behind the device's work";
+  batch_ = batch;
+  recorded_ = recorder->record([this] { output_ = forward_(batch_); });
+  recorded_->replay();
+  if (!output_.equal(forward_(batch))) return "replayed, the model gives another output";
+  const double replayed = seconds_of([&] { recorded_->replay(); });
+  return asked_ == CudaGraphs::kAuto && replayed > launched ? "launched it is faster" : "";
+}
+
+bool RecordedForward::holds_for(const Batch& batch) const {
+  return recorded_ != nullptr && std::ranges::equal(batch_.tensors(), batch.tensors(), alike);
+}
+
+torch::Tensor RecordedForward::replay(const Batch& batch) {
+  const std::vector<torch::Tensor> there = batch_.tensors(), tensors = batch.tensors();
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (!there[i].is_same(tensors[i])) there[i].copy_(tensors[i], /*non_blocking=*/true);
+  }
+  recorded_->replay();
+  return output_;
+}
+
+void RecordedForward::forget() {
+  recorded_.reset();
+  output_ = torch::Tensor();
+  batch_ = {};
+}
+
+}  // namespace autotrain

@@ -1,0 +1,126 @@
+#include "plan/recorded_windows.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "plan/scopes.h"
+#include "step/generators.h"
+
+namespace autotrain {
+namespace {
+
+constexpr double kShownShare = 0.4;  // of a window's time that the host spends launching
+constexpr double kTimedSeconds = 0.15;
+constexpr int64_t kMostWindows = 64;
+constexpr int64_t kWarmWindows = 3;  // launched, recorded and replayed
+constexpr int64_t kComparedWindow =
+    1'000'003;  // draws other random numbers than those that were recorded with
+
+// Passes of one window, whose updates change nothing.
+class Windows {
+ public:
+  Windows(Workbench& bench, const std::vector<Batch>& batches) : bench_(bench), batches_(batches) {}
+
+  void accumulate(int64_t window) {
+    int64_t offset = 0;
+    for (const Batch& batch : batches_) {
+      bench_.step.accumulate(bench_.device->upload(batch), window, offset);
+      offset += batch.samples;
+    }
+  }
+
+  PendingUpdate queue(int64_t window) {
+    accumulate(window);
+    return bench_.step.finish(0, UpdateStep::Apply::kForceSkip);
+  }
+
+  // As in a run, the figures of an update are read when the next one is queued.
+  WindowSeconds time(int64_t count) {
+    bench_.device->synchronize();
+    const Stopwatch watch;
+    PendingUpdate before;
+    for (int64_t i = 0; i < count; ++i) {
+      PendingUpdate queued = queue(i);
+      if (before.valid()) before.read();
+      before = std::move(queued);
+    }
+    const double host = watch.seconds();
+    before.read();
+    bench_.device->synchronize();
+    const auto each = static_cast<double>(count);
+    return {.whole = watch.seconds() / each, .host = host / each};
+  }
+
+  WindowSeconds time() {
+    const WindowSeconds one = time(1);
+    const auto count = static_cast<int64_t>(kTimedSeconds / std::max(one.whole, 1e-6));
+    return count < 2 ? one : time(std::min(count, kMostWindows));
+  }
+
+  // Of one window, still scaled, as bits in main memory.
+  torch::Tensor gradients(bool replayed) {
+    bench_.step.pass_by_recordings(!replayed);
+    const WindowScope window(bench_.step);
+    accumulate(kComparedWindow);
+    torch::Tensor found = bench_.step.recorded_gradients().cpu();
+    bench_.step.pass_by_recordings(false);
+    return found;
+  }
+
+ private:
+  Workbench& bench_;
+  const std::vector<Batch>& batches_;
+};
+
+bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
+  return a.view(torch::kInt32).equal(b.view(torch::kInt32));
+}
+
+double distance(const torch::Tensor& a, const torch::Tensor& b) {
+  return (a - b).norm().item<double>();
+}
+
+// Kernels that add in any order give other bits each time; then a replay must be as near as a repetition is.
+bool replays_agree(Windows& windows) {
+  constexpr double kNoise = 4;
+  const torch::Tensor replayed = windows.gradients(true), launched = windows.gradients(false);
+  if (same_bits(replayed, launched)) return true;
+  const torch::Tensor again = windows.gradients(false);
+  return !same_bits(again, launched) && distance(replayed, launched) <= kNoise * distance(again, launched);
+}
+
+}  // namespace
+
+bool launches_show(const WindowSeconds& launched) {
+  return launched.host > kShownShare * launched.whole;
+}
+
+RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& batches, bool always) {
+  RecordedWindows found;
+  const GeneratorScope generators(bench.device->torch_device());
+  const TensorScope scaler(bench.scaler.state());
+  const RecordingScope recording(bench.step);
+  const WindowScope window(bench.step);
+  bench.task->module().train();
+  Windows windows(bench, batches);
+  windows.queue(0).read();  // compiles and loads
+  found.launched = windows.time();
+  if (!always && !launches_show(found.launched)) {
+    found.refused =
+        cat("launches hide behind the device's work: the host needs ",
+            format_percent(found.launched.host / found.launched.whole, 0), " of an update's time");
+    return found;
+  }
+  bench.step.record_with(bench.device->make_recorder());
+  for (int64_t i = 0; i < kWarmWindows; ++i) windows.queue(i).read();
+  found.refused = bench.step.why_not_recorded();
+  if (!found.refused.empty()) return found;
+  found.replayed = windows.time();
+  if (!replays_agree(windows))
+    found.refused = "replayed, the model gives other gradients: its own code decides anew each time";
+  return found;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,61 @@
+// Whether a run replays recorded kernels.
+#include "autotrain/log.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "data/cost_order.h"
+#include "device/failure.h"
+#include "plan/plan_enums.h"
+#include "plan/planner.h"
+#include "plan/recorded_windows.h"
+
+namespace autotrain {
+
+// "" where they can be, as far as device, recipe and data go.
+std::string Planner::why_not_recorded() const {
+  if (bench_.device->make_recorder() == nullptr) return "this device records nothing";
+  if (!bench_.step.can_record()) return "updates of several lanes or ranks are not recorded";
+  if (has_costs(*bench_.data.train)) return "samples differ in length, and so do micro-batches in shape";
+  return "";
+}
+
+// The size is decided already, so that no bit of the run depends on how fast anything was.
+void Planner::decide_recording(BatchPlan& plan) {
+  const CudaGraphs asked = request_.recipe.execution.cuda_graphs;
+  if (asked == CudaGraphs::kOff || (asked == CudaGraphs::kAuto && bench_.device->torch_device().is_cpu()))
+    return;
+  const bool always = asked == CudaGraphs::kOn;
+  plan.cuda_graphs_why = why_not_recorded();
+  if (plan.cuda_graphs_why.empty()) plan.cuda_graphs = try_recorded(plan, always);
+  const std::string line = cat("CUDA graphs: ", plan.cuda_graphs ? "" : "no; ", plan.cuda_graphs_why);
+  always && !plan.cuda_graphs ? log::warn("plan", line) : log::info("plan", line);
+}
+
+bool Planner::try_recorded(BatchPlan& plan, bool always) {
+  const TrialShape shape = shape_for(plan.micro_batch);
+  try {
+    begin_trial(bench_.device->memory());
+    const RecordedWindows windows = measure_recorded(bench_, probe_.load_window(shape), always);
+    plan.cuda_graphs_why = windows.refused;
+    if (!windows.refused.empty()) return false;
+    const double gain = windows.launched.whole / windows.replayed.whole;
+    plan.cuda_graphs_why = cat("an update takes ", brief(1e3 * windows.replayed.whole, 3), " ms with them, ",
+                               brief(1e3 * windows.launched.whole, 3), " without");
+    constexpr double kWorthwhile = 1.02;
+    if (!always && gain < kWorthwhile) return false;
+  } catch (const std::exception& error) {
+    if (classify_failure(error) == Failure::kOther) throw;
+    plan.cuda_graphs_why = cat("memory does not suffice: ", first_line(error));
+    return false;
+  }
+  probe_.record_with([this] { return bench_.device->make_recorder(); });
+  const ProbeRecord record = probe_.run(shape, [](const ProbeRecord&) { return true; });
+  if (!record.confirmed || (!record.fits() && !always) || record.fill > 1) {
+    plan.cuda_graphs_why += cat("; but with their memory it does not fit: ", in_words(record.outcome));
+    return false;
+  }
+  plan.peak_bytes = record.peak_bytes;
+  plan.fill = record.fill;
+  return true;
+}
+
+}  // namespace autotrain
