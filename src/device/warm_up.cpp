@@ -63,11 +63,9 @@ class GpuPasses {
     const at::Tensor scale = draw_weight({kChannels}), shift = draw_weight({kChannels});
     const at::Tensor mean = draw({kChannels}), variance = draw({kChannels}).abs();
     const at::Tensor maps = at::conv2d(images, kernel, draw_weight({kChannels}, type), 1, 1);
-    at::batch_norm(maps, scale, shift, mean, variance, /*training=*/true, /*momentum=*/0.1, /*eps=*/1e-5,
-                   /*cudnn_enabled=*/true)
-        .relu()
-        .sum()
-        .backward();
+    const at::Tensor normal = at::batch_norm(maps, scale, shift, mean, variance, /*training=*/true,
+                                             /*momentum=*/0.1, /*eps=*/1e-5, /*cudnn_enabled=*/true);
+    at::adaptive_avg_pool2d(at::max_pool2d(at::relu(normal), {2, 2}), {1, 1}).sum().backward();
   }
 
   void normalise() {
@@ -78,6 +76,8 @@ class GpuPasses {
     const at::Tensor logits = at::gelu(at::matmul(normal, draw_weight({kWidth, kWords})));
     const at::Tensor losses = at::cross_entropy_loss(logits, words, {}, at::Reduction::Sum);
     (losses + at::mse_loss(logits, draw({256, kWords}), at::Reduction::Sum)).backward();
+    at::topk(at::softmax(logits.detach(), 1), 5);
+    at::argmax(logits, 1).eq(words).sum();
   }
 
   void update() {
@@ -91,6 +91,8 @@ class GpuPasses {
     }
     const at::NoGradGuard no_gradients;
     at::stack(at::_foreach_norm(gradients)).norm();
+    at::Tensor not_finite = at::zeros({1}, weights[0].options());
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, not_finite, at::ones_like(not_finite));
     at::_foreach_mul_(gradients, 0.5);
     at::_fused_adamw_(weights, gradients, means, squares, {}, steps, /*lr=*/1e-3, /*beta1=*/0.9,
                       /*beta2=*/0.999, /*weight_decay=*/0.01, /*eps=*/1e-8, /*amsgrad=*/false,

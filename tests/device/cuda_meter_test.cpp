@@ -85,7 +85,7 @@ struct Metered {
   std::unique_ptr<CudaMeter> meter;
 };
 
-TEST(CudaMeterArithmetic, CountsWhatThisProcessAddsAndNotWhatNeighboursTake) {
+TEST(GpuMeter, CountsWhatThisProcessAddsAndNotWhatNeighboursTake) {
   Gpu gpu;
   Metered run(gpu);
   run.meter->set_limit(4 * kGiB);
@@ -100,7 +100,7 @@ TEST(CudaMeterArithmetic, CountsWhatThisProcessAddsAndNotWhatNeighboursTake) {
   EXPECT_EQ(run.meter->others_bytes(), 0);
 }
 
-TEST(CudaMeterArithmetic, WorkspacesAndCodeBeforeTheBaselineAreNobodysBudget) {
+TEST(GpuMeter, WorkspacesAndCodeBeforeTheBaselineAreNobodysBudget) {
   Gpu gpu;
   Metered run(gpu, [](FakeMemory& memory) {
     memory.allocate(2 * 32 * kMiB);  // cuBLAS keeps them in the allocator, for each thread that multiplies
@@ -116,7 +116,7 @@ TEST(CudaMeterArithmetic, WorkspacesAndCodeBeforeTheBaselineAreNobodysBudget) {
   EXPECT_FALSE(run.memory->allocate(1));
 }
 
-TEST(CudaMeterArithmetic, LibrariesThatGrowAreTakenFromTheLimit) {
+TEST(GpuMeter, LibrariesThatGrowAreTakenFromTheLimit) {
   Gpu gpu;
   Metered run(gpu);
   run.meter->set_limit(kGiB);
@@ -129,7 +129,7 @@ TEST(CudaMeterArithmetic, LibrariesThatGrowAreTakenFromTheLimit) {
   EXPECT_FALSE(run.meter->last_refusal()->by_system);
 }
 
-TEST(CudaMeterArithmetic, WhereTheDriverHidesProcessesNeighboursCountAndThatIsSaidOnceAtMost) {
+TEST(GpuMeter, WhereTheDriverHidesProcessesNeighboursCountAndThatIsSaidOnceAtMost) {
   int64_t said = 0;
   log::set_sink([&](const log::Record& record) {
     said += test::holds(std::string(record.text), "neighbours") ? 1 : 0;
@@ -146,7 +146,7 @@ TEST(CudaMeterArithmetic, WhereTheDriverHidesProcessesNeighboursCountAndThatIsSa
   EXPECT_EQ(run.meter->sample_outside_bytes(), 3 * kGiB + 500 * kMiB);
 }
 
-TEST(CudaMeterArithmetic, AProcessThatHoldsLessThanTheAllocatorIsNotThisOne) {
+TEST(GpuMeter, AProcessThatHoldsLessThanTheAllocatorIsNotThisOne) {
   Gpu gpu;
   Metered run(gpu, [](FakeMemory& memory) {
     memory.allocate(64 * kMiB);
@@ -158,7 +158,7 @@ TEST(CudaMeterArithmetic, AProcessThatHoldsLessThanTheAllocatorIsNotThisOne) {
   EXPECT_EQ(run.meter->sample_outside_bytes(), 0) << "once doubted it is never believed";
 }
 
-TEST(CudaMeterArithmetic, OneAnswerThatFailsChangesNothing) {
+TEST(GpuMeter, OneAnswerThatFailsChangesNothing) {
   Gpu gpu;
   Metered run(gpu);
   run.memory->grow_libraries(100 * kMiB);
@@ -168,7 +168,7 @@ TEST(CudaMeterArithmetic, OneAnswerThatFailsChangesNothing) {
   EXPECT_EQ(run.meter->sample_outside_bytes(), 100 * kMiB);
 }
 
-TEST(CudaMeterArithmetic, WhatOtherThreadsAllocateWhileTheDriverIsAskedIsNotOutside) {
+TEST(GpuMeter, WhatOtherThreadsAllocateWhileTheDriverIsAskedIsNotOutside) {
   Gpu gpu;
   Metered run(gpu);
   run.memory->while_asked = [&] { run.memory->allocate(200 * kMiB); };
@@ -180,7 +180,7 @@ TEST(CudaMeterArithmetic, WhatOtherThreadsAllocateWhileTheDriverIsAskedIsNotOuts
   EXPECT_EQ(run.meter->sample_outside_bytes(), 0);
 }
 
-TEST(CudaMeterArithmetic, ANeighbourNarrowsTheLimitOnlyWhileMemoryIsShort) {
+TEST(GpuMeter, ANeighbourNarrowsTheLimitOnlyWhileMemoryIsShort) {
   Gpu gpu;
   Metered run(gpu);
   run.meter->set_limit(60 * kGiB);
@@ -199,7 +199,7 @@ TEST(CudaMeterArithmetic, ANeighbourNarrowsTheLimitOnlyWhileMemoryIsShort) {
   EXPECT_TRUE(run.memory->allocate(20 * kGiB));
 }
 
-TEST(CudaMeterArithmetic, NoNeighbourTakesWhatIsReservedAlready) {
+TEST(GpuMeter, NoNeighbourTakesWhatIsReservedAlready) {
   Gpu gpu;
   Metered run(gpu);
   run.meter->set_limit(60 * kGiB);
@@ -222,7 +222,7 @@ int64_t samples_that_fit(Metered& run, int64_t samples) {
   return 0;
 }
 
-TEST(CudaMeterArithmetic, TwoRunsWhoseBudgetsAreTogetherTooLargeBothGoOn) {
+TEST(GpuMeter, TwoRunsWhoseBudgetsAreTogetherTooLargeBothGoOn) {
   Gpu gpu;
   Metered first(gpu), second(gpu);
   for (Metered* const run : {&first, &second}) run->meter->set_limit(60 * kGiB);
@@ -235,7 +235,7 @@ TEST(CudaMeterArithmetic, TwoRunsWhoseBudgetsAreTogetherTooLargeBothGoOn) {
   for (Metered* const run : {&first, &second}) EXPECT_EQ(run->meter->peak().total_bytes(), 50 * kGiB);
 }
 
-TEST(CudaMeterArithmetic, ResetPeaksCountFromNowOn) {
+TEST(GpuMeter, ResetPeaksCountFromNowOn) {
   Gpu gpu;
   Metered run(gpu);
   ASSERT_TRUE(run.memory->allocate(kGiB));
@@ -249,7 +249,7 @@ TEST(CudaMeterArithmetic, ResetPeaksCountFromNowOn) {
   EXPECT_FALSE(run.meter->last_refusal());
 }
 
-TEST(CudaMeterArithmetic, TheLimitEndsWithTheMeter) {
+TEST(GpuMeter, TheLimitEndsWithTheMeter) {
   Gpu gpu;
   auto owned = std::make_unique<FakeMemory>(gpu);
   FakeMemory& memory = *owned;
