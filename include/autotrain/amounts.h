@@ -20,6 +20,27 @@ struct Budget {
   bool operator==(const Budget&) const = default;
 };
 
+/// The budget of a run: one for whatever device it computes on, or one for each kind of device. A plain
+/// Budget may be assigned to it, which then is that of all:
+///
+///     recipe.execution.memory.budget = *Budget::parse("1GiB");
+struct DeviceBudgets {
+  DeviceBudgets() = default;
+  DeviceBudgets(const Budget& of_any_device) : any(of_any_device) {}
+
+  Budget any = {};                 ///< of any device, unless `cpu` or `cuda` is set
+  std::optional<Budget> cpu = {};  ///< where one of the two is set, the other device has `auto`
+  std::optional<Budget> cuda = {};
+
+  bool per_device() const { return cpu || cuda; }
+  Budget on_cpu() const { return per_device() ? cpu.value_or(Budget{}) : any; }
+  Budget on_cuda() const { return per_device() ? cuda.value_or(Budget{}) : any; }
+
+  /// @param device as a plan has it: "cpu", "cuda:0".
+  Budget on(std::string_view device) const { return device.starts_with("cuda") ? on_cuda() : on_cpu(); }
+  bool operator==(const DeviceBudgets&) const = default;
+};
+
 /// How often, or after how much: counted on one clock of the run.
 struct Interval {
   enum class Unit { kNever, kEpochs, kUpdates, kSamples, kMinutes };

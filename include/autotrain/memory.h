@@ -22,6 +22,7 @@ struct Refusal {
   int64_t outside_bytes = 0;             ///< use outside the allocator, when it was last measured
   int64_t limit_bytes = 0;               ///< of reserved and outside; negative: none
   bool by_system = false;                ///< the system refused although the limit would have allowed it
+  int64_t others_bytes = 0;              ///< by_system, on a GPU: what others held of it; 0: not known
   std::string phase = {};                ///< what the run was doing
   std::vector<LiveBlock> by_phase = {};  ///< all live memory, one row a phase, largest first
   std::vector<LiveBlock> largest = {};   ///< the largest live blocks, at most eight rows
@@ -43,7 +44,7 @@ struct MemoryPeak {
 
 /// The memory of one device as a run sees it: what is used, what was used at most, and a limit that
 /// refuses. Every number counts from the moment the meter was made ("the baseline"), so that what
-/// the process used before is nobody's budget. Thread-safe.
+/// the process used before is nobody's budget; nor is what other processes use. Thread-safe.
 class MemoryMeter {
  public:
   virtual ~MemoryMeter() = default;
@@ -52,7 +53,7 @@ class MemoryMeter {
   virtual int64_t reserved_bytes() const = 0;
 
   /// Measures what is used outside the allocator now, and counts it into the peak. Costs some
-  /// microseconds: for the ends of updates, not of operations.
+  /// microseconds, on a GPU up to some milliseconds: for the ends of updates, not of operations.
   virtual int64_t sample_outside_bytes() = 0;
 
   virtual MemoryPeak peak() const = 0;

@@ -100,6 +100,7 @@ struct BatchPlan {
   int64_t lanes = 1;       ///< of an update, over all ranks: parts that are accumulated apart
   int64_t budget_bytes = 0;
   std::string budget_source = {};
+  int64_t others_bytes = 0;  ///< of a GPU: what others held of its memory when the plan was made; else 0
   double target_low = 0, target_high = 0;
 
   int64_t effective_batch = 0;  ///< samples per update over all ranks; the most, where it changes

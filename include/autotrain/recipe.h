@@ -13,7 +13,7 @@ namespace autotrain {
 
 /// The value of one key. `std::monostate` is YAML's `null`: unset.
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
-                           std::vector<double>, std::vector<std::string>>;
+                           std::vector<double>, std::vector<std::string>, std::map<std::string, std::string>>;
 
 /// A row of a table (a model, a data set, a loss, …) chosen by name, with the keys that this row
 /// declares. Keys that are absent have the row's default.
@@ -209,7 +209,7 @@ enum class CudaGraphs {
 };
 
 struct MemoryRecipe {
-  Budget budget = {};
+  DeviceBudgets budget = {};
   double target_low = 0.80;  ///< the band, as fractions of the budget
   double target_high = 0.90;
   bool operator==(const MemoryRecipe&) const = default;

@@ -44,6 +44,8 @@ std::string plan_text(const BatchPlan& plan) {
   table.add_row(
       {"budget", cat(format_bytes(plan.budget_bytes), " (", plan.budget_source, "), band ",
                      format_percent(plan.target_low, 0), " to ", format_percent(plan.target_high, 0))});
+  if (const std::string others = others_in_words(plan); !others.empty())
+    table.add_row({"held by others", others});
   table.add_row(
       {"capacity", cat(plan.search.micro_batch, " samples: ", format_bytes(plan.search.peak_bytes), ", ",
                        format_percent(plan.search.fill), " of the budget; ", reason_in_words(plan))});

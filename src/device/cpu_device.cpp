@@ -76,7 +76,7 @@ int64_t bytes_of(const Budget& budget, int64_t available_bytes) {
 // Before there is a meter: near enough for what hangs on its order of magnitude.
 int64_t likely_budget_bytes(const DeviceOptions& options) {
   if (options.settled) return options.settled->bytes;
-  return bytes_of(options.budget,
+  return bytes_of(options.budget.on_cpu(),
                   tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes());
 }
 
@@ -90,8 +90,11 @@ int64_t likely_budget_bytes(const DeviceOptions& options) {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(std::unique_ptr<CpuMeter> meter, ResolvedBudget budget)
-      : Device(std::move(budget)), meter_(std::move(meter)), name_(read_cpu_name()) {}
+  CpuDevice(std::unique_ptr<CpuMeter> meter, ResolvedBudget budget, int64_t ranks_here)
+      : Device(std::move(budget)),
+        meter_(std::move(meter)),
+        ranks_here_(std::max<int64_t>(1, ranks_here)),
+        name_(read_cpu_name()) {}
 
   c10::Device torch_device() const override { return c10::Device(c10::DeviceType::CPU); }
   std::string name() const override { return name_; }
@@ -108,9 +111,15 @@ class CpuDevice final : public Device {
   int64_t shapes_met() const override { return std::ssize(shapes_); }
   MemoryMeter& memory() override { return *meter_; }
   int64_t used_by_others_bytes() const override { return memory_of_other_processes_bytes(); }
+  int64_t obtainable_bytes() const override {
+    const MemoryBound bound = tightest(meter_->bounds());
+    const int64_t more = (bound.available_bytes() - reserve_below(bound)) / ranks_here_;
+    return meter_->reserved_bytes() + std::max<int64_t>(0, more);
+  }
 
  private:
   std::unique_ptr<CpuMeter> meter_;
+  const int64_t ranks_here_;
   std::set<std::vector<int64_t>> shapes_;
   std::string name_;
 };
@@ -172,7 +181,8 @@ std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
   bound_kernel_caches(likely_budget_bytes(options));
   warm_up_cpu();
   auto meter = std::make_unique<CpuMeter>();
-  if (options.settled) return std::make_unique<CpuDevice>(std::move(meter), *options.settled);
+  if (options.settled)
+    return std::make_unique<CpuDevice>(std::move(meter), *options.settled, options.ranks_here);
 
   const MemoryBound bound = tightest(meter->bounds());
   const int64_t available =
@@ -181,8 +191,8 @@ std::unique_ptr<Device> open_cpu_device(const DeviceOptions& options) {
     fail_too_little(bound, reserve_below(bound), "kept in reserve below a real limit",
                     "raise that limit or end other programs");
   }
-  auto budget = resolve_budget(options.budget, available, bound.name);
-  return std::make_unique<CpuDevice>(std::move(meter), std::move(budget));
+  auto budget = resolve_budget(options.budget.on_cpu(), available, bound.name);
+  return std::make_unique<CpuDevice>(std::move(meter), std::move(budget), options.ranks_here);
 }
 
 }  // namespace autotrain

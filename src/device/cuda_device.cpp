@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/Exceptions.h>
 #include <c10/core/AllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -16,10 +17,15 @@
 #include <cstdlib>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/cpu_device.h"
+#include "device/cuda_memory.h"
 #include "device/cuda_meter.h"
 #include "device/cuda_recorder.h"
+#include "device/failure.h"
+#include "device/warm_up.h"
 
 namespace autotrain {
 namespace {
@@ -52,6 +58,133 @@ class ComputeStream {
   const c10::cuda::CUDAStream before_, stream_;
 };
 
+constexpr const char* kFreeTheGpu =
+    "end other processes that nvidia-smi shows on it, wait for them, or use another device";
+
+std::string bus_id_of(c10::DeviceIndex index) {
+  std::array<char, 32> id{};
+  C10_CUDA_CHECK(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), index));
+  return id.data();
+}
+
+// Tensor cores multiply bf16 from compute capability 8.0 on.
+bool multiplies_bf16(c10::DeviceIndex index) {
+  return at::cuda::getDeviceProperties(index)->major >= 8;
+}
+
+// Puts the device's own generator back when the scope ends.
+class CudaGeneratorScope {
+ public:
+  explicit CudaGeneratorScope(c10::DeviceIndex index)
+      : generator_(at::cuda::detail::getDefaultCUDAGenerator(index)) {
+    std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~CudaGeneratorScope() {
+    std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  CudaGeneratorScope(const CudaGeneratorScope&) = delete;
+  CudaGeneratorScope& operator=(const CudaGeneratorScope&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+// Puts back when the scope ends what operators may be chosen and how they round. A warm-up is no run: an
+// operator that does not repeat bit for bit is no reason to warn.
+class KernelChoiceScope {
+ public:
+  KernelChoiceScope() {
+    at::Context& context = at::globalContext();
+    deterministic_ = context.deterministicAlgorithms();
+    warn_only_ = context.deterministicAlgorithmsWarnOnly();
+    tf32_products_ = context.allowTF32CuBLAS();
+    tf32_convolutions_ = context.allowTF32CuDNN();
+    context.setDeterministicAlgorithms(false, false);
+  }
+  ~KernelChoiceScope() {
+    at::Context& context = at::globalContext();
+    context.setDeterministicAlgorithms(deterministic_, warn_only_);
+    context.setAllowTF32CuBLAS(tf32_products_);
+    context.setAllowTF32CuDNN(tf32_convolutions_);
+  }
+  KernelChoiceScope(const KernelChoiceScope&) = delete;
+  KernelChoiceScope& operator=(const KernelChoiceScope&) = delete;
+
+  static void allow_tf32(bool allowed) {
+    at::globalContext().setAllowTF32CuBLAS(allowed);
+    at::globalContext().setAllowTF32CuDNN(allowed);
+  }
+
+ private:
+  bool deterministic_ = false, warn_only_ = false, tf32_products_ = false, tf32_convolutions_ = false;
+};
+
+void create_context(c10::DeviceIndex index) {
+  try {
+    c10::cuda::set_device(index);
+    at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, index)));
+  } catch (const std::exception& error) {
+    if (classify_failure(error) != Failure::kOutOfMemory) throw;
+    throw Error(
+        ExitCode::kDoesNotFit, "execution.device",
+        cat("the GPU has no memory left, not even for this process's context (", first_line(error), ")"),
+        kFreeTheGpu);
+  }
+}
+
+// What the libraries cannot do here.
+std::vector<std::string> compute_everything(c10::DeviceIndex index) {
+  const CudaGeneratorScope generator_of_the_run(index);
+  const KernelChoiceScope choices;
+  GpuWarmUp how{.device = {c10::DeviceType::CUDA, index},
+                .generator = at::cuda::detail::createCUDAGenerator(index),
+                .products = {torch::kFloat32, torch::kFloat16}};
+  how.generator.set_current_seed(0);
+  if (multiplies_bf16(index)) how.products.push_back(torch::kBFloat16);
+  KernelChoiceScope::allow_tf32(false);
+  std::vector<std::string> failed = warm_up_gpu(how);
+  if (multiplies_bf16(index)) {
+    KernelChoiceScope::allow_tf32(true);
+    how.products = {torch::kFloat32};
+    for (const std::string& pass : warm_up_gpu(how)) failed.push_back(pass + " (tf32)");
+  }
+  c10::cuda::device_synchronize();
+  return failed;
+}
+
+// Nothing but the libraries' own needs was allocated yet.
+[[noreturn]] void fail_warm_up(const GpuMemory& gpu, int64_t free_before, const std::string& why) {
+  const auto refusal = gpu.last_refusal();
+  const int64_t taken = std::max<int64_t>(0, free_before - gpu.free_bytes());
+  const int64_t needed = taken + (refusal ? refusal->what.requested_bytes : 0);
+  throw Error(ExitCode::kDoesNotFit, "execution.device",
+              cat("the GPU has ", format_bytes(free_before), " of ", format_bytes(gpu.total_bytes()),
+                  " free, and code and workspaces of libraries alone need more than ", format_bytes(needed),
+                  " (", why, "); ", format_bytes(gpu.total_bytes() - free_before),
+                  " are held by other processes and by this one's context"),
+              kFreeTheGpu);
+}
+
+// Puts what libraries take in any run before the meter's baseline: it is the machine's and in no budget.
+void warm_up(c10::DeviceIndex index, GpuMemory& gpu) {
+  constexpr int64_t kPlentyBytes = int64_t{1} << 30;
+  const int64_t free_before = gpu.free_bytes();
+  std::vector<std::string> failed;
+  try {
+    failed = compute_everything(index);
+  } catch (const std::exception& error) {
+    if (classify_failure(error) != Failure::kOutOfMemory) throw;
+    fail_warm_up(gpu, free_before, first_line(error));
+  }
+  gpu.empty_cache();
+  if (failed.empty()) return;
+  if (gpu.free_bytes() < kPlentyBytes) fail_warm_up(gpu, free_before, failed.front());
+  log::debug("device", cat("the warm-up went without ", join(failed, "; ")));
+}
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(c10::DeviceIndex index, std::unique_ptr<ComputeStream> stream, std::unique_ptr<CudaMeter> meter,
@@ -61,11 +194,7 @@ class CudaDevice final : public Device {
   c10::Device torch_device() const override { return {c10::DeviceType::CUDA, index_}; }
   std::string name() const override { return at::cuda::getDeviceProperties(index_)->name; }
 
-  std::string bus_id() const override {
-    std::array<char, 32> id{};
-    C10_CUDA_CHECK(cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), index_));
-    return id.data();
-  }
+  std::string bus_id() const override { return bus_id_of(index_); }
 
   std::string software() const override {
     int driver = 0, runtime = 0;
@@ -75,8 +204,7 @@ class CudaDevice final : public Device {
                at::detail::getCUDAHooks().versionCuDNN());
   }
 
-  // Tensor cores multiply bf16 from compute capability 8.0 on.
-  bool has_native_bf16() const override { return at::cuda::getDeviceProperties(index_)->major >= 8; }
+  bool has_native_bf16() const override { return multiplies_bf16(index_); }
   bool has_tf32() const override { return has_native_bf16(); }
 
   void allow_tf32(bool allowed) override {
@@ -117,7 +245,9 @@ class CudaDevice final : public Device {
   }
 
   MemoryMeter& memory() override { return *meter_; }
-  int64_t used_by_others_bytes() const override { return meter_->outside_at_start_bytes(); }
+  int64_t used_by_others_bytes() const override { return meter_->others_bytes(); }
+  std::optional<int64_t> own_at_start_bytes() const override { return meter_->own_at_start_bytes(); }
+  int64_t obtainable_bytes() const override { return meter_->obtainable_bytes(); }
 
  private:
   const c10::DeviceIndex index_;
@@ -147,23 +277,26 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
   const bool deterministic = options.deterministic.value_or(false);
   // Segments that grow in place fragment least; must be set before the first allocation.
   c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
-  c10::cuda::set_device(device_index);
+  create_context(device_index);
   // cuBLAS repeats bit for bit only with a workspace of fixed size; it reads this when it is first used.
   if (deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   // Benchmarking tries algorithms with large workspaces: memory would peak at random.
   at::globalContext().setBenchmarkCuDNN(false);
   at::globalContext().setDeterministicCuDNN(deterministic);
-  auto stream = std::make_unique<ComputeStream>(device_index);  // before anything is queued or warmed up
-  at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, device_index)));
-  auto meter = std::make_unique<CudaMeter>(device_index);
+  auto stream = std::make_unique<ComputeStream>(device_index);  // its workspaces are made by the warm-up
+  auto gpu = cuda_memory(device_index, bus_id_of(device_index));
+  warm_up(device_index, *gpu);  // after all that chooses kernels and workspaces
+  auto meter = std::make_unique<CudaMeter>(std::move(gpu));
   if (options.settled)
     return std::make_unique<CudaDevice>(device_index, std::move(stream), std::move(meter), *options.settled);
   const int64_t available = meter->free_bytes() - kReserveBytes;  // no other rank computes on it
   if (available <= 0) {
-    throw Error(ExitCode::kDoesNotFit, cat("cuda:", index), "has no free memory",
-                "end the other processes that nvidia-smi shows on it");
+    throw Error(ExitCode::kDoesNotFit, cat("cuda:", index),
+                cat("has no free memory: others hold ", format_bytes(meter->others_bytes()), " of its ",
+                    format_bytes(meter->total_bytes())),
+                kFreeTheGpu);
   }
-  auto budget = resolve_budget(options.budget, available, cat("the free memory of cuda:", index));
+  auto budget = resolve_budget(options.budget.on_cuda(), available, cat("the free memory of cuda:", index));
   return std::make_unique<CudaDevice>(device_index, std::move(stream), std::move(meter), std::move(budget));
 }
 

@@ -1,104 +1,40 @@
 #include "device/cuda_meter.h"
 
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAGuard.h>
-#include <cuda_runtime_api.h>
-
 #include <algorithm>
-#include <map>
+#include <exception>
 
-#include "device/memory_phase.h"
+#include "autotrain/log.h"
 
 namespace autotrain {
 namespace {
 
-namespace allocator = c10::cuda::CUDACachingAllocator;
-constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-
-struct DeviceMemory {
-  int64_t free_bytes = 0;
-  int64_t total_bytes = 0;
-};
-
-DeviceMemory device_memory(c10::DeviceIndex index) {
-  const c10::cuda::CUDAGuard guard(index);
-  size_t free = 0, total = 0;
-  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+void say_once_that_neighbours_count() {
+  [[maybe_unused]] static const bool said = [] {
+    log::info("device",
+              "the driver does not say what this process holds on the GPU, as in a container that hides "
+              "processes: memory that neighbours take during the run counts as the run's");
+    return true;
+  }();
 }
-
-// The largest live blocks of the device's allocator, without the phase, which it does not record.
-std::vector<LiveBlock> largest_blocks(c10::DeviceIndex index) {
-  constexpr size_t kRows = 8;
-  std::map<int64_t, int64_t> counts;
-  for (const auto& segment : allocator::snapshot().segments) {
-    if (segment.device != index) continue;
-    for (const auto& block : segment.blocks) {
-      if (block.allocated) ++counts[static_cast<int64_t>(block.size)];
-    }
-  }
-  std::vector<LiveBlock> rows;
-  for (auto it = counts.rbegin(); it != counts.rend() && rows.size() < kRows; ++it) {
-    rows.push_back({it->first, it->second, "unknown phase"});
-  }
-  return rows;
-}
-
-// Keeps what the allocator last refused. An observer notes it while everything that was in use still is. The
-// allocator keeps observers for ever, so there is one for the process.
-class RefusalNote {
- public:
-  static RefusalNote& of_process() {
-    static RefusalNote note;
-    return note;
-  }
-
-  void forget() {
-    std::lock_guard lock(mutex_);
-    last_.reset();
-  }
-
-  std::optional<Refusal> last() const {
-    std::lock_guard lock(mutex_);
-    return last_;
-  }
-
- private:
-  RefusalNote() {
-    allocator::attachOutOfMemoryObserver(
-        [this](int64_t device, size_t requested, size_t, size_t) { note(device, requested); });
-  }
-
-  void note(int64_t device, size_t requested) {
-    const auto index = static_cast<c10::DeviceIndex>(device);
-    const auto stats = allocator::getDeviceStats(index);
-    Refusal refusal;
-    refusal.requested_bytes = static_cast<int64_t>(requested);
-    refusal.allocated_bytes = stats.allocated_bytes[kAll].current;
-    refusal.reserved_bytes = stats.reserved_bytes[kAll].current;
-    refusal.phase = to_string(PhaseScope::current());
-    refusal.largest = largest_blocks(index);
-    std::lock_guard lock(mutex_);
-    last_ = std::move(refusal);
-  }
-
-  mutable std::mutex mutex_;
-  std::optional<Refusal> last_;
-};
 
 }  // namespace
 
-CudaMeter::CudaMeter(c10::DeviceIndex index) : index_(index) {
-  allocator::emptyCache();
-  allocator::resetPeakStats(index_);
-  total_bytes_ = device_memory(index_).total_bytes;
-  const auto stats = allocator::getDeviceStats(index_);
-  allocated_before_ = stats.allocated_bytes[kAll].current;
-  reserved_before_ = stats.reserved_bytes[kAll].current;
-  outside_before_ = used_outside_now();
-  retries_before_ = stats.num_alloc_retries;
-  RefusalNote::of_process().forget();
+CudaMeter::CudaMeter(std::unique_ptr<GpuMemory> gpu)
+    : gpu_(std::move(gpu)), total_bytes_(gpu_->total_bytes()) {
+  gpu_->empty_cache();
+  gpu_->reset_peaks();
+  gpu_->forget_refusal();
+  const GpuAllocator before = gpu_->allocator();
+  allocated_before_ = before.allocated_bytes;
+  reserved_before_ = before.reserved_bytes;
+  retries_before_ = before.retries;
+  if (const std::optional<Own> own = own_now()) {
+    own_at_start_ = own->bytes;
+    outside_before_ = own->outside_bytes;
+  } else {
+    outside_before_ = everybodys_outside_now();
+    say_once_that_neighbours_count();
+  }
 }
 
 CudaMeter::~CudaMeter() {
@@ -109,48 +45,58 @@ CudaMeter::~CudaMeter() {
   }
 }
 
-int64_t CudaMeter::used_outside_now() const {
-  const DeviceMemory memory = device_memory(index_);
-  const auto stats = allocator::getDeviceStats(index_);
-  return memory.total_bytes - memory.free_bytes - stats.reserved_bytes[kAll].current;
+int64_t CudaMeter::everybodys_outside_now() const {
+  return total_bytes_ - gpu_->free_bytes() - gpu_->allocator().reserved_bytes;
 }
 
-int64_t CudaMeter::free_bytes() const {
-  return device_memory(index_).free_bytes;
+// Nothing: the driver does not say. Other threads may allocate while it is asked: what they add or give back
+// meanwhile is not taken for memory outside the allocator. A process that holds less than our own allocator
+// has is another one with the same number.
+std::optional<CudaMeter::Own> CudaMeter::own_now() const {
+  const int64_t reserved = gpu_->allocator().reserved_bytes;
+  const std::optional<int64_t> own = gpu_->own_bytes();
+  const int64_t reserved_then = gpu_->allocator().reserved_bytes;
+  if (!own || *own < std::min(reserved, reserved_then)) return std::nullopt;
+  return Own{*own, *own - std::max(reserved, reserved_then)};
 }
 
 int64_t CudaMeter::allocated_bytes() const {
-  return allocator::getDeviceStats(index_).allocated_bytes[kAll].current - allocated_before_;
+  return gpu_->allocator().allocated_bytes - allocated_before_;
 }
 
 int64_t CudaMeter::reserved_bytes() const {
-  return allocator::getDeviceStats(index_).reserved_bytes[kAll].current - reserved_before_;
+  return gpu_->allocator().reserved_bytes - reserved_before_;
 }
 
 int64_t CudaMeter::sample_outside_bytes() {
-  const int64_t outside = used_outside_now() - outside_before_;
+  std::optional<int64_t> outside;
+  if (!own_at_start_) {
+    outside = everybodys_outside_now();
+  } else if (const std::optional<Own> own = own_now()) {
+    outside = own->outside_bytes;
+  }
   std::lock_guard lock(mutex_);
-  outside_bytes_ = std::max<int64_t>(0, outside);
+  // One answer that fails says nothing about this process: the last one stands.
+  if (outside) outside_bytes_ = std::max<int64_t>(0, *outside - outside_before_);
   peak_outside_bytes_ = std::max(peak_outside_bytes_, outside_bytes_);
   if (limit_bytes_ >= 0) apply_limit();
   return outside_bytes_;
 }
 
 MemoryPeak CudaMeter::peak() const {
-  const auto stats = allocator::getDeviceStats(index_);
+  const GpuAllocator now = gpu_->allocator();
   std::lock_guard lock(mutex_);
-  return {.allocated_bytes = stats.allocated_bytes[kAll].peak - allocated_before_,
-          .reserved_bytes = stats.reserved_bytes[kAll].peak - reserved_before_,
+  return {.allocated_bytes = now.peak_allocated_bytes - allocated_before_,
+          .reserved_bytes = now.peak_reserved_bytes - reserved_before_,
           .outside_bytes = peak_outside_bytes_,
-          .retries = stats.num_alloc_retries - retries_before_};
+          .retries = now.retries - retries_before_};
 }
 
 void CudaMeter::reset_peak() {
   std::lock_guard lock(mutex_);
-  allocator::resetPeakStats(index_);
-  const auto stats = allocator::getDeviceStats(index_);
-  retries_before_ = stats.num_alloc_retries;
-  RefusalNote::of_process().forget();
+  gpu_->reset_peaks();
+  gpu_->forget_refusal();
+  retries_before_ = gpu_->allocator().retries;
   peak_outside_bytes_ = outside_bytes_;
 }
 
@@ -161,29 +107,49 @@ void CudaMeter::set_limit(int64_t bytes) {
 }
 
 void CudaMeter::apply_limit() {
-  const int64_t reserved = reserved_before_ + std::max<int64_t>(0, limit_bytes_ - outside_bytes_);
-  const double fraction = static_cast<double>(reserved) / static_cast<double>(total_bytes_);
-  allocator::setMemoryFraction(std::clamp(fraction, 0.0, 1.0), index_);
+  const int64_t granted = reserved_before_ + std::max<int64_t>(0, limit_bytes_ - outside_bytes_);
+  const int64_t reserved = gpu_->allocator().reserved_bytes;
+  const int64_t could_be_had = reserved + std::max<int64_t>(0, gpu_->free_bytes() - kReserveBytes);
+  gpu_->limit_reserved(std::min(granted, could_be_had));
 }
 
 void CudaMeter::remove_limit() {
   std::lock_guard lock(mutex_);
   limit_bytes_ = -1;
-  allocator::setMemoryFraction(1.0, index_);
+  gpu_->limit_reserved(total_bytes_);
 }
 
 void CudaMeter::empty_cache() {
-  allocator::emptyCache();
+  gpu_->empty_cache();
 }
 
-std::optional<Refusal> CudaMeter::last_refusal() const {
-  std::optional<Refusal> refusal = RefusalNote::of_process().last();
-  if (!refusal) return std::nullopt;
+int64_t CudaMeter::others_bytes() const {
+  if (!own_at_start_) return outside_before_;
+  const std::optional<Own> own = own_now();
+  return own ? std::max<int64_t>(0, total_bytes_ - gpu_->free_bytes() - own->bytes) : 0;
+}
+
+int64_t CudaMeter::obtainable_bytes() const {
+  const int64_t free = std::max<int64_t>(0, gpu_->free_bytes() - kReserveBytes);
+  const int64_t reserved = reserved_bytes();
   std::lock_guard lock(mutex_);
-  refusal->allocated_bytes -= allocated_before_;
-  refusal->reserved_bytes -= reserved_before_;
-  refusal->outside_bytes = outside_bytes_;
-  refusal->limit_bytes = limit_bytes_;
+  return reserved + outside_bytes_ + free;
+}
+
+// Refused although the limit would have allowed it: memory of the device was short, so what others held then
+// is told.
+std::optional<Refusal> CudaMeter::last_refusal() const {
+  std::optional<GpuRefusal> last = gpu_->last_refusal();
+  if (!last) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  Refusal refusal = std::move(last->what);
+  const int64_t used = refusal.reserved_bytes + (own_at_start_ ? outside_before_ + outside_bytes_ : 0);
+  refusal.allocated_bytes -= allocated_before_;
+  refusal.reserved_bytes -= reserved_before_;
+  refusal.outside_bytes = outside_bytes_;
+  refusal.limit_bytes = limit_bytes_;
+  refusal.by_system = limit_bytes_ < 0 || refusal.total_bytes() <= limit_bytes_;
+  if (refusal.by_system) refusal.others_bytes = std::max<int64_t>(0, total_bytes_ - last->free_bytes - used);
   return refusal;
 }
 

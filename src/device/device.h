@@ -22,7 +22,7 @@ struct ResolvedBudget {
 
 struct DeviceOptions {
   std::string device = "auto";  ///< auto | cpu | cuda | cuda:N
-  Budget budget;
+  DeviceBudgets budget;
   std::optional<ResolvedBudget> settled = {};  ///< the budget of a plan that was made before; it stands
   int64_t threads = 0;                         ///< on the CPU; 0: the physical cores this process may use
   std::optional<bool> deterministic = true;    ///< ask for deterministic kernels; unset: on a CPU only
@@ -90,9 +90,17 @@ class Device {
   /// own, which only the thread that opened the device has by itself. Waits for what was asked elsewhere.
   virtual void use_from_this_thread() {}
 
-  /// Memory of the device that was in use before this run: other processes and, on CUDA, this one's
-  /// context. In bytes.
+  /// What other processes hold of the device's memory now, in bytes. On a GPU whose driver hides processes,
+  /// all that was in use beside this one's tensors when the meter was made.
   virtual int64_t used_by_others_bytes() const = 0;
+
+  /// What this process held of a GPU's memory when the meter was made: its context, and the code and
+  /// workspaces of libraries, which are in no budget. In bytes; nothing: not known, or not a GPU.
+  virtual std::optional<int64_t> own_at_start_bytes() const { return std::nullopt; }
+
+  /// The largest budget that could be had now, with what the run holds already; for a trial beyond the
+  /// budget.
+  virtual int64_t obtainable_bytes() const { return budget_.bytes; }
 
  private:
   ResolvedBudget budget_;

@@ -1,60 +1,14 @@
-#include <dlfcn.h>
-#include <nvml.h>
-#include <unistd.h>
-
-#include <array>
-
+#include "device/gpu_processes.h"
+#include "device/nvml.h"
 #include "device/telemetry.h"
 
 namespace autotrain {
 namespace {
 
-// The functions of NVML that are used, found in the driver's library when there is one: a program that was
-// linked against it would not start on a machine without a driver.
-class Nvml {
- public:
-  static const Nvml* get() {
-    static const Nvml library;
-    return library.ready_ ? &library : nullptr;
-  }
-
-  decltype(&nvmlInit_v2) init = nullptr;
-  decltype(&nvmlDeviceGetHandleByPciBusId_v2) device_by_bus = nullptr;
-  decltype(&nvmlDeviceGetUtilizationRates) utilization = nullptr;
-  decltype(&nvmlDeviceGetMemoryInfo) memory = nullptr;
-  decltype(&nvmlDeviceGetPowerUsage) power = nullptr;
-  decltype(&nvmlDeviceGetTemperature) temperature = nullptr;
-  decltype(&nvmlDeviceGetClockInfo) clock = nullptr;
-  decltype(&nvmlDeviceGetCurrentClocksEventReasons) throttle = nullptr;
-  decltype(&nvmlDeviceGetPcieThroughput) pcie = nullptr;
-  decltype(&nvmlDeviceGetComputeRunningProcesses_v3) processes = nullptr;
-
- private:
-  Nvml() {
-    void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    };
-    find(init, "nvmlInit_v2");
-    find(device_by_bus, "nvmlDeviceGetHandleByPciBusId_v2");
-    find(utilization, "nvmlDeviceGetUtilizationRates");
-    find(memory, "nvmlDeviceGetMemoryInfo");
-    find(power, "nvmlDeviceGetPowerUsage");
-    find(temperature, "nvmlDeviceGetTemperature");
-    find(clock, "nvmlDeviceGetClockInfo");
-    find(throttle, "nvmlDeviceGetCurrentClocksEventReasons");
-    find(pcie, "nvmlDeviceGetPcieThroughput");
-    find(processes, "nvmlDeviceGetComputeRunningProcesses_v3");
-    ready_ = init != nullptr && device_by_bus != nullptr && init() == NVML_SUCCESS;
-  }
-
-  bool ready_ = false;
-};
-
 class GpuTelemetry final : public TelemetrySource {
  public:
-  GpuTelemetry(const Nvml& nvml, nvmlDevice_t device) : nvml_(nvml), device_(device) {}
+  GpuTelemetry(const Nvml& nvml, nvmlDevice_t device, std::unique_ptr<GpuProcesses> processes)
+      : nvml_(nvml), device_(device), processes_(std::move(processes)) {}
 
   void read(TelemetryValues& values) override {
     nvmlUtilization_t utilization{};
@@ -85,33 +39,24 @@ class GpuTelemetry final : public TelemetrySource {
   }
 
   void read_other_processes(TelemetryValues& values) const {
-    std::array<nvmlProcessInfo_t, 64> running{};
-    auto count = static_cast<unsigned int>(running.size());
-    if (!had(nvml_.processes, &count, running.data())) return;
-    double others = 0, bytes = 0;
-    for (unsigned int i = 0; i < count; ++i) {
-      if (running[i].pid == static_cast<unsigned int>(::getpid())) continue;
-      ++others;
-      if (running[i].usedGpuMemory != static_cast<unsigned long long>(NVML_VALUE_NOT_AVAILABLE)) {
-        bytes += static_cast<double>(running[i].usedGpuMemory);
-      }
-    }
-    values["gpu_other_processes"] = others;
-    values["gpu_others_bytes"] = bytes;
+    const auto shares = processes_ ? processes_->shares() : std::nullopt;
+    if (!shares) return;
+    values["gpu_other_processes"] = static_cast<double>(shares->other_count);
+    values["gpu_others_bytes"] = static_cast<double>(shares->others_bytes);
   }
 
   const Nvml& nvml_;
   nvmlDevice_t device_;
+  std::unique_ptr<GpuProcesses> processes_;
 };
 
 }  // namespace
 
 std::unique_ptr<TelemetrySource> gpu_telemetry(const std::string& bus_id) {
-  if (bus_id.empty()) return nullptr;
   const Nvml* const nvml = Nvml::get();
-  nvmlDevice_t handle{};
-  const bool known = nvml != nullptr && nvml->device_by_bus(bus_id.c_str(), &handle) == NVML_SUCCESS;
-  return known ? std::make_unique<GpuTelemetry>(*nvml, handle) : nullptr;
+  if (nvml == nullptr) return nullptr;
+  const auto device = nvml->device(bus_id);
+  return device ? std::make_unique<GpuTelemetry>(*nvml, *device, gpu_processes(bus_id)) : nullptr;
 }
 
 }  // namespace autotrain

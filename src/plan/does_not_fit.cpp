@@ -1,7 +1,10 @@
 // The planner's errors about runs that do not fit: the other half of planner.cpp.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "model/models.h"
@@ -12,14 +15,40 @@
 namespace autotrain {
 namespace {
 
-// The remedies, in the order a user would try them.
-std::string advice(Workbench& bench, const MemoryStatement& memory, const std::string& half) {
+// Until the scope ends memory is refused only beyond `bytes`.
+class LimitScope {
+ public:
+  LimitScope(Device& device, int64_t bytes) : device_(device) { device.memory().set_limit(bytes); }
+  ~LimitScope() { device_.memory().set_limit(device_.budget_bytes()); }
+  LimitScope(const LimitScope&) = delete;
+  LimitScope& operator=(const LimitScope&) = delete;
+
+ private:
+  Device& device_;
+};
+
+// A budget that holds `bytes` and is easy to read and to type: "416MiB".
+std::string readable_budget(double bytes) {
+  const auto whole = static_cast<uint64_t>(std::ceil(bytes));
+  const uint64_t step = std::max<uint64_t>(static_cast<uint64_t>(kMiB), std::bit_floor(whole) / 16);
+  const auto rounded = static_cast<int64_t>((whole + step - 1) / step * step);
+  return Budget{.kind = Budget::Kind::kBytes, .bytes = rounded}.text();
+}
+
+// The remedies, in the order a user would try them. @param enough a budget that was measured to be; or "".
+std::string advice(Workbench& bench, const MemoryStatement& memory, const std::string& half,
+                   const std::string& enough) {
   std::vector<std::string> ways;
   if (!half.empty()) ways.push_back(half);
-  ways.push_back(memory.floor() > memory.budget
-                     ? cat("raise execution.memory.budget well above ", format_bytes(memory.floor()))
-                     : "raise execution.memory.budget");
-  if (bench.loader.prefetch > 0) ways.push_back("set execution.loader.prefetch: 0");
+  if (!enough.empty()) {
+    ways.push_back(enough);
+  } else {
+    ways.push_back(memory.floor() > memory.budget
+                       ? cat("raise execution.memory.budget well above ", format_bytes(memory.floor()))
+                       : "raise execution.memory.budget");
+  }
+  // Beside a GPU batches wait in host memory, which is in no budget.
+  if (bench.loader.prefetch > 0 && !memory.on_gpu) ways.push_back("set execution.loader.prefetch: 0");
   ways.push_back("use a smaller model or smaller samples");
   return join(ways, "; ");
 }
@@ -42,6 +71,26 @@ std::string Planner::half_that_fits(int64_t size) {
              " of the budget)");
 }
 
+// What the size takes, by a trial with the limit lifted to what the device has: in words, a budget whose band
+// it is in; "" when even that does not do, or it ended its process before.
+std::string Planner::budget_that_is_enough(int64_t size) {
+  const ProbeRecord* const known = find_size(history_, size);
+  const bool crashed = known != nullptr && known->outcome == ProbeOutcome::kCrashed;
+  const int64_t budget = bench_.device->budget_bytes();
+  const int64_t room = agreed_least(bench_.device->obtainable_bytes() - budget);
+  if (crashed || room <= 0) return "";
+  log::info("plan", cat("measuring what ", size, size == 1 ? " sample takes" : " samples take",
+                        " with up to ", format_bytes(budget + room)));
+  listener_.on_start(size);  // should the process end in this trial, the size is known for it
+  const LimitScope lifted(*bench_.device, budget + room);
+  const ProbeRecord record = probe_.run(shape_for(size), [](const ProbeRecord&) { return true; });
+  if (record.peak_bytes == 0) return "";
+  const MemoryRecipe& memory = request_.recipe.execution.memory;
+  return cat("raise execution.memory.budget: ",
+             readable_budget(static_cast<double>(record.peak_bytes) / memory.target_high),
+             " would be enough (measured, ", format_bytes(record.peak_bytes), " at peak)");
+}
+
 void Planner::fail_smallest(const SearchLimits& limits) {
   const auto smallest = std::min_element(
       history_.begin(), history_.end(),
@@ -57,6 +106,7 @@ void Planner::fail_smallest(const SearchLimits& limits) {
             smallest->micro_batch));
   }
   const MemoryStatement memory = statement();
+  const std::optional<Refusal> refusal = refusal_;
   std::string why = library_error_.empty() ? in_words(smallest->outcome)
                                            : cat(in_words(smallest->outcome), ": ", library_error_);
   if (smallest->fill > 1) {
@@ -65,10 +115,12 @@ void Planner::fail_smallest(const SearchLimits& limits) {
   } else if (smallest->outcome == ProbeOutcome::kCrashed) {
     why = "its process ended each time, for lack of memory or by a fault of the model's own";
   }
+  const int64_t samples = smallest->micro_batch;
+  const std::string half = half_that_fits(samples);
   throw Error(ExitCode::kDoesNotFit, "plan",
-              cat("not even ", size, " in one micro-batch fit", smallest->micro_batch == 1 ? "s" : "", " (",
-                  why, ")", describe(memory, refusal_)),
-              advice(bench_, memory, half_that_fits(smallest->micro_batch)));
+              cat("not even ", size, " in one micro-batch fit", samples == 1 ? "s" : "", " (", why, ")",
+                  describe(memory, refusal)),
+              advice(bench_, memory, half, budget_that_is_enough(samples)));
 }
 
 void Planner::fail_typed(int64_t size) {
@@ -84,7 +136,11 @@ void Planner::fail_typed(int64_t size) {
     }
   }
   const MemoryStatement memory = statement();
-  if (hint.empty()) hint = advice(bench_, memory, half_that_fits(size));
+  if (hint.empty()) {
+    const bool smallest = limits.cap < limits.minimum;  // a large one may take minutes to be made
+    const std::string half = half_that_fits(size);
+    hint = advice(bench_, memory, half, smallest ? budget_that_is_enough(size) : "");
+  }
   throw Error(ExitCode::kDoesNotFit, "execution.micro_batch",
               cat(size, " does not fit", describe(memory, refusal)), hint);
 }

@@ -15,12 +15,24 @@ void add_line(std::string& out, const std::string& what, int64_t bytes) {
   out += cat("\n    ", what, std::string(what.size() < 26 ? 26 - what.size() : 1, ' '), format_bytes(bytes));
 }
 
+// The budget would have allowed what the system refused.
+std::string refused_by(const Refusal& refusal) {
+  if (!refusal.by_system) return " by the budget";
+  if (refusal.others_bytes <= 0) return " by the system";
+  return cat(" because memory of the device is short, which the budget would have allowed: others hold ",
+             format_bytes(refusal.others_bytes), " of it");
+}
+
+constexpr const char* kCountedOnGpu =
+    "\n  it counts what this process adds on the device after its warm-up: tensors with their fragmentation, "
+    "and what libraries take beyond it";
+
 }  // namespace
 
 std::string describe(const Refusal& refusal) {
   std::string out = "\n  refused";
   if (refusal.requested_bytes > 0) out += " a block of " + format_bytes(refusal.requested_bytes);
-  out += cat(" in phase ", refusal.phase, refusal.by_system ? " by the system" : " by the budget", ", with ",
+  out += cat(" in phase ", refusal.phase, refused_by(refusal), ", with ",
              format_bytes(refusal.allocated_bytes), " in use and ",
              format_bytes(std::max<int64_t>(0, refusal.reserved_bytes - refusal.allocated_bytes)),
              " fragmented or free");
@@ -61,6 +73,8 @@ MemoryStatement memory_statement(const Workbench& bench) {
   s.outside = bench.device->memory().peak().outside_bytes;
   s.shapes = bench.device->shapes_met();
   s.others = bench.device->used_by_others_bytes();
+  s.machine = bench.device->own_at_start_bytes();
+  s.on_gpu = !bench.device->torch_device().is_cpu();
   return s;
 }
 
@@ -75,11 +89,15 @@ std::string describe(const MemoryStatement& s, const std::optional<Refusal>& ref
   add_line(out, "optimizer state", s.optimizer_state);
   add_line(out, "buffers", s.buffers);
   add_line(out, "weights in half precision", s.autocast_copies);
-  add_line(out, "data set and the like", s.data);
+  add_line(out, s.on_gpu ? "other tensors" : "data set and the like", s.data);
   add_line(out, "beside the tensors", s.outside);
   add_line(out, "left for activations", s.budget - s.floor() - s.outside);
   if (s.floor() > s.budget)
     out += cat("\n    needed at any size        ", format_bytes(s.floor()), ": more than the budget");
+  if (s.on_gpu) out += kCountedOnGpu;
+  if (s.machine) {
+    out += cat("\n  libraries' workspaces and code, outside the budget: ", format_bytes(*s.machine));
+  }
   if (s.others > 0) out += cat("\n  used by others on this device: ", format_bytes(s.others));
   if (refusal) out += describe(*refusal);
   return out;

@@ -17,10 +17,12 @@ struct MemoryStatement {
   int64_t optimizer_state = 0;
   int64_t buffers = 0;
   int64_t autocast_copies = 0;  ///< weights cast to the precision, at most
-  int64_t data = 0;             ///< everything else held now: the data set
+  int64_t data = 0;             ///< everything else held now: the data set, where it lies on the device
   int64_t outside = 0;  ///< the most that stood beside the tensors: kernels, scratch memory of libraries
   int64_t shapes = 0;   ///< that inputs had so far; 0: not counted
-  int64_t others = 0;   ///< used on the device by others, outside the budget
+  int64_t others = 0;   ///< used on the device by other processes, outside the budget
+  std::optional<int64_t> machine = {};  ///< of a GPU, in no budget: this process's context, code, workspaces
+  bool on_gpu = false;
 
   /// Needed at any micro-batch size.
   int64_t floor() const {

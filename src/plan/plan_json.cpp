@@ -67,6 +67,7 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit.added("lanes", p.lanes);
   visit("budget_bytes", p.budget_bytes);
   visit("budget_source", p.budget_source);
+  visit.added("others_bytes", p.others_bytes);
   visit("effective_batch", p.effective_batch);
   visit("micro_batch", p.micro_batch);
   visit("window", p.window);

@@ -376,6 +376,7 @@ void Planner::describe_machine(BatchPlan& plan) const {
   plan.lanes = request_.lanes;
   plan.budget_bytes = bench_.device->budget_bytes();
   plan.budget_source = bench_.device->budget_source();
+  if (!bench_.device->torch_device().is_cpu()) plan.others_bytes = bench_.device->used_by_others_bytes();
   plan.target_low = request_.recipe.execution.memory.target_low;
   plan.target_high = request_.recipe.execution.memory.target_high;
 }
@@ -429,6 +430,14 @@ void Planner::agree_on_the_floor() {
   for (const Ranks::Note& note : bench_.ranks->meet(statement().floor()))
     most = std::max(most, note.get<int64_t>());
   agreed_floor_ = most;
+}
+
+// Of all ranks.
+int64_t Planner::agreed_least(int64_t bytes) const {
+  if (!bench_.ranks->several()) return bytes;
+  int64_t least = bytes;
+  for (const Ranks::Note& note : bench_.ranks->meet(bytes)) least = std::min(least, note.get<int64_t>());
+  return least;
 }
 
 int64_t Planner::smallest_piece() const {

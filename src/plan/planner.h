@@ -91,6 +91,8 @@ class Planner {
   void keep_plan(const BatchPlan& plan) const;
   MemoryStatement statement() const;
   std::string half_that_fits(int64_t size);
+  std::string budget_that_is_enough(int64_t size);
+  int64_t agreed_least(int64_t bytes) const;
   [[noreturn]] void fail_smallest(const SearchLimits& limits);
   [[noreturn]] void fail_typed(int64_t size);
 

@@ -107,6 +107,28 @@ Field bind_budget(const KeySpec& spec, Budget& member, const char* example, cons
                      "^(auto|[0-9]+([.][0-9]+)? ?([kKmMgGtT]i?[bB]?|[bB])?|[0-9]+([.][0-9]+)? ?%)$");
 }
 
+Field bind_budgets(const KeySpec& spec, DeviceBudgets& member, const char* example, const char* share_of) {
+  using Parts = std::map<std::string, std::string>;
+  Field field = bind_budget(spec.or_for_each({"cpu", "cuda"}), member.any, example, share_of);
+  field.get = [&member] {
+    if (!member.per_device()) return Value(member.any.text());
+    Parts parts;
+    if (member.cpu) parts["cpu"] = member.cpu->text();
+    if (member.cuda) parts["cuda"] = member.cuda->text();
+    return Value(parts);
+  };
+  field.set = [&member](const Value& value) {
+    member = {};
+    if (const auto* const text = std::get_if<std::string>(&value)) {
+      member.any = *Budget::parse(*text);
+      return;
+    }
+    for (const auto& [device, text] : std::get<Parts>(value))
+      (device == "cpu" ? member.cpu : member.cuda) = Budget::parse(text);
+  };
+  return field;
+}
+
 Field bind_interval(const std::string& sentence, Interval& member, Decides decides) {
   return bind_amount(text_key("every", sentence).deciding(decides), member,
                      "\"1 epoch\", \"500 updates\", \"10000 samples\", \"10 minutes\" or never",

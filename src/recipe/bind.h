@@ -49,6 +49,9 @@ KeySpec patterns_key(const char* name, const char* sentence);
 /// Bytes, or a share of what `share_of` names.
 Field bind_budget(const KeySpec& spec, Budget& member, const char* example, const char* share_of);
 
+/// The same, or one for each kind of device.
+Field bind_budgets(const KeySpec& spec, DeviceBudgets& member, const char* example, const char* share_of);
+
 /// The key `every`.
 Field bind_interval(const std::string& sentence, Interval& member, Decides decides = Decides::kUndeclared);
 

@@ -91,12 +91,18 @@ void check_schedule(const Recipe& r, const Catalog& catalog) {
 }
 
 // Fewer bytes than a page of memory were never meant as bytes.
-void check_budget(const Recipe& r) {
-  const Budget& budget = r.execution.memory.budget;
+void check_budget(const Recipe& r, const std::string& key, const Budget& budget) {
   if (budget.kind != Budget::Kind::kBytes || budget.bytes >= 4096) return;
-  fail_recipe(r, "execution.memory.budget",
-              cat(budget.bytes, " is a number of bytes, and nothing fits in so few"),
+  fail_recipe(r, key, cat(budget.bytes, " is a number of bytes, and nothing fits in so few"),
               cat("give a unit, such as ", budget.bytes, "MiB"));
+}
+
+void check_budgets(const Recipe& r) {
+  const std::string key = "execution.memory.budget";
+  const DeviceBudgets& budget = r.execution.memory.budget;
+  check_budget(r, key, budget.any);
+  if (budget.cpu) check_budget(r, key + ".cpu", *budget.cpu);
+  if (budget.cuda) check_budget(r, key + ".cuda", *budget.cuda);
 }
 
 void check_memory(const Recipe& r) {
@@ -253,7 +259,7 @@ void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_schedule(recipe, catalog);
   check_stages(recipe);
   check_batch_rules(recipe, catalog);
-  check_budget(recipe);
+  check_budgets(recipe);
   check_memory(recipe);
   check_batch(recipe);
   check_groups(recipe);

@@ -22,13 +22,18 @@ std::string range_text(const KeySpec& key, const char* noun) {
   return noun;
 }
 
+// "; or such a value for each of cpu and cuda"
+std::string parts_text(const KeySpec& key) {
+  return key.parts.empty() ? "" : "; or such a value each for " + join(key.parts, ", ");
+}
+
 std::string kind_text(const KeySpec& key) {
   const std::string count = key.length > 0 ? cat(" of ", key.length) : "";
   switch (key.kind) {
     case KeyKind::kBool: return "true or false";
     case KeyKind::kInteger: return range_text(key, "an integer");
     case KeyKind::kReal: return range_text(key, "a number");
-    case KeyKind::kText: return key.form.empty() ? "text" : key.form;
+    case KeyKind::kText: return (key.form.empty() ? "text" : key.form) + parts_text(key);
     case KeyKind::kWord: return join_choices(key.words);
     case KeyKind::kIntegerList: return "a list" + count + ", each " + range_text(key, "an integer");
     case KeyKind::kRealList: return "a list" + count + ", each " + range_text(key, "a number");
@@ -95,6 +100,11 @@ struct YamlPrinter {
     for (const Item& value : values) parts.push_back((*this)(value));
     return "[" + join(parts, ", ") + "]";
   }
+  std::string operator()(const std::map<std::string, std::string>& values) const {
+    std::vector<std::string> parts;
+    for (const auto& [name, value] : values) parts.push_back(name + ": " + yaml_string(value));
+    return "{" + join(parts, ", ") + "}";
+  }
 };
 
 template <class T>
@@ -132,6 +142,12 @@ struct AllowedBy {
     return key.kind == KeyKind::kTextList && has_length(items.size()) &&
            std::all_of(items.begin(), items.end(),
                        [&](const std::string& item) { return !key.accepts || key.accepts(item); });
+  }
+
+  bool operator()(const std::map<std::string, std::string>& values) const {
+    return std::ranges::all_of(values, [&](const auto& part) {
+      return std::ranges::count(key.parts, part.first) > 0 && (*this)(part.second);
+    });
   }
 
   bool has_length(size_t items) const { return key.length == 0 || items == key.length; }
@@ -177,6 +193,12 @@ KeySpec KeySpec::of_length(size_t items) const {
 KeySpec KeySpec::or_single() const {
   KeySpec key = *this;
   key.single = true;
+  return key;
+}
+
+KeySpec KeySpec::or_for_each(std::vector<std::string> names) const {
+  KeySpec key = *this;
+  key.parts = std::move(names);
   return key;
 }
 

@@ -52,6 +52,9 @@ struct KeySpec {
   std::string pattern = "";
   std::function<bool(const std::string&)> accepts = nullptr;
 
+  /// kText: names under which values may stand in the place of one: {cpu: 256MiB, cuda: 4GiB}.
+  std::vector<std::string> parts = {};
+
   /// Lists: the number of items; 0 is any.
   size_t length = 0;
 
@@ -67,6 +70,7 @@ struct KeySpec {
   KeySpec or_word(std::string word) const;
   KeySpec of_length(size_t items) const;
   KeySpec or_single() const;
+  KeySpec or_for_each(std::vector<std::string> names) const;
   KeySpec deciding(Decides what) const;
   KeySpec with_form(std::string in_words, std::string regular_expression,
                     std::function<bool(const std::string&)> test) const;

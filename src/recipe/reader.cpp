@@ -80,13 +80,36 @@ Value read_list(const YamlNode& node, const KeySpec& key, const std::string& pat
   return items;
 }
 
+std::string child_path(const std::string& path, const std::string& key) {
+  return path.empty() ? key : path + "." + key;
+}
+
+// A value for each part that is named: {cpu: 256MiB, cuda: 4GiB}.
+Value read_parts(const YamlNode& node, const KeySpec& key, const std::string& path) {
+  const KeySpec of_part = key.or_for_each({});
+  std::map<std::string, std::string> values;
+  for (const YamlEntry& entry : node.entries) {
+    const std::string at = child_path(path, entry.key);
+    if (std::ranges::count(key.parts, entry.key) == 0) {
+      const std::string near = nearest(entry.key, key.parts);
+      fail(entry.key_location, at, "is not one of " + join_choices(key.parts),
+           near.empty() ? "" : "did you mean " + quote(near) + "?");
+    }
+    if (entry.value.kind == Kind::kNull) continue;
+    values[entry.key] = std::get<std::string>(read_value(entry.value, of_part, at));
+  }
+  return values;
+}
+
 // A value of the type that the key declares.
 Value parse_value(const YamlNode& node, const KeySpec& key, const std::string& path) {
   switch (key.kind) {
     case KeyKind::kBool: return read_flag(node, key, path);
     case KeyKind::kInteger: return read_integer(node, key, path);
     case KeyKind::kReal: return read_real(node, key, path);
-    case KeyKind::kText: return read_text(node, key, path);
+    case KeyKind::kText:
+      return node.kind == Kind::kMap && !key.parts.empty() ? read_parts(node, key, path)
+                                                           : Value(read_text(node, key, path));
     case KeyKind::kWord: fail_value(node, key, path);
     case KeyKind::kIntegerList: return read_list<int64_t>(node, key, path, read_integer);
     case KeyKind::kRealList: return read_list<double>(node, key, path, read_real);
@@ -98,10 +121,6 @@ Value parse_value(const YamlNode& node, const KeySpec& key, const std::string& p
 bool is_word(const YamlNode& node, const KeySpec& key) {
   return node.kind == Kind::kScalar &&
          std::find(key.words.begin(), key.words.end(), node.scalar) != key.words.end();
-}
-
-std::string child_path(const std::string& path, const std::string& key) {
-  return path.empty() ? key : path + "." + key;
 }
 
 class RecipeReader {
@@ -191,6 +210,8 @@ class RecipeReader {
       if (field.spec.name != entry.key) continue;
       field.set(read_value(entry.value, field.spec, path));
       recipe_.origins[path] = entry.value.location.text();
+      for (const YamlEntry& part : entry.value.entries)
+        recipe_.origins[child_path(path, part.key)] = part.value.location.text();
       return;
     }
     if (entry.of_other_row) return;

@@ -31,6 +31,23 @@ Json list_schema(const KeySpec& key, Json items) {
   return schema;
 }
 
+Json kind_schema(const KeySpec& key);
+
+// A value, one of the key's words, null (unset), or text with a ${VARIABLE} in it.
+Json allowed_values(const KeySpec& key) {
+  Json any = Json::array({kind_schema(key), {{"type", "null"}}, {{"type", "string"}, {"pattern", "[$][{]"}}});
+  if (key.kind != KeyKind::kWord && !key.words.empty()) any.push_back({{"enum", key.words}});
+  return any;
+}
+
+// Values in the place of one, each under its part's name.
+Json parts_schema(const KeySpec& key) {
+  Json parts = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
+  for (const std::string& name : key.parts)
+    parts["properties"][name] = {{"anyOf", allowed_values(key.or_for_each({}))}};
+  return parts;
+}
+
 Json kind_schema(const KeySpec& key) {
   switch (key.kind) {
     case KeyKind::kBool: return {{"type", "boolean"}};
@@ -54,10 +71,9 @@ Json kind_schema(const KeySpec& key) {
   return {};
 }
 
-// A value may also be null (unset), one of the key's words, or text with a ${VARIABLE} in it.
 Json key_schema(const KeySpec& key, const Value& fallback) {
-  Json any = Json::array({kind_schema(key), {{"type", "null"}}, {{"type", "string"}, {"pattern", "[$][{]"}}});
-  if (key.kind != KeyKind::kWord && !key.words.empty()) any.push_back({{"enum", key.words}});
+  Json any = allowed_values(key);
+  if (!key.parts.empty()) any.push_back(parts_schema(key));
   return {{"description", key.sentence + " Allowed: " + allowed_text(key) + "."},
           {"default", std::visit(JsonValue{}, fallback)},
           {"anyOf", std::move(any)}};

@@ -189,7 +189,7 @@ BatchPlan Trainer::Run::make_plan() {
     return search(recipe, known, observer);
   };
   BatchPlan plan = searches_apart() ? plan_in_own_process(make, observer_) : make({}, observer_);
-  plan.origin = plan_origins(recipe_);
+  plan.origin = plan_origins(recipe_, plan.device);
   return plan;
 }
 

@@ -96,6 +96,8 @@ void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
                     found_or_asked(r, "execution.memory_format", format_asked)});
   }
   rows.push_back({"memory budget", format_bytes(plan.budget_bytes), plan.budget_source});
+  if (const std::string others = others_in_words(plan); !others.empty())
+    rows.push_back({"held by others", others, "when the plan was made"});
   rows.push_back(
       {"capacity",
        cat(plan.search.micro_batch, " samples, ", format_percent(plan.search.fill), " of the budget"),
@@ -150,18 +152,25 @@ std::string reason_in_words(const BatchPlan& plan) {
   return "";
 }
 
-std::map<std::string, Origin> plan_origins(const Recipe& recipe) {
+std::string others_in_words(const BatchPlan& plan) {
+  constexpr int64_t kMentionedBytes = 64 * kMiB;
+  if (plan.others_bytes <= kMentionedBytes) return "";
+  return format_bytes(plan.others_bytes) + " of the device, outside the budget";
+}
+
+std::map<std::string, Origin> plan_origins(const Recipe& recipe, const std::string& device) {
   const auto origin = [&](const char* key, Origin otherwise) {
     return recipe.asked(key) ? Origin::kAsked : otherwise;
   };
   const auto found_unless = [](bool typed) { return typed ? Origin::kAsked : Origin::kFound; };
-  return {{"device", origin("execution.device", Origin::kFound)},
-          {"precision", found_unless(recipe.execution.precision != Precision::kAuto)},
-          {"budget_bytes", found_unless(recipe.execution.memory.budget.kind == Budget::Kind::kBytes)},
-          {"target", origin("execution.memory.target", Origin::kDefault)},
-          {"effective_batch", found_unless(recipe.batch.effective.has_value())},
-          {"micro_batch", found_unless(recipe.execution.micro_batch.has_value())},
-          {"lr", origin("optimizer.lr", Origin::kDefault)}};
+  return {
+      {"device", origin("execution.device", Origin::kFound)},
+      {"precision", found_unless(recipe.execution.precision != Precision::kAuto)},
+      {"budget_bytes", found_unless(recipe.execution.memory.budget.on(device).kind == Budget::Kind::kBytes)},
+      {"target", origin("execution.memory.target", Origin::kDefault)},
+      {"effective_batch", found_unless(recipe.batch.effective.has_value())},
+      {"micro_batch", found_unless(recipe.execution.micro_batch.has_value())},
+      {"lr", origin("optimizer.lr", Origin::kDefault)}};
 }
 
 Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,

@@ -6,9 +6,12 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "autotrain/trainer.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "comm/group_exchange.h"
 #include "data/image_dataset.h"
+#include "device/gpu_processes.h"
+#include "device/warm_up.h"
 #include "plan/probe.h"
 #include "support/run_workbench.h"
 #include "support/snapshot.h"
@@ -40,6 +43,93 @@ TEST(CudaMeter, RefusesBeyondTheLimitAndSaysWhat) {
   EXPECT_GE(refusal->allocated_bytes, 256 * kMiB);
   device->memory().reset_peak();
   EXPECT_FALSE(device->memory().last_refusal());
+}
+
+// What the driver says of this process; the calling test is skipped where it hides processes.
+std::optional<int64_t> own_bytes(const Device& device) {
+  const auto processes = gpu_processes(device.bus_id());
+  return processes ? processes->own_bytes() : std::nullopt;
+}
+
+TEST(CudaMeter, WhatTheDriverSaysOfThisProcessGrowsByWhatIsAllocated) {
+  const auto device = open_run_device(cuda_recipe());
+  const auto before = own_bytes(*device);
+  if (!before) GTEST_SKIP() << "the driver does not say what this process holds";
+  ASSERT_TRUE(device->own_at_start_bytes());
+  EXPECT_NEAR(static_cast<double>(*before), static_cast<double>(*device->own_at_start_bytes()), 1.0 * kMiB);
+  const auto options = torch::TensorOptions().device(device->torch_device()).dtype(torch::kUInt8);
+  const torch::Tensor held = torch::empty({512 * kMiB}, options);
+  EXPECT_NEAR(static_cast<double>(*own_bytes(*device) - *before), 512.0 * kMiB, 32.0 * kMiB);
+  EXPECT_LE(device->memory().sample_outside_bytes(), 32 * kMiB);
+}
+
+// All that this process has on the device at a meter's baseline; of everybody where processes are hidden.
+int64_t baseline_bytes() {
+  const auto device = open_run_device(cuda_recipe());
+  return device->own_at_start_bytes().value_or(device->used_by_others_bytes());
+}
+
+Recipe small_cnn_recipe() {
+  Recipe r = cuda_recipe();
+  r.data.train = {"fashion_mnist", {{"limit", int64_t{4096}}}};
+  r.data.validation = Choice{"fashion_mnist", {{"split", std::string("test")}, {"limit", int64_t{1000}}}};
+  r.model = {"cnn", {}};
+  r.batch.effective = 1024;
+  r.stop.updates = 8;
+  r.execution.memory.budget = *Budget::parse("256MiB");
+  return r;
+}
+
+TEST(CudaMeter, ABudgetOf256MiBRunsTheCnn) {
+  for (const Precision precision : {Precision::kFp32, Precision::kAuto}) {
+    Recipe r = small_cnn_recipe();
+    r.execution.precision = precision;
+    Trainer trainer = Trainer::from_recipe(r, {.write_files = false});
+    const Summary summary = trainer.fit();
+    EXPECT_EQ(summary.updates, 8);
+    EXPECT_LE(summary.peak_bytes, 256 * kMiB);
+  }
+}
+
+TEST(CudaMeter, TheBaselineIsTheSameWhoeverRanBefore) {
+  const int64_t before = baseline_bytes();
+  Trainer::from_recipe(small_cnn_recipe(), {.write_files = false}).fit();
+  EXPECT_NEAR(static_cast<double>(baseline_bytes()), static_cast<double>(before), 64.0 * kMiB)
+      << "what a model needs beside the warm-up is little";
+}
+
+TEST(CudaMeter, TheWarmUpMakesEveryPassAndMovesNoGeneratorOfARun) {
+  const torch::Device gpu(torch::kCUDA, 0);
+  torch::manual_seed(5);
+  const auto state = [&] {
+    return std::pair(at::globalContext().defaultGenerator(gpu).get_state().clone(),
+                     at::globalContext().defaultGenerator(torch::kCPU).get_state().clone());
+  };
+  const auto before = state();
+  const auto device = open_run_device(cuda_recipe());
+  const auto after = state();
+  EXPECT_TRUE(after.first.equal(before.first) && after.second.equal(before.second));
+  GpuWarmUp how{.device = gpu,
+                .generator = at::globalContext().defaultGenerator(gpu).clone(),
+                .products = {torch::kFloat32, torch::kFloat16}};
+  if (device->has_native_bf16()) how.products.push_back(torch::kBFloat16);
+  const auto failed = warm_up_gpu(how);
+  EXPECT_TRUE(failed.empty()) << join(failed, "\n");
+}
+
+TEST(CudaPlanner, ABudgetThatIsTooSmallIsToldOneThatIsEnough) {
+  Recipe r = small_cnn_recipe();
+  r.data.validation.reset();
+  r.execution.memory.budget = *Budget::parse("24MiB");
+  const auto plan = [&] { return Trainer::from_recipe(r, {.write_files = false}).plan(); };
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { plan(); });
+  const std::string hint = error.hint(), key = "execution.memory.budget: ";
+  const size_t at = hint.find(key);
+  ASSERT_NE(at, std::string::npos) << hint;
+  const std::string budget = hint.substr(at + key.size(), hint.find(' ', at + key.size()) - at - key.size());
+  ASSERT_TRUE(Budget::parse(budget)) << hint;
+  r.execution.memory.budget = *Budget::parse(budget);
+  EXPECT_GE(plan().micro_batch, 1);
 }
 
 // Of the first updates on a device.

@@ -157,6 +157,45 @@ TEST(Planner, OneSampleThatDoesNotFitIsExplained) {
   EXPECT_TRUE(test::holds(error.hint(), "execution.memory.budget"));
 }
 
+// "3MiB" of "…memory.budget: 3MiB would be enough (measured…".
+std::string enough_said(const Error& error) {
+  const std::string hint = error.hint(), before = "execution.memory.budget: ";
+  const size_t at = hint.find(before), end = hint.find(" would be enough (measured", at);
+  EXPECT_TRUE(at != std::string::npos && end != std::string::npos) << hint;
+  return end == std::string::npos ? "" : hint.substr(at + before.size(), end - at - before.size());
+}
+
+TEST(Planner, ABudgetThatIsTooSmallIsToldOneThatIsEnoughAndItIs) {
+  Recipe recipe = tight_recipe();
+  for (const std::optional<int64_t> typed : {std::optional<int64_t>(), std::optional<int64_t>(1)}) {
+    recipe.execution.memory.budget = *Budget::parse("1MiB");
+    recipe.execution.micro_batch = typed;
+    const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { Planned(recipe).plan(); });
+    const auto budget = Budget::parse(enough_said(error));
+    ASSERT_TRUE(budget) << error.hint();
+    recipe.execution.memory.budget = *budget;
+    EXPECT_GE(Planned(recipe).plan().micro_batch, 1);
+  }
+}
+
+// Asks for more memory than there is.
+struct Insatiable final : Task {
+  std::unique_ptr<Task> inner = test::small_task();
+  torch::nn::Module& module() override { return inner->module(); }
+  LossTerms loss(const Batch& batch) override {
+    const torch::Tensor none = torch::empty({int64_t{1} << 50}, torch::kUInt8);
+    return inner->loss(batch);
+  }
+};
+
+TEST(Planner, NoBudgetIsToldWhereNoneWouldDoAndTheLimitStands) {
+  const Recipe recipe = tight_recipe();
+  Planned run(recipe, std::make_unique<Insatiable>());
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { run.plan(); });
+  EXPECT_FALSE(test::holds(error.hint(), "would be enough"));
+  EXPECT_THROW(torch::zeros({13 << 20}), c10::OutOfMemoryError) << "52 MiB are beyond the budget of 48 again";
+}
+
 TEST(Planner, ASmallestSizeAboveTheBandPointsAtTheTarget) {
   Recipe recipe = tight_recipe();
   recipe.execution.memory.target_low = 0.01;

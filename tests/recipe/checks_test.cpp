@@ -84,7 +84,12 @@ INSTANTIATE_TEST_SUITE_P(
               },
               {"evaluation.every"}},
         Fault{"BadBudget",
-              [](Recipe& r) { r.execution.memory.budget = {.kind = Budget::Kind::kShare, .share = 2}; },
+              [](Recipe& r) { r.execution.memory.budget = Budget{.kind = Budget::Kind::kShare, .share = 2}; },
+              {"execution.memory.budget", "200%"}},
+        Fault{"BadBudgetOfADevice",
+              [](Recipe& r) {
+                r.execution.memory.budget.cuda = Budget{.kind = Budget::Kind::kShare, .share = 2};
+              },
               {"execution.memory.budget", "200%"}},
         Fault{"NoEnumerator",
               [](Recipe& r) { r.execution.precision = static_cast<Precision>(99); },

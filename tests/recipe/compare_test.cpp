@@ -23,6 +23,15 @@ TEST(RecipeCompare, NamesEachKeyThatDiffersAndWhetherItIsLearned) {
   EXPECT_EQ(differences[2].path, "optimizer.lr");
 }
 
+TEST(RecipeCompare, BudgetsOfDevicesAreOneKey) {
+  const Catalog rows = test::small_catalog();
+  Recipe a, b;
+  a.execution.memory.budget = *Budget::parse("1GiB");
+  b.execution.memory.budget.cpu = Budget::parse("1GiB");
+  b.execution.memory.budget.cuda = Budget::parse("50%");
+  EXPECT_EQ(describe(differing_keys(a, b, rows)), "execution.memory.budget: 1GiB → {cpu: 1GiB, cuda: 50%}");
+}
+
 TEST(RecipeCompare, ADefaultWrittenOutIsNoDifference) {
   const Catalog rows = test::small_catalog();
   Recipe a, b;

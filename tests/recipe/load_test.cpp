@@ -79,6 +79,23 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"BudgetWithoutUnit",
                "execution: {memory: {budget: 48}}",
                {"r.yaml:2:30", "48 is a number of bytes", "48MiB"}},
+        Misuse{"BudgetOfADeviceThatIsNone",
+               "execution: {memory: {budget: {cpu: 1GiB, gpu: 2GiB}}}",
+               {"r.yaml:2:42", "execution.memory.budget.gpu", "is not one of cpu or cuda"}},
+        Misuse{"BudgetOfOneOfSeveralGpus",
+               "execution: {memory: {budget: {\"cuda:1\": 2GiB}}}",
+               {"r.yaml:2:31", "budget.cuda:1", "\"cuda\""}},
+        Misuse{"BadBudgetOfADevice",
+               "execution: {memory: {budget: {cpu: 1GiB, cuda: much}}}",
+               {"r.yaml:2:48", "execution.memory.budget.cuda", "\"much\"", "2GiB"}},
+        Misuse{"BudgetsWithinABudget",
+               "execution: {memory: {budget: {cpu: {cuda: 1GiB}}}}",
+               {"r.yaml:2:36", "execution.memory.budget.cpu", "a group of keys is not"}},
+        Misuse{"BudgetOfADeviceWithoutUnit",
+               "execution: {memory: {budget: {cuda: 48}}}",
+               {"r.yaml:2:37", "execution.memory.budget.cuda", "48 is a number of bytes"}},
+        Misuse{
+            "GroupForATextThatHasNoParts", "execution: {device: {cpu: 1}}", {"execution.device", "a group"}},
         Misuse{"BadInterval", "checkpoint: {every: 3 days}", {"checkpoint.every", "1 epoch"}},
         Misuse{"BadName", "name: ../../etc", {"name", "letters, digits"}},
         Misuse{"PatienceWithoutValidation",
@@ -166,7 +183,7 @@ TEST(Load, ReadsEveryKindOfValue) {
   EXPECT_EQ(r.execution.precision, Precision::kBf16);
   EXPECT_FALSE(r.execution.micro_batch);
   EXPECT_EQ(r.execution.deterministic, false);
-  EXPECT_EQ(r.execution.memory.budget.bytes, int64_t{2} << 30);
+  EXPECT_EQ(r.execution.memory.budget.any.bytes, int64_t{2} << 30);
   EXPECT_TRUE(r.asked("optimizer.lr"));
   EXPECT_FALSE(r.asked("optimizer.weight_decay"));
 }
@@ -184,6 +201,37 @@ TEST(Load, WrittenRecipeReadsBackEqual) {
   EXPECT_EQ(again.data.augment, r.data.augment);
   EXPECT_EQ(again.data.augment.random_resized_crop->least, 0.1);
   EXPECT_EQ(again.execution, r.execution);
+}
+
+DeviceBudgets budgets_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const Recipe r = load(text, overrides);
+  const std::string written = write_recipe(r, rows());
+  const Recipe again = load_recipe_text(written, "again", rows());
+  EXPECT_EQ(again.execution.memory.budget, r.execution.memory.budget) << written;
+  EXPECT_EQ(write_recipe(again, rows()), written);
+  return r.execution.memory.budget;
+}
+
+TEST(Load, ABudgetMayBeOneForEachDevice) {
+  const std::string both = "execution: {memory: {budget: {cpu: 256MiB, cuda: 50%}}}";
+  const DeviceBudgets budgets = budgets_of(both);
+  EXPECT_EQ(budgets.on("cpu"), *Budget::parse("256MiB"));
+  EXPECT_EQ(budgets.on("cuda:1"), *Budget::parse("50%"));
+  EXPECT_EQ(budgets_of("execution: {memory: {budget: {cuda: 4GiB}}}").on("cpu"), Budget{}) << "auto";
+  EXPECT_EQ(budgets_of("execution: {memory: {budget: {cpu: auto, cuda: null}}}").on("cuda:0"), Budget{});
+  EXPECT_EQ(budgets_of("execution: {memory: {budget: 1GiB}}").on("cuda:0"), *Budget::parse("1GiB"));
+  EXPECT_EQ(budgets_of(both, {"execution.memory.budget.cuda=2GiB"}).on("cuda:0"), *Budget::parse("2GiB"));
+  EXPECT_EQ(budgets_of(both, {"execution.memory.budget.cuda=2GiB"}).on("cpu"), *Budget::parse("256MiB"));
+  EXPECT_EQ(budgets_of(both, {"execution.memory.budget=1GiB"}), DeviceBudgets(*Budget::parse("1GiB")));
+  EXPECT_EQ(budgets_of(both, {"execution.memory.budget=null"}), DeviceBudgets());
+  EXPECT_TRUE(load(both).asked("execution.memory.budget.cuda"));
+}
+
+TEST(Load, ABudgetThatIsAssignedIsThatOfEveryDevice) {
+  Recipe r = load("execution: {memory: {budget: {cpu: 256MiB, cuda: 50%}}}");
+  r.execution.memory.budget = *Budget::parse("1GiB");
+  EXPECT_EQ(r.execution.memory.budget.on("cpu"), *Budget::parse("1GiB"));
+  EXPECT_EQ(r.execution.memory.budget.on("cuda:0"), *Budget::parse("1GiB"));
 }
 
 TEST(Load, ReferenceIsTheDefaultRecipe) {
