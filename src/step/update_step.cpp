@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "autotrain/error.h"
-#include "base/clock.h"
 #include "base/text.h"
 #include "device/memory_phase.h"
 #include "step/autocast.h"
@@ -27,14 +26,25 @@ void check_terms(const LossTerms& terms) {
       "return {losses.sum(), number of losses} of a forward pass through module()");
 }
 
-torch::Tensor as_scalar64(const torch::Tensor& value) {
-  return value.detach().to(torch::kFloat64).reshape({});
+// A task may keep its weight, a plain number, where it likes. From the host it comes as the argument of a
+// kernel, so that nobody waits.
+torch::Tensor as_scalar64(const torch::Tensor& value, const torch::Device& device) {
+  const torch::Tensor wide = value.detach().to(torch::kFloat64).reshape({});
+  if (wide.device() == device) return wide;
+  if (wide.is_cpu()) return at::full({}, wide.item<double>(), wide.options().device(device));
+  return wide.to(device);
+}
+
+// A loss or penalty that was computed elsewhere, where the step goes on with it: its gradient finds the way
+// back.
+torch::Tensor brought_to(const torch::Device& device, const torch::Tensor& value) {
+  return value.device() == device ? value : value.to(device, /*non_blocking=*/true);
 }
 
 }  // namespace
 
 PendingUpdate::PendingUpdate(const torch::Tensor& figures)
-    : host_(figures.to(torch::kCPU, /*non_blocking=*/true)), finished_seconds_(steady_seconds()) {
+    : host_(figures.to(torch::kCPU, /*non_blocking=*/true)) {
   if (figures.is_cpu()) return;
   const c10::impl::VirtualGuardImpl device(figures.device().type());
   copied_.emplace(figures.device().type());
@@ -43,10 +53,7 @@ PendingUpdate::PendingUpdate(const torch::Tensor& figures)
 
 UpdateOutcome PendingUpdate::read() {
   check_invariant(valid(), "a pending update is read once");
-  if (copied_) {
-    copied_->synchronize();
-    finished_seconds_ = steady_seconds();
-  }
+  if (copied_) copied_->synchronize();
   const auto* const figures = host_.const_data_ptr<double>();
   UpdateOutcome outcome{.applied = figures[0] != 0,
                         .loss = figures[1],
@@ -103,11 +110,12 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
   check_terms(terms);
   enter(Activity::kBackward);
   const PhaseScope phase(MemoryPhase::kBackward);
-  const torch::Tensor weight = as_scalar64(terms.weight);
-  loss_sum_.add_(as_scalar64(terms.sum));
+  const torch::Tensor weight = as_scalar64(terms.weight, loss_sum_.device());
+  const torch::Tensor sum = brought_to(loss_sum_.device(), terms.sum);
+  loss_sum_.add_(as_scalar64(sum, loss_sum_.device()));
   weight_sum_.add_(weight);
-  const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(terms.sum.scalar_type());
-  torch::autograd::backward({terms.sum}, {seed.reshape(terms.sum.sizes())});
+  const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(sum.scalar_type());
+  torch::autograd::backward({sum}, {seed.reshape(sum.sizes())});
   if (std::exchange(first_of_lane_, false) && options_.statistics) take_first_norms(weight);
 }
 
@@ -131,8 +139,9 @@ void UpdateStep::take_first_norms(const torch::Tensor& weight) {
 
 // @return the norm before, where there is a penalty and statistics want it; else undefined.
 torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
-  const torch::Tensor penalty = task_.penalty();
+  torch::Tensor penalty = task_.penalty();
   if (!penalty.defined()) return {};
+  penalty = brought_to(divisor.device(), penalty);
   torch::Tensor before;
   if (options_.statistics) {
     const torch::NoGradGuard no_gradients;

@@ -78,16 +78,12 @@ class PendingUpdate {
 
   bool valid() const { return host_.defined(); }
 
-  /// When the update was done: on a CPU when it was queued, else when its figures were read.
-  double finished_seconds() const { return finished_seconds_; }
-
   /// Waits for the device if need be. Precondition: valid.
   UpdateOutcome read();
 
  private:
   torch::Tensor host_;
   std::optional<c10::Event> copied_;
-  double finished_seconds_ = 0;
 };
 
 /// One update from ready-cut micro-batches: autocast, backward of the sum, the sum over lanes and ranks, one
