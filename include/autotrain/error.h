@@ -13,6 +13,7 @@ enum class ExitCode : int {
   kMissingFile = 66,     ///< a recipe or data file does not exist or cannot be read
   kInternal = 70,        ///< a bug of this program
   kDoesNotFit = 71,      ///< the run does not fit the memory budget
+  kDeviceLost = 72,      ///< the device failed for this process; `--resume` goes on from the last checkpoint
   kInputOutput = 74,     ///< writing failed: disk full, read-only, permission
   kInterrupted = 75,     ///< stopped by a signal; `--resume` continues
   kDiverged = 76,        ///< loss or gradients stayed non-finite

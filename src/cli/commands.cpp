@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kExitCodes = R"(
 Exit codes: 0 done, 64 usage, 65 bad data, 66 missing file, 70 internal, 71 does not fit,
-74 I/O, 75 interrupted (resumable), 76 diverged, 77 code of one's own breaks its promise, 78 bad recipe.
+72 device lost, 74 I/O, 75 interrupted (resumable), 76 diverged, 77 code of one's own breaks its promise, 78 bad recipe.
 )";
 
 ExitCode print(const std::string& text) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "comm/launch.h"
+#include "device/device_error.h"
 #include "device/failure.h"
 
 namespace autotrain {
@@ -23,6 +25,12 @@ int fail(ExitCode code, const std::string& text, bool json) {
   return static_cast<int>(code);
 }
 
+// Without the destructors of static objects, which would ask a device that is lost.
+[[noreturn]] void leave(int code) {
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
 }  // namespace
 }  // namespace autotrain
 
@@ -31,12 +39,16 @@ int main(int argc, char** argv) {
   // Known even when the rest of the command line is wrong.
   const bool json =
       std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  const LostDeviceScope lost(
+      [json](const DeviceLost& error) -> DeviceLost { leave(fail(error.code(), error.what(), json)); });
   try {
-    const ExitCode code = run_command_line(argc, argv);
+    const ExitCode code = naming_device_errors([&] { return run_command_line(argc, argv); });
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       return fail(ExitCode::kInputOutput, "standard output: writing failed\n  try: is the disk full?", false);
     }
     return static_cast<int>(code);
+  } catch (const DeviceLost& error) {
+    leave(fail(error.code(), error.what(), json));
   } catch (const Error& error) {
     return fail(error.code(), error.what(), json);
   } catch (const std::exception& error) {

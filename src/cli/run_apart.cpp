@@ -1,5 +1,6 @@
 #include "cli/run_apart.h"
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "autotrain/error.h"
@@ -9,6 +10,7 @@
 #include "base/json.h"
 #include "base/pipe.h"
 #include "base/text.h"
+#include "device/device_error.h"
 #include "study/study.h"
 
 namespace autotrain {
@@ -17,8 +19,12 @@ namespace {
 // In the process apart. The caller's process prints the error, once.
 int do_and_tell(const std::function<int()>& work, const Pipe& pipe) {
   install_signal_handlers();
+  const LostDeviceScope lost([&](const DeviceLost& error) -> DeviceLost {
+    pipe.write(text_of_json(error_to_json(error), kOneLine));
+    std::_Exit(static_cast<int>(error.code()));
+  });
   try {
-    return work();
+    return naming_device_errors(work);
   } catch (const Error& error) {
     pipe.write(text_of_json(error_to_json(error), kOneLine));
     return static_cast<int>(error.code());

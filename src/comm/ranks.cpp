@@ -301,6 +301,7 @@ void Ranks::call_watched(std::function<void()> call) {
     apart_ = true;
     throw;
   } catch (const std::exception& error) {
+    if (is_device_lost(error)) throw;  // of this rank, which says so to the others
     fail_if_one_ended();
     apart_ = true;
     agreement_->fail_about("exchanging tensors failed: " + first_line(error));

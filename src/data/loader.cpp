@@ -64,8 +64,7 @@ int64_t bytes_of(const Batch& batch) {
 
 // Memory that ran out, or a GPU whose earlier work failed, says nothing about a sample.
 bool of_the_device(const std::exception& error) {
-  return classify_failure(error) != Failure::kOther ||
-         std::string_view(error.what()).find("CUDA error") != std::string_view::npos;
+  return classify_failure(error) != Failure::kOther || is_of_device(error);
 }
 
 // Names the first sample of a batch that also fails alone.

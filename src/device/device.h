@@ -25,9 +25,13 @@ struct DeviceOptions {
   DeviceBudgets budget;
   std::optional<ResolvedBudget> settled = {};  ///< the budget of a plan that was made before; it stands
   int64_t threads = 0;                         ///< on the CPU; 0: the physical cores this process may use
-  std::optional<bool> deterministic = true;    ///< ask for deterministic kernels; unset: on a CPU only
-  int64_t local_rank = 0;                      ///< among the processes of this run on this machine
-  int64_t ranks_here = 1;                      ///< how many there are; on a CPU they share its memory
+
+  /// Whether kernels repeat bit for bit. True: an operator that has none of the kind throws. Unset: on a CPU,
+  /// and such an operator runs with a warning. For the whole process, until the next device is opened.
+  std::optional<bool> deterministic = true;
+
+  int64_t local_rank = 0;  ///< among the processes of this run on this machine
+  int64_t ranks_here = 1;  ///< how many there are; on a CPU they share its memory
 };
 
 /// Where a run computes: one device, its memory and its budget. While it lives, LibTorch allocates
@@ -107,8 +111,8 @@ class Device {
 };
 
 /// Opens the device of a run and fixes its budget.
-/// @throws Error(kBadRecipe) for a device that does not exist here, Error(kDoesNotFit) when there is
-/// no memory for any budget.
+/// @throws Error(kBadRecipe) for a device that does not exist here or cannot be used, and says why;
+/// Error(kDoesNotFit) when there is no memory for any budget.
 std::unique_ptr<Device> open_device(const DeviceOptions& options);
 
 /// Physical cores that this process may use: its affinity, without second hyper-threads, and no

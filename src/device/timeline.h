@@ -1,10 +1,10 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/Event.h>
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -52,12 +52,33 @@ using ActivitySeconds = std::array<double, kActivities>;
 
 ActivitySeconds seconds_by_activity(const std::vector<ActivitySpan>& spans);
 
+/// A point in the work that a device was asked to do.
+class WorkPoint {
+ public:
+  virtual ~WorkPoint() = default;
+
+  /// Waits until the device is there. @return when that was seen, on the clock of `steady_seconds`.
+  virtual double wait() const = 0;
+
+  /// How much later than `earlier` the device came here, by its own clock. Precondition: it did.
+  virtual double seconds_since(const WorkPoint& earlier) const = 0;
+};
+
+/// Marks the point behind everything that was asked of a device so far.
+using MarkWork = std::function<std::shared_ptr<const WorkPoint>()>;
+
+/// On a GPU by events in the current stream of the thread that marks; a CPU is there at once.
+MarkWork work_marks(c10::Device device);
+
 /// Follows what the device of a run does. On a GPU the marks are events in the stream of its work, so they
 /// cost the host no wait and measure the device: time counts as waiting for data when the device had nothing
 /// to do, not when the host waited. Use from one thread.
 class Timeline {
  public:
   explicit Timeline(c10::Device device);
+
+  /// @param mark of a device whose work is named in no profiler.
+  explicit Timeline(MarkWork mark);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
@@ -65,31 +86,39 @@ class Timeline {
   /// The device does `activity` from here on, once it has done what was asked of it before.
   void enter(Activity activity);
 
-  /// What was done between two cuts. Reading it is for when the work is known to be over: until then `read`
-  /// waits for the device.
+  /// What was done between two cuts. Read stretches in their order.
   class Stretch {
    public:
+    /// Without gaps. The device must have done the work, or this waits for it.
     std::vector<ActivitySpan> read() const;
 
    private:
     friend class Timeline;
+    using Point = std::shared_ptr<const WorkPoint>;
     struct Mark {
       Activity activity = Activity::kOther;
-      double host_seconds = 0;
-      std::shared_ptr<c10::Event> event = {};  // null on a CPU
+      Point point = {};
     };
-    Mark origin_;  // seen on both clocks
+
+    // A point whose time on the clock of `steady_seconds` is known.
+    struct Anchor {
+      Point point = {};
+      double seconds = 0;
+    };
     std::vector<Mark> marks_;
+    std::shared_ptr<Anchor> anchor_;  // the end of what was read last, of all stretches
   };
 
-  /// Everything since the last cut.
+  /// Everything since the last cut. The next stretch begins where this one ends.
   Stretch cut();
 
- private:
-  Stretch::Mark mark(Activity activity) const;
+  /// Begins anew, here and now: what was not cut is dropped. Waits for the device.
+  void restart();
 
-  c10::Device device_;
-  Stretch::Mark origin_;
+ private:
+  const bool named_;  // in profilers
+  const MarkWork mark_;
+  const std::shared_ptr<Stretch::Anchor> anchor_;
   Stretch open_;
 };
 

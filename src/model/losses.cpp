@@ -50,7 +50,7 @@ class ClassWeights {
                   cat("has ", weights_.numel(), " numbers; there are ", logits.size(-1), " classes"),
                   "give one for each class");
     }
-    if (weights_.device() != logits.device()) weights_ = weights_.to(logits.device());
+    if (weights_.device() != logits.device()) weights_ = weights_.to(logits.device(), /*non_blocking=*/true);
     return weights_;
   }
 

@@ -76,7 +76,7 @@ std::string digest_of(const fs::path& path) {
 // The interpreter turns whatever an operator throws into a text. Memory that was refused is told by its type.
 [[noreturn]] void rethrow_from_interpreter(const std::exception& error, const std::string& path,
                                            const std::vector<c10::IValue>& given) {
-  if (classify_failure(error) != Failure::kOther) throw;
+  if (classify_failure(error) != Failure::kOther || is_of_device(error)) throw;
   const std::string text = error.what();
   if (text.find("out of memory") != std::string::npos) C10_THROW_ERROR(OutOfMemoryError, text);
   // What went wrong stands last, below the traces of the script.

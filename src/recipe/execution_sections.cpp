@@ -130,7 +130,9 @@ Section execution_section(Recipe& r) {
                 .from(1, 4096)
                 .or_word("auto"),
             e.threads),
-       bind(bool_key("deterministic", "Ask for kernels that repeat bit for bit; auto: on a CPU.")
+       bind(bool_key("deterministic",
+                     "Kernels that repeat bit for bit; true ends a run at an operator that has "
+                     "none, auto asks for them on a CPU and warns there.")
                 .or_word("auto"),
             e.deterministic),
        bind_enum(

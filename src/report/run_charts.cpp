@@ -64,7 +64,7 @@ class Clock {
     columns_.push_back(column);
   }
 
-  // The time between updates, summed over what it went to.
+  // The time that updates took, summed over what it went to.
   static Numbers seconds_so_far(const Columns& updates) {
     Numbers sums;
     for (size_t i = 0; i < updates.names.size(); ++i) {

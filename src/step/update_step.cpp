@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "autotrain/error.h"
-#include "base/clock.h"
 #include "base/text.h"
 #include "device/memory_phase.h"
 #include "step/autocast.h"
@@ -27,14 +26,31 @@ void check_terms(const LossTerms& terms) {
       "return {losses.sum(), number of losses} of a forward pass through module()");
 }
 
-torch::Tensor as_scalar64(const torch::Tensor& value) {
-  return value.detach().to(torch::kFloat64).reshape({});
+// A task may keep its weight, a plain number, where it likes. From the host it comes as the argument of a
+// kernel, so that nobody waits.
+torch::Tensor as_scalar64(const torch::Tensor& value, const torch::Device& device) {
+  const torch::Tensor wide = value.detach().to(torch::kFloat64).reshape({});
+  if (wide.device() == device) return wide;
+  if (wide.is_cpu()) return at::full({}, wide.item<double>(), wide.options().device(device));
+  return wide.to(device);
 }
+
+// True until the scope ends.
+class Flag {
+ public:
+  explicit Flag(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Flag() { flag_ = false; }
+  Flag(const Flag&) = delete;
+  Flag& operator=(const Flag&) = delete;
+
+ private:
+  bool& flag_;
+};
 
 }  // namespace
 
 PendingUpdate::PendingUpdate(const torch::Tensor& figures)
-    : host_(figures.to(torch::kCPU, /*non_blocking=*/true)), finished_seconds_(steady_seconds()) {
+    : host_(figures.to(torch::kCPU, /*non_blocking=*/true)) {
   if (figures.is_cpu()) return;
   const c10::impl::VirtualGuardImpl device(figures.device().type());
   copied_.emplace(figures.device().type());
@@ -43,10 +59,7 @@ PendingUpdate::PendingUpdate(const torch::Tensor& figures)
 
 UpdateOutcome PendingUpdate::read() {
   check_invariant(valid(), "a pending update is read once");
-  if (copied_) {
-    copied_->synchronize();
-    finished_seconds_ = steady_seconds();
-  }
+  if (copied_) copied_->synchronize();
   const auto* const figures = host_.const_data_ptr<double>();
   UpdateOutcome outcome{.applied = figures[0] != 0,
                         .loss = figures[1],
@@ -125,13 +138,22 @@ LossTerms UpdateStep::forward(const Batch& batch) {
   return terms;
 }
 
+// A loss or penalty that was computed elsewhere comes to where the step goes on with it; its gradient finds
+// the way back. A recording would go on reading it from memory that is something else's by then.
+torch::Tensor UpdateStep::brought_here(const torch::Tensor& value) const {
+  if (value.device() == loss_sum_.device()) return value;
+  if (recording_) throw CannotRecord("a loss or penalty is computed on the host");
+  return value.to(loss_sum_.device(), /*non_blocking=*/true);
+}
+
 void UpdateStep::backward(const LossTerms& terms) {
   const PhaseScope phase(MemoryPhase::kBackward);
-  const torch::Tensor weight = as_scalar64(terms.weight);
-  loss_sum_.add_(as_scalar64(terms.sum));
+  const torch::Tensor weight = as_scalar64(terms.weight, loss_sum_.device());
+  const torch::Tensor sum = brought_here(terms.sum);
+  loss_sum_.add_(as_scalar64(sum, loss_sum_.device()));
   weight_sum_.add_(weight);
-  const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(terms.sum.scalar_type());
-  torch::autograd::backward({terms.sum}, {seed.reshape(terms.sum.sizes())});
+  const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(sum.scalar_type());
+  torch::autograd::backward({sum}, {seed.reshape(sum.sizes())});
   if (takes_norms()) take_first_norms(weight);
 }
 
@@ -181,6 +203,7 @@ const Recordings::Pass* UpdateStep::recorded_pass(size_t batch) {
 // What the forward pass leaves for the backward pass lies in the recorder's memory.
 void UpdateStep::record(Recordings::Pass& pass) {
   const auto terms = std::make_shared<LossTerms>();
+  const Flag recording(recording_);
   gradients_->forget_reached();
   pass.forward = recordings_->recorder().record(
       [this, terms, &batch = batches_[pass.batch].batch] { *terms = forward(batch); });
@@ -208,6 +231,7 @@ const Recordings::Update* UpdateStep::recorded_update(Apply apply) {
 
 void UpdateStep::record(Recordings::Update& update, Apply apply) {
   const auto figures = std::make_shared<torch::Tensor>();
+  const Flag recording(recording_);
   update.work = recordings_->recorder().record([this, apply, figures] {
     auto [prepared, of_update] = compute_update(/*lr=*/0, apply);
     apply_update(prepared);
@@ -238,8 +262,9 @@ void UpdateStep::take_first_norms(const torch::Tensor& weight) {
 
 // @return the norm before, where there is a penalty and statistics want it; else undefined.
 torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
-  const torch::Tensor penalty = task_.penalty();
+  torch::Tensor penalty = task_.penalty();
   if (!penalty.defined()) return {};
+  penalty = brought_here(penalty);
   torch::Tensor before;
   if (options_.statistics) {
     const torch::NoGradGuard no_gradients;

@@ -80,16 +80,12 @@ class PendingUpdate {
 
   bool valid() const { return host_.defined(); }
 
-  /// When the update was done: on a CPU when it was queued, else when its figures were read.
-  double finished_seconds() const { return finished_seconds_; }
-
   /// Waits for the device if need be. Precondition: valid.
   UpdateOutcome read();
 
  private:
   torch::Tensor host_;
   std::optional<c10::Event> copied_;
-  double finished_seconds_ = 0;
 };
 
 /// One update from ready-cut micro-batches: autocast, backward of the sum, the sum over lanes and ranks, one
@@ -225,6 +221,7 @@ class UpdateStep {
   bool takes_norms() const { return first_of_lane_ && options_.statistics; }
   LossTerms forward(const Batch& batch);
   void backward(const LossTerms& terms);
+  torch::Tensor brought_here(const torch::Tensor& value) const;
   const Recordings::Pass* recorded_pass(size_t batch);
   const Recordings::Update* recorded_update(Apply apply);
   void record(Recordings::Pass& pass);
@@ -254,6 +251,7 @@ class UpdateStep {
   torch::Tensor lr_;                                         // likewise: a scalar on the device
   std::unique_ptr<Recordings> recordings_;                   // null: nothing is recorded
   std::string why_not_recorded_;
+  bool recording_ = false;  // right now
   bool passed_by_ = false;  // recordings are not used
   bool updated_ = false;    // at least once since recording was asked for
   LaneSum totals_;          // [6] float64: sum and weight of the losses; first_norms_ and so on

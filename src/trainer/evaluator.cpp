@@ -16,14 +16,21 @@
 namespace autotrain {
 namespace {
 
+// Terms may come on either device, and from one batch to the next on another: what is on the host goes to the
+// others, which waits for nobody.
 void add_to(torch::Tensor& sum, const torch::Tensor& term) {
-  const torch::Tensor wide = term.to(torch::kFloat64);
+  torch::Tensor wide = term.to(torch::kFloat64);
+  if (sum.defined() && sum.device() != wide.device()) {
+    torch::Tensor& here = wide.is_cpu() ? wide : sum;
+    here = here.to(wide.is_cpu() ? sum.device() : wide.device(), /*non_blocking=*/true);
+  }
   sum = sum.defined() ? sum + wide : wide;
 }
 
-// The rows of all batches below each other.
+// The rows of all batches below each other. Everything is on the host, wherever a batch gave it.
 MetricState joined(const MetricState& sums, const std::vector<std::vector<torch::Tensor>>& rows) {
-  MetricState whole{.sums = sums.sums};
+  MetricState whole;
+  for (const torch::Tensor& sum : sums.sums) whole.sums.push_back(sum.to(torch::kCPU));
   for (size_t i = 0; !rows.empty() && i < rows[0].size(); ++i) {
     std::vector<torch::Tensor> parts;
     for (const auto& batch : rows) parts.push_back(batch.at(i));

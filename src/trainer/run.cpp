@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "comm/launch.h"
+#include "device/device_error.h"
 #include "device/failure.h"
 #include "model/initial_weights.h"
 #include "plan/cut.h"
@@ -65,7 +66,7 @@ void draw_report(const std::filesystem::path& folder, const ReportRecipe& what) 
 template <class Work>
 auto Trainer::Run::together(Work work) {
   try {
-    return work();
+    return naming_device_errors(work);
   } catch (const Error& error) {
     ranks_->share_end(error);
     throw;
@@ -397,6 +398,19 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
   return summary;
 }
 
+// Where the run goes on from.
+DeviceLost Trainer::Run::with_last_checkpoint(const DeviceLost& error) const {
+  if (!place_ || !place_->folder) return error;
+  const std::filesystem::path& folder = place_->folder->path();
+  const CheckpointFolder& checkpoints = place_->folder->checkpoints();
+  const std::vector<int64_t> saved = checkpoints.updates();
+  if (saved.empty()) return {error.where(), error.problem() + "; there is no checkpoint yet", error.hint()};
+  return {error.where(),
+          cat(error.problem(), "\n  update ", saved.back(), " is the last one that is saved, in ",
+              checkpoints.path_of(saved.back()).string()),
+          cat("go on from there with --output ", folder.string(), " --resume; ", error.hint())};
+}
+
 // Summary and report. Why the run failed is what its user must see, whatever else fails now.
 void Trainer::Run::write_end(const Summary& summary) {
   if (!place_ || !place_->folder) return;
@@ -429,6 +443,12 @@ Summary Trainer::Run::fit_together() {
     return summary;
   };
   // The folder is another run's to go on with as soon as this one has ended, however it ended.
+  // What is known of the run is written without asking the device.
+  const LostDeviceScope lost([&](const DeviceLost& error) {
+    DeviceLost told = with_last_checkpoint(error);
+    end(RunStatus::kFailed, told.code(), told.what());
+    return told;
+  });
   const struct UnlockAtEnd {
     const std::optional<Place>& place;
     ~UnlockAtEnd() {
@@ -436,10 +456,14 @@ Summary Trainer::Run::fit_together() {
     }
   } unlock{place_};
   try {
-    place();
-    plan();
-    load_initial_weights();
-    train(reached);
+    naming_device_errors([&] {
+      place();
+      plan();
+      load_initial_weights();
+      train(reached);
+    });
+  } catch (const DeviceLost& error) {
+    throw leave_lost_device(error);
   } catch (const Error& error) {
     const bool interrupted = error.code() == ExitCode::kInterrupted;
     end(interrupted ? RunStatus::kInterrupted : RunStatus::kFailed, error.code(), error.what());

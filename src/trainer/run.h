@@ -7,6 +7,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "device/device_error.h"
 #include "trainer/assembly.h"
 #include "trainer/batch_stages.h"
 #include "trainer/resume.h"
@@ -87,6 +88,7 @@ class Trainer::Run {
   std::unique_ptr<Deputy> make_deputy(const RunState& state);
   void train(Reached& reached);
   Summary summarise(const Reached& reached, RunStatus status, ExitCode code, const std::string& error);
+  DeviceLost with_last_checkpoint(const DeviceLost& error) const;
   void write_end(const Summary& summary);
 
   Recipe recipe_;

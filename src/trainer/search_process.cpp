@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <cstdlib>
 #include <optional>
 
 #include "autotrain/error.h"
@@ -14,6 +15,7 @@
 #include "base/json.h"
 #include "base/pipe.h"
 #include "base/text.h"
+#include "device/device_error.h"
 #include "device/failure.h"
 #include "plan/plan_json.h"
 
@@ -49,8 +51,12 @@ int search(const MakePlan& make, const std::vector<ProbeRecord>& known, const Pi
         reporter.say({{kLog, {static_cast<int>(record.level), record.room, record.text}}});
       },
       log::Level::kDebug);
+  const LostDeviceScope lost([&](const DeviceLost& error) -> DeviceLost {
+    reporter.say({{kError, error_to_json(error)}});
+    std::_Exit(0);
+  });
   try {
-    const BatchPlan plan = make(known, reporter);
+    const BatchPlan plan = naming_device_errors([&] { return make(known, reporter); });
     reporter.say({{kPlan, plan_to_json(plan)}});
   } catch (const Error& error) {
     reporter.say({{kError, error_to_json(error)}});

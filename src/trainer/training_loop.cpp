@@ -1,6 +1,7 @@
 #include "trainer/training_loop.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "autotrain/log.h"
 #include "base/interrupt.h"
@@ -24,7 +25,7 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
       schedule_(recipe_.schedule, horizon_.updates, stages_.first()),
       plateau_(plateau_of(recipe_)),
       agenda_(recipe_, session.progress()),
-      times_(session),
+      times_(bench_.timeline, session.state, trace_of(session)),
       saver_(session, saved),
       windows_(session, saver_, times_),
       evaluations_(session, saver_) {
@@ -37,8 +38,13 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
 }
 
 StopReason TrainingLoop::run() {
+  const LostDeviceScope lost([this, thread = std::this_thread::get_id()](const DeviceLost& error) {
+    return leave_without_device(error, std::this_thread::get_id() == thread);
+  });
   try {
-    run_to_the_end();
+    naming_device_errors([&] { run_to_the_end(); });
+  } catch (const DeviceLost& error) {
+    throw leave_lost_device(error);
   } catch (const Error& error) {
     bench_.ranks->share_end(error);  // at once: saving takes its time
     throw with_rescue(error);
@@ -70,7 +76,7 @@ void TrainingLoop::run_to_the_end() {
   session_.sample_memory();
   saver_.checkpoint_if_changed();
   saver_.wait();
-  times_.write_trace();
+  times_.finish();
 }
 
 // ------------------------------------------------------------------ updates
@@ -137,7 +143,7 @@ void TrainingLoop::read_queued_update() {
     ++totals_.skipped;
     ++position_.consecutive_skips;
   }
-  const UpdateTimes::Spent spent = times_.count(queued_.stretch, queued_.figures.finished_seconds());
+  const UpdateTimes::Spent spent = times_.count(queued_.stretch);
   outcome.applied ? record_applied(outcome, spent) : record_skipped(outcome);
   totals_.seconds = session_.seconds();
   stop_at_limits();
@@ -235,7 +241,7 @@ bool TrainingLoop::evaluate() {
   const std::optional<EvaluationRecord> found = evaluations_.run();
   bench_.timeline.enter(Activity::kOther);
   session_.sample_memory();
-  times_.leave_out_until_now();
+  times_.leave_out();
   totals_.seconds = session_.seconds();
   saver_.mark_changed();
   position_.evaluation_owed = true;
@@ -287,7 +293,7 @@ void TrainingLoop::checkpoint(Saver::Training training) {
   windows_.expect_delay();
   bench_.ranks->enter("checkpoint");
   saver_.checkpoint(training);
-  times_.leave_out_until_now();
+  times_.leave_out();
 }
 
 // Number and state of the newest one up to this update; null when there is none.
@@ -350,6 +356,18 @@ void TrainingLoop::stop_at_limits() {
   if (horizon_.next_window(session_.learned(), effective()) == 0) stop(horizon_.stopped_by);
   if (limits.minutes && totals_.seconds >= *limits.minutes * 60) stop(StopReason::kMinutes);
   if (limits.patience && position_.evaluations_since_best >= *limits.patience) stop(StopReason::kPatience);
+}
+
+// Nothing of what the device holds can be saved. A checkpoint that is in the host's memory already is written
+// to its end, unless the thread that met the loss is the one that writes it.
+DeviceLost TrainingLoop::leave_without_device(const DeviceLost& error, bool may_wait) {
+  bench_.ranks->share_end(error);
+  try {
+    if (may_wait) saver_.wait();
+  } catch (const std::exception& problem) {
+    log::error("trainer", first_line(problem));
+  }
+  return error;
 }
 
 Error TrainingLoop::with_rescue(const Error& error) {

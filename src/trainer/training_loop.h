@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autotrain/error.h"
+#include "device/device_error.h"
 #include "optim/plateau.h"
 #include "optim/schedule.h"
 #include "trainer/agenda.h"
@@ -29,7 +30,7 @@ class TrainingLoop {
 
   /// Runs to the end. @return why it stopped.
   /// @throws Error(kDiverged), Error(kDoesNotFit), and whatever data, devices and disks throw. Unless the run
-  /// diverged, what it had learned up to its last whole update is saved first.
+  /// diverged or lost its device, what it had learned up to its last whole update is saved first.
   StopReason run();
 
  private:
@@ -58,6 +59,7 @@ class TrainingLoop {
   void stop_if_asked();
   void stop_at_limits();
   bool stopping() const { return stopped_by_ != StopReason::kNone; }
+  DeviceLost leave_without_device(const DeviceLost& error, bool may_wait);
   Error with_rescue(const Error& error);
   bool may_save() const;
   std::string rescue();

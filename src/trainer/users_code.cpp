@@ -1,7 +1,6 @@
 #include "trainer/users_code.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -207,8 +206,7 @@ void rethrow_from_user(const std::string& method, const std::string& with) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) != Failure::kOther) throw;
-    // Work that was queued on a GPU before fails in whoever asks next.
-    if (std::string_view(error.what()).find("CUDA error") != std::string_view::npos) throw;
+    if (is_of_device(error)) throw;  // work that was queued on a GPU before fails in whoever asks next
     throw Error(
         ExitCode::kBrokenContract, method,
         cat("threw", with.empty() ? "" : " ", with, ": ", first_line(error)),

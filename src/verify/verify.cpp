@@ -17,6 +17,7 @@
 #include "comm/meeting_place.h"
 #include "device/caching_allocator.h"
 #include "device/device.h"
+#include "device/gpu_facts.h"
 #include "plan/planner.h"
 #include "report/metrics_file.h"
 #include "verify/run_difference.h"
@@ -48,6 +49,15 @@ void shorten_stages(Recipe& recipe, int64_t updates) {
   recipe.stop.samples = samples;
 }
 
+// Bits are compared, so a GPU's kernels must repeat, and the run ends where one cannot. Those of a CPU do by
+// default.
+std::optional<bool> kernels_that_repeat(const Recipe& recipe) {
+  const auto& asked = recipe.execution.deterministic;
+  if (recipe.execution.device == "cpu" || !kernel_shows_a_gpu())
+    return asked.value_or(false) ? asked : std::nullopt;
+  return true;
+}
+
 // The recipe, shortened, with a checkpoint at every update.
 Recipe short_recipe(Recipe recipe, int64_t updates) {
   recipe.stop = StopRecipe{.updates = updates, .max_skipped = recipe.stop.max_skipped};
@@ -56,7 +66,7 @@ Recipe short_recipe(Recipe recipe, int64_t updates) {
       Interval{Interval::Unit::kUpdates, static_cast<double>(std::max<int64_t>(1, updates / 2))};
   recipe.checkpoint.every = Interval{Interval::Unit::kUpdates, 1};
   recipe.checkpoint.fallback.reset();
-  recipe.execution.deterministic = true;
+  recipe.execution.deterministic = kernels_that_repeat(recipe);
   recipe.execution.recovery = Recovery::kShrink;
   recipe.execution.search.plan_cache = false;
   return recipe;

@@ -1,6 +1,8 @@
 // Tests what only a GPU can show. Their label is gpu, and they are left out where there is none.
 #include "device/cuda_device.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -12,6 +14,9 @@
 #include "data/image_dataset.h"
 #include "device/gpu_processes.h"
 #include "device/warm_up.h"
+#include "device/device_error.h"
+#include "model/losses.h"
+#include "model/models.h"
 #include "plan/probe.h"
 #include "support/run_workbench.h"
 #include "support/snapshot.h"
@@ -335,6 +340,232 @@ TEST(CudaExchange, NcclReturnsWhenTheTensorsHaveArrived) {
     exchange->copy_from_first(received);
     EXPECT_TRUE(received.cpu().equal(torch::arange(count, torch::kFloat32))) << count;
   }
+}
+
+// ------------------------------------------------------------------ determinism
+
+using Tensors = std::vector<torch::Tensor>;
+
+Tensors weights_of(torch::nn::Module& module) {
+  Tensors weights;
+  for (const torch::Tensor& parameter : module.parameters())
+    weights.push_back(parameter.detach().cpu().clone());
+  return weights;
+}
+
+// Of a transformer whose heads are as wide as those that attention's fused kernels are for.
+Tensors trained_transformer(uint64_t seed) {
+  Recipe r = cuda_recipe();
+  r.seed = static_cast<int64_t>(seed);
+  r.data.train = {"synthetic",
+                  {{"kind", std::string("tokens")},
+                   {"samples", int64_t{512}},
+                   {"shape", std::vector<int64_t>{256}},
+                   {"classes", int64_t{64}}}};
+  r.model = {"transformer", {{"layers", int64_t{2}}, {"width", int64_t{128}}, {"heads", int64_t{2}}}};
+  r.batch.effective = 64;
+  r.execution.micro_batch = 32;
+  r.execution.precision = Precision::kBf16;
+  r.stop.updates = 5;
+  Trainer trainer = Trainer::from_recipe(r, {.write_files = false});
+  trainer.fit();
+  return weights_of(trainer.module());
+}
+
+TEST(CudaDeterminism, ATransformerInBf16ComesToTheSameBits) {
+  const Tensors first = trained_transformer(1);
+  for (int again = 0; again < 2; ++again) {
+    const Tensors second = trained_transformer(1);
+    ASSERT_EQ(first.size(), second.size());
+    for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].equal(second[i])) << "parameter " << i;
+  }
+  EXPECT_FALSE(first[0].equal(trained_transformer(2)[0])) << "another seed is another model";
+}
+
+// Pools to 2 × 2, whose backward pass adds in any order on a GPU.
+struct PoolingNet : torch::nn::Module {
+  PoolingNet() { linear = register_module("linear", torch::nn::Linear(4, 4)); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor images = (x * linear->weight.sum()).unsqueeze(2).unsqueeze(3).expand({-1, -1, 6, 6});
+    return linear->forward(at::adaptive_avg_pool2d(images.contiguous(), {2, 2}).flatten(1).slice(1, 0, 4));
+  }
+  torch::nn::Linear linear{nullptr};
+};
+
+TEST(CudaDeterminism, AnOperatorThatHasNoneEndsTheRunBeforeItBegins) {
+  const auto data = test::small_data(512);
+  for (const std::optional<int64_t> micro_batch : {std::optional<int64_t>(32), std::optional<int64_t>()}) {
+    Recipe r = cuda_recipe();
+    r.execution.micro_batch = micro_batch;
+    int64_t updates = 0;
+    const Error error = test::expect_error(ExitCode::kBadRecipe, [&] {
+      Trainer trainer(r, supervised(std::make_shared<PoolingNet>(), cross_entropy()), data,
+                      {.write_files = false});
+      trainer.on_update([&](const UpdateRecord&) { return ++updates, Flow::kContinue; });
+      trainer.fit();
+    });
+    EXPECT_EQ(updates, 0);
+    EXPECT_EQ(error.where(), "execution.deterministic");
+    EXPECT_TRUE(test::holds(error.problem(), "adaptive_avg_pool2d_backward_cuda"));
+  }
+  Recipe r = cuda_recipe();
+  r.execution.deterministic = false;
+  r.execution.micro_batch = 32;
+  r.stop.updates = 2;
+  Trainer trainer(r, supervised(std::make_shared<PoolingNet>(), cross_entropy()), data,
+                  {.write_files = false});
+  EXPECT_EQ(trainer.fit().updates, 2) << "a later run is not held to an earlier one's";
+}
+
+// ------------------------------------------------------------------ time
+
+TEST(CudaTimeline, EveryStretchHasTheTimeOfItsOwnWork) {
+  const auto device = open_run_device(cuda_recipe());
+  const torch::Tensor a = torch::ones({2048, 2048}, device->torch_device());
+  Timeline timeline(device->torch_device());
+  for (int i = 0; i < 20; ++i) a.mm(a);  // loads the kernel
+  timeline.restart();
+  std::vector<Timeline::Stretch> stretches;
+  for (const int products : {20, 400, 20, 200}) {
+    timeline.enter(Activity::kForward);
+    for (int i = 0; i < products; ++i) a.mm(a);
+    timeline.enter(Activity::kOther);
+    stretches.push_back(timeline.cut());
+  }
+  std::vector<double> seconds, starts;
+  for (const Timeline::Stretch& stretch : stretches) {
+    const auto spans = stretch.read();
+    seconds.push_back(seconds_by_activity(spans)[static_cast<size_t>(Activity::kForward)]);
+    starts.push_back(spans.front().start);
+  }
+  EXPECT_GT(seconds[1], 5 * seconds[0]);
+  EXPECT_GT(seconds[1], 5 * seconds[2]);
+  EXPECT_GT(seconds[3], 3 * seconds[2]);
+  for (size_t i = 1; i < starts.size(); ++i) EXPECT_NEAR(starts[i], starts[i - 1] + seconds[i - 1], 0.01);
+}
+
+// ------------------------------------------------------------------ a device that is lost
+
+// In a process of its own, which is started anew, for its device cannot be used any more.
+TEST(CudaLostDevice, ATargetBeyondTheClassesEndsWithTheCodeAndTheCheckpoint) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto train = [] {
+    const LostDeviceScope lost([](const DeviceLost& error) -> DeviceLost {
+      std::fprintf(stderr, "%s\n", error.what());
+      std::_Exit(static_cast<int>(error.code()));
+    });
+    const TemporaryFolder folder;
+    Recipe r = cuda_recipe();
+    r.execution.micro_batch = 32;
+    r.checkpoint.every = *Interval::parse("2 updates");
+    r.stop.updates = 20;
+    Loss loss = cross_entropy();
+    loss.terms = [terms = loss.terms, calls = 0](const torch::Tensor& prediction,
+                                                 const torch::Tensor& target) mutable {
+      return terms(prediction, ++calls == 12 ? target + 1000 : target);
+    };
+    const auto data = test::small_data(512);
+    Trainer(r, supervised(std::make_shared<SmallNet>(), std::move(loss)), data, {.output = folder / "run"})
+        .fit();
+  };
+  EXPECT_EXIT(train(), testing::ExitedWithCode(72), "out of range(.|\n)*is the last one that is saved");
+}
+
+// ------------------------------------------------------------------ terms of a task on the host
+
+// A task whose weights, or everything it gives, come on the CPU.
+class TermsOnTheHost final : public Task {
+ public:
+  TermsOnTheHost(std::unique_ptr<Task> task, bool sums) : task_(std::move(task)), sums_(sums) {}
+
+  torch::nn::Module& module() override { return task_->module(); }
+  LossTerms loss(const Batch& batch) override { return on_the_host(task_->loss(batch)); }
+  EvaluationTerms evaluate(const Batch& batch) override {
+    EvaluationTerms terms = task_->evaluate(batch);
+    terms.loss = on_the_host(terms.loss);
+    for (Measured& measured : terms.metrics) {
+      // Of every second batch, and of every second sum.
+      for (size_t i = batches_++ % 2; i < measured.state.sums.size(); i += 2)
+        measured.state.sums[i] = measured.state.sums[i].cpu();
+    }
+    return terms;
+  }
+
+ private:
+  LossTerms on_the_host(const LossTerms& terms) const {
+    return {sums_ ? terms.sum.cpu() : terms.sum, terms.weight.cpu()};
+  }
+
+  std::unique_ptr<Task> task_;
+  bool sums_;
+  size_t batches_ = 0;
+};
+
+std::unique_ptr<Task> weighted_task() {
+  torch::manual_seed(1);
+  return supervised(std::make_shared<SmallNet>(), cross_entropy({.class_weights = {1, 2, 0.5, 1}}));
+}
+
+TEST(CudaTask, WeightsAndSumsMayComeOnEitherDevice) {
+  Recipe r = cuda_recipe();
+  r.execution.micro_batch = 13;
+  r.evaluation.micro_batch = 20;
+  r.evaluation.every = *Interval::parse("3 updates");
+  r.stop.updates = 6;
+  const auto train = test::small_data(512), validation = test::small_data(100, 9);
+  const auto losses = [&](std::unique_ptr<Task> task) {
+    std::vector<double> all;
+    Trainer trainer(r, std::move(task), train, validation, {.write_files = false});
+    trainer.on_update([&](const UpdateRecord& u) { return all.push_back(u.loss), Flow::kContinue; });
+    for (const auto& [name, value] : trainer.fit().final) all.push_back(value);
+    return all;
+  };
+  const std::vector<double> plain = losses(weighted_task());
+  for (const bool sums : {false, true})
+    EXPECT_EQ(losses(std::make_unique<TermsOnTheHost>(weighted_task(), sums)), plain) << sums;
+}
+
+TEST(CudaTask, ClassWeightsAgreeWithTheCpus) {
+  const auto first = [](const std::string& device) {
+    Recipe r = cuda_recipe();
+    r.execution.device = device;
+    r.execution.micro_batch = 13;
+    r.stop.updates = 1;
+    double loss = 0;
+    const auto data = test::small_data(512);
+    Trainer trainer(r, weighted_task(), data, {.write_files = false});
+    trainer.on_update([&](const UpdateRecord& u) { return loss = u.loss, Flow::kContinue; });
+    trainer.fit();
+    return loss;
+  };
+  EXPECT_NEAR(first("cuda") / first("cpu"), 1, 1e-5);
+}
+
+TEST(CudaTask, TheDetectorLearnsAsOnACpu) {
+  torch::manual_seed(3);
+  const torch::Tensor images = torch::rand({64, 3, 32, 32});
+  torch::Tensor boxes = torch::rand({64, 2, 5}) * 0.5 + 0.25;
+  boxes.select(2, 0).copy_(torch::arange(128).reshape({64, 2}) % 3 - 1);  // -1: no box
+  const TensorDataset data(images, boxes);
+  const auto losses = [&](const std::string& device) {
+    Recipe r = cuda_recipe();
+    r.execution.device = device;
+    r.execution.micro_batch = 16;
+    r.evaluation.monitor = "loss";
+    r.stop.updates = 3;
+    torch::manual_seed(1);
+    auto network =
+        make_model({"detector", {{"width", int64_t{8}}, {"blocks", int64_t{3}}}}, {{3, 32, 32}, 2, 0, {}});
+    std::vector<double> all;
+    Trainer trainer(r, supervised(std::move(network), make_loss({"detection", {}})), data, data,
+                    {.write_files = false});
+    trainer.on_update([&](const UpdateRecord& u) { return all.push_back(u.loss), Flow::kContinue; });
+    for (const auto& [name, value] : trainer.fit().final) all.push_back(value);
+    return all;
+  };
+  const auto cpu = losses("cpu"), gpu = losses("cuda");
+  ASSERT_EQ(cpu.size(), gpu.size());
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(gpu[i] / cpu[i], 1, 1e-3) << i;
 }
 
 }  // namespace

@@ -407,6 +407,25 @@ TEST(RanksOfARun, AnErrorOfOneRankIsEveryonesError) {
   EXPECT_EQ(read_json(folder / "run" / "summary.json").at("status"), "failed");
 }
 
+// The others have their devices still: they save what they learned.
+TEST(RanksOfARun, ADeviceThatOneRankLosesEndsAllWithItsCode) {
+  const TemporaryFolder folder;
+  const std::vector<int> codes = as_ranks(2, folder, [&](int64_t rank) {
+    SmallRun run(lanes_recipe(), {.output = folder / "run"});
+    run.trainer.on_update([&](const UpdateRecord& record) -> Flow {
+      if (rank == 1 && record.update == 6)
+        throw c10::AcceleratorError({__func__, __FILE__, 1}, 719, "CUDA error: unspecified launch failure");
+      return Flow::kContinue;
+    });
+    return code_of(run.trainer.fit());
+  });
+  const int lost = static_cast<int>(ExitCode::kDeviceLost);
+  EXPECT_EQ(codes, (std::vector{lost, lost}));
+  EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "rank 1 on "));
+  EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "unspecified launch failure"));
+  EXPECT_TRUE(fs::exists(folder / "run" / "checkpoints" / "update-6"));
+}
+
 // Each rank of a model that was seeded otherwise begins with the first one's weights, as everyone else's
 // does.
 TEST(RanksOfARun, BeginWithTheFirstOnesWeights) {
