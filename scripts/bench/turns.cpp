@@ -49,6 +49,13 @@ void answer(const std::string& side, int64_t updates, int64_t samples, double se
   std::fflush(stdout);
 }
 
+// Images lie on the device that computes, as a recipe's do where there is room and as PyTorch's loop has
+// them.
+void hold_on(const torch::Device& device, Dataset& data) {
+  auto* const images = dynamic_cast<Preloadable*>(&data);
+  if (images != nullptr && !device.is_cpu()) images->preload({.device = device});
+}
+
 // The loop that one would write by hand has a shuffled index, the loss, backward, the norm, the fused update.
 class BareLoop {
  public:
@@ -61,8 +68,7 @@ class BareLoop {
 
   BareLoop(Workload& workload, const Options& options) : workload_(workload), options_(options) {
     workload.task->module().to(options.device);
-    auto* const images = dynamic_cast<Preloadable*>(workload.train.get());
-    if (images != nullptr && !options.device.is_cpu()) images->preload({.device = options.device});
+    hold_on(options.device, *workload.train);
     for (const NamedTensor& parameter : trainable_parameters(workload.task->module())) {
       parameters_.push_back(parameter.tensor);
       averages_.push_back(torch::zeros_like(parameter.tensor));
@@ -129,6 +135,12 @@ class BareLoop {
   double norm_ = 0, loss_ = 0;
 };
 
+// That of a recipe which names one; the first GPU where it gives no number.
+torch::Device device_of(const Recipe& recipe) {
+  const torch::Device device(recipe.execution.device);
+  return device.is_cuda() && !device.has_index() ? torch::Device(device.type(), 0) : device;
+}
+
 // Runs as the trainer's callback: counts the updates of a segment, and between segments waits for the
 // next one.
 class Turns {
@@ -185,6 +197,7 @@ int turns(int argc, char** argv) {
   recipe.execution.loader.prefetch = std::stoll(argument(argc, argv, "prefetch", "2"));
   recipe.stop.updates = int64_t{1} << 40;
   Trainer trainer(recipe, std::move(workload.task), *workload.train, {.output = folder});
+  hold_on(device_of(recipe), *workload.train);
   const BatchPlan plan = trainer.plan();
   BareLoop bare(by_hand, {.batch = batch,
                           .device = torch::Device(plan.device),

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "data/datasets.h"
+#include "data/image_dataset.h"
 #include "model/losses.h"
 #include "model/models.h"
 
@@ -16,6 +17,18 @@ namespace {
 
 Choice images(const std::string& split, int64_t limit) {
   return {"fashion_mnist", {{"split", split}, {"limit", limit}, {"normalize", false}}};
+}
+
+// Bytes of 64 random images in colour, of 224 × 224 pixels, over and over: a batch is gathered, and nothing
+// is drawn for it.
+std::unique_ptr<Dataset> images_in_memory(int64_t samples) {
+  constexpr int64_t kSide = 224, kDrawn = 64, kClasses = 10;
+  const torch::Tensor drawn = torch::randint(0, 256, {kDrawn, 3, kSide, kSide}, torch::kUInt8);
+  return std::make_unique<ImageDataset>(
+      ImageDataset::Content{.images = drawn.repeat({samples / kDrawn, 1, 1, 1}),
+                            .labels = torch::arange(samples).remainder(kClasses),
+                            .classes = kClasses},
+      AugmentRecipe{});
 }
 
 // In colour, of `side` × `side` pixels.
@@ -127,10 +140,12 @@ Workload make_workload(const std::string& name, const std::string& from_pytorch)
   if (name == "gpt") {
     workload.train = make_dataset(tokens(60000, 0), {});
     workload.validation = make_dataset(tokens(514, 1 << 20), {});
-  } else if (name == "resnet50" || name == "detector") {
-    const int64_t side = name == "resnet50" ? 224 : 128;
-    workload.train = make_dataset(made_up_images(side, 4096), {});
-    workload.validation = make_dataset(made_up_images(side, 64), {});
+  } else if (name == "resnet50") {
+    workload.train = images_in_memory(2048);
+    workload.validation = images_in_memory(64);
+  } else if (name == "detector") {
+    workload.train = make_dataset(made_up_images(128, 4096), {});
+    workload.validation = make_dataset(made_up_images(128, 64), {});
   } else {
     workload.train = make_dataset(images("train", 60000), {});
     workload.validation = make_dataset(images("test", name == "resnet" ? 1000 : 10000), {});

@@ -11,10 +11,11 @@ namespace autotrain::bench {
 
 /// The workloads that benchmarks of ours and of the peers use: "mlp" (784 – 8 × 1024 – 10), "cnn" (that of
 /// recipes/fashion_mnist_cnn.yaml), "resnet" (ResNet-18 with a 3 × 3 stem on 28 × 28 images) and "gpt" (4
-/// layers, width 256, 4 heads, 128 bytes, untied). "resnet50" and "detector" take made-up
-/// images in colour, of 224 and 128 pixels. And some whose memory is hard to foresee: "lstm" (2 layers
-/// of 64 over the rows of an image), "residual" (60 linear layers of 32, each with a shortcut), "padded"
-/// (linear layers over a batch filled up to a power of two) and "wide" (2 linear layers of 256).
+/// layers, width 256, 4 heads, 128 bytes, untied). "resnet50" takes made-up images
+/// in colour of 224 pixels that lie in memory, "detector" such of 128 that are drawn. And some whose memory
+/// is hard to foresee: "lstm" (2 layers of 64 over the rows of an image), "residual" (60 linear layers of 32,
+/// each with a shortcut), "padded" (linear layers over a batch filled up to a power of two) and "wide" (2
+/// linear layers of 256).
 struct Workload {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;

@@ -1,6 +1,7 @@
 """What the stages of a campaign share: cells, programs with a time limit, results on disk."""
 import contextlib
 import json
+import math
 import os
 import re
 import signal
@@ -8,7 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import place
@@ -29,6 +30,12 @@ class Cell:
     """One row to be, and the function that measures its figures. @raises Failed or OutOfTime"""
     name: str
     measure: Callable[[], dict]
+    seconds: float = 10  # that it takes on an H200, seen or thought
+
+    @property
+    def longest(self):
+        """Seconds after which a GPU is not waited for any more: a cell that hangs leaves the others their time."""
+        return 2 * self.seconds + 15
 
 
 @dataclass
@@ -80,12 +87,14 @@ class Program:
 
 @dataclass
 class Setting:
-    """What a campaign was asked for, with the clock of the stage under way."""
+    """What a campaign was asked for, with the clocks of the cells under way: of all of them, and of the one."""
     device: str
     quick: bool
     output: Path
     scratch: Path
-    deadline: float = field(default=0.0)
+    compiled: bool = False  # whether PyTorch is timed through torch.compile, too
+    deadline: float = 0.0
+    deadline_of_cell: float = math.inf
 
     @property
     def on_gpu(self):
@@ -93,6 +102,10 @@ class Setting:
 
     def seconds_left(self):
         return self.deadline - time.monotonic()
+
+    def begin(self, cell):
+        """Starts the clock of one cell. A processor, which rehearses, takes as long as it takes."""
+        self.deadline_of_cell = time.monotonic() + cell.longest if self.on_gpu else math.inf
 
     def folder(self, name):
         """A new folder for what a cell leaves behind."""
@@ -103,12 +116,13 @@ class Setting:
         return contextlib.closing(Program(command, {**place.environment(self.scratch), **(environment or {})}))
 
     def wait_until(self, holds, seconds):
-        """@raises Failed: after `seconds`. @raises OutOfTime: the stage ended before."""
-        limit = min(seconds, max(self.seconds_left(), 0.1))
-        end = time.monotonic() + limit
+        """@raises Failed: after `seconds`, or at the end of the cell's own. @raises OutOfTime: the others' clock ended before."""
+        start = time.monotonic()
+        own = min(start + seconds, self.deadline_of_cell)
+        end = max(min(own, self.deadline), start + 0.1)
         while not holds():
             if time.monotonic() > end:
-                raise OutOfTime() if limit < seconds else Failed(f"took more than {seconds:g} s")
+                raise OutOfTime() if self.deadline < own else Failed(f"took more than {max(own - start, 0):.0f} s")
             time.sleep(POLL)
 
     def run(self, command, seconds, environment=None):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import place
 from cells import DOES_NOT_FIT, Cell, Failed, read_json, shorten, why
+from measure import options_of
 
 # Each sample takes time, so that a run lasts on any device: some 60 ms an update at least.
 RECIPE = """
@@ -28,22 +29,45 @@ execution:
   search: {plan_cache: false}
 report: {html: false, csv: false, tensorboard: false}
 """
+# recipes/gpu/transformer.yaml made small, for what attention's backward pass may do to bits.
+TRANSFORMER = f"""
+extends: {place.RECIPES / "gpu/transformer.yaml"}
+name: small_transformer
+data:
+  train: {{dataset: synthetic, kind: tokens, shape: [128], classes: 512, samples: 4096, delay: 0.0005}}
+  validation: {{dataset: synthetic, kind: tokens, shape: [128], classes: 512, samples: 64, first: 1000000}}
+model: {{name: transformer, layers: 2, width: 128, heads: 2, dropout: 0.1}}
+batch: {{effective: 64}}
+evaluation: {{every: 20 updates}}
+checkpoint: {{every: 10 updates, keep: 2}}
+execution:
+  precision: bf16
+  deterministic: true
+  memory: {{budget: 2GiB}}
+  loader: {{workers: 1, preload: off}}
+  search: {{plan_cache: false}}
+report: {{html: false, csv: false, tensorboard: false}}
+"""
 UPDATES, QUICK_UPDATES = 200, 40
+UPDATES_TO_RESUME = 60
 INTERRUPTED = 75  # the exit code of a run that can go on
 KILLED_AFTER = 15  # updates: one checkpoint is there, and something is lost
 TYPED = ("execution.micro_batch=128",)  # two make an update
+TYPED_OF_TRANSFORMER = ("execution.micro_batch=32",)
+# On a processor, which rehearses: it takes minutes for what a GPU does in seconds.
+TINY_TRANSFORMER = ("data.train.shape=[16]", "data.validation.shape=[16]", "model.layers=1", "model.width=16", "batch.effective=16",
+                    "execution.precision=fp32")
 OF_TWO_LANES = (*TYPED, "execution.lanes=2", "execution.threads=1")  # the same bits on one rank and two
 NEIGHBOUR_BYTES, NEIGHBOUR_BYTES_ON_CPU = 10 << 30, 64 << 20
 
 
-def run_command(setting, output, settings=(), device=None):
-    """The words that train RECIPE into the folder `output`, beside which it writes the recipe."""
+def run_command(setting, output, settings=(), device=None, content=RECIPE):
+    """The words that train a recipe of this content into the folder `output`, beside which it writes the recipe."""
     recipe = output.parent / "disturbed.yaml"
-    recipe.write_text(RECIPE, encoding="utf-8")
+    recipe.write_text(content, encoding="utf-8")
     updates = QUICK_UPDATES if setting.quick else UPDATES
     settings = [f"execution.device={device or setting.device}", f"stop.updates={updates}", *settings]
-    sets = [word for each in settings for word in ("--set", each)]
-    return [*place.program("autotrain"), "--config", recipe, "--output", output, *sets]
+    return [*place.program("autotrain"), "--config", recipe, "--output", output, *options_of(settings)]
 
 
 def updates_in(output):
@@ -101,6 +125,13 @@ def fault_beside_neighbour(ended, summary):
     return "" if completed or out_of_memory else f"ended with {ended.code}: {tail(ended)}"
 
 
+def within_budget(output, summary):
+    """Whether the run's peak is within its budget, which a neighbour's memory is no part of; None: it had no end."""
+    if "peak_bytes" not in summary:
+        return None
+    return summary["peak_bytes"] <= read_json(output / "plan.json")["budget_bytes"]
+
+
 def beside_neighbour(setting, folder):
     output = folder / "run"
     ended, before = train_beside_neighbour(setting, output)
@@ -109,6 +140,7 @@ def beside_neighbour(setting, folder):
                "updates": summary.get("updates"), "neighbour_bytes": neighbour_bytes(setting),
                "neighbour_came_after": before,
                "oom_recoveries": summary.get("oom_recoveries"), "peak_bytes": summary.get("peak_bytes"),
+               "within_budget": within_budget(output, summary),
                "error": summary.get("error") and shorten(summary["error"])}
     return row_of(figures, fault_beside_neighbour(ended, summary))
 
@@ -122,9 +154,9 @@ def past_a_checkpoint(run, output):
     return run.has_ended() or checkpoints(output) and updates_in(output) >= KILLED_AFTER
 
 
-def train_and_kill(setting, output):
+def train_and_kill(setting, output, command):
     """Kills a run that has a checkpoint and is past it. @raises Failed: it ended before."""
-    with setting.started(run_command(setting, output, TYPED)) as run:
+    with setting.started(command) as run:
         setting.wait_until(lambda: past_a_checkpoint(run, output), 240)
         ended = run.kill()
     if ended.code != -signal.SIGKILL:
@@ -145,18 +177,26 @@ def fault_of_resumed(ended, resumed_at, mine, undisturbed):
     return "" if mine == undisturbed else f"the model of {mine[0]} is not the undisturbed run's of {undisturbed[0]}"
 
 
-def killed_and_resumed(setting, folder):
-    straight = setting.run(run_command(setting, folder / "undisturbed", TYPED), 240)
-    if straight.code != 0:
-        raise Failed(f"the undisturbed run {why(straight)}")
-    train_and_kill(setting, folder / "killed")
+def killed_and_resumed(setting, folder, content=RECIPE, typed=TYPED):
+    settings = (*typed, f"stop.updates={QUICK_UPDATES if setting.quick else UPDATES_TO_RESUME}")
+    straight, killed = (run_command(setting, folder / name, settings, content=content)
+                        for name in ("undisturbed", "killed"))
+    ended = setting.run(straight, 240)
+    if ended.code != 0:
+        raise Failed(f"the undisturbed run {why(ended)}")
+    train_and_kill(setting, folder / "killed", killed)
     killed_after = updates_in(folder / "killed")
-    ended = setting.run([*run_command(setting, folder / "killed", TYPED), "--resume"], 240)
+    ended = setting.run([*killed, "--resume"], 240)
     found = re.search(r"resumed at update (\d+)", ended.errors)
     mine, undisturbed = last_model(folder / "killed"), last_model(folder / "undisturbed")
     figures = {"exit_code": ended.code, "killed_after": killed_after, "resumed_at": found and int(found[1]),
                "last": mine[0], "same_bits": mine == undisturbed, "sha256": mine[1]}
     return row_of(figures, fault_of_resumed(ended, found, mine, undisturbed))
+
+
+def transformer_killed_and_resumed(setting, folder):
+    typed = TYPED_OF_TRANSFORMER if setting.on_gpu else (*TINY_TRANSFORMER, "execution.micro_batch=8")
+    return killed_and_resumed(setting, folder, TRANSFORMER, typed)
 
 
 def gpus(setting):
@@ -214,18 +254,19 @@ def two_ranks(setting, folder):
     return row_of(figures, fault_of_ranks(after_loss, ended, models))
 
 
-def cell(setting, name, measure):
+def cell(setting, name, measure, seconds):
     def measured():
         folder = setting.folder(name)
         try:
             return measure(setting, folder)
         finally:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
-    return Cell(name, measured)
+    return Cell(name, measured, seconds)
 
 
 def cells(setting):
-    return [cell(setting, "run beside a neighbour", beside_neighbour),
-            cell(setting, "run killed and resumed", killed_and_resumed),
-            cell(setting, "run of two ranks, one lost", two_ranks)]
+    return [cell(setting, "run beside a neighbour", beside_neighbour, 18),
+            cell(setting, "run killed and resumed", killed_and_resumed, 20),
+            cell(setting, "transformer killed and resumed", transformer_killed_and_resumed, 22),
+            cell(setting, "run of two ranks, one lost", two_ranks, 3)]

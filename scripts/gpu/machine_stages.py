@@ -1,14 +1,18 @@
 """The stages that say what the machine is and whether the tests of its device pass."""
+import functools
 import json
 import shutil
+import subprocess
 
 import disturbed_runs
 import place
+import whole_runs
 import words
-from cells import Cell, Failed, Stage, json_of, read_json, why
+from cells import Cell, Ended, Failed, Stage, json_of, read_json, why
 
 NVIDIA_SMI = ("name", "driver_version", "pstate", "clocks.sm", "clocks.max.sm", "clocks.mem", "clocks.max.mem",
               "memory.total", "memory.used", "power.limit", "temperature.gpu")
+SECONDS_OF_A_START, SECONDS_OF_A_TEST = 2, 0.5
 PEERS = ("torch", "lightning", "pytorch_lightning", "accelerate", "torchvision", "triton")
 
 
@@ -36,9 +40,9 @@ def peers(_):
 
 
 def facts_cells(setting):
-    cells = [Cell("device", lambda: device_facts(setting)), Cell("peers", lambda: peers(setting))]
+    cells = [Cell("device", lambda: device_facts(setting), 5), Cell("peers", lambda: peers(setting), 2)]
     if setting.on_gpu or shutil.which("nvidia-smi"):
-        cells.insert(1, Cell("nvidia-smi", lambda: nvidia_smi(setting)))
+        cells.insert(1, Cell("nvidia-smi", lambda: nvidia_smi(setting), 1))
     return cells
 
 
@@ -70,12 +74,22 @@ def test_environment(setting):
     return {"AUTOTRAIN_TEST_DEVICE": setting.device, "CI": "1"}  # CI: no plans that an earlier run kept
 
 
-def suites(setting):
-    wanted = "Cuda*" if setting.on_gpu else "CudaTraining*"  # the others use what only CUDA has
-    ended = setting.run([*place.program("autotrain_tests"), "--gtest_list_tests", f"--gtest_filter={wanted}"], 60)
-    if ended.code != 0:
-        raise Failed(why(ended))
-    return [line.strip().rstrip(".") for line in ended.output.splitlines() if line.startswith("Cuda")]
+@functools.cache
+def tests_of_a_gpu(device):
+    """Suite → the names of its tests. @raises Failed"""
+    wanted = "Cuda*" if device.startswith("cuda") else "CudaTraining*"  # the others use what only CUDA has
+    ended = subprocess.run([*place.program("autotrain_tests"), "--gtest_list_tests", f"--gtest_filter={wanted}"],
+                           capture_output=True, text=True, timeout=60, check=False)
+    if ended.returncode != 0:
+        raise Failed(why(Ended(ended.returncode, ended.stdout, ended.stderr)))
+    found, suite = {}, ""
+    for line in ended.stdout.splitlines():
+        name = line.partition("#")[0].strip()
+        if line.startswith("Cuda"):
+            suite = name.rstrip(".")
+        elif suite and name:
+            found.setdefault(suite, []).append(name)
+    return found
 
 
 def counts_of(tests):
@@ -86,29 +100,38 @@ def counts_of(tests):
             "test_seconds": {test["name"]: float(test["time"].rstrip("s")) for test in tests}}
 
 
-def run_suite(setting, suite):
-    report = setting.folder(suite) / "report.json"
-    command = [*place.program("autotrain_tests"), f"--gtest_filter={suite}.*", f"--gtest_output=json:{report}"]
+def run_tests(setting, wanted):
+    """What came of the tests that a filter of GoogleTest names, in one process."""
+    report = setting.folder("tests") / "report.json"
+    command = [*place.program("autotrain_tests"), f"--gtest_filter={wanted}", f"--gtest_output=json:{report}"]
     ended = setting.run(command, 300, test_environment(setting))
     if not report.exists():
         raise Failed(why(ended))
-    return counts_of(json.loads(report.read_text(encoding="utf-8"))["testsuites"][0]["testsuite"])
+    suites = json.loads(report.read_text(encoding="utf-8"))["testsuites"]
+    return counts_of([test for suite in suites for test in suite["testsuite"]])
 
 
-def suite_cells(setting):
+def test_cells(setting):
+    """A process for each suite, and one for each test: what passes beside others must pass alone."""
     try:
-        return [Cell(suite, lambda suite=suite: run_suite(setting, suite)) for suite in suites(setting)]
+        found = tests_of_a_gpu(setting.device)
     except Failed as failed:
         said = str(failed)  # the exception is gone when the cell is measured
 
         def fail():
             raise Failed(said)
 
-        return [Cell("Cuda*", fail)]
+        return [Cell("Cuda*", fail)], []
+    suites = [Cell(suite, lambda suite=suite: run_tests(setting, f"{suite}.*"), SECONDS_OF_A_START + SECONDS_OF_A_TEST * len(tests))
+              for suite, tests in found.items()]
+    alone = [Cell(f"alone: {suite}.{test}", lambda name=f"{suite}.{test}": run_tests(setting, name), SECONDS_OF_A_START + SECONDS_OF_A_TEST)
+             for suite, tests in found.items() for test in tests]
+    return suites, alone if setting.on_gpu else []
 
 
 def tests_cells(setting):
-    return suite_cells(setting) + disturbed_runs.cells(setting)
+    suites, alone = test_cells(setting)
+    return suites + disturbed_runs.cells(setting) + whole_runs.cells(setting) + alone
 
 
 def tests_columns(row):
@@ -120,6 +143,6 @@ def tests_columns(row):
 STAGES = {
     "facts": Stage("what the device is and reaches at most, driver and clocks, which peers are installed",
                    facts_cells, facts_columns),
-    "tests": Stage("the tests that need a GPU, a cell for each suite; whole runs beside a neighbour, killed and resumed",
+    "tests": Stage("the tests that need a GPU, by suites and alone; whole runs, also beside others, killed and resumed",
                    tests_cells, tests_columns),
 }

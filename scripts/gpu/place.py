@@ -44,12 +44,23 @@ def lacks(module):
     return subprocess.run([python(), "-c", search], cwd=BENCH_SCRIPTS, check=False).returncode != 0
 
 
-def peer(script, *modules):
-    """The words that start a peer's script. @raises Failed: its Python lacks one of the modules."""
+def need(*modules):
+    """@raises Failed: the peers' Python lacks one of the modules."""
     for module in modules:
         if lacks(module):
             raise Failed(f"{python()} has no {module}")
+
+
+def peer(script, *modules):
+    """The words that start a peer's script. @raises Failed: its Python lacks one of the modules."""
+    need(*modules)
     return [python(), str(BENCH_SCRIPTS / "peers" / script)]
+
+
+def script(name, *modules):
+    """The words that start a script beside this file in the peers' Python. @raises Failed: it lacks one of the modules."""
+    need(*modules)
+    return [python(), str(ROOT / "scripts/gpu" / name)]
 
 
 def environment(scratch):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One cell of the campaign's stage speed: the harness and a bare LibTorch loop in turns with PyTorch loops. Prints one
-JSON line. A PyTorch side that does not work is left out, with what it said."""
+"""One cell of the campaign's stage speed: the harness, on a GPU also with its updates as CUDA graphs, and a bare LibTorch
+loop in turns with PyTorch loops. Prints one JSON line. A side that does not work is left out, with what it said."""
 import argparse
 import json
 
@@ -26,54 +26,77 @@ class Cell:
         self.args = args
         self.words = [word for name in ("workload", "batch", "precision", "device")
                       for word in (f"--{name}", getattr(args, name))]
-        self.harness = Worker([*place.program("autotrain_bench"), "turns", *self.words])
+        self.on_gpu = args.device != "cpu"
         self.without = {}
+
+    def start_harness(self, graphs):
+        return Worker([*place.program("autotrain_bench"), "turns", *self.words, "--cuda-graphs", graphs])
 
     def start_python(self):
         return Worker([*place.peer("turns.py", "torch"), *self.words])
 
-    def works(self, worker, side):
+    def start_ours(self):
+        """Our sides. All programs start at once, since a start takes seconds."""
+        eager = self.start_harness("off")
+        ours = {"harness": (eager, "harness"), "bare": (eager, "bare")}
+        if self.on_gpu:
+            ours["graphs"] = (self.start_harness("on"), "harness")
+        return ours
+
+    def works(self, worker, side, name=None):
         try:
             worker.ask(side, 0.1)
             return True
         except RuntimeError as error:
-            self.without[side] = str(error)
+            self.without[name or side] = str(error)
             return False
 
-    def turns_of(self, ours, theirs):
-        """Our sides in turns with those of one PyTorch process, which then ends: a GPU's memory is for all."""
-        sides = {side: (self.harness, side) for side in ours}
-        python = self.start_python()
-        sides |= {side: (python, side) for side in theirs if self.works(python, side)}
-        rates = take_turns(sides, self.args.rounds, self.args.seconds)
-        python.close()
-        return rates
+    def working(self, sides):
+        return {name: side for name, side in sides.items() if self.works(*side, name)}
 
-    def flops_per_sample(self):
-        python = self.start_python()
+    def flops_per_sample(self, python):
         try:
             return python.ask("flops", 0)["flops_per_sample"]
         except RuntimeError as error:
             self.without["flops"] = str(error)
             return None
-        finally:
-            python.close()
+
+    def eager(self):
+        """Rates of our sides and of PyTorch's eager loop, and the operations of a sample, or None."""
+        layouts = ["pre", "pre_last"] if self.args.workload in IMAGES else ["pre"]
+        ours, python = self.start_ours(), self.start_python()
+        sides = self.working({**ours, **{side: (python, side) for side in layouts}})
+        if "harness" not in sides:
+            raise RuntimeError(self.without["harness"])
+        rates = take_turns(sides, self.args.rounds, self.args.seconds)
+        flops = self.flops_per_sample(python)
+        for worker in {worker for worker, _ in [*ours.values(), (python, "")]}:
+            worker.close()
+        return rates, flops
+
+    def compiled(self, side):
+        """Rates of our best side in turns with PyTorch's loop through torch.compile, or None."""
+        ours, python = self.start_harness("on" if self.on_gpu else "off"), self.start_python()
+        sides = self.working({"harness": (ours, "harness"), side: (python, side)})
+        rates = take_turns(sides, self.args.rounds, self.args.seconds) if len(sides) == 2 else None
+        for worker in (ours, python):
+            worker.close()
+        return rates
 
     def measure(self):
-        self.harness.ask("harness", 0.1)
-        eager = self.turns_of(["harness", "bare"], ["pre", "pre_last"] if self.args.workload in IMAGES else ["pre"])
-        ratios = {"bare": ratio(eager["harness"], eager["bare"])}
-        layouts = [rates for side, rates in eager.items() if side not in ("harness", "bare")]
-        if layouts:
-            ratios["eager"] = ratio(eager["harness"], [max(rates) for rates in zip(*layouts)])
-        rates = eager
+        rates, flops = self.eager()
+        ratios = {}
+        layouts = [each for side, each in rates.items() if side in ("pre", "pre_last")]
+        others = {"bare": rates.get("bare"), "eager": layouts and [max(each) for each in zip(*layouts)]}
+        for side in ("harness", "graphs"):
+            for other, theirs in others.items():
+                if side in rates and theirs:
+                    ratios[f"{side}/{other}"] = ratio(rates[side], theirs)
         for side in COMPILED if self.args.compiled else ():
-            group = self.turns_of(["harness"], [side])
-            if side in group:
-                ratios[side] = ratio(group["harness"], group[side])
+            group = self.compiled(side)
+            if group:
+                ratios[f"best/{side}"] = ratio(group["harness"], group[side])
                 rates[side] = group[side]
-        flops = self.flops_per_sample()
-        self.harness.close()
         return {"rates": rates, "ratios": ratios, "without": self.without, "flops_per_sample": flops}
 
 

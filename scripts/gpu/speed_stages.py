@@ -1,4 +1,5 @@
 """The stages that measure speed: training beside PyTorch, inference over batch sizes, planted bottlenecks."""
+import math
 import re
 import shutil
 import statistics
@@ -17,9 +18,10 @@ SWEEPS = {  # recipe → batches
     "roofline_mlp": "1..4096",
 }
 
-# Large enough that a GPU which has its data computes most of the time.
-ON_A_GPU = ["model.depth=8", "model.width=4096", "batch.effective=4096", "execution.memory.budget=auto"]
-WIDER = ["model.width=8192"]
+# Large enough that a GPU which has its data computes, small enough that one thread's delays are soon over.
+ON_A_GPU = ["model.depth=8", "model.width=4096", "batch.effective=512", "execution.micro_batch=512",
+            "execution.memory.budget=50%"]
+WIDER = ["model.width=8192", "batch.effective=4096", "execution.micro_batch=4096"]
 SMALL = ["model.depth=3", "model.width=512", "batch.effective=64"]
 GPU_CASES = {  # case → planted, settings
     **CASES,
@@ -28,42 +30,50 @@ GPU_CASES = {  # case → planted, settings
     "float32 where bfloat16 is native": ("compute", [*WIDER, "execution.precision=fp32"]),
     "nothing": ("compute", WIDER),
     "a hundred narrow layers": ("launch_overhead", ["model.depth=100", "model.width=64", "batch.effective=256",
-                                                    "execution.micro_batch=256"]),
-    "unpinned copies": ("copy", ["execution.loader.pin=false"]),
+                                                    "execution.micro_batch=256", "execution.cuda_graphs=off"]),
 }
+SECONDS_OF_DOCTOR = 14
 QUICK_CASES = ("a slow disk, one loader thread",)
 QUICK_SIZES = ["model.depth=1", "model.width=64"]
 
 
+SPEED_ON_GPU = tuple((workload, batch, precision) for precision in ("bf16", "tf32", "fp32")
+                     for workload, batch in (("mlp", 64), ("mlp", 256), ("gpt", 64), ("gpt", 256), ("resnet50", 256),
+                                             ("mlp", 1024), ("gpt", 1024), ("resnet50", 64)))
+SPEED_ON_CPU = tuple((workload, batch, precision) for batch in (64, 256) for workload in ("mlp", "gpt")
+                     for precision in ("fp32", "bf16"))
+QUICK_SPEED = (("mlp", 64, "fp32"),)
+SECONDS_OF_SPEED, SECONDS_OF_COMPILED = 18, 60
+
+
 def speed_row(setting, workload, batch, precision):
-    rounds, seconds = (1, 0.2) if setting.quick else (5, 0.5) if setting.on_gpu else (5, 1.5)
+    rounds, seconds = (1, 0.2) if setting.quick else (5, 0.4) if setting.on_gpu else (5, 1.5)
     command = [sys.executable, place.ROOT / "scripts/gpu/speed_cell.py", "--workload", workload, "--batch", batch,
                "--precision", precision, "--device", setting.device, "--rounds", rounds, "--seconds", seconds]
-    found = json_of(setting.run([*command, *([] if setting.quick else ["--compiled"])], 300), last_line=True)
+    found = json_of(setting.run([*command, *(["--compiled"] if setting.compiled else [])], 300), last_line=True)
     if "error" in found:
         raise Failed(found["error"])
-    peak, rate = peak_rate(setting, precision), statistics.median(found["rates"]["harness"])
-    share = rate * found["flops_per_sample"] / peak if peak and found["flops_per_sample"] else None
-    return {"workload": workload, "batch": batch, "precision": precision, "harness_samples_per_second": rate,
+    best = max(statistics.median(found["rates"][side]) for side in ("harness", "graphs") if side in found["rates"])
+    peak = peak_rate(setting, precision)
+    share = best * found["flops_per_sample"] / peak if peak and found["flops_per_sample"] else None
+    return {"workload": workload, "batch": batch, "precision": precision, "best_samples_per_second": best,
             "peak_flops_per_second": peak, "share_of_peak": share, **found}
 
 
 def speed_cells(setting):
-    workloads, batches, precisions = ("mlp", "gpt", "resnet50"), (256, 1024, 64), ("bf16", "tf32", "fp32")
-    if not setting.on_gpu:
-        workloads, batches, precisions = ("mlp", "gpt"), (64, 256), ("fp32", "bf16")
-    if setting.quick:
-        workloads, batches, precisions = ("mlp",), (64,), ("fp32",)
-    return [Cell(f"{w}:{b}:{p}", lambda w=w, b=b, p=p: speed_row(setting, w, b, p))
-            for b in batches for w in workloads for p in precisions]
+    asked = QUICK_SPEED if setting.quick else SPEED_ON_GPU if setting.on_gpu else SPEED_ON_CPU
+    seconds = SECONDS_OF_SPEED + (SECONDS_OF_COMPILED if setting.compiled else 0)
+    return [Cell(":".join(map(str, each)), lambda each=each: speed_row(setting, *each), seconds) for each in asked]
 
 
 def speed_columns(row):
     ratios = row["ratios"]
-    return {"harness samples/s": words.number(row["harness_samples_per_second"]),
-            "÷ bare loop": words.spread(ratios["bare"]),
-            "÷ PyTorch": words.spread(ratios.get("eager")), "÷ compiled": words.spread(ratios.get("compiled")),
-            "÷ compiled, fewer launches": words.spread(ratios.get("compiled_overhead")),
+    return {"samples/s": words.number(row["best_samples_per_second"]),
+            "÷ bare loop": words.spread(ratios.get("harness/bare")), "÷ PyTorch": words.spread(ratios.get("harness/eager")),
+            "graphs ÷ bare loop": words.spread(ratios.get("graphs/bare")),
+            "graphs ÷ PyTorch": words.spread(ratios.get("graphs/eager")),
+            "best ÷ compiled": words.spread(ratios.get("best/compiled")),
+            "best ÷ compiled, fewer launches": words.spread(ratios.get("best/compiled_overhead")),
             "share of peak": words.percent(row["share_of_peak"]),
             "without": "; ".join(f"{side}: {said[:100]}" for side, said in row["without"].items())}
 
@@ -72,7 +82,7 @@ def sweep_row(setting, recipe, batches, settings):
     folder, config = setting.folder(recipe), place.RECIPES / f"{recipe}.yaml"
     sets = [*place.data_settings(config), f"execution.device={setting.device}", "sweep.vary=null", *settings]
     command = [*place.program("autotrain"), "sweep", "--config", config, "--batches", batches, "--rounds", 1,
-               "--seconds", 0.1 if setting.quick else 0.5, "--output", folder / "sweep", "--json", "--quiet"]
+               "--seconds", 0.1 if setting.quick else 0.2 if setting.on_gpu else 0.5, "--output", folder / "sweep", "--json", "--quiet"]
     try:
         ended = setting.run([*command, *(word for each in sets for word in ("--set", each))], 300)
         if not (folder / "sweep/sweep.json").exists():
@@ -111,7 +121,15 @@ def sweep_cells(setting):
                             "execution.memory.budget=1GiB"))
     cells += [sweep_cell(setting, "roofline_mlp", precision, SWEEPS["roofline_mlp"], f"model.width={width}")
               for precision in precisions for width in WIDTHS]
-    return cells
+    return cells + (graph_cells(setting) if setting.on_gpu else [])
+
+
+def graph_cells(setting):
+    """Small batches with and without graphs: what launches hide of the hardware."""
+    switches = [f"execution.cuda_graphs={switch}" for switch in ("on", "off")]
+    return [*(sweep_cell(setting, "roofline_mlp", "bf16", SWEEPS["roofline_mlp"], f"model.width={width}", switch)
+              for width in (1024, 4096) for switch in switches),
+            *(sweep_cell(setting, "sweep_resnet50", "bf16", "1,2,3,4,8", switch) for switch in switches)]
 
 
 def sweep_cell(setting, recipe, precision, batches, *settings):
@@ -119,7 +137,13 @@ def sweep_cell(setting, recipe, precision, batches, *settings):
     own = [] if recipe == "inference_cnn" else [f"data.train.samples={largest}"]
     name = ":".join([recipe, precision, *(each.rpartition(".")[2] for each in settings)])
     settings = [*own, *settings, f"execution.precision={precision}"]
-    return Cell(name, lambda: sweep_row(setting, recipe, batches, settings))
+    return Cell(name, lambda: sweep_row(setting, recipe, batches, settings), 6 + 0.35 * count_of(batches))
+
+
+def count_of(batches):
+    """How many sizes `1,2,3` or `1..4096` (powers of two) are."""
+    first, _, last = batches.partition("..")
+    return math.log2(int(last) / int(first)) + 1 if last else len(batches.split(","))
 
 
 def sweep_columns(row):
@@ -148,7 +172,7 @@ def doctor_row(setting, planted, settings):
     elif setting.on_gpu:
         sets = ON_A_GPU + sets
     sets.append(f"execution.device={setting.device}")
-    seconds = 0.2 if setting.quick else 2
+    seconds = 0.2 if setting.quick else 0.3 if setting.on_gpu else 2
     command = [*place.program("autotrain"), "doctor", "--config", recipe, "--json", "--seconds", seconds]
     try:
         found = json_of(setting.run([*command, *(word for each in sets for word in ("--set", each))], 240))["recipe"]
@@ -163,7 +187,7 @@ def doctor_row(setting, planted, settings):
 
 def doctor_cells(setting):
     cases = {name: case for name, case in (GPU_CASES if setting.on_gpu else CASES).items() if case}
-    return [Cell(name, lambda p=planted, s=settings: doctor_row(setting, p, s))
+    return [Cell(name, lambda p=planted, s=settings: doctor_row(setting, p, s), SECONDS_OF_DOCTOR)
             for name, (planted, settings) in cases.items() if not setting.quick or name in QUICK_CASES]
 
 
@@ -174,7 +198,7 @@ def doctor_columns(row):
 
 
 STAGES = {
-    "speed": Stage("the harness in turns with a bare LibTorch loop and PyTorch, eager and compiled",
+    "speed": Stage("the harness, with CUDA graphs too, in turns with a bare LibTorch loop and PyTorch",
                    speed_cells, speed_columns),
     "sweep": Stage("inference over batch sizes: predicted and measured knee, where memory ends",
                    sweep_cells, sweep_columns),

@@ -47,3 +47,27 @@ def markdown(folder, stages):
     missing += [f"{name}: not begun" for name in stages if name not in {results["stage"] for results in found}]
     lines += ["", "Without figures: " + "; ".join(missing) + "." if missing else "Every cell has figures.", ""]
     return "\n".join(lines)
+
+
+PROMISED = ("right", "both_confirmed", "within_budget", "same_bits", "no_trace")
+
+
+def fault_of(row):
+    """What is wrong with a row that has figures, in a word; empty: nothing."""
+    if row.get("failed"):
+        return "WRONG"
+    ours = row.get("side", "autotrain") == "autotrain"  # what a peer does is its own affair
+    broken = [key for key in (*PROMISED, "survived") if ours and row.get(key) is False]
+    return f"WRONG ({', '.join(broken)})" if broken else ""
+
+
+def outcome(cells, results, folder):
+    """A line for each cell of a preset: how it ended and how long it took."""
+    lines, seconds = [], 0.0
+    for stage, cell in cells:
+        row = results[stage].rows.get(cell.name)
+        word = "left" if row is None else "FAILED" if "error" in row else fault_of(row) or "ok"
+        spent = row["cell_seconds"] if row else 0
+        seconds += spent
+        lines.append(f"{word:8} {spent:5.0f} s  {stage}: {cell.name}")
+    return "\n".join([*lines, f"{len(cells)} cells, {seconds:.0f} s; tables in {folder}/table.md"])

@@ -13,11 +13,14 @@ PLAIN = ("fashion_mnist_cnn", "text_transformer", "fashion_mnist_resnet18")
 # These recipes were written for two cores: on a GPU their effective batch would end every search.
 FILL = ("batch.effective=auto", "batch.max_effective=60000", "batch.lr_rule=none")
 # Enough to see that a plan holds, where 200 updates of a full GPU would take minutes.
-MOST_SAMPLES = {"fashion_mnist_resnet18": 200_000}
+MOST_SAMPLES = {"fashion_mnist_resnet18": 200_000, "resnet50": 10_240, "transformer": 2_048}
 MOST_SAMPLES_ELSE, MOST_SAMPLES_ON_CPU = 2_000_000, 10_000
 EVERY_RUN = ("stop.epochs=null", "evaluation.every=never", "checkpoint.every=never", "report.html=false",
              "report.csv=false", "report.tensorboard=false", "execution.deterministic=true",
              "execution.search.plan_cache=false")
+SECONDS_OF_MAIN = {"fashion_mnist_cnn": 8, "text_transformer": 12, "fashion_mnist_resnet18": 20, "resnet50": 50,
+                   "transformer": 35}
+SECONDS_OF_SEARCH = {"autotrain": 10, "lightning power": 18, "lightning binsearch": 22, "accelerate": 16}
 # Why a search may end outside of the band: it found a bound that is not memory.
 EXPLAINED = ("effective_batch", "dataset", "cap", "index_limit", "granularity", "knee")
 LOW, HIGH = 0.80, 0.90
@@ -60,11 +63,19 @@ def model_hash(folder):
     return hashlib.sha256(models[0].read_bytes()).hexdigest()
 
 
+def peak_of_trial(plan):
+    """What a trial of the size that is executed took at most; None: none was made of it."""
+    peaks = [probe["peak_bytes"] for probe in plan["search"]["probes"]
+             if probe["micro_batch"] == plan["micro_batch"] and probe["fits"]]
+    return max(peaks, default=None)
+
+
 def main_row(searched, typed):
     (summary, plan, found_hash), (typed_summary, _, typed_hash) = searched, typed
     search = plan["search"]
     in_band = LOW <= search["fill"] <= HIGH
     peak = max(summary["peak_bytes"], typed_summary["peak_bytes"])
+    of_trial = peak_of_trial(plan)
     return {"micro_batch": plan["micro_batch"], "window": plan["window"], "effective_batch": plan["effective_batch"],
             "executed_fill": plan["fill"], "capacity": search["micro_batch"], "fill": search["fill"],
             "reason": search["reason"], "right": in_band or search["reason"] in EXPLAINED,
@@ -72,6 +83,7 @@ def main_row(searched, typed):
             "both_confirmed": plan["confirmed"] and search["confirmed"],
             "recoveries": summary["oom_recoveries"] + typed_summary["oom_recoveries"],
             "budget_bytes": plan["budget_bytes"], "peak_bytes": peak, "within_budget": peak <= plan["budget_bytes"],
+            "run_to_trial": of_trial and summary["peak_bytes"] / of_trial,
             "updates": summary["updates"], "skipped_updates": summary["skipped_updates"], "final": summary["final"],
             "samples_per_second": summary["samples_per_second"], "data_wait_fraction": summary["data_wait_fraction"],
             "typed_samples_per_second": typed_summary["samples_per_second"], "sha256": found_hash,
@@ -98,7 +110,8 @@ def main_cells(setting):
     else:
         budgets, precisions = ("256MiB",) if setting.quick else ("256MiB", "512MiB"), ("fp32",)
     return [Cell(f"{recipe.stem}:{budget}:{precision}",
-                 lambda r=recipe, b=budget, p=precision: search_and_type(setting, r, b, p))
+                 lambda r=recipe, b=budget, p=precision: search_and_type(setting, r, b, p),
+                 SECONDS_OF_MAIN.get(recipe.stem, 20))
             for budget in budgets for recipe in recipes(setting) for precision in precisions]
 
 
@@ -108,7 +121,8 @@ def main_columns(row):
             "search": f"{row['search_seconds']:.1f} s", "confirmed": words.yes(row["both_confirmed"]),
             "recoveries": str(row["recoveries"]),
             "peak": f"{words.memory(row['peak_bytes'])} of {words.memory(row['budget_bytes'])}",
-            "within": words.yes(row["within_budget"]), "updates": str(row["updates"]),
+            "within": words.yes(row["within_budget"]), "run ÷ trial": words.number(row["run_to_trial"], 4),
+            "updates": str(row["updates"]),
             "samples/s": words.number(row["samples_per_second"]), "same bits": words.yes(row["same_bits"])}
 
 
@@ -140,7 +154,8 @@ def search_row(setting, side, workload, budget):
 
 def search_cells(setting):
     searches = QUICK_SEARCHES if setting.quick else SEARCHES if setting.on_gpu else SEARCHES_ON_CPU
-    return [Cell(f"{workload}:{budget}MiB:{side}", lambda s=side, w=workload, b=budget: search_row(setting, s, w, b))
+    return [Cell(f"{workload}:{budget}MiB:{side}", lambda s=side, w=workload, b=budget: search_row(setting, s, w, b),
+                 SECONDS_OF_SEARCH[side])
             for workload, budget in searches for side in SIDES]
 
 
