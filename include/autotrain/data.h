@@ -77,6 +77,11 @@ class Dataset {
   }
 
   virtual DatasetInfo info() const { return {}; }
+
+  /// Whether `get` makes batches on a GPU, out of samples that lie there. They are made when they are used,
+  /// by the thread that uses them and on its current stream: none ahead, which would take memory of the
+  /// device.
+  virtual bool on_device() const { return false; }
 };
 
 /// Samples held in two tensors.

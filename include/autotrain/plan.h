@@ -25,18 +25,23 @@ enum class ProbeOutcome {
 struct ProbeRecord {
   int64_t micro_batch = 0;
   ProbeOutcome outcome = ProbeOutcome::kFits;
-  int64_t peak_bytes = 0;         ///< reserved plus outside, above the start's baseline; 0 unless it ran
-  int64_t allocated_bytes = 0;    ///< peak that tensors held
-  int64_t outside_bytes = 0;      ///< peak outside the allocator: kernels and scratch memory of libraries
-  int64_t refused_bytes = 0;      ///< what it would have come to with the block that was refused; 0: unknown
-  int64_t typical_bytes = 0;      ///< peak of the stream's first window; 0: not run, or samples are alike
-  int64_t growth_bytes = 0;       ///< of the peak: what kernels for shapes to come are expected to take
-  double fill = 0;                ///< peak_bytes ÷ budget
-  double seconds = 0;             ///< of the whole trial
-  double samples_per_second = 0;  ///< of its last update; 0 unless it ran
-  int64_t samples = 0;            ///< forward and backward passes made for the trial, in samples
-  double weight = 0;              ///< Σ loss weights of its first micro-batch
-  bool confirmed = false;         ///< several updates and an evaluation ran inside the budget
+  int64_t peak_bytes = 0;       ///< reserved plus outside, above the start's baseline; 0 unless it ran
+  int64_t allocated_bytes = 0;  ///< peak that tensors held
+  int64_t outside_bytes = 0;    ///< peak outside the allocator: kernels and scratch memory of libraries
+  int64_t refused_bytes = 0;    ///< what it would have come to with the block that was refused; 0: unknown
+  int64_t typical_bytes = 0;    ///< peak of the stream's first window; 0: not run, or samples are alike
+  int64_t growth_bytes = 0;     ///< of the peak: what kernels for shapes to come are expected to take
+  double fill = 0;              ///< peak_bytes ÷ budget
+  double seconds = 0;           ///< of the whole trial
+
+  /// Of its last update; 0 unless it ran. Where data in main memory cost nothing of the budget, a trial does
+  /// not wait for them, nor does this figure.
+  double samples_per_second = 0;
+  double pass_samples_per_second = 0;  ///< likewise, of forward, backward and update alone; 0: not measured
+  double load_seconds_per_sample = 0;  ///< of a loader's thread; 0: not measured
+  int64_t samples = 0;                 ///< forward and backward passes made for the trial, in samples
+  double weight = 0;                   ///< Σ loss weights of its first micro-batch
+  bool confirmed = false;              ///< several updates and an evaluation ran inside the budget
   bool fits() const { return outcome == ProbeOutcome::kFits; }
 };
 

@@ -49,9 +49,12 @@ class Random {
 
   uint64_t next() {
     const uint64_t drawn = mix(state_);
-    state_ += 0x9e3779b97f4a7c15ULL;
+    state_ += kStep;
     return drawn;
   }
+
+  /// Goes on as after so many calls of `next`, in constant time.
+  void skip(uint64_t draws) { state_ += draws * kStep; }
 
   /// Uniform in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
@@ -62,10 +65,12 @@ class Random {
     return static_cast<int64_t>(wide >> 64);
   }
 
-  /// Standard normal (Box and Muller 1958).
+  /// Standard normal (Box and Muller 1958), of two draws.
   double normal();
 
  private:
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;
+
   uint64_t state_;
 };
 

@@ -32,6 +32,7 @@ class ImageDataset final : public Dataset, public Preloadable {
   /// inputs: [n, C, H, W] float32, on the images' device. targets: the labels' rows, on the CPU.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
   DatasetInfo info() const override;
+  bool on_device() const override { return !content_.images.is_cpu(); }
 
   /// Per channel, or one number for all: a pixel x in [0, 255] becomes (x ÷ 255 − mean) ÷ deviation.
   const std::vector<double>& mean() const { return content_.mean; }

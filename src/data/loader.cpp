@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "data/channels_last.h"
 #include "data/cost_order.h"
+#include "data/join.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 
@@ -56,15 +57,15 @@ PieceSource repeated(std::vector<Piece> pieces) {
 
 namespace {
 
-int64_t bytes_of(const Batch& batch) {
-  size_t bytes = 0;
-  for (const torch::Tensor& tensor : batch.tensors()) bytes += tensor.nbytes();
-  return static_cast<int64_t>(bytes);
-}
-
 // Memory that ran out, or a GPU whose earlier work failed, says nothing about a sample.
 bool of_the_device(const std::exception& error) {
   return classify_failure(error) != Failure::kOther || is_of_device(error);
+}
+
+// A loader without threads, where batches take memory of the device.
+Loader::Options options_for(const Dataset& dataset, Loader::Options options) {
+  if (dataset.on_device()) options.workers = options.prefetch = 0;
+  return options;
 }
 
 // Names the first sample of a batch that also fails alone.
@@ -90,7 +91,7 @@ Loader::Loader(const Dataset& dataset, Stream stream, PieceSource pieces, Option
     : dataset_(dataset),
       stream_(stream),
       pieces_(std::move(pieces)),
-      options_(options),
+      options_(options_for(dataset, std::move(options))),
       upcoming_(pieces_()) {
   set_workers(options_.workers);
 }

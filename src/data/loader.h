@@ -39,7 +39,9 @@ struct LoaderOptions {
 };
 
 /// Loads pieces ahead of the step in threads of its own. Batches arrive in the order of the pieces, and
-/// their content depends on neither the number of workers nor how far they are ahead.
+/// their content depends on neither the number of workers nor how far they are ahead. What a data set makes
+/// on a device is made by the calling thread, when it is asked for: ahead of its use it would take memory
+/// there.
 class Loader {
  public:
   using Options = LoaderOptions;
@@ -51,8 +53,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// The next batch, on the CPU; nothing after the last one. Rethrows what the data set threw, in the
-  /// place of the batch that failed; what is no Error of ours becomes one that names the sample.
+  /// The next batch, on the CPU unless the data set makes it on a device; nothing after the last one.
+  /// Rethrows what the data set threw, in the place of the batch that failed; what is no Error of ours
+  /// becomes one that names the sample.
   std::optional<Batch> next();
 
   /// Waits until as much is prepared ahead as ever will be, so that memory is at its fullest.

@@ -8,11 +8,12 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "data/datasets.h"
+#include "data/prototypes.h"
 
 namespace autotrain {
 namespace {
 
-// Samples made on demand from (seed, index): nothing is stored but the class prototypes.
+// Samples made on demand from (seed, index): nothing is stored but the classes' prototypes.
 struct Options {
   uint64_t seed = 0;
   int64_t samples = 0;
@@ -35,9 +36,8 @@ class Clusters final : public Dataset {
  public:
   Clusters(Options options, DatasetInfo::Kind kind) : options_(std::move(options)), kind_(kind) {
     size_ = volume(options_.shape);
-    prototypes_.resize(static_cast<size_t>(size_ * options_.classes));
-    Random random(derive_key(options_.seed, static_cast<uint64_t>(RandomUse::kSynthetic), 0));
-    for (float& value : prototypes_) value = static_cast<float>(random.normal());
+    const uint64_t key = derive_key(options_.seed, static_cast<uint64_t>(RandomUse::kSynthetic), 0);
+    prototypes_ = Prototypes::of_process(key, size_, options_.classes);
   }
 
   int64_t size() const override { return options_.samples; }
@@ -52,7 +52,7 @@ class Clusters final : public Dataset {
     for (size_t i = 0; i < indices.size(); ++i, out += size_) {
       Random random(key_of(options_, indices[i]));
       labels[i] = random.below(options_.classes);
-      fill(out, prototypes_.data() + labels[i] * size_, random);
+      fill(out, prototypes_->of(labels[i]), random);
     }
     return batch;
   }
@@ -76,7 +76,7 @@ class Clusters final : public Dataset {
   Options options_;
   DatasetInfo::Kind kind_;
   int64_t size_ = 0;
-  std::vector<float> prototypes_;
+  std::shared_ptr<const Prototypes> prototypes_;
 };
 
 // A random walk over tokens: each has four likely successors, `noise` is the share of jumps.
@@ -131,6 +131,7 @@ class Delayed final : public Dataset {
 
   int64_t size() const override { return dataset_->size(); }
   DatasetInfo info() const override { return dataset_->info(); }
+  bool on_device() const override { return dataset_->on_device(); }
 
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
     const double seconds = seconds_ * static_cast<double>(indices.size());

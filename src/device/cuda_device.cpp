@@ -220,10 +220,10 @@ class CudaDevice final : public Device {
   Batch upload(const Batch& batch) override {
     const auto compute = c10::cuda::getCurrentCUDAStream(index_);
     // The host runs ahead of the device, and what it uploads for later work takes memory from now on: it
-    // waits until the last batch but two is done with.
-    at::cuda::CUDAEvent& passed = passed_[uploads_++ % passed_.size()];
-    if (passed.isCreated()) passed.synchronize();
-    passed.record(compute);
+    // waits until the last batch but one is done with. Then its memory serves for this one, which is copied
+    // while the device works on the last.
+    if (passed_.isCreated()) passed_.synchronize();
+    passed_.record(compute);
     Batch there;
     {
       const c10::cuda::CUDAStreamGuard copying(copies_);
@@ -243,6 +243,8 @@ class CudaDevice final : public Device {
     const c10::cuda::CUDAGuard guard(index_);
     stream_->enter();
   }
+  int64_t batches_ahead() const override { return 1; }
+  bool counts_main_memory() const override { return false; }
 
   MemoryMeter& memory() override { return *meter_; }
   int64_t used_by_others_bytes() const override { return meter_->others_bytes(); }
@@ -254,8 +256,7 @@ class CudaDevice final : public Device {
   const std::unique_ptr<ComputeStream> stream_;
   const c10::cuda::CUDAStream copies_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
   at::cuda::CUDAEvent copied_;
-  std::array<at::cuda::CUDAEvent, 2> passed_;  // where the compute stream was at the last uploads
-  size_t uploads_ = 0;
+  at::cuda::CUDAEvent passed_;  // where the compute stream was at the last upload
   std::unique_ptr<CudaMeter> meter_;
 };
 

@@ -67,9 +67,15 @@ class Device {
 
   /// The batch on this device. A GPU copies it beside the work that is queued already, on a stream of its
   /// own; what is queued from now on waits for the copy, the host does not (when the batch is in pinned
-  /// memory). No more than three batches are there for work that is not done. What is on the device already
-  /// must have been made on its default stream.
+  /// memory). No more than two batches are there: the one that is worked on and the one ahead of it. What is
+  /// on the device already must have been made on its current stream.
   virtual Batch upload(const Batch& batch) = 0;
+
+  /// Uploaded batches that may be there beside the one that is worked on. A trial keeps as many alive.
+  virtual int64_t batches_ahead() const { return 0; }
+
+  /// Whether batches in main memory count in the budget.
+  virtual bool counts_main_memory() const { return true; }
 
   virtual MemoryMeter& memory() = 0;
 

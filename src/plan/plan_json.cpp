@@ -21,6 +21,8 @@ void visit_probe(Probe& p, const Visit& visit) {
   visit("fill", p.fill);
   visit("seconds", p.seconds);
   visit("samples_per_second", p.samples_per_second);
+  visit.added("pass_samples_per_second", p.pass_samples_per_second);
+  visit.added("load_seconds_per_sample", p.load_seconds_per_sample);
   visit("samples", p.samples);
   visit("weight", p.weight);
   visit("confirmed", p.confirmed);

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "data/cost_order.h"
 #include "device/kernel_caches.h"
+#include "device/system_memory.h"
 #include "plan/plan_json.h"
 #include "plan/scopes.h"
 #include "plan/search.h"
@@ -37,10 +38,18 @@ ProbeRecord worst_of(const std::vector<ProbeRecord>& trials) {
     worst.typical_bytes = std::max(worst.typical_bytes, trial.typical_bytes);
     worst.seconds = std::max(worst.seconds, trial.seconds);
     worst.samples_per_second = std::min(worst.samples_per_second, trial.samples_per_second);
+    worst.pass_samples_per_second = std::min(worst.pass_samples_per_second, trial.pass_samples_per_second);
+    worst.load_seconds_per_sample = std::max(worst.load_seconds_per_sample, trial.load_seconds_per_sample);
     worst.weight = std::max(worst.weight, trial.weight);
     worst.confirmed = worst.confirmed && trial.confirmed;
   }
   return worst;
+}
+
+// Main memory that trials may hold samples in.
+int64_t bytes_to_keep() {
+  constexpr int64_t kShare = 8;
+  return tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / kShare;
 }
 
 }  // namespace
@@ -85,7 +94,15 @@ std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch) {
 }
 
 Probe::Probe(Workbench& bench, UpdateStep& step, double target_high)
-    : bench_(bench), step_(step), target_high_(target_high) {}
+    : bench_(bench), step_(step), target_high_(target_high) {
+  const RunData& data = bench.data;
+  if (makes_batches(*data.train))
+    worst_batches_.emplace(*data.train, stream_of_worst(bench), loading_timed(), bytes_to_keep());
+  if (data.validation != nullptr && makes_batches(*data.validation)) {
+    const Stream in_order(0, data.validation->size(), /*shuffle=*/false);
+    evaluation_batches_.emplace(*data.validation, in_order, loading(), bytes_to_keep());
+  }
+}
 
 ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
   const Stopwatch watch;
@@ -111,6 +128,9 @@ ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
     record.outcome = outcome_of(failure);
     if (failure != Failure::kOutOfMemory) library_error_ = first_line(error);
   }
+  beside_.clear();
+  if (worst_batches_) worst_batches_->end_trial();
+  if (evaluation_batches_) evaluation_batches_->end_trial();
   refusal_ = memory.last_refusal();
   if (record.outcome == ProbeOutcome::kRefused && refusal_) record.refused_bytes = refusal_->total_bytes();
   record.seconds = watch.seconds();
@@ -129,6 +149,7 @@ ProbeRecord Probe::agreed(const ProbeRecord& mine) {
 
 void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
   bench_.task->module().train();
+  stand_beside(*bench_.data.train, /*several=*/true);
   if (!run_worst(shape, extend, record)) return;
   if (has_costs(*bench_.data.train)) run_mixed(shape, record);
   record.confirmed = record.outcome != ProbeOutcome::kRetried;
@@ -136,9 +157,9 @@ void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& 
 
 std::vector<Batch> Probe::load_window(const TrialShape& shape) {
   const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
-  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
+  TrialFeed feed = feed_worst(pieces);
   std::vector<Batch> batches;
-  while (batches.size() < pieces.size()) batches.push_back(*loader.next());
+  for (const Piece& piece : pieces) batches.push_back(feed.next(piece));
   return batches;
 }
 
@@ -155,17 +176,17 @@ Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
 // what the first one compiled and left between its blocks; a third one would be like it.
 bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
   const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
-  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
-  update(loader, pieces, 0, record);
+  TrialFeed feed = feed_worst(pieces);
+  update(feed, pieces, 0, record);
   take_peak(record);
   const ProbeRecord so_far = agreed(record);
   if (so_far.outcome == ProbeOutcome::kRetried || !extend(so_far)) return false;
   if (make_recorder_) {
     step_.record_with(make_recorder_());
     for (int64_t window = 2; window < 4; ++window)
-      update(loader, pieces, window, record);  // done, then recorded
+      update(feed, pieces, window, record);  // done, then recorded
   }
-  update(loader, pieces, 1, record);
+  update(feed, pieces, 1, record);
   run_smaller_windows(shape, pieces, record);
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
@@ -174,38 +195,45 @@ bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord
 
 // Smaller updates add sizes that no other update has.
 void Probe::run_smaller_windows(const TrialShape& shape, Pieces known, ProbeRecord& record) {
-  const double rate = record.samples_per_second;  // of the updates that most windows are like
+  // Of the updates that most windows are like.
+  const double rate = record.samples_per_second, pass_rate = record.pass_samples_per_second;
   for (const int64_t samples : shape.smaller_windows) {
     Pieces pieces = worst_pieces(samples, std::min(shape.micro_batch, samples));
     std::erase_if(pieces, [&](const Piece& piece) {
       return std::ranges::count(known, piece.samples(), &Piece::samples) > 0;
     });
     if (pieces.empty()) continue;
-    Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading());
-    update(loader, pieces, 4, record);
+    TrialFeed feed = feed_worst(pieces);
+    update(feed, pieces, 4, record);
     known.insert(known.end(), pieces.begin(), pieces.end());
   }
   record.samples_per_second = rate;
+  record.pass_samples_per_second = pass_rate;
 }
 
 // Runs the stream's first window, and then looks whether the worst one still fits between the blocks that
 // other shapes left.
 void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
   MemoryMeter& memory = bench_.device->memory();
+  stand_beside(*bench_.data.train, /*several=*/true);
   memory.empty_cache();
   const int64_t outside = memory.sample_outside_bytes();
   memory.reset_peak();
   const Pieces typical =
       trial_pieces(window_of(*bench_.data.train, bench_.stream, 0, shape.window_samples), shape.micro_batch);
-  {
-    Loader loader(*bench_.data.train, bench_.stream, repeated(typical), loading());
-    update(loader, typical, 2, record);
-    record.typical_bytes = memory.peak().total_bytes();
+  if (makes_batches(*bench_.data.train)) {
+    TrialBatches batches(*bench_.data.train, bench_.stream, loading(), bytes_to_keep());
+    TrialFeed feed(batches);
+    update(feed, typical, 2, record);
+  } else {
+    TrialFeed feed(*bench_.data.train, bench_.stream, repeated(typical), loading());
+    update(feed, typical, 2, record);
   }
+  record.typical_bytes = memory.peak().total_bytes();
   const int64_t grown = memory.sample_outside_bytes() - outside;
   const Pieces worst = worst_pieces(shape.window_samples, shape.micro_batch);
-  Loader loader(*bench_.data.train, stream_of_worst(bench_), repeated(worst), loading());
-  update(loader, worst, 3, record);
+  TrialFeed feed = feed_worst(worst);
+  update(feed, worst, 3, record);
   take_peak(record);
   record.growth_bytes = expected_growth(grown / std::ssize(typical));
   record.peak_bytes += record.growth_bytes;
@@ -220,62 +248,124 @@ int64_t Probe::expected_growth(int64_t each) {
   return std::min(each * lengths_, kernel_cache_bytes(bench_.device->budget_bytes()));
 }
 
+// Whether its batches can be made when a trial needs them: where they take nothing of the budget, it need not
+// wait until as many are prepared ahead as in the run.
+bool Probe::makes_batches(const Dataset& dataset) const {
+  return !bench_.device->counts_main_memory() && !dataset.on_device();
+}
+
+TrialFeed Probe::feed_worst(const Pieces& pieces) {
+  if (worst_batches_) return TrialFeed(*worst_batches_);
+  return {*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading_timed()};
+}
+
 // With all the threads that the run may come to.
-Loader::Options Probe::loading() const {
+Loader::Options Probe::loading() {
   Loader::Options options = bench_.loader;
   if (options.workers > 0) options.workers = std::max(options.workers, bench_.most_workers);
   return options;
 }
 
-void Probe::update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRecord& record) {
+Loader::Options Probe::loading_timed() {
+  Loader::Options options = loading();
+  options.on_loaded = [this](int64_t, double start, double end, int64_t samples) {
+    loads_.add(end - start, samples);
+  };
+  return options;
+}
+
+// From here on, uploaded batches stand beside the one that is worked on, if there are `several` in the run.
+void Probe::stand_beside(const Dataset& dataset, bool several) {
+  beside_.clear();
+  batches_beside_ = several && !dataset.on_device() ? bench_.device->batches_ahead() : 0;
+}
+
+Batch Probe::upload(const Batch& batch) {
+  while (std::ssize(beside_) < batches_beside_) beside_.push_back(bench_.device->upload(batch));
+  return bench_.device->upload(batch);
+}
+
+// Once the work on it is queued. In the run it is the next batch that stands beside it, which is the same to
+// memory. The one before is given up while there is still something to wait for, so that the next upload has
+// its memory.
+void Probe::keep_beside(const Batch& there) {
+  beside_.push_back(there);
+  while (std::ssize(beside_) > batches_beside_) beside_.pop_front();
+}
+
+// Of the device.
+double Probe::seconds_of(const std::function<void()>& work) const {
+  bench_.device->synchronize();
   const Stopwatch watch;
+  work();
+  bench_.device->synchronize();
+  return watch.seconds();
+}
+
+void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeRecord& record) {
+  MemoryMeter& memory = bench_.device->memory();
+  const Stopwatch watch;
+  double passes = 0;  // seconds, without loading and copying, which go on beside them in the run
   int64_t offset = 0;
   for (const Piece& piece : pieces) {
     stop_if_interrupted("plan", "a signal stopped the search; nothing was trained yet");
-    const std::optional<Batch> batch = loader.next();
-    check_invariant(batch && batch->samples == piece.samples(), "a trial gets the pieces it asked for");
-    bench_.device->memory().sample_outside_bytes();  // while decoders have what they need
-    loader.wait_until_full();  // in the run, batches prepared ahead stand beside the peak
-    step_.accumulate(bench_.device->upload(*batch), window, offset);
-    bench_.device->memory().sample_outside_bytes();
+    const Batch batch = feed.next(piece);
+    memory.sample_outside_bytes();  // while decoders have what they need
+    feed.wait_until_full();
+    const Batch there = upload(batch);
+    passes += seconds_of([&] {
+      step_.accumulate(there, window, offset);
+      keep_beside(there);
+    });
+    memory.sample_outside_bytes();
     if (window == 0 && offset == 0) record.weight = step_.lane_weight();
     offset += piece.samples();
     record.samples += piece.samples();
   }
   step_.end_lanes();
   step_.meet();
-  step_.prepare(0, UpdateStep::Apply::kForceSkip);
-  PendingUpdate pending = step_.commit();
-  check_invariant(pending.valid(), "a trial's update ran");
-  pending.read();
-  bench_.device->synchronize();
-  record.samples_per_second = static_cast<double>(offset) / watch.seconds();
-  bench_.device->memory().sample_outside_bytes();
+  passes += seconds_of([&] {
+    step_.prepare(0, UpdateStep::Apply::kForceSkip);
+    PendingUpdate pending = step_.commit();
+    check_invariant(pending.valid(), "a trial's update ran");
+    pending.read();
+  });
+  const auto samples = static_cast<double>(offset);
+  record.pass_samples_per_second = samples / passes;
+  record.samples_per_second = samples / (feed.loads_as_the_run() ? watch.seconds() : passes);
+  if (const double typical = loads_.take_typical(); typical > 0) load_seconds_ = typical;
+  // What is gathered on the device costs no thread's time.
+  record.load_seconds_per_sample = bench_.data.train->on_device() ? 0 : load_seconds_;
+  memory.sample_outside_bytes();
 }
 
 void Probe::evaluate(const TrialShape& shape) {
   const Dataset& data = *bench_.data.validation;
   const int64_t samples = std::min(shape.evaluation_micro_batch, data.size());
-  evaluate_next(one_pass(data, samples));
-  if (data.size() % samples == 0) return;
+  stand_beside(data, samples < data.size());
   const PieceSource pieces = one_pass(data, samples);
-  Piece last;
+  Piece last = *pieces();
+  evaluate_next(last, one_pass(data, samples));
+  if (data.size() % samples == 0) return;
   while (std::optional<Piece> piece = pieces()) last = *std::move(piece);
-  evaluate_next(
-      [last = std::optional(std::move(last))]() mutable { return std::exchange(last, std::nullopt); });
+  evaluate_next(last, [last = std::optional(last)]() mutable { return std::exchange(last, std::nullopt); });
 }
 
-// The first of `pieces`, while those behind it are prepared.
-void Probe::evaluate_next(PieceSource pieces) {
+// This piece, the first of `pieces`, while those behind it are prepared.
+void Probe::evaluate_next(const Piece& piece, PieceSource pieces) {
   const Dataset& data = *bench_.data.validation;
   torch::nn::Module& module = bench_.task->module();
-  Loader loader(data, Stream(0, data.size(), false), std::move(pieces), loading());
-  const std::optional<Batch> batch = loader.next();
-  loader.wait_until_full();
+  const Stream in_order(0, data.size(), /*shuffle=*/false);
+  TrialFeed feed = evaluation_batches_ ? TrialFeed(*evaluation_batches_)
+                                       : TrialFeed(data, in_order, std::move(pieces), loading());
+  const Batch batch = feed.next(piece);
+  feed.wait_until_full();
   {
     const BufferScope buffers(module);
     const EvaluationMode mode(module);
-    evaluate_batch(*bench_.task, bench_.device->upload(*batch), step_.options().precision);
+    const Batch there = upload(batch);
+    evaluate_batch(*bench_.task, there, step_.options().precision);
+    keep_beside(there);
   }
   bench_.device->synchronize();
   bench_.device->memory().sample_outside_bytes();

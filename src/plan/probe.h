@@ -1,11 +1,14 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "autotrain/plan.h"
+#include "data/loading_rates.h"
 #include "device/failure.h"
+#include "plan/trial_feed.h"
 #include "plan/workbench.h"
 
 namespace autotrain {
@@ -38,7 +41,8 @@ struct TrialShape {
 std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch);
 
 /// Measures one micro-batch size by running the run's own update at it: real samples, real loader,
-/// real optimizer with the skip flag forced, so that parameters and state stay as they are.
+/// real optimizer with the skip flag forced, so that parameters and state stay as they are. On a device that
+/// copies ahead, as many uploaded batches stand beside the one that is worked on as in the run.
 class Probe {
  public:
   /// @param target_high the band's upper edge, as a fraction of the budget.
@@ -79,10 +83,17 @@ class Probe {
   Pieces worst_pieces(int64_t samples, int64_t micro_batch);
   void run_smaller_windows(const TrialShape& shape, Pieces known, ProbeRecord& record);
   void run_mixed(const TrialShape& shape, ProbeRecord& record);
-  void update(Loader& loader, const Pieces& pieces, int64_t window, ProbeRecord& record);
+  void update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeRecord& record);
   void evaluate(const TrialShape& shape);
-  void evaluate_next(PieceSource pieces);
-  Loader::Options loading() const;
+  void evaluate_next(const Piece& piece, PieceSource pieces);
+  bool makes_batches(const Dataset& dataset) const;
+  TrialFeed feed_worst(const Pieces& pieces);
+  Loader::Options loading();
+  Loader::Options loading_timed();
+  void stand_beside(const Dataset& dataset, bool several);
+  Batch upload(const Batch& batch);
+  void keep_beside(const Batch& there);
+  double seconds_of(const std::function<void()>& work) const;
   int64_t expected_growth(int64_t each);
   void take_peak(ProbeRecord& record) const;  ///< the highest so far
   ProbeRecord agreed(const ProbeRecord& mine);
@@ -90,8 +101,13 @@ class Probe {
   Workbench& bench_;
   UpdateStep& step_;
   double target_high_;
-  Piece worst_;          // window of the last trial; to find it takes a look at every sample
-  int64_t lengths_ = 0;  // that samples may have; 0: not counted yet
+  Piece worst_;              // window of the last trial; to find it takes a look at every sample
+  int64_t lengths_ = 0;      // that samples may have; 0: not counted yet
+  LoadTimes loads_;          // of this trial's training samples
+  double load_seconds_ = 0;  // of a thread, for each of them; 0: not measured yet
+  int64_t batches_beside_ = 0;
+  std::deque<Batch> beside_;                                        // the last ones that were worked on
+  std::optional<TrialBatches> worst_batches_, evaluation_batches_;  // where trials make their own
   std::function<std::unique_ptr<WorkRecorder>()> make_recorder_;
   std::optional<Refusal> refusal_;
   std::string library_error_;

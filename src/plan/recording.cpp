@@ -18,6 +18,22 @@ std::string Planner::why_not_recorded() const {
   return "";
 }
 
+namespace {
+
+// From so long on, the launches of a micro-batch's kernels, thousands of some microseconds each, are hidden
+// by it.
+constexpr double kLongPassSeconds = 0.1;
+
+// As the run's loader stages them.
+std::vector<Batch> pinned(std::vector<Batch> batches) {
+  for (Batch& batch : batches)
+    batch = batch.with_each(
+        [](const torch::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; });
+  return batches;
+}
+
+}  // namespace
+
 // The size is decided already, so that no bit of the run depends on how fast anything was.
 void Planner::decide_recording(BatchPlan& plan) {
   const CudaGraphs asked = request_.recipe.execution.cuda_graphs;
@@ -32,9 +48,20 @@ void Planner::decide_recording(BatchPlan& plan) {
 
 bool Planner::try_recorded(BatchPlan& plan, bool always) {
   const TrialShape shape = shape_for(plan.micro_batch);
+  const ProbeRecord* const executed = find_size(history_, plan.micro_batch);
+  const double rate = executed != nullptr ? executed->pass_samples_per_second : 0;
+  if (const double seconds = rate > 0 ? static_cast<double>(plan.micro_batch) / rate : 0;
+      !always && seconds > kLongPassSeconds) {
+    plan.cuda_graphs_why =
+        cat("launches hide behind the device's work: a micro-batch takes ", brief(1e3 * seconds, 3), " ms");
+    return false;
+  }
   try {
     begin_trial(bench_.device->memory());
-    const RecordedWindows windows = measure_recorded(bench_, probe_.load_window(shape), always);
+    const bool on_gpu = !bench_.device->torch_device().is_cpu();
+    std::vector<Batch> batches = probe_.load_window(shape);
+    const RecordedWindows windows =
+        measure_recorded(bench_, on_gpu ? pinned(std::move(batches)) : std::move(batches), always);
     plan.cuda_graphs_why = windows.refused;
     if (!windows.refused.empty()) return false;
     const double gain = windows.launched.whole / windows.replayed.whole;

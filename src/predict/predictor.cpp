@@ -249,7 +249,7 @@ double Predictor::pass(Loader& loader) {
   stop_if_interrupted("predict", "a signal stopped the search; nothing was predicted yet");
   const Batch batch = *loader.next();
   device_->memory().sample_outside_bytes();  // while decoders have what they need
-  loader.wait_until_full();
+  if (device_->counts_main_memory()) loader.wait_until_full();
   const Batch there = device_->upload(batch);
   device_->synchronize();
   const Stopwatch watch;

@@ -211,8 +211,8 @@ Section loader_section(Recipe& r) {
       "execution.loader",
       "How samples reach the step.",
       {bind(integer_key("workers",
-                        "Threads that load; 0: the thread that trains; auto: one, and more as long as the "
-                        "step waits and one more makes training faster.")
+                        "Threads that load; 0: the thread that trains; auto: as many as a trial's rates ask "
+                        "for, and more as long as the step waits and they make training faster.")
                 .from(0, 1024)
                 .or_word("auto"),
             l.workers),

@@ -215,6 +215,15 @@ class SharedEvaluation {
   int64_t batches_ = 0;
 };
 
+// Beside a GPU all free cores may load for an evaluation, which takes samples faster than training does. A
+// CPU's are at work.
+Loader::Options evaluation_loading(const Workbench& bench) {
+  Loader::Options options = bench.loader;
+  if (options.workers > 0 && !bench.device->torch_device().is_cpu())
+    options.workers = std::max(options.workers, bench.most_workers);
+  return options;
+}
+
 // Every piece of `pieces` whose number is `rank` modulo `world`.
 PieceSource every_nth(PieceSource pieces, const Place& place) {
   return [pieces = std::move(pieces), place, number = int64_t{0}]() mutable {
@@ -258,7 +267,7 @@ std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,
   Ranks& ranks = *bench.ranks;
   share_buffers(bench);
   Loader loader(data, Stream(0, data.size(), /*shuffle=*/false),
-                every_nth(one_pass(data, micro_batch), ranks.place()), bench.loader);
+                every_nth(one_pass(data, micro_batch), ranks.place()), evaluation_loading(bench));
   EvaluationSums sums;
   SharedEvaluation shared(ranks, bench.device->torch_device());
   int64_t done = 0;

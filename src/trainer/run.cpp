@@ -20,6 +20,7 @@
 #include "trainer/evaluator.h"
 #include "trainer/first_meeting.h"
 #include "trainer/identity.h"
+#include "trainer/loader_start.h"
 #include "trainer/out_of_memory.h"
 #include "trainer/run_checks.h"
 #include "trainer/run_report.h"
@@ -317,6 +318,7 @@ void Trainer::Run::train(Reached& reached) {
   share_tensors(bench(), place().resume_point.has_value());
   const std::unique_ptr<Deputy> deputy = make_deputy(state);
   log_start(recipe_, plan(), bench());
+  start_loader(plan(), recipe_.execution.loader, bench());
   observer_.on_start(plan(), start_table(recipe_, plan(), bench(), hosts_));
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
@@ -393,7 +395,8 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
   if (bench_) {
     summary.epochs = static_cast<double>(position.cursor) / static_cast<double>(bench_->data.train->size());
     for (const SkippingDataset* dataset : bench_->data.skipping) summary.bad_samples += dataset->count();
-    summary.loader_workers = bench_->loader.prefetch > 0 ? bench_->loader.workers : 0;
+    summary.loader_workers =
+        bench_->loader.prefetch > 0 && !bench_->data.train->on_device() ? bench_->loader.workers : 0;
   }
   return summary;
 }

@@ -148,6 +148,9 @@ class CheckedDataset final : public Dataset {
   DatasetInfo info() const override {
     return call_user(name_ + "::info", [&] { return data_.info(); });
   }
+  bool on_device() const override {
+    return call_user(name_ + "::on_device", [&] { return data_.on_device(); });
+  }
 
  private:
   std::optional<int64_t> cost_of(int64_t index) const {

@@ -23,6 +23,13 @@ namespace {
 constexpr size_t kShrunkWindows = 3;
 constexpr int64_t kStretchWindows = 200;
 
+// Where the recipe gives the number of threads, that is it.
+WorkerTuner tuner_for(const Recipe& recipe, const Workbench& bench) {
+  const int64_t workers = bench.loader.workers;
+  if (recipe.execution.loader.workers || workers == 0) return {workers, workers, workers};
+  return {workers, 1, bench.most_workers};
+}
+
 }  // namespace
 
 bool accumulate_window(Workbench& bench, Loader& loader, const WindowCut& cut, int64_t window) {
@@ -30,7 +37,8 @@ bool accumulate_window(Workbench& bench, Loader& loader, const WindowCut& cut, i
   for (int64_t lane = bench.lanes.first; lane < end; ++lane) {
     for (int64_t offset = cut.lane_offset(lane); offset < cut.lane_offset(lane + 1);) {
       if (pending_interrupt() == Interrupt::kStop) return false;
-      bench.timeline.enter(Activity::kDataWait);
+      // What is gathered on the device is its work, and no waiting.
+      bench.timeline.enter(bench.data.train->on_device() ? Activity::kCopy : Activity::kDataWait);
       const std::optional<Batch> batch = loader.next();
       bench.timeline.enter(Activity::kCopy);
       bench.step.accumulate(bench.device->upload(*batch), window, offset);
@@ -48,7 +56,7 @@ WindowRunner::WindowRunner(Session& session, Saver& saver, const UpdateTimes& ti
       plan_(session.plan),
       bench_(session.bench),
       state_(session.state),
-      tuner_(bench_.loader.workers, bench_.most_workers),
+      tuner_(tuner_for(session.recipe, bench_)),
       micro_batch_(plan_.micro_batch),
       measures_noise_(may_measure_noise(session.recipe, *bench_.data.train)) {}
 
@@ -90,7 +98,10 @@ void WindowRunner::restart() {
 }
 
 void WindowRunner::tune_loader(int64_t samples, double seconds, double waited) {
-  const int64_t workers = tuner_.after_update(samples, seconds, waited);
+  const int64_t workers = tuner_.after_update({.samples = samples,
+                                               .seconds = seconds,
+                                               .wait_seconds = waited,
+                                               .load_seconds_per_sample = load_times_.take_mean()});
   if (workers == bench_.loader.workers) return;
   log::info("data", cat("loading in ", workers, " threads from update ", state_.position.updates + 1, " on"));
   bench_.loader.workers = workers;
@@ -102,6 +113,11 @@ void WindowRunner::open_loader(int64_t window_samples) {
   const WindowCut cut = cut_of(window_samples);
   Loader::Options options = bench_.loader;
   times_.follow(options);
+  options.on_loaded = [this, follow = options.on_loaded](int64_t worker, double start, double end,
+                                                         int64_t loaded) {
+    load_times_.add(end - start, loaded);
+    if (follow) follow(worker, start, end, loaded);
+  };
   loader_ = std::make_unique<Loader>(
       *bench_.data.train, bench_.stream,
       endless_windows(*bench_.data.train, bench_.stream, cut, state_.position.cursor), std::move(options));

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "data/loading_rates.h"
 #include "data/worker_tuner.h"
 #include "trainer/saver.h"
 #include "trainer/session.h"
@@ -97,6 +98,7 @@ class WindowRunner {
   Workbench& bench_;
   RunState& state_;
   WorkerTuner tuner_;
+  LoadTimes load_times_;
   std::unique_ptr<Loader> loader_;
   int64_t loader_window_ = 0;  // samples of the windows that it cuts
   int64_t micro_batch_;        // of the window under way

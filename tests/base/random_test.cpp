@@ -21,6 +21,13 @@ TEST(Random, TheHashIsFnv1aAndGoesOnWhereItStopped) {
   EXPECT_EQ(fnv1a("bar", fnv1a("foo")), fnv1a("foobar"));
 }
 
+TEST(Random, SkippingDrawsIsDrawingThem) {
+  Random drawn(5), skipped(5);
+  for (int i = 0; i < 1001; ++i) drawn.next();
+  skipped.skip(1001);
+  EXPECT_EQ(skipped.next(), drawn.next());
+}
+
 TEST(Random, BelowCoversItsRangeEvenly) {
   Random random(42);
   std::vector<int> counts(7);

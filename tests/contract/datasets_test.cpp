@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "data/datasets.h"
 #include "data/preload.h"
+#include "plan/trial_batches.h"
 #include "support/images.h"
 #include "support/npy.h"
 #include "support/support.h"
@@ -243,6 +244,26 @@ TEST(DatasetContract, HeldInMemoryTheBatchesAreTheSame) {
     }
   }
   EXPECT_EQ(held, (std::set<std::string>{"documents", "image_folder", "npy", "text", "tokens", "yolo"}));
+}
+
+TEST(DatasetContract, MadeInPartsByThreadsABatchIsTheLoaders) {
+  for (const Choice& choice : choices()) {
+    for (const bool channels_last : {false, true}) {
+      const auto data = make_dataset(choice, all_augmentations(choice));
+      const Stream stream(3, data->size(), /*shuffle=*/true);
+      TrialBatches batches(*data, stream, {.workers = 3, .channels_last = channels_last}, int64_t{1} << 30);
+      for (const int64_t samples : {1, 3, 11, 4}) {
+        const Piece piece = consecutive(2, samples);
+        Loader loader(*data, stream, repeated({piece}), {.prefetch = 0, .channels_last = channels_last});
+        const Batch expected = *loader.next(), batch = batches.get(piece);
+        EXPECT_TRUE(batch.inputs.equal(expected.inputs)) << choice.name;
+        EXPECT_EQ(batch.inputs.strides(), expected.inputs.strides()) << choice.name;
+        ASSERT_EQ(batch.targets.defined(), expected.targets.defined()) << choice.name;
+        if (!expected.targets.defined()) continue;
+        EXPECT_TRUE(batch.targets.equal(expected.targets)) << choice.name;
+      }
+    }
+  }
 }
 
 TEST(DatasetContract, ThreadsThatAskAtOnceGetEqualBatches) {

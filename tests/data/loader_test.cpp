@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/random.h"
+#include "support/counted.h"
 #include "support/ragged.h"
 #include "support/support.h"
 
@@ -178,6 +179,30 @@ TEST(Loader, PreparesNoMoreThanItMay) {
   loader.wait_until_full();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(data.requests, 3);
+}
+
+TEST(Loader, WhatIsMadeOnADeviceIsMadeWhenItIsAskedForByTheThreadThatAsks) {
+  class Asked final : public Dataset {
+   public:
+    int64_t size() const override { return 100; }
+    bool on_device() const override { return true; }
+    Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom&) const override {
+      threads.push_back(std::this_thread::get_id());
+      return {torch::zeros({std::ssize(indices)}), {}, std::ssize(indices)};
+    }
+    mutable std::vector<std::thread::id> threads;
+  };
+  const Asked data;
+  const Stream stream(0, 100, true);
+  Loader loader(data, stream, endless_windows(data, stream, {8, 8}, 0), {.workers = 3, .prefetch = 9});
+  loader.set_workers(4);
+  loader.wait_until_full();
+  EXPECT_EQ(data.threads.size(), 0u);
+  for (size_t batches = 1; batches <= 3; ++batches) {
+    EXPECT_EQ(loader.next()->samples, 8);
+    EXPECT_EQ(data.threads.size(), batches);
+  }
+  for (const std::thread::id thread : data.threads) EXPECT_EQ(thread, std::this_thread::get_id());
 }
 
 TEST(Loader, PreparesNoMoreBytesThanItMay) {

@@ -263,6 +263,33 @@ TEST(CudaImages, PreloadedToTheDeviceTrainingIsTheSame) {
   EXPECT_EQ(losses(Preload::kDevice), losses(Preload::kOff));
 }
 
+// Batches that lie on the device are gathered where they are used, the others are copied one ahead: in the
+// trial as in the run. With one piece, with two, and with a remainder.
+TEST(CudaTrainer, ARunPeaksWhereItsTrialDid) {
+  for (const Preload preload : {Preload::kDevice, Preload::kOff}) {
+    for (const int64_t effective : {4000, 8000, 10000}) {
+      Recipe recipe = cuda_recipe();
+      recipe.data.train = {"fashion_mnist", {}};
+      recipe.data.validation = Choice{"fashion_mnist", {{"split", std::string("test")}}};
+      recipe.data.augment = {.flip = true, .crop_padding = 2};
+      recipe.model = {"cnn", {}};
+      recipe.batch.effective = effective;
+      recipe.optimizer.reference_batch = effective;
+      recipe.stop.updates = 30;
+      recipe.evaluation.every = *Interval::parse("10 updates");
+      recipe.execution.micro_batch = 4000;
+      recipe.execution.memory.budget = *Budget::parse("4GiB");
+      recipe.execution.loader.preload = preload;
+      Trainer trainer = Trainer::from_recipe(recipe, {.write_files = false});
+      const int64_t planned = trainer.plan().peak_bytes;
+      const int64_t peak = trainer.fit().peak_bytes;
+      EXPECT_NEAR(static_cast<double>(peak) / static_cast<double>(planned), 1, 0.01)
+          << (preload == Preload::kDevice ? "on the device" : "uploaded") << ", effective " << effective
+          << ": " << peak << " and " << planned;
+    }
+  }
+}
+
 TEST(CudaTelemetry, SaysWhatTheGpuDoes) {
   const TemporaryFolder folder;
   Recipe recipe = cuda_recipe();
@@ -294,19 +321,21 @@ TEST(CudaUpload, NothingReadsABatchBeforeItHasArrived) {
 TEST(CudaUpload, TheHostDoesNotRunFarAhead) {
   const auto device = open_run_device(cuda_recipe());
   const torch::Tensor big = torch::randn({4096, 4096}, device->torch_device());
-  constexpr int64_t kSize = 4 << 20;
+  constexpr int64_t kSize = 32 << 20;
   const torch::Tensor pinned = torch::ones({kSize}, torch::kFloat32).pin_memory();
   torch::Tensor sum = big.mm(big).sum();
   device->synchronize();
+  device->memory().empty_cache();
   device->memory().reset_peak();
-  const int64_t before = device->memory().allocated_bytes();
+  const int64_t before = device->memory().reserved_bytes();
   for (int64_t round = 0; round < 64; ++round) {
     const Batch batch = device->upload({.inputs = pinned, .targets = {}, .samples = kSize});
     sum += big.mm(big).sum() + batch.inputs.sum();
   }
   device->synchronize();
-  const int64_t product = 64 * kMiB;
-  EXPECT_LE(device->memory().peak().allocated_bytes - before, 4 * 16 * kMiB + 2 * product);
+  // What is reserved, since a batch that is still worked on counts as freed when the host lets go of it.
+  const int64_t batch = 128 * kMiB, product = 64 * kMiB, rounding = 48 * kMiB;
+  EXPECT_LE(device->memory().reserved_bytes() - before, 2 * batch + product + rounding);
 }
 
 // Copies run beside queued work; nothing may be read before it has arrived, nor overwritten while it is read.

@@ -1,6 +1,13 @@
 #include "plan/probe.h"
 
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
 #include "base/units.h"
+#include "plan/plan_json.h"
+#include "support/copying_device.h"
+#include "support/counted.h"
 #include "support/ragged.h"
 #include "support/run_workbench.h"
 #include "support/snapshot.h"
@@ -79,6 +86,105 @@ TEST(Probe, CountsWhatIsPreparedAhead) {
   };
   const int64_t batch = 4096 * (6 * 4 + 8);
   EXPECT_EQ(peak(4) - peak(0), 4 * batch);
+}
+
+std::unique_ptr<Workbench> copying_workbench(const Recipe& recipe, std::unique_ptr<Task> task,
+                                             const Dataset& train, const Dataset* validation = nullptr,
+                                             int64_t ahead = 1) {
+  RunData data;
+  data.train = &train;
+  data.validation = validation;
+  auto device = std::make_unique<test::CopyingDevice>(open_run_device(recipe), ahead);
+  return assemble(recipe, {std::move(device), std::move(data), std::move(task)});
+}
+
+TEST(Probe, WhereBatchesCostNothingOfTheBudgetEachPieceIsMadeOnce) {
+  const auto train = test::small_data(512), validation = test::small_data(40, 9);
+  const test::Counted data(train), evaluated(validation);
+  const auto bench = copying_workbench(test::small_recipe(), test::small_task(), data, &evaluated);
+  const auto before = everything(*bench);
+  const auto asked_for = [&](const TrialShape& shape) {
+    const int64_t samples = data.samples(), of_evaluation = evaluated.samples();
+    Probe probe(*bench, 0.9);
+    EXPECT_TRUE(probe.run(shape, kConfirm).confirmed);
+    return std::pair(data.samples() - samples, evaluated.samples() - of_evaluation);
+  };
+  EXPECT_EQ(asked_for({.micro_batch = 8, .window_samples = 20, .evaluation_micro_batch = 0}),
+            std::pair(20L, 0L));
+  EXPECT_EQ(asked_for({.micro_batch = 8, .window_samples = 100, .evaluation_micro_batch = 16}),
+            std::pair(20L, 24L));  // twice 8, and 4; 16, and 8 that are left over of 40
+  expect_equal(everything(*bench), before);
+  Probe probe(*bench, 0.9);
+  const int64_t samples = data.samples();
+  for (const int64_t size : {4, 32, 16}) probe.run({size, size, 0}, kConfirm);
+  EXPECT_EQ(data.samples() - samples, 32) << "trials have each other's samples";
+}
+
+TEST(Probe, TrialsWithBatchesOfTheirOwnComeToWhatTheLoadersCome) {
+  const auto train = test::small_data(512), validation = test::small_data(40, 9);
+  Recipe recipe = test::small_recipe();
+  const auto own = copying_workbench(recipe, test::small_task(), train, &validation, /*ahead=*/0);
+  const auto loaders = test::make_workbench(recipe, test::small_task(), train, &validation);
+  const ProbeRecord a = Probe(*own, 0.9).run({8, 20, 8}, kConfirm);
+  const ProbeRecord b = Probe(*loaders, 0.9).run({8, 20, 8}, kConfirm);
+  EXPECT_EQ(a.samples, b.samples);
+  EXPECT_EQ(a.weight, b.weight);
+  EXPECT_EQ(a.confirmed, b.confirmed);
+}
+
+TEST(Probe, KeepsTheBatchBesideTheOneThatIsWorkedOnWhereADeviceCopiesAhead) {
+  const auto train = test::small_data(8192);
+  const auto peak = [&](int64_t ahead, int64_t window, bool on_device) {
+    const test::Counted data(train, on_device);
+    const auto bench =
+        copying_workbench(test::small_recipe(), test::small_task(), data, /*validation=*/nullptr, ahead);
+    return Probe(*bench, 0.9).run({2048, window, 0}, kOnce).allocated_bytes;
+  };
+  const int64_t batch = 2048 * (6 * 4 + 8);
+  for (const int64_t window : {2048, 4096, 8192}) {
+    EXPECT_EQ(peak(1, window, false) - peak(0, window, false), batch) << window;
+    EXPECT_EQ(peak(1, window, true), peak(0, window, true)) << "gathered where they are used: " << window;
+  }
+}
+
+// Each sample takes a thread some time at least.
+class Slow final : public Dataset {
+ public:
+  static constexpr double kSeconds = 1e-3;
+  explicit Slow(const Dataset& data) : data_(data) {}
+  int64_t size() const override { return data_.size(); }
+  DatasetInfo info() const override { return data_.info(); }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    const double seconds = kSeconds * static_cast<double>(indices.size());
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    return data_.get(indices, random);
+  }
+
+ private:
+  const Dataset& data_;
+};
+
+TEST(Probe, MeasuresPassesAndLoadingApart) {
+  const auto fast = test::small_data(512);
+  const Slow data(fast);
+  for (const bool copying : {false, true}) {
+    const auto bench = copying ? copying_workbench(test::small_recipe(), test::small_task(), data)
+                               : test::make_workbench(test::small_recipe(), test::small_task(), data);
+    const ProbeRecord record = Probe(*bench, 0.9).run({8, 20, 0}, kConfirm);
+    EXPECT_GE(record.load_seconds_per_sample, Slow::kSeconds);
+    EXPECT_GE(record.pass_samples_per_second, record.samples_per_second);
+    if (copying) {
+      EXPECT_EQ(record.pass_samples_per_second, record.samples_per_second);
+    }
+    const ProbeRecord read = probe_from_json(probe_to_json(record));
+    EXPECT_EQ(read.load_seconds_per_sample, record.load_seconds_per_sample);
+    EXPECT_EQ(read.pass_samples_per_second, record.pass_samples_per_second);
+    auto older = probe_to_json(record);
+    older.erase("load_seconds_per_sample");
+    older.erase("pass_samples_per_second");
+    EXPECT_EQ(probe_from_json(older).load_seconds_per_sample, 0);
+    EXPECT_EQ(probe_from_json(older).samples_per_second, record.samples_per_second);
+  }
 }
 
 // Throws what a program error looks like, or what memory trouble looks like, above a size.
