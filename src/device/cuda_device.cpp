@@ -18,6 +18,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "device/cpu_device.h"
+#include "device/cuda_host_copies.h"
 #include "device/cuda_meter.h"
 
 namespace autotrain {
@@ -82,6 +83,12 @@ class CudaDevice final : public Device {
     return there;
   }
 
+  std::unique_ptr<HostCopies> copy_to_host(const std::vector<torch::Tensor>& tensors) override {
+    const c10::cuda::CUDAGuard guard(index_);
+    return staging_.copy(tensors);
+  }
+  int64_t kept_host_bytes() const override { return staging_.bytes(); }
+
   MemoryMeter& memory() override { return *meter_; }
   int64_t used_by_others_bytes() const override { return meter_->outside_at_start_bytes(); }
 
@@ -91,6 +98,7 @@ class CudaDevice final : public Device {
   at::cuda::CUDAEvent copied_;
   std::array<at::cuda::CUDAEvent, 2> passed_;  // where the compute stream was at the last uploads
   size_t uploads_ = 0;
+  HostStaging staging_;
   std::unique_ptr<CudaMeter> meter_;
 };
 
