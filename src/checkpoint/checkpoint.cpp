@@ -146,24 +146,24 @@ int64_t TensorLists::bytes() const {
   return sum;
 }
 
-TensorLists copy_of(const TensorLists& live) {
-  const torch::NoGradGuard no_gradients;
-  TensorLists copies;
-  std::unordered_map<const void*, torch::Tensor> made;
-  const auto copy_list = [&](const std::vector<NamedTensor>& from, std::vector<NamedTensor>& to) {
-    for (const NamedTensor& item : from) {
-      torch::Tensor& copy = made[item.tensor.unsafeGetTensorImpl()];
-      if (!copy.defined()) {
-        copy = torch::empty_like(item.tensor, torch::TensorOptions().device(torch::kCPU));
-        copy.copy_(item.tensor.detach());
-      }
-      to.push_back({item.name, copy});
+TensorLists copy_of(const TensorLists& live, const CopyTensors& copy) {
+  std::vector<torch::Tensor> distinct;
+  std::unordered_map<const void*, size_t> numbers;
+  for (const auto* list : {&live.model, &live.optimizer, &live.averaged}) {
+    for (const NamedTensor& item : *list) {
+      if (numbers.emplace(item.tensor.unsafeGetTensorImpl(), distinct.size()).second)
+        distinct.push_back(item.tensor);
     }
+  }
+  const std::vector<torch::Tensor> copies = copy(distinct);
+  check_invariant(copies.size() == distinct.size(), "every tensor has its copy");
+  const auto copies_of = [&](const std::vector<NamedTensor>& list) {
+    std::vector<NamedTensor> copied;
+    for (const NamedTensor& item : list)
+      copied.push_back({item.name, copies[numbers.at(item.tensor.unsafeGetTensorImpl())]});
+    return copied;
   };
-  copy_list(live.model, copies.model);
-  copy_list(live.optimizer, copies.optimizer);
-  copy_list(live.averaged, copies.averaged);
-  return copies;
+  return {copies_of(live.model), copies_of(live.optimizer), copies_of(live.averaged)};
 }
 
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {}

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -20,8 +21,11 @@ struct TensorLists {
   int64_t bytes() const;
 };
 
-/// Copies on the CPU, of no live tensor's memory; tensors that were one stay one.
-TensorLists copy_of(const TensorLists& live);
+/// Copies of tensors, in their order.
+using CopyTensors = std::function<std::vector<torch::Tensor>(const std::vector<torch::Tensor>&)>;
+
+/// The copies that `copy` makes of all tensors, each once: those that were one stay one.
+TensorLists copy_of(const TensorLists& live, const CopyTensors& copy);
 
 /// What a checkpoint holds.
 struct CheckpointContent {

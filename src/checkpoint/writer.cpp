@@ -21,14 +21,18 @@ void CheckpointWriter::write(int64_t update, const CheckpointContent& content, R
   folder_.prune(update, retention.keep, retention.best);
 }
 
-void CheckpointWriter::start(int64_t update, CheckpointContent content, Retention retention) {
+void CheckpointWriter::start(int64_t update, CheckpointContent content, Retention retention,
+                             std::function<void()> arrive) {
   wait();
-  const auto task = std::make_shared<std::packaged_task<void()>>([this, update, retention,
-                                                                  copy = std::move(content)]() mutable {
-    const CheckpointContent held = std::move(copy);  // gone when it is written, not when someone waits for it
-    folder_.write(update, held);
-    folder_.prune(update, retention.keep, retention.best);
-  });
+  const auto task = std::make_shared<std::packaged_task<void()>>(
+      [this, update, retention, arrive = std::move(arrive), copy = std::move(content)]() mutable {
+        // Gone when it is written, not when someone waits for it.
+        const std::function<void()> arrived = std::move(arrive);
+        const CheckpointContent held = std::move(copy);
+        if (arrived) arrived();
+        folder_.write(update, held);
+        folder_.prune(update, retention.keep, retention.best);
+      });
   std::future<void> result = task->get_future();
   thread_ = SmallThread([task] { (*task)(); });
   under_way_ = std::move(result);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <future>
 
 #include "base/small_thread.h"
@@ -27,8 +28,12 @@ class CheckpointWriter {
   void write(int64_t update, const CheckpointContent& content, Retention retention);
 
   /// Waits for the one under way, then starts writing this one and returns. `content` must share no memory
-  /// with tensors that change. @throws Error(kInputOutput) of the one before.
-  void start(int64_t update, CheckpointContent content, Retention retention);
+  /// with tensors that change.
+  /// @param arrive waits, in the writer's thread, until the content's tensors hold what is written, and is
+  /// destroyed when that is done. What it throws is what this checkpoint failed of.
+  /// @throws Error(kInputOutput) of the one before.
+  void start(int64_t update, CheckpointContent content, Retention retention,
+             std::function<void()> arrive = {});
 
   /// Without waiting. @throws Error(kInputOutput) of the one that was under way.
   void notice_failure();

@@ -22,6 +22,7 @@
 #include "base/units.h"
 #include "device/cpu_device.h"
 #include "device/cuda_memory.h"
+#include "device/cuda_host_copies.h"
 #include "device/cuda_meter.h"
 #include "device/cuda_recorder.h"
 #include "device/failure.h"
@@ -243,8 +244,15 @@ class CudaDevice final : public Device {
     const c10::cuda::CUDAGuard guard(index_);
     stream_->enter();
   }
+
   int64_t batches_ahead() const override { return 1; }
   bool counts_main_memory() const override { return false; }
+
+  std::unique_ptr<HostCopies> copy_to_host(const std::vector<torch::Tensor>& tensors) override {
+    const c10::cuda::CUDAGuard guard(index_);
+    return staging_.copy(tensors);
+  }
+  int64_t kept_host_bytes() const override { return staging_.bytes(); }
 
   MemoryMeter& memory() override { return *meter_; }
   int64_t used_by_others_bytes() const override { return meter_->others_bytes(); }
@@ -257,6 +265,7 @@ class CudaDevice final : public Device {
   const c10::cuda::CUDAStream copies_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
   at::cuda::CUDAEvent copied_;
   at::cuda::CUDAEvent passed_;  // where the compute stream was at the last upload
+  HostStaging staging_;
   std::unique_ptr<CudaMeter> meter_;
 };
 

@@ -10,6 +10,7 @@
 #include "autotrain/amounts.h"
 #include "autotrain/batch.h"
 #include "autotrain/memory.h"
+#include "device/host_copies.h"
 #include "device/work_recorder.h"
 
 namespace autotrain {
@@ -76,6 +77,16 @@ class Device {
 
   /// Whether batches in main memory count in the budget.
   virtual bool counts_main_memory() const { return true; }
+  /// Copies of tensors in host memory. A GPU copies them after the work that is queued already and before
+  /// what is queued from now on, so that this may change them; the host does not wait, but for the memory
+  /// when it is got first. That is kept for the next time: copies that are held until then cost as much
+  /// again.
+  virtual std::unique_ptr<HostCopies> copy_to_host(const std::vector<torch::Tensor>& tensors) {
+    return copy_to_plain_memory(tensors);
+  }
+
+  /// Of host memory that is kept for it.
+  virtual int64_t kept_host_bytes() const { return 0; }
 
   virtual MemoryMeter& memory() = 0;
 

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "measure/random_numbers.h"
 
 // Several versions in one program, the widest that the processor has chosen at its start: half the width
 // reads a first-level cache at half the speed.
@@ -23,6 +24,7 @@ namespace {
 
 constexpr double kPassSeconds = 0.02;
 constexpr int kPasses = 12;
+constexpr int64_t kQueuedBytes = kGiB, kMostQueued = 64;
 constexpr int64_t kBlock = 128;  // floats: enough independent sums to hide the latency of an addition
 
 // Sums all values, `repeats` times over.
@@ -65,16 +67,19 @@ double cpu_rate(int64_t bytes) {
   return static_cast<double>(repeats * threads * floats * 4) / best;
 }
 
+// Several readings are queued at once where one would take no longer than its launch.
 double gpu_rate(const Device& device, int64_t bytes) {
-  const torch::Tensor values =
-      torch::ones({std::max<int64_t>(bytes / 4, 1)}, torch::TensorOptions().device(device.torch_device()));
+  const torch::Tensor values = random_numbers(device, torch::kFloat32, {std::max<int64_t>(bytes / 4, 1)});
+  const int64_t repeats =
+      std::clamp<int64_t>(kQueuedBytes / static_cast<int64_t>(values.nbytes()), 1, kMostQueued);
   double best = 0;
   for (int i = 0; i <= kPasses; ++i) {
     device.synchronize();
     const Stopwatch watch;
-    values.sum();
+    for (int64_t r = 0; r < repeats; ++r) values.sum();
     device.synchronize();
-    best = std::max(best, static_cast<double>(values.nbytes()) / watch.seconds());
+    best =
+        std::max(best, static_cast<double>(repeats) * static_cast<double>(values.nbytes()) / watch.seconds());
   }
   return best;
 }

@@ -1,23 +1,39 @@
 #include "measure/machine.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <sched.h>
 #include <torch/types.h>
 
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/units.h"
 #include "device/cache_levels.h"
 #include "measure/bandwidth.h"
+#include "measure/random_numbers.h"
 #include "model/linear.h"
 #include "step/precision.h"
 
 namespace autotrain {
 namespace {
 
-constexpr double kSeconds = 0.25;      // of each measurement
-constexpr int64_t kCopied = 64 << 20;  // bytes: beyond any cache
-constexpr int64_t kFarBeyondCaches = 256 << 20;
+constexpr double kSeconds = 0.25;  // of each measurement
+constexpr int64_t kLeastOnGpu = 64 * kMiB;
+
+// Of `bytes` far beyond any cache; on a GPU so many that a pass takes far longer than its launch, or as many
+// as there is room for.
+template <class Rate>
+double rate_of_memory(const Device& device, int64_t bytes_on_cpu, Rate rate) {
+  if (device.torch_device().is_cpu()) return rate(bytes_on_cpu);
+  for (int64_t bytes = kGiB;; bytes /= 2) {
+    try {
+      return rate(bytes);
+    } catch (const c10::OutOfMemoryError&) {
+      if (bytes <= kLeastOnGpu) throw;
+    }
+  }
+}
 
 // The shortest time of `work`, repeated for a while after one trial run.
 template <class Work>
@@ -46,9 +62,8 @@ std::vector<ProductShape> product_shapes(const Device& device) {
 
 // Multiplies as layers do: weights are [columns, depth], and each row of the input meets each row of them.
 double product_flops(const Device& device, torch::ScalarType type, const ProductShape& shape) {
-  const auto options = torch::TensorOptions().dtype(type).device(device.torch_device());
-  const torch::Tensor inputs = torch::full({shape.rows, shape.depth}, 0.5, options);
-  const torch::Tensor weights = torch::full({shape.columns, shape.depth}, 0.5, options);
+  const torch::Tensor inputs = random_numbers(device, type, {shape.rows, shape.depth});
+  const torch::Tensor weights = random_numbers(device, type, {shape.columns, shape.depth});
   const double seconds = best_seconds(device, [&] { at::linear(inputs, weights); });
   return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / seconds;
 }
@@ -57,7 +72,7 @@ double product_flops(const Device& device, torch::ScalarType type, const Product
 double int8_flops(const Device& device, const ProductShape& shape) {
   Linear layer(torch::nn::LinearOptions(shape.depth, shape.columns).bias(false));
   layer->quantize();
-  const torch::Tensor inputs = torch::full({shape.rows, shape.depth}, 0.5);
+  const torch::Tensor inputs = random_numbers(device, torch::kFloat32, {shape.rows, shape.depth});
   const double seconds = best_seconds(device, [&] { layer->forward(inputs); });
   return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / seconds;
 }
@@ -100,16 +115,17 @@ std::vector<MachineFigures::Level> memory_levels(const Device& device) {
       levels.push_back({cache.name, bytes, read_bytes_per_second(device, bytes / 2)});
     }
   }
-  levels.push_back({"memory", 0, read_bytes_per_second(device, kFarBeyondCaches)});
+  levels.push_back({"memory", 0, rate_of_memory(device, 256 * kMiB, [&](int64_t bytes) {
+                      return read_bytes_per_second(device, bytes);
+                    })});
   return levels;
 }
 
-double copy_rate(const Device& device) {
-  const auto options = torch::TensorOptions().dtype(torch::kUInt8).device(device.torch_device());
-  const torch::Tensor from = torch::zeros({kCopied}, options);
+double copy_rate(const Device& device, int64_t bytes) {
+  const torch::Tensor from = random_numbers(device, torch::kFloat32, {bytes / int64_t{sizeof(float)}});
   torch::Tensor to = torch::empty_like(from);
   const double seconds = best_seconds(device, [&] { to.copy_(from); });
-  return 2.0 * static_cast<double>(kCopied) / seconds;
+  return 2.0 * static_cast<double>(from.nbytes()) / seconds;
 }
 
 }  // namespace
@@ -129,7 +145,8 @@ MachineFigures measure_machine(Device& device) {
                          .threads = at::get_num_threads(),
                          .budget_bytes = device.budget_bytes(),
                          .budget_source = device.budget_source()};
-  machine.copy_bytes_per_second = copy_rate(device);
+  machine.copy_bytes_per_second =
+      rate_of_memory(device, 64 * kMiB, [&](int64_t bytes) { return copy_rate(device, bytes); });
   machine.rates = product_rates(device);
   machine.levels = memory_levels(device);
   return machine;

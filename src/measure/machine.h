@@ -19,11 +19,11 @@ struct MachineFigures {
   int64_t threads = 0;       ///< that LibTorch computes with
   int64_t budget_bytes = 0;  ///< of `execution.memory.budget: auto`
   std::string budget_source;
-  double copy_bytes_per_second = 0;  ///< read plus written, of tensors far larger than the caches
+  double copy_bytes_per_second = 0;  ///< read plus written, of random numbers far larger than the caches
 
   struct Rate {
     std::string precision;
-    double flops = 0;  ///< floating-point operations per second of a matrix product, its best of several
+    double flops = 0;  ///< operations per second of a product of random matrices, its best of several
   };
   std::vector<Rate> rates = {};
 

@@ -1,7 +1,10 @@
-#include <ATen/ops/div.h>
-#include <ATen/ops/mul.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/sub.h>
 
+#include "optim/foreach.h"
 #include "optim/rows.h"
 #include "optim/trust_ratio.h"
 #include "optim/unfused.h"
@@ -26,13 +29,13 @@ class Lamb final : public UnfusedOptimizer {
         exp_avg_sq_(add_state("exp_avg_sq")),
         clock_(add_scalar("step")),
         share1_(constant(1 - o.beta1)),
-        share2_(constant(1 - o.beta2)),
+        minus_share2_(constant(-(1 - o.beta2))),
         epsilon_(constant(o.epsilon)),
         beta1_(clock_.scalar(o.beta1)),
         beta2_(clock_.scalar(o.beta2)),
         one_(clock_.scalar(1)),
-        norm_(largest_part()),
-        trust_ratio_(device()) {
+        norms_(largest_part()),
+        trust_ratios_(device(), members()) {
     set_second_moment({exp_avg_sq_, clock_.updates(), o.beta2, o.epsilon});
   }
 
@@ -45,30 +48,45 @@ class Lamb final : public UnfusedOptimizer {
     }
   }
 
-  void apply_part(const Part& part) override {
-    const torch::Tensor &mean = exp_avg_[part.member], &square = exp_avg_sq_[part.member];
-    torch::Tensor scratch = part.scratch, step = part.gradient;
-    move(mean, step, share1_, scratch);
-    move(square, at::mul_out(scratch, step, step), share2_, scratch);
-    at::div_out(scratch, square, correction2_).sqrt_().add_(epsilon_);
-    at::div_out(step, mean, correction1_).div_(scratch);
-    if (decays()) step.add_(at::mul_out(scratch, part.parameter, decay()));
-    if (adapt_all_ || parameter_of(part.member).tensor.dim() >= 2) {
-      norm_(part.parameter, scratch, trust_ratio_.weights);
-      norm_(step, scratch, trust_ratio_.update);
-      step.mul_(trust_ratio_.ratio());
+  void apply_parts(const Parts& parts) override {
+    const auto means = of(parts, exp_avg_), squares = of(parts, exp_avg_sq_);
+    const std::vector<torch::Tensor>& steps = parts.gradients;
+    move(means, parts.gradients, share1_, parts);
+    move_to_squares(squares, minus_share2_, parts);
+    foreach_quotient(parts.scratch, squares, correction2_);
+    at::_foreach_sqrt_(parts.scratch);
+    at::_foreach_add_(parts.scratch, epsilon_);
+    foreach_quotient(steps, means, correction1_);  // the gradients are not needed any more
+    at::_foreach_div_(steps, parts.scratch);
+    if (decays()) {
+      foreach_product(parts.scratch, parts.parameters, decay());
+      at::_foreach_add_(steps, parts.scratch);
     }
-    subtract(part.parameter, step.mul_(rate()));
+    if (adapts(parts)) at::_foreach_mul_(steps, trust_ratios(parts));
+    foreach_product(parts.scratch, steps, rate());
+    subtract_scratch(parts.parameters, parts);
+  }
+
+  // A group has matrices or others, never both.
+  bool adapts(const Parts& parts) const {
+    return adapt_all_ || parameter_of(parts.members.front()).tensor.dim() >= 2;
+  }
+
+  at::TensorList trust_ratios(const Parts& parts) {
+    trust_ratios_.begin(parts.members.size());
+    norms_(parts.parameters, parts.scratch, trust_ratios_.weights());
+    norms_(parts.gradients, parts.scratch, trust_ratios_.updates());
+    return trust_ratios_.ratios();
   }
 
   bool adapt_all_;
   std::vector<torch::Tensor>&exp_avg_, &exp_avg_sq_;
   UpdateClock clock_;
-  torch::Tensor share1_, share2_, epsilon_;                              // float32
+  torch::Tensor share1_, minus_share2_, epsilon_;                        // float32
   torch::Tensor correction1_ = constant(0), correction2_ = constant(0);  // float32
   torch::Tensor beta1_, beta2_, one_, power_ = clock_.scalar(0);         // float64
-  TensorNorm norm_;
-  TrustRatio trust_ratio_;
+  TensorNorms norms_;
+  TrustRatios trust_ratios_;
 };
 
 }  // namespace

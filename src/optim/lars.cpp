@@ -1,5 +1,10 @@
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/mul.h>
 
+#include "optim/foreach.h"
 #include "optim/rows.h"
 #include "optim/trust_ratio.h"
 #include "optim/unfused.h"
@@ -23,36 +28,45 @@ class Lars final : public UnfusedOptimizer {
         momentum_(add_state("momentum")),
         lost_(constant(1 - options.momentum)),
         trust_(constant(options.trust)),
-        norm_(largest_part()),
-        trust_ratio_(device()) {}
+        penalties_(torch::zeros({static_cast<int64_t>(members())}, trust_.options())),
+        norms_(largest_part()),
+        trust_ratios_(device(), members()) {}
 
  private:
-  void apply_part(const Part& part) override {
-    const torch::Tensor& velocity = momentum_[part.member];
-    torch::Tensor scratch = part.scratch, step = part.gradient;
-    const bool adapts = adapt_all_ || parameter_of(part.member).tensor.dim() >= 2;
-    if (adapts) find_norms(part);
-    if (decays()) step.add_(at::mul_out(scratch, part.parameter, decay()));
-    step.mul_(rate());
-    if (adapts) step.mul_(trust_ratio_.ratio());
-    at::mul_out(scratch, velocity, lost_).sub_(step);  // what the velocity loses, less what it gains
-    subtract(velocity, scratch);
-    subtract(part.parameter, scratch.copy_(velocity));
+  void apply_parts(const Parts& parts) override {
+    const auto velocities = of(parts, momentum_);
+    const std::vector<torch::Tensor>& steps = parts.gradients;
+    // A group has matrices or others, never both.
+    const bool adapts = adapt_all_ || parameter_of(parts.members.front()).tensor.dim() >= 2;
+    if (adapts) find_norms(parts);
+    if (decays()) {
+      foreach_product(parts.scratch, parts.parameters, decay());
+      at::_foreach_add_(steps, parts.scratch);
+    }
+    at::_foreach_mul_(steps, rate());
+    if (adapts) at::_foreach_mul_(steps, trust_ratios_.ratios());
+    foreach_product(parts.scratch, velocities, lost_);
+    at::_foreach_sub_(parts.scratch, steps);  // what the velocity loses, less what it gains
+    subtract_scratch(velocities, parts);
+    at::_foreach_copy_(parts.scratch, velocities);
+    subtract_scratch(parts.parameters, parts);
   }
 
-  void find_norms(const Part& part) {
-    norm_(part.parameter, part.scratch, trust_ratio_.weights);
-    norm_(part.gradient, part.scratch, trust_ratio_.update);
-    at::mul_out(penalty_, trust_ratio_.weights, decay());
-    trust_ratio_.update.add_(penalty_);
-    trust_ratio_.weights.mul_(trust_);
+  void find_norms(const Parts& parts) {
+    trust_ratios_.begin(parts.members.size());
+    torch::Tensor weights = trust_ratios_.weights(), updates = trust_ratios_.updates();
+    norms_(parts.parameters, parts.scratch, weights);
+    norms_(parts.gradients, parts.scratch, updates);
+    torch::Tensor penalties = penalties_.narrow(0, 0, weights.numel());
+    updates.add_(at::mul_out(penalties, weights, decay()));
+    weights.mul_(trust_);
   }
 
   bool adapt_all_;
   std::vector<torch::Tensor>& momentum_;
-  torch::Tensor lost_, trust_, penalty_ = constant(0);
-  TensorNorm norm_;
-  TrustRatio trust_ratio_;
+  torch::Tensor lost_, trust_, penalties_;
+  TensorNorms norms_;
+  TrustRatios trust_ratios_;
 };
 
 }  // namespace

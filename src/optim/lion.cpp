@@ -1,5 +1,8 @@
-#include <ATen/ops/sub.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sign.h>
 
+#include "optim/foreach.h"
 #include "optim/rows.h"
 #include "optim/unfused.h"
 
@@ -20,13 +23,16 @@ class Lion final : public UnfusedOptimizer {
         one_minus_beta2_(constant(1 - options.beta2)) {}
 
  private:
-  void apply_part(const Part& part) override {
-    const torch::Tensor& mean = exp_avg_[part.member];
-    decay_parameter(part);
-    torch::Tensor step = part.scratch;  // β₁ m + (1 − β₁) g
-    at::sub_out(step, mean, part.gradient).mul_(beta1_).add_(part.gradient).sign_().mul_(rate());
-    subtract(part.parameter, step);
-    move(mean, part.gradient, one_minus_beta2_, part.scratch);
+  void apply_parts(const Parts& parts) override {
+    const auto means = of(parts, exp_avg_);
+    decay_parameters(parts);
+    foreach_difference(parts.scratch, means, parts.gradients);  // the step: β₁ m + (1 − β₁) g
+    at::_foreach_mul_(parts.scratch, beta1_);
+    at::_foreach_add_(parts.scratch, parts.gradients);
+    at::_foreach_sign_(parts.scratch);
+    at::_foreach_mul_(parts.scratch, rate());
+    subtract_scratch(parts.parameters, parts);
+    move(means, parts.gradients, one_minus_beta2_, parts);
   }
 
   std::vector<torch::Tensor>& exp_avg_;

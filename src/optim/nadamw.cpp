@@ -1,10 +1,13 @@
-#include <ATen/ops/div.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_sqrt.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/where.h>
 
 #include <cmath>
 
+#include "optim/foreach.h"
 #include "optim/rows.h"
 #include "optim/unfused.h"
 
@@ -29,7 +32,7 @@ class NAdamW final : public UnfusedOptimizer {
         clock_(add_scalar("step")),
         product_(add_scalar("mu_product").fill_(1)),
         share1_(constant(1 - o.beta1)),
-        share2_(constant(1 - o.beta2)),
+        minus_share2_(constant(-(1 - o.beta2))),
         epsilon_(constant(o.epsilon)),
         base_(clock_.scalar(std::pow(0.96, o.momentum_decay))),
         beta1_(clock_.scalar(o.beta1)),
@@ -69,22 +72,27 @@ class NAdamW final : public UnfusedOptimizer {
     at::mul_out(mean_step_, mean_weight_, rate());
   }
 
-  void apply_part(const Part& part) override {
-    const torch::Tensor &mean = exp_avg_[part.member], &square = exp_avg_sq_[part.member];
-    torch::Tensor scratch = part.scratch, gradient = part.gradient;
-    decay_parameter(part);
-    move(mean, gradient, share1_, scratch);
-    move(square, at::mul_out(scratch, gradient, gradient), share2_, scratch);
-    at::div_out(scratch, square, correction_).sqrt_().add_(epsilon_);
-    subtract(part.parameter, gradient.mul_(gradient_step_).div_(scratch));
-    at::mul_out(gradient, mean, mean_step_).div_(scratch);
-    subtract(part.parameter, gradient);
+  void apply_parts(const Parts& parts) override {
+    const auto means = of(parts, exp_avg_), squares = of(parts, exp_avg_sq_);
+    const std::vector<torch::Tensor>&step = parts.scratch, &divisors = parts.gradients;
+    decay_parameters(parts);
+    move(means, parts.gradients, share1_, parts);
+    move_to_squares(squares, minus_share2_, parts);
+    foreach_product(step, parts.gradients, gradient_step_);
+    foreach_quotient(divisors, squares, correction_);  // the gradients are not needed any more
+    at::_foreach_sqrt_(divisors);
+    at::_foreach_add_(divisors, epsilon_);
+    at::_foreach_div_(step, divisors);
+    subtract_scratch(parts.parameters, parts);
+    foreach_product(step, means, mean_step_);
+    at::_foreach_div_(step, divisors);
+    subtract_scratch(parts.parameters, parts);
   }
 
   std::vector<torch::Tensor>&exp_avg_, &exp_avg_sq_;
   UpdateClock clock_;
   torch::Tensor product_;                                        // of all μ so far
-  torch::Tensor share1_, share2_, epsilon_;                      // float32
+  torch::Tensor share1_, minus_share2_, epsilon_;                // float32
   torch::Tensor base_, beta1_, half_, half_next_, beta2_, one_;  // float64
   torch::Tensor power_ = clock_.scalar(0), mu_ = clock_.scalar(0), next_ = clock_.scalar(0),
                 products_ = clock_.scalar(0), rest_ = clock_.scalar(0);

@@ -29,6 +29,9 @@ struct Trained {
   std::optional<std::vector<TensorPiece>> pieces = {};
 
   std::vector<ParameterGroup> groups = {};  ///< each parameter in one
+
+  /// How many elements optimizers of plain kernels update at once; nothing: what is fast on the device.
+  std::optional<int64_t> together = {};
 };
 
 /// Applies updates in place and without host synchronisation, with LibTorch's fused kernels where it has
@@ -129,6 +132,8 @@ class Optimizer {
 
   /// Once, at construction, of what was added as state.
   void set_second_moment(const SecondMoment& moment) { second_moment_.emplace(moment); }
+
+  std::optional<int64_t> updated_together() const { return trained_.together; }
 
   /// How many parameters there are, or pieces where sharded.
   size_t members() const { return sharded() ? pieces().size() : parameters().size(); }

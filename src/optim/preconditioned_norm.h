@@ -33,7 +33,7 @@ class PreconditionedNorm {
 
   const Optimizer& optimizer_;
   torch::Tensor slice_;  // [elements] float32
-  TensorNorm norm_;
+  TensorNorms norm_;
   torch::Tensor slice_norm_;                                           // scalar float32
   torch::Tensor epsilon_;                                              // likewise: ε√(1 − βᵗ)
   torch::Tensor sum_;                                                  // scalar float64: of the slices so far

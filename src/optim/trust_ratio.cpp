@@ -1,9 +1,11 @@
 #include "optim/trust_ratio.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/gt.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
@@ -35,9 +37,9 @@ double sum_of_squares(const float* values, int64_t count) {
 
 }  // namespace
 
-TensorNorm::TensorNorm(int64_t largest) : sums_(static_cast<size_t>(ceil_div(largest, kPiece))) {}
+TensorNorms::TensorNorms(int64_t largest) : sums_(static_cast<size_t>(ceil_div(largest, kPiece))) {}
 
-void TensorNorm::operator()(const torch::Tensor& tensor, torch::Tensor scratch, torch::Tensor out) {
+void TensorNorms::operator()(const torch::Tensor& tensor, torch::Tensor scratch, torch::Tensor out) {
   if (!tensor.is_cpu()) {
     at::linalg_vector_norm_out(out, tensor);
     return;
@@ -56,21 +58,35 @@ void TensorNorm::operator()(const torch::Tensor& tensor, torch::Tensor scratch, 
   out.fill_(std::sqrt(sum));
 }
 
-TrustRatio::TrustRatio(torch::Device device) {
-  const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
-  for (torch::Tensor* const scalar : {&weights, &update, &zero_, &ratio_})
-    *scalar = torch::zeros({}, options);
-  one_ = torch::ones({}, options);
-  some_weights_ = torch::zeros({}, options.dtype(torch::kBool));
-  some_update_ = torch::zeros_like(some_weights_);
+void TensorNorms::operator()(at::TensorList tensors, at::TensorList scratch, torch::Tensor out) {
+  if (!out.is_cpu()) {
+    at::stack_out(out, at::_foreach_norm(tensors));
+    return;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i)
+    (*this)(tensors[i], scratch[i], out.select(0, static_cast<int64_t>(i)));
 }
 
-const torch::Tensor& TrustRatio::ratio() {
-  at::gt_out(some_weights_, weights, zero_);
-  at::gt_out(some_update_, update, zero_);
-  some_weights_.logical_and_(some_update_);
-  at::div_out(ratio_, weights, update);
-  return at::where_out(ratio_, some_weights_, ratio_, one_);
+TrustRatios::TrustRatios(torch::Device device, size_t most) {
+  const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
+  const auto count = static_cast<int64_t>(most);
+  for (torch::Tensor* const norms : {&weights_, &updates_, &ratios_}) *norms = torch::zeros({count}, options);
+  some_weights_ = torch::zeros({count}, options.dtype(torch::kBool));
+  some_updates_ = torch::zeros_like(some_weights_);
+  zero_ = torch::zeros({}, options);
+  one_ = torch::ones({}, options);
+  each_ = ratios_.unbind();
+}
+
+at::TensorList TrustRatios::ratios() {
+  torch::Tensor ratios = ratios_.narrow(0, 0, layers_), some = some_weights_.narrow(0, 0, layers_),
+                some_updates = some_updates_.narrow(0, 0, layers_);
+  at::gt_out(some, weights(), zero_);
+  at::gt_out(some_updates, updates(), zero_);
+  some.logical_and_(some_updates);
+  at::div_out(ratios, weights(), updates());
+  at::where_out(ratios, some, ratios, one_);
+  return at::TensorList(each_).slice(0, static_cast<size_t>(layers_));
 }
 
 }  // namespace autotrain

@@ -1,5 +1,8 @@
 #include "optim/unfused.h"
 
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/pow.h>
@@ -7,7 +10,19 @@
 
 #include <algorithm>
 
+#include "base/units.h"
+#include "optim/foreach.h"
+
 namespace autotrain {
+namespace {
+
+// On a GPU a kernel over so much takes longer than its launch. On a CPU one tensor after the other is faster:
+// it stays in the caches.
+constexpr int64_t kTogetherOnGpu = 16 * kMiB / int64_t{sizeof(float)};
+
+constexpr int64_t kAligned = 32;  // elements: kernels read several at once
+
+}  // namespace
 
 UnfusedOptimizer::UnfusedOptimizer(Trained trained) : Optimizer(std::move(trained)) {
   zero_ = constant(0);
@@ -15,18 +30,15 @@ UnfusedOptimizer::UnfusedOptimizer(Trained trained) : Optimizer(std::move(traine
   decay_ = constant(0);
   rate_times_decay_ = constant(0);
   skipped_ = torch::zeros({}, torch::TensorOptions().dtype(torch::kBool).device(device()));
-  std::vector<torch::Tensor> parts;
+  together_ = updated_together().value_or(device().is_cpu() ? 0 : kTogetherOnGpu);
+  int64_t all = 0;
   for (size_t i = 0; i < members(); ++i) {
-    parts.push_back(own_part(parameter_of(i).tensor.detach(), i));
-    largest_part_ = std::max(largest_part_, parts.back().numel());
+    const int64_t elements = own_part(parameter_of(i).tensor.detach(), i).numel();
+    largest_part_ = std::max(largest_part_, elements);
+    all += round_up(elements, kAligned);
   }
   const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device());
-  const torch::Tensor shared = torch::empty({largest_part_}, options);
-  for (const torch::Tensor& part : parts) {
-    scratch_.push_back(part.is_non_overlapping_and_dense()
-                           ? shared.as_strided(part.sizes(), part.strides(), 0)
-                           : shared.narrow(0, 0, part.numel()).view(part.sizes()));
-  }
+  scratch_ = torch::empty({std::max(largest_part_, std::min(together_, all))}, options);
 }
 
 torch::Tensor UnfusedOptimizer::constant(double value) const {
@@ -53,31 +65,72 @@ void UnfusedOptimizer::set_rate(const Group& group, const Update& update) {
 void UnfusedOptimizer::apply_group(const Group& group, const Lists& lists, const Update& update) {
   set_rate(group, update);
   before_group();
-  for (size_t i = 0; i < lists.members.size(); ++i) {
-    const size_t member = lists.members[i];
-    Part part{lists.parameters[i].detach(), lists.gradients[i], scratch_[member], member};
-    if (update.grad_scale) part.gradient.div_(*update.grad_scale);
-    apply_part(part);
+  for (size_t first = 0; first < lists.members.size();) {
+    const Parts parts = parts_from(lists, first);
+    if (update.grad_scale) at::_foreach_div_(parts.gradients, *update.grad_scale);
+    apply_parts(parts);
+    first += parts.members.size();
   }
 }
 
+// Members from the `first` on, one at least.
+UnfusedOptimizer::Parts UnfusedOptimizer::parts_from(const Lists& lists, size_t first) const {
+  Parts parts;
+  int64_t used = 0;
+  for (size_t i = first; i < lists.members.size(); ++i) {
+    const torch::Tensor parameter = lists.parameters[i].detach();
+    const int64_t offset = round_up(used, kAligned), end = offset + parameter.numel();
+    if (i > first && end > together_) break;
+    parts.members.push_back(lists.members[i]);
+    parts.parameters.push_back(parameter);
+    parts.gradients.push_back(lists.gradients[i]);
+    parts.scratch.push_back(scratch_for(parameter, offset));
+    used = end;
+  }
+  parts.all_scratch = scratch_.narrow(0, 0, used);
+  return parts;
+}
+
+// It lies in memory as the part does.
+torch::Tensor UnfusedOptimizer::scratch_for(const torch::Tensor& part, int64_t offset) const {
+  return part.is_non_overlapping_and_dense() ? scratch_.as_strided(part.sizes(), part.strides(), offset)
+                                             : scratch_.narrow(0, offset, part.numel()).view(part.sizes());
+}
+
+std::vector<torch::Tensor> UnfusedOptimizer::of(const Parts& parts, const std::vector<torch::Tensor>& state) {
+  std::vector<torch::Tensor> own;
+  own.reserve(parts.members.size());
+  for (const size_t member : parts.members) own.push_back(state[member]);
+  return own;
+}
+
 // What is subtracted from a tensor that stays is +0, which changes no bit, also not of −0.
-void UnfusedOptimizer::subtract(const torch::Tensor& from, const torch::Tensor& change) const {
-  if (may_be_skipped_) change.masked_fill_(skipped_, 0);
-  from.sub_(change);
+void UnfusedOptimizer::subtract_scratch(at::TensorList from, const Parts& parts) const {
+  if (may_be_skipped_) parts.all_scratch.masked_fill_(skipped_, 0);
+  at::_foreach_sub_(from, parts.scratch);
 }
 
-void UnfusedOptimizer::move(const torch::Tensor& mean, const torch::Tensor& value, const torch::Tensor& share,
-                            const torch::Tensor& scratch) const {
-  torch::Tensor change = scratch;
-  at::sub_out(change, mean, value).mul_(share);
-  subtract(mean, change);
+void UnfusedOptimizer::move(at::TensorList means, at::TensorList values, const torch::Tensor& share,
+                            const Parts& parts) const {
+  foreach_difference(parts.scratch, means, values);
+  at::_foreach_mul_(parts.scratch, share);
+  subtract_scratch(means, parts);
 }
 
-void UnfusedOptimizer::decay_parameter(const Part& part) const {
+// (value − mean) × −share has the bits of (mean − value) × share, but for the sign of a 0, which no mean of
+// squares can show: it is never −0.
+void UnfusedOptimizer::move_to_squares(at::TensorList means, const torch::Tensor& minus_share,
+                                       const Parts& parts) const {
+  foreach_product(parts.scratch, parts.gradients, parts.gradients);
+  at::_foreach_sub_(parts.scratch, means);
+  at::_foreach_mul_(parts.scratch, minus_share);
+  subtract_scratch(means, parts);
+}
+
+void UnfusedOptimizer::decay_parameters(const Parts& parts) const {
   if (!decays_) return;
-  torch::Tensor change = part.scratch;
-  subtract(part.parameter, at::mul_out(change, part.parameter, rate_times_decay_));
+  foreach_product(parts.scratch, parts.parameters, rate_times_decay_);
+  subtract_scratch(parts.parameters, parts);
 }
 
 UpdateClock::UpdateClock(torch::Tensor step)

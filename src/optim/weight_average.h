@@ -34,7 +34,8 @@ class WeightAverage {
   /// parameters' device; undefined when not active.
   torch::Tensor step_for(const torch::Tensor& skipped) const;
 
-  /// Moves the average by `step`. Allocates nothing and does not wait for the device.
+  /// Moves the average by `step`. Allocates nothing and does not wait for the device; on a GPU a few kernels
+  /// move all.
   void update(const torch::Tensor& step);
 
   /// The averages are the parameters as they are now.
@@ -50,8 +51,14 @@ class WeightAverage {
   std::vector<NamedTensor> parameters_;
   std::vector<torch::Tensor> averages_;
   double half_life_samples_ = 0;
-  double keep_ = 1;  // d
+  double keep_ = 1;          // d
+  torch::Tensor full_step_;  // 1 − d: scalar float32, as are
+  torch::Tensor minus_step_;
 };
+
+/// average += step × (weight − average) for each pair of a list, by few kernels. To rounding: `lerp_` rounds
+/// otherwise. @param minus_step −step: scalar float32 where the tensors are.
+void lerp_together(at::TensorList averages, at::TensorList weights, const torch::Tensor& minus_step);
 
 /// Parameters are their averages until the scope ends.
 class AveragedWeights {

@@ -1,6 +1,7 @@
 #include "step/changing_buffers.h"
 
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <string_view>
@@ -32,17 +33,35 @@ bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
          a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
 }
 
+using Buffers = std::vector<torch::Tensor>;
+
+// To those of its type and device.
+void sort_in(const torch::Tensor& tensor, std::vector<Buffers>& kinds) {
+  const auto alike = [&](const Buffers& kind) {
+    return kind[0].scalar_type() == tensor.scalar_type() && kind[0].device() == tensor.device();
+  };
+  const auto kind = std::ranges::find_if(kinds, alike);
+  (kind == kinds.end() ? kinds.emplace_back() : *kind).push_back(tensor);
+}
+
 }  // namespace
 
 void ChangingBuffers::find_buffers() {
-  live_.clear(), copies_.clear(), large_.clear();  // of an attempt for which memory did not suffice
+  small_.clear(), live_.clear();  // of an attempt for which memory did not suffice
+  copies_.clear(), large_.clear();
+  std::vector<Buffers> kinds;
   for (const auto& item : module_.named_buffers()) {
     const torch::Tensor& buffer = item.value();
     if (static_cast<int64_t>(buffer.nbytes()) >= kLargeFrom) {
       large_.push_back({.buffer = buffer});
     } else {
-      add_copy(buffer);
+      sort_in(buffer, kinds);
     }
+  }
+  const PhaseScope phase(MemoryPhase::kBufferCopies);
+  for (Buffers& kind : kinds) {
+    const bool selects = !kind[0].is_cpu();
+    small_.emplace_back(std::move(kind), selects);
   }
   found_ = true;
 }
@@ -63,6 +82,7 @@ void ChangingBuffers::save() {
   } else {
     find_buffers();
   }
+  for (FlatCopies& copies : small_) copies.save();
   if (!live_.empty()) at::_foreach_copy_(copies_, live_);
   for (Large& large : large_) large.version = large.buffer._version();
 }
@@ -120,16 +140,17 @@ void ChangingBuffers::rethrow_failure() {
 void ChangingBuffers::restore() {
   failure_ = nullptr;
   const torch::NoGradGuard no_gradients;
+  for (FlatCopies& copies : small_) copies.restore();
   if (!live_.empty()) at::_foreach_copy_(live_, copies_);
 }
 
 void ChangingBuffers::restore_unless(const torch::Tensor& keep) {
-  if (live_.empty()) return;
   if (keep.is_cpu()) {
     if (!keep.item<bool>()) restore();
     return;
   }
   const torch::NoGradGuard no_gradients;
+  for (FlatCopies& copies : small_) copies.restore_unless(keep);
   for (size_t i = 0; i < live_.size(); ++i) {
     at::where_out(copies_[i], keep, live_[i], copies_[i]);  // in place: nothing is allocated
     live_[i].copy_(copies_[i]);

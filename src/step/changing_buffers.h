@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "step/flat_copies.h"
 #include "step/operator_scope.h"
 
 namespace autotrain {
@@ -69,7 +70,8 @@ class ChangingBuffers {
   void add_copy(const torch::Tensor& buffer);
 
   const torch::nn::Module& module_;
-  std::vector<torch::Tensor> live_;
+  std::vector<FlatCopies> small_;    // of each type
+  std::vector<torch::Tensor> live_;  // large ones that change
   std::vector<torch::Tensor> copies_;
   std::vector<Large> large_;  // those without a copy
   bool found_ = false;

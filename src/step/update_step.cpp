@@ -12,6 +12,7 @@
 #include "device/memory_phase.h"
 #include "step/autocast.h"
 #include "step/generators.h"
+#include "step/update_scalars.h"
 
 namespace autotrain {
 namespace {
@@ -322,40 +323,30 @@ void UpdateStep::prepare(double lr, Apply apply) {
 
 // @return with it the figures of the update, in the order in which PendingUpdate takes them.
 std::pair<UpdateStep::Prepared, torch::Tensor> UpdateStep::compute_update(double lr, Apply apply) {
-  const torch::Tensor scale = scaler_.scale().to(torch::kFloat64);
   // Gradients are those of scale × factor × Σ sums; the update wants Σ sums ÷ Σ weights.
-  const torch::Tensor divisor = scale * options_.loss_factor * weight_sum_;
+  const GradientScale scale(scaler_.scale(), options_.loss_factor, weight_sum_);
   torch::Tensor preconditioned;
-  if (takes_preconditioned()) preconditioned = preconditioned_norm_->squared() / divisor.square();
-  const torch::Tensor norm_before_penalty = add_penalty(divisor);
+  if (takes_preconditioned()) preconditioned = preconditioned_norm_->squared() / scale.of_mean.square();
+  const torch::Tensor norm_before_penalty = add_penalty(scale.of_mean);
   if (gradients_) gradients_->leave_reached();
 
   const torch::NoGradGuard no_gradients;
-  const torch::Tensor norm = scaled_norm() / divisor;
-  const torch::Tensor sound = at::isfinite(norm).logical_and_(weight_sum_ != 0);
-  torch::Tensor grad_scale = divisor;
-  if (options_.clip_norm) grad_scale = divisor * ((norm + 1e-6) / *options_.clip_norm).clamp_min(1);
-  const torch::Tensor found_inf = sound.logical_not().to(torch::kFloat32);
-
-  const torch::Tensor skip = apply == Apply::kForceSkip ? torch::ones_like(found_inf) : found_inf;
-  const torch::Tensor applies = skip.logical_not();
-  const torch::Tensor kernel_scale = grad_scale.to(torch::kFloat32);
-  const torch::Tensor average_step = average_ ? average_->step_for(skip) : torch::Tensor();
-  const torch::Tensor squared_scale = (scale * options_.loss_factor).square();
-  const torch::Tensor own_norm = norm_before_penalty.defined() ? norm_before_penalty : norm;
-  torch::Tensor figures =
-      at::stack({sound.to(torch::kFloat64), loss_sum_ / weight_sum_, norm, scale, weight_sum_,
-                 first_norms_[0] / squared_scale, first_norms_[1], first_norms_[2], own_norm});
-  if (preconditioned.defined())
-    figures = at::cat({figures, at::stack({first_preconditioned_ / squared_scale, preconditioned})});
+  const UpdateScalars scalars = update_scalars({.loss_sum = loss_sum_,
+                                                .weight_sum = weight_sum_,
+                                                .first_norms = first_norms_,
+                                                .first_preconditioned = first_preconditioned_,
+                                                .scaled_norm = scaled_norm(),
+                                                .own_norm = norm_before_penalty,
+                                                .preconditioned = preconditioned},
+                                               scale, options_.clip_norm, apply == Apply::kForceSkip);
   return {Prepared{.update = {.lr = lr,
                               .lr_on_device = has_fixed_addresses() ? lr_ : torch::Tensor(),
-                              .grad_scale = kernel_scale,
-                              .found_inf = skip},
-                   .average_step = average_step,
-                   .found_inf = found_inf,
-                   .applies = applies},
-          figures};
+                              .grad_scale = scalars.grad_scale,
+                              .found_inf = scalars.skipped},
+                   .average_step = average_ ? average_->step_for(scalars.skipped) : torch::Tensor(),
+                   .found_inf = scalars.found_inf,
+                   .applies = scalars.applies},
+          scalars.figures};
 }
 
 // No line allocates on the device.

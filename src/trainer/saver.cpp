@@ -45,10 +45,11 @@ void Saver::checkpoint(Training training) {
 void Saver::write(Training training) {
   const Retention retention{recipe_.checkpoint.keep, state_.position.best_update};
   CheckpointContent saved = content();
-  auto copies = training == Training::kGoesOn ? background_copy(saved.tensors) : std::nullopt;
-  if (copies) {
-    saved.tensors = std::move(*copies);
-    writer_->start(state_.position.updates, std::move(saved), retention);
+  auto background = training == Training::kGoesOn ? background_copy(saved.tensors) : std::nullopt;
+  if (background) {
+    saved.tensors = std::move(background->tensors);
+    writer_->start(state_.position.updates, std::move(saved), retention,
+                   [copies = std::move(background->copies)] { copies->wait(); });
   } else {
     writer_->write(state_.position.updates, saved, retention);
   }
@@ -74,19 +75,28 @@ CheckpointContent Saver::content(int64_t metrics_bytes) {
                        identity_of(*session_.bench.device, session_.plan, session_.bench.task->module())});
 }
 
+// Beside training. On a GPU they are in host memory, some of which may be there from the last time.
+bool Saver::copies_fit(int64_t bytes) const {
+  const Device& device = *session_.bench.device;
+  if (device.torch_device().is_cpu()) {
+    const auto usable =
+        static_cast<int64_t>(kUsableForCopies * static_cast<double>(session_.plan.budget_bytes));
+    return session_.plan.peak_bytes + bytes <= usable;
+  }
+  const int64_t available = tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes();
+  return bytes - device.kept_host_bytes() <= available / 2;
+}
+
 // Returns nothing when a copy would not fit beside training, or when the recipe asks for none.
-std::optional<TensorLists> Saver::background_copy(const TensorLists& live) const {
-  if (!recipe_.checkpoint.background) return std::nullopt;
-  const int64_t bytes = live.bytes();
-  const bool on_cpu = session_.bench.device->torch_device().is_cpu();
-  const auto usable =
-      static_cast<int64_t>(kUsableForCopies * static_cast<double>(session_.plan.budget_bytes));
-  const bool fits =
-      on_cpu ? session_.plan.peak_bytes + bytes <= usable
-             : bytes <= tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / 2;
-  if (!fits) return std::nullopt;
+std::optional<Saver::Background> Saver::background_copy(const TensorLists& live) const {
+  if (!recipe_.checkpoint.background || !copies_fit(live.bytes())) return std::nullopt;
   try {
-    return copy_of(live);
+    Background background;
+    background.tensors = copy_of(live, [&](const std::vector<torch::Tensor>& tensors) {
+      background.copies = session_.bench.device->copy_to_host(tensors);
+      return background.copies->tensors();
+    });
+    return background;
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
     return std::nullopt;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "checkpoint/writer.h"
+#include "device/host_copies.h"
 #include "trainer/session.h"
 
 namespace autotrain {
@@ -46,7 +47,13 @@ class Saver {
   void write(Training training);
   CheckpointContent content(int64_t metrics_bytes);
   CheckpointContent content() { return content(session_.folder->metrics().bytes()); }
-  std::optional<TensorLists> background_copy(const TensorLists& live) const;
+  // What is written while training goes on.
+  struct Background {
+    TensorLists tensors;
+    std::shared_ptr<HostCopies> copies;  // that they are
+  };
+  std::optional<Background> background_copy(const TensorLists& live) const;
+  bool copies_fit(int64_t bytes) const;
   std::string save_here();
   std::string save_elsewhere();
   std::string save_as_deputy();

@@ -166,9 +166,15 @@ TEST(Checkpoint, AnyFailingCallLeavesACheckpointThatCanBeRead) {
   }
 }
 
+std::vector<torch::Tensor> clones(const std::vector<torch::Tensor>& tensors) {
+  std::vector<torch::Tensor> copies;
+  for (const torch::Tensor& tensor : tensors) copies.push_back(tensor.clone());
+  return copies;
+}
+
 TEST(Checkpoint, ATiedCopyStaysTied) {
   const torch::Tensor shared = torch::ones({4});
-  const TensorLists copies = copy_of({.model = {{"in", shared}, {"out", shared}}});
+  const TensorLists copies = copy_of({.model = {{"in", shared}, {"out", shared}}}, clones);
   EXPECT_TRUE(copies.model[0].tensor.is_same(copies.model[1].tensor));
   shared.zero_();
   EXPECT_EQ(copies.model[0].tensor.sum().item<double>(), 4);
@@ -181,12 +187,40 @@ TEST(CheckpointWriter, WritesInTheBackgroundOneAfterTheOtherAndLosesNothing) {
     CheckpointWriter writer(checkpoints);
     for (int64_t update = 1; update <= 5; ++update) {
       CheckpointContent now = content(static_cast<double>(update));
-      now.tensors = copy_of(now.tensors);
+      now.tensors = copy_of(now.tensors, clones);
       writer.start(update, std::move(now), {.keep = 2});
     }
   }
   EXPECT_EQ(checkpoints.updates(), (std::vector<int64_t>{4, 5}));
   EXPECT_EQ(weight_of(checkpoints, 5), 5);
+}
+
+TEST(CheckpointWriter, WritesWhatHasArrivedByThen) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  CheckpointWriter writer(checkpoints);
+  CheckpointContent copies = content(1);
+  const torch::Tensor weight = copies.tensors.model[0].tensor;
+  std::promise<void> queued;
+  writer.start(1, std::move(copies), {}, [weight, began = queued.get_future().share()] {
+    began.wait();
+    weight.fill_(7);
+  });
+  queued.set_value();
+  writer.wait();
+  EXPECT_EQ(weight_of(checkpoints, 1), 7);
+}
+
+TEST(CheckpointWriter, ACopyThatDoesNotArriveIsWhatTheCheckpointFailedOf) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  CheckpointWriter writer(checkpoints);
+  writer.start(1, content(1), {}, [] { throw std::runtime_error("the device is lost"); });
+  EXPECT_THROW(writer.wait(), std::runtime_error);
+  EXPECT_TRUE(checkpoints.updates().empty());
+  writer.start(2, content(2), {});
+  writer.wait();
+  EXPECT_EQ(weight_of(checkpoints, 2), 2);
 }
 
 TEST(CheckpointWriter, SaysWhatFailedWhenItIsWaitedFor) {

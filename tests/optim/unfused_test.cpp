@@ -74,6 +74,41 @@ TEST_P(Algorithm, ASkippedUpdateChangesNoBit) {
   }
 }
 
+std::vector<NamedTensor> many_tensors() {
+  std::vector<NamedTensor> all = three_tensors();
+  for (const int64_t size : {1, 7, 64, 200}) {
+    all.push_back({"bias" + std::to_string(size), torch::randn({size}).requires_grad_()});
+    all.push_back({"matrix" + std::to_string(size), torch::randn({size, 3}).requires_grad_()});
+  }
+  // Not all of its memory is its own, and its gradient is laid out otherwise.
+  all.push_back({"slice", torch::randn({6, 8}).slice(1, 1, 6).detach().requires_grad_()});
+  return all;
+}
+
+// As a GPU does it: several together, by kernels over lists.
+TEST_P(Algorithm, HowManyTensorsAreUpdatedAtOnceChangesNoBit) {
+  std::vector<std::vector<NamedTensor>> parameters, states;
+  for (const int64_t together : {0, 500, 1 << 20}) {
+    parameters.push_back(many_tensors());
+    Trained trained{.parameters = parameters.back()};
+    trained.together = together;
+    OptimizerRecipe r = recipe();
+    r.groups = {{.match = {"matrix*"}, .lr_factor = 0.5}};
+    const auto optimizer = make_optimizer(r, std::move(trained));
+    for (int64_t step = 0; step < 20; ++step) {
+      test::set_gradients(parameters.back(), step);
+      if (step % 3 == 0) parameters.back()[1].tensor.mutable_grad().reset();
+      if (step == 11) parameters.back()[2].tensor.mutable_grad().fill_(NAN);
+      optimizer->apply(test::update_with(0.01, 3, /*skipped=*/step == 11));
+    }
+    states.push_back(copies(optimizer->state()));
+  }
+  for (const size_t i : {1, 2}) {
+    expect_same(parameters[i], parameters[0]);
+    expect_same(states[i], states[0]);
+  }
+}
+
 TEST_P(Algorithm, DividesGradientsByTheirScale) {
   const auto scaled = three_tensors(), divided = three_tensors();
   const auto one = make_optimizer(recipe(), {scaled}), other = make_optimizer(recipe(), {divided});
@@ -200,6 +235,19 @@ TEST_P(Adapting, AStepIsAsLargeAsTheWeightsSay) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, Adapting, testing::Values("lars", "lamb"),
                          [](const auto& instance) { return instance.param; });
+
+TEST(Optimizers, ScratchIsOfWhatIsUpdatedAtOnce) {
+  const auto scratch = [](int64_t together) {
+    OptimizerRecipe r;
+    r.algorithm = {"lion", {}};
+    Trained trained{.parameters = three_tensors()};  // of 360, 37 and 1537 elements
+    trained.together = together;
+    return make_optimizer(r, std::move(trained))->scratch_bytes() / 4;
+  };
+  EXPECT_EQ(scratch(0), 1537);
+  EXPECT_EQ(scratch(1600), 1600);
+  EXPECT_EQ(scratch(1 << 20), 384 + 64 + 1568);
+}
 
 TEST(Optimizers, TheirStateIsAsLargeAsTheyDeclare) {
   for (const OptimizerRow& row : optimizer_table()) {

@@ -30,6 +30,29 @@ TEST(WeightAverage, FollowsTheFormulaAndDoesNotMoveWhenSkipped) {
 }
 
 // Four updates of 250 samples weigh as one of 1000 when the weights stand still.
+// What a GPU does.
+TEST(WeightAverage, TogetherItFollowsTheFormulaToRounding) {
+  torch::manual_seed(1);
+  for (const float step : {0.0f, 0.001f, 0.7f, 1.0f}) {
+    const std::vector<torch::Tensor> weights = {torch::randn({4, 5}), torch::randn({1000}), torch::randn({})},
+                                     averages = {torch::randn({4, 5}), torch::randn({1000}),
+                                                 torch::randn({})};
+    std::vector<torch::Tensor> wanted, seen;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      wanted.push_back(averages[i].lerp(weights[i], step));
+      seen.push_back(weights[i].clone());
+    }
+    lerp_together(averages, weights, torch::full({}, -step));
+    for (size_t i = 0; i < weights.size(); ++i) {
+      EXPECT_LE((averages[i] - wanted[i]).abs().max().item<float>(), 1e-6f) << step;
+      EXPECT_TRUE(weights[i].equal(seen[i])) << "weights are only read";
+      if (step == 0) {
+        EXPECT_TRUE(averages[i].equal(wanted[i])) << "a skipped update moves nothing";
+      }
+    }
+  }
+}
+
 TEST(WeightAverage, MeansTheSameAtAnyEffectiveBatch) {
   const NamedTensor weight{"w", torch::zeros({1})};
   WeightAverage small({weight}, 3000), large({weight}, 3000);
