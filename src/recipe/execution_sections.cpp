@@ -169,9 +169,8 @@ Section memory_section(Recipe& r) {
           "The memory a run may use and how much of it to fill.",
           {bind_budgets(text_key("budget",
                                  "What the run may add on its device after a warm-up: tensors with their "
-                                 "fragmentation, and what libraries take beyond it. What they take in the "
-                                 "warm-up, and what other processes have, is in no budget. In a group of one "
-                                 "for each device, one that is left out has auto."),
+                                 "fragmentation, and what libraries take beyond it. A device that a group of "
+                                 "budgets leaves out has auto."),
                         m.budget, "2GiB", "auto such as \"50%\""),
            std::move(target)}};
 }

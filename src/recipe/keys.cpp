@@ -22,9 +22,9 @@ std::string range_text(const KeySpec& key, const char* noun) {
   return noun;
 }
 
-// "; or such a value for each of cpu and cuda"
+// "; or one each: {cpu: …, cuda: …}"
 std::string parts_text(const KeySpec& key) {
-  return key.parts.empty() ? "" : "; or such a value each for " + join(key.parts, ", ");
+  return key.parts.empty() ? "" : "; or one each: {" + join(key.parts, ": …, ") + ": …}";
 }
 
 std::string kind_text(const KeySpec& key) {
