@@ -9,10 +9,14 @@ void CheckpointWriter::wait() {
   if (under_way_.valid()) under_way_.get();
 }
 
-void CheckpointWriter::notice_failure() {
-  const bool over =
-      under_way_.valid() && under_way_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+void CheckpointWriter::wait_at_most(double seconds) {
+  const std::chrono::duration<double> longest(seconds);
+  const bool over = under_way_.valid() && under_way_.wait_for(longest) == std::future_status::ready;
   if (over) under_way_.get();
+}
+
+void CheckpointWriter::notice_failure() {
+  wait_at_most(0);
 }
 
 void CheckpointWriter::write(int64_t update, const CheckpointContent& content, Retention retention) {

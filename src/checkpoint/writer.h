@@ -41,6 +41,9 @@ class CheckpointWriter {
   /// Until nothing is under way. @throws Error(kInputOutput) of the one that was.
   void wait();
 
+  /// The same, for no longer than so many seconds: where the process ends afterwards.
+  void wait_at_most(double seconds);
+
  private:
   CheckpointFolder& folder_;
   std::future<void> under_way_;

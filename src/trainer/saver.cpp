@@ -63,6 +63,11 @@ void Saver::wait() {
   if (writer_) writer_->wait();
 }
 
+void Saver::finish_writing() {
+  constexpr double kLongest = 120;  // seconds
+  if (writer_) writer_->wait_at_most(kLongest);
+}
+
 void Saver::notice_failure() {
   if (writer_) writer_->notice_failure();
 }

@@ -32,6 +32,9 @@ class Saver {
   /// Until nothing is under way. @throws Error(kInputOutput) of the checkpoint that was.
   void wait();
 
+  /// The same when the device is lost, which whoever writes may wait for: not for ever.
+  void finish_writing();
+
   /// Without waiting. @throws Error(kInputOutput) of the checkpoint that was under way.
   void notice_failure();
 

@@ -363,7 +363,7 @@ void TrainingLoop::stop_at_limits() {
 DeviceLost TrainingLoop::leave_without_device(const DeviceLost& error, bool may_wait) {
   bench_.ranks->share_end(error);
   try {
-    if (may_wait) saver_.wait();
+    if (may_wait) saver_.finish_writing();
   } catch (const std::exception& problem) {
     log::error("trainer", first_line(problem));
   }
