@@ -15,8 +15,8 @@ namespace autotrain {
 /// them are replayed only where all of these are the same again.
 class Recordings {
  public:
-  /// Of micro-batches. Each takes memory and a recording for every kind of statistics: data whose
-  /// micro-batches have more of them are better left alone.
+  /// Of micro-batches, more than a plan has. Each takes memory and a recording for every kind of statistics,
+  /// so others are launched.
   static constexpr size_t kMostShapes = 4;
 
   explicit Recordings(std::unique_ptr<WorkRecorder> recorder) : recorder_(std::move(recorder)) {}

@@ -108,8 +108,7 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
   if (!window_open_) open_window();
   enter(Activity::kForward);
   const auto seed = [&] { seed_for_micro_batch(options_.device, options_.seed, window, offset); };
-  std::optional<size_t> place;
-  if (keeps_batches()) place = at_fixed_address(batch);
+  const std::optional<size_t> place = keeps_batches() ? at_fixed_address(batch) : std::nullopt;
   seed();
   if (const Recordings::Pass* const recorded = place ? recorded_pass(*place) : nullptr) {
     seed();  // recording may have drawn
@@ -432,8 +431,9 @@ void UpdateStep::attach_totals() {
   first_of_lane_ = true;
 }
 
-// Copies it to where those of its shape lie, a place that is made for the first of them. @return its number.
-size_t UpdateStep::at_fixed_address(const Batch& batch) {
+// Copies it to where those of its shape lie, a place that is made for the first of them. @return its number;
+// nothing: there are so many shapes that this one has no place.
+std::optional<size_t> UpdateStep::at_fixed_address(const Batch& batch) {
   const auto alike = [](const torch::Tensor& a, const torch::Tensor& b) {
     return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
   };
@@ -444,8 +444,7 @@ size_t UpdateStep::at_fixed_address(const Batch& batch) {
     for (size_t i = 0; i < there.size(); ++i) there[i].copy_(tensors[i], /*non_blocking=*/true);
     return place;
   }
-  if (recordings_ && batches_.size() == Recordings::kMostShapes)
-    give_up_recording("micro-batches", CannotRecord("they have too many shapes"));
+  if (!options_.static_buffers && batches_.size() == Recordings::kMostShapes) return std::nullopt;
   batches_.push_back({batch.with_each([](const torch::Tensor& tensor) { return tensor.clone(); })});
   return batches_.size() - 1;
 }

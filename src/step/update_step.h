@@ -216,7 +216,7 @@ class UpdateStep {
     return options_.static_buffers || (recordings_ != nullptr && why_not_recorded_.empty());
   }
   bool replays() const { return recordings_ != nullptr && why_not_recorded_.empty() && !passed_by_; }
-  size_t at_fixed_address(const Batch& batch);
+  std::optional<size_t> at_fixed_address(const Batch& batch);
   void make_rate();
   bool takes_norms() const { return first_of_lane_ && options_.statistics; }
   LossTerms forward(const Batch& batch);
