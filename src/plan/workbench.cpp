@@ -111,15 +111,16 @@ bool has_parts(const WindowCut& cut) {
 void fail_loading(const std::exception& error, Device& device) {
   if (classify_failure(error) == Failure::kOther) throw;
   const std::optional<Refusal> refusal = device.memory().last_refusal();
-  const int64_t least = refusal ? refusal->total_bytes() : 0;
   const std::string budget = format_bytes(device.budget_bytes());
-  if (least > 0 && refusal->by_system) {
-    throw Error(
-        ExitCode::kDoesNotFit, "execution.device",
-        cat("the data set and the model with its optimizer need at least ", format_bytes(least),
-            ", which the budget of ", budget, " allows and the device does not have", describe(*refusal)),
-        "end other processes that use the device, use another one, less data, or a smaller model");
+  const bool short_of_memory = refusal && refusal->by_system;
+  if (short_of_memory && !device.torch_device().is_cpu()) {
+    throw Error(ExitCode::kDoesNotFit, "execution.device",
+                cat("the data set and the model with its optimizer need at least ",
+                    format_bytes(refusal->total_bytes()), ", which the budget of ", budget,
+                    " allows and the device does not have", describe(*refusal)),
+                "end other processes that use the device, use another one, less data, or a smaller model");
   }
+  const int64_t least = refusal && !short_of_memory ? refusal->total_bytes() : 0;
   throw Error(ExitCode::kDoesNotFit, "execution.memory.budget",
               cat("the data set and the model with its optimizer need ",
                   least > 0 ? cat("at least ", format_bytes(least), ", more") : "more", " than the ", budget,

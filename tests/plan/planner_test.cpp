@@ -196,6 +196,26 @@ TEST(Planner, NoBudgetIsToldWhereNoneWouldDoAndTheLimitStands) {
   EXPECT_THROW(torch::zeros({13 << 20}), c10::OutOfMemoryError) << "52 MiB are beyond the budget of 48 again";
 }
 
+TEST(MemoryStatement, TellsWhatIsTheMachinesFromWhatTheBudgetCountsOnAGpu) {
+  const MemoryStatement s{.budget = 256 * kMiB,
+                          .parameters = 8 * kMiB,
+                          .data = 4 * kMiB,
+                          .others = 10 * kGiB,
+                          .machine = 600 * kMiB,
+                          .on_gpu = true};
+  const std::string text = describe(s, std::nullopt);
+  EXPECT_TRUE(test::holds(text, "libraries' workspaces and code, outside the budget: 600 MiB"));
+  EXPECT_TRUE(test::holds(text, "it counts what this process adds on the device after its warm-up"));
+  EXPECT_TRUE(test::holds(text, "used by others on this device: 10.0 GiB"));
+  EXPECT_FALSE(text.find("data set and the like") != std::string::npos);
+}
+
+TEST(MemoryStatement, ARefusalThatTheBudgetWouldHaveAllowedSaysWhoHoldsTheMemory) {
+  const Refusal refusal{
+      .requested_bytes = kGiB, .by_system = true, .others_bytes = 70 * kGiB, .phase = "forward"};
+  EXPECT_TRUE(test::holds(describe(refusal), "which the budget would have allowed: others hold 70.0 GiB"));
+}
+
 TEST(Planner, ASmallestSizeAboveTheBandPointsAtTheTarget) {
   Recipe recipe = tight_recipe();
   recipe.execution.memory.target_low = 0.01;

@@ -456,6 +456,8 @@ TEST(Trainer, ParametersOrStateThatDoNotFitAreExplained) {
       Trainer(r, test::small_task(SmallNet::Middle::kNothing, 1 << 14), train, {.write_files = false}).fit();
     });
     EXPECT_TRUE(test::holds(error.what(), "execution.memory.budget")) << budget;
+    EXPECT_TRUE(test::holds(error.what(), "need at least ")) << budget;
+    EXPECT_TRUE(test::holds(error.hint(), "raise execution.memory.budget above ")) << budget;
   }
 }
 
