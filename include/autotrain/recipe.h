@@ -236,7 +236,7 @@ enum class Preload {
 };
 
 struct LoaderRecipe {
-  std::optional<int64_t> workers = {};   ///< threads; unset: 1, and more as long as that makes it faster
+  std::optional<int64_t> workers = {};   ///< threads; unset: as a trial's rates ask, tuned from there
   std::optional<int64_t> prefetch = {};  ///< micro-batches prepared ahead of the step; unset: one a worker
   Budget prefetch_memory = {};           ///< of them; auto: unbounded on a CPU, where the plan counts them
   Preload preload = Preload::kAuto;      ///< auto: images, where that spares work and takes little memory

@@ -23,16 +23,19 @@ PieceSource each_once(std::deque<Piece> pieces) {
   };
 }
 
+// Pinning takes longer than the copy that it would speed up.
+Loader::Options unpinned(Loader::Options loading) {
+  loading.pin = false;
+  loading.prefetch_bytes = 0;
+  return loading;
+}
+
 }  // namespace
 
 TrialBatches::TrialBatches(const Dataset& dataset, Stream stream, Loader::Options loading, int64_t keep_bytes)
     : dataset_(dataset),
       stream_(stream),
-      loading_([&] {
-        loading.pin = false;  // which takes longer than the copy that it would speed up
-        loading.prefetch_bytes = 0;
-        return std::move(loading);
-      }()),
+      loading_(unpinned(std::move(loading))),
       keep_bytes_(keep_bytes),
       joins_(!has_costs(dataset)) {}
 

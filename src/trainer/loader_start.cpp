@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kWorthSaying = 0.05;  // of the time
 
-std::string what_would_help(const Dataset& data, bool asked) {
+std::string cures_for(const Dataset& data, bool asked) {
   std::vector<std::string> ways;
   if (asked) ways.push_back("execution.loader.workers: auto");
   if (data.info().kind == DatasetInfo::Kind::kImages) ways.push_back("fewer pixels");
@@ -42,7 +42,7 @@ std::string too_slow(const LoadingRates& rates, int64_t threads, bool asked, con
              brief(1e3 * rates.load_seconds_per_sample, 3), " ms of a core, the passes want ",
              brief(rates.threads(), 3), " cores, ", threads, threads == 1 ? " is " : " are ",
              asked ? "asked for" : "free", ": expect to wait ", format_percent(waiting, 0),
-             " of the time; what would help: ", what_would_help(data, asked));
+             " of the time; what would help: ", cures_for(data, asked));
 }
 
 void start_loader(const BatchPlan& plan, const LoaderRecipe& asked, Workbench& bench) {

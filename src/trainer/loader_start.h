@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "autotrain/plan.h"
 #include "data/loading_rates.h"
 #include "plan/workbench.h"
 

@@ -2,7 +2,9 @@
 
 #include <set>
 
+#include "support/counted.h"
 #include "support/support.h"
+#include "support/tasks.h"
 
 namespace autotrain {
 namespace {
@@ -92,6 +94,12 @@ TEST(BadSamples, OtherErrorsEndTheRun) {
   const SkippingDataset data(std::make_unique<Brittle>(3, std::set<int64_t>{1}, ExitCode::kMissingFile));
   test::expect_error(ExitCode::kMissingFile, [&] { got(data, {1}); });
   EXPECT_EQ(data.count(), 0);
+}
+
+TEST(BadSamples, ADataSetThatSkipsThemMakesItsBatchesWhereTheOtherDoes) {
+  const auto data = test::small_data(4);
+  EXPECT_FALSE(SkippingDataset(std::make_unique<test::Counted>(data)).on_device());
+  EXPECT_TRUE(SkippingDataset(std::make_unique<test::Counted>(data, /*on_device=*/true)).on_device());
 }
 
 }  // namespace
