@@ -104,7 +104,7 @@ TEST(CudaWeightAverage, MovesAsOnTheCpuToRounding) {
 // Together, or one tensor after the other: the same kernels on each element.
 TEST(CudaOptimizers, UpdateTogetherAsOneByOneAndLeaveSkippedOnesAlone) {
   const auto device = open_gpu();
-  for (const std::string& name : {"nadamw", "lion", "lars", "lamb"}) {
+  for (const char* const name : {"nadamw", "lion", "lars", "lamb"}) {
     std::vector<std::vector<torch::Tensor>> results;
     for (const int64_t together : {int64_t{0}, int64_t{4} << 20}) {
       torch::manual_seed(1);
