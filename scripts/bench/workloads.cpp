@@ -45,6 +45,16 @@ Choice tokens(int64_t samples, int64_t first) {
       {{"kind", std::string("tokens")}, {"classes", int64_t{256}}, {"samples", samples}, {"first", first}}};
 }
 
+// Of GPT-2's vocabulary, filled up to a multiple of 64; sequences of 256.
+Choice many_tokens(int64_t samples, int64_t first) {
+  return {"synthetic",
+          {{"kind", std::string("tokens")},
+           {"shape", std::vector<int64_t>{256}},
+           {"classes", int64_t{50304}},
+           {"samples", samples},
+           {"first", first}}};
+}
+
 // Adds up the squares of the predictions, whatever the targets: for a model whose own loss needs boxes.
 Loss sum_of_squares() {
   return {.terms =
@@ -124,6 +134,8 @@ std::shared_ptr<Network> network_of(const std::string& name, const std::string& 
   if (name == "resnet50") return model({"resnet50", {}});
   if (name == "detector") return model({"detector", {}});
   if (name == "gpt") return model({"transformer", {{"tied", false}}});
+  if (name == "gpt2")
+    return model({"transformer", {{"layers", int64_t{12}}, {"width", int64_t{768}}, {"heads", int64_t{12}}}});
   const int64_t pixels = info.input_shape[1] * info.input_shape[2];
   if (name == "lstm") return std::make_shared<Lstm>(info.input_shape[2]);
   if (name == "residual")
@@ -140,7 +152,10 @@ Workload make_workload(const std::string& name, const std::string& from_pytorch)
   if (name == "gpt") {
     workload.train = make_dataset(tokens(60000, 0), {});
     workload.validation = make_dataset(tokens(514, 1 << 20), {});
-  } else if (name == "resnet50") {
+  } else if (name == "gpt2") {
+    workload.train = make_dataset(many_tokens(4096, 0), {});
+    workload.validation = make_dataset(many_tokens(64, 1 << 20), {});
+  } else if (name == "resnet50" || name == "vit") {
     workload.train = images_in_memory(2048);
     workload.validation = images_in_memory(64);
   } else if (name == "detector") {

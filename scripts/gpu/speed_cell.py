@@ -7,7 +7,7 @@ import json
 import place
 from measure import Worker, ratio, take_turns
 
-IMAGES = ("cnn", "resnet", "resnet50")
+IMAGES = ("cnn", "resnet", "resnet50", "vit")
 COMPILED = ("compiled", "compiled_overhead")
 
 
@@ -17,6 +17,7 @@ def arguments():
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--exported", metavar="FILE", help="the model as exported from PyTorch, a side more")
     parser.add_argument("--compiled", action="store_true", help="also sides through torch.compile")
     return parser.parse_args()
 
@@ -29,8 +30,8 @@ class Cell:
         self.on_gpu = args.device != "cpu"
         self.without = {}
 
-    def start_harness(self, graphs):
-        return Worker([*place.program("autotrain_bench"), "turns", *self.words, "--cuda-graphs", graphs])
+    def start_harness(self, graphs, *more):
+        return Worker([*place.program("autotrain_bench"), "turns", *self.words, "--cuda-graphs", graphs, *more])
 
     def start_python(self):
         return Worker([*place.peer("turns.py", "torch"), *self.words])
@@ -41,6 +42,8 @@ class Cell:
         ours = {"harness": (eager, "harness"), "bare": (eager, "bare")}
         if self.on_gpu:
             ours["graphs"] = (self.start_harness("on"), "harness")
+        if self.args.exported:
+            ours["exported"] = (self.start_harness("off", "--from-pytorch", self.args.exported), "harness")
         return ours
 
     def works(self, worker, side, name=None):
@@ -66,8 +69,9 @@ class Cell:
         layouts = ["pre", "pre_last"] if self.args.workload in IMAGES else ["pre"]
         ours, python = self.start_ours(), self.start_python()
         sides = self.working({**ours, **{side: (python, side) for side in layouts}})
-        if "harness" not in sides:
-            raise RuntimeError(self.without["harness"])
+        for side in ("harness", "exported"):
+            if side in ours and side not in sides and (side == "exported" or not self.args.exported):
+                raise RuntimeError(self.without[side])
         rates = take_turns(sides, self.args.rounds, self.args.seconds)
         flops = self.flops_per_sample(python)
         for worker in {worker for worker, _ in [*ours.values(), (python, "")]}:
@@ -87,10 +91,11 @@ class Cell:
         rates, flops = self.eager()
         ratios = {}
         layouts = [each for side, each in rates.items() if side in ("pre", "pre_last")]
-        others = {"bare": rates.get("bare"), "eager": layouts and [max(each) for each in zip(*layouts)]}
-        for side in ("harness", "graphs"):
+        others = {"bare": rates.get("bare"), "eager": layouts and [max(each) for each in zip(*layouts)],
+                  "twin": rates.get("harness") if self.args.exported else None}
+        for side in ("harness", "graphs", "exported"):
             for other, theirs in others.items():
-                if side in rates and theirs:
+                if side in rates and theirs and (side, other) != ("harness", "twin"):
                     ratios[f"{side}/{other}"] = ratio(rates[side], theirs)
         for side in COMPILED if self.args.compiled else ():
             group = self.compiled(side)

@@ -42,18 +42,22 @@ SPEED_ON_GPU = tuple((workload, batch, precision) for precision in ("bf16", "tf3
                                              ("mlp", 1024), ("gpt", 1024), ("resnet50", 64)))
 SPEED_ON_CPU = tuple((workload, batch, precision) for batch in (64, 256) for workload in ("mlp", "gpt")
                      for precision in ("fp32", "bf16"))
+OURS = ("harness", "graphs", "exported")
+EXPORTED = (("resnet50", 256), ("vit", 256), ("gpt2", 32))
+SECONDS_OF_EXPORT = 60  # guessed
 QUICK_SPEED = (("mlp", 64, "fp32"),)
 SECONDS_OF_SPEED, SECONDS_OF_COMPILED = 18, 60
 
 
-def speed_row(setting, workload, batch, precision):
+def speed_row(setting, workload, batch, precision, more=()):
     rounds, seconds = (1, 0.2) if setting.quick else (5, 0.4) if setting.on_gpu else (5, 1.5)
     command = [sys.executable, place.ROOT / "scripts/gpu/speed_cell.py", "--workload", workload, "--batch", batch,
                "--precision", precision, "--device", setting.device, "--rounds", rounds, "--seconds", seconds]
+    command += more
     found = json_of(setting.run([*command, *(["--compiled"] if setting.compiled else [])], 300), last_line=True)
     if "error" in found:
         raise Failed(found["error"])
-    best = max(statistics.median(found["rates"][side]) for side in ("harness", "graphs") if side in found["rates"])
+    best = max(statistics.median(found["rates"][side]) for side in OURS if side in found["rates"])
     peak = peak_rate(setting, precision)
     share = best * found["flops_per_sample"] / peak if peak and found["flops_per_sample"] else None
     return {"workload": workload, "batch": batch, "precision": precision, "best_samples_per_second": best,
@@ -75,6 +79,36 @@ def speed_columns(row):
             "best ÷ compiled": words.spread(ratios.get("best/compiled")),
             "best ÷ compiled, fewer launches": words.spread(ratios.get("best/compiled_overhead")),
             "share of peak": words.percent(row["share_of_peak"]),
+            "without": "; ".join(f"{side}: {said[:100]}" for side, said in row["without"].items())}
+
+
+def exported_row(setting, workload, batch, precision):
+    """A model from PyTorch beside its twin in C++ and eager PyTorch. Its file is made where it is used: it holds the operators of
+    the device."""
+    place.need("torch", "safetensors")
+    folder, kind = setting.output / "models", setting.device.partition(":")[0]
+    ended = setting.run([place.python(), place.ROOT / "scripts/gpu/make_models", "--device", setting.device, "--precision",
+                         precision, "--output", folder, workload], 400)
+    if ended.code != 0:
+        raise Failed(f"the exporter {why(ended)}")
+    file = folder / f"{workload}.{precision}.{kind}.autotrain"
+    try:
+        return {**speed_row(setting, workload, batch, precision, ["--exported", file]), "bytes_of_file": file.stat().st_size}
+    finally:
+        file.unlink()  # hundreds of MiB that are made again in a minute
+
+
+def exported_cells(setting):
+    asked = [("mlp", 64, "fp32")] if not setting.on_gpu or setting.quick else [(*each, "bf16") for each in EXPORTED]
+    return [Cell(":".join(map(str, each)), lambda each=each: exported_row(setting, *each),
+                 SECONDS_OF_EXPORT + SECONDS_OF_SPEED) for each in asked]
+
+
+def exported_columns(row):
+    ratios = row["ratios"]
+    return {"samples/s": words.number(statistics.median(row["rates"]["exported"])),
+            "÷ C++ twin": words.spread(ratios.get("exported/twin")),
+            "÷ PyTorch": words.spread(ratios.get("exported/eager")),
             "without": "; ".join(f"{side}: {said[:100]}" for side, said in row["without"].items())}
 
 
@@ -200,6 +234,8 @@ def doctor_columns(row):
 STAGES = {
     "speed": Stage("the harness, with CUDA graphs too, in turns with a bare LibTorch loop and PyTorch",
                    speed_cells, speed_columns),
+    "exported": Stage("models exported from PyTorch, beside their twins in C++ and eager PyTorch",
+                      exported_cells, exported_columns),
     "sweep": Stage("inference over batch sizes: predicted and measured knee, where memory ends",
                    sweep_cells, sweep_columns),
     "doctor": Stage("planted bottlenecks, and what autotrain doctor named", doctor_cells, doctor_columns),

@@ -1,21 +1,33 @@
 #!/usr/bin/env python3
 """Rehearses scripts/gpu/campaign on the CPU: its cells are measured, kept, and not measured again; results
-name the GPU; whole runs that are disturbed are told right from wrong.
+name the GPU; whole runs that are disturbed are told right from wrong; presets fit their time.
 
     campaign_test.py path/to/project
 """
+import fnmatch
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PROJECT = Path(sys.argv[1]).resolve()
 sys.path.insert(0, str(PROJECT / "scripts/gpu"))
-from cells import Ended
+import loading_stage
+import machine_stages
+import speed_stages
+import table
+import training_stages
+from cells import Cell, Ended, Failed, OutOfTime, Setting
 from disturbed_runs import fault_beside_neighbour, fault_of_ranks, fault_of_resumed
+from presets import PRESETS, chosen
+from whole_runs import fault_of_first_command, fault_of_two, fault_of_verify
 
+STAGES = {**machine_stages.STAGES, **training_stages.STAGES, **loading_stage.STAGES, **speed_stages.STAGES}
+WHOLE_RUNS = ("README's first command", "two runs on one device", "transformer killed and resumed", "transformer verified")
+ON_A_CPU = "fashion_mnist_cnn:256MiB:*"  # a pattern that rehearsals have
 NVIDIA_SMI = "#!/bin/sh\necho 'NVIDIA Imaginary 100'\n"
 
 
@@ -55,6 +67,97 @@ def check_disturbed_runs(output):
     assert rows["run beside a neighbour"]["figures"]["completed"], rows
     assert rows["run killed and resumed"]["figures"]["same_bits"], rows
     assert rows["run of two ranks, one lost"]["figures"]["same_bits"], rows
+
+
+def check_whole_runs(output):
+    """One by one, as a pattern names one cell."""
+    for name in WHOLE_RUNS:
+        campaign(output, "tests", "--cells", name)
+    rows = {row["cell"]: row for row in read(output, "tests")["rows"]}
+    for name in WHOLE_RUNS:
+        assert (rows[name].get("passed"), rows[name].get("failed")) == (1, 0), rows[name]
+    assert rows["two runs on one device"]["figures"]["within_budget"] == [True, True], rows
+
+
+def setting_of_a_gpu(folder):
+    return Setting("cuda", False, folder, folder)
+
+
+def check_presets(folder):
+    """On a GPU every pattern names cells, and the two first presets fit their time; a quarter of an hour holds both."""
+    setting = setting_of_a_gpu(folder)
+    cells = {name: [cell.name for cell in stage.cells(setting)] for name, stage in STAGES.items()}
+    for name, preset in PRESETS.items():
+        for stage, pattern in preset.cells:
+            assert pattern == ON_A_CPU or fnmatch.filter(cells[stage], pattern), (name, stage, pattern)
+    for name, longest in (("first", 270), ("speed", 350)):
+        found = chosen(PRESETS[name], STAGES, setting)
+        assert PRESETS[name].seconds <= longest, name
+        assert len({(stage, cell.name) for stage, cell in found}) == len(found), name
+        needed = sum(cell.seconds for _, cell in found if not cell.name.startswith("alone: "))
+        assert needed <= longest, (name, needed)
+    names = [(stage, cell.name) for stage, cell in chosen(PRESETS["first"], STAGES, setting)]
+    assert names[2] == ("tests", "README's first command"), names  # what failed on the first GPU
+    assert sum(stage == "main" for stage, _ in names) == 4, names
+    assert any(name.startswith("alone: CudaTraining.") for _, name in names), names
+    assert all(cell.seconds <= 15 for cell in STAGES["doctor"].cells(setting))
+
+
+def check_plan(folder):
+    """--plan lists a preset's cells in their order, measures nothing and needs no GPU."""
+    command = [sys.executable, PROJECT / "scripts/gpu/campaign", "--preset", "speed", "--plan", "--output", folder / "none"]
+    printed = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+    assert printed.index("mlp:64:bf16") < printed.index("resnet50: search") < printed.index("a hundred narrow layers"), printed
+    assert "in 350 s at most" in printed and not (folder / "none").exists(), printed
+
+
+def failure_of(call):
+    try:
+        call()
+    except (Failed, OutOfTime) as failure:
+        return failure
+    return None
+
+
+def check_clocks(folder):
+    """A cell that hangs on a GPU loses its own time, not the others'; at the end of all time it may be tried again."""
+    setting, now = setting_of_a_gpu(folder), time.monotonic()
+    setting.deadline = now + 1000
+    setting.begin(Cell("quick", dict, 5))
+    assert 20 < setting.deadline_of_cell - now < 40
+    setting.deadline_of_cell = now
+    assert isinstance(failure_of(lambda: setting.wait_until(lambda: False, 60)), Failed)
+    setting.deadline, setting.deadline_of_cell = now, now + 1000
+    assert isinstance(failure_of(lambda: setting.wait_until(lambda: False, 60)), OutOfTime)
+    assert failure_of(lambda: setting.wait_until(lambda: True, 60)) is None
+
+
+def check_words():
+    """What a row's figures make of it, and a run's peak beside its trial's."""
+    assert not table.fault_of({"right": True, "same_bits": True})
+    assert "same_bits" in table.fault_of({"right": True, "same_bits": False})
+    assert table.fault_of({"failed": 1}) == "WRONG"
+    assert not table.fault_of({"side": "accelerate", "survived": False})
+    probe = {"micro_batch": 8, "peak_bytes": 100, "fits": True}
+    plan = {"micro_batch": 8, "search": {"probes": [probe, {**probe, "micro_batch": 9, "peak_bytes": 300},
+                                                    {**probe, "peak_bytes": 200, "fits": False}]}}
+    assert training_stages.peak_of_trial(plan) == 100
+    rows = [{"activity_seconds": {"data_wait": 1.0, "forward": 3.0}}] * 2
+    assert loading_stage.waiting(rows) == 0.25 and loading_stage.waiting([]) is None
+
+
+def check_faults_of_whole_runs():
+    completed = {"status": "completed", "final": {"accuracy": 0.9}}
+    assert not fault_of_first_command(Ended(0, "", ""), completed)
+    assert fault_of_first_command(Ended(71, "", "a budget below what kernels take"), {})
+    assert fault_of_first_command(Ended(0, "", ""), {**completed, "final": {"accuracy": 0.1}})
+    good, bad = (Ended(0, "", ""), completed), (Ended(71, "", "no memory"), {"status": "failed"})
+    assert not fault_of_two([good, good])
+    assert "run 2" in fault_of_two([good, bad])
+    same = '[{"disturbance": "killed", "result": "same bits", "detail": ""}]'
+    assert not fault_of_verify(Ended(0, same, ""))
+    assert "killed" in fault_of_verify(Ended(70, same.replace("same bits", "DIFFERENT"), ""))
+    assert fault_of_verify(Ended(70, same, ""))
 
 
 def check_faults():
@@ -98,9 +201,15 @@ def main():
         folder = Path(name)
         check_gpu_is_named(folder)
         check_faults()
+        check_faults_of_whole_runs()
+        check_words()
+        check_clocks(folder)
+        check_presets(folder)
+        check_plan(folder)
         check_disturbed_runs(folder / "results")
+        check_whole_runs(folder / "results")
         check_stages(folder / "results")
-    print("campaign: stages rehearsed, no cell measured twice, the GPU named, faults of disturbed runs seen")
+    print("campaign: stages rehearsed, no cell measured twice, the GPU named, faults of whole runs seen, presets fit")
 
 
 if __name__ == "__main__":

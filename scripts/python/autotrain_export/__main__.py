@@ -48,6 +48,7 @@ def main(arguments=None):
     parser.add_argument("--output", required=True, metavar="FILE", help="the file to write, m.autotrain say")
     parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], choices=list(PRECISIONS),
                         help="precisions that it may be trained in (default: fp32 bf16)")
+    parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the file will compute: it holds the operators that PyTorch runs there (default: cpu)")
     parser.add_argument("--output-part", metavar="NAME", help="which part of the module's output is the prediction: a key, or a position")
     parser.add_argument("--loss", nargs="?", const=True, metavar="NAME",
                         help="the module computes its loss itself: NAME is that part of its output, a key or a position; without one it returns the loss alone. "
@@ -59,7 +60,7 @@ def main(arguments=None):
     torch.manual_seed(options.seed)
     try:
         path = export(_load(options.source), options.example, options.output, options.precision, options.output_part,
-                      source=options.source, say=print, loss=options.loss, targets=options.targets)
+                      source=options.source, say=print, loss=options.loss, targets=options.targets, device=options.device)
     except ExportError as error:
         print(f"autotrain_export: {error}", file=sys.stderr)
         return 65

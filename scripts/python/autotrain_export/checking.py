@@ -84,7 +84,7 @@ def _learn_module(subject, batches, cotangent, precision):
     def outputs(batch, training):
         subject.set_mode(module, training)
         arguments, keywords = subject.arguments(batch)
-        with autocast(precision):
+        with autocast(precision, subject.device):
             return subject.outputs_of(module(*arguments, **keywords), training)
 
     def run(batch):
@@ -154,7 +154,7 @@ def _compare(name, ours, theirs, exact, rounding):
 def check(graphs, subject, batches, precision):
     """Lets module and graphs learn on some batches of one size. Returns how far they are apart, in parts of the largest number; raises
     ExportError where that is more than rounding."""
-    with torch.no_grad(), autocast(precision):
+    with torch.no_grad(), autocast(precision, subject.device):
         (output,) = subject.run({**subject.parameters, **copies(subject.buffers)}, batches[0], training=True)
     # As the output lies in memory, since graphs are traced so. A loss is made smaller, as in training.
     cotangent = torch.empty_like(output).copy_(torch.randn(output.shape, generator=torch.Generator().manual_seed(3)))

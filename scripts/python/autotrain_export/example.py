@@ -55,14 +55,15 @@ class Examples:
 
     inputs: tuple  # of Example, in the order of the module's arguments
     targets: Example | None = None
+    device: str = "cpu"  # where batches lie
 
     @staticmethod
-    def parse(inputs, targets=None):
+    def parse(inputs, targets=None, device="cpu"):
         """inputs   one example or several, as texts or Example; targets likewise, at most one."""
         inputs = [inputs] if isinstance(inputs, (str, Example)) else inputs
         made = tuple(Example.parse(each) if isinstance(each, str) else each for each in inputs)
         targets = Example.parse(targets, "--targets") if isinstance(targets, str) else targets
-        examples = Examples(made, targets)
+        examples = Examples(made, targets, device)
         if not made:
             raise ExportError("--example: give one for each input of the module")
         if len({each.shape[0] for each in examples.all}) > 1:
@@ -80,4 +81,4 @@ class Examples:
 
     def batch(self, samples, seed=0):
         """`samples` random samples: a tensor [samples, …] for each of `all`."""
-        return tuple(each.batch(samples, seed + 1000 * place) for place, each in enumerate(self.all))
+        return tuple(each.batch(samples, seed + 1000 * place).to(self.device) for place, each in enumerate(self.all))

@@ -18,7 +18,7 @@ FORMAT = 2
 
 
 def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None,
-           loss=None, targets=None):
+           loss=None, targets=None, device="cpu"):
     """Writes `module` with its weights to the file `output`, as `model: {name: exported, file: …}` of a recipe reads it.
 
     module       maps inputs, tensors [n, …], to predictions, [n, …]; it need not be in training mode
@@ -28,13 +28,14 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     loss         which part of it is the loss of the batch, one number, that the module computes itself: a key, a position, or True
                  where it returns the loss alone. Its samples' mean or sum
     targets      what the targets look like that it computes its loss from: an Example, or its text; None where it needs none
+    device       where the file will compute, which must be at hand: operators are those that PyTorch runs there. A GPU is "cuda"
     say          is told what was checked, line by line
 
     Returns the path. Raises ExportError when the module cannot be traced or its graphs do not compute what it does; nothing is
     written then."""
     if targets is not None and loss is None:
         raise ExportError("--targets: the module takes targets to compute its loss; --loss says what of its output that is")
-    examples = Examples.parse(example, targets)
+    examples = Examples.parse(example, targets, _with_index(device))
     if not precisions:
         raise ExportError(f"--precision: name at least one of {', '.join(PRECISIONS)}")
     for precision in precisions:
@@ -43,7 +44,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, examples, output_part, "" if loss is True else loss)
-    with traceable(), torch.random.fork_rng(devices=[]):
+    with traceable(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
         outputs = _run_once(subject, examples)
         reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
         traced = {precision: _trace(subject, examples, precision) for precision in precisions}
@@ -58,6 +59,16 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     document |= {"smallest_batch": smallest, "source": source}
     document |= {"classes": outputs[0].shape[-1]} if loss is None else {"loss": reduction}
     return _write(Path(output), document, tensors)
+
+
+def _with_index(device):
+    """The device by its full name, as tensors give theirs."""
+    device = torch.device(device)
+    if device.type not in ("cpu", "cuda"):
+        raise ExportError(f"--device {device}: expected cpu or cuda")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ExportError("--device cuda: there is no GPU here; a file for GPUs is made where there is one")
+    return "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
 
 
 def _run_once(subject, examples):
@@ -115,12 +126,12 @@ def _document(subject, examples, traced):
         for graph in graphs.values():
             constants_of(graph, constants)
     given = len(subject.parameters) + len(subject.buffers)
-    tensors = {name: tensor.detach().contiguous().clone() for name, tensor in {**subject.parameters, **subject.buffers}.items()}
-    tensors |= {f"constant {number}": tensor.detach().contiguous().clone() for number, tensor in enumerate(constants)}
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in {**subject.parameters, **subject.buffers}.items()}
+    tensors |= {f"constant {number}": tensor.detach().cpu().contiguous().clone() for number, tensor in enumerate(constants)}
     document = {
         "format": FORMAT,
         "torch": torch.__version__,
-        "device": "cpu",
+        "device": subject.device.type,
         "inputs": [{"name": name, **_described(each)} for name, each in zip(subject.names, examples.inputs)],
         **({} if examples.targets is None else {"targets": _described(examples.targets)}),
         "parameters": [{"name": name, "learns": parameter.requires_grad} for name, parameter in subject.parameters.items()],

@@ -24,6 +24,7 @@ class Subject:
     loss: str | None = None  # which part is the loss that the module computes itself; "": all of it
     names: list = field(default_factory=list)  # of the arguments that inputs and targets are
     by_name: bool = False  # whether they are handed over so
+    device: torch.device = torch.device("cpu")  # where its tensors lie, and its graphs compute
 
     @property
     def learning(self):
@@ -103,8 +104,10 @@ def take_apart(module, examples, output=None, loss=None):
     it."""
     module = getattr(module, "_orig_mod", module)  # of torch.compile
     _check_parameters(module)
-    traced = copy.deepcopy(module).cpu()
-    original = module if all(tensor.is_cpu for tensor in (*module.parameters(), *module.buffers())) else copy.deepcopy(module).cpu()
+    device = torch.device(examples.device)
+    traced = copy.deepcopy(module).to(device)
+    lies_there = all(tensor.device == device for tensor in (*module.parameters(), *module.buffers()))
+    original = module if lies_there else copy.deepcopy(module).to(device)
     frozen = [name for name, part in module.named_modules() if module.training and not part.training]
     parameters, buffers, other_names, first = {}, {}, {}, {}
     saved = _saved_buffers(traced)
@@ -115,7 +118,7 @@ def take_apart(module, examples, output=None, loss=None):
             _add(name, buffer, buffers, other_names, first)
     names = _argument_names(module, examples)
     by_name = any(example.name for example in examples.all)
-    return Subject(traced, original, parameters, buffers, other_names, frozen, output, loss, names, by_name)
+    return Subject(traced, original, parameters, buffers, other_names, frozen, output, loss, names, by_name, device)
 
 
 def _add(name, tensor, tensors, other_names, first):

@@ -14,9 +14,9 @@ from .errors import ExportError
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-def autocast(precision):
+def autocast(precision, device):
     dtype = PRECISIONS[precision]
-    return nullcontext() if dtype is None else torch.autocast("cpu", dtype)
+    return nullcontext() if dtype is None else torch.autocast(device.type, dtype)
 
 
 def trace_training(subject, examples, precision):
@@ -24,7 +24,7 @@ def trace_training(subject, examples, precision):
     gradient of each learning parameter, or None where there is none. Buffers are written in place, as the module does."""
 
     def joint(parameters, buffers, batch, cotangent):
-        with autocast(precision):
+        with autocast(precision, subject.device):
             (output,) = subject.run({**parameters, **buffers}, batch, training=True)
         if cotangent is None:
             return (output,)
@@ -39,7 +39,7 @@ def trace_evaluation(subject, examples, precision):
     one, the prediction."""
 
     def forward(parameters, buffers, batch, _):
-        with autocast(precision), torch.no_grad():
+        with autocast(precision, subject.device), torch.no_grad():
             return subject.run({**parameters, **buffers}, batch, training=False)
 
     return _trace(subject, examples, precision, forward)
@@ -112,11 +112,11 @@ def _trace_with(dispatcher, subject, examples, function):
         return {name: fake(tensor) for name, tensor in tensors.items()}
 
     example = examples.inputs[0]
-    inputs = torch.empty((_unusual_size(subject, examples), *example.shape[1:]), dtype=example.dtype)
+    inputs = torch.empty((_unusual_size(subject, examples), *example.shape[1:]), dtype=example.dtype, device=subject.device)
     with fakes, dispatcher():
         inputs = fake(inputs, DimDynamic.DYNAMIC)
         # The others have as many samples: the very same size.
-        more = (torch.empty((inputs.shape[0], *other.shape[1:]), dtype=other.dtype) for other in examples.all[1:])
+        more = (torch.empty((inputs.shape[0], *other.shape[1:]), dtype=other.dtype, device=subject.device) for other in examples.all[1:])
         batch = (inputs, *more)
         parameters, buffers = fake_all(subject.parameters), fake_all(subject.buffers)
         # The first run finds the shape of the gradient that is given to the second one.
