@@ -78,8 +78,11 @@ def test_environment(setting):
 def tests_of_a_gpu(device):
     """Suite → the names of its tests. @raises Failed"""
     wanted = "Cuda*" if device.startswith("cuda") else "CudaTraining*"  # the others use what only CUDA has
-    ended = subprocess.run([*place.program("autotrain_tests"), "--gtest_list_tests", f"--gtest_filter={wanted}"],
-                           capture_output=True, text=True, timeout=60, check=False)
+    try:
+        ended = subprocess.run([*place.program("autotrain_tests"), "--gtest_list_tests", f"--gtest_filter={wanted}"],
+                               capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failed("autotrain_tests did not list its tests in 60 s") from None
     if ended.returncode != 0:
         raise Failed(why(Ended(ended.returncode, ended.stdout, ended.stderr)))
     found, suite = {}, ""
@@ -122,10 +125,13 @@ def test_cells(setting):
             raise Failed(said)
 
         return [Cell("Cuda*", fail)], []
-    suites = [Cell(suite, lambda suite=suite: run_tests(setting, f"{suite}.*"), SECONDS_OF_A_START + SECONDS_OF_A_TEST * len(tests))
-              for suite, tests in found.items()]
-    alone = [Cell(f"alone: {suite}.{test}", lambda name=f"{suite}.{test}": run_tests(setting, name), SECONDS_OF_A_START + SECONDS_OF_A_TEST)
-             for suite, tests in found.items() for test in tests]
+
+    def cell(name, wanted, count):
+        return Cell(name, lambda: run_tests(setting, wanted), SECONDS_OF_A_START + SECONDS_OF_A_TEST * count)
+
+    suites = [cell(suite, f"{suite}.*", len(tests)) for suite, tests in found.items()]
+    names = [f"{suite}.{test}" for suite, tests in found.items() for test in tests]
+    alone = [cell(f"alone: {name}", name, 1) for name in names]
     return suites, alone if setting.on_gpu else []
 
 

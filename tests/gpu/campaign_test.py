@@ -17,6 +17,7 @@ PROJECT = Path(sys.argv[1]).resolve()
 sys.path.insert(0, str(PROJECT / "scripts/gpu"))
 import loading_stage
 import machine_stages
+import place
 import speed_stages
 import table
 import training_stages
@@ -109,6 +110,25 @@ def check_plan(folder):
     printed = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
     assert printed.index("mlp:64:bf16") < printed.index("resnet50: search") < printed.index("a hundred narrow layers"), printed
     assert "in 350 s at most" in printed and not (folder / "none").exists(), printed
+
+
+PEERS_DEVICES = """
+import types, workloads
+from workloads import torch
+asked = []
+torch.cuda.get_device_properties = lambda device: types.SimpleNamespace(total_memory=1 << 32)
+torch.cuda.set_per_process_memory_fraction = lambda fraction, device: asked.append(str(device))
+for name in ("cuda", "cuda:1"):
+    workloads.set_limit(1 << 30, "data", name)
+assert asked == ["cuda:0", "cuda:1"], asked
+"""
+
+
+def check_devices_of_peers():
+    """PyTorch's limit on a GPU's memory refuses a device without its number."""
+    if place.lacks("torch") or place.lacks("numpy"):
+        return
+    subprocess.run([place.python(), "-c", PEERS_DEVICES], check=True, cwd=PROJECT / "scripts/bench/peers")
 
 
 def failure_of(call):
@@ -206,6 +226,7 @@ def main():
         check_clocks(folder)
         check_presets(folder)
         check_plan(folder)
+        check_devices_of_peers()
         check_disturbed_runs(folder / "results")
         check_whole_runs(folder / "results")
         check_stages(folder / "results")
