@@ -119,7 +119,8 @@ void warm_up_cpu() {
 std::vector<std::string> warm_up_gpu(const GpuWarmUp& how) {
   const c10::InferenceMode with_gradients(false);
   std::vector<std::string> failed;
-  for (const Pass& pass : GpuPasses(how).all()) {
+  GpuPasses passes(how);
+  for (const Pass& pass : passes.all()) {
     try {
       pass.run();
     } catch (const std::exception& error) {

@@ -109,9 +109,10 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
   enter(Activity::kForward);
   const auto seed = [&] { seed_for_micro_batch(options_.device, options_.seed, window, offset); };
   const std::optional<size_t> place = keeps_batches() ? at_fixed_address(batch) : std::nullopt;
-  seed();
-  if (const Recordings::Pass* const recorded = place ? recorded_pass(*place) : nullptr) {
-    seed();  // recording may have drawn
+  if (place) seed();
+  const Recordings::Pass* const recorded = place ? recorded_pass(*place) : nullptr;
+  seed();  // again, for recording may have drawn
+  if (recorded != nullptr) {
     recorded->forward->replay();
     enter(Activity::kBackward);
     recorded->backward->replay();
@@ -194,10 +195,9 @@ const Recordings::Pass* UpdateStep::recorded_pass(size_t batch) {
     record(wanted);
   } catch (const CannotRecord& reason) {
     give_up_recording("a forward and backward pass", reason);
-    return nullptr;
   }
   gradients_->add_reached(before);
-  return &recordings_->keep(std::move(wanted));
+  return replays() ? &recordings_->keep(std::move(wanted)) : nullptr;
 }
 
 // What the forward pass leaves for the backward pass lies in the recorder's memory.
