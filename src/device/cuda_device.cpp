@@ -15,14 +15,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/cpu_device.h"
-#include "device/cuda_memory.h"
 #include "device/cuda_host_copies.h"
+#include "device/cuda_memory.h"
 #include "device/cuda_meter.h"
 #include "device/cuda_recorder.h"
 #include "device/failure.h"
@@ -34,29 +37,47 @@ namespace {
 // Other processes, the display and the driver may grow a little while we run.
 constexpr int64_t kReserveBytes = int64_t{256} << 20;
 
-// A stream of the run's own in the place of the default one, on which nothing can be recorded: for the thread
-// that opened the device until it is closed.
+// A stream in the place of the default one, on which nothing can be recorded: for the thread that opens a
+// device until the last run there is over. All runs of the process share it, since libraries keep a workspace
+// for every stream.
 class ComputeStream {
  public:
-  explicit ComputeStream(c10::DeviceIndex index)
-      : before_(c10::cuda::getCurrentCUDAStream(index)), stream_(c10::cuda::getStreamFromPool(false, index)) {
+  explicit ComputeStream(c10::DeviceIndex index) : shared_(shared_by(index)) {
+    std::lock_guard lock(shared_.mutex);
+    ++shared_.users;
     enter();
   }
   ~ComputeStream() {
-    if (c10::cuda::getCurrentCUDAStream(stream_.device_index()) == stream_)
-      c10::cuda::setCurrentCUDAStream(before_);
+    std::lock_guard lock(shared_.mutex);
+    const c10::DeviceIndex index = shared_.stream.device_index();
+    if (--shared_.users == 0 && c10::cuda::getCurrentCUDAStream(index) == shared_.stream)
+      c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream(index));
   }
   ComputeStream(const ComputeStream&) = delete;
   ComputeStream& operator=(const ComputeStream&) = delete;
 
   void enter() const {
-    if (c10::cuda::getCurrentCUDAStream(stream_.device_index()) == stream_) return;
+    if (c10::cuda::getCurrentCUDAStream(shared_.stream.device_index()) == shared_.stream) return;
     c10::cuda::device_synchronize();  // streams do not wait for each other
-    c10::cuda::setCurrentCUDAStream(stream_);
+    c10::cuda::setCurrentCUDAStream(shared_.stream);
   }
 
  private:
-  const c10::cuda::CUDAStream before_, stream_;
+  struct Shared {
+    c10::cuda::CUDAStream stream;
+    std::mutex mutex = {};
+    int users = 0;
+  };
+
+  static Shared& shared_by(c10::DeviceIndex index) {
+    static std::mutex mutex;
+    static auto* const all = new std::map<c10::DeviceIndex, Shared>;  // streams outlive what ends the process
+    std::lock_guard lock(mutex);
+    return all->try_emplace(index, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index))
+        .first->second;
+  }
+
+  Shared& shared_;
 };
 
 constexpr const char* kFreeTheGpu =
@@ -170,7 +191,10 @@ std::vector<std::string> compute_everything(c10::DeviceIndex index) {
 }
 
 // Puts what libraries take in any run before the meter's baseline: it is the machine's and in no budget.
+// Once in a process: what it loads stays.
 void warm_up(c10::DeviceIndex index, GpuMemory& gpu) {
+  static std::set<c10::DeviceIndex> warm;
+  if (warm.contains(index)) return;
   constexpr int64_t kPlentyBytes = int64_t{1} << 30;
   const int64_t free_before = gpu.free_bytes();
   std::vector<std::string> failed;
@@ -181,6 +205,7 @@ void warm_up(c10::DeviceIndex index, GpuMemory& gpu) {
     fail_warm_up(gpu, free_before, first_line(error));
   }
   gpu.empty_cache();
+  warm.insert(index);
   if (failed.empty()) return;
   if (gpu.free_bytes() < kPlentyBytes) fail_warm_up(gpu, free_before, failed.front());
   log::debug("device", cat("the warm-up went without ", join(failed, "; ")));

@@ -237,16 +237,26 @@ void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeR
   }
 }
 
+// What ended the search may have gone by a trial of the first update alone: where all that a confirmation
+// runs takes the size into the band, that is where it is.
+Planner::Capacity Planner::named(Capacity capacity, const SearchLimits& limits) {
+  const bool ended_outside =
+      capacity.reason == SearchReason::kGranularity || capacity.reason == SearchReason::kSearchLimit;
+  if (ended_outside && capacity.record.fits() && capacity.record.fill >= limits.target_low)
+    capacity.reason = SearchReason::kInBand;
+  return capacity;
+}
+
 Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
   for (;;) {
     Capacity capacity = search(limits);
     if (capacity.size == 0) fail_smallest(limits);
-    if (capacity.record.confirmed) return capacity;
+    if (capacity.record.confirmed) return named(capacity, limits);
     // Found by an earlier trial: run it from clean state now. If it leaves the band, the search goes
     // on below it.
     const ProbeRecord short_trial = capacity.record;
     capacity.record = confirm(capacity.size);
-    if (capacity.record.fits()) return capacity;
+    if (capacity.record.fits()) return named(capacity, limits);
     distrust_short_trials(short_trial, capacity.record);
   }
 }

@@ -67,6 +67,7 @@ class Planner {
   TrialShape shape_for(int64_t micro_batch) const;
 
   Capacity search(SearchLimits limits);
+  static Capacity named(Capacity capacity, const SearchLimits& limits);
   Capacity search_confirmed(const SearchLimits& limits);
   Capacity take_typed(int64_t size);
   std::optional<SearchResult> kept_capacity() const;

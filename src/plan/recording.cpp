@@ -80,6 +80,7 @@ bool Planner::try_recorded(BatchPlan& plan, bool always) {
     plan.cuda_graphs_why += cat("; but with their memory it does not fit: ", in_words(record.outcome));
     return false;
   }
+  if (plan.typical_fill == plan.fill) plan.typical_fill = record.fill;
   plan.peak_bytes = record.peak_bytes;
   plan.fill = record.fill;
   return true;

@@ -78,7 +78,7 @@ Recipe transformer_recipe() {
                    {"samples", int64_t{2000}},
                    {"shape", std::vector<int64_t>{64}},
                    {"classes", int64_t{100}}}};
-  r.model = {"transformer", {{"width", int64_t{64}}, {"depth", int64_t{2}}, {"dropout", 0.1}}};
+  r.model = {"transformer", {{"width", int64_t{64}}, {"layers", int64_t{2}}, {"dropout", 0.1}}};
   r.batch.effective = 40;
   r.execution.micro_batch = 16;
   return r;

