@@ -91,20 +91,11 @@ std::string Planner::budget_that_is_enough(int64_t size) {
              " would be enough (measured, ", format_bytes(record.peak_bytes), " at peak)");
 }
 
-void Planner::fail_smallest(const SearchLimits& limits) {
+void Planner::fail_smallest() {
   const auto smallest = std::min_element(
       history_.begin(), history_.end(),
       [](const ProbeRecord& a, const ProbeRecord& b) { return a.micro_batch < b.micro_batch; });
   const std::string size = cat(smallest->micro_batch, smallest->micro_batch == 1 ? " sample" : " samples");
-  const bool inside = smallest->outcome == ProbeOutcome::kAboveBand && smallest->fill <= 1;
-  if (inside && smallest->micro_batch <= limits.minimum) {
-    throw Error(
-        ExitCode::kDoesNotFit, "execution.memory.target",
-        cat("the smallest micro-batch, ", size, ", fills ", format_percent(smallest->fill),
-            " of the budget: above the band, though inside the budget"),
-        cat("widen execution.memory.target, raise execution.memory.budget, or set execution.micro_batch: ",
-            smallest->micro_batch));
-  }
   const MemoryStatement memory = statement();
   const std::optional<Refusal> refusal = refusal_;
   std::string why = library_error_.empty() ? in_words(smallest->outcome)

@@ -237,6 +237,26 @@ void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeR
   }
 }
 
+// The smallest size above the band but inside the budget is no refusal: it trains, and is told. Nothing where
+// it does not stay inside.
+std::optional<Planner::Capacity> Planner::smallest_in_budget(const SearchLimits& limits) {
+  const auto inside = [](const ProbeRecord* record) {
+    return record != nullptr && record->outcome == ProbeOutcome::kAboveBand && record->fill <= 1;
+  };
+  const int64_t size = limits.minimum;
+  const ProbeRecord* smallest = find_size(history_, size);
+  if (!inside(smallest)) return std::nullopt;
+  if (!smallest->confirmed) {
+    keep(run_probe(size, [](const ProbeRecord&) { return true; }));
+    smallest = find_size(history_, size);
+  }
+  if (!inside(smallest) || !smallest->confirmed) return std::nullopt;
+  log::warn("plan", cat("the smallest micro-batch, ", size, size == 1 ? " sample" : " samples", ", fills ",
+                        format_percent(smallest->fill), " of the budget, above the band's ",
+                        format_percent(limits.target_high, 0), "; it is inside the budget, so it runs"));
+  return Capacity{size, *smallest, SearchReason::kGranularity};
+}
+
 // What ended the search may have gone by a trial of the first update alone: where all that a confirmation
 // runs takes the size into the band, that is where it is.
 Planner::Capacity Planner::named(Capacity capacity, const SearchLimits& limits) {
@@ -250,7 +270,10 @@ Planner::Capacity Planner::named(Capacity capacity, const SearchLimits& limits) 
 Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
   for (;;) {
     Capacity capacity = search(limits);
-    if (capacity.size == 0) fail_smallest(limits);
+    if (capacity.size == 0) {
+      if (const auto smallest = smallest_in_budget(limits)) return *smallest;
+      fail_smallest();
+    }
     if (capacity.record.confirmed) return named(capacity, limits);
     // Found by an earlier trial: run it from clean state now. If it leaves the band, the search goes
     // on below it.

@@ -67,6 +67,7 @@ class Planner {
   TrialShape shape_for(int64_t micro_batch) const;
 
   Capacity search(SearchLimits limits);
+  std::optional<Capacity> smallest_in_budget(const SearchLimits& limits);
   static Capacity named(Capacity capacity, const SearchLimits& limits);
   Capacity search_confirmed(const SearchLimits& limits);
   Capacity take_typed(int64_t size);
@@ -94,7 +95,7 @@ class Planner {
   std::string half_that_fits(int64_t size);
   std::string budget_that_is_enough(int64_t size);
   int64_t agreed_least(int64_t bytes) const;
-  [[noreturn]] void fail_smallest(const SearchLimits& limits);
+  [[noreturn]] void fail_smallest();
   [[noreturn]] void fail_typed(int64_t size);
 
   PlanRequest request_;

@@ -125,7 +125,9 @@ TEST(CudaMeter, TheWarmUpMakesEveryPassAndMovesNoGeneratorOfARun) {
 TEST(CudaPlanner, ABudgetThatIsTooSmallIsToldOneThatIsEnough) {
   Recipe r = small_cnn_recipe();
   r.data.validation.reset();
-  r.execution.memory.budget = *Budget::parse("12MiB");
+  r.model = {"cnn",
+             {{"hidden", int64_t{1024}}}};  // 38 MiB of weights and moments, and as much again for gradients
+  r.execution.memory.budget = *Budget::parse("48MiB");
   const auto plan = [&] { return Trainer::from_recipe(r, {.write_files = false}).plan(); };
   const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { plan(); });
   const std::string hint = error.hint(), key = "execution.memory.budget: ";

@@ -216,12 +216,16 @@ TEST(MemoryStatement, ARefusalThatTheBudgetWouldHaveAllowedSaysWhoHoldsTheMemory
   EXPECT_TRUE(test::holds(describe(refusal), "which the budget would have allowed: others hold 70.0 GiB"));
 }
 
-TEST(Planner, ASmallestSizeAboveTheBandPointsAtTheTarget) {
+TEST(Planner, ASmallestSizeAboveTheBandButInsideTheBudgetIsTaken) {
   Recipe recipe = tight_recipe();
   recipe.execution.memory.target_low = 0.01;
   recipe.execution.memory.target_high = 0.02;
-  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { Planned(recipe).plan(); });
-  EXPECT_TRUE(test::holds(error.what(), "execution.memory.target"));
+  const BatchPlan plan = Planned(recipe).plan();
+  EXPECT_EQ(plan.micro_batch, 1);
+  EXPECT_EQ(plan.search.reason, SearchReason::kGranularity);
+  EXPECT_TRUE(plan.confirmed);
+  EXPECT_GT(plan.fill, 0.02);
+  EXPECT_LE(plan.fill, 1);
 }
 
 TEST(Planner, AnEffectiveBatchLargerThanTheDataIsARecipeError) {

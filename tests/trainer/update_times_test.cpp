@@ -51,6 +51,7 @@ class FakeLoop {
   }
 
   void checkpoint(double seconds) {
+    read();
     timeline_.enter(Activity::kCheckpoint);
     gpu_.queue(seconds);
     timeline_.enter(Activity::kOther);
