@@ -257,6 +257,7 @@ class CudaDevice final : public Device {
       copied_.record(copies_);
     }
     copied_.block(compute);
+    wait_for_what_was_made_there(batch, compute);
     // The allocator must not give the memory away before the work that reads it is done.
     for (const torch::Tensor& tensor : there.tensors())
       c10::cuda::CUDACachingAllocator::recordStream(tensor.storage().data_ptr(), compute);
@@ -285,10 +286,19 @@ class CudaDevice final : public Device {
   int64_t obtainable_bytes() const override { return meter_->obtainable_bytes(); }
 
  private:
+  // A data set of the user's own may make its batches on the GPU, in a loader thread, whose stream is the
+  // default one.
+  void wait_for_what_was_made_there(const Batch& batch, const c10::cuda::CUDAStream& compute) {
+    const auto is_there = [](const torch::Tensor& tensor) { return tensor.is_cuda(); };
+    if (!std::ranges::any_of(batch.tensors(), is_there)) return;
+    made_.record(c10::cuda::getDefaultCUDAStream(index_));
+    made_.block(compute);
+  }
+
   const c10::DeviceIndex index_;
   const std::unique_ptr<ComputeStream> stream_;
   const c10::cuda::CUDAStream copies_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index_);
-  at::cuda::CUDAEvent copied_;
+  at::cuda::CUDAEvent copied_, made_;
   at::cuda::CUDAEvent passed_;  // where the compute stream was at the last upload
   HostStaging staging_;
   std::unique_ptr<CudaMeter> meter_;
