@@ -388,7 +388,12 @@ bool TrainingLoop::may_save() const {
 // Saves what the run had learned up to its last whole update. @return where it stands; "" when it was not
 // possible.
 std::string TrainingLoop::rescue() {
-  if (torn_ || !bench_.step.replayable() || !may_save()) return "";
+  if (!may_save()) return "";
+  if (torn_ || !bench_.step.replayable()) {
+    log::warn("trainer",
+              "the update under way was applied in part: nothing newer than the last checkpoint can be saved");
+    return "";
+  }
   try {
     bench_.step.abandon();
     windows_.close();

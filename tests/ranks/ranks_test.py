@@ -269,8 +269,10 @@ class Ranks(unittest.TestCase):
         launcher, _ = self.lose_the_first("shared", signal.SIGKILL, "--set", "execution.shard=optimizer")
         self.assertEqual(launcher.wait(timeout=300), INTERRUPTED, (self.root / "log").read_text())
         self.assertEqual(saved_updates(self.root / "shared"), [])
-        self.assertIn("cannot be saved in its place: each rank has only its part of the optimizer's state",
-                      (self.root / "shared" / "ranks" / "rank-1.log").read_text())
+        # The first rank may have been lost while the ranks gave each other their parts of the new weights.
+        self.assertRegex((self.root / "shared" / "ranks" / "rank-1.log").read_text(),
+                         "cannot be saved in its place: each rank has only its part of the optimizer's state|"
+                         "the update under way was applied in part: nothing newer than the last checkpoint can be saved")
 
 
 if __name__ == "__main__":
