@@ -1,5 +1,8 @@
 #include "comm/ranks.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <signal.h>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -72,16 +75,27 @@ class Ranks::Watched final : public Exchange {
   explicit Watched(Ranks& ranks) : ranks_(ranks) {}
 
   void to_all(const torch::Tensor& receive, const torch::Tensor& send) override {
-    ranks_.call_watched([raw = ranks_.raw_exchange_, receive, send] { raw->to_all(receive, send); });
+    watch(send, [raw = ranks_.raw_exchange_, receive, send] { raw->to_all(receive, send); });
   }
   void spread(const torch::Tensor& flat) override {
-    ranks_.call_watched([raw = ranks_.raw_exchange_, flat] { raw->spread(flat); });
+    watch(flat, [raw = ranks_.raw_exchange_, flat] { raw->spread(flat); });
   }
   void copy_from_first(const torch::Tensor& tensor) override {
-    ranks_.call_watched([raw = ranks_.raw_exchange_, tensor] { raw->copy_from_first(tensor); });
+    watch(tensor, [raw = ranks_.raw_exchange_, tensor] { raw->copy_from_first(tensor); });
   }
 
  private:
+  // In the thread that makes the call work is queued where the caller queued what made the tensors: on
+  // another stream nothing would wait for them.
+  void watch(const torch::Tensor& tensor, std::function<void()> call) {
+    if (tensor.is_cpu()) return ranks_.call_watched(std::move(call));
+    const c10::Stream stream = c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device());
+    ranks_.call_watched([stream, call = std::move(call)] {
+      const c10::StreamGuard here(stream);
+      call();
+    });
+  }
+
   Ranks& ranks_;
 };
 

@@ -50,8 +50,10 @@ class ComputeStream {
   ~ComputeStream() {
     std::lock_guard lock(shared_.mutex);
     const c10::DeviceIndex index = shared_.stream.device_index();
-    if (--shared_.users == 0 && c10::cuda::getCurrentCUDAStream(index) == shared_.stream)
-      c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream(index));
+    if (--shared_.users > 0 || c10::cuda::getCurrentCUDAStream(index) != shared_.stream) return;
+    static_cast<void>(
+        cudaStreamSynchronize(shared_.stream));  // what is left of it, the default one does not wait for
+    c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream(index));
   }
   ComputeStream(const ComputeStream&) = delete;
   ComputeStream& operator=(const ComputeStream&) = delete;

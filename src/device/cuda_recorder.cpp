@@ -14,11 +14,6 @@
 namespace autotrain {
 namespace {
 
-// Errors of the runtime that say what capturing does not take, and nothing about the device.
-bool is_about_capturing(int32_t code) {
-  return code >= cudaErrorStreamCaptureUnsupported && code <= cudaErrorStreamCaptureWrongThread;
-}
-
 // LibTorch's graph, which can also be given up in the middle of capturing.
 class Graph final : public at::cuda::CUDAGraph, public RecordedWork {
  public:
@@ -48,11 +43,11 @@ class Graph final : public at::cuda::CUDAGraph, public RecordedWork {
 // what they are.
 [[noreturn]] void fail_recording(const std::exception& error) {
   if (classify_failure(error) == Failure::kOutOfMemory) throw;
-  const auto* const accelerator = dynamic_cast<const c10::AcceleratorError*>(&error);
-  if (accelerator != nullptr && !is_about_capturing(accelerator->get_error_code())) throw;
-  throw CannotRecord(accelerator != nullptr ? cat("it waits for the device or uses a stream of its own (",
-                                                  first_line(error), ")")
-                                            : first_line(error));
+  if (is_device_lost(error)) throw;
+  const bool by_the_runtime = dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr;
+  throw CannotRecord(
+      by_the_runtime ? cat("it waits for the device or uses a stream of its own (", first_line(error), ")")
+                     : first_line(error));
 }
 
 class CudaRecorder final : public WorkRecorder {

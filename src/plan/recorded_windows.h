@@ -23,7 +23,7 @@ struct RecordedWindows {
 
 /// Whether launching kernels one by one may keep the device waiting: the host needs a good part of a window's
 /// time for it.
-bool launches_show(const WindowSeconds& launched);
+bool launches_show(const WindowSeconds& passes);
 
 /// Times windows of these micro-batches, launched and recorded, and compares the gradients of both: bit for
 /// bit where they repeat bit for bit, else to their own noise. Leaves no trace.

@@ -87,7 +87,7 @@ Field cuda_graphs_field(ExecutionRecipe& e) {
       "cuda_graphs",
       "Whether a GPU's kernels are recorded once for each shape and launched together from then on, as "
       "CUDA graphs; the same bits either way. auto: where a trial shows that it is faster; on: "
-      "wherever it is possible, and the search counts their memory at every size. What cannot be "
+      "wherever it is possible, and every size that the search confirms has their memory. What cannot be "
       "recorded is launched kernel by kernel, with the reason in the log.",
       e.cuda_graphs);
 }

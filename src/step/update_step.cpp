@@ -264,6 +264,8 @@ void UpdateStep::take_first_norms(const torch::Tensor& weight) {
 torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
   torch::Tensor penalty = task_.penalty();
   if (!penalty.defined()) return {};
+  // No trial compares it with what is launched.
+  if (recording_) throw CannotRecord("it has a penalty, which is the task's own code");
   penalty = brought_here(penalty);
   torch::Tensor before;
   if (options_.statistics) {

@@ -117,6 +117,8 @@ TEST(CudaRecordings, SkippedUpdatesHaveTheSameBits) {
   r.execution.precision = Precision::kFp16;
   r.execution.scaler.initial_scale = 1e9;
   expect_same_with_and_without(r);
+  const TemporaryFolder folder;
+  EXPECT_GT(Trainer::from_recipe(r, {.output = folder / "run"}).fit().skipped_updates, 0);
 }
 
 TEST(CudaRecordings, ARunThatWasResumedHasTheSameBits) {
@@ -124,6 +126,7 @@ TEST(CudaRecordings, ARunThatWasResumedHasTheSameBits) {
   Recipe r = transformer_recipe();
   r.execution.cuda_graphs = CudaGraphs::kOn;
   const Left straight = left_by(r, folder / "straight");
+  ASSERT_TRUE(straight.graphs) << straight.why;
   {
     Trainer trainer = Trainer::from_recipe(r, {.output = folder / "run"});
     trainer.on_update([](const UpdateRecord& u) { return u.update == 9 ? Flow::kStop : Flow::kContinue; });

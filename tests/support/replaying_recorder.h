@@ -8,8 +8,9 @@
 namespace autotrain::test {
 
 /// Stands in for a GPU's recorder on a CPU, where nothing can be recorded: what it "records" is done at once,
-/// in the place of the first replay, and done again by every later one. So recordings that are used where
-/// they do not hold give wrong numbers, and what may not be recorded can be refused.
+/// in the place of the first replay, and done again by every later one. So a recording of other memory than
+/// it is used for gives wrong numbers, and what may not be recorded can be refused. Numbers of the host that
+/// a GPU would have kept are read anew: only a GPU shows what depends on them.
 class ReplayingRecorder final : public WorkRecorder {
  public:
   /// What happened to all recordings together.

@@ -29,7 +29,6 @@ TEST(WeightAverage, FollowsTheFormulaAndDoesNotMoveWhenSkipped) {
   }
 }
 
-// Four updates of 250 samples weigh as one of 1000 when the weights stand still.
 // What a GPU does.
 TEST(WeightAverage, TogetherItFollowsTheFormulaToRounding) {
   torch::manual_seed(1);
@@ -53,6 +52,7 @@ TEST(WeightAverage, TogetherItFollowsTheFormulaToRounding) {
   }
 }
 
+// Four updates of 250 samples weigh as one of 1000 when the weights stand still.
 TEST(WeightAverage, MeansTheSameAtAnyEffectiveBatch) {
   const NamedTensor weight{"w", torch::zeros({1})};
   WeightAverage small({weight}, 3000), large({weight}, 3000);
