@@ -390,8 +390,9 @@ bool TrainingLoop::may_save() const {
 std::string TrainingLoop::rescue() {
   if (!may_save()) return "";
   if (torn_ || !bench_.step.replayable()) {
-    log::warn("trainer",
-              "the update under way was applied in part: nothing newer than the last checkpoint can be saved");
+    log::warn(
+        "trainer",
+        "the update under way was applied in part: nothing newer than the last checkpoint can be saved");
     return "";
   }
   try {
