@@ -26,7 +26,7 @@ bool alike(const Batch& a, const Batch& b) {
 torch::Tensor room_for(int64_t samples, const torch::Tensor& part) {
   std::vector<int64_t> sizes = part.sizes().vec(), strides = part.strides().vec();
   sizes[0] = samples;
-  // Of a single row the first stride says nothing.
+  // The first stride of a single row says nothing.
   strides[0] = std::accumulate(sizes.begin() + 1, sizes.end(), int64_t{1}, [](int64_t product, int64_t size) {
     return product * std::max<int64_t>(1, size);
   });
@@ -57,6 +57,11 @@ Batch rows_of(const Batch& batch, int64_t first, int64_t count) {
   Batch rows = batch.with_each([&](const torch::Tensor& all) { return all.narrow(0, first, count); });
   rows.samples = count;
   return rows;
+}
+
+Batch pinned(const Batch& batch) {
+  return batch.with_each(
+      [](const torch::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; });
 }
 
 int64_t bytes_of(const Batch& batch) {

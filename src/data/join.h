@@ -15,7 +15,11 @@ std::optional<Batch> joined(const std::vector<Batch>& parts);
 /// The samples [first, first + count) of a batch, without a copy.
 Batch rows_of(const Batch& batch, int64_t first, int64_t count);
 
-/// Of its tensors.
+/// The batch in pinned memory, from which it is copied to a GPU without a wait. What lies on a GPU stays
+/// there.
+Batch pinned(const Batch& batch);
+
+/// How many bytes its tensors hold.
 int64_t bytes_of(const Batch& batch);
 
 }  // namespace autotrain

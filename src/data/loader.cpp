@@ -217,10 +217,7 @@ Batch Loader::load(const Piece& piece) const {
 
 Batch Loader::staged(Batch batch) const {
   if (options_.channels_last) batch.inputs = channels_last(batch.inputs);
-  if (!options_.pin) return batch;
-  // Tensors that a data set made on the GPU need no pinning.
-  return batch.with_each(
-      [](const torch::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; });
+  return options_.pin ? pinned(batch) : batch;
 }
 
 }  // namespace autotrain

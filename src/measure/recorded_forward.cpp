@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "device/failure.h"
 
@@ -11,7 +10,6 @@ namespace autotrain {
 namespace {
 
 constexpr int kTimedCalls = 5;
-constexpr double kShownShare = 0.4;  // of a call's time that the host spends launching
 
 bool same_layout(const torch::Tensor& a, const torch::Tensor& b) {
   return a.sizes() == b.sizes() && a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
@@ -20,17 +18,11 @@ bool same_layout(const torch::Tensor& a, const torch::Tensor& b) {
 }  // namespace
 
 // The shortest of a few.
-double RecordedForward::seconds_of(const std::function<void()>& call, double* host_seconds) {
-  double best = 0, host = 0;
-  for (int i = 0; i < kTimedCalls; ++i) {
-    device_.synchronize();
-    const Stopwatch watch;
-    call();
-    const double launched = watch.seconds();
-    device_.synchronize();
-    if (const double whole = watch.seconds(); i == 0 || whole < best) best = whole, host = launched;
+CallSeconds RecordedForward::seconds_of(const std::function<void()>& call) {
+  CallSeconds best = seconds_of_call(device_, call);
+  for (int i = 1; i < kTimedCalls; ++i) {
+    if (const CallSeconds next = seconds_of_call(device_, call); next.whole < best.whole) best = next;
   }
-  if (host_seconds != nullptr) *host_seconds = host;
   return best;
 }
 
@@ -52,9 +44,8 @@ bool RecordedForward::record(const Batch& batch) {
 std::string RecordedForward::try_to_record(const Batch& batch) {
   const auto recorder = asked_ == CudaGraphs::kOff ? nullptr : device_.make_recorder();
   if (!recorder) return "";
-  double host = 0;
-  const double launched = seconds_of([&] { forward_(batch); }, &host);
-  if (asked_ == CudaGraphs::kAuto && host < kShownShare * launched)
+  const CallSeconds launched = seconds_of([&] { forward_(batch); });
+  if (asked_ == CudaGraphs::kAuto && !launches_show(launched))
     return "launches hide behind the device's work";
   batch_ = batch;
   recorded_ = recorder->record([this] { output_ = forward_(batch_); });
@@ -65,8 +56,8 @@ std::string RecordedForward::try_to_record(const Batch& batch) {
   const bool alike = replay(turned).equal(forward_(turned));
   replay(mine);
   if (!alike) return "replayed, the model gives another output";
-  const double replayed = seconds_of([&] { recorded_->replay(); });
-  return asked_ == CudaGraphs::kAuto && replayed > launched ? "launched it is faster" : "";
+  const CallSeconds replayed = seconds_of([&] { recorded_->replay(); });
+  return asked_ == CudaGraphs::kAuto && replayed.whole > launched.whole ? "launched it is faster" : "";
 }
 
 bool RecordedForward::holds_for(const Batch& batch) const {

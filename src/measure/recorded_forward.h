@@ -6,6 +6,7 @@
 
 #include "autotrain/batch.h"
 #include "autotrain/recipe.h"
+#include "device/call_seconds.h"
 #include "device/device.h"
 
 namespace autotrain {
@@ -40,7 +41,7 @@ class RecordedForward {
   const std::string& why_not() const { return why_not_; }
 
  private:
-  double seconds_of(const std::function<void()>& call, double* host_seconds = nullptr);
+  CallSeconds seconds_of(const std::function<void()>& call);
   std::string try_to_record(const Batch& batch);
 
   Device& device_;

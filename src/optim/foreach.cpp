@@ -9,45 +9,44 @@
 #include <ATen/ops/sub.h>
 
 namespace autotrain {
+namespace {
 
-void foreach_product(at::TensorList out, at::TensorList a, const torch::Tensor& b) {
+// @param one computes out from a single tensor; @param together changes all of `out`, which holds `a` then.
+template <class One, class Together>
+void compute(at::TensorList out, at::TensorList a, One one, Together together) {
   if (out.size() == 1) {
     torch::Tensor only = out[0];
-    at::mul_out(only, a[0], b);
+    one(only, a[0]);
     return;
   }
   at::_foreach_copy_(out, a);
-  at::_foreach_mul_(out, b);
+  together();
+}
+
+}  // namespace
+
+void foreach_product(at::TensorList out, at::TensorList a, const torch::Tensor& b) {
+  compute(
+      out, a, [&](torch::Tensor& to, const torch::Tensor& from) { at::mul_out(to, from, b); },
+      [&] { at::_foreach_mul_(out, b); });
 }
 
 void foreach_product(at::TensorList out, at::TensorList a, at::TensorList b) {
-  if (out.size() == 1) {
-    torch::Tensor only = out[0];
-    at::mul_out(only, a[0], b[0]);
-    return;
-  }
-  at::_foreach_copy_(out, a);
-  at::_foreach_mul_(out, b);
+  compute(
+      out, a, [&](torch::Tensor& to, const torch::Tensor& from) { at::mul_out(to, from, b[0]); },
+      [&] { at::_foreach_mul_(out, b); });
 }
 
 void foreach_quotient(at::TensorList out, at::TensorList a, const torch::Tensor& b) {
-  if (out.size() == 1) {
-    torch::Tensor only = out[0];
-    at::div_out(only, a[0], b);
-    return;
-  }
-  at::_foreach_copy_(out, a);
-  at::_foreach_div_(out, b);
+  compute(
+      out, a, [&](torch::Tensor& to, const torch::Tensor& from) { at::div_out(to, from, b); },
+      [&] { at::_foreach_div_(out, b); });
 }
 
 void foreach_difference(at::TensorList out, at::TensorList a, at::TensorList b) {
-  if (out.size() == 1) {
-    torch::Tensor only = out[0];
-    at::sub_out(only, a[0], b[0]);
-    return;
-  }
-  at::_foreach_copy_(out, a);
-  at::_foreach_sub_(out, b);
+  compute(
+      out, a, [&](torch::Tensor& to, const torch::Tensor& from) { at::sub_out(to, from, b[0]); },
+      [&] { at::_foreach_sub_(out, b); });
 }
 
 }  // namespace autotrain

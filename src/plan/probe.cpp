@@ -11,6 +11,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/cost_order.h"
+#include "data/join.h"
+#include "device/call_seconds.h"
 #include "device/kernel_caches.h"
 #include "device/system_memory.h"
 #include "plan/plan_json.h"
@@ -159,7 +161,10 @@ std::vector<Batch> Probe::load_window(const TrialShape& shape) {
   const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
   TrialFeed feed = feed_worst(pieces);
   std::vector<Batch> batches;
-  for (const Piece& piece : pieces) batches.push_back(feed.next(piece));
+  for (const Piece& piece : pieces) {
+    const Batch batch = feed.next(piece);
+    batches.push_back(bench_.loader.pin ? pinned(batch) : batch);
+  }
   return batches;
 }
 
@@ -293,15 +298,6 @@ void Probe::keep_beside(const Batch& there) {
   while (std::ssize(beside_) > batches_beside_) beside_.pop_front();
 }
 
-// Of the device.
-double Probe::seconds_of(const std::function<void()>& work) const {
-  bench_.device->synchronize();
-  const Stopwatch watch;
-  work();
-  bench_.device->synchronize();
-  return watch.seconds();
-}
-
 void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeRecord& record) {
   MemoryMeter& memory = bench_.device->memory();
   const Stopwatch watch;
@@ -313,10 +309,10 @@ void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeR
     memory.sample_outside_bytes();  // while decoders have what they need
     feed.wait_until_full();
     const Batch there = upload(batch);
-    passes += seconds_of([&] {
-      step_.accumulate(there, window, offset);
-      keep_beside(there);
-    });
+    passes += seconds_of_call(*bench_.device, [&] {
+                step_.accumulate(there, window, offset);
+                keep_beside(there);
+              }).whole;
     memory.sample_outside_bytes();
     if (window == 0 && offset == 0) record.weight = step_.lane_weight();
     offset += piece.samples();
@@ -324,12 +320,12 @@ void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeR
   }
   step_.end_lanes();
   step_.meet();
-  passes += seconds_of([&] {
-    step_.prepare(0, UpdateStep::Apply::kForceSkip);
-    PendingUpdate pending = step_.commit();
-    check_invariant(pending.valid(), "a trial's update ran");
-    pending.read();
-  });
+  passes += seconds_of_call(*bench_.device, [&] {
+              step_.prepare(0, UpdateStep::Apply::kForceSkip);
+              PendingUpdate pending = step_.commit();
+              check_invariant(pending.valid(), "a trial's update ran");
+              pending.read();
+            }).whole;
   const auto samples = static_cast<double>(offset);
   record.pass_samples_per_second = samples / passes;
   record.samples_per_second = samples / (feed.loads_as_the_run() ? watch.seconds() : passes);

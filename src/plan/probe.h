@@ -93,7 +93,6 @@ class Probe {
   void stand_beside(const Dataset& dataset, bool several);
   Batch upload(const Batch& batch);
   void keep_beside(const Batch& there);
-  double seconds_of(const std::function<void()>& work) const;
   int64_t expected_growth(int64_t each);
   void take_peak(ProbeRecord& record) const;  ///< the highest so far
   ProbeRecord agreed(const ProbeRecord& mine);

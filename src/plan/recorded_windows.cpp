@@ -5,13 +5,13 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "device/call_seconds.h"
 #include "plan/scopes.h"
 #include "step/generators.h"
 
 namespace autotrain {
 namespace {
 
-constexpr double kShownShare = 0.4;  // of a window's time that the host spends launching
 constexpr double kTimedSeconds = 0.15;
 constexpr int64_t kMostWindows = 64;
 constexpr int64_t kWarmWindows = 3;  // launched, recorded and replayed
@@ -23,21 +23,14 @@ class Windows {
  public:
   Windows(Workbench& bench, const std::vector<Batch>& batches) : bench_(bench), batches_(batches) {}
 
-  void accumulate(int64_t window) {
-    int64_t offset = 0;
-    for (const Batch& batch : batches_) {
-      bench_.step.accumulate(bench_.device->upload(batch), window, offset);
-      offset += batch.samples;
-    }
-  }
-
   PendingUpdate queue(int64_t window) {
-    accumulate(window);
+    accumulate(batches_, window);
     return bench_.step.finish(0, UpdateStep::Apply::kForceSkip);
   }
 
-  // As in a run, the figures of an update are read when the next one is queued.
-  WindowSeconds time(int64_t count) {
+  // Seconds of each of `count` windows. As in a run, the figures of an update are read when the next one is
+  // queued.
+  double time(int64_t count) {
     bench_.device->synchronize();
     const Stopwatch watch;
     PendingUpdate before;
@@ -46,46 +39,45 @@ class Windows {
       if (before.valid()) before.read();
       before = std::move(queued);
     }
-    const double host = watch.seconds();
     before.read();
     bench_.device->synchronize();
-    const auto each = static_cast<double>(count);
-    return {.whole = watch.seconds() / each, .host = host / each};
+    return watch.seconds() / static_cast<double>(count);
   }
 
-  WindowSeconds time() {
-    const WindowSeconds one = time(1);
-    const auto count = static_cast<int64_t>(kTimedSeconds / std::max(one.whole, 1e-6));
+  double time() {
+    const double one = time(1);
+    const auto count = static_cast<int64_t>(kTimedSeconds / std::max(one, 1e-6));
     return count < 2 ? one : time(std::min(count, kMostWindows));
+  }
+
+  // The passes of the first micro-batch alone: in a window the host waits for earlier ones.
+  CallSeconds time_launches() {
+    const WindowScope window(bench_.step);
+    const Batch there = bench_.device->upload(batches_.front());
+    return seconds_of_call(*bench_.device, [&] { bench_.step.accumulate(there, 0, 0); });
   }
 
   // Of one window, still scaled, in main memory, and behind it the sum of the weights: of the samples in
   // another order than they are timed and recorded in.
   torch::Tensor gradients() {
+    std::vector<Batch> turned;
+    for (const Batch& batch : batches_)
+      turned.push_back(batch.with_each([](const torch::Tensor& tensor) { return tensor.flip({0}); }));
     const WindowScope window(bench_.step);
-    int64_t offset = 0;
-    for (const Batch& batch : batches_) {
-      const Batch turned = batch.with_each([](const torch::Tensor& tensor) { return tensor.flip({0}); });
-      bench_.step.accumulate(bench_.device->upload(turned), kComparedWindow, offset);
-      offset += batch.samples;
-    }
+    accumulate(turned, kComparedWindow);
     const torch::Tensor weight = torch::full({1}, bench_.step.lane_weight(), torch::kFloat32);
     return torch::cat({bench_.step.recorded_gradients().cpu(), weight});
   }
 
-  // The passes of the first micro-batch alone, from an idle device: the host waits for nothing meanwhile.
-  WindowSeconds time_launches() {
-    const WindowScope window(bench_.step);
-    const Batch there = bench_.device->upload(batches_.front());
-    bench_.device->synchronize();
-    const Stopwatch watch;
-    bench_.step.accumulate(there, 0, 0);
-    const double host = watch.seconds();
-    bench_.device->synchronize();
-    return {.whole = watch.seconds(), .host = host};
+ private:
+  void accumulate(const std::vector<Batch>& batches, int64_t window) {
+    int64_t offset = 0;
+    for (const Batch& batch : batches) {
+      bench_.step.accumulate(bench_.device->upload(batch), window, offset);
+      offset += batch.samples;
+    }
   }
 
- private:
   Workbench& bench_;
   const std::vector<Batch>& batches_;
 };
@@ -124,10 +116,6 @@ std::string why_not_alike(const torch::Tensor& replayed, const Launched& launche
 
 }  // namespace
 
-bool launches_show(const WindowSeconds& passes) {
-  return passes.host > kShownShare * passes.whole;
-}
-
 RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& batches, bool always) {
   RecordedWindows found;
   const GeneratorScope generators(bench.device->torch_device());
@@ -137,8 +125,8 @@ RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& bat
   bench.task->module().train();
   Windows windows(bench, batches);
   windows.queue(0).read();  // compiles and loads
-  found.launched = windows.time();
-  const WindowSeconds launches = windows.time_launches();
+  found.launched_seconds = windows.time();
+  const CallSeconds launches = windows.time_launches();
   if (!always && !launches_show(launches)) {
     found.refused = cat("launches hide behind the device's work: they take the host ",
                         format_percent(launches.host / launches.whole, 0), " of the passes' time");
@@ -151,7 +139,7 @@ RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& bat
   for (int64_t i = 0; i < kWarmWindows; ++i) windows.queue(i).read();
   found.refused = bench.step.why_not_recorded();
   if (!found.refused.empty()) return found;
-  found.replayed = windows.time();
+  found.replayed_seconds = windows.time();
   found.refused = why_not_alike(windows.gradients(), launched, always || bench.data.from_recipe);
   return found;
 }

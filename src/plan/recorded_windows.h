@@ -8,22 +8,12 @@
 
 namespace autotrain {
 
-/// How long the windows of a trial take.
-struct WindowSeconds {
-  double whole = 0;  ///< a window, of many in a row
-  double host = 0;   ///< of it, until the host had asked the device for all of it
-};
-
 /// What recording the kernels of a window came to.
 struct RecordedWindows {
-  WindowSeconds launched = {};  ///< each kernel by itself
-  WindowSeconds replayed = {};  ///< zero where nothing was recorded
+  double launched_seconds = 0;  ///< of a window, of many in a row, with each kernel launched by itself
+  double replayed_seconds = 0;  ///< the same, recorded; 0 where nothing was
   std::string refused = {};     ///< why nothing was, or why it may not be used; "" if it may
 };
-
-/// Whether launching kernels one by one may keep the device waiting: the host needs a good part of a window's
-/// time for it.
-bool launches_show(const WindowSeconds& passes);
 
 /// Times windows of these micro-batches, launched and recorded, and compares the gradients of both: bit for
 /// bit where they repeat bit for bit, else to their own noise. Leaves no trace.

@@ -24,14 +24,6 @@ namespace {
 // by it.
 constexpr double kLongPassSeconds = 0.1;
 
-// As the run's loader stages them.
-std::vector<Batch> pinned(std::vector<Batch> batches) {
-  for (Batch& batch : batches)
-    batch = batch.with_each(
-        [](const torch::Tensor& tensor) { return tensor.is_cpu() ? tensor.pin_memory() : tensor; });
-  return batches;
-}
-
 }  // namespace
 
 // The size is decided already, so that no bit of the run depends on how fast anything was.
@@ -58,15 +50,12 @@ bool Planner::try_recorded(BatchPlan& plan, bool always) {
   }
   try {
     begin_trial(bench_.device->memory());
-    const bool on_gpu = !bench_.device->torch_device().is_cpu();
-    std::vector<Batch> batches = probe_.load_window(shape);
-    const RecordedWindows windows =
-        measure_recorded(bench_, on_gpu ? pinned(std::move(batches)) : std::move(batches), always);
+    const RecordedWindows windows = measure_recorded(bench_, probe_.load_window(shape), always);
     plan.cuda_graphs_why = windows.refused;
     if (!windows.refused.empty()) return false;
-    const double gain = windows.launched.whole / windows.replayed.whole;
-    plan.cuda_graphs_why = cat("an update takes ", brief(1e3 * windows.replayed.whole, 3), " ms with them, ",
-                               brief(1e3 * windows.launched.whole, 3), " without");
+    const double gain = windows.launched_seconds / windows.replayed_seconds;
+    plan.cuda_graphs_why = cat("an update takes ", brief(1e3 * windows.replayed_seconds, 3),
+                               " ms with them, ", brief(1e3 * windows.launched_seconds, 3), " without");
     constexpr double kWorthwhile = 1.02;
     if (!always && gain < kWorthwhile) return false;
   } catch (const std::exception& error) {

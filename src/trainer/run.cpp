@@ -445,13 +445,13 @@ Summary Trainer::Run::fit_together() {
     if (!keeps) write_end(summary);
     return summary;
   };
-  // The folder is another run's to go on with as soon as this one has ended, however it ended.
   // What is known of the run is written without asking the device.
   const LostDeviceScope lost([&](const DeviceLost& error) {
     DeviceLost told = with_last_checkpoint(error);
     end(RunStatus::kFailed, told.code(), told.what());
     return told;
   });
+  // The folder is another run's to go on with as soon as this one has ended, however it ended.
   const struct UnlockAtEnd {
     const std::optional<Place>& place;
     ~UnlockAtEnd() {

@@ -42,25 +42,20 @@ class FakeLoop {
     EXPECT_EQ(gpu_.host(), figures_read) << "counting waits for nothing else";
   }
 
-  void evaluate(double seconds) {
-    read();
-    timeline_.enter(Activity::kEvaluation);
-    gpu_.queue(seconds);
-    timeline_.enter(Activity::kOther);
-    leave_out();
-  }
-
-  void checkpoint(double seconds) {
-    read();
-    timeline_.enter(Activity::kCheckpoint);
-    gpu_.queue(seconds);
-    timeline_.enter(Activity::kOther);
-    leave_out();
-  }
+  void evaluate(double seconds) { pause(Activity::kEvaluation, seconds); }
+  void checkpoint(double seconds) { pause(Activity::kCheckpoint, seconds); }
 
   static constexpr double kUpdateSeconds = 0.25;
 
  private:
+  void pause(Activity activity, double seconds) {
+    read();
+    timeline_.enter(activity);
+    gpu_.queue(seconds);
+    timeline_.enter(Activity::kOther);
+    leave_out();
+  }
+
   void leave_out() {
     const double before = gpu_.host();
     times.leave_out();
