@@ -50,6 +50,7 @@ BatchPlan with_room_for_copies(Recipe recipe, const BatchPlan& plan, Workbench& 
     if (error.code() != ExitCode::kDoesNotFit) throw;
     throw no_room;
   }
+  if (smaller.peak_bytes + copies > bench.device->budget_bytes()) throw no_room;
   log::info("lr", cat("micro-batches of ", smaller.micro_batch, " samples in the place of ", plan.micro_batch,
                       ": ", format_bytes(copies), " are for copies of weights and optimizer state"));
   return smaller;
