@@ -53,6 +53,7 @@ enum class SearchReason {
   kCap,             ///< the user's cap, or the cap of `effective: auto`
   kIndexLimit,      ///< kernels cannot take more
   kGranularity,     ///< one step more leaves the band
+  kAboveBand,       ///< above the band, as the smallest size is too, but inside the budget
   kSearchLimit,     ///< probes or seconds are spent
   kKnee,            ///< more gains no throughput
   kLatency,         ///< of inference: one step more takes longer than was asked for

@@ -17,6 +17,7 @@ SWEEPS = {  # recipe → batches
     "inference_cnn": "1,32,128,512",
     "roofline_mlp": "1..4096",
 }
+SECONDS_OF_POINT = 2.3  # each is measured in a process of its own, which starts the device
 
 # Large enough that a GPU which has its data computes, small enough that one thread's delays are soon over.
 ON_A_GPU = ["model.depth=8", "model.width=4096", "batch.effective=512", "execution.micro_batch=512",
@@ -171,7 +172,8 @@ def sweep_cell(setting, recipe, precision, batches, *settings):
     own = [] if recipe == "inference_cnn" else [f"data.train.samples={largest}"]
     name = ":".join([recipe, precision, *(each.rpartition(".")[2] for each in settings)])
     settings = [*own, *settings, f"execution.precision={precision}"]
-    return Cell(name, lambda: sweep_row(setting, recipe, batches, settings), 6 + 0.35 * count_of(batches))
+    return Cell(name, lambda: sweep_row(setting, recipe, batches, settings),
+                6 + (SECONDS_OF_POINT if setting.on_gpu else 0.35) * count_of(batches))
 
 
 def count_of(batches):

@@ -32,25 +32,38 @@ Error no_room_for_copies(int64_t copies, const BatchPlan& plan, const MemoryReci
                cat("--set execution.memory.budget=", mebibytes, "MiB"));
 }
 
+// While it lives the device has the budget less what it reserves.
+class ReserveScope {
+ public:
+  ReserveScope(Device& device, int64_t bytes)
+      : device_(device), whole_{device.budget_bytes(), device.budget_source()} {
+    device_.set_budget({whole_.bytes - bytes, whole_.source});
+  }
+  ~ReserveScope() { device_.set_budget(whole_); }
+  ReserveScope(const ReserveScope&) = delete;
+  ReserveScope& operator=(const ReserveScope&) = delete;
+
+ private:
+  Device& device_;
+  const ResolvedBudget whole_;
+};
+
 // The same update in micro-batches beside which the copies of what is put back fit.
 BatchPlan with_room_for_copies(Recipe recipe, const BatchPlan& plan, Workbench& bench) {
-  const int64_t copies = restored_bytes(bench);
-  if (plan.peak_bytes + copies <= bench.device->budget_bytes()) return plan;
-  MemoryRecipe& memory = recipe.execution.memory;
-  const Error no_room = no_room_for_copies(copies, plan, memory, bench.device->budget_bytes());
-  memory.target_high -= static_cast<double>(copies) / static_cast<double>(bench.device->budget_bytes());
-  memory.target_low = memory.target_high / 2;
-  if (memory.target_high <= 0) throw no_room;
+  const int64_t copies = restored_bytes(bench), budget = bench.device->budget_bytes();
+  if (plan.peak_bytes + copies <= budget) return plan;
+  const Error no_room = no_room_for_copies(copies, plan, recipe.execution.memory, budget);
+  if (copies >= budget) throw no_room;
   recipe.batch.effective = plan.effective_batch;
   recipe.execution.search.plan_cache = false;
   BatchPlan smaller;
   try {
+    const ReserveScope reserve(*bench.device, copies);
     smaller = Planner({.recipe = recipe, .lanes = bench.lanes.of}, bench).plan();
   } catch (const Error& error) {
     if (error.code() != ExitCode::kDoesNotFit) throw;
     throw no_room;
   }
-  if (smaller.peak_bytes + copies > bench.device->budget_bytes()) throw no_room;
   log::info("lr", cat("micro-batches of ", smaller.micro_batch, " samples in the place of ", plan.micro_batch,
                       ": ", format_bytes(copies), " are for copies of weights and optimizer state"));
   return smaller;

@@ -17,13 +17,18 @@ constexpr auto enum_names(ProbeOutcome) {
 
 constexpr auto enum_names(SearchReason) {
   using R = SearchReason;
-  return std::array{
-      EnumName<R>{R::kInBand, "in_band"},           EnumName<R>{R::kEffectiveBatch, "effective_batch"},
-      EnumName<R>{R::kDataset, "dataset"},          EnumName<R>{R::kCap, "cap"},
-      EnumName<R>{R::kIndexLimit, "index_limit"},   EnumName<R>{R::kGranularity, "granularity"},
-      EnumName<R>{R::kSearchLimit, "search_limit"}, EnumName<R>{R::kKnee, "knee"},
-      EnumName<R>{R::kLatency, "latency"},          EnumName<R>{R::kFixed, "fixed"},
-      EnumName<R>{R::kDoesNotFit, "does_not_fit"}};
+  return std::array{EnumName<R>{R::kInBand, "in_band"},
+                    EnumName<R>{R::kEffectiveBatch, "effective_batch"},
+                    EnumName<R>{R::kDataset, "dataset"},
+                    EnumName<R>{R::kCap, "cap"},
+                    EnumName<R>{R::kIndexLimit, "index_limit"},
+                    EnumName<R>{R::kGranularity, "granularity"},
+                    EnumName<R>{R::kAboveBand, "above_band"},
+                    EnumName<R>{R::kSearchLimit, "search_limit"},
+                    EnumName<R>{R::kKnee, "knee"},
+                    EnumName<R>{R::kLatency, "latency"},
+                    EnumName<R>{R::kFixed, "fixed"},
+                    EnumName<R>{R::kDoesNotFit, "does_not_fit"}};
 }
 
 constexpr auto enum_names(Origin) {

@@ -45,7 +45,7 @@ std::string describe_module(const torch::nn::Module& module) {
 
 std::string plan_key(const PlanRequest& request, Workbench& bench, const SearchLimits& limits) {
   std::string key = cat(
-      "format 5\n", bench.device->name(), "\n", bench.device->software(), "\nprecision ",
+      "format 6\n", bench.device->name(), "\n", bench.device->software(), "\nprecision ",
       to_string(bench.precision), " lanes ", request.lanes, " ranks ", bench.ranks->place().world,
       " threads ", at::get_num_threads(), bench.loader.channels_last ? " channels last" : "", "\nbudget ",
       limits.budget_bytes, " floor ", limits.floor_bytes, " min ", limits.minimum, " cap ", limits.cap,

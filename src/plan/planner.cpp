@@ -64,7 +64,8 @@ Planner::Planner(const PlanRequest& request, Workbench& bench, TrialListener lis
     : request_(request),
       bench_(bench),
       listener_(std::move(listener)),
-      probe_(bench, request.recipe.execution.memory.target_high),
+      target_high_(request.recipe.execution.memory.target_high),
+      probe_(bench, target_high_),
       strategy_(find_strategy(request.recipe.execution.search.strategy)),
       all_(request.known),
       announced_bytes_(bench.device->budget_bytes()),
@@ -72,7 +73,7 @@ Planner::Planner(const PlanRequest& request, Workbench& bench, TrialListener lis
   if (request.recipe.execution.cuda_graphs == CudaGraphs::kOn && why_not_recorded().empty())
     probe_.record_with([this] { return bench_.device->make_recorder(); });
   for (ProbeRecord& record : all_) {
-    judge(record, announced_bytes_, request.recipe.execution.memory.target_high);
+    judge(record, announced_bytes_, target_high_);
     replace_or_add(history_, record);
   }
 }
@@ -88,7 +89,7 @@ SearchLimits Planner::limits() const {
   SearchLimits limits{
       .budget_bytes = bench_.device->budget_bytes(),
       .target_low = r.execution.memory.target_low,
-      .target_high = r.execution.memory.target_high,
+      .target_high = target_high_,
       .minimum = smallest_piece(),
       .cap = in_data,
       .cap_reason = SearchReason::kDataset,
@@ -161,9 +162,12 @@ void Planner::lower_budget() {
   const std::string source = cat(announced_source_, ", of which ", format_bytes(announced_bytes_),
                                  " were announced and ", format_bytes(granted), " granted");
   if (!lower_budget_to(granted, source, *bench_.device)) return;
-  const double high = request_.recipe.execution.memory.target_high;
+  judge_anew();
+}
+
+void Planner::judge_anew() {
   for (std::vector<ProbeRecord>* const records : {&history_, &all_}) {
-    for (ProbeRecord& record : *records) judge(record, granted, high);
+    for (ProbeRecord& record : *records) judge(record, bench_.device->budget_bytes(), target_high_);
   }
 }
 
@@ -182,8 +186,8 @@ ProbeRecord Planner::confirm(int64_t size) {
   return *find_size(history_, size);  // judged by what is granted
 }
 
-// Runs trials until the strategy is done. A trial that ends the search is extended to its
-// confirmation on the spot.
+// Runs trials until the strategy is done. A trial that is in the band or ends the search is extended to its
+// confirmation on the spot: what libraries keep for the sizes that are tried after it is none of its own.
 Planner::Capacity Planner::search(SearchLimits limits) {
   const int64_t most_probes = limits.max_probes;
   for (;;) {
@@ -203,7 +207,8 @@ Planner::Capacity Planner::search(SearchLimits limits) {
     std::optional<ProbeRecord> first_update;  // when more was run than that
     const ProbeRecord record = run_probe(step.size, [&](const ProbeRecord& so_far) {
       // A strategy that compares speeds times the second update: the first one compiles kernels.
-      const bool whole = strategy_.timed || whole_trials_ || ends_the_search(so_far);
+      const bool in_band = so_far.fits() && so_far.fill >= limits.target_low;
+      const bool whole = strategy_.timed || whole_trials_ || in_band || ends_the_search(so_far);
       if (whole) first_update = so_far;
       return whole;
     });
@@ -233,53 +238,63 @@ void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeR
     const auto more = static_cast<int64_t>(each * static_cast<double>(record.micro_batch));
     record.allocated_bytes += more;
     record.peak_bytes += more + others;
-    judge(record, bench_.device->budget_bytes(), request_.recipe.execution.memory.target_high);
+    judge(record, bench_.device->budget_bytes(), target_high_);
   }
 }
 
-// The smallest size above the band but inside the budget is no refusal: it trains, and is told. Nothing where
-// it does not stay inside.
-std::optional<Planner::Capacity> Planner::smallest_in_budget(const SearchLimits& limits) {
-  const auto inside = [](const ProbeRecord* record) {
-    return record != nullptr && record->outcome == ProbeOutcome::kAboveBand && record->fill <= 1;
-  };
-  const int64_t size = limits.minimum;
-  const ProbeRecord* smallest = find_size(history_, size);
-  if (!inside(smallest)) return std::nullopt;
-  if (!smallest->confirmed) {
-    keep(run_probe(size, [](const ProbeRecord&) { return true; }));
-    smallest = find_size(history_, size);
-  }
-  if (!inside(smallest) || !smallest->confirmed) return std::nullopt;
-  log::warn("plan", cat("the smallest micro-batch, ", size, size == 1 ? " sample" : " samples", ", fills ",
-                        format_percent(smallest->fill), " of the budget, above the band's ",
-                        format_percent(limits.target_high, 0), "; it is inside the budget, so it runs"));
-  return Capacity{size, *smallest, SearchReason::kGranularity};
+// Above the band but inside the budget is no refusal. Where that is all that the smallest size can be, the
+// band's upper edge rises to halfway between its peak and the budget, then to the budget, and the search goes
+// on: where weights are most of the budget, many more samples may take little more. Returns whether it rose.
+bool Planner::raise_the_edge(SearchLimits& limits) {
+  const ProbeRecord* const smallest = find_size(history_, limits.minimum);
+  const bool inside = smallest != nullptr && smallest->outcome == ProbeOutcome::kAboveBand &&
+                      smallest->fill <= 1 && target_high_ < 1;
+  if (!inside) return false;
+  const bool first = target_high_ <= request_.recipe.execution.memory.target_high;
+  log::info("plan",
+            cat("the smallest micro-batch, ", limits.minimum, limits.minimum == 1 ? " sample" : " samples",
+                ", fills ", format_percent(smallest->fill),
+                " of the budget: above the band, though inside the budget"));
+  target_high_ = first ? (1 + smallest->fill) / 2 : 1;
+  limits.target_low = smallest->fill;
+  limits.target_high = target_high_;
+  probe_.set_target_high(target_high_);
+  judge_anew();
+  return true;
 }
 
 // What ended the search may have gone by a trial of the first update alone: where all that a confirmation
-// runs takes the size into the band, that is where it is.
-Planner::Capacity Planner::named(Capacity capacity, const SearchLimits& limits) {
+// runs takes the size into the band, or above it, that is where it is.
+Planner::Capacity Planner::named(Capacity capacity) const {
+  const MemoryRecipe& band = request_.recipe.execution.memory;
+  const double fill = capacity.record.fill;
+  if (fill > band.target_high) {
+    capacity.reason = SearchReason::kAboveBand;
+    log::warn("plan", cat("micro-batch ", capacity.size, " fills ", format_percent(fill),
+                          " of the budget, above the band's ", format_percent(band.target_high, 0),
+                          ", as even the smallest does; it is inside the budget, so it runs"));
+    return capacity;
+  }
   const bool ended_outside =
       capacity.reason == SearchReason::kGranularity || capacity.reason == SearchReason::kSearchLimit;
-  if (ended_outside && capacity.record.fits() && capacity.record.fill >= limits.target_low)
+  if (ended_outside && capacity.record.fits() && fill >= band.target_low)
     capacity.reason = SearchReason::kInBand;
   return capacity;
 }
 
-Planner::Capacity Planner::search_confirmed(const SearchLimits& limits) {
+Planner::Capacity Planner::search_confirmed(SearchLimits limits) {
   for (;;) {
     Capacity capacity = search(limits);
     if (capacity.size == 0) {
-      if (const auto smallest = smallest_in_budget(limits)) return *smallest;
-      fail_smallest();
+      if (!raise_the_edge(limits)) fail_smallest();
+      continue;
     }
-    if (capacity.record.confirmed) return named(capacity, limits);
+    if (capacity.record.confirmed) return named(capacity);
     // Found by an earlier trial: run it from clean state now. If it leaves the band, the search goes
     // on below it.
     const ProbeRecord short_trial = capacity.record;
     capacity.record = confirm(capacity.size);
-    if (capacity.record.fits()) return named(capacity, limits);
+    if (capacity.record.fits()) return named(capacity);
     distrust_short_trials(short_trial, capacity.record);
   }
 }
@@ -314,25 +329,28 @@ std::vector<int64_t> Planner::shares_of_smaller_batches() const {
   return shares;
 }
 
-// The record of the size that the run executes.
+// The record of the size that the run executes. Memory is not monotone in the size, so a smaller one than the
+// capacity may not fit: then the capacity is executed, which was run with its own remainder, or where that
+// remainder cannot be left, the next size below that fits.
 ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
+  micro_batch = capacity.size;
   const bool typed = request_.recipe.execution.micro_batch.has_value();
-  const auto cut = [&](Cut how) {
-    if (typed || request_.share() == 0) return capacity.size;
-    return executed_micro_batch({.share = request_.share(),
-                                 .capacity = capacity.size,
-                                 .cut = how,
-                                 .minimum = smallest_piece(),
-                                 .uneven = request_.recipe.batch.effective.value_or(0) % request_.lanes != 0,
-                                 .others = shares_of_smaller_batches()});
-  };
-  micro_batch = cut(request_.recipe.execution.cut);
-  if (micro_batch == capacity.size) return capacity.record;
-  const ProbeRecord record = confirm(micro_batch);
-  if (record.fits()) return record;
-  // Memory is not monotone in the size. The capacity was run with its own remainder, and fits.
-  micro_batch = cut(Cut::kFull);
-  return micro_batch == capacity.size ? capacity.record : confirm(micro_batch);
+  if (typed || request_.share() == 0) return capacity.record;
+  CutRequest request{.share = request_.share(),
+                     .capacity = capacity.size,
+                     .cut = request_.recipe.execution.cut,
+                     .minimum = smallest_piece(),
+                     .uneven = request_.recipe.batch.effective.value_or(0) % request_.lanes != 0,
+                     .others = shares_of_smaller_batches()};
+  for (;;) {
+    micro_batch = executed_micro_batch(request);
+    if (micro_batch == capacity.size) return capacity.record;
+    const ProbeRecord record = confirm(micro_batch);
+    if (record.fits()) return record;
+    if (request.cut == Cut::kFull) request.capacity = micro_batch - 1;
+    request.cut = Cut::kFull;
+    if (request.capacity < request.minimum) fail_smallest();
+  }
 }
 
 LearningRatePlan learning_rate_plan(const Recipe& recipe, int64_t effective_batch) {
@@ -488,7 +506,7 @@ BatchPlan Planner::plan() {
   lower_budget();  // to what the trials that were made before show
   Capacity capacity = find_capacity(plan);
   describe_executed(plan, capacity);
-  judge(capacity.record, bench_.device->budget_bytes(), r.execution.memory.target_high);
+  judge(capacity.record, bench_.device->budget_bytes(), target_high_);
   describe_machine(plan);
   plan.cut = r.execution.cut;
   plan.fill = static_cast<double>(plan.peak_bytes) / static_cast<double>(plan.budget_bytes);

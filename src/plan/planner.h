@@ -67,9 +67,9 @@ class Planner {
   TrialShape shape_for(int64_t micro_batch) const;
 
   Capacity search(SearchLimits limits);
-  std::optional<Capacity> smallest_in_budget(const SearchLimits& limits);
-  static Capacity named(Capacity capacity, const SearchLimits& limits);
-  Capacity search_confirmed(const SearchLimits& limits);
+  bool raise_the_edge(SearchLimits& limits);
+  Capacity named(Capacity capacity) const;
+  Capacity search_confirmed(SearchLimits limits);
   Capacity take_typed(int64_t size);
   std::optional<SearchResult> kept_capacity() const;
   std::optional<Capacity> try_kept(const SearchLimits& limits);
@@ -80,6 +80,7 @@ class Planner {
   void keep(const ProbeRecord& record);
   void distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole);
   void lower_budget();
+  void judge_anew();
   void agree_on_the_floor();
 
   ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
@@ -101,6 +102,7 @@ class Planner {
   PlanRequest request_;
   Workbench& bench_;
   TrialListener listener_;
+  double target_high_;  ///< the band's upper edge, raised where not even the smallest size is below it
   Probe probe_;
   const StrategyRow& strategy_;
   std::vector<ProbeRecord> history_;  ///< one record a size: the latest

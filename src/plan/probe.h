@@ -51,6 +51,8 @@ class Probe {
   /// @param step what accumulates in the place of the workbench's own, as in another precision.
   Probe(Workbench& bench, UpdateStep& step, double target_high);
 
+  void set_target_high(double target_high) { target_high_ = target_high; }
+
   /// After the first update, decides whether to go on to a confirmation.
   using Extend = std::function<bool(const ProbeRecord& so_far)>;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "autotrain/error.h"
@@ -11,10 +12,11 @@ namespace {
 
 constexpr int64_t kFirstSize = 16;
 constexpr double kLargestGrowth = 16;
-constexpr double kSmallestGrowth = 1.25;  // also: less is not worth another trial once in the band
-constexpr double kGrowthAboveAim = 2;     // nor is less than this once above the aim
-constexpr double kEdgeShare = 0.05;       // a pivot keeps this share of the bracket on either side
-constexpr double kAim = 0.6;              // where in the band to aim: overshooting costs more
+constexpr double kEdgeShare = 0.05;    // a pivot keeps this share of the bracket on either side
+constexpr double kAim = 0.85;          // where in the band to aim; the grid's size is mostly below
+constexpr int64_t kSizesToDouble = 8;  // sizes on the grid between one and its double
+constexpr double kWorthALook = 1.25;   // above a failure, sizes this much larger may be tried
+constexpr int64_t kMostLooks = 2;      // this often
 
 // The bracket that the history leaves: the largest size that fitted and the smallest larger one that did not.
 struct Bracket {
@@ -129,6 +131,33 @@ int64_t size_between(double size, int64_t low, int64_t high, const SearchLimits&
   return preferred > 0 ? preferred : multiple_between(size, low, high, 1);
 }
 
+// The distance of sizes on the grid near `size`. The search ends on a grid whose steps are 6 to 12 % of a
+// size, so two searches whose brackets closed around the same capacity found the same size, and a larger
+// budget never finds a smaller one.
+int64_t grid_step(int64_t size, const SearchLimits& limits, int64_t sizes_to_double = kSizesToDouble) {
+  int64_t step = limits.multiple_of;
+  while (2 * sizes_to_double * step <= size) step *= 2;
+  return step;
+}
+
+int64_t grid_floor(int64_t size, const SearchLimits& limits, int64_t sizes_to_double) {
+  const int64_t step = grid_step(size, limits, sizes_to_double);
+  return size / step * step;
+}
+
+// The size of the grid next to `size`, from below, strictly between `low` and `high`; 0 when there is none.
+// The cap is on the grid.
+int64_t grid_between(double size, int64_t low, int64_t high, const SearchLimits& limits,
+                     int64_t sizes_to_double = kSizesToDouble) {
+  const int64_t step = grid_step(low, limits, sizes_to_double);
+  const int64_t first = std::min((low / step + 1) * step, std::max(limits.cap, low + 1));
+  if (first >= high) return 0;
+  const int64_t most = high - 1;
+  if (size >= static_cast<double>(most))
+    return most == limits.cap ? most : std::max(first, grid_floor(most, limits, sizes_to_double));
+  return std::max(first, grid_floor(static_cast<int64_t>(std::max(0.0, size)), limits, sizes_to_double));
+}
+
 bool spent(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
   double seconds = 0;
   for (const ProbeRecord& probe : history) seconds += probe.seconds;
@@ -142,12 +171,14 @@ int64_t first_size(const SearchLimits& limits) {
              : size_between(static_cast<double>(size), limits.minimum - 1, limits.cap + 1, limits);
 }
 
-// While no size has fitted, tries a quarter of the smallest failure, or the size that its own peak suggests.
+// While no size has fitted, tries a quarter of the smallest failure, or first the size that its own peak
+// suggests.
 SearchStep shrink(const std::vector<ProbeRecord>& history, const ProbeRecord& failure,
                   const SearchLimits& limits) {
   if (failure.micro_batch <= limits.minimum) return {true, 0, SearchReason::kDoesNotFit};
   double size = static_cast<double>(failure.micro_batch) / 4;
-  if (failure.peak_bytes > 0 && limits.pivot == Pivot::kInterpolate) {
+  const bool first = history.size() == 1;  // the line is too steep where much is needed at any size
+  if (first && failure.peak_bytes > 0 && limits.pivot == Pivot::kInterpolate) {
     const Point empty{0, static_cast<double>(limits.floor_bytes)};
     if (const auto line = rising_line(point_of(failure), empty))
       size = line->size_for(aim_for_tensors(history, {}, limits));
@@ -187,49 +218,118 @@ std::optional<Line> line_to_failure(const std::vector<ProbeRecord>& history, con
   return predicted > limits.target_high * static_cast<double>(limits.budget_bytes) ? line : std::nullopt;
 }
 
-// Where parameters take most of the budget, a tiny micro-batch is in the band already, and many times
-// more samples cost a few percent more memory.
-bool much_more_fits(const std::vector<ProbeRecord>& history, const Bracket& bracket,
-                    const SearchLimits& limits) {
-  const ProbeRecord& fit = *bracket.largest_fit;
-  const bool below_aim = static_cast<double>(fit.peak_bytes) < aim_bytes(limits, {});
-  const double enough =
-      (below_aim ? kSmallestGrowth : kGrowthAboveAim) * static_cast<double>(fit.micro_batch);
-  const int64_t most = bracket.next_failure ? bracket.next_failure->micro_batch : limits.cap;
-  if (limits.pivot == Pivot::kMidpoint || static_cast<double>(most) <= enough) return false;
-  return predicted_size(history, fit, limits).value_or(enough) > enough;
+// The least that any trial needed beside its tensors.
+double least_beside(const std::vector<ProbeRecord>& history) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const ProbeRecord& probe : history) {
+    if (probe.peak_bytes > 0)
+      least = std::min(least, static_cast<double>(probe.peak_bytes - probe.allocated_bytes));
+  }
+  return least;
+}
+
+// The line of tensors through the largest size that was measured and the largest of at most half of it:
+// nothing where there is none, for a line from what is known at size 0 is too steep.
+std::optional<Line> line_of_tensors(const std::vector<ProbeRecord>& history) {
+  const auto measured = [](const ProbeRecord& probe) { return probe.peak_bytes > 0; };
+  const ProbeRecord* const at = largest_where(history, measured);
+  if (at == nullptr) return std::nullopt;
+  const ProbeRecord* const other = largest_where(history, [&](const ProbeRecord& probe) {
+    return measured(probe) && 2 * probe.micro_batch <= at->micro_batch;
+  });
+  return other ? rising_line(point_of(*at), point_of(*other)) : std::nullopt;
+}
+
+// No larger size can fit: with it, tensors alone and the least that was ever needed beside them are at the
+// band's upper edge. Nothing while the trials do not tell.
+std::optional<double> largest_possible(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
+  const auto line = line_of_tensors(history);
+  if (!line) return std::nullopt;
+  const double edge = limits.target_high * static_cast<double>(limits.budget_bytes);
+  return std::min(line->size_for(edge - least_beside(history)), static_cast<double>(limits.cap));
+}
+
+// A larger size to try though this one is in the band and nothing above it failed; 0 when none can fit. Where
+// parameters take most of the budget, a tiny micro-batch is in the band already.
+int64_t larger_in_band(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
+                       const SearchLimits& limits) {
+  const auto size = static_cast<double>(fit.micro_batch);
+  const int64_t next = grid_between(size, fit.micro_batch, limits.cap + 1, limits);
+  const auto most = largest_possible(history, limits);
+  if (most && *most < static_cast<double>(next)) return 0;
+  const double predicted = predicted_size(history, fit, limits).value_or(2 * size);
+  const double wanted = most ? std::max(predicted, std::sqrt(size * *most)) : predicted;
+  return grid_between(std::min(wanted, kLargestGrowth * size), fit.micro_batch, limits.cap + 1, limits);
+}
+
+// Memory is not monotone in the size: one may fail for what a library needs beside its tensors, and twice
+// that size fit. Returns a size above the failure to try; 0 when tensors alone would be too much there.
+int64_t size_above_failure(const std::vector<ProbeRecord>& history, const ProbeRecord& failure,
+                           const SearchLimits& limits) {
+  if (failure.outcome != ProbeOutcome::kAboveBand && failure.outcome != ProbeOutcome::kRefused) return 0;
+  const auto most = largest_possible(history, limits);
+  if (!most) return 0;
+  const auto low = static_cast<double>(failure.micro_batch);
+  double high = *most;
+  int64_t looks = 0;
+  for (const ProbeRecord& probe : history) {
+    if (probe.micro_batch <= failure.micro_batch) continue;
+    high = std::min(high, static_cast<double>(probe.micro_batch));
+    ++looks;
+  }
+  if (looks >= kMostLooks || high < kWorthALook * low) return 0;
+  return grid_between(std::sqrt(low * high), failure.micro_batch, limits.cap + 1, limits);
 }
 
 SearchStep grow(const std::vector<ProbeRecord>& history, const ProbeRecord& fit, const SearchLimits& limits) {
   const auto size = static_cast<double>(fit.micro_batch);
-  double wanted = 2 * size;
-  if (limits.pivot == Pivot::kInterpolate) {
-    wanted = predicted_size(history, fit, limits).value_or(kLargestGrowth * size);
-    wanted = std::clamp(wanted, kSmallestGrowth * size, kLargestGrowth * size);
+  if (limits.pivot == Pivot::kMidpoint)
+    return {false, size_between(2 * size, fit.micro_batch, limits.cap + 1, limits), {}};
+  const double wanted = predicted_size(history, fit, limits).value_or(kLargestGrowth * size);
+  return {false,
+          grid_between(std::min(wanted, kLargestGrowth * size), fit.micro_batch, limits.cap + 1, limits),
+          {}};
+}
+
+// Where between a size that fitted and one that did not to try next. The midpoint follows whenever the width
+// was not halved, so it is at least every two trials.
+double pivot_between(const std::vector<ProbeRecord>& history, const Bracket& bracket,
+                     const SearchLimits& limits) {
+  const ProbeRecord& fit = *bracket.largest_fit;
+  const ProbeRecord& failure = *bracket.next_failure;
+  const auto low = static_cast<double>(fit.micro_batch);
+  const auto width = static_cast<double>(bracket.width());
+  if (limits.pivot == Pivot::kMidpoint || hardly_narrowed(history)) return low + width / 2;
+  double pivot = low + width / 2;
+  if (failure.peak_bytes > fit.peak_bytes) {
+    const auto rise = static_cast<double>(failure.peak_bytes - fit.peak_bytes);
+    pivot = low + width * (aim_bytes(limits, fit) - static_cast<double>(fit.peak_bytes)) / rise;
+  } else if (const auto line = line_to_failure(history, bracket, limits)) {
+    pivot = line->size_for(aim_for_tensors(history, fit, limits));
   }
-  return {false, size_between(std::ceil(wanted), fit.micro_batch, limits.cap + 1, limits), {}};
+  const double edge = std::max(1.0, kEdgeShare * width);
+  return std::clamp(pivot, low + edge, low + width - edge);
 }
 
 SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracket,
                   const SearchLimits& limits) {
-  const int64_t low = bracket.largest_fit->micro_batch;
-  const int64_t high = bracket.next_failure->micro_batch;
-  const double width = static_cast<double>(high - low);
-  double pivot = static_cast<double>(low) + width / 2;
-  // The midpoint follows whenever the width was not halved, so it is at least every two trials.
-  if (limits.pivot == Pivot::kInterpolate && !hardly_narrowed(history)) {
-    const ProbeRecord& fit = *bracket.largest_fit;
-    const auto line = line_to_failure(history, bracket, limits);
-    if (line) pivot = line->size_for(aim_for_tensors(history, fit, limits));
-    const double edge = std::max(1.0, kEdgeShare * width);
-    pivot = std::clamp(pivot, static_cast<double>(low) + edge, static_cast<double>(high) - edge);
+  const ProbeRecord& failure = *bracket.next_failure;
+  const int64_t low = bracket.largest_fit->micro_batch, high = failure.micro_batch;
+  const bool in_band = bracket.largest_fit->fill >= limits.target_low;
+  const bool interpolates = limits.pivot == Pivot::kInterpolate;
+  const double pivot = pivot_between(history, bracket, limits);
+  int64_t next = interpolates ? grid_between(pivot, low, high, limits) : 0;
+  if (next == 0 && interpolates) next = size_above_failure(history, failure, limits);
+  const bool fine = failure.outcome == ProbeOutcome::kTooSlow &&
+                    static_cast<double>(high - low) <= limits.resolution * static_cast<double>(high);
+  if (next == 0 && !in_band && !fine) {
+    const bool coarse = interpolates && grid_step(low, limits) > limits.multiple_of;
+    next = coarse ? grid_between(pivot, low, high, limits, 2 * kSizesToDouble)
+                  : size_between(pivot, low, high, limits);
   }
-  const bool fine = bracket.next_failure->outcome == ProbeOutcome::kTooSlow &&
-                    width <= limits.resolution * static_cast<double>(high);
-  const int64_t next = fine ? 0 : size_between(pivot, low, high, limits);
   if (next != 0) return {false, next, {}};
-  if (bracket.largest_fit->fill >= limits.target_low) return {true, low, SearchReason::kInBand};
-  switch (bracket.next_failure->outcome) {
+  if (in_band) return {true, low, SearchReason::kInBand};
+  switch (failure.outcome) {
     case ProbeOutcome::kIndexLimit: return {true, low, SearchReason::kIndexLimit};
     case ProbeOutcome::kTooSlow: return {true, low, SearchReason::kLatency};
     default: return {true, low, SearchReason::kGranularity};
@@ -279,22 +379,28 @@ int64_t granted_bytes(const std::vector<ProbeRecord>& history, const SearchLimit
 void judge(ProbeRecord& probe, int64_t budget_bytes, double target_high) {
   if (probe.peak_bytes == 0) return;
   probe.fill = static_cast<double>(probe.peak_bytes) / static_cast<double>(budget_bytes);
-  if (probe.outcome == ProbeOutcome::kFits && probe.fill > target_high)
-    probe.outcome = ProbeOutcome::kAboveBand;
+  if (probe.outcome == ProbeOutcome::kFits || probe.outcome == ProbeOutcome::kAboveBand)
+    probe.outcome = probe.fill > target_high ? ProbeOutcome::kAboveBand : ProbeOutcome::kFits;
 }
 
+// The band is where a search must end, not where it may stop: it goes on while a larger size of the grid may
+// be in it too.
 SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
   if (history.empty()) return {false, first_size(limits), {}};
   const Bracket bracket = bracket_of(history);
   if (bracket.largest_fit == nullptr) return shrink(history, *bracket.next_failure, limits);
   const ProbeRecord& fit = *bracket.largest_fit;
   const bool in_band = fit.fill >= limits.target_low;
-  if (in_band && (spent(history, limits) || !much_more_fits(history, bracket, limits))) {
-    return {true, fit.micro_batch, SearchReason::kInBand};
-  }
-  if (fit.micro_batch >= limits.cap) return {true, fit.micro_batch, limits.cap_reason};
-  if (spent(history, limits)) return {true, fit.micro_batch, SearchReason::kSearchLimit};
-  return bracket.next_failure == nullptr ? grow(history, fit, limits) : narrow(history, bracket, limits);
+  const SearchStep ends_in_band{true, fit.micro_batch, SearchReason::kInBand};
+  if (in_band && limits.pivot == Pivot::kMidpoint) return ends_in_band;
+  if (fit.micro_batch >= limits.cap)
+    return in_band ? ends_in_band : SearchStep{true, fit.micro_batch, limits.cap_reason};
+  if (spent(history, limits))
+    return in_band ? ends_in_band : SearchStep{true, fit.micro_batch, SearchReason::kSearchLimit};
+  if (bracket.next_failure != nullptr) return narrow(history, bracket, limits);
+  if (!in_band) return grow(history, fit, limits);
+  const int64_t larger = larger_in_band(history, fit, limits);
+  return larger > 0 ? SearchStep{false, larger, {}} : ends_in_band;
 }
 
 const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size) {

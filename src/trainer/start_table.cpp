@@ -145,6 +145,7 @@ std::string reason_in_words(const BatchPlan& plan) {
     case SearchReason::kCap: return unused + " of memory is unused because of the cap on the micro-batch";
     case SearchReason::kIndexLimit: return unused + " of memory is unused because kernels cannot index more";
     case SearchReason::kGranularity: return "one step more would leave the band";
+    case SearchReason::kAboveBand: return "above the band, as even the smallest is, but inside the budget";
     case SearchReason::kSearchLimit: return "the best when the search's probes or seconds were spent";
     case SearchReason::kKnee: return "more gains less than 5 % throughput";
     case SearchReason::kLatency: return "one step more would take longer than the latency asked for";

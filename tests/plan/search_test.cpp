@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <set>
 
 #include "plan/plan_enums.h"
@@ -84,7 +86,7 @@ std::vector<Setting> settings() {
 INSTANTIATE_TEST_SUITE_P(All, SearchShapes, testing::ValuesIn(settings()));
 
 // The textbook search, which knows no ceilings, goes up to the very edge of what is granted.
-TEST(Search, FindsAtLeastHalfOfWhatBisectionFindsInSixTrialsOnAverage) {
+TEST(Search, FindsAtLeastHalfOfWhatBisectionFindsInEightTrialsOnAverage) {
   for (const auto& shape : test::memory_shapes()) {
     int64_t trials = 0, runs = 0;
     for (const double capacity : {10.0, 100.0, 1e3, 1e4, 1e5, 1e6}) {
@@ -99,7 +101,7 @@ TEST(Search, FindsAtLeastHalfOfWhatBisectionFindsInSixTrialsOnAverage) {
         ++runs;
       }
     }
-    EXPECT_LE(trials, 6 * runs) << shape.name;
+    EXPECT_LE(trials, 8 * runs) << shape.name;
   }
 }
 
@@ -144,11 +146,12 @@ TEST(Search, ALineThatHasARefusedSizeInTheBandIsNotBelieved) {
   EXPECT_EQ(next_size_in_band({fits(20, 0.1), fits(100, 0.42), fails(180, ProbeOutcome::kRefused)},
                               gib_limits(10000))
                 .size,
-            140);
+            128)
+      << "of the grid, below the middle";
   // Here it has the refused size at 122 %, which agrees.
   const SearchStep step = next_size_in_band(
       {fits(20, 0.1), fits(100, 0.42), fails(300, ProbeOutcome::kRefused)}, gib_limits(10000));
-  EXPECT_NEAR(static_cast<double>(step.size), 100 + 80 * (0.86 - 0.42) / 0.32, 1);
+  EXPECT_EQ(step.size, 208) << "of the grid, below 100 + 80 * (0.885 - 0.42) / 0.32";
 }
 
 TEST(Search, ATrialIsJudgedAnewByABudgetThatWasLowered) {
@@ -166,7 +169,7 @@ TEST(Search, FillsTheRestOfTheBandWhereThatHoldsManyTimesMoreSamples) {
   limits.floor_bytes = static_cast<int64_t>(0.868 * static_cast<double>(kGiB));
   const SearchStep more = next_size_in_band({fits(16, 0.87)}, limits);
   EXPECT_FALSE(more.done) << "above the aim, but 16 samples cost 0.2 %";
-  EXPECT_NEAR(static_cast<double>(more.size), 16 * (0.885 - 0.868) / 0.002, 2);
+  EXPECT_EQ(more.size, 128) << "of the grid, below 16 * (0.885 - 0.868) / 0.002";
 }
 
 TEST(Search, NeedsHalfTheProbesOfDoublingAndBisecting) {
@@ -223,27 +226,127 @@ TEST(Search, GoesOnInsideTheBandWhileManyTimesMoreIsPredictedToFit) {
   limits.floor_bytes = static_cast<int64_t>(0.81 * static_cast<double>(kGiB));
   const SearchStep more = next_size_in_band({fits(16, 0.82)}, limits);
   EXPECT_FALSE(more.done) << "16 samples cost 1 %; 64 cost 4 %";
-  EXPECT_NEAR(static_cast<double>(more.size), 80, 1);
-  EXPECT_TRUE(next_size_in_band({fits(16, 0.82), fits(80, 0.86)}, limits).done);
+  EXPECT_EQ(more.size, 120);
+  EXPECT_EQ(next_size_in_band({fits(16, 0.82), fits(80, 0.86)}, limits).size, 120);
+  EXPECT_TRUE(next_size_in_band({fits(16, 0.1), fits(80, 0.86)}, limits).done)
+      << "88 would be above the band";
   const SearchStep kept = next_size_in_band({fits(16, 0.82), fails(18, ProbeOutcome::kRefused)}, limits);
-  EXPECT_TRUE(kept.done) << "less than a quarter more is not worth a trial";
+  EXPECT_TRUE(kept.done) << "the grid has no size between them";
   EXPECT_EQ(kept.size, 16);
   limits.max_probes = 1;
   EXPECT_EQ(next_size_in_band({fits(16, 0.82)}, limits).reason, SearchReason::kInBand);
 }
 
+// What a search finds where a size needs so many bytes of tensors, and so many beside them.
+struct Needs {
+  std::function<double(int64_t size)> tensors, beside;
+
+  ProbeRecord run(int64_t size, const SearchLimits& limits) const {
+    ProbeRecord record;
+    record.micro_batch = size;
+    record.allocated_bytes = static_cast<int64_t>(tensors(size));
+    record.peak_bytes = record.allocated_bytes + static_cast<int64_t>(beside(size));
+    if (record.peak_bytes > limits.budget_bytes) {
+      record = ProbeRecord{};
+      record.micro_batch = size;
+      record.outcome = ProbeOutcome::kRefused;
+      record.refused_bytes = limits.budget_bytes + kMiB;
+    }
+    judge(record, limits.budget_bytes, limits.target_high);
+    return record;
+  }
+};
+
+struct Found {
+  SearchStep end;
+  std::vector<ProbeRecord> trials;
+};
+
+Found find(const Needs& needs, int64_t budget, int64_t floor, int64_t cap = int64_t{1} << 30) {
+  const SearchLimits limits{.budget_bytes = budget, .cap = cap, .floor_bytes = floor};
+  Found found;
+  for (;;) {
+    found.end = next_size_in_band(found.trials, limits);
+    if (found.end.done) return found;
+    found.trials.push_back(needs.run(found.end.size, limits));
+  }
+}
+
+double mib(double bytes) {
+  return bytes * static_cast<double>(kMiB);
+}
+
+TEST(Search, MoreBudgetNeverFindsASmallerSize) {
+  const std::vector<std::function<double(int64_t)>> besides = {
+      [](int64_t) { return mib(4); },
+      [](int64_t n) { return mib(n < 100 ? 4 : 30); },
+      [](int64_t n) { return mib(2 * std::log2(static_cast<double>(n) + 1)); },
+  };
+  for (const auto& beside : besides) {
+    for (const double slope : {0.03, 0.4, 3.0}) {
+      const Needs needs{[&](int64_t n) { return mib(150 + slope * static_cast<double>(n)); }, beside};
+      int64_t before = 0;
+      for (int64_t budget = 200 * kMiB; budget < 2000 * kMiB; budget += budget / 100) {
+        const Found found = find(needs, budget, 140 * kMiB);
+        ASSERT_GE(found.end.size, before) << budget << " of slope " << slope;
+        before = found.end.size;
+      }
+    }
+  }
+}
+
+TEST(Search, EndsOnlyWhereTheNextSizeOfTheGridLeavesTheBand) {
+  for (const double weights : {10.0, 100.0, 180.0, 215.0}) {
+    for (const double slope : {0.02, 0.1, 1.0}) {
+      const Needs needs{[&](int64_t n) { return mib(weights + slope * static_cast<double>(n)); },
+                        [](int64_t n) { return mib(n < 64 ? 3 : 6); }};
+      const SearchLimits limits{.budget_bytes = 256 * kMiB, .cap = int64_t{1} << 30};
+      const Found found = find(needs, 256 * kMiB, static_cast<int64_t>(mib(0.9 * weights)));
+      ASSERT_TRUE(needs.run(found.end.size, limits).fits());
+      const auto more = static_cast<int64_t>(1.13 * static_cast<double>(found.end.size)) + 1;
+      EXPECT_FALSE(needs.run(more, limits).fits()) << weights << " + " << slope << " n: " << found.end.size;
+      EXPECT_LE(found.trials.size(), 10u) << weights << " + " << slope << " n";
+    }
+  }
+}
+
+// A library that needs up to 35 MiB more for some shapes: peaks that were measured on a processor with AMX.
+TEST(Search, LooksAboveASizeThatFailedForWhatALibraryNeedsBesideItsTensors) {
+  const Needs needs{[](int64_t n) { return mib(186 + 0.06 * static_cast<double>(n)); },
+                    [](int64_t n) {
+                      return mib(n >= 120 && n < 230 ? 38 : n < 64 ? 4 : 12);
+                    }};
+  const int64_t budget = 264 * kMiB;  // the edge is at 237.6 MiB: 660 samples fit, and none of 226 to 229
+  const Found found = find(needs, budget, 180 * kMiB);
+  EXPECT_GE(found.end.size, 580);
+  EXPECT_EQ(found.end.reason, SearchReason::kInBand);
+}
+
+TEST(Search, DoesNotStopAtATinySizeThatIsInTheBandAlready) {
+  // Weights and the optimizer's state take most of the budget; the line to what is known at size 0 is steep,
+  // for a first update needs more than that at any size.
+  const Needs needs{[](int64_t n) { return mib(196 + 0.06 * static_cast<double>(n)); },
+                    [](int64_t) { return mib(8); }};
+  const Found found = find(needs, 240 * kMiB, 180 * kMiB);
+  EXPECT_EQ(found.trials.front().micro_batch, 16);
+  EXPECT_TRUE(found.trials.front().fits()) << "in the band at once";
+  EXPECT_GE(found.end.size, 176);
+  EXPECT_LE(found.trials.size(), 8u);
+}
+
 TEST(Search, TheMidpointFollowsATrialThatHardlyNarrowedTheBracket) {
   std::vector<ProbeRecord> history = {fits(100, 0.5), fails(200, ProbeOutcome::kRefused)};
   history.push_back(fails(190, ProbeOutcome::kRefused));
-  EXPECT_EQ(next_size_in_band(history, gib_limits(10000)).size, 145);
+  EXPECT_EQ(next_size_in_band(history, gib_limits(10000)).size, 144) << "of the grid, below 145";
   history.push_back(fits(110, 0.55));
-  EXPECT_EQ(next_size_in_band(history, gib_limits(10000)).size, 150);
+  EXPECT_EQ(next_size_in_band(history, gib_limits(10000)).size, 144) << "of the grid, below 150";
 }
 
-TEST(Search, TheBracketHalvesAtLeastEveryTwoTrials) {
+TEST(Search, TheBracketHalvesAtLeastEveryTwoTrialsButForTheGrid) {
   Random random(7);
   for (int n = 0; n < 200; ++n) {
-    std::vector<ProbeRecord> history = {fits(1000, 0.3), fails(101000, ProbeOutcome::kRefused)};
+    // Above an index limit no size is looked at.
+    std::vector<ProbeRecord> history = {fits(1000, 0.3), fails(101000, ProbeOutcome::kIndexLimit)};
     SearchLimits limits = gib_limits(1 << 20);
     limits.max_probes = 100;
     int64_t low = 1000, high = 101000, before = high - low, trials = 0;
@@ -254,14 +357,15 @@ TEST(Search, TheBracketHalvesAtLeastEveryTwoTrials) {
       const bool fitted = random.below(2) == 0;  // whatever the size
       (fitted ? low : high) = step.size;
       history.push_back(fitted ? fits(step.size, 0.3 + 0.4 * random.uniform())
-                               : fails(step.size, ProbeOutcome::kRefused));
+                               : fails(step.size, ProbeOutcome::kIndexLimit));
       if (++trials % 2 == 0) {
-        ASSERT_LE(2 * (high - low), before + 1);
+        ASSERT_LE(static_cast<double>(high - low),
+                  0.5 * static_cast<double>(before) + 0.13 * static_cast<double>(high));
         before = high - low;
       }
       ASSERT_LT(trials, 60);
     }
-    EXPECT_EQ(high - low, 1);
+    EXPECT_LE(8 * (high - low), high) << "no size of the grid is between them";
   }
 }
 

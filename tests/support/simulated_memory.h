@@ -121,8 +121,9 @@ class SimulatedDevice {
   std::set<int64_t> sizes_;
 };
 
-/// What the planner does with a strategy: runs trials, confirms the one that ends the search, goes on
-/// when the confirmation leaves the band, and lowers the budget when a refusal shows that less is granted.
+/// What the planner does with a strategy: runs trials, confirms those in the band and the one that ends the
+/// search, goes on when a confirmation leaves the band, and lowers the budget when a refusal shows that less
+/// is granted.
 struct SimulatedSearch {
   SearchStep end;
   ProbeRecord last;  ///< the record of the size that was chosen
@@ -144,8 +145,10 @@ inline SimulatedSearch simulate(NextSize next, SimulatedDevice& device, SearchLi
       if (step.size > 0) result.last = *known;
       return result;
     }
-    const ProbeRecord record = device.run(step.size, limits.target_high, step.done);
+    ProbeRecord record = device.run(step.size, limits.target_high, step.done);
     result.trials += step.done ? 0 : 1;  // a confirmation extends the trial that succeeded
+    if (!step.done && record.fits() && record.fill >= limits.target_low)
+      record = device.run(step.size, limits.target_high, /*confirm=*/true);
     if (known != history.end()) {
       *known = record;
     } else {
