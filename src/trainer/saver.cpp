@@ -14,12 +14,6 @@
 #include "trainer/snapshot.h"
 
 namespace autotrain {
-namespace {
-
-constexpr double kUsableForCopies = 0.98;  // of the budget, less what training needs at its peak
-
-}  // namespace
-
 Saver::Saver(Session& session, bool saved)
     : session_(session),
       recipe_(session.recipe),
@@ -80,13 +74,14 @@ CheckpointContent Saver::content(int64_t metrics_bytes) {
                        identity_of(*session_.bench.device, session_.plan, session_.bench.task->module())});
 }
 
-// Beside training. On a GPU they are in host memory, some of which may be there from the last time.
+// Beside training, which with them stays below the band's upper edge. On a GPU they are in host memory, some
+// of which may be there from the last time.
 bool Saver::copies_fit(int64_t bytes) const {
   const Device& device = *session_.bench.device;
   if (device.torch_device().is_cpu()) {
-    const auto usable =
-        static_cast<int64_t>(kUsableForCopies * static_cast<double>(session_.plan.budget_bytes));
-    return session_.plan.peak_bytes + bytes <= usable;
+    const BatchPlan& plan = session_.plan;
+    return static_cast<double>(plan.peak_bytes + bytes) <=
+           plan.target_high * static_cast<double>(plan.budget_bytes);
   }
   const int64_t available = tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes();
   return bytes - device.kept_host_bytes() <= available / 2;

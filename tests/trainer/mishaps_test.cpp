@@ -454,6 +454,31 @@ TEST(RunFolder, WhenTheDiskIsFullTheStateIsSavedElsewhereAndTheRunGoesOnFromTher
   EXPECT_EQ(model_digest(folder / "elsewhere" / "run-1", 5), model_digest(folder / "straight", 5));
 }
 
+TEST(RunFolder, CopiesForCheckpointsInTheBackgroundStayBelowTheBandsUpperEdge) {
+  const TemporaryFolder folder;
+  constexpr int64_t kHidden = int64_t{1} << 18;
+  constexpr int64_t kCopies = 3 * 4 * 11 * kHidden;  // weights and two moments
+  Recipe r = short_recipe();
+  r.batch.effective = 8;
+  r.execution.micro_batch = 4;
+  r.stop = {};
+  r.stop.updates = 4;
+  r.checkpoint.every = *Interval::parse("1 updates");
+  r.execution.memory.target_low = 0.1;
+  r.execution.memory.target_high = 0.9;
+  const auto peak_with = [&](int64_t budget, bool background, const char* name) {
+    r.execution.memory.budget = Budget{.kind = Budget::Kind::kBytes, .bytes = budget};
+    r.checkpoint.background = background;
+    const TensorDataset train = test::small_data(64), validation = test::small_data(8, 8);
+    Trainer trainer(r, test::small_task(SmallNet::Middle::kNothing, kHidden), train, validation,
+                    {.output = folder / name});
+    return trainer.fit().peak_bytes;
+  };
+  const int64_t alone = peak_with(int64_t{1} << 30, false, "alone");
+  const auto budget = static_cast<int64_t>(static_cast<double>(alone + kCopies) / 0.94);
+  EXPECT_LE(static_cast<double>(peak_with(budget, true, "beside")), 0.9 * static_cast<double>(budget));
+}
+
 // The failure of a checkpoint in the background is noticed at the next update, before its evaluation.
 TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
   const TemporaryFolder folder;
