@@ -13,10 +13,10 @@
 namespace autotrain {
 namespace {
 
-// Who uses the caching allocator now, and what was there before the first of them.
+// Who uses the caching allocator now, the one whose limit holds last; and what was there before the first.
 struct Installation {
   std::mutex mutex;
-  int users = 0;
+  std::vector<CpuMeter*> meters;
   c10::Allocator* before = nullptr;
 };
 
@@ -25,24 +25,18 @@ Installation& installation() {
   return *shared;
 }
 
-void install(CachingAllocator& allocator) {
-  Installation& shared = installation();
-  std::lock_guard lock(shared.mutex);
-  if (shared.users++ > 0) return;
-  shared.before = c10::GetCPUAllocator();
-  c10::SetCPUAllocator(&allocator);
-}
-
-void uninstall() {
-  Installation& shared = installation();
-  std::lock_guard lock(shared.mutex);
-  if (--shared.users == 0) c10::SetCPUAllocator(shared.before);
-}
-
 }  // namespace
 
 CpuMeter::CpuMeter() : allocator_(CachingAllocator::process_wide()) {
-  install(allocator_);
+  {
+    Installation& shared = installation();
+    std::lock_guard lock(shared.mutex);
+    if (shared.meters.empty()) {
+      shared.before = c10::GetCPUAllocator();
+      c10::SetCPUAllocator(&allocator_);
+    }
+    shared.meters.push_back(this);
+  }
   allocator_.empty_cache();
   allocator_.reset_peaks();
   allocator_.clear_refusal();
@@ -53,10 +47,25 @@ CpuMeter::CpuMeter() : allocator_(CachingAllocator::process_wide()) {
 }
 
 CpuMeter::~CpuMeter() {
-  remove_limit();
-  allocator_.set_headroom({});
-  uninstall();
+  {
+    Installation& shared = installation();
+    std::lock_guard lock(shared.mutex);
+    std::erase(shared.meters, this);
+    if (shared.meters.empty()) {
+      remove_limit();
+      allocator_.set_headroom({});
+      c10::SetCPUAllocator(shared.before);
+    } else {
+      CpuMeter& other = *shared.meters.back();
+      std::lock_guard others(other.mutex_);
+      other.put_in_force();
+    }
+  }
   allocator_.empty_cache();
+}
+
+void CpuMeter::put_in_force() {
+  limit_bytes_ >= 0 ? apply_limit() : allocator_.set_limit(std::numeric_limits<int64_t>::max());
 }
 
 int64_t CpuMeter::allocated_bytes() const {
@@ -153,9 +162,13 @@ void CpuMeter::reset_peak() {
 }
 
 void CpuMeter::set_limit(int64_t bytes) {
-  std::lock_guard lock(mutex_);
+  Installation& shared = installation();
+  std::lock_guard lock(shared.mutex);
+  std::erase(shared.meters, this);
+  shared.meters.push_back(this);
+  std::lock_guard own(mutex_);
   limit_bytes_ = bytes;
-  apply_limit();
+  put_in_force();
 }
 
 void CpuMeter::apply_limit() {
@@ -165,7 +178,7 @@ void CpuMeter::apply_limit() {
 void CpuMeter::remove_limit() {
   std::lock_guard lock(mutex_);
   limit_bytes_ = -1;
-  allocator_.set_limit(std::numeric_limits<int64_t>::max());
+  put_in_force();
 }
 
 void CpuMeter::empty_cache() {

@@ -10,7 +10,8 @@
 namespace autotrain {
 
 /// The meter of the CPU. While one lives, LibTorch's CPU allocator is the process-wide
-/// CachingAllocator; runs that overlap in one process share it, and the last limit set holds.
+/// CachingAllocator; runs that overlap in one process share it, and the last limit set by one that lives
+/// holds.
 class CpuMeter final : public MemoryMeter {
  public:
   CpuMeter();
@@ -46,6 +47,7 @@ class CpuMeter final : public MemoryMeter {
   int64_t outside_growth() const;
   void watch_mapping_limits();
   void apply_limit();
+  void put_in_force();
   void give_up_addresses();
   void give_back_free_memory();
   bool kernels_have_grown() const;

@@ -36,6 +36,18 @@ TEST(CpuMeter, RefusesBeyondItsLimitAndWorksAgainWithoutIt) {
   EXPECT_NO_THROW(torch::zeros({64 << 20}));
 }
 
+TEST(CpuMeter, OneThatGoesLeavesTheLimitOfAnotherInForce) {
+  CpuMeter meter;
+  meter.set_limit(32 * kMiB);
+  {
+    CpuMeter another;
+    another.set_limit(512 * kMiB);
+    EXPECT_NO_THROW(torch::zeros({64 << 20}));
+  }
+  EXPECT_THROW(torch::zeros({64 << 20}), c10::OutOfMemoryError);
+  EXPECT_NO_THROW(torch::zeros({4 << 20}));
+}
+
 TEST(CpuMeter, MemoryOutsideTheAllocatorIsMeasuredAndTakenFromTheLimit) {
   CpuMeter meter;
   meter.set_limit(64 * kMiB);
