@@ -15,11 +15,14 @@ LEVELS = {
     "comm": 2, "data": 2, "model": 2, "optim": 2,
     "step": 3,
     "plan": 4,
-    "trainer": 5,
-    "measure": 6,
-    "study": 7,
-    "advise": 8, "compare": 8, "doctor": 8, "lr": 8, "predict": 8, "sweep": 8, "verify": 8,
-    "cli": 9,
+    "state": 5,
+    "setup": 6,
+    "loop": 7,
+    "trainer": 8,
+    "measure": 9,
+    "study": 10,
+    "advise": 11, "compare": 11, "doctor": 11, "lr": 11, "predict": 11, "sweep": 11, "verify": 11,
+    "cli": 12,
 }
 
 # Which room a public header belongs to.
@@ -34,7 +37,7 @@ PUBLIC = {
     "sweep.h": "sweep", "sweep_result.h": "sweep",
     "plan.h": "plan",
     "rank_group.h": "comm",
-    "trainer.h": "trainer",
+    "trainer.h": "state",  # its types are what the four rooms of a run share
 }
 
 # (pattern in the code, who may hold it, what it is)

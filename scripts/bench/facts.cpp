@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "measure/machine.h"
 #include "programs.h"
-#include "trainer/assembly.h"
+#include "setup/assembly.h"
 #include "workloads.h"
 
 namespace autotrain::bench {

@@ -16,7 +16,7 @@
 #include "base/files.h"
 #include "data/loader.h"
 #include "programs.h"
-#include "trainer/assembly.h"
+#include "setup/assembly.h"
 #include "workloads.h"
 
 namespace autotrain::bench {

@@ -14,9 +14,9 @@
 #include "report/metrics_file.h"
 #include "report/noise_words.h"
 #include "report/run_history.h"
+#include "setup/horizon.h"
 #include "study/statistics.h"
 #include "study/trained_run.h"
-#include "trainer/horizon.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

@@ -10,7 +10,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "recipe/compare.h"
-#include "trainer/catalog.h"
+#include "state/catalog.h"
 
 namespace autotrain {
 namespace {

@@ -12,8 +12,8 @@
 #include "base/units.h"
 #include "report/metrics_file.h"
 #include "report/run_history.h"
+#include "setup/horizon.h"
 #include "study/statistics.h"
-#include "trainer/horizon.h"
 
 namespace autotrain {
 

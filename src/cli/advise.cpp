@@ -20,8 +20,8 @@
 #include "compare/compare.h"
 #include "report/live_text.h"
 #include "report/table.h"
+#include "state/run_folder.h"
 #include "study/trained_run.h"
-#include "trainer/run_folder.h"
 #include "trainer/run_report.h"
 
 namespace autotrain {

@@ -18,7 +18,7 @@
 #include "compare/converge.h"
 #include "recipe/axes.h"
 #include "report/table.h"
-#include "trainer/run_folder.h"
+#include "state/run_folder.h"
 
 namespace autotrain {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cli/command.h"
 #include "recipe/writer.h"
-#include "trainer/catalog.h"
+#include "state/catalog.h"
 
 namespace autotrain {
 namespace {

@@ -5,7 +5,7 @@
 #include "plan/plan_enums.h"
 #include "report/noise_words.h"
 #include "report/table.h"
-#include "trainer/start_table.h"
+#include "setup/start_table.h"
 
 namespace autotrain {
 namespace {

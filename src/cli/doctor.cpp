@@ -18,8 +18,8 @@
 #include "doctor/doctor.h"
 #include "measure/links.h"
 #include "report/table.h"
+#include "setup/assembly.h"
 #include "sweep/sweep_tables.h"
-#include "trainer/assembly.h"
 
 namespace autotrain {
 namespace {

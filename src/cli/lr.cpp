@@ -15,7 +15,7 @@
 #include "lr/lr_json.h"
 #include "lr/lr_page.h"
 #include "report/live_text.h"
-#include "trainer/run_folder.h"
+#include "state/run_folder.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

@@ -16,7 +16,7 @@
 #include "plan/inference_search.h"
 #include "plan/plan_json.h"
 #include "report/live_text.h"
-#include "trainer/start_table.h"
+#include "setup/start_table.h"
 
 namespace autotrain {
 namespace {

@@ -16,11 +16,11 @@
 #include "report/block_plot.h"
 #include "report/live_text.h"
 #include "report/table.h"
+#include "state/run_folder.h"
 #include "study/trained_run.h"
 #include "sweep/sweep.h"
 #include "sweep/sweep_page.h"
 #include "sweep/sweep_tables.h"
-#include "trainer/run_folder.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

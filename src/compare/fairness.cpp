@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "recipe/compare.h"
-#include "trainer/catalog.h"
+#include "state/catalog.h"
 
 namespace autotrain {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "autotrain/recipe.h"
-#include "trainer/branch.h"
+#include "state/branch.h"
 
 namespace autotrain {
 

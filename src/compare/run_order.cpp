@@ -13,10 +13,10 @@
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "report/figures_json.h"
+#include "state/catalog.h"
 #include "study/evaluated_checkpoint.h"
 #include "study/run_share.h"
 #include "study/sharpness.h"
-#include "trainer/catalog.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

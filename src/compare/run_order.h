@@ -8,9 +8,9 @@
 
 #include "autotrain/recipe.h"
 #include "compare/compare.h"
+#include "state/branch.h"
 #include "study/halving.h"
 #include "study/study.h"
-#include "trainer/branch.h"
 
 namespace autotrain {
 

@@ -7,7 +7,7 @@
 #include "data/loader.h"
 #include "data/preload.h"
 #include "measure/subject.h"
-#include "trainer/assembly.h"
+#include "setup/assembly.h"
 
 namespace autotrain {
 namespace {

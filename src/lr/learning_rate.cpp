@@ -10,9 +10,9 @@
 #include "model/initial_weights.h"
 #include "plan/planner.h"
 #include "recipe/compare.h"
-#include "trainer/assembly.h"
-#include "trainer/catalog.h"
-#include "trainer/snapshot.h"
+#include "setup/assembly.h"
+#include "state/catalog.h"
+#include "state/snapshot.h"
 
 namespace autotrain {
 namespace {

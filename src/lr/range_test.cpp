@@ -6,11 +6,11 @@
 
 #include "autotrain/error.h"
 #include "base/interrupt.h"
+#include "loop/out_of_memory.h"
+#include "loop/window_runner.h"
 #include "plan/scopes.h"
 #include "step/generators.h"
 #include "step/precision.h"
-#include "trainer/out_of_memory.h"
-#include "trainer/window_runner.h"
 
 namespace autotrain {
 namespace {

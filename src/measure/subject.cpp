@@ -7,15 +7,15 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "data/channels_last.h"
+#include "loop/evaluator.h"
 #include "measure/recorded_forward.h"
 #include "model/initial_weights.h"
 #include "model/linear.h"
 #include "model/models.h"
+#include "setup/assembly.h"
+#include "setup/memory_format.h"
 #include "step/autocast.h"
 #include "step/precision.h"
-#include "trainer/assembly.h"
-#include "trainer/evaluator.h"
-#include "trainer/memory_format.h"
 
 namespace autotrain {
 namespace {

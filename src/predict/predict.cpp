@@ -12,10 +12,10 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "loop/out_of_memory.h"
 #include "plan/memory_statement.h"
 #include "predict/predictor.h"
-#include "trainer/out_of_memory.h"
-#include "trainer/search_process.h"
+#include "setup/search_process.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

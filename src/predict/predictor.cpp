@@ -15,9 +15,9 @@
 #include "device/memory_phase.h"
 #include "measure/timing.h"
 #include "recipe/keys.h"
+#include "setup/assembly.h"
 #include "step/autocast.h"
 #include "step/precision.h"
-#include "trainer/assembly.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

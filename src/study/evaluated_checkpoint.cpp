@@ -2,7 +2,7 @@
 
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
-#include "trainer/assembly.h"
+#include "setup/assembly.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

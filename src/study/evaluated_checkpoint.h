@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <functional>
 
+#include "loop/evaluator.h"
 #include "study/trained_run.h"
-#include "trainer/evaluator.h"
 
 namespace autotrain {
 

@@ -9,10 +9,10 @@
 #include "base/text.h"
 #include "data/loader.h"
 #include "device/failure.h"
+#include "loop/out_of_memory.h"
 #include "plan/scopes.h"
+#include "setup/assembly.h"
 #include "step/loss_surface.h"
-#include "trainer/assembly.h"
-#include "trainer/out_of_memory.h"
 
 namespace autotrain {
 namespace {

@@ -9,8 +9,8 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "plan/plan_json.h"
+#include "state/snapshot.h"
 #include "trainer/run_report.h"
-#include "trainer/snapshot.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@
 
 #include "autotrain/plan.h"
 #include "autotrain/report.h"
-#include "trainer/assembly.h"
+#include "setup/assembly.h"
 
 namespace autotrain {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "loop/evaluator.h"
 #include "optim/plateau.h"
 #include "plan/cut.h"
 #include "plan/planner.h"
 #include "recipe/reader.h"
-#include "trainer/batch_stages.h"
-#include "trainer/evaluator.h"
-#include "trainer/horizon.h"
+#include "setup/batch_stages.h"
+#include "setup/horizon.h"
 
 namespace autotrain {
 namespace {

@@ -13,8 +13,8 @@
 #include "recipe/compare.h"
 #include "recipe/load.h"
 #include "report/run_csv.h"
-#include "trainer/catalog.h"
-#include "trainer/start_table.h"
+#include "setup/start_table.h"
+#include "state/catalog.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;

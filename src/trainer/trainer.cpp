@@ -1,7 +1,7 @@
 #include "autotrain/trainer.h"
 
+#include "setup/users_code.h"
 #include "trainer/run.h"
-#include "trainer/users_code.h"
 
 namespace autotrain {
 namespace {

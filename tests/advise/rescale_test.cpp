@@ -7,8 +7,8 @@
 #include "autotrain/trainer.h"
 #include "plan/planner.h"
 #include "recipe/compare.h"
+#include "state/catalog.h"
 #include "support/support.h"
-#include "trainer/catalog.h"
 
 namespace autotrain {
 namespace {

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "loop/telemetry_sampler.h"
 #include "report/metrics_file.h"
 #include "support/support.h"
-#include "trainer/telemetry_sampler.h"
 
 namespace autotrain {
 namespace {

@@ -1,6 +1,6 @@
 #include "fuzz.h"
 #include "plan/plan_json.h"
-#include "trainer/run_state.h"
+#include "state/run_state.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace autotrain;

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "loop/window_runner.h"
 #include "plan/planner.h"
 #include "support/run_workbench.h"
 #include "support/snapshot.h"
 #include "support/support.h"
-#include "trainer/window_runner.h"
 
 namespace autotrain {
 namespace {

@@ -1,7 +1,7 @@
 #include "model/losses.h"
 
+#include "loop/evaluator.h"
 #include "support/support.h"
-#include "trainer/evaluator.h"
 
 namespace autotrain {
 namespace {

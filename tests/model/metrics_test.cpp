@@ -4,12 +4,12 @@
 
 #include "autotrain/task.h"
 #include "base/random.h"
+#include "loop/evaluator.h"
 #include "model/losses.h"
 #include "model/metrics.h"
 #include "model/ranking.h"
 #include "report/figures_json.h"
 #include "support/support.h"
-#include "trainer/evaluator.h"
 
 namespace autotrain {
 namespace {

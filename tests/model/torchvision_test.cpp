@@ -3,8 +3,8 @@
 
 #include "checkpoint/safetensors.h"
 #include "model/models.h"
+#include "state/snapshot.h"
 #include "support/support.h"
-#include "trainer/snapshot.h"
 
 namespace autotrain {
 namespace {

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "recipe/compare.h"
+#include "state/catalog.h"
 #include "support/support.h"
-#include "trainer/catalog.h"
 
 namespace autotrain {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "autotrain/recipe.h"
+#include "setup/assembly.h"
 #include "support/tasks.h"
-#include "trainer/assembly.h"
 
 namespace autotrain::test {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "trainer/assembly.h"
+#include "setup/assembly.h"
 
 namespace autotrain::test {
 

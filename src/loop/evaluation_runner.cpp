@@ -1,0 +1,86 @@
+#include "loop/evaluation_runner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "device/failure.h"
+#include "loop/evaluator.h"
+#include "loop/out_of_memory.h"
+
+namespace autotrain {
+
+std::optional<EvaluationRecord> EvaluationRunner::run() {
+  Workbench& bench = session_.bench;
+  const Stopwatch watch;
+  const int64_t total = bench.data.validation->size();
+  const auto proceed = [&](int64_t done) {
+    session_.followers.tell(&RunObserver::on_evaluation_progress, done, total);
+    return pending_interrupt() != Interrupt::kStop;
+  };
+  const auto record_of = [&](Evaluation found) {
+    return EvaluationRecord{.update = session_.state.position.updates,
+                            .epoch = session_.epoch(),
+                            .split = "validation",
+                            .figures = std::move(found.figures),
+                            .kinds = std::move(found.kinds),
+                            .tables = std::move(found.tables),
+                            .seconds = watch.seconds(),
+                            .samples = total};
+  };
+  const AveragedWeights averaged(bench.average);
+  for (int failed = 0;; ++failed) {
+    try {
+      auto found = evaluate(bench, session_.plan.evaluation_micro_batch, proceed);
+      if (!found) return std::nullopt;
+      return record_of(std::move(*found));
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (!lacks_memory(error)) throw;
+      session_.bench.ranks->share(error);
+      prepare_another_attempt(error, failed);
+    }
+  }
+}
+
+// The size is halved as a window's is, but a smaller one is kept: evaluations are few, and long.
+void EvaluationRunner::prepare_another_attempt(const std::exception& error, int failed) {
+  const std::optional<Refusal> refusal = free_memory(session_, saver_);
+  int64_t& size = session_.plan.evaluation_micro_batch;
+  const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
+  if (stop || (failed > 0 && size <= 1))
+    throw out_of_memory(session_.bench, session_.plan, error, refusal, "evaluation", size, "");
+  if (failed > 0) size = std::max<int64_t>(1, size / 2);
+  ++session_.state.totals.recoveries;
+  session_.note(EventKind::kOutOfMemory,
+                cat("evaluation: ", first_line(error), "; it starts again in micro-batches of ", size));
+}
+
+bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position) {
+  const std::string& monitor = recipe.evaluation.monitor;
+  const auto measured = evaluation.figures.find(monitor);
+  check_invariant(measured != evaluation.figures.end(), "the monitored figure was checked before training");
+  const double value = measured->second;
+  const bool lower = evaluation.kinds.at(monitor).better == Better::kLower;
+  const auto gain_over = [&](double former) { return lower ? former - value : value - former; };
+  position.evaluated_update = evaluation.update;
+  position.last_figures = evaluation.figures;
+  position.figure_kinds = evaluation.kinds;
+  position.last_tables = evaluation.tables;
+  const bool first = !position.best_figures.contains(monitor);  // a resume may monitor another figure
+  ++position.evaluations_since_best;
+  if (!std::isfinite(value)) return false;
+  if (first || gain_over(position.best_for_patience) > recipe.stop.min_delta) {
+    position.best_for_patience = value;
+    position.evaluations_since_best = 0;
+  }
+  if (!first && gain_over(position.best_figures.at(monitor)) <= 0) return false;
+  position.best_figures = position.last_figures;
+  position.best_update = position.updates;
+  return true;
+}
+
+}  // namespace autotrain

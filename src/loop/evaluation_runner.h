@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+
+#include "loop/saver.h"
+#include "loop/session.h"
+
+namespace autotrain {
+
+/// Evaluates in the middle of training, and gets over memory that runs out.
+class EvaluationRunner {
+ public:
+  EvaluationRunner(Session& session, Saver& saver) : session_(session), saver_(saver) {}
+
+  /// The validation data's figures, of averaged weights where weights are averaged. Nothing when a signal
+  /// stopped it. Precondition: there are such data.
+  /// @throws Error(kDoesNotFit) when not even one sample at a time fits.
+  std::optional<EvaluationRecord> run();
+
+ private:
+  void prepare_another_attempt(const std::exception& error, int failed);
+
+  Session& session_;
+  Saver& saver_;
+};
+
+/// Takes an evaluation into account: whether it is the best so far, and how many came since.
+/// @return whether it is the best. Precondition: `evaluation.monitor` is among its figures.
+bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position);
+
+}  // namespace autotrain

@@ -1,0 +1,287 @@
+#include "loop/evaluator.h"
+
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "device/memory_phase.h"
+#include "plan/scopes.h"
+#include "report/figures_json.h"
+#include "setup/users_code.h"
+#include "state/snapshot.h"
+
+namespace autotrain {
+namespace {
+
+// Terms may come on either device, and from one batch to the next on another: what is on the host goes to the
+// others, which waits for nobody.
+void add_to(torch::Tensor& sum, const torch::Tensor& term) {
+  torch::Tensor wide = term.to(torch::kFloat64);
+  if (sum.defined() && sum.device() != wide.device()) {
+    torch::Tensor& here = wide.is_cpu() ? wide : sum;
+    here = here.to(wide.is_cpu() ? sum.device() : wide.device(), /*non_blocking=*/true);
+  }
+  sum = sum.defined() ? sum + wide : wide;
+}
+
+// The rows of all batches below each other. Everything is on the host, wherever a batch gave it.
+MetricState joined(const MetricState& sums, const std::vector<std::vector<torch::Tensor>>& rows) {
+  MetricState whole;
+  for (const torch::Tensor& sum : sums.sums) whole.sums.push_back(sum.to(torch::kCPU));
+  for (size_t i = 0; !rows.empty() && i < rows[0].size(); ++i) {
+    std::vector<torch::Tensor> parts;
+    for (const auto& batch : rows) parts.push_back(batch.at(i));
+    whole.rows.push_back(at::cat(parts));
+  }
+  return whole;
+}
+
+[[noreturn]] void fail_evaluate(const std::string& what, const std::string& hint) {
+  throw Error(ExitCode::kBrokenContract, "Task::evaluate", what, hint);
+}
+
+void add_figure(Evaluation& found, const Figure& figure) {
+  if (!found.figures.emplace(figure.name, figure.value).second) {
+    fail_evaluate("gives two figures the name " + quote(figure.name), "rename one of them");
+  }
+  found.kinds[figure.name] = figure.kind;
+}
+
+void add_table(Evaluation& found, FigureTable table) {
+  if (std::ranges::find(found.tables, table.name, &FigureTable::name) != found.tables.end()) {
+    fail_evaluate("gives two tables the name " + quote(table.name), "rename one of them");
+  }
+  found.tables.push_back(std::move(table));
+}
+
+}  // namespace
+
+void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
+  if (state.empty()) return;  // the metric does not apply to this batch
+  std::vector<torch::Tensor>& sums = gathered.sums.sums;
+  if (sums.empty()) sums.resize(state.sums.size());
+  if (sums.size() != state.sums.size()) {
+    fail_evaluate(cat("gives a metric ", state.sums.size(), " sums, and gave it ", sums.size(), " before"),
+                  "give every batch the same ones");
+  }
+  for (size_t i = 0; i < sums.size(); ++i) add_to(sums[i], state.sums[i]);
+  if (state.rows.empty()) return;
+  if (!gathered.rows.empty() && gathered.rows[0].size() != state.rows.size()) {
+    fail_evaluate(
+        cat("gives a metric ", state.rows.size(), " rows, and gave it ", gathered.rows[0].size(), " before"),
+        "give every batch the same ones");
+  }
+  std::vector<torch::Tensor>& rows = gathered.rows.emplace_back();
+  for (const torch::Tensor& part : state.rows) rows.push_back(part.to(torch::kCPU));
+}
+
+void EvaluationSums::add(const EvaluationTerms& terms) {
+  add_to(loss_sum_, terms.loss.sum);
+  add_to(loss_weight_, terms.loss.weight);
+  if (batches_++ == 0) {
+    for (const Measured& measured : terms.metrics) metrics_.push_back({measured.metric, {}, {}});
+  }
+  if (terms.metrics.size() != metrics_.size()) {
+    fail_evaluate(
+        cat("measures ", terms.metrics.size(), " metrics, and measured ", metrics_.size(), " before"),
+        "measure the same ones of every batch; an empty state leaves one out");
+  }
+  for (size_t i = 0; i < metrics_.size(); ++i) add(metrics_[i], terms.metrics[i].state);
+}
+
+Evaluation EvaluationSums::result() const {
+  Evaluation found;
+  add_figure(found, {"loss", loss_sum_.item<double>() / loss_weight_.item<double>(), {}});
+  for (const Gathered& gathered : metrics_) {
+    const MetricState whole = joined(gathered.sums, gathered.rows);
+    if (whole.empty()) continue;
+    const Metric& metric = *gathered.metric;
+    for (const Figure& figure : call_user("Metric::figures", [&] { return metric.figures(whole); }))
+      add_figure(found, figure);
+    for (FigureTable& table : call_user("Metric::tables", [&] { return metric.tables(whole); }))
+      add_table(found, std::move(table));
+  }
+  return found;
+}
+
+namespace {
+
+// What a batch gave as tensors alone, for other ranks: sum and weight of the loss, the lengths of each
+// metric's lists, and the lists.
+std::vector<torch::Tensor> packed(const EvaluationTerms& terms) {
+  std::vector<int64_t> lengths;
+  std::vector<torch::Tensor> tensors = {terms.loss.sum, terms.loss.weight, {}};
+  for (const Measured& measured : terms.metrics) {
+    for (const auto* const list : {&measured.state.sums, &measured.state.rows}) {
+      lengths.push_back(std::ssize(*list));
+      tensors.insert(tensors.end(), list->begin(), list->end());
+    }
+  }
+  tensors[2] = torch::tensor(lengths, torch::kInt64);
+  for (torch::Tensor& tensor : tensors) tensor = tensor.detach().to(torch::kCPU);
+  return tensors;
+}
+
+// The inverse, taking tensors from `from` on. @param metrics those of this rank's own batches.
+EvaluationTerms unpacked(const std::vector<torch::Tensor>& tensors, size_t& from,
+                         const std::vector<Measured>& metrics) {
+  EvaluationTerms terms{.loss = {tensors.at(from), tensors.at(from + 1)}};
+  const torch::Tensor lengths = tensors.at(from + 2);
+  from += 3;
+  const auto take = [&](int64_t index) {
+    std::vector<torch::Tensor> list;
+    for (int64_t left = lengths[index].item<int64_t>(); left > 0; --left) list.push_back(tensors.at(from++));
+    return list;
+  };
+  for (int64_t i = 0; i < lengths.numel() / 2; ++i) {
+    MetricState state{.sums = take(2 * i)};
+    state.rows = take(2 * i + 1);
+    terms.metrics.push_back({metrics.at(static_cast<size_t>(i)).metric, std::move(state)});
+  }
+  return terms;
+}
+
+// The bytes of all ranks, by way of the device whose tensors they exchange. `bytes` uint8 [n]; sizes were
+// told before.
+std::vector<torch::Tensor> gathered(Ranks& ranks, const torch::Tensor& bytes,
+                                    const std::vector<int64_t>& sizes, torch::Device device) {
+  const int64_t world = ranks.place().world, longest = *std::ranges::max_element(sizes);
+  const torch::Tensor all = torch::zeros({world * longest}, bytes.options().device(device));
+  part_of(all, ranks.place().rank, world).narrow(0, 0, bytes.numel()).copy_(bytes);
+  ranks.meet({});  // nobody sends before everybody has the memory
+  ranks.exchange().spread(all);
+  const torch::Tensor here = all.cpu();
+  std::vector<torch::Tensor> parts;
+  for (int64_t rank = 0; rank < world; ++rank)
+    parts.push_back(part_of(here, rank, world).narrow(0, 0, sizes[static_cast<size_t>(rank)]));
+  return parts;
+}
+
+// An evaluation that ranks share: piece i is rank i mod ranks'.
+class SharedEvaluation {
+ public:
+  SharedEvaluation(Ranks& ranks, torch::Device device) : ranks_(ranks), device_(device) {}
+
+  void add(const EvaluationTerms& terms) {
+    if (metrics_.empty()) metrics_ = terms.metrics;
+    const std::vector<torch::Tensor> tensors = packed(terms);
+    mine_.insert(mine_.end(), tensors.begin(), tensors.end());
+    ++batches_;
+  }
+
+  // Nothing when a rank was stopped.
+  std::optional<Evaluation> result(bool stopped) {
+    const std::vector<char> text = torch::jit::pickle_save(mine_);
+    const torch::Tensor bytes =
+        torch::from_blob(const_cast<char*>(text.data()), {std::ssize(text)}, torch::kUInt8);
+    std::vector<int64_t> sizes, batches;
+    for (const Ranks::Note& note : ranks_.meet({bytes.numel(), batches_, stopped})) {
+      sizes.push_back(note.at(0).get<int64_t>());
+      batches.push_back(note.at(1).get<int64_t>());
+      stopped |= note.at(2).get<bool>();
+    }
+    if (stopped) return std::nullopt;
+    const std::vector<torch::Tensor> all = gathered(ranks_, bytes, sizes, device_);
+    return Evaluation::from_json(
+        ranks_.from_first(ranks_.first() ? sum_of(all, batches).to_json() : Ranks::Note()));
+  }
+
+ private:
+  // Adds the batches in the order in which one rank would have met them.
+  Evaluation sum_of(const std::vector<torch::Tensor>& all, const std::vector<int64_t>& batches) const {
+    std::vector<std::vector<torch::Tensor>> tensors;
+    for (const torch::Tensor& bytes : all) {
+      const auto* const begin = reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>());
+      tensors.push_back(torch::jit::pickle_load({begin, begin + bytes.numel()}).toTensorVector());
+    }
+    EvaluationSums sums;
+    std::vector<size_t> from(all.size(), 0);
+    const int64_t most = *std::ranges::max_element(batches);
+    for (int64_t turn = 0; turn < most; ++turn) {
+      for (size_t rank = 0; rank < all.size(); ++rank) {
+        if (turn < batches[rank]) sums.add(unpacked(tensors[rank], from[rank], metrics_));
+      }
+    }
+    return sums.result();
+  }
+
+  Ranks& ranks_;
+  torch::Device device_;
+  std::vector<Measured> metrics_;
+  std::vector<torch::Tensor> mine_;
+  int64_t batches_ = 0;
+};
+
+// Beside a GPU all free cores may load for an evaluation, which takes samples faster than training does. A
+// CPU's are at work.
+Loader::Options evaluation_loading(const Workbench& bench) {
+  Loader::Options options = bench.loader;
+  if (options.workers > 0 && !bench.device->torch_device().is_cpu())
+    options.workers = std::max(options.workers, bench.most_workers);
+  return options;
+}
+
+// Every piece of `pieces` whose number is `rank` modulo `world`.
+PieceSource every_nth(PieceSource pieces, const Place& place) {
+  return [pieces = std::move(pieces), place, number = int64_t{0}]() mutable {
+    std::optional<Piece> piece = pieces();
+    while (piece && number++ % place.world != place.rank) piece = pieces();
+    return piece;
+  };
+}
+
+}  // namespace
+
+nlohmann::ordered_json Evaluation::to_json() const {
+  nlohmann::ordered_json json;
+  const FieldWriter write{json};
+  write("figures", figures), write("kinds", kinds), write("tables", tables);
+  return json;
+}
+
+Evaluation Evaluation::from_json(const nlohmann::ordered_json& json) {
+  Evaluation found;
+  const FieldReader read{json};
+  read("figures", found.figures), read("kinds", found.kinds), read("tables", found.tables);
+  return found;
+}
+
+FigureKinds evaluation_kinds(Workbench& bench) {
+  const EvaluationMode mode(bench.task->module());
+  Loader loader(*bench.data.validation, Stream(0, bench.data.validation->size(), /*shuffle=*/false),
+                repeated({consecutive(0, 1)}), {.prefetch = 0, .channels_last = bench.loader.channels_last});
+  const Batch batch = bench.device->upload(*loader.next());
+  EvaluationSums sums;
+  sums.add(evaluate_batch(*bench.task, batch, bench.step.options().precision));
+  return sums.result().kinds;
+}
+
+std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,
+                                   const std::function<bool(int64_t)>& proceed) {
+  const PhaseScope phase(MemoryPhase::kEvaluation);
+  const EvaluationMode mode(bench.task->module());
+  const Dataset& data = *bench.data.validation;
+  Ranks& ranks = *bench.ranks;
+  share_buffers(bench);
+  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false),
+                every_nth(one_pass(data, micro_batch), ranks.place()), evaluation_loading(bench));
+  EvaluationSums sums;
+  SharedEvaluation shared(ranks, bench.device->torch_device());
+  int64_t done = 0;
+  bool stopped = false;
+  while (const std::optional<Batch> batch = stopped ? std::nullopt : loader.next()) {
+    const EvaluationTerms terms =
+        evaluate_batch(*bench.task, bench.device->upload(*batch), bench.step.options().precision);
+    ranks.several() ? shared.add(terms) : sums.add(terms);
+    done += batch->samples;
+    stopped = !proceed(std::min(done * ranks.place().world, data.size()));
+  }
+  if (ranks.several()) return shared.result(stopped);
+  if (stopped) return std::nullopt;
+  return sums.result();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,85 @@
+#include "loop/out_of_memory.h"
+
+#include "base/text.h"
+#include "base/units.h"
+#include "device/failure.h"
+#include "plan/memory_statement.h"
+#include "plan/search.h"
+#include "step/precision.h"
+
+namespace autotrain {
+namespace {
+
+// The memory that stood beside the tensors in the trial of the executed size.
+int64_t outside_in_trial(const BatchPlan& plan) {
+  const ProbeRecord* const trial = find_size(plan.search.probes, plan.micro_batch);
+  return trial ? trial->outside_bytes : 0;
+}
+
+// Whether libraries took what tensors lacked: a twentieth of the budget more than the plan saw them take.
+bool outgrown_by_libraries(const MemoryStatement& memory, const BatchPlan& plan) {
+  return memory.outside > outside_in_trial(plan) + memory.budget / 20;
+}
+
+std::string what_would_help(const Workbench& bench, const BatchPlan& plan, const std::string& key,
+                            int64_t micro_batch, bool libraries) {
+  std::vector<std::string> ways;
+  if (libraries) {
+    ways.push_back(
+        "have fewer shapes (a large execution.search.multiple_of, samples of fewer lengths), or let fewer "
+        "kernels be kept: ONEDNN_PRIMITIVE_CACHE_CAPACITY=32 LRU_CACHE_CAPACITY=32 before the command");
+  }
+  if (const ProbeRecord* const smaller = fit_below(plan.search.probes, micro_batch)) {
+    ways.push_back(cat("set ", key, ": ", smaller->micro_batch, ", which took ",
+                       format_percent(smaller->fill), " of the budget in the plan's trial"));
+  } else if (micro_batch > 1) {
+    ways.push_back(cat("set ", key, " below ", micro_batch));
+  }
+  ways.push_back("raise execution.memory.budget, or use less memory elsewhere on the device");
+  if (const auto half = faster_precision(plan.precision, *bench.device)) {
+    ways.push_back(
+        cat("try execution.precision: ", to_string(*half), " (autotrain plan --alternatives measures it)"));
+  }
+  return join(ways, "; ");
+}
+
+}  // namespace
+
+bool lacks_memory(const std::exception& error) {
+  const Failure failure = classify_failure(error);
+  return failure == Failure::kOutOfMemory || failure == Failure::kLibraryMemory;
+}
+
+std::optional<Refusal> free_memory(Session& session, Saver& saver) {
+  MemoryMeter& memory = session.bench.device->memory();
+  const std::optional<Refusal> refusal = memory.last_refusal();
+  saver.wait();
+  session.sample_memory();
+  memory.empty_cache();
+  memory.reset_peak();  // it is in the run's totals; what is refused next is told apart from this
+  return refusal;
+}
+
+Error out_of_memory(Workbench& bench, const BatchPlan& plan, const std::exception& error,
+                    const std::optional<Refusal>& refusal, const std::string& activity, int64_t micro_batch,
+                    const std::string& layer) {
+  const MemoryStatement statement = memory_statement(bench);
+  const bool evaluating = activity == "evaluation";
+  std::string where = activity;
+  if (refusal && refusal->phase != activity) where += ", phase " + refusal->phase;
+  if (!layer.empty()) where += ", layer " + layer;
+  const std::string size = cat(micro_batch, micro_batch == 1 ? " sample" : " samples", " in a micro-batch");
+  const bool libraries = outgrown_by_libraries(statement, plan);
+  const std::string cause = libraries
+                                ? cat("kernels and scratch memory of libraries grew beside the tensors to ",
+                                      outside_in_words(statement), ", from ",
+                                      format_bytes(outside_in_trial(plan)), " in the plan's trial. ")
+                                : "";
+  return Error(ExitCode::kDoesNotFit, where,
+               cat(cause, cause.empty() ? "out" : "Out", " of memory with ", size, ": ", first_line(error),
+                   describe(statement, refusal)),
+               what_would_help(bench, plan, evaluating ? "evaluation.micro_batch" : "execution.micro_batch",
+                               micro_batch, libraries));
+}
+
+}  // namespace autotrain

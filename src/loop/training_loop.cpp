@@ -1,0 +1,415 @@
+#include "loop/training_loop.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "autotrain/log.h"
+#include "base/interrupt.h"
+#include "base/text.h"
+#include "device/failure.h"
+#include "loop/adapted_batch.h"
+#include "report/noise_words.h"
+#include "state/snapshot.h"
+
+namespace autotrain {
+
+TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool saved)
+    : session_(session),
+      callbacks_(callbacks),
+      recipe_(session.recipe),
+      bench_(session.bench),
+      position_(session.state.position),
+      totals_(session.state.totals),
+      stages_(session.stages),
+      horizon_(horizon_of(recipe_, bench_.stream.size(), stages_)),
+      schedule_(recipe_.schedule, horizon_.updates, stages_.first()),
+      plateau_(plateau_of(recipe_)),
+      agenda_(recipe_, session.progress()),
+      times_(bench_.timeline, session.state, trace_of(session)),
+      saver_(session, saved),
+      windows_(session, saver_, times_),
+      evaluations_(session, saver_) {
+  if (!plateau_) position_.plateau = {};  // of a schedule that a resume has replaced
+  bench_.step.set_loss_factor(session.plan.loss_factor);
+  if (session.plan.cuda_graphs && bench_.step.can_record()) {
+    if (auto recorder = bench_.device->make_recorder()) bench_.step.record_with(std::move(recorder));
+  }
+  bench_.task->module().train();
+}
+
+StopReason TrainingLoop::run() {
+  const LostDeviceScope lost([this, thread = std::this_thread::get_id()](const DeviceLost& error) {
+    return leave_without_device(error, std::this_thread::get_id() == thread);
+  });
+  try {
+    naming_device_errors([&] { run_to_the_end(); });
+  } catch (const DeviceLost& error) {
+    throw leave_lost_device(error);
+  } catch (const Error& error) {
+    bench_.ranks->share_end(error);  // at once: saving takes its time
+    throw with_rescue(error);
+  } catch (const std::exception& error) {
+    bench_.ranks->share_end(Error(ExitCode::kInternal, "", first_line(error)));
+    rescue();
+    throw;
+  }
+  return stopped_by_;
+}
+
+void TrainingLoop::run_to_the_end() {
+  windows_.restart();
+  if (position_.evaluation_owed) evaluate();
+  stop_at_limits();  // resumed at its end
+  while (!stopping()) {
+    if (roll_back_for_) roll_back();
+    train_window();
+    if (!stopping()) do_what_is_due();
+  }
+  read_queued_update();
+  if (roll_back_for_) roll_back();  // stopped by a signal meanwhile
+  const bool to_its_end = stopped_by_ != StopReason::kSignal;
+  if (to_its_end && position_.evaluated_update != position_.updates) {
+    const bool due = position_.evaluation_owed || agenda_.evaluation_near(session_.progress());
+    position_.evaluation_extra = !due;
+    evaluate();
+  }
+  session_.sample_memory();
+  saver_.checkpoint_if_changed();
+  saver_.wait();
+  times_.finish();
+}
+
+// ------------------------------------------------------------------ updates
+
+void TrainingLoop::train_window() {
+  note_stage();
+  const int64_t samples = horizon_.next_window(session_.learned(), effective());
+  const auto decide = [this] { return decide_update(); };
+  const WindowRunner::End end = windows_.run(samples, decide, queued_);
+  if (end == WindowRunner::End::kStopped) stop(windows_.stopped_by());
+  if (end != WindowRunner::End::kQueued) return;
+  // Whether this one was applied decides whether the next window is cut otherwise, or there is none.
+  const int64_t learned = session_.learned() + effective();
+  const int64_t next = effective_at(learned);
+  if (next != effective() || horizon_.next_window(learned, next) != samples) read_queued_update();
+}
+
+int64_t TrainingLoop::effective() const {
+  return effective_at(session_.learned());
+}
+
+// One that adapts stays as it is until an evaluation says otherwise.
+int64_t TrainingLoop::effective_at(int64_t learned) const {
+  if (!recipe_.batch.adapts()) return stages_.at(learned);
+  const int64_t present = position_.effective > 0 ? position_.effective : stages_.first();
+  return std::clamp(present, stages_.least(), stages_.largest());
+}
+
+// Stages begin between updates, and in the run's state at once, so that a resume does not tell it again.
+void TrainingLoop::note_stage() {
+  const int64_t before = std::exchange(position_.effective, effective());
+  if (before > 0 && before != position_.effective)
+    session_.note(EventKind::kBatch, cat("effective batch ", before, " → ", position_.effective,
+                                         " from sample ", session_.learned(), " on"));
+}
+
+// The update before decides whether there is another one, and with which learning rate.
+std::optional<WindowRunner::Application> TrainingLoop::decide_update() {
+  read_queued_update();
+  if (stopping() || roll_back_for_) return std::nullopt;
+  const bool may_be_the_last = recipe_.divergence.policy == DivergencePolicy::kStop ||
+                               position_.consecutive_skips + 1 >= recipe_.stop.max_skipped;
+  const auto in_updates = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(stages_.first());
+  };
+  const double lr = scaled_rate(recipe_, stages_, effective()) * totals_.lr_factor *
+                    schedule_.factor(in_updates(session_.learned()), in_updates(effective())) *
+                    position_.plateau.factor;
+  return WindowRunner::Application{.lr = lr, .name_non_finite = may_be_the_last};
+}
+
+// Does nothing when there is none.
+void TrainingLoop::read_queued_update() {
+  if (!queued_.figures.valid()) return;
+  bench_.timeline.enter(Activity::kOther);
+  const UpdateOutcome outcome = queued_.figures.read();
+  session_.sample_memory_sometimes();
+  note_bad_samples();
+  if (outcome.applied) {
+    ++position_.updates;
+    position_.learned += queued_.samples;
+    position_.consecutive_skips = 0;
+  } else {
+    ++totals_.skipped;
+    ++position_.consecutive_skips;
+  }
+  const UpdateTimes::Spent spent = times_.count(queued_.stretch);
+  outcome.applied ? record_applied(outcome, spent) : record_skipped(outcome);
+  totals_.seconds = session_.seconds();
+  stop_at_limits();
+}
+
+void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent) {
+  const double waited = spent.by_activity.at("data_wait");
+  session_.device_seconds = waited + spent.by_activity.at("copy") + spent.by_activity.at("forward") +
+                            spent.by_activity.at("backward");
+  windows_.tune_loader(queued_.samples, spent.seconds, waited);
+  if (bench_.data.validation == nullptr) position_.last_figures = {{"train_loss", outcome.loss}};
+  const UpdateRecord record{
+      .update = position_.updates,
+      .epoch = session_.epoch(),
+      .samples = position_.cursor,
+      .effective_batch = queued_.samples,
+      .loss = outcome.loss,
+      .lr = queued_.lr,
+      .grad_norm = outcome.grad_norm,
+      .scale = outcome.scale,
+      .samples_per_second = static_cast<double>(queued_.samples) / spent.seconds,
+      .peak_bytes = totals_.peak_bytes,
+      .data_wait_fraction = std::min(1.0, waited / spent.seconds),
+      .training_seconds = totals_.training_seconds,
+      .activity_seconds = spent.by_activity,
+      .ranks = bench_.ranks->several() ? std::optional(queued_.ranks) : std::nullopt,
+      .noise = take_noise(outcome.norms, queued_.noise_strides.plain, position_.noise),
+      .preconditioned_noise = take_noise(outcome.preconditioned_norms, queued_.noise_strides.preconditioned,
+                                         position_.preconditioned_noise),
+  };
+  session_.followers.tell(
+      &RunObserver::on_update, record,
+      horizon_.total_updates(position_.updates, session_.learned(),
+                             recipe_.batch.adapts() ? BatchStages(effective()) : stages_));
+  stop_if_asked();
+}
+
+// Nothing where no norms were taken, or they have no parts to compare. The window stands for the whole
+// stride.
+std::optional<GradientNoise> TrainingLoop::take_noise(const WindowNorms& norms, int64_t stride,
+                                                      NoiseBlocks& blocks) {
+  const std::optional<GradientMoments> moments = moments_of(norms, queued_.samples);
+  if (!moments) return std::nullopt;
+  blocks.add(*moments, stride);
+  return GradientNoise{.trace = moments->trace, .square = moments->square, .scale = blocks.scale()};
+}
+
+void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
+  session_.note(EventKind::kSkipped,
+                cat("window ", position_.windows, ": loss ", outcome.loss, ", gradient norm ",
+                    outcome.grad_norm, ", scale ", outcome.scale, ", weight ", outcome.weight));
+  switch (after_skip(outcome, position_.consecutive_skips, recipe_, session_.plan.precision)) {
+    case AfterSkip::kGoOn: return;
+    case AfterSkip::kRollBack: roll_back_for_ = outcome; return;
+    case AfterSkip::kEnd: throw diverged(session_, queued_, outcome);
+  }
+}
+
+void TrainingLoop::note_bad_samples() {
+  for (const SkippingDataset* dataset : bench_.data.skipping) {
+    for (const auto& bad : dataset->take_found()) {
+      session_.note(EventKind::kBadSample, cat(bad.index, ": ", bad.why));
+    }
+  }
+}
+
+// ------------------------------------------------------------------ between updates
+
+void TrainingLoop::do_what_is_due() {
+  saver_.notice_failure();
+  // The figures are read only when something may be due: whether the update counts is in them.
+  Progress ahead = session_.progress();
+  if (queued_.figures.valid()) ahead.updates = (session_.learned() + effective()) / stages_.first();
+  if (!agenda_.anything_near(ahead) && !session_.checkpoint_asked()) return;
+  // Owed from here on, so that whatever happens before it is made, a resume makes it.
+  position_.evaluation_owed |= agenda_.evaluation_near(ahead) && bench_.data.validation != nullptr;
+  read_queued_update();
+  if (roll_back_for_) return;
+  auto [evaluation_due, checkpoint_due] = agenda_.take(session_.progress());
+  position_.evaluation_owed &= evaluation_due;
+  if (session_.take_checkpoint()) {
+    log::info("trainer", cat("a signal asked for a checkpoint: update ", position_.updates));
+    checkpoint_due = true;
+  }
+  if (evaluation_due && !stopping()) checkpoint_due |= evaluate();
+  if (checkpoint_due && !stopping()) checkpoint(Saver::Training::kGoesOn);
+}
+
+// True when this evaluation is the best so far. It is owed until every follower knows of it.
+bool TrainingLoop::evaluate() {
+  if (bench_.data.validation == nullptr) return false;
+  bench_.timeline.enter(Activity::kEvaluation);
+  bench_.ranks->enter("evaluation");
+  windows_.expect_delay();
+  const std::optional<EvaluationRecord> found = evaluations_.run();
+  bench_.timeline.enter(Activity::kOther);
+  session_.sample_memory();
+  times_.leave_out();
+  totals_.seconds = session_.seconds();
+  saver_.mark_changed();
+  position_.evaluation_owed = true;
+  if (!found) {
+    stop(StopReason::kSignal);
+    return false;
+  }
+  session_.followers.tell(&RunObserver::on_evaluation, *found);
+  const bool improved = take_into_account(*found, recipe_, position_);
+  if (!position_.evaluation_extra) {
+    follow(*found);
+    adapt_batch();
+  }
+  position_.evaluation_owed = position_.evaluation_extra = false;
+  stop_if_asked();
+  stop_at_limits();
+  return improved;
+}
+
+// Only evaluations that are due count: a run that was stopped and resumed has no others in common with one
+// that was not. Those during warm-up say nothing about a rate that is still rising.
+void TrainingLoop::follow(const EvaluationRecord& evaluation) {
+  if (!plateau_ || session_.learned() < schedule_.warmup_updates() * stages_.first()) return;
+  const double before = position_.plateau.factor;
+  const bool lower = evaluation.kinds.at(plateau_->figure).better == Better::kLower;
+  plateau_->follow(evaluation.figures.at(plateau_->figure), lower, position_.plateau);
+  if (position_.plateau.factor == before) return;
+  log::info("optim", cat("update ", position_.updates, ": ", plateau_->figure,
+                         " no longer improves; learning rate × ", brief(position_.plateau.factor)));
+}
+
+// Of the estimates that all ranks have in common. The last update of a run decides nothing any more.
+void TrainingLoop::adapt_batch() {
+  if (!recipe_.batch.adapts() || horizon_.next_window(session_.learned(), effective()) == 0) return;
+  const std::optional<NoiseScale> noise = position_.noise.scale();
+  if (!noise) return;
+  const BatchBounds bounds{.least = stages_.least(),
+                           .most = stages_.largest(),
+                           .whole = session_.plan.micro_batch * session_.plan.lanes,
+                           .lanes = session_.plan.lanes};
+  const int64_t before = effective();
+  position_.effective = adapted_batch(before, *noise, bounds);
+  if (position_.effective == before) return;
+  session_.note(EventKind::kBatch, cat("effective batch ", before, " → ", position_.effective,
+                                       ": the gradient noise scale in samples is ", in_brief(*noise)));
+}
+
+void TrainingLoop::checkpoint(Saver::Training training) {
+  windows_.expect_delay();
+  bench_.ranks->enter("checkpoint");
+  saver_.checkpoint(training);
+  times_.leave_out();
+}
+
+// Number and state of the newest one up to this update; null when there is none.
+Ranks::Note TrainingLoop::newest_checkpoint() const {
+  if (session_.folder == nullptr) return nullptr;
+  auto newest = session_.folder->checkpoints().read_newest_state(position_.updates);
+  if (!newest) return nullptr;
+  return Ranks::Note::array({newest->first, std::move(newest->second)});
+}
+
+// Back to the last checkpoint from before the weights that failed, and on from there with a smaller learning
+// rate: a checkpoint of the same update, made before anyone knew or while windows were skipped, has the same
+// weights. What is counted over the whole run stays counted; the rows that were written stay written.
+void TrainingLoop::roll_back() {
+  const UpdateOutcome outcome = *std::exchange(roll_back_for_, std::nullopt);
+  bench_.step.abandon();
+  if (totals_.rollbacks >= recipe_.divergence.max_rollbacks) throw diverged(session_, queued_, outcome);
+  saver_.wait();
+  // The first rank reads, whoever else there is gets it from there.
+  const Ranks::Note newest = bench_.ranks->from_first(newest_checkpoint());
+  if (newest.is_null()) {
+    throw diverged(session_, queued_, outcome,
+                   cat(", and there is no checkpoint from before update ", position_.updates));
+  }
+  const int64_t failed_update = position_.updates;
+  Position saved = saved_run(newest.at(1)).state.position;
+  torn_ = true;  // until all of it is read
+  if (session_.folder != nullptr)
+    load_tensors(session_.folder->checkpoints(), newest.at(0).get<int64_t>(), bench_);
+  share_tensors(bench_, /*loaded=*/true);
+  position_ = std::move(saved);
+  torn_ = false;
+  position_.consecutive_skips = 0;
+  ++totals_.rollbacks;
+  totals_.lr_factor *= recipe_.divergence.lr_factor;
+  agenda_ = Agenda(recipe_, session_.progress());
+  session_.note(EventKind::kRollback,
+                cat("from update ", failed_update, " to ", position_.updates,
+                    ", whose rows that follow here replace the earlier ones; learning rate × ",
+                    brief(totals_.lr_factor)));
+  windows_.restart();
+  checkpoint(Saver::Training::kGoesOn);  // in the place of the one it came from: a resume goes on from here
+}
+
+// ------------------------------------------------------------------ the end
+
+// The first reason stands, but for a signal: what was still to do is left for the next session.
+void TrainingLoop::stop(StopReason reason) {
+  if (!stopping() || reason == StopReason::kSignal) stopped_by_ = reason;
+}
+
+// With several ranks, one that was asked tells the others, and all stop at the next window.
+void TrainingLoop::stop_if_asked() {
+  if (!callbacks_.asked_to_stop()) return;
+  bench_.ranks->several() ? void(session_.wish = StopReason::kCallback) : stop(StopReason::kCallback);
+}
+
+void TrainingLoop::stop_at_limits() {
+  const StopRecipe& limits = recipe_.stop;
+  if (horizon_.next_window(session_.learned(), effective()) == 0) stop(horizon_.stopped_by);
+  if (limits.minutes && totals_.seconds >= *limits.minutes * 60) stop(StopReason::kMinutes);
+  if (limits.patience && position_.evaluations_since_best >= *limits.patience) stop(StopReason::kPatience);
+}
+
+// Nothing of what the device holds can be saved. A checkpoint that is in the host's memory already is written
+// to its end, unless the thread that met the loss is the one that writes it.
+DeviceLost TrainingLoop::leave_without_device(const DeviceLost& error, bool may_wait) {
+  bench_.ranks->share_end(error);
+  try {
+    if (may_wait) saver_.finish_writing();
+  } catch (const std::exception& problem) {
+    log::error("trainer", first_line(problem));
+  }
+  return error;
+}
+
+Error TrainingLoop::with_rescue(const Error& error) {
+  if (error.code() == ExitCode::kDiverged) return error;  // the checkpoints before are better
+  const std::string saved = rescue();
+  if (saved.empty()) {
+    if (error.code() != ExitCode::kInterrupted || !saver_.could_not_write()) return error;
+    return Error(ExitCode::kInputOutput, error.where(), error.problem(), error.hint());
+  }
+  return Error(error.code(), error.where(), cat(error.problem(), "\n  ", saved), error.hint());
+}
+
+// The first rank saves, or another one if that is lost.
+bool TrainingLoop::may_save() const {
+  return session_.folder != nullptr || (session_.deputy != nullptr && bench_.ranks->first_is_lost());
+}
+
+// Saves what the run had learned up to its last whole update. @return where it stands; "" when it was not
+// possible.
+std::string TrainingLoop::rescue() {
+  if (!may_save()) return "";
+  if (torn_ || !bench_.step.replayable()) {
+    log::warn(
+        "trainer",
+        "the update under way was applied in part: nothing newer than the last checkpoint can be saved");
+    return "";
+  }
+  try {
+    bench_.step.abandon();
+    windows_.close();
+    read_queued_update();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::kDiverged) return "";  // the checkpoints before are better
+    log::error("trainer", first_line(error));
+  } catch (const std::exception& error) {
+    log::error("trainer", first_line(error));
+  }
+  if (queued_.figures.valid()) return "";  // whether the last update counts is not known
+  // A resume begins with the evaluation that this update was to bring.
+  const bool evaluated = position_.evaluated_update == position_.updates || bench_.data.validation == nullptr;
+  position_.evaluation_owed |= !evaluated && agenda_.evaluation_near(session_.progress());
+  return saver_.rescue();
+}
+
+}  // namespace autotrain

@@ -1,0 +1,178 @@
+#include "setup/assembly.h"
+
+#include "autotrain/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "data/bad_samples.h"
+#include "data/datasets.h"
+#include "device/failure.h"
+#include "device/memory_phase.h"
+#include "device/system_memory.h"
+#include "model/losses.h"
+#include "model/models.h"
+#include "model/own_loss.h"
+#include "plan/memory_statement.h"
+#include "plan/scopes.h"
+#include "setup/memory_format.h"
+#include "setup/own_loss_check.h"
+#include "setup/preloading.h"
+#include "step/precision.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kMostWorkers = 16;  // that `auto` comes to: each may hold a batch
+
+// Cores that loader threads may use: a CPU that waits for data computes nothing meanwhile; beside a GPU one
+// core feeds it.
+int64_t spare_cores(const Device& device, int64_t ranks_here) {
+  const int64_t spare = usable_cores() / ranks_here - (device.torch_device().is_cpu() ? 0 : 1);
+  return std::clamp<int64_t>(spare, 1, kMostWorkers);
+}
+
+// 0: no bound.
+int64_t prefetch_bytes(const Budget& asked, const Device& device, int64_t ranks_here) {
+  switch (asked.kind) {
+    case Budget::Kind::kBytes: return asked.bytes;
+    case Budget::Kind::kShare:
+      return static_cast<int64_t>(asked.share * static_cast<double>(device.budget_bytes()));
+    case Budget::Kind::kAuto: break;
+  }
+  if (device.torch_device().is_cpu()) return 0;
+  return tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes() / (8 * ranks_here);
+}
+
+std::string describe(const DatasetInfo& info) {
+  std::vector<std::string> sizes;
+  std::string inputs;
+  for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
+  for (const InputInfo& input : info.inputs) inputs += cat(inputs.empty() ? " (" : ", ", input.name);
+  if (!inputs.empty()) inputs += ")";
+  return cat("samples of ", join(sizes, " × "), inputs, " with ", info.classes,
+             " classes or numbers to predict");
+}
+
+// Whether a model for samples of the one size takes those of the other.
+bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
+  if (train.kind == DatasetInfo::Kind::kVectors) return validation.input_shape == train.input_shape;
+  if (train.kind == DatasetInfo::Kind::kTokens) {
+    return validation.kind == train.kind && validation.input_shape[0] <= train.input_shape[0];
+  }
+  return true;
+}
+
+// The model is built for the training samples; it must be able to take the others too.
+void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
+  if (fits_in(validation, train) && validation.inputs == train.inputs &&
+      validation.classes <= train.classes && validation.vocabulary <= train.vocabulary)
+    return;
+  throw Error(ExitCode::kBadRecipe, "data.validation",
+              cat("has ", describe(validation), "; data.train has ", describe(train)),
+              "give both the same keys; of a table, data.validation.like is the training file");
+}
+
+}  // namespace
+
+Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
+                               int64_t ranks_here) {
+  const int64_t most = asked.workers.value_or(spare_cores(device, ranks_here));
+  const int64_t prefetch = asked.prefetch.value_or(most == 0 ? 0 : std::max<int64_t>(2, most));
+  return {.workers = std::min(asked.workers.value_or(1), prefetch),
+          .prefetch = prefetch,
+          .prefetch_bytes = prefetch_bytes(asked.prefetch_memory, device, ranks_here),
+          .pin = !device.torch_device().is_cpu(),
+          .channels_last = format == MemoryFormat::kChannelsLast};
+}
+
+std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled,
+                                        const Place& place) {
+  const ExecutionRecipe& e = recipe.execution;
+  const int64_t share_of_cores = std::max<int64_t>(1, usable_cores() / place.local_world);
+  auto device = open_device({.device = e.device,
+                             .budget = e.memory.budget,
+                             .settled = std::move(settled),
+                             .threads = e.threads.value_or(share_of_cores),
+                             .deterministic = e.deterministic,
+                             .local_rank = place.local_rank,
+                             .ranks_here = place.local_world});
+  device->memory().set_limit(device->budget_bytes());
+  return device;
+}
+
+RunData load_data(const Recipe& recipe, Device& device) {
+  const PhaseScope phase(MemoryPhase::kData);
+  RunData data{.from_recipe = true};
+  const auto load = [&](const Choice& choice, const AugmentRecipe& augment,
+                        const char* key) -> const Dataset* {
+    std::unique_ptr<Dataset> dataset = make_dataset(choice, augment);
+    preload(*dataset, key, recipe, device);
+    if (recipe.data.bad_samples == BadSamples::kSkip) {
+      auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
+      data.skipping.push_back(skipping.get());
+      dataset = std::move(skipping);
+    }
+    return data.owned.emplace_back(std::move(dataset)).get();
+  };
+  data.train = load(recipe.data.train, recipe.data.augment, "data.train");
+  if (recipe.data.validation) {
+    data.validation = load(*recipe.data.validation, {}, "data.validation");
+    check_alike(data.train->info(), data.validation->info());
+  }
+  return data;
+}
+
+std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train) {
+  const PhaseScope phase(MemoryPhase::kModel);
+  torch::manual_seed(
+      derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
+  auto network = make_model(recipe.model, {train.input_shape, train.classes, train.vocabulary, train.inputs});
+  network->freeze(recipe.freeze);
+  network->adapt(recipe.lora);
+  Loss loss = make_loss(recipe.loss, recipe.evaluation.metrics);
+  if (recipe.loss.name == kModelsOwnLoss)
+    return make_task_with_own_loss(std::move(network), std::move(loss.metrics));
+  if (network->has_own_loss()) {
+    throw Error(ExitCode::kBadRecipe, "loss.name",
+                cat("is ", recipe.loss.name, ", and the model computes its loss itself"),
+                "set loss: {name: model}, or take a module without its loss");
+  }
+  Network* const raw = network.get();
+  return make_supervised_on_batches(
+      std::move(network), [raw](const Batch& batch) { return raw->predict(batch); }, std::move(loss));
+}
+
+Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled,
+                         std::shared_ptr<Ranks> ranks) {
+  const Place place = ranks ? ranks->place() : Place();
+  Materials m{.device = open_run_device(recipe, std::move(settled), place), .ranks = std::move(ranks)};
+  m.data = within_budget(*m.device, [&] { return load_data(recipe, *m.device); });
+  m.task = within_budget(*m.device, [&] { return build_task(recipe, m.data.train->info()); });
+  return m;
+}
+
+std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
+  const Precision precision =
+      resolve_precision(recipe.execution.precision, *materials.device, materials.task->module());
+  check_trains(precision);
+  set_products(precision, *materials.device);
+  auto bench = std::make_unique<Workbench>(recipe, std::move(materials.device), std::move(materials.data),
+                                           std::move(materials.task), precision, std::move(materials.ranks));
+  // The module takes a memory format if it also learns with it.
+  const auto learn = [&](const Batch& batch) {
+    const WindowScope window(bench->step);
+    bench->step.accumulate(batch, 0, 0);
+  };
+  bench->memory_format =
+      resolve_memory_format(recipe, precision, *bench->device, *bench->task, *bench->data.train, learn);
+  const LoaderRecipe& asked = recipe.execution.loader;
+  const int64_t ranks_here = bench->ranks->place().local_world;
+  bench->loader = resolve_loader(asked, *bench->device, bench->memory_format, ranks_here);
+  bench->most_workers = asked.workers
+                            ? bench->loader.workers
+                            : std::min(spare_cores(*bench->device, ranks_here), bench->loader.prefetch);
+  check_own_loss(*bench);
+  return bench;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,165 @@
+#include "setup/memory_format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/text.h"
+#include "data/channels_last.h"
+#include "data/loader.h"
+#include "device/failure.h"
+#include "model/models.h"
+#include "plan/scopes.h"
+#include "step/generators.h"
+#include "step/operator_scope.h"
+#include "step/precision.h"
+#include "step/update_step.h"
+
+namespace autotrain {
+namespace {
+
+// Small images are run sixteen at a time, because for fewer some kernels are others than in training. Batch
+// normalisation needs more than one sample.
+constexpr int64_t kFewest = 2, kMost = 16;
+constexpr int64_t kManyNumbers = 1 << 20;
+// What losses in both formats are computed in, and how far they may be apart.
+struct Yardstick {
+  Precision precision = Precision::kFp32;
+  // float32 rounding over a deep network stays below 1e-5; a module that reads the wrong pixels is far off.
+  double tolerance = 1e-3;
+};
+
+// A model that was prepared for half precision alone rounds to some 2⁻⁸ in every layer.
+Yardstick yardstick_for(const torch::nn::Module& module, Precision precision) {
+  const Network* const network = as_network(module);
+  if (network == nullptr || network->computes_in(Precision::kFp32)) return {};
+  return {.precision = precision, .tolerance = 1e-2};
+}
+
+// These kernels of LibTorch lose more in channels last than convolutions gain. scripts/bench/memory_format.py
+// measures the first of them, in the detector.
+constexpr std::array<std::string_view, 5> kSlowInChannelsLast = {
+    "aten::group_norm", "aten::native_group_norm", "aten::instance_norm", "aten::pixel_shuffle",
+    "aten::channel_shuffle"};
+
+// Which of these a forward pass runs.
+struct SlowOperators {
+  void start(const at::RecordFunction& function) {
+    if (std::ranges::find(kSlowInChannelsLast, function.name()) != kSlowInChannelsLast.end())
+      found = function.name();
+  }
+  void end(const at::RecordFunction&) {}
+  std::string found = {};
+};
+
+bool has_weights_of_convolutions(const torch::nn::Module& module) {
+  return std::ranges::any_of(module.parameters(),
+                             [](const torch::Tensor& parameter) { return parameter.dim() == 4; });
+}
+
+// Half precision on a GPU because the kernels of its tensor cores work on channels last: cuDNN turns
+// contiguous images round before and after each of them.
+bool may_gain(Precision precision, const Device& device) {
+  return device.torch_device().is_cpu() || is_half(precision);
+}
+
+// Returns nothing when the samples cannot be read: whoever needs them says why.
+std::optional<Batch> first_samples(Device& device, const Dataset& train) {
+  const int64_t size = train.size();
+  const auto load = [&](int64_t count) {
+    Loader loader(train, Stream(0, size, /*shuffle=*/false),
+                  repeated({consecutive(0, std::min(count, size))}), {.workers = 0, .prefetch = 0});
+    return *loader.next();
+  };
+  try {
+    const Batch few = load(kFewest);
+    const int64_t numbers = std::max<int64_t>(1, few.inputs.numel() / few.samples);
+    const int64_t count = std::clamp(kManyNumbers / numbers, kFewest, kMost);
+    return device.upload(count > kFewest ? load(count) : few);
+  } catch (const std::exception& error) {
+    log::debug("trainer", cat("no samples to choose the memory format by: ", first_line(error)));
+    return std::nullopt;
+  }
+}
+
+double loss_of(Task& task, const Batch& batch, Precision precision) {
+  const EvaluationMode mode(task.module());
+  return evaluate_batch(task, batch, precision).loss.sum.item<double>();
+}
+
+// A reason against channels last.
+struct Objection {
+  std::string slow = {};    // an operator that runs slower; "" for none
+  std::string broken = {};  // what goes wrong; "" for nothing
+};
+
+// Returns nothing when the model fails with contiguous images too: then the format is not the cause.
+std::optional<Objection> find_objection(Task& task, const Batch& batch, const Yardstick& yardstick,
+                                        const std::function<void(const Batch&)>& run) {
+  if (batch.inputs.dim() != 4) return Objection{"", "samples are no images [C, H, W]"};
+  const BufferScope buffers(task.module());
+  SlowOperators slow;
+  double contiguous = 0;
+  try {
+    {
+      const OperatorScope<SlowOperators> scope(slow);
+      contiguous = loss_of(task, batch, yardstick.precision);
+    }
+    run(batch);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  try {
+    Batch other = batch;
+    other.inputs = channels_last(batch.inputs);
+    const double loss = loss_of(task, other, yardstick.precision);
+    if (!(std::abs(loss - contiguous) <= yardstick.tolerance * std::abs(contiguous))) {
+      return Objection{slow.found, cat("the model does not take it: its loss on ", batch.samples,
+                                       " samples would be ", brief(loss), " instead of ", brief(contiguous))};
+    }
+    run(other);
+    return Objection{slow.found, ""};
+  } catch (const std::exception& error) {
+    return Objection{slow.found, "the model does not take it: " + first_line(error)};
+  }
+}
+
+[[noreturn]] void fail_asked(const std::string& why) {
+  throw Error(ExitCode::kBadRecipe, "execution.memory_format", "channels_last: " + why,
+              "execution.memory_format: auto");
+}
+
+}  // namespace
+
+MemoryFormat resolve_memory_format(const Recipe& recipe, Precision precision, Device& device, Task& task,
+                                   const Dataset& train, const std::function<void(const Batch&)>& run) {
+  const MemoryFormat asked = recipe.execution.memory_format;
+  const bool by_rule = asked == MemoryFormat::kAuto;
+  const bool convolutions = has_weights_of_convolutions(task.module());
+  if (asked == MemoryFormat::kContiguous || (by_rule && !(convolutions && may_gain(precision, device))))
+    return MemoryFormat::kContiguous;
+  if (!convolutions) fail_asked("the model has no convolutions");
+
+  const GeneratorScope generators(device.torch_device());
+  const std::optional<Batch> batch = first_samples(device, train);
+  if (!batch) return by_rule ? MemoryFormat::kContiguous : asked;
+  const std::optional<Objection> against =
+      find_objection(task, *batch, yardstick_for(task.module(), precision), run);
+  if (!by_rule) {
+    if (against && !against->broken.empty()) fail_asked(against->broken);
+    return asked;
+  }
+  if (against && against->broken.empty() && against->slow.empty()) return MemoryFormat::kChannelsLast;
+  if (against) {
+    log::debug("trainer",
+               "images stay contiguous: " +
+                   (against->broken.empty() ? against->slow + " is slow in channels last" : against->broken));
+  }
+  return MemoryFormat::kContiguous;
+}
+
+}  // namespace autotrain

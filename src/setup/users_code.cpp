@@ -1,0 +1,228 @@
+#include "setup/users_code.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "device/failure.h"
+
+namespace autotrain {
+namespace {
+
+[[noreturn]] void fail(const std::string& method, const std::string& what, const std::string& expected) {
+  throw Error(ExitCode::kBrokenContract, method, what, expected);
+}
+
+std::string sizes_of(const torch::Tensor& tensor) {
+  return tensor.defined() ? cat(tensor.sizes()) : "nothing";
+}
+
+std::string described(const Batch& batch) {
+  return cat("on inputs of ", sizes_of(batch.inputs), " and targets of ", sizes_of(batch.targets));
+}
+
+// ------------------------------------------------------------------ tasks
+
+void check_scalar(const std::string& method, const char* name, const torch::Tensor& value) {
+  if (!value.defined()) fail(method, cat(name, " is undefined"), "return a scalar tensor");
+  if (value.numel() != 1) {
+    fail(method, cat(name, " has the sizes ", value.sizes()),
+         "return a scalar: the sum over the batch's samples");
+  }
+}
+
+void check_terms(const std::string& method, const LossTerms& terms) {
+  check_scalar(method, "LossTerms::sum", terms.sum);
+  check_scalar(method, "LossTerms::weight", terms.weight);
+  if (!terms.sum.is_floating_point()) {
+    fail(method, cat("LossTerms::sum is of type ", terms.sum.dtype().name()), "return a float32 sum");
+  }
+  if (terms.weight.requires_grad()) {
+    fail(method, "LossTerms::weight has a gradient", "detach it: the weight counts samples or tokens");
+  }
+  if (at::GradMode::is_enabled() && !terms.sum.requires_grad()) {
+    fail(method, "LossTerms::sum depends on no parameter",
+         "compute it from the module's output, without detach() or no-grad guards");
+  }
+}
+
+// Calls the user's method with a batch.
+template <class Call>
+auto call_on(const char* method, const Batch& batch, Call call) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    rethrow_from_user(method, described(batch));
+  }
+}
+
+class CheckedTask final : public Task {
+ public:
+  explicit CheckedTask(std::unique_ptr<Task> task)
+      : task_(std::move(task)), module_(call_user("Task::module", [&] { return &task_->module(); })) {}
+
+  torch::nn::Module& module() override { return *module_; }
+
+  LossTerms loss(const Batch& batch) override {
+    LossTerms terms = call_on("Task::loss", batch, [&] { return task_->loss(batch); });
+    check_terms("Task::loss", terms);
+    return terms;
+  }
+
+  EvaluationTerms evaluate(const Batch& batch) override {
+    EvaluationTerms terms = call_on("Task::evaluate", batch, [&] { return task_->evaluate(batch); });
+    check_terms("Task::evaluate", terms.loss);
+    for (const Measured& measured : terms.metrics) {
+      if (!measured.metric)
+        fail("Task::evaluate", "a Measured has no metric", "use mean_figure or make_metric");
+    }
+    return terms;
+  }
+
+  torch::Tensor penalty() override {
+    torch::Tensor penalty = call_user("Task::penalty", [&] { return task_->penalty(); });
+    if (penalty.defined()) check_scalar("Task::penalty", "the penalty", penalty);
+    return penalty;
+  }
+
+  bool splittable() const override {
+    return call_user("Task::splittable", [&] { return task_->splittable(); });
+  }
+
+ private:
+  std::unique_ptr<Task> task_;
+  torch::nn::Module* module_;
+};
+
+// ------------------------------------------------------------------ data sets
+
+constexpr int64_t kMostLookedAt = 1'000'000;
+
+std::string indices_text(c10::ArrayRef<int64_t> indices) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> shown;
+  for (const int64_t index : indices.slice(0, std::min(indices.size(), kShown))) shown.push_back(cat(index));
+  return cat(indices.size() == 1 ? "for sample " : "for samples ", join(shown, ", "),
+             indices.size() > kShown ? ", …" : "");
+}
+
+class CheckedDataset final : public Dataset {
+ public:
+  CheckedDataset(const Dataset& data, const std::string& name) : data_(data), name_(name) {
+    size_ = call_user(name_ + "::size", [&] { return data_.size(); });
+    if (size_ < 1) fail(name_ + "::size", cat("is ", size_), "give a data set with at least one sample");
+    inputs_ = std::max<size_t>(1, info().inputs.size());
+    has_costs_ = cost_of(0).has_value();
+    const int64_t step = std::max<int64_t>(1, size_ / kMostLookedAt);
+    for (int64_t i = step; i < size_; i += step) cost(i);
+  }
+
+  int64_t size() const override { return size_; }
+
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    const std::string method = name_ + "::get";
+    Batch batch = [&] {
+      try {
+        return data_.get(indices, random);
+      } catch (const std::exception&) {
+        rethrow_from_user(method, indices_text(culprit(indices, random)));
+      }
+    }();
+    check_batch(method, indices, batch);
+    if (batch.more_inputs.size() + 1 != inputs_) {
+      fail(method,
+           cat("gives ", batch.more_inputs.size() + 1, " inputs ", indices_text(indices), "; info() names ",
+               inputs_),
+           "name all of them in DatasetInfo::inputs, in the order of Batch::inputs and Batch::more_inputs");
+    }
+    return batch;
+  }
+
+  std::optional<int64_t> cost(int64_t index) const override {
+    const std::optional<int64_t> cost = cost_of(index);
+    if (cost.has_value() == has_costs_) return cost;
+    fail(name_ + "::cost",
+         cat("gives sample ", index, has_costs_ ? " none, and sample 0 one" : " one, and sample 0 none"),
+         "give every sample a cost, or none");
+  }
+  DatasetInfo info() const override {
+    return call_user(name_ + "::info", [&] { return data_.info(); });
+  }
+  bool on_device() const override {
+    return call_user(name_ + "::on_device", [&] { return data_.on_device(); });
+  }
+
+ private:
+  std::optional<int64_t> cost_of(int64_t index) const {
+    return call_user(name_ + "::cost", [&] { return data_.cost(index); });
+  }
+
+  // The first sample that also fails alone; else all of them.
+  c10::ArrayRef<int64_t> culprit(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      const int64_t epoch = random.epoch(i);
+      try {
+        data_.get(indices.slice(i, 1), SampleRandom(random.seed(), indices.slice(i, 1), epoch));
+      } catch (const std::exception&) {
+        return indices.slice(i, 1);
+      }
+    }
+    return indices;
+  }
+
+  static void check_batch(const std::string& method, c10::ArrayRef<int64_t> indices, const Batch& batch) {
+    const auto n = static_cast<int64_t>(indices.size());
+    const auto check = [&](const char* what, const torch::Tensor& tensor) {
+      if (tensor.dim() > 0 && tensor.size(0) == n) return;
+      fail(method, cat("gives ", what, " of ", sizes_of(tensor), ' ', indices_text(indices)),
+           cat("the first dimension must be the ", n, " samples that were asked for"));
+    };
+    if (batch.samples != n) {
+      fail(method, cat("gives a batch of ", batch.samples, " samples ", indices_text(indices)),
+           cat("set Batch::samples to the ", n, " that were asked for"));
+    }
+    if (!batch.inputs.defined())
+      fail(method, "gives no inputs " + indices_text(indices), "set Batch::inputs");
+    check("inputs", batch.inputs);
+    if (batch.targets.defined()) check("targets", batch.targets);
+    for (const torch::Tensor& input : batch.more_inputs) {
+      if (!input.defined())
+        fail(method, "gives an undefined one of Batch::more_inputs " + indices_text(indices),
+             "give every sample all inputs that info() names");
+      check("more_inputs", input);
+    }
+  }
+
+  const Dataset& data_;
+  const std::string name_;
+  int64_t size_;
+  size_t inputs_;
+  bool has_costs_ = false;
+};
+
+}  // namespace
+
+void rethrow_from_user(const std::string& method, const std::string& with) {
+  try {
+    throw;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (classify_failure(error) != Failure::kOther) throw;
+    if (is_of_device(error)) throw;  // work that was queued on a GPU before fails in whoever asks next
+    throw Error(
+        ExitCode::kBrokenContract, method,
+        cat("threw", with.empty() ? "" : " ", with, ": ", first_line(error)),
+        "it is code of your own: mend it, or throw autotrain::Error to end the run with a code of yours");
+  }
+}
+
+std::unique_ptr<Task> checked_task(std::unique_ptr<Task> task) {
+  return std::make_unique<CheckedTask>(std::move(task));
+}
+
+std::unique_ptr<const Dataset> checked_dataset(const Dataset& data, const std::string& name) {
+  return std::make_unique<CheckedDataset>(data, name);
+}
+
+}  // namespace autotrain

@@ -1,0 +1,42 @@
+#include "state/catalog.h"
+
+#include "autotrain/trainer.h"
+#include "data/datasets.h"
+#include "model/losses.h"
+#include "model/metrics.h"
+#include "model/models.h"
+#include "optim/lr_rules.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "plan/search.h"
+#include "recipe/load.h"
+
+namespace autotrain {
+namespace {
+
+template <class Row>
+std::vector<ChoiceSpec> specs_of(const std::vector<Row>& table) {
+  std::vector<ChoiceSpec> specs;
+  for (const Row& row : table) specs.push_back(row.spec);
+  return specs;
+}
+
+}  // namespace
+
+const Catalog& catalog() {
+  static const Catalog all{.datasets = specs_of(dataset_table()),
+                           .models = specs_of(model_table()),
+                           .losses = specs_of(loss_table()),
+                           .optimizers = specs_of(optimizer_table()),
+                           .schedules = specs_of(schedule_table()),
+                           .lr_rules = specs_of(lr_rule_table()),
+                           .strategies = specs_of(strategy_table()),
+                           .metrics = specs_of(metric_table())};
+  return all;
+}
+
+Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return load_recipe_file(path, catalog(), {.overrides = overrides});
+}
+
+}  // namespace autotrain

@@ -1,0 +1,109 @@
+#include "state/identity.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+
+#include <string_view>
+#include <vector>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "base/version.h"
+#include "data/loader.h"
+#include "model/models.h"
+#include "plan/planner.h"
+#include "recipe/compare.h"
+#include "state/catalog.h"
+
+namespace autotrain {
+namespace {
+
+constexpr const char *kDeterministic = "deterministic", *kModelFile = "model's file";
+
+// The number of ranks counts no more than that of the lanes that they share, but for buffers of their own.
+std::string ranks_in_words(const BatchPlan& plan, bool own_buffers) {
+  if (plan.lanes == 1) return "1";
+  return cat(own_buffers ? std::to_string(plan.world_size) : "any number", " with ", plan.lanes, " lanes");
+}
+
+// The size of a data set, and a number that its first and last sample come to.
+std::string fingerprint(const Dataset* data) {
+  if (data == nullptr) return "none";
+  const int64_t size = data->size();
+  Loader loader(*data, Stream(0, size, /*shuffle=*/false),
+                repeated({consecutive(0, 1), consecutive(size - 1, 1)}), {.prefetch = 0});
+  size_t hash = 0;
+  for (int sample = 0; sample < 2; ++sample) {
+    const Batch batch = *loader.next();
+    for (const torch::Tensor& tensor : batch.tensors()) {
+      const torch::Tensor dense = tensor.to(torch::kCPU).contiguous();
+      const std::string_view bytes(static_cast<const char*>(dense.const_data_ptr()), dense.nbytes());
+      hash = 31 * hash + std::hash<std::string_view>()(bytes);
+    }
+  }
+  return cat(size, " samples, whose first and last come to ", hash);
+}
+
+std::string fingerprint(const torch::nn::Module& module) {
+  const Network* const network = as_network(module);
+  return network != nullptr ? network->fingerprint() : "";
+}
+
+}  // namespace
+
+Identity identity_of(const Device& device, const BatchPlan& plan, const torch::nn::Module& module) {
+  const bool own_buffers = has_batch_norm(module);
+  Identity identity = {{"autotrain", version()},
+                       {"device", device.name()},
+                       {"software", device.software()},
+                       {"instructions", at::get_cpu_capability()},
+                       {"threads", std::to_string(at::get_num_threads())},
+                       {kDeterministic, at::globalContext().deterministicAlgorithms() ? "yes" : "no"},
+                       {"precision", to_string(plan.precision)},
+                       {"memory format", to_string(plan.memory_format)},
+                       {"ranks", ranks_in_words(plan, own_buffers)},
+                       {"micro-batch", std::to_string(plan.micro_batch)},
+                       {"micro-batch of evaluations", std::to_string(plan.evaluation_micro_batch)}};
+  const std::string model = fingerprint(module);
+  if (!model.empty()) identity[kModelFile] = model;
+  return identity;
+}
+
+Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
+  Identity facts = {
+      {"the version of autotrain", version()},
+      {"the software", bench.device->software()},
+      {"the instruction set", at::get_cpu_capability()},
+      {"the number of threads", std::to_string(at::get_num_threads())},
+      {"the kind of device", bench.device->torch_device().is_cpu() ? "CPU" : bench.device->name()},
+      {"the precision", to_string(bench.precision)},
+      {"the memory format", to_string(bench.memory_format)},
+      {"the model's file", fingerprint(bench.task->module())},
+      {"the training data", fingerprint(bench.data.train)},
+      {"the validation data", fingerprint(bench.data.validation)}};
+  for (const KeyValue& key : key_values(recipe, catalog())) facts.emplace(key.path, key.value);
+  return facts;
+}
+
+void check_model_file(const Identity& trained, const torch::nn::Module& module) {
+  const auto before = trained.find(kModelFile);
+  if ((before == trained.end() ? "" : before->second) == fingerprint(module)) return;
+  throw Error(ExitCode::kBadData, "model.file", "is not the file that the run was trained with",
+              "put that file back, or name it: --set model.file=…");
+}
+
+std::string exactness(const Identity& before, const Identity& now) {
+  std::vector<std::string> reasons;
+  for (const auto& [fact, value] : now) {
+    const auto former = before.find(fact);
+    const std::string was = former == before.end() ? "unknown" : former->second;
+    if (was != value) reasons.push_back(cat(fact, " is ", value, ", was ", was));
+  }
+  if (reasons.empty() && now.at(kDeterministic) != "yes") {
+    reasons.push_back("execution.deterministic is off");
+  }
+  return reasons.empty() ? "exact" : "equal to rounding, because " + join(reasons, "; ");
+}
+
+}  // namespace autotrain

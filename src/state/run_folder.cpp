@@ -1,0 +1,90 @@
+#include "state/run_folder.h"
+
+#include <random>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "recipe/writer.h"
+#include "state/catalog.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kSession = ".session";
+
+bool holds_a_run(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / "recipe.yaml", error) || fs::exists(folder / "metrics.jsonl", error);
+}
+
+void refuse_a_second_run(const TrainerOptions& options) {
+  if (!options.output.empty() && fs::exists(options.output / "study.json")) {
+    throw Error(ExitCode::kUsage, options.output.string(), "holds a sweep or a comparison",
+                "give another --output");
+  }
+  if (options.resume || options.output.empty() || !holds_a_run(options.output)) return;
+  throw Error(ExitCode::kUsage, options.output.string(), "holds a run already",
+              "give another --output, or --resume to go on with it");
+}
+
+fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
+  refuse_a_second_run(options);
+  return options.output.empty() ? claim_first_free("runs", recipe.name) : options.output;
+}
+
+}  // namespace
+
+fs::path claim_first_free(const fs::path& parent, const std::string& name) {
+  make_folders(parent);
+  for (int64_t n = 1;; ++n) {
+    fs::path candidate = parent / cat(name, "-", n);
+    std::error_code error;
+    if (fs::create_directory(candidate, error)) return candidate;
+    if (error && error != std::errc::file_exists) {
+      errno = error.value();
+      throw_io_error(candidate, "making the folder");
+    }
+  }
+}
+
+RunFolder::RunFolder(const Recipe& recipe, const TrainerOptions& options)
+    : path_(choose(recipe, options)), checkpoints_(path_ / "checkpoints") {
+  make_folders(path_ / "checkpoints");
+  lock_ = std::make_unique<FolderLock>(path_);
+  refuse_a_second_run(options);  // one that began and ended since it was chosen
+}
+
+std::string session_of(const fs::path& run) {
+  std::error_code error;
+  const fs::path file = run / kSession;
+  return fs::exists(file, error) ? read_file(file) : "";
+}
+
+std::string RunFolder::begin_session() {
+  std::random_device device;
+  const std::string name = cat(device(), '-', device());
+  write_file_atomically(path_ / kSession, name);
+  return name;
+}
+
+void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {
+  metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_bytes);
+}
+
+void RunFolder::flush() {
+  if (metrics_) metrics_->flush();
+}
+
+void RunFolder::save_recipe(const Recipe& recipe) {
+  write_file_atomically(path_ / "recipe.yaml", autotrain::write_recipe(recipe, catalog()));
+}
+
+void RunFolder::write_json(const std::string& name, const nlohmann::ordered_json& json) {
+  write_file_atomically(path_ / name, json.dump(2) + "\n");
+}
+
+}  // namespace autotrain

@@ -1,0 +1,132 @@
+#include "state/snapshot.h"
+
+#include <unordered_map>
+
+#include "autotrain/error.h"
+#include "plan/plan_json.h"
+
+namespace autotrain {
+
+std::vector<NamedTensor> model_tensors(const torch::nn::Module& module) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& item : module.named_parameters()) tensors.push_back({item.key(), item.value()});
+  for (const auto& item : module.named_buffers()) tensors.push_back({item.key(), item.value()});
+  return tensors;
+}
+
+namespace {
+
+void add_scaler(std::vector<NamedTensor>& tensors, const Workbench& bench) {
+  for (const NamedTensor& value : bench.scaler.state())
+    tensors.push_back({"scaler." + value.name, value.tensor});
+}
+
+std::vector<NamedTensor> optimizer_tensors(Workbench& bench) {
+  const Shard* const shard = bench.step.shard();
+  std::vector<NamedTensor> tensors = shard != nullptr ? shard->state() : bench.optimizer->state();
+  add_scaler(tensors, bench);
+  return tensors;
+}
+
+// Those of optimizer and scaler that every rank has alike.
+std::vector<NamedTensor> common_optimizer_tensors(const Workbench& bench) {
+  std::vector<NamedTensor> tensors =
+      bench.optimizer->sharded() ? bench.optimizer->scalars() : bench.optimizer->state();
+  add_scaler(tensors, bench);
+  return tensors;
+}
+
+// The model with averages in the place of what is trained, so that it can be loaded as the model is.
+std::vector<NamedTensor> averaged_tensors(const Workbench& bench) {
+  if (!bench.average.active()) return {};
+  std::vector<NamedTensor> tensors = model_tensors(bench.task->module());
+  const std::vector<NamedTensor> averages = bench.average.state();
+  const std::vector<NamedTensor>& trained = bench.optimizer->parameters();
+  std::unordered_map<const void*, torch::Tensor> average_of;
+  for (size_t i = 0; i < trained.size(); ++i) {
+    average_of[trained[i].tensor.unsafeGetTensorImpl()] = averages[i].tensor;
+  }
+  for (NamedTensor& item : tensors) {
+    const auto average = average_of.find(item.tensor.unsafeGetTensorImpl());
+    if (average != average_of.end()) item.tensor = average->second;
+  }
+  return tensors;
+}
+
+// Gives the tensors what the first rank's hold. All memory is had before any rank waits for another.
+void take_from_first(const std::vector<NamedTensor>& tensors, Ranks& ranks) {
+  if (!ranks.several()) return;
+  const torch::NoGradGuard no_gradients;
+  std::vector<torch::Tensor> dense;  // the tensors themselves where they are
+  for (const NamedTensor& item : tensors) dense.push_back(item.tensor.detach().contiguous());
+  ranks.meet({});
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (dense[i].numel() > 0) ranks.exchange().copy_from_first(dense[i]);
+    if (!dense[i].is_alias_of(tensors[i].tensor)) tensors[i].tensor.detach().copy_(dense[i]);
+  }
+}
+
+}  // namespace
+
+TensorLists live_tensors(Workbench& bench) {
+  return {model_tensors(bench.task->module()), optimizer_tensors(bench), averaged_tensors(bench)};
+}
+
+CheckpointContent checkpoint_content(Workbench& bench, const SavedRun& run) {
+  return {live_tensors(bench), state_to_json(run)};
+}
+
+nlohmann::ordered_json state_to_json(const SavedRun& run) {
+  return {{"format", 1},
+          {"run", run.state.to_json()},
+          {"plan", plan_to_json(run.plan)},
+          {"identity", run.identity},
+          {"recipe", run.recipe}};
+}
+
+void share_tensors(Workbench& bench, bool loaded) {
+  // The state of a sharded optimizer lies where the others are not copied to: it goes first.
+  Shard* const shard = bench.step.shard();
+  if (shard != nullptr && loaded) {
+    bench.ranks->meet({});
+    shard->take_state();
+  }
+  for (const auto& list :
+       {model_tensors(bench.task->module()), common_optimizer_tensors(bench), averaged_tensors(bench)})
+    take_from_first(list, *bench.ranks);
+}
+
+void gather_state(Workbench& bench) {
+  Shard* const shard = bench.step.shard();
+  if (shard == nullptr) return;
+  bench.ranks->meet({});
+  shard->gather_state();
+}
+
+void share_buffers(Workbench& bench) {
+  std::vector<NamedTensor> buffers;
+  for (const auto& item : bench.task->module().named_buffers()) buffers.push_back({item.key(), item.value()});
+  if (!buffers.empty()) take_from_first(buffers, *bench.ranks);
+}
+
+void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench) {
+  checkpoints.read_tensors(update, live_tensors(bench));
+  if (!checkpoints.holds_averages(update)) bench.average.restart();
+}
+
+SavedRun saved_run(const nlohmann::ordered_json& state) {
+  try {
+    SavedRun run{RunState::from_json(state.at("run")), plan_from_json(state.at("plan")),
+                 state.at("recipe").get<std::string>(), state.at("identity").get<Identity>()};
+    Position& position = run.state.position;
+    if (position.effective == 0 && position.updates > 0) {  // of a version in which batches did not change
+      position.effective = run.plan.effective_batch;
+      position.learned = position.updates * position.effective;
+    }
+    return run;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
+  }
+}
+
+}  // namespace autotrain
