@@ -29,6 +29,8 @@ class InferenceSearch {
         request_(request),
         trial_(trial),
         listener_(listener),
+        target_low_(request.execution.memory.target_low),
+        target_high_(request.execution.memory.target_high),
         history_(request.known) {
     for (ProbeRecord& record : history_) judge_trial(record);
   }
@@ -50,8 +52,8 @@ class InferenceSearch {
   SearchLimits limits() const {
     const ExecutionRecipe& e = request_.execution;
     SearchLimits limits{.budget_bytes = device_.budget_bytes(),
-                        .target_low = e.memory.target_low,
-                        .target_high = e.memory.target_high,
+                        .target_low = target_low_,
+                        .target_high = target_high_,
                         .cap = request_.samples,
                         .cap_reason = SearchReason::kDataset,
                         .multiple_of = request_.multiple_of,
@@ -74,10 +76,33 @@ class InferenceSearch {
     lower_budget();
     for (;;) {
       const SearchStep step = strategy.next(history_, limits());
-      if (step.done && step.size == 0) fail_smallest();
-      if (step.done) return {.strategy = strategy.spec.name, .micro_batch = step.size, .reason = step.reason};
+      if (step.done && step.size > 0)
+        return {.strategy = strategy.spec.name, .micro_batch = step.size, .reason = reason_of(step)};
+      if (step.done) {
+        raise_the_edge();
+        continue;
+      }
       try_size(step.size);
     }
+  }
+
+  // @throws Error(kDoesNotFit) when not even one sample is inside the budget.
+  void raise_the_edge() {
+    const auto edge = raised_edge(history_, limits(), request_.execution.memory.target_high);
+    if (!edge) fail_smallest();
+    target_low_ = find_size(history_, limits().minimum)->fill;
+    target_high_ = *edge;
+    for (ProbeRecord& record : history_) judge_trial(record);
+  }
+
+  SearchReason reason_of(const SearchStep& step) const {
+    const double fill = find_size(history_, step.size)->fill;
+    if (fill <= request_.execution.memory.target_high) return step.reason;
+    log::warn(
+        "plan",
+        cat("a batch of ", step.size, " fills ", format_percent(fill),
+            " of the budget, above the band, as even one sample does; it is inside the budget, so it runs"));
+    return SearchReason::kAboveBand;
   }
 
   SearchResult take_typed(int64_t size) {
@@ -138,7 +163,7 @@ class InferenceSearch {
   }
 
   void judge_trial(ProbeRecord& record) const {
-    judge(record, device_.budget_bytes(), request_.execution.memory.target_high);
+    judge(record, device_.budget_bytes(), target_high_);
     if (record.fits() && request_.latency_seconds && forward_seconds(record) > *request_.latency_seconds)
       record.outcome = ProbeOutcome::kTooSlow;
   }
@@ -190,6 +215,7 @@ class InferenceSearch {
   const InferenceRequest& request_;
   const InferenceTrial& trial_;
   const TrialListener& listener_;
+  double target_low_, target_high_;   // of the band, raised where even one sample is above it
   std::vector<ProbeRecord> history_;  // one record a size
   std::optional<Refusal> refusal_;    // of the last trial that was refused
   std::string said_;                  // by what failed last

@@ -242,23 +242,14 @@ void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeR
   }
 }
 
-// Above the band but inside the budget is no refusal. Where that is all that the smallest size can be, the
-// band's upper edge rises to halfway between its peak and the budget, then to the budget, and the search goes
-// on: where weights are most of the budget, many more samples may take little more. Returns whether it rose.
+// Where weights are most of the budget, many more samples than the smallest size may take little more than
+// it.
 bool Planner::raise_the_edge(SearchLimits& limits) {
-  const ProbeRecord* const smallest = find_size(history_, limits.minimum);
-  const bool inside = smallest != nullptr && smallest->outcome == ProbeOutcome::kAboveBand &&
-                      smallest->fill <= 1 && target_high_ < 1;
-  if (!inside) return false;
-  const bool first = target_high_ <= request_.recipe.execution.memory.target_high;
-  log::info("plan",
-            cat("the smallest micro-batch, ", limits.minimum, limits.minimum == 1 ? " sample" : " samples",
-                ", fills ", format_percent(smallest->fill),
-                " of the budget: above the band, though inside the budget"));
-  target_high_ = first ? (1 + smallest->fill) / 2 : 1;
-  limits.target_low = smallest->fill;
-  limits.target_high = target_high_;
-  probe_.set_target_high(target_high_);
+  const auto edge = raised_edge(history_, limits, request_.recipe.execution.memory.target_high);
+  if (!edge) return false;
+  limits.target_low = find_size(history_, limits.minimum)->fill;
+  limits.target_high = target_high_ = *edge;
+  probe_.set_target_high(*edge);
   judge_anew();
   return true;
 }

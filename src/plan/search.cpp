@@ -383,6 +383,15 @@ void judge(ProbeRecord& probe, int64_t budget_bytes, double target_high) {
     probe.outcome = probe.fill > target_high ? ProbeOutcome::kAboveBand : ProbeOutcome::kFits;
 }
 
+std::optional<double> raised_edge(const std::vector<ProbeRecord>& history, const SearchLimits& limits,
+                                  double asked) {
+  const ProbeRecord* const smallest = find_size(history, limits.minimum);
+  const bool inside =
+      smallest != nullptr && smallest->outcome == ProbeOutcome::kAboveBand && smallest->fill <= 1;
+  if (!inside || limits.target_high >= 1) return std::nullopt;
+  return limits.target_high <= asked ? (1 + smallest->fill) / 2 : 1;
+}
+
 // The band is where a search must end, not where it may stop: it goes on while a larger size of the grid may
 // be in it too.
 SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "autotrain/plan.h"
@@ -33,6 +34,14 @@ int64_t granted_bytes(const std::vector<ProbeRecord>& history, const SearchLimit
 
 /// Holds a trial that ran against another budget than it was measured under: its fill, and whether it fits.
 void judge(ProbeRecord& probe, int64_t budget_bytes, double target_high);
+
+/// Above the band but inside the budget is no refusal. Where that is all that the smallest size can be, a
+/// search goes on with a higher upper edge: halfway between that size's peak and the budget, then the budget
+/// itself.
+/// @param asked the recipe's upper edge. @return nothing when the smallest size is not inside the budget, or
+/// the edge rose that far already.
+std::optional<double> raised_edge(const std::vector<ProbeRecord>& history, const SearchLimits& limits,
+                                  double asked);
 
 /// Try `size` next, or stop with it.
 struct SearchStep {

@@ -147,6 +147,16 @@ TEST(InferenceSearch, ATypedSizeIsTriedAndStands) {
   EXPECT_EQ(error.where(), "--batch");
 }
 
+TEST(InferenceSearch, WhereEvenOneSampleIsAboveTheBandItFillsWhatIsInsideTheBudget) {
+  const ExecutionRecipe execution;
+  FakeDevice device(1'000'000'000);
+  const Model model{.floor_bytes = 920'000'000, .bytes = 100'000};
+  const SearchResult found = find(device, model, {.execution = execution, .samples = 100'000'000});
+  EXPECT_EQ(found.reason, SearchReason::kAboveBand);
+  EXPECT_GE(found.micro_batch, 300);
+  EXPECT_LE(found.peak_bytes, 1'000'000'000);
+}
+
 TEST(InferenceSearch, WhatIsNotGrantedIsNotTheBudget) {
   const ExecutionRecipe execution;
   FakeDevice device(1'000'000'000);
