@@ -67,7 +67,7 @@ void rescale_clock(Recipe& recipe, const Rescaling& change) {
     recipe.schedule.shape.parameters["every"] = std::max<int64_t>(1, std::llround(every / ratio));
   }
   if (!recipe.stop.updates) return;
-  const int64_t samples = *recipe.stop.updates * change.from;
+  const int64_t samples = counted_product(*recipe.stop.updates, change.from);
   recipe.stop.samples = std::min(recipe.stop.samples.value_or(samples), samples);
   recipe.stop.updates.reset();
 }

@@ -14,6 +14,8 @@ struct Counted {
   std::string_view unit;
 };
 
+constexpr double kMostInAmounts = 0x1p53;  // beyond it neighbouring whole numbers are one
+
 // "500 updates" → {500, "updates"}; the number alone has an empty unit.
 std::optional<Counted> parse_counted(std::string_view text) {
   text = trim(text);
@@ -22,7 +24,7 @@ std::optional<Counted> parse_counted(std::string_view text) {
   const size_t blank = text.find(' ');
   const size_t cut = std::min(std::min(end, blank), text.size());
   double count = 0;
-  if (!parse_real(text.substr(0, cut), count) || !std::isfinite(count)) return std::nullopt;
+  if (!parse_real(text.substr(0, cut), count) || std::abs(count) > kMostInAmounts) return std::nullopt;
   return Counted{count, trim(text.substr(cut))};
 }
 

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 namespace autotrain {
 namespace {
@@ -123,14 +122,9 @@ bool parse_integer(std::string_view text, int64_t& value) {
 
 bool parse_real(std::string_view text, double& value) {
   text = without_plus(text);
-  if (text == ".inf" || text == ".nan" || text == "-.inf") {
-    value = text == ".nan"   ? std::numeric_limits<double>::quiet_NaN()
-            : text == ".inf" ? std::numeric_limits<double>::infinity()
-                             : -std::numeric_limits<double>::infinity();
-    return true;
-  }
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
-  return !text.empty() && end.ec == std::errc() && end.ptr == text.data() + text.size();
+  return !text.empty() && end.ec == std::errc() && end.ptr == text.data() + text.size() &&
+         std::isfinite(value);
 }
 
 std::string quote(std::string_view text) {

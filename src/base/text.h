@@ -52,8 +52,8 @@ bool matches_pattern(const std::string& name, const std::string& pattern);
 /// or "" when none is near enough to be a likely slip.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// The whole text as a number, or false. Accepts what a person writes: "1e-3", "+5", "1_000" is
-/// refused.
+/// The whole text as a finite number, or false. Accepts what a person writes: "1e-3", "+5"; refuses "1_000",
+/// "inf" and "nan".
 bool parse_integer(std::string_view text, int64_t& value);
 bool parse_real(std::string_view text, double& value);
 

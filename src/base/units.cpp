@@ -1,5 +1,6 @@
 #include "base/units.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -74,6 +75,21 @@ std::string format_rate(double per_second) {
   return three_digits(per_second / 1e12) + "T";
 }
 
+int64_t whole_part(double value) {
+  constexpr double kRounding = 0x1p-48;  // relative, of a few operations in double
+  const double above = std::ceil(value);
+  const double whole = above - value <= above * kRounding ? above : std::floor(value);
+  return static_cast<int64_t>(std::min(whole, static_cast<double>(kMostCounted)));
+}
+
+int64_t nearest_whole(double value) {
+  return whole_part(value + 0.5);
+}
+
+int64_t samples_of_epochs(double epochs, int64_t dataset_size) {
+  return whole_part(epochs * static_cast<double>(dataset_size));
+}
+
 std::optional<int64_t> parse_bytes(std::string_view text) {
   text = trim(text);
   const size_t digits = text.find_first_not_of("0123456789.");
@@ -83,9 +99,9 @@ std::optional<int64_t> parse_bytes(std::string_view text) {
   if (!parse_real(number, value)) return std::nullopt;
   for (const ByteUnit& known : kByteUnits) {
     if (unit != known.name) continue;
-    const double bytes = std::floor(value * known.bytes);
-    if (bytes < 1 || bytes >= 0x1p62) return std::nullopt;
-    return static_cast<int64_t>(bytes);
+    if (value < 0) return std::nullopt;
+    const int64_t bytes = whole_part(value * known.bytes);
+    return bytes >= 1 && bytes < kMostCounted ? std::optional(bytes) : std::nullopt;
   }
   return std::nullopt;
 }

@@ -38,6 +38,24 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);
 }
 
+/// The most samples or updates that are counted: sums of two still fit in 64 bits.
+constexpr int64_t kMostCounted = int64_t{1} << 62;
+
+/// a × b for a, b ≥ 0, but no more than kMostCounted.
+constexpr int64_t counted_product(int64_t a, int64_t b) {
+  return b > 0 && a > kMostCounted / b ? kMostCounted : a * b;
+}
+
+/// The whole part of a product or quotient of numbers that were written in decimals, which binary ones may
+/// miss by their rounding: 57,500 of 1.15 × 50,000. No more than kMostCounted. Precondition: value ≥ 0.
+int64_t whole_part(double value);
+
+/// The whole number next to such a value; the larger one of two that are as near.
+int64_t nearest_whole(double value);
+
+/// The whole samples of so many passes over a data set.
+int64_t samples_of_epochs(double epochs, int64_t dataset_size);
+
 /// The multiple of `step` that is at least `value`. Precondition: the result fits.
 constexpr int64_t round_up(int64_t value, int64_t step) {
   return ceil_div(value, step) * step;

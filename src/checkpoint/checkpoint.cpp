@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <set>
 #include <unordered_map>
 
 #include "autotrain/error.h"
@@ -136,6 +137,15 @@ void put_back(const fs::path& aside, const fs::path& target) {
   }
 }
 
+// A state that cannot be read names none.
+int64_t best_named_by(const fs::path& checkpoint, const Retention& retention) {
+  try {
+    return retention.best_in ? retention.best_in(parse_file(checkpoint / kState)) : -1;
+  } catch (const std::exception&) {
+    return -1;
+  }
+}
+
 }  // namespace
 
 int64_t TensorLists::bytes() const {
@@ -245,17 +255,18 @@ std::vector<int64_t> CheckpointFolder::updates() const {
   return found;
 }
 
-void CheckpointFolder::prune(int64_t newest, int64_t keep, int64_t best) const {
+void CheckpointFolder::prune(int64_t newest, const Retention& retention) const {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
     if (entry.path().extension() == kTemporary) fs::remove_all(entry.path(), ignored);
   }
   const std::vector<int64_t> all = updates();
   const auto end = std::upper_bound(all.begin(), all.end(), newest);
-  const auto first_kept = end - std::min<ptrdiff_t>(keep, end - all.begin());
-  for (auto update = all.begin(); update != all.end(); ++update) {
-    const bool kept = update >= first_kept && update < end;
-    if (!kept && *update != best) fs::remove_all(path_of(*update), ignored);
+  const std::set<int64_t> kept(end - std::min<ptrdiff_t>(retention.keep, end - all.begin()), end);
+  std::set<int64_t> best;
+  for (const int64_t update : kept) best.insert(best_named_by(path_of(update), retention));
+  for (const int64_t update : all) {
+    if (!kept.contains(update) && !best.contains(update)) fs::remove_all(path_of(update), ignored);
   }
 }
 

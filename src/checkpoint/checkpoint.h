@@ -33,6 +33,15 @@ struct CheckpointContent {
   nlohmann::ordered_json state;  ///< counters, plan, recipe
 };
 
+/// Which checkpoints stay when another one was written: the newest, and those that they name as the best, so
+/// that a run that goes back to one of them finds its best.
+struct Retention {
+  int64_t keep = 1;  ///< newest ones
+
+  /// The update that a checkpoint's state names; -1: none.
+  std::function<int64_t(const nlohmann::ordered_json&)> best_in = nullptr;
+};
+
 /// The checkpoints of one run: folders `update-N` with `model.safetensors`, `optimizer.safetensors`,
 /// `averaged.safetensors` where weights are averaged, `state.json` and a manifest of their sizes and
 /// checksums.
@@ -65,9 +74,9 @@ class CheckpointFolder {
   /// Whether weights were averaged when it was written.
   bool holds_averages(int64_t update) const;
 
-  /// Removes all but the `keep` newest up to `newest` and `best` (if ≥ 0), and left-overs of interrupted
-  /// writes. Those beyond `newest` go too: they are of a future that a resume from before them does not have.
-  void prune(int64_t newest, int64_t keep, int64_t best) const;
+  /// Removes what the retention does not keep of those up to `newest`, and left-overs of interrupted writes.
+  /// Those beyond `newest` go too: they are of a future that a resume from before them does not have.
+  void prune(int64_t newest, const Retention& retention) const;
 
   /// Updates that have a checkpoint, ascending; whether they are whole is not checked.
   std::vector<int64_t> updates() const;

@@ -19,23 +19,24 @@ void CheckpointWriter::notice_failure() {
   wait_at_most(0);
 }
 
-void CheckpointWriter::write(int64_t update, const CheckpointContent& content, Retention retention) {
+void CheckpointWriter::write(int64_t update, const CheckpointContent& content, const Retention& retention) {
   wait();
   folder_.write(update, content);
-  folder_.prune(update, retention.keep, retention.best);
+  folder_.prune(update, retention);
 }
 
 void CheckpointWriter::start(int64_t update, CheckpointContent content, Retention retention,
                              std::function<void()> arrive) {
   wait();
   const auto task = std::make_shared<std::packaged_task<void()>>(
-      [this, update, retention, arrive = std::move(arrive), copy = std::move(content)]() mutable {
+      [this, update, retention = std::move(retention), arrive = std::move(arrive),
+       copy = std::move(content)]() mutable {
         // Gone when it is written, not when someone waits for it.
         const std::function<void()> arrived = std::move(arrive);
         const CheckpointContent held = std::move(copy);
         if (arrived) arrived();
         folder_.write(update, held);
-        folder_.prune(update, retention.keep, retention.best);
+        folder_.prune(update, retention);
       });
   std::future<void> result = task->get_future();
   thread_ = SmallThread([task] { (*task)(); });

@@ -8,12 +8,6 @@
 
 namespace autotrain {
 
-/// Which checkpoints stay when another one was written.
-struct Retention {
-  int64_t keep = 1;   ///< newest ones
-  int64_t best = -1;  ///< update of one that stays whatever its age; -1: none
-};
-
 /// Writes the checkpoints of one run, one at a time, in the calling thread or in one of its own.
 class CheckpointWriter {
  public:
@@ -25,7 +19,7 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   /// Waits for the one under way, then writes this one. @throws Error(kInputOutput), of either.
-  void write(int64_t update, const CheckpointContent& content, Retention retention);
+  void write(int64_t update, const CheckpointContent& content, const Retention& retention);
 
   /// Waits for the one under way, then starts writing this one and returns. `content` must share no memory
   /// with tensors that change.

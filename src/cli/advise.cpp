@@ -46,8 +46,11 @@ struct AdviseOptions : RecipeOptions, PrintOptions, OutputOption {
 // ------------------------------------------------------------------ the short run
 
 // An update of one micro-batch has nothing to compare: two lanes make the same update of two.
+bool lacks_parts(const BatchPlan& plan) {
+  return plan.window == 1 && plan.lanes == 1 && plan.effective_batch > 1;
+}
+
 void give_it_parts(Recipe& recipe, const BatchPlan& plan) {
-  if (plan.window > 1 || plan.lanes > 1 || plan.effective_batch < 2) return;
   recipe.batch.effective = plan.effective_batch;
   recipe.execution.lanes = 2;
   recipe.execution.micro_batch.reset();
@@ -61,12 +64,11 @@ int train_shortly(const AdviseOptions& options) {
   if (recipe.execution.statistics == Statistics::kOff) recipe.execution.statistics = Statistics::kAuto;
   const TrainerOptions how{
       .output = options.run, .fresh_plan = options.fresh_plan, .search_apart = true, .observer = &console};
-  give_it_parts(recipe, Trainer::from_recipe(recipe, {.write_files = false,
-                                                      .fresh_plan = options.fresh_plan,
-                                                      .search_apart = true,
-                                                      .observer = &console})
-                            .plan());
   Trainer trainer = Trainer::from_recipe(recipe, how);
+  if (const BatchPlan plan = trainer.plan(); lacks_parts(plan)) {
+    give_it_parts(recipe, plan);
+    trainer = Trainer::from_recipe(recipe, how);
+  }
   trainer.on_update([&](const UpdateRecord& record) {
     return record.update < options.updates ? Flow::kContinue : Flow::kStop;
   });
@@ -294,7 +296,7 @@ std::function<ExitCode()> declare_advise(CLI::App& app) {
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--seconds", options->seconds, "Time to measure speeds; 0: take those that the run left")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(number_from(0, 3600))
       ->capture_default_str();
   app.add_flag("--verify", options->verify,
                "Also train branches from a checkpoint with other batches, and compare at equal samples");
@@ -306,6 +308,7 @@ std::function<ExitCode()> declare_advise(CLI::App& app) {
   app.add_option("--factors", options->factors,
                  "Of --verify: batches of the branches, as multiples of the run's")
       ->delimiter(',')
+      ->check(number_from(1e-6, 1e6))
       ->capture_default_str();
   app.add_option("--seeds", options->seeds, "Of --verify: branches of each batch, seeds 1 to this")
       ->check(CLI::Range(1, 10000))
@@ -316,7 +319,7 @@ std::function<ExitCode()> declare_advise(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 53));
   app.add_option("--margin", options->margin,
                  "Of --verify: a loss that is larger by less than this part is not worse")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_from(0, 1))
       ->capture_default_str();
   return [options, &app] {
     check(app, *options);

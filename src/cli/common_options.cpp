@@ -1,7 +1,6 @@
 #include "cli/common_options.h"
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
@@ -47,8 +46,18 @@ log::Level PrintOptions::log_level() const {
 
 std::string no_positive_number(const std::string& given) {
   double number = 0;
-  if (parse_real(given, number) && std::isfinite(number) && number > 0) return "";
+  if (parse_real(given, number) && number > 0) return "";
   return quote(given) + " is no number above 0";
+}
+
+CLI::Validator number_from(double least, double most) {
+  const std::string range = cat(shortest(least), " to ", shortest(most));
+  return {[=](const std::string& given) -> std::string {
+            double number = 0;
+            if (parse_real(given, number) && number >= least && number <= most) return "";
+            return cat(quote(given), " is no number from ", range);
+          },
+          range};
 }
 
 void refuse_options(const CLI::App& app, std::initializer_list<const char*> names, const std::string& problem,

@@ -10,7 +10,8 @@
 
 namespace CLI {
 class App;
-}
+class Validator;
+}  // namespace CLI
 
 namespace autotrain {
 
@@ -62,6 +63,9 @@ struct OutputOption {
 
 /// Why `given` is no number above 0; "": it is one. To be given to CLI::Option::check.
 std::string no_positive_number(const std::string& given);
+
+/// Lets numbers from `least` to `most` pass. CLI::Range would let "nan" pass too.
+CLI::Validator number_from(double least, double most);
 
 /// Options that would be ignored. @throws Error(kUsage) naming the first of these that was given.
 void refuse_options(const CLI::App& app, std::initializer_list<const char*> names, const std::string& problem,

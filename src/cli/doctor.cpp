@@ -203,7 +203,7 @@ std::function<ExitCode()> declare_doctor(CLI::App& app) {
   options->PrintOptions::declare(app);
   options->RanksOption::declare(app);
   app.add_option("--seconds", options->seconds, "Length of each trial")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(number_from(0.1, 3600))
       ->capture_default_str();
   return [options] { return run_doctor(*options); };
 }

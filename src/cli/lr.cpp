@@ -183,14 +183,10 @@ std::function<ExitCode()> declare_lr(CLI::App& app) {
   app.add_option("--checkpoint", options->run.checkpoint, "newest, best, or the number of an update")
       ->capture_default_str()
       ->type_name("WHICH");
-  app.add_option("--from", range.from, "Least learning rate")
-      ->check(is_learning_rate())
-      ->capture_default_str();
-  app.add_option("--to", range.to, "Greatest learning rate")
-      ->check(is_learning_rate())
-      ->capture_default_str();
+  app.add_option("--from", range.from, "Least learning rate")->check(learning_rate())->capture_default_str();
+  app.add_option("--to", range.to, "Greatest learning rate")->check(learning_rate())->capture_default_str();
   app.add_option("--factor", range.factor, "From one rate to the next")
-      ->check(CLI::Range(1.01, 10.0))
+      ->check(number_from(1.01, 10))
       ->capture_default_str();
   app.add_option("--stretches", range.stretches, "Stretches of the stream, each tested from the same weights")
       ->check(CLI::Range(1, 100))

@@ -38,16 +38,8 @@ void tell_apart(RateRace& race, const Comparison& found) {
 
 }  // namespace
 
-CLI::Validator is_learning_rate() {
-  constexpr double kLeast = 1e-12, kGreatest = 1e6;
-  const std::string range = cat(shortest(kLeast), " to ", shortest(kGreatest));
-  return {[range](const std::string& text) {
-            double rate = 0;
-            if (CLI::detail::lexical_cast(text, rate) && rate >= kLeast && rate <= kGreatest)
-              return std::string();
-            return cat(quote(text), " is no learning rate from ", range);
-          },
-          range};
+CLI::Validator learning_rate() {
+  return number_from(1e-12, 1e6);
 }
 
 void RaceOptions::declare(CLI::App& app) {
@@ -57,7 +49,7 @@ void RaceOptions::declare(CLI::App& app) {
   app.add_option("--rates", rates,
                  "Of --race: values of optimizer.lr, beside the recipe's own; no range test is made then")
       ->delimiter(',')
-      ->check(is_learning_rate());
+      ->check(learning_rate());
   app.add_option("--seeds", seeds, "Of --race: runs of each rate, seeds 1 to this")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();

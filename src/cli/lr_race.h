@@ -10,8 +10,8 @@
 
 namespace autotrain {
 
-/// Refuses what is no learning rate, in words that have its bounds as they are.
-CLI::Validator is_learning_rate();
+/// Lets learning rates pass.
+CLI::Validator learning_rate();
 
 /// --race and what goes with it
 struct RaceOptions {

@@ -109,6 +109,7 @@ std::optional<int64_t> tasks_on(int64_t host, const std::string& list) {
       const std::string repeated = part.substr(times + 2, part.size() - times - 3);
       if (!part.ends_with(')') || !parse_integer(repeated, hosts)) return std::nullopt;
     }
+    if (tasks < 1 || hosts < 1) return std::nullopt;
     if (host < hosts) return tasks;
     host -= hosts;
   }
@@ -121,9 +122,10 @@ Launch of_slurm(const Environment& environment) {
   read_ranks(variables, kSlurmNames, launch);
   const std::string per_host = variables.text("SLURM_STEP_TASKS_PER_NODE");
   const auto here = tasks_on(variables.number("SLURM_NODEID", 0, kMostRanks), per_host);
-  if (!here || *here <= launch.place.local_rank) {
+  if (!here || *here <= launch.place.local_rank || *here > launch.place.world) {
     fail("SLURM_STEP_TASKS_PER_NODE",
-         cat("is ", quote(per_host), ", which has no rank ", launch.place.local_rank, " on this host"),
+         cat("is ", quote(per_host), ", which has no rank ", launch.place.local_rank, " of ",
+             launch.place.world, " on this host"),
          "start the program with srun");
   }
   launch.place.local_world = *here;

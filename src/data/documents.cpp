@@ -142,7 +142,7 @@ class Documents final : public Dataset, public Preloadable {
 // The documents that `split` leaves.
 std::span<const Span> part_of(std::span<const Span> documents, const Parameters& p) {
   const double share = p.real("validation_share");
-  const auto border = static_cast<size_t>(static_cast<double>(documents.size()) * (1 - share));
+  const auto border = static_cast<size_t>(whole_part(static_cast<double>(documents.size()) * (1 - share)));
   const std::string split = p.text("split");
   if (split == "all") return documents;
   return split == "train" ? documents.first(border) : documents.subspan(border);

@@ -112,7 +112,7 @@ std::unique_ptr<Dataset> make_windows(const std::string& dataset, const std::str
                                       const Parameters& parameters,
                                       std::unique_ptr<const TokenSource> source) {
   const double share = parameters.real("validation_share");
-  const auto border = static_cast<int64_t>(static_cast<double>(source->size()) * (1 - share));
+  const int64_t border = whole_part(static_cast<double>(source->size()) * (1 - share));
   const std::string split = parameters.text("split");
   const int64_t context = parameters.integer("context");
   const Windows windows{.first = split == "validation" ? border : 0,

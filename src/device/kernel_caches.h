@@ -16,6 +16,7 @@ int64_t kernel_cache_bytes(int64_t budget_bytes);
 
 /// Bounds both caches by the environment, which each of them reads once, when it is first used: so before
 /// anything is computed, and once in a process. A user's own setting stands.
+/// @throws Error(kUsage) when that is no number: the libraries would take it for 0, or crash.
 void bound_kernel_caches(int64_t budget_bytes);
 
 /// Has oneDNN forget all kernels that it keeps and nobody uses, those of a few bytes excepted: it has no call

@@ -1,7 +1,8 @@
 #include "loop/agenda.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "base/units.h"
 
 namespace autotrain {
 
@@ -9,19 +10,18 @@ IntervalClock::IntervalClock(Interval interval, const Progress& start)
     : interval_(interval), last_ticks_(ticks(start)) {}
 
 int64_t IntervalClock::ticks(const Progress& now) const {
-  const double passed = [&] {
-    switch (interval_.unit) {
-      case Interval::Unit::kNever: return 0.0;
-      case Interval::Unit::kUpdates: return static_cast<double>(now.updates);
-      case Interval::Unit::kSamples: return static_cast<double>(now.samples);
-      case Interval::Unit::kEpochs:
-        return static_cast<double>(now.samples) / static_cast<double>(now.dataset_size);
-      case Interval::Unit::kMinutes: return now.seconds / 60;
-    }
-    return 0.0;
-  }();
-  return interval_.count > 0 ? static_cast<int64_t>(std::min(std::floor(passed / interval_.count), 0x1p62))
-                             : 0;
+  const auto multiples = [](auto passed, double interval) {
+    return whole_part(static_cast<double>(passed) / interval);
+  };
+  switch (interval_.unit) {
+    case Interval::Unit::kNever: return 0;
+    case Interval::Unit::kUpdates: return multiples(now.updates, interval_.count);
+    case Interval::Unit::kSamples: return multiples(now.samples, interval_.count);
+    case Interval::Unit::kEpochs:  // at most once for each sample
+      return multiples(now.samples, std::max(1.0, interval_.count * static_cast<double>(now.dataset_size)));
+    case Interval::Unit::kMinutes: return multiples(now.seconds, interval_.count * 60);
+  }
+  return 0;
 }
 
 bool IntervalClock::due(const Progress& now) {

@@ -9,7 +9,7 @@ namespace autotrain {
 
 /// How far a run is, on every clock an interval may be counted on.
 struct Progress {
-  int64_t updates = 0;  ///< where the batch changes, what the samples learned come to in the first stage
+  int64_t updates = 0;  ///< what the samples learned come to in updates of the first stage
   int64_t samples = 0;
   int64_t dataset_size = 1;
   double seconds = 0;

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "device/failure.h"
 #include "loop/evaluator.h"
 #include "loop/out_of_memory.h"
+#include "recipe/compare.h"
+#include "state/catalog.h"
 
 namespace autotrain {
 
@@ -59,6 +63,24 @@ void EvaluationRunner::prepare_another_attempt(const std::exception& error, int 
                 cat("evaluation: ", first_line(error), "; it starts again in micro-batches of ", size));
 }
 
+void settle_best(const Recipe& recipe, Position& position) {
+  std::vector<std::string> parts;
+  for (const KeyValue& key : key_values(recipe, catalog())) {
+    const bool counts = key.path == "evaluation.monitor" || key.path.starts_with("loss.") ||
+                        key.path.starts_with("data.validation.");
+    if (counts) parts.push_back(cat(key.path, ": ", key.value));
+  }
+  const std::string before = std::exchange(position.best_of, join(parts, "; "));
+  if (before.empty() || before == position.best_of) return;
+  log::warn("trainer",
+            "the best was found by another evaluation.monitor or loss, or on other validation data: it is "
+            "looked for anew, and early stopping counts from here");
+  position.best_figures.clear();
+  position.best_update = position.evaluated_update = -1;
+  position.best_for_patience = 0;
+  position.evaluations_since_best = 0;
+}
+
 bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position) {
   const std::string& monitor = recipe.evaluation.monitor;
   const auto measured = evaluation.figures.find(monitor);
@@ -70,7 +92,7 @@ bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe,
   position.last_figures = evaluation.figures;
   position.figure_kinds = evaluation.kinds;
   position.last_tables = evaluation.tables;
-  const bool first = !position.best_figures.contains(monitor);  // a resume may monitor another figure
+  const bool first = !position.best_figures.contains(monitor);
   ++position.evaluations_since_best;
   if (!std::isfinite(value)) return false;
   if (first || gain_over(position.best_for_patience) > recipe.stop.min_delta) {

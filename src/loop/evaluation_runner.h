@@ -24,6 +24,10 @@ class EvaluationRunner {
   Saver& saver_;
 };
 
+/// Begins the search for the best anew where the one so far was found by another monitor or loss, or on other
+/// data, before a resume that changed them: such figures do not compare.
+void settle_best(const Recipe& recipe, Position& position);
+
 /// Takes an evaluation into account: whether it is the best so far, and how many came since.
 /// @return whether it is the best. Precondition: `evaluation.monitor` is among its figures.
 bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position);

@@ -37,7 +37,7 @@ void Saver::checkpoint(Training training) {
 }
 
 void Saver::write(Training training) {
-  const Retention retention{recipe_.checkpoint.keep, state_.position.best_update};
+  const Retention retention = retention_of(recipe_);
   CheckpointContent saved = content();
   auto background = training == Training::kGoesOn ? background_copy(saved.tensors) : std::nullopt;
   if (background) {

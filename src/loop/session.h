@@ -6,6 +6,7 @@
 #include "autotrain/report.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/units.h"
 #include "loop/agenda.h"
 #include "loop/rank_totals.h"
 #include "setup/assembly.h"
@@ -56,14 +57,16 @@ class Session {
 
   const BatchStages stages = stages_of(recipe, bench.stream.size(), plan.effective_batch);
 
-  /// Samples of applied updates, which schedules, stages and stops go by. Where the batch stays they are
-  /// counted in updates: a resume may have changed it.
-  int64_t learned() const {
-    return stages.change() ? state.position.learned : state.position.updates * stages.first();
+  /// Samples of applied updates, which schedules, stages and stops go by.
+  int64_t learned() const { return state.position.learned; }
+
+  /// What they come to in updates of the first stage. Where the batch stays, the last update may be smaller.
+  int64_t updates_of(int64_t samples) const {
+    return stages.change() ? samples / stages.first() : ceil_div(samples, stages.first());
   }
 
   Progress progress() const {
-    return {.updates = learned() / stages.first(),
+    return {.updates = updates_of(learned()),
             .samples = state.position.cursor,
             .dataset_size = bench.stream.size(),
             .seconds = seconds()};

@@ -6,6 +6,7 @@
 #include "autotrain/log.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/failure.h"
 #include "loop/adapted_batch.h"
 #include "report/noise_words.h"
@@ -29,12 +30,18 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
       saver_(session, saved),
       windows_(session, saver_, times_),
       evaluations_(session, saver_) {
-  if (!plateau_) position_.plateau = {};  // of a schedule that a resume has replaced
+  leave_what_a_resume_replaced();
   bench_.step.set_loss_factor(session.plan.loss_factor);
   if (session.plan.cuda_graphs && bench_.step.can_record()) {
     if (auto recorder = bench_.device->make_recorder()) bench_.step.record_with(std::move(recorder));
   }
   bench_.task->module().train();
+}
+
+// Of the position of a checkpoint, which may be older than the resume that changed the recipe.
+void TrainingLoop::leave_what_a_resume_replaced() {
+  if (!plateau_) position_.plateau = {};
+  settle_best(recipe_, position_);
 }
 
 StopReason TrainingLoop::run() {
@@ -216,7 +223,7 @@ void TrainingLoop::do_what_is_due() {
   saver_.notice_failure();
   // The figures are read only when something may be due: whether the update counts is in them.
   Progress ahead = session_.progress();
-  if (queued_.figures.valid()) ahead.updates = (session_.learned() + effective()) / stages_.first();
+  if (queued_.figures.valid()) ahead.updates = session_.updates_of(session_.learned() + effective());
   if (!agenda_.anything_near(ahead) && !session_.checkpoint_asked()) return;
   // Owed from here on, so that whatever happens before it is made, a resume makes it.
   position_.evaluation_owed |= agenda_.evaluation_near(ahead) && bench_.data.validation != nullptr;
@@ -264,7 +271,7 @@ bool TrainingLoop::evaluate() {
 // Only evaluations that are due count: a run that was stopped and resumed has no others in common with one
 // that was not. Those during warm-up say nothing about a rate that is still rising.
 void TrainingLoop::follow(const EvaluationRecord& evaluation) {
-  if (!plateau_ || session_.learned() < schedule_.warmup_updates() * stages_.first()) return;
+  if (!plateau_ || session_.learned() < counted_product(schedule_.warmup_updates(), stages_.first())) return;
   const double before = position_.plateau.factor;
   const bool lower = evaluation.kinds.at(plateau_->figure).better == Better::kLower;
   plateau_->follow(evaluation.figures.at(plateau_->figure), lower, position_.plateau);
@@ -324,16 +331,19 @@ void TrainingLoop::roll_back() {
   if (session_.folder != nullptr)
     load_tensors(session_.folder->checkpoints(), newest.at(0).get<int64_t>(), bench_);
   share_tensors(bench_, /*loaded=*/true);
-  position_ = std::move(saved);
+  const int64_t best = std::exchange(position_, std::move(saved)).best_update;
   torn_ = false;
+  leave_what_a_resume_replaced();
   position_.consecutive_skips = 0;
   ++totals_.rollbacks;
   totals_.lr_factor *= recipe_.divergence.lr_factor;
   agenda_ = Agenda(recipe_, session_.progress());
-  session_.note(EventKind::kRollback,
-                cat("from update ", failed_update, " to ", position_.updates,
-                    ", whose rows that follow here replace the earlier ones; learning rate × ",
-                    brief(totals_.lr_factor)));
+  session_.note(EventKind::kRollback, cat("from update ", failed_update, " to ", position_.updates,
+                                          ", whose rows that follow here replace the earlier ones",
+                                          position_.best_update == best || position_.best_update < 0
+                                              ? ""
+                                              : cat("; the best is update ", position_.best_update, " again"),
+                                          "; learning rate × ", brief(totals_.lr_factor)));
   windows_.restart();
   checkpoint(Saver::Training::kGoesOn);  // in the place of the one it came from: a resume goes on from here
 }

@@ -53,6 +53,7 @@ class TrainingLoop {
   void adapt_batch();
   void checkpoint(Saver::Training training);
   void roll_back();
+  void leave_what_a_resume_replaced();
   Ranks::Note newest_checkpoint() const;
 
   void stop(StopReason reason);

@@ -282,10 +282,13 @@ std::shared_ptr<const PredictionMetric> r2(const std::string& name, const Metric
       [name](const MetricState& whole) {
         const torch::Tensor n = whole.sums.at(3);
         const torch::Tensor squares = whole.sums.at(2);
-        torch::Tensor spread = squares - whole.sums.at(1).square() / n;
-        // A constant target has no variance to explain; what rounding leaves of it is none either.
-        spread = spread.masked_fill(spread <= n * std::numeric_limits<double>::epsilon() * squares, 0);
-        const double value = (1 - whole.sums.at(0) / spread).mean().item<double>();
+        const torch::Tensor spread = squares - whole.sums.at(1).square() / n;
+        // Of a constant target there is no variance to explain; what rounding leaves of it is none either. As
+        // in scikit-learn it counts 1 when all predictions are right, else 0.
+        const torch::Tensor error = whole.sums.at(0);
+        const torch::Tensor constant = spread <= n * std::numeric_limits<double>::epsilon() * squares;
+        const torch::Tensor of_constant = (error == 0).to(torch::kFloat64) + 0 * error;  // NaN stays NaN
+        const double value = at::where(constant, of_constant, 1 - error / spread).mean().item<double>();
         return std::vector<Figure>{
             {name, std::isfinite(value) ? value : kUnknown, {.better = Better::kHigher}}};
       });

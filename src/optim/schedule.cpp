@@ -21,7 +21,7 @@ int64_t warmup_updates_of(const Span& warmup, std::optional<int64_t> total, int6
     throw Error(ExitCode::kBadRecipe, "schedule.warmup", "is a part of a run whose length is unknown",
                 "give it in updates or samples, or set stop.epochs, stop.updates or stop.samples");
   }
-  return static_cast<int64_t>(std::llround(warmup.count * static_cast<double>(*total)));
+  return nearest_whole(warmup.count * static_cast<double>(*total));
 }
 
 }  // namespace

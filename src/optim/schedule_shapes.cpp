@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/units.h"
 #include "optim/schedule.h"
 
 namespace autotrain {
@@ -145,7 +146,7 @@ ScheduleRow stable_row() {
           true, [](const Parameters& p) -> ShapeFunction {
             return [part = p.real("decay"), root = p.text("decay_shape") == "sqrt",
                     end = p.real("final_factor")](double update, double length) {
-              const double falling = std::round(part * length);
+              const auto falling = static_cast<double>(nearest_whole(part * length));
               const double since = update - (length - falling);
               if (since <= 0) return 1.0;
               const double x = progress(since, falling);

@@ -39,7 +39,7 @@ std::optional<double> parse_rate(std::string_view text, std::string_view unit) {
   }
   double number = 0;
   if (text.find_first_not_of("0123456789. ") != std::string_view::npos) return std::nullopt;
-  if (!parse_real(trim(text), number) || !(number > 0) || !std::isfinite(number)) return std::nullopt;
+  if (!parse_real(trim(text), number) || number <= 0 || !std::isfinite(number * factor)) return std::nullopt;
   return number * factor;
 }
 

@@ -32,7 +32,7 @@ Field metrics_field(EvaluationRecipe& e, const std::vector<ChoiceSpec>& metrics)
 Section evaluation_section(Recipe& r, const Catalog& catalog) {
   EvaluationRecipe& e = r.evaluation;
   const ChoiceSpec* const schedule = find_row(catalog.schedules, r.schedule.shape.name);
-  const bool followed = schedule != nullptr && schedule->follows_evaluations;
+  const bool followed = (schedule != nullptr && schedule->follows_evaluations) || r.stop.patience;
   const auto learned_if = [](bool decides) { return decides ? Decides::kLearning : Decides::kRun; };
   return {"evaluation",
           "When the validation data are measured.",
@@ -255,7 +255,9 @@ Section checkpoint_section(Recipe& r) {
   return {
       "checkpoint",
       "What is kept of a run on disk; one is always written at the end.",
-      {bind_interval("Write at the first update boundary after each.", r.checkpoint.every),
+      {bind_interval("Write at the first update boundary after each.", r.checkpoint.every,
+                     // What a rollback goes back to.
+                     r.divergence.policy == DivergencePolicy::kRollback ? Decides::kLearning : Decides::kRun),
        bind(integer_key("keep", "Newest checkpoints kept, besides the best.").from(1), r.checkpoint.keep),
        bind(bool_key("background",
                      "Write while training goes on, where a copy of the state fits beside it in memory."),

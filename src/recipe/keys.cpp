@@ -46,9 +46,9 @@ std::string kind_text(const KeySpec& key) {
 
 // A text that YAML would read as something else, or not read at all, has to be quoted.
 bool needs_quotes(const std::string& text) {
-  static const std::vector<std::string> special = {"",     "~",    "null",  "Null",  "NULL",  "true",
-                                                   "True", "TRUE", "false", "False", "FALSE", "yes",
-                                                   "no",   "on",   "off",   "y",     "n"};
+  static const std::vector<std::string> special = {"",     "~",     "null",  "Null",  "NULL",  "true", "True",
+                                                   "TRUE", "false", "False", "FALSE", "yes",   "no",   "on",
+                                                   "off",  "y",     "n",     ".inf",  "-.inf", ".nan"};
   for (const std::string& word : special) {
     if (text == word) return true;
   }

@@ -1,12 +1,14 @@
 #include "recipe/load.h"
 
 #include <algorithm>
+#include <map>
 
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "recipe/checks.h"
 #include "recipe/reader.h"
+#include "recipe/sections.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -16,45 +18,75 @@ namespace {
 using Kind = YamlNode::Kind;
 constexpr int64_t kLargestRecipe = 1 << 20;
 
+// Where a section may be written as the value of one of its keys: batch.adapt, as its rule.
+using ShortForms = std::map<std::string, std::string>;
+
+ShortForms short_forms(const Catalog& catalog) {
+  ShortForms forms;
+  Recipe recipe;
+  for (const Section& section : sections_of(recipe, catalog)) {
+    if (!section.scalar_key.empty()) forms[section.path] = section.scalar_key;
+  }
+  return forms;
+}
+
 bool names_other_row(const YamlNode& base, const YamlNode& over, const char* choice_key) {
   const YamlEntry* const before = base.find(choice_key);
   const YamlEntry* const after = over.find(choice_key);
   return before != nullptr && after != nullptr && before->value.scalar != after->value.scalar;
 }
 
-void merge_entries(YamlNode& base, const YamlNode& over);
+YamlNode written_out(YamlNode scalar, const std::string& key) {
+  YamlNode map;
+  map.kind = Kind::kMap;
+  map.location = scalar.location;
+  const Location at = scalar.location;
+  map.entries.push_back({key, at, std::move(scalar), false});
+  return map;
+}
 
 // `over` wins, key by key; lists and scalars replace.
-void merge(YamlNode& base, const YamlNode& over) {
-  if (base.kind != Kind::kMap || over.kind != Kind::kMap) {
-    base = over;
-    return;
-  }
-  if (names_other_row(base, over, "name") || names_other_row(base, over, "dataset")) {
-    for (YamlEntry& entry : base.entries) entry.of_other_row = true;
-  }
-  merge_entries(base, over);
-}
+class Merger {
+ public:
+  explicit Merger(const Catalog& catalog) : short_forms_(short_forms(catalog)) {}
 
-void merge_entries(YamlNode& base, const YamlNode& over) {
-  for (const YamlEntry& entry : over.entries) {
-    const auto same = std::find_if(base.entries.begin(), base.entries.end(),
-                                   [&](const YamlEntry& e) { return e.key == entry.key; });
-    if (same == base.entries.end()) {
-      base.entries.push_back(entry);
-    } else {
-      same->key_location = entry.key_location;
-      same->of_other_row = entry.of_other_row;
-      merge(same->value, entry.value);
+  // Of whole recipes, whose `name` chooses no row.
+  void merge_recipes(YamlNode& base, const YamlNode& over) const {
+    if (base.kind == Kind::kMap && over.kind == Kind::kMap) return merge_entries(base, over, "");
+    base = over;
+  }
+
+ private:
+  void merge(YamlNode& base, const YamlNode& over, const std::string& path) const {
+    const auto short_form = short_forms_.find(path);
+    if (base.kind == Kind::kScalar && over.kind == Kind::kMap && short_form != short_forms_.end())
+      base = written_out(std::move(base), short_form->second);
+    if (base.kind != Kind::kMap || over.kind != Kind::kMap) {
+      base = over;
+      return;
+    }
+    if (names_other_row(base, over, "name") || names_other_row(base, over, "dataset")) {
+      for (YamlEntry& entry : base.entries) entry.of_other_row = true;
+    }
+    merge_entries(base, over, path + ".");
+  }
+
+  void merge_entries(YamlNode& base, const YamlNode& over, const std::string& prefix) const {
+    for (const YamlEntry& entry : over.entries) {
+      const auto same = std::find_if(base.entries.begin(), base.entries.end(),
+                                     [&](const YamlEntry& e) { return e.key == entry.key; });
+      if (same == base.entries.end()) {
+        base.entries.push_back(entry);
+      } else {
+        same->key_location = entry.key_location;
+        same->of_other_row = entry.of_other_row;
+        merge(same->value, entry.value, prefix + entry.key);
+      }
     }
   }
-}
 
-// The same for whole recipes, whose `name` chooses no row.
-void merge_recipes(YamlNode& base, const YamlNode& over) {
-  if (base.kind == Kind::kMap && over.kind == Kind::kMap) return merge_entries(base, over);
-  base = over;
-}
+  ShortForms short_forms_;
+};
 
 std::vector<YamlNode> extended_files(const YamlNode& value) {
   if (value.kind == Kind::kScalar) return {value};
@@ -72,7 +104,7 @@ std::string cycle_text(const std::vector<fs::path>& open, const fs::path& again)
 
 class Extender {
  public:
-  explicit Extender(LookUp variables) : variables_(std::move(variables)) {}
+  Extender(LookUp variables, const Merger& merger) : variables_(std::move(variables)), merger_(merger) {}
 
   YamlNode load(const fs::path& path, const std::string& shown_name) {
     open_.push_back(fs::weakly_canonical(path));
@@ -93,8 +125,9 @@ class Extender {
     YamlNode base;
     base.kind = Kind::kMap;
     base.location = tree.location;
-    for (const YamlNode& file : extended_files(value)) merge_recipes(base, load_extended(file, folder));
-    merge_recipes(base, tree);
+    for (const YamlNode& file : extended_files(value))
+      merger_.merge_recipes(base, load_extended(file, folder));
+    merger_.merge_recipes(base, tree);
     return base;
   }
 
@@ -116,6 +149,7 @@ class Extender {
   }
 
   LookUp variables_;
+  const Merger& merger_;
   std::vector<fs::path> open_;
 };
 
@@ -145,12 +179,13 @@ YamlNode override_tree(const std::string& text) {
   return node;
 }
 
-Recipe finish(YamlNode tree, const std::string& name, const Catalog& catalog, const LoadOptions& options) {
+Recipe finish(YamlNode tree, const std::string& name, const Merger& merger, const Catalog& catalog,
+              const LoadOptions& options) {
   if (tree.kind == Kind::kNull) tree.location = {name, 0, 0};
   for (const std::string& text : options.overrides) {
     YamlNode over = override_tree(text);
     expand_variables(over, options.variables);
-    merge_recipes(tree, over);
+    merger.merge_recipes(tree, over);
   }
   Recipe recipe = read_recipe(tree, catalog);
   check_recipe(recipe, catalog);
@@ -160,14 +195,16 @@ Recipe finish(YamlNode tree, const std::string& name, const Catalog& catalog, co
 }  // namespace
 
 Recipe load_recipe_file(const fs::path& path, const Catalog& catalog, const LoadOptions& options) {
-  YamlNode tree = Extender(options.variables).load(path, path.string());
-  return finish(std::move(tree), path.string(), catalog, options);
+  const Merger merger(catalog);
+  YamlNode tree = Extender(options.variables, merger).load(path, path.string());
+  return finish(std::move(tree), path.string(), merger, catalog, options);
 }
 
 Recipe load_recipe_text(const std::string& text, const std::string& name, const Catalog& catalog,
                         const LoadOptions& options) {
-  YamlNode tree = Extender(options.variables).resolve(parse_yaml(text, name), ".");
-  return finish(std::move(tree), name, catalog, options);
+  const Merger merger(catalog);
+  YamlNode tree = Extender(options.variables, merger).resolve(parse_yaml(text, name), ".");
+  return finish(std::move(tree), name, merger, catalog, options);
 }
 
 }  // namespace autotrain

@@ -41,7 +41,7 @@ BatchStages seesaw_stages(const Recipe& recipe, int64_t dataset_size) {
   }
   const Schedule schedule(recipe.schedule, horizon.updates, first);
   std::vector<BatchStage> stages = {{0, first}};
-  int64_t begin = std::min(schedule.warmup_updates() * first, *horizon.samples);
+  int64_t begin = std::min(counted_product(schedule.warmup_updates(), first), *horizon.samples);
   double part = 0.5;
   for (int64_t effective = 2 * first; effective <= most; effective *= 2, part /= 2) {
     begin = first_at_most(part, schedule, first, begin, *horizon.samples);

@@ -1,8 +1,7 @@
 #include "setup/horizon.h"
 
-#include <cmath>
-
 #include "base/text.h"
+#include "base/units.h"
 #include "recipe/reader.h"
 
 namespace autotrain {
@@ -17,14 +16,12 @@ struct Limit {
 std::optional<Limit> first_limit(const Recipe& recipe, int64_t dataset_size, int64_t effective) {
   const StopRecipe& stop = recipe.stop;
   std::optional<Limit> least;
-  const auto bound = [&](double samples, StopReason key) {
-    const auto whole = static_cast<int64_t>(std::min(std::floor(samples), 0x1p62));
-    if (!least || whole < least->samples) least = {whole, key};
+  const auto bound = [&](int64_t samples, StopReason key) {
+    if (!least || samples < least->samples) least = {samples, key};
   };
-  if (stop.epochs) bound(*stop.epochs * static_cast<double>(dataset_size), StopReason::kEpochs);
-  if (stop.samples) bound(static_cast<double>(*stop.samples), StopReason::kSamples);
-  if (stop.updates)
-    bound(static_cast<double>(*stop.updates) * static_cast<double>(effective), StopReason::kUpdates);
+  if (stop.epochs) bound(samples_of_epochs(*stop.epochs, dataset_size), StopReason::kEpochs);
+  if (stop.samples) bound(*stop.samples, StopReason::kSamples);
+  if (stop.updates) bound(counted_product(*stop.updates, effective), StopReason::kUpdates);
   return least;
 }
 

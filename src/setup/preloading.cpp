@@ -1,7 +1,6 @@
 #include "setup/preloading.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 
 #include "autotrain/error.h"
@@ -10,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/system_memory.h"
+#include "setup/horizon.h"
 
 namespace autotrain {
 namespace {
@@ -58,16 +58,10 @@ class Words {
 }  // namespace
 
 bool reads_again(const Recipe& recipe, int64_t size) {
-  const auto epochs_of = [size](int64_t samples) {
-    return static_cast<double>(samples) / static_cast<double>(size);
-  };
-  const StopRecipe& stop = recipe.stop;
-  double epochs = stop.epochs.value_or(HUGE_VAL);
-  if (stop.samples) epochs = std::min(epochs, epochs_of(*stop.samples));
-  if (stop.updates && recipe.batch.effective) {
-    epochs = std::min(epochs, epochs_of(*stop.updates * *recipe.batch.effective));
-  }
-  return epochs > 1;
+  Recipe known = recipe;
+  if (!recipe.batch.effective) known.stop.updates.reset();  // of a size that is not known yet
+  const std::optional<int64_t> samples = samples_to_stop(known, size, recipe.batch.effective.value_or(1));
+  return !samples || *samples > size;
 }
 
 PreloadChoice choose_preload(const PreloadCase& c, const Preloadable& offer) {

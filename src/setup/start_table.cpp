@@ -79,7 +79,7 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Work
   const int64_t warmup = schedule.warmup_updates();
   rows.push_back({"schedule",
                   cat(r.schedule.shape.name, ", warm-up ",
-                      stages.change() ? cat(format_count(warmup * stages.first()), " samples")
+                      stages.change() ? cat(format_count(counted_product(warmup, stages.first())), " samples")
                                       : cat(warmup, " updates")),
                   origin_of(r, "schedule.name")});
   rows.push_back({"length", length, "stop." + to_string(horizon.stopped_by)});

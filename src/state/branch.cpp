@@ -19,17 +19,20 @@ RunState counted_in(const RunState& saved, int64_t effective) {
   RunState state;
   const Position& from = saved.position;
   Position& to = state.position;
-  to.cursor = from.cursor;
+  to.cursor = to.learned = from.cursor;
   to.updates = to.windows = from.cursor / effective;
+  to.effective = effective;
   to.plateau = from.plateau;
   state.totals.lr_factor = saved.totals.lr_factor;
   return state;
 }
 
-// An optimizer that counts its updates does so in a scalar of this name.
+// What an optimizer counts in updates, as if `ratio` times as many had been made: their number, and the
+// product of the momenta that NAdamW has had in them.
 void count_steps_in(std::vector<NamedTensor>& optimizer, double ratio) {
   for (NamedTensor& item : optimizer) {
     if (item.name == "step") item.tensor = item.tensor.mul(ratio).round();
+    if (item.name == "mu_product") item.tensor = item.tensor.pow(ratio);
   }
 }
 

@@ -33,6 +33,7 @@ void visit_fields(State& s, Visit visit) {
   visit("figure_kinds", s.position.figure_kinds);
   visit("last_tables", s.position.last_tables);
   visit("best_update", s.position.best_update);
+  visit.added("best_of", s.position.best_of);
   visit("evaluations_since_best", s.position.evaluations_since_best);
   visit("best_for_patience", s.position.best_for_patience);
   visit("evaluated_update", s.position.evaluated_update);

@@ -17,7 +17,7 @@ struct Position {
   int64_t updates = 0;  ///< applied: the clock of schedules, logging, limits
   int64_t windows = 0;  ///< attempted: always moves
   int64_t cursor = 0;   ///< samples of the stream consumed, over all ranks
-  int64_t learned = 0;  ///< of them by applied updates: where the stages of a batch that changes stand
+  int64_t learned = 0;  ///< of them by applied updates: where schedules, stages and stops stand
 
   /// Samples per update, where a stage or an adaptation has come to; 0: training has not begun.
   int64_t effective = 0;
@@ -29,6 +29,7 @@ struct Position {
   FigureKinds figure_kinds = {};              ///< of what evaluations measure
   std::vector<FigureTable> last_tables = {};  ///< of the last evaluation
   int64_t best_update = -1;
+  std::string best_of = {};               ///< what makes figures comparable with it: see settle_best
   int64_t evaluations_since_best = 0;     ///< since one that improved by more than stop.min_delta
   double best_for_patience = 0;           ///< the monitored figure of that one
   int64_t evaluated_update = -1;          ///< when the last whole evaluation was made

@@ -129,4 +129,10 @@ SavedRun saved_run(const nlohmann::ordered_json& state) {
   }
 }
 
+Retention retention_of(const Recipe& recipe) {
+  return {recipe.checkpoint.keep, [](const nlohmann::ordered_json& state) {
+            return state.at("run").at("best_update").get<int64_t>();
+          }};
+}
+
 }  // namespace autotrain

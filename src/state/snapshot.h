@@ -40,6 +40,9 @@ void gather_state(Workbench& bench);
 /// The same for the buffers alone: each rank's forward passes change its own.
 void share_buffers(Workbench& bench);
 
+/// Which of the run's checkpoints stay when another one was written.
+Retention retention_of(const Recipe& recipe);
+
 /// What a checkpoint says of the run, and back. @throws Error(kBadData) when a part is missing.
 nlohmann::ordered_json state_to_json(const SavedRun& run);
 SavedRun saved_run(const nlohmann::ordered_json& state);

@@ -34,12 +34,13 @@ UpdateScalars update_scalars(const WindowFigures& window, const GradientScale& s
   const torch::Tensor fractions =
       at::stack({window.loss_sum, window.scaled_norm, window.first_norms[0], window.first_preconditioned,
                  window.weight_sum, scale.of_mean, of_square, of_square});
-  const std::vector<torch::Tensor> quotients =
-      (fractions.narrow(0, 0, 4) / fractions.narrow(0, 4, 4)).unbind();
+  const torch::Tensor quotients_of_sums = fractions.narrow(0, 0, 4) / fractions.narrow(0, 4, 4);
+  const std::vector<torch::Tensor> quotients = quotients_of_sums.unbind();
   const torch::Tensor &loss = quotients[0], &norm = quotients[1];
 
-  // 0 where the norm is finite, else not a number. Where the weights' sum is 0, it is not finite.
-  const torch::Tensor nought = norm - norm;
+  // 0 where loss and norm are finite, else not a number. Where the weights' sum is 0, they are not finite.
+  const torch::Tensor both = quotients_of_sums.narrow(0, 0, 2);
+  const torch::Tensor nought = (both - both).sum();
   torch::Tensor sound = empty_scalar(norm, torch::kFloat64), found_inf = empty_scalar(norm, torch::kFloat32);
   at::eq_out(sound, nought, 0);
   at::ne_out(found_inf, nought, 0);

@@ -33,7 +33,7 @@ struct WindowFigures {
 struct UpdateScalars {
   torch::Tensor figures;     ///< [9] float64, as PendingUpdate wants them; [11] with preconditioned norms
   torch::Tensor grad_scale;  ///< scalar float32: gradients are divided by it
-  torch::Tensor found_inf;   ///< scalar float32: 1 where the gradient is not finite or has no weight, else 0
+  torch::Tensor found_inf;   ///< scalar float32: 1 where loss or gradient is not finite (no weight), else 0
   torch::Tensor skipped;     ///< scalar float32: 1 where nothing is applied, else 0
   torch::Tensor applies;     ///< scalar bool: the opposite
 };

@@ -6,6 +6,7 @@
 #include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "comm/launch.h"
 #include "device/device_error.h"
 #include "device/failure.h"
@@ -60,6 +61,17 @@ void draw_report(const std::filesystem::path& folder, const ReportRecipe& what) 
   } catch (const std::exception& problem) {
     log::warn("report", problem.what());
   }
+}
+
+// What the recipe counts in updates means other samples from here on.
+void warn_of_other_batch(const SavedRun& saved, int64_t effective, const Recipe& recipe) {
+  const Position& position = saved.state.position;
+  if (recipe.batch.changes() || position.updates == 0 || position.effective == effective) return;
+  log::warn("trainer", cat("the effective batch was ", position.effective, " and is ", effective, ": the ",
+                           format_count(position.learned), " samples learned from so far, in ",
+                           format_count(position.updates), " updates, count as ",
+                           format_count(ceil_div(position.learned, effective)),
+                           " wherever the recipe counts in updates (stop.updates, schedule, every)"));
 }
 
 }  // namespace
@@ -275,8 +287,9 @@ RunState Trainer::Run::restored_state() {
   if (RunFolder* const folder = place().folder.get()) {
     load_tensors(folder->checkpoints(), from.update, bench());
     // Checkpoints of later updates are broken or half written, or this one would not be the newest.
-    folder->checkpoints().prune(from.update, recipe_.checkpoint.keep, state.position.best_update);
+    folder->checkpoints().prune(from.update, retention_of(recipe_));
   }
+  warn_of_other_batch(from.saved, plan().effective_batch, recipe_);
   const Identity now = identity_of(*bench().device, plan(), bench().task->module());
   const std::string how =
       from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";

@@ -11,7 +11,8 @@ TEST(Amounts, BudgetsAreReadAndWrittenBack) {
     ASSERT_TRUE(budget) << text;
     EXPECT_EQ(budget->text(), text);
   }
-  for (const char* bad : {"", "half", "0%", "101%", "-1GiB", "0", "2 GiB of it"}) {
+  for (const char* bad :
+       {"", "half", "0%", "101%", "-1GiB", "0", "2 GiB of it", "nan%", "inf%", "nan", "inf"}) {
     EXPECT_FALSE(Budget::parse(bad)) << bad;
   }
 }
@@ -22,8 +23,8 @@ TEST(Amounts, IntervalsAreReadAndWrittenBack) {
     ASSERT_TRUE(interval) << text;
     EXPECT_EQ(interval->text(), text);
   }
-  for (const char* bad :
-       {"", "1", "epoch", "0 epochs", "-1 epoch", "1.5 updates", "1 day", "1 epochs more"}) {
+  for (const char* bad : {"", "1", "epoch", "0 epochs", "-1 epoch", "1.5 updates", "1 day", "1 epochs more",
+                          "nan epochs", "inf minutes", "1e300 updates"}) {
     EXPECT_FALSE(Interval::parse(bad)) << bad;
   }
 }
@@ -35,7 +36,8 @@ TEST(Amounts, SpansAreReadAndWrittenBack) {
     EXPECT_EQ(span->text(), text);
   }
   EXPECT_EQ(Span::parse("0")->count, 0);
-  for (const char* bad : {"", "5", "-5%", "150%", "1.5 updates", "5 epochs"})
+  for (const char* bad : {"", "5", "-5%", "150%", "1.5 updates", "5 epochs", "nan%", "inf%", "-nan%",
+                          "nan updates", "inf samples", "1e300 samples"})
     EXPECT_FALSE(Span::parse(bad)) << bad;
 }
 

@@ -58,5 +58,13 @@ TEST(Text, ChoicesReadAsASentence) {
   EXPECT_EQ(join_choices({}), "");
 }
 
+TEST(Text, RealNumbersAreFinite) {
+  double value = 7;
+  EXPECT_TRUE(parse_real("+1e-3", value));
+  EXPECT_EQ(value, 0.001);
+  for (const char* bad : {"", "nan", "inf", "-inf", "infinity", ".inf", "-.inf", ".nan", "1e999", "1 "})
+    EXPECT_FALSE(parse_real(bad, value)) << bad;
+}
+
 }  // namespace
 }  // namespace autotrain

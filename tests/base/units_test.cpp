@@ -49,5 +49,30 @@ TEST(Units, CeilingDivisionDoesNotOverflow) {
   EXPECT_EQ(ceil_div(std::numeric_limits<int64_t>::max(), 2), std::numeric_limits<int64_t>::max() / 2 + 1);
 }
 
+TEST(Units, WholePartsAreThoseOfTheDecimalNumbers) {
+  EXPECT_EQ(samples_of_epochs(1.15, 50'000), 57'500);
+  EXPECT_EQ(samples_of_epochs(0.07, 100), 7);
+  EXPECT_EQ(samples_of_epochs(0.37, 10), 3);
+  EXPECT_EQ(samples_of_epochs(0.9999999, 1'000'000), 999'999);
+  for (int64_t hundredths = 1; hundredths <= 1000; ++hundredths)
+    EXPECT_EQ(samples_of_epochs(static_cast<double>(hundredths) / 100, 50'000), hundredths * 500);
+  EXPECT_EQ(nearest_whole(0.57 * 50), 29) << "28.5";
+  EXPECT_EQ(nearest_whole(28.49), 28);
+  EXPECT_EQ(whole_part(1e300), kMostCounted);
+  EXPECT_EQ(parse_bytes("4.35MB"), 4'350'000);
+}
+
+TEST(Units, ProductsOfCountsDoNotOverflow) {
+  EXPECT_EQ(counted_product(int64_t{1} << 53, int64_t{1} << 53), kMostCounted);
+  EXPECT_EQ(counted_product(3, 4), 12);
+  EXPECT_EQ(counted_product(int64_t{1} << 53, 0), 0);
+}
+
+TEST(Units, WhatIsNoFiniteNumberIsNoPercentage) {
+  EXPECT_EQ(parse_percent("12.5 %"), 0.125);
+  for (const char* bad : {"nan%", "inf%", "-inf%", "NaN %", "infinity%", "1e999%", ".inf%", ".nan%"})
+    EXPECT_FALSE(parse_percent(bad)) << bad;
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -233,10 +233,15 @@ TEST(CheckpointWriter, SaysWhatFailedWhenItIsWaitedFor) {
 TEST(Checkpoint, PruningKeepsTheNewestAndTheBest) {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder / "c");
-  for (int64_t update = 1; update <= 6; ++update) checkpoints.write(update, content(0));
+  const auto best = [](const nlohmann::ordered_json& state) { return state.at("best").get<int64_t>(); };
+  for (const auto& [update, best_by_then] : {std::pair{1, 1}, {2, 1}, {3, 3}, {4, 4}, {5, 3}, {6, 4}}) {
+    CheckpointContent written = content(0);
+    written.state["best"] = best_by_then;
+    checkpoints.write(update, written);
+  }
   folder.write("c/.update-9.tmp/model.safetensors", "left over");
-  checkpoints.prune(6, 2, 3);
-  EXPECT_EQ(checkpoints.updates(), (std::vector<int64_t>{3, 5, 6}));
+  checkpoints.prune(6, {2, best});
+  EXPECT_EQ(checkpoints.updates(), (std::vector<int64_t>{3, 4, 5, 6})) << "the best of 5 and that of 6";
   EXPECT_FALSE(std::filesystem::exists(folder / "c/.update-9.tmp"));
 }
 
@@ -245,7 +250,7 @@ TEST(Checkpoint, PruningNeverTakesTheOneJustWrittenForAnOldOne) {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder / "c");
   for (const int64_t update : {5, 6, 7, 9}) checkpoints.write(update, content(0));
-  checkpoints.prune(7, 1, -1);
+  checkpoints.prune(7, {1});
   EXPECT_EQ(checkpoints.updates(), (std::vector<int64_t>{7}));
 }
 

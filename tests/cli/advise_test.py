@@ -92,6 +92,14 @@ class Advise(unittest.TestCase):
         self.assertEqual({row["samples"]["high"] for row in found["rows"] if row["effective_batch"] <= 32}, {1})
         self.assertEqual(found["devices"], [])
 
+    def test_a_short_run_with_parts_is_searched_once(self):
+        out = subprocess.run([str(BINARY), "advise", "--config", "r.yaml", "--updates", "16", "--seconds", "0", "--output", "once",
+                              "--fresh-plan", "--set", "execution.micro_batch=auto", "--set",
+                              "execution.search.max_micro_batch=16"], capture_output=True, text=True, timeout=600,
+                             cwd=self.folder, env={**os.environ, "CI": "1"})
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertEqual((out.stdout + out.stderr).count("searching the micro-batch"), 1, out.stderr)
+
     def test_a_run_that_lost_its_patience_has_been_seen_whole(self):
         patient = ["--set", "stop.patience=1", "--set", "optimizer.lr=1e-12", "--set", "evaluation.every=8 updates"]
         self.program("--config", "r.yaml", *patient, "--output", "patient", "--quiet")

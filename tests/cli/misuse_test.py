@@ -107,6 +107,31 @@ def command_lines(m):
     m.expect("an output nobody may write", IO, ["/proc"], good + ["--output", "/proc/autotrain/run"])
 
 
+def numbers(m):
+    """What is no finite number is none anywhere: in options, in keys, in variables of the environment."""
+    good = m.recipe(SMALL)
+    options = [(["advise", *good, "--verify"], "--seconds"), (["advise", *good, "--verify"], "--margin"),
+               (["advise", *good, "--verify"], "--factors"), (["doctor", *good], "--seconds"), (["lr", *good], "--factor"),
+               (["lr", *good], "--from"), (["lr", *good, "--race"], "--rates"),
+               (["predict", "--run", "r", "--output", "p.csv"], "--latency-ms"), (["sweep", *good], "--latency-ms"),
+               (["sweep", *good], "--seconds")]
+    for arguments, option in options:
+        for number in ("nan", "inf", "1e999"):
+            code = BAD_RECIPE if arguments[0] == "sweep" else USAGE
+            key = {"--latency-ms": "sweep.latency_ms", "--seconds": "sweep.max_seconds"}[option] if code == BAD_RECIPE else option
+            m.expect(f"{arguments[0]} {option} {number}", code, [key, f'"{number}"'], [*arguments, option, number])
+    m.expect("a target that is no number", USAGE, ["--target", "accuracy=nan"],
+             ["compare", good[1], good[1], "--target", "accuracy=nan"])
+    for key, value in (("execution.memory.budget", "nan%"), ("execution.memory.budget.cpu", "inf%"),
+                       ("execution.loader.prefetch_memory", "nan%"), ("schedule.warmup", "nan%"),
+                       ("evaluation.every", "nan epochs"), ("checkpoint.every", "inf minutes"),
+                       ("optimizer.lr", "nan"), ("stop.epochs", "inf")):
+        m.expect(f"{key} {value}", BAD_RECIPE, [key, value], [*good, "--set", f"{key}={value}"])
+    for name, value in (("LRU_CACHE_CAPACITY", "many"), ("LRU_CACHE_CAPACITY", "0"), ("LRU_CACHE_CAPACITY", ""),
+                        ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "nan"), ("DNNL_PRIMITIVE_CACHE_CAPACITY", "-1")):
+        m.expect(f"{name}={value}", USAGE, [name, f'"{value}"', "unset it"], ["plan", *good], environment={name: value})
+
+
 def recipes(m):
     cases = [
         ("an empty recipe", "", ["is empty"]),
@@ -209,7 +234,7 @@ def main():
     binary = str(Path(sys.argv[1]).resolve())
     with tempfile.TemporaryDirectory() as folder:
         m = Misuse(binary, Path(folder), "--show" in sys.argv)
-        for group in (command_lines, recipes, data_files, tables, disks, ranks, memory):
+        for group in (command_lines, numbers, recipes, data_files, tables, disks, ranks, memory):
             group(m)
     print(f"{m.count} misuses, {len(m.failures)} problems")
     print("\n".join(m.failures))

@@ -123,6 +123,8 @@ TEST(Launch, WhatIsMissingOrContradictsIsNamed) {
   refused(slurm(), "SLURM_PROCID", "7");
   refused(slurm(), "SLURM_STEP_TASKS_PER_NODE", "2(x");
   refused(slurm(), "SLURM_STEP_TASKS_PER_NODE", "2(x3)");
+  for (const char* tasks : {"2(x-3),1", "2(x-9223372036854775808),1", "-2(x3),1", "2(x3),8"})
+    refused(slurm(), "SLURM_STEP_TASKS_PER_NODE", tasks);
   refused(slurm(), "SLURM_STEP_NODELIST", "node[07");
   refused(open_mpi(), "OMPI_COMM_WORLD_LOCAL_SIZE", "1");
 }

@@ -162,9 +162,18 @@ TEST(Metrics, PredictionsThatAreNoNumbersEndNoEvaluation) {
   }
 }
 
-TEST(Metrics, AConstantTargetHasNoVarianceToExplain) {
-  const Case constant{TargetKind::kNumbers, torch::randn({1000, 1}), torch::full({1000, 1}, 0.1f)};
-  EXPECT_TRUE(std::isnan(evaluate("r2", constant, 7).figures.at("r2")));
+// As sklearn.metrics.r2_score counts it.
+TEST(Metrics, AConstantTargetIsExplainedWhollyOrNotAtAll) {
+  const torch::Tensor target = torch::full({1000, 1}, 0.1f);
+  const auto r2 = [](const torch::Tensor& prediction, const torch::Tensor& truth) {
+    return evaluate("r2", Case{TargetKind::kNumbers, prediction, truth}, 7).figures.at("r2");
+  };
+  EXPECT_EQ(r2(torch::randn({1000, 1}), target), 0);
+  EXPECT_EQ(r2(target.clone(), target), 1);
+  EXPECT_TRUE(std::isnan(r2(torch::full({1000, 1}, NAN), target)));
+  const torch::Tensor varies = torch::randn({1000, 1});
+  EXPECT_EQ(r2(torch::cat({varies, torch::randn({1000, 1})}, 1), torch::cat({varies, target}, 1)), 0.5)
+      << "one constant output does not hide the others";
 }
 
 TEST(Metrics, TablesSurviveCellsThatAreNoNumbers) {

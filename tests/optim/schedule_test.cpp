@@ -157,5 +157,16 @@ TEST(LrRules, ScaleByTheRatio) {
   for (const LrRule& rule : lr_rule_table()) EXPECT_EQ(rule.factor(1), 1) << rule.spec.name;
 }
 
+TEST(Schedule, AWarmUpInPercentIsTheNearestWholeNumberOfUpdates) {
+  const auto warmup = [](const char* part, int64_t updates) {
+    ScheduleRecipe recipe;
+    recipe.warmup = *Span::parse(part);
+    return Schedule(recipe, updates, 1).warmup_updates();
+  };
+  EXPECT_EQ(warmup("57%", 50), 29) << "28.5";
+  EXPECT_EQ(warmup("5%", 100), 5);
+  EXPECT_EQ(warmup("1%", 30), 0);
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -81,5 +81,30 @@ TEST(RecipeCompare, AnOptionalSectionThatIsGivenIsAChange) {
             "data.validation.dataset: absent → " + recipe.data.train.name);
 }
 
+// Of two runs that differ in such a key one may end before the other, or learn other things.
+TEST(RecipeCompare, WhatEarlyStoppingAndRollbacksGoByIsLearned) {
+  const Catalog rows = test::small_catalog();
+  const auto decides = [&](const Recipe& base, const auto& change) {
+    Recipe changed = base;
+    change(changed);
+    const std::vector<KeyDifference> differences = differing_keys(base, changed, rows);
+    return differences.size() == 1 && decides_learning(differences[0].decides);
+  };
+  const auto monitor = [](Recipe& r) { r.evaluation.monitor = "accuracy"; };
+  const auto evaluations = [](Recipe& r) { r.evaluation.every = *Interval::parse("7 updates"); };
+  const auto checkpoints = [](Recipe& r) { r.checkpoint.every = *Interval::parse("7 updates"); };
+  const Recipe plain;
+  EXPECT_FALSE(decides(plain, monitor));
+  EXPECT_FALSE(decides(plain, evaluations));
+  EXPECT_FALSE(decides(plain, checkpoints));
+  Recipe patient;
+  patient.stop.patience = 3;
+  EXPECT_TRUE(decides(patient, monitor));
+  EXPECT_TRUE(decides(patient, evaluations));
+  Recipe careful;
+  careful.divergence.policy = DivergencePolicy::kRollback;
+  EXPECT_TRUE(decides(careful, checkpoints));
+}
+
 }  // namespace
 }  // namespace autotrain

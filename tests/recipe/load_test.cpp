@@ -64,6 +64,12 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"Negative", "seed: -1", {"seed", "≥ 0"}},
         Misuse{"NotAnInteger", "seed: 1.5", {"seed", "an integer"}},
         Misuse{"Infinity", "optimizer: {lr: .inf}", {"optimizer.lr", "a number"}},
+        Misuse{"NotANumberOfPercent",
+               "execution: {memory: {budget: nan%}}",
+               {"r.yaml:2:30", "execution.memory.budget", "\"nan%\"", "2GiB"}},
+        Misuse{"InfinitelyLongWarmUp", "schedule: {warmup: inf%}", {"schedule.warmup", "\"inf%\"", "5%"}},
+        Misuse{"NeverReachedByCounting", "checkpoint: {every: inf epochs}", {"checkpoint.every", "inf"}},
+        Misuse{"NotANumber", "optimizer: {lr: nan}", {"optimizer.lr", "\"nan\"", "a number > 0"}},
         Misuse{"NotAFlag", "data: {shuffle: yes}", {"data.shuffle", "true or false"}},
         Misuse{"ListForScalar", "seed: [1, 2]", {"seed", "a list is not"}},
         Misuse{"ScalarForSection", "model: cnn", {"model", "is not a group of keys"}},
@@ -384,6 +390,21 @@ TEST(Load, ExtendsThatGoesInACircleOrNowhereIsARecipeError) {
   folder.write("d.yaml", "extends: {a: 1}\n");
   test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_file(folder / "d.yaml", rows()); });
   test::expect_error(ExitCode::kMissingFile, [&] { load_recipe_file(folder / "none.yaml", rows()); });
+}
+
+TEST(RecipeLoad, KeysOfASectionStandBesideItsShortForm) {
+  const Recipe r =
+      load("batch: {effective: 32}", {"batch.adapt=noise", "batch.adapt.min=16", "batch.adapt.max=64"});
+  EXPECT_EQ(r.batch.adapt.rule, BatchAdapt::kNoise);
+  EXPECT_EQ(r.batch.adapt.min, 16);
+  EXPECT_EQ(r.batch.adapt.max, 64);
+  const Recipe weights =
+      load("model: {name: cnn, weights: first.safetensors}", {"model.weights.skip=[fc.*]"});
+  EXPECT_EQ(weights.weights.file, "first.safetensors");
+  EXPECT_EQ(weights.weights.skip, std::vector<std::string>{"fc.*"});
+  EXPECT_EQ(load("model: {name: cnn, weights: first.safetensors}", {"model.weights.file=second.safetensors"})
+                .weights.file,
+            "second.safetensors");
 }
 
 }  // namespace

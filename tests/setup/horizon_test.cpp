@@ -75,6 +75,7 @@ TEST(RunState, ReadsBackWhatItWrites) {
 TEST(IntervalClock, AnIntervalTooSmallToCountIsDueAtEveryLook) {
   IntervalClock clock(*Interval::parse("1e-300 epochs"), {});
   EXPECT_TRUE(clock.due({.samples = 10, .dataset_size = 100}));
+  EXPECT_TRUE(clock.due({.samples = 20, .dataset_size = 100}));
 }
 
 TEST(RunState, FiguresThatAreNotFiniteSurviveJson) {
@@ -85,6 +86,23 @@ TEST(RunState, FiguresThatAreNotFiniteSurviveJson) {
   EXPECT_TRUE(std::isnan(read.position.last_figures.at("loss")));
   EXPECT_EQ(read.position.last_figures.at("accuracy"), 0.25);
   EXPECT_EQ(read.position.updates, 7);
+}
+
+TEST(Horizon, PartsOfAnEpochLoseNoUpdateToRounding) {
+  EXPECT_EQ(*horizon_of(stopping(1.15, {}, {}), 50'000, 500).updates, 115);
+  EXPECT_EQ(horizon_of(stopping(1.15, {}, {}), 50'000, 500).samples, 57'500);
+  EXPECT_EQ(samples_to_stop(stopping({}, int64_t{1} << 53, {}), 100, int64_t{1} << 20), int64_t{1} << 62);
+}
+
+// Each update is of a sample, so that every event has its own.
+TEST(IntervalClock, PartsOfAnEpochAreDueAtTheirSample) {
+  for (const auto& [every, samples] :
+       {std::pair{"0.1 epochs", 100}, {"0.3 epochs", 300}, {"0.07 epochs", 70}}) {
+    IntervalClock clock(*Interval::parse(every), {.dataset_size = 1000});
+    for (int64_t sample = 1; sample <= 5000; ++sample)
+      EXPECT_EQ(clock.due({.samples = sample, .dataset_size = 1000}), sample % samples == 0)
+          << every << " at sample " << sample;
+  }
 }
 
 }  // namespace

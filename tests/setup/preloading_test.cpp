@@ -75,6 +75,9 @@ TEST(Preloading, WhetherSamplesAreReadAgainFollowsFromTheFirstStop) {
   EXPECT_TRUE(reads_again(stopping({.epochs = 5, .updates = 11}), 100));
   EXPECT_FALSE(reads_again(stopping({.samples = 100}), 100));
   EXPECT_TRUE(reads_again(stopping({.minutes = 1}), 100)) << "nobody knows";
+  Recipe endless = stopping({.updates = int64_t{1} << 53});
+  endless.batch.effective = int64_t{1} << 20;
+  EXPECT_TRUE(reads_again(endless, 100));
 }
 
 // Two sets that fit alone and not together.

@@ -59,6 +59,22 @@ TEST(Branch, AnOptimizersOwnCountGoesWithIt) {
   EXPECT_EQ(step("branch", "update-7"), 7);
 }
 
+TEST(Branch, TheMomentaOfNAdamWAreThoseOfSoManyUpdates) {
+  const test::TemporaryFolder folder;
+  Recipe r = cosine();
+  r.optimizer.algorithm = {"nadamw", {}};
+  test::fit(r, folder / "run");
+  const auto product = [&](const std::string& run, int64_t update) {
+    const auto files = folder / run / "checkpoints" / ("update-" + std::to_string(update));
+    for (const NamedTensor& item : read_safetensors(files / "optimizer.safetensors")) {
+      if (item.name == "mu_product") return item.tensor.item<double>();
+    }
+    return -1.0;
+  };
+  begin_branch({.run = folder / "run", .update = 14, .start = 1400}, 200, folder / "branch");
+  EXPECT_NEAR(product("branch", 7) / product("run", 7), 1, 0.01);
+}
+
 TEST(Branch, ADamagedCheckpointIsNamed) {
   const test::TemporaryFolder folder;
   test::fit(cosine(), folder / "run");

@@ -1,5 +1,6 @@
 #include "state/run_state.h"
 
+#include "loop/evaluation_runner.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -67,6 +68,32 @@ TEST(RunState, AWholeNumberIsNeverReadFromARealOne) {
     json["shrunk_windows"] = {1, value};
     test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json); });
   }
+}
+
+EvaluationRecord measured(double loss, double accuracy) {
+  return {.figures = {{"loss", loss}, {"accuracy", accuracy}},
+          .kinds = {{"loss", {.better = Better::kLower}}, {"accuracy", {.better = Better::kHigher}}}};
+}
+
+TEST(Position, TheBestIsComparedWithFiguresOfTheSameMonitorOnly) {
+  Recipe r;
+  Position position;
+  const auto evaluate = [&](int64_t update, double loss, double accuracy) {
+    settle_best(r, position);
+    position.updates = update;
+    return take_into_account(measured(loss, accuracy), r, position);
+  };
+  EXPECT_TRUE(evaluate(1, 1.5, 0.2));
+  EXPECT_FALSE(evaluate(2, 1.6, 0.3));
+  EXPECT_EQ(position.evaluations_since_best, 1);
+  r.evaluation.monitor = "accuracy";
+  EXPECT_TRUE(evaluate(3, 1.7, 0.1)) << "the first of its kind";
+  EXPECT_EQ(position.evaluations_since_best, 0) << "an accuracy is not compared with the loss of before";
+  EXPECT_EQ(position.best_update, 3);
+  EXPECT_TRUE(evaluate(4, 1.8, 0.2));
+  EXPECT_FALSE(evaluate(5, 1.0, 0.15));
+  r.loss.name = "mean_squared_error";
+  EXPECT_TRUE(evaluate(6, 9, 0.1)) << "of another loss";
 }
 
 }  // namespace

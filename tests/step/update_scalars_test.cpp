@@ -36,7 +36,9 @@ UpdateScalars one_by_one(const UpdateCase& c, const WindowFigures& w, const torc
   const torch::Tensor scale = loss_scale.to(torch::kFloat64);
   const torch::Tensor divisor = scale * c.factor * w.weight_sum;
   const torch::Tensor norm = w.scaled_norm / divisor;
-  const torch::Tensor sound = at::isfinite(norm).logical_and_(w.weight_sum != 0);
+  const torch::Tensor sound = at::isfinite(norm)
+                                  .logical_and_(at::isfinite(w.loss_sum / w.weight_sum))
+                                  .logical_and_(w.weight_sum != 0);
   torch::Tensor grad_scale = divisor;
   if (c.clip) grad_scale = divisor * ((norm + 1e-6) / *c.clip).clamp_min(1);
   const torch::Tensor found_inf = sound.logical_not().to(torch::kFloat32);
@@ -95,7 +97,11 @@ TEST(UpdateScalars, HaveTheBitsOfTheirDefinitions) {
                            .norm = norm,
                            .clip = clip,
                            .force_skip = force_skip});
-  expect_same({.loss_sum = INFINITY});
+  for (const double loss : {static_cast<double>(INFINITY), std::nan("")}) {
+    expect_same({.loss_sum = loss});
+    EXPECT_FALSE(in_vectors({}, window_of({.loss_sum = loss}), torch::ones({})).applies.item<bool>())
+        << "the gradient may be finite all the same";
+  }
   expect_same({.penalty = true, .preconditioned = true});
 }
 

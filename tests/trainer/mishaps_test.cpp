@@ -324,6 +324,53 @@ TEST(Divergence, RollbackGoesBackBeforeTheWeightsThatFailed) {
   EXPECT_TRUE(test::holds(rollbacks[0].at("detail"), "from update 7 to 6"));
 }
 
+// Diverges in some windows; its evaluations come to a loss that the test says.
+class Judged final : public Task {
+ public:
+  Judged(const double& loss, std::function<bool(int64_t call)> diverges)
+      : inner_(std::move(diverges)), loss_(loss) {}
+  torch::nn::Module& module() override { return inner_.module(); }
+  LossTerms loss(const Batch& batch) override { return inner_.loss(batch); }
+  EvaluationTerms evaluate(const Batch& batch) override {
+    LossTerms terms = inner_.loss(batch);
+    terms.sum = terms.sum * 0 + terms.weight * loss_;
+    return {terms, {}};
+  }
+
+ private:
+  Diverging inner_;
+  const double& loss_;
+};
+
+// What was the best before the weights that failed is the best again, and must still be there.
+TEST(Divergence, RollbackFindsTheBestOfTheCheckpointThatItGoesBackTo) {
+  const TemporaryFolder folder;
+  Recipe r = diverging_recipe();
+  r.evaluation.every = *Interval::parse("2 updates");
+  r.checkpoint.keep = 2;
+  r.divergence.policy = DivergencePolicy::kRollback;
+  double loss = 1;
+  auto task = std::make_unique<Judged>(
+      loss, [](int64_t call) { return call >= kTrialCalls + 6 && call < kTrialCalls + 8; });
+  const auto train = test::small_data(1000), validation = test::small_data(200, 8);
+  Trainer trainer(r, std::move(task), train, validation, {.output = folder / "run"});
+  trainer.on_update([&, made = 0](const UpdateRecord& update) mutable {
+    const bool again = ++made > update.update;
+    loss = update.update == 2 ? 0.5 : update.update == 6 && !again ? 0.25 : 0.75;
+    return Flow::kContinue;
+  });
+  const Summary summary = trainer.fit();
+  EXPECT_EQ(summary.rollbacks, 1);
+  EXPECT_TRUE(
+      test::holds(events(folder / "run", "rollback").at(0).at("detail"),
+                  "from update 6 to 4, whose rows that follow here replace the earlier ones; the best is "
+                  "update 2 again"));
+  EXPECT_EQ(summary.best.at("update"), 2);
+  EXPECT_EQ(summary.best.at("loss"), 0.5);
+  const CheckpointFolder checkpoints(folder / "run" / "checkpoints");
+  EXPECT_NO_THROW(checkpoints.read_state(2)) << "the best one";
+}
+
 TEST(Divergence, WithoutACheckpointFromBeforeItSaysSo) {
   const TemporaryFolder folder;
   Recipe r = diverging_recipe();

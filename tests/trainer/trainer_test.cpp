@@ -379,7 +379,10 @@ TEST(Trainer, AResumeMayTypeAnotherEffectiveBatch) {
   Recipe changed = first;
   changed.batch.effective = 50;
   changed.stop.epochs = 2;
-  SmallRun(changed, {.output = folder / "run", .resume = true, .allow_change = true}).trainer.fit();
+  const Summary summary =
+      SmallRun(changed, {.output = folder / "run", .resume = true, .allow_change = true}).trainer.fit();
+  EXPECT_EQ(summary.samples, 2000) << "two epochs of 1000, whatever the updates of the first one had";
+  EXPECT_EQ(summary.updates, 10 + 20);
   const Json plan = read_json(folder / "run" / "plan.json");
   EXPECT_EQ(plan.at("effective_batch"), 50);
   EXPECT_NEAR(plan.at("lr").at("scaled").get<double>(), first.optimizer.lr * 50 / 32, 1e-12);
