@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How many updates a training loss takes at each effective batch, beside what the gradient noise scale predicts, and the
-critical batch that `autotrain advise --verify` measures.
+critical batch that `autotrain advise --branches` measures.
 
     scripts/bench/critical_batch.py MODEL OPTIMIZER RESULTS.json [SIZES [SEEDS]]
 
@@ -9,7 +9,7 @@ sgd (momentum 0.9) or adamw; the learning rate is constant. At each batch the ra
 one of the batch before, by the median of the seeds' updates. A run ends where its training loss,
 averaged with a half-life of so many samples as a batch of the middle has, reaches the target. The prediction is
 S_min (1 + B ÷ E): S_min is the median at the largest batch, divided by that factor, and B the noise scale that one run of a
-small batch has measured when it reaches the target, plain and in the optimizer's metric. Branches for `--verify` begin where
+small batch has measured when it reaches the target, plain and in the optimizer's metric. Branches for `--branches` begin where
 a run of a larger batch reaches it. Counts of updates do not depend on how busy the machine is."""
 import contextlib
 import json
@@ -188,7 +188,7 @@ def advise(model, optimizer, lr, batches, *options):
 
 def verify(model, optimizer, lr, seeds):
     batches = SUBJECTS[model].branched
-    found = advise(model, optimizer, lr, batches, "--verify", "--checkpoint", "newest", "--factors", ",".join(map(str, FACTORS)),
+    found = advise(model, optimizer, lr, batches, "--branches", "--checkpoint", "newest", "--factor", ",".join(map(str, FACTORS)),
                    "--seeds", str(seeds), "--samples", str(round(batches[0] * FACTORS[-1] * BRANCH_UPDATES)))
     verification = found.get("verification", found)
     verification.pop("folder", None)

@@ -48,7 +48,7 @@ std::string seen_text(const ObservedRun& run) {
 
 std::string keep_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
-  const char* const measures = a.run.recipe.batch.changes() ? "" : "; --verify measures";
+  const char* const measures = a.run.recipe.batch.changes() ? "" : "; --branches measures";
   if (a.refuted)
     return cat("Keep ", e_text(own.effective), ": by the noise scale ", needs_text(a.batch.rows[*a.refuted]),
                " to the same loss, but ",
@@ -190,7 +190,7 @@ std::vector<std::string> sentences_of(const Advice& a) {
         cat("The noise scale predicts; ",
             a.run.by_preconditioned() ? "that of the plain gradient " : "it is of the plain gradient, and ",
             "was found no trustworthy proxy of the critical batch (arXiv:2505.23971).",
-            a.run.recipe.batch.changes() ? "" : " --verify measures it."));
+            a.run.recipe.batch.changes() ? "" : " --branches measures it."));
   }
   std::erase(all, "");
   return all;

@@ -25,12 +25,12 @@ int64_t batch_of(const BranchRequest& request, double factor) {
   const double batch = factor * static_cast<double>(request.effective);
   const auto whole = std::llround(batch);
   if (!(factor > 0) || std::abs(batch - static_cast<double>(whole)) > 1e-9 || whole < 1) {
-    throw Error(ExitCode::kUsage, "--factors",
+    throw Error(ExitCode::kUsage, "--factor",
                 cat(brief(factor), " × ", request.effective, " is no whole number of samples"),
                 "give factors such as 0.5,1,2,4");
   }
   if (whole > request.dataset_size) {
-    throw Error(ExitCode::kUsage, "--factors",
+    throw Error(ExitCode::kUsage, "--factor",
                 cat(brief(factor), " × ", request.effective, " is more than the ", request.dataset_size,
                     " samples of the data set"),
                 "leave that factor out");
@@ -47,11 +47,11 @@ int64_t samples_of_branches(const BranchRequest& request, const std::vector<Bran
   const int64_t least = request.samples > 0 ? wanted : std::min(wanted, 8 * branches.back().effective);
   if (samples >= least && samples > 0) return samples;
   throw Error(
-      ExitCode::kUsage, "--verify",
+      ExitCode::kUsage, "--branches",
       cat("the run's schedule has ", std::max<int64_t>(0, left), " samples left after this checkpoint, and ",
           "branches of up to ", branches.back().effective, " samples an update need ", round_up(least, each)),
       cat("give ", request.samples > 0 ? "fewer --samples, " : "",
-          "--checkpoint an earlier one (checkpoint.keep keeps more of them), smaller --factors, or begin "
+          "--checkpoint an earlier one (checkpoint.keep keeps more of them), a smaller --factor, or begin "
           "with --config: its short run stops early in the schedule"));
 }
 
@@ -153,7 +153,7 @@ BranchPlan plan_branches(const BranchRequest& request) {
   const auto twice = std::ranges::unique(factors);
   factors.erase(twice.begin(), twice.end());
   if (factors.size() < 2)
-    throw Error(ExitCode::kUsage, "--factors",
+    throw Error(ExitCode::kUsage, "--factor",
                 "names the run's own batch alone, which has nothing to be compared with",
                 "give factors such as 0.5,1,2,4");
   BranchPlan plan;

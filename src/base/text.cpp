@@ -101,6 +101,24 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+size_t display_width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not a continuation byte
+  }));
+}
+
+std::vector<std::string> wrap(std::string_view text, size_t width) {
+  std::vector<std::string> lines;
+  for (const std::string& word : split(text, ' ')) {
+    if (!lines.empty() && display_width(lines.back()) + 1 + display_width(word) <= width) {
+      lines.back() += " " + word;
+    } else {
+      lines.push_back(word);
+    }
+  }
+  return lines;
+}
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   constexpr size_t kLongest = 64;  // nobody misspells a key of this length; bounds the work
   if (word.empty() || word.size() > kLongest) return "";

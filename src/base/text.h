@@ -48,6 +48,12 @@ std::string some_of(const std::vector<std::string>& names);
 /// one.
 bool matches_pattern(const std::string& name, const std::string& pattern);
 
+/// How many columns of a terminal a UTF-8 text takes, of characters that take one each.
+size_t display_width(std::string_view text);
+
+/// The words of `text` on lines of at most `width` columns; a longer word has a line to itself.
+std::vector<std::string> wrap(std::string_view text, size_t width);
+
 /// The candidate nearest to `word` in edit distance (insert, delete, replace, swap neighbours),
 /// or "" when none is near enough to be a likely slip.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

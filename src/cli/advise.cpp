@@ -33,7 +33,7 @@ struct AdviseOptions : RecipeOptions, PrintOptions, OutputOption {
   fs::path run;
   int64_t updates = 128;
   double seconds = 10;
-  bool verify = false;
+  bool branches = false;
   std::string checkpoint = "auto";
   std::vector<double> factors = {0.5, 1, 2, 4};
   int64_t seeds = 3;
@@ -85,7 +85,7 @@ void make_short_run(AdviseOptions& options) {
       options.json ? options.run / "short-run.log" : fs::path());
 }
 
-// ------------------------------------------------------------------ --verify
+// ------------------------------------------------------------------ --branches
 
 BranchRequest request_of(const AdviseOptions& options, const ObservedRun& run, int64_t start) {
   return {.recipe = run.recipe,
@@ -119,7 +119,7 @@ Start choose_start(const AdviseOptions& options, const ObservedRun& run) {
     try {
       return start_at(options, run, updates[i]);
     } catch (const Error& error) {
-      if (error.where() != "--verify") throw;
+      if (error.where() != "--branches") throw;
     }
   }
   return start_at(options, run, updates.front());
@@ -163,18 +163,18 @@ void refuse_without_reference(const Comparison& found, const std::vector<BranchL
   if (own->failed() < std::ssize(own->training)) return;
   for (const RunOutcome& run : found.runs) {
     if (run.recipe != cat("E", own->effective) || run.failure.empty()) continue;
-    throw Error(exit_code_of(run.code), "--verify",
+    throw Error(exit_code_of(run.code), "--branches",
                 cat("every branch with the run's own batch failed: ", first_line(run.failure)),
-                "their logs are in the folder's branches/runs; advise without --verify has the rest");
+                "their logs are in the folder's branches/runs; advise without --branches has the rest");
   }
 }
 
 Verification verify_batch(const AdviseOptions& options, const ObservedRun& run) {
   if (run.recipe.batch.changes())
     throw Error(
-        ExitCode::kUsage, "--verify",
+        ExitCode::kUsage, "--branches",
         "compares batches that stay, and the batch of this run changes (batch.schedule or batch.adapt)",
-        "leave it out, or verify a run of one batch");
+        "leave it out, or take a run of one batch");
   const Start start = choose_start(options, run);
   CompareOptions compare = comparison_of(options, start);
   check_comparison(compare);
@@ -263,8 +263,8 @@ void check(const CLI::App& app, const AdviseOptions& options) {
     refuse_without("--config", app, {"--updates", "--fresh-plan"});
     for (const std::string& setting : options.overrides) refuse_other_recipe(setting);
   }
-  if (!options.verify)
-    refuse_without("--verify", app, {"--checkpoint", "--factors", "--seeds", "--samples", "--margin"});
+  if (!options.branches)
+    refuse_without("--branches", app, {"--checkpoint", "--factor", "--seeds", "--samples", "--margin"});
 }
 
 ExitCode run_advise(AdviseOptions& options) {
@@ -275,7 +275,7 @@ ExitCode run_advise(AdviseOptions& options) {
   const ObservedRun run =
       observe_run(options.run, options.config.empty() ? options.overrides : std::vector<std::string>{});
   std::optional<Verification> verification;
-  if (options.verify)
+  if (options.branches)
     verification = saying_how_to_go_on(options.folder(), [&] { return verify_batch(options, run); });
   Advice advice = advise(run, speeds_of(options, run));
   if (verification) heed(advice, *std::move(verification));
@@ -298,27 +298,33 @@ std::function<ExitCode()> declare_advise(CLI::App& app) {
   app.add_option("--seconds", options->seconds, "Time to measure speeds; 0: take those that the run left")
       ->check(number_from(0, 3600))
       ->capture_default_str();
-  app.add_flag("--verify", options->verify,
+  app.add_flag("--branches", options->branches,
                "Also train branches from a checkpoint with other batches, and compare at equal samples");
+  app.add_flag_callback("--verify",
+                        [] {
+                          throw Error(ExitCode::kUsage, "--verify", "is called --branches now",
+                                      "autotrain advise --branches …");
+                        })
+      ->group("");
   app.add_option(
          "--checkpoint", options->checkpoint,
-         "Of --verify: auto (the newest with enough of the schedule left), newest, best, or an update")
+         "Of --branches: auto (the newest with enough of the schedule left), newest, best, or an update")
       ->capture_default_str()
       ->type_name("WHICH");
-  app.add_option("--factors", options->factors,
-                 "Of --verify: batches of the branches, as multiples of the run's")
+  app.add_option("--factor", options->factors, "Of --branches: their batches, as multiples of the run's")
       ->delimiter(',')
       ->check(number_from(1e-6, 1e6))
-      ->capture_default_str();
-  app.add_option("--seeds", options->seeds, "Of --verify: branches of each batch, seeds 1 to this")
+      ->default_str("0.5,1,2,4")
+      ->type_name("X,X,…");
+  app.add_option("--seeds", options->seeds, "Of --branches: branches of each batch, seeds 1 to this")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   app.add_option("--samples", options->samples,
-                 cat("Of --verify: samples of each branch; default: ", kBranchUpdates,
+                 cat("Of --branches: samples of each branch; default: ", kBranchUpdates,
                      " updates of the largest batch, or what the schedule has left of them, at least 8"))
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 53));
   app.add_option("--margin", options->margin,
-                 "Of --verify: a loss that is larger by less than this part is not worse")
+                 "Of --branches: a loss that is larger by less than this part is not worse")
       ->check(number_from(0, 1))
       ->capture_default_str();
   return [options, &app] {
@@ -330,18 +336,19 @@ std::function<ExitCode()> declare_advise(CLI::App& app) {
 constexpr const char* kAdviseExamples = R"(
 Examples:
   autotrain advise --run runs/a
-      whether the run's effective batch should be larger or smaller, with the reason, and what goes with it
+      whether the run's effective batch should be larger or smaller, with the
+      reason, and what goes with it
   autotrain advise --config R.yaml
       the same after a short run of 128 updates
-  autotrain advise --run runs/a --verify --seeds 5
-      also measure it: branches from a checkpoint with half, twice and four times the batch
+  autotrain advise --run runs/a --branches --seeds 5
+      also measure it: branches from a checkpoint with half, twice and four
+      times the batch
 )";
 
 }  // namespace
 
 extern const Command kAdvise;
-const Command kAdvise = {"advise",
-                         "Say which effective batch fits, is fast and learns, and what goes with another one",
-                         kAdviseExamples, declare_advise};
+const Command kAdvise = {"advise", "Say which effective batch fits, is fast and learns", kAdviseExamples,
+                         declare_advise};
 
 }  // namespace autotrain

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "autotrain/error.h"
 
@@ -11,9 +10,9 @@ class App;
 
 namespace autotrain {
 
-/// A command of the program, which is a file of this room with one of these and a line in commands.cpp.
+/// A command of the program, which is a file of this room with one of these and a place in commands.cpp.
 struct Command {
-  const char* name;      ///< its word on the command line; "" is what runs when no word is given
+  const char* name;      ///< its word on the command line
   const char* sentence;  ///< what it does, for --help
   const char* examples;  ///< for its own --help, two lines each: the command, and what it is for
 
@@ -21,9 +20,6 @@ struct Command {
   /// The returned function throws Error(kUsage) about options that contradict each other.
   std::function<ExitCode()> (*declare)(CLI::App& app);
 };
-
-/// Every command, in the order of --help. The first one has no name.
-const std::vector<const Command*>& commands();
 
 /// Reads the command line, and runs the command that it names or prints the help it asks for.
 /// @throws Error(kUsage) with what is wrong and what to try; what the command throws.

@@ -4,25 +4,60 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/help.h"
 
 namespace autotrain {
 
 extern const Command kTrain, kPlan, kVerify, kDoctor, kAdvise, kLr, kCompare, kSweep, kEvaluate, kPredict,
     kExport, kReport, kConfig, kSchema;
 
-const std::vector<const Command*>& commands() {
-  static const std::vector<const Command*> all = {&kTrain,  &kPlan,    &kVerify, &kDoctor,   &kAdvise,
-                                                  &kLr,     &kCompare, &kSweep,  &kEvaluate, &kPredict,
-                                                  &kExport, &kReport,  &kConfig, &kSchema};
-  return all;
-}
-
 namespace {
 
-constexpr const char* kExitCodes = R"(
-Exit codes: 0 done, 64 usage, 65 bad data, 66 missing file, 70 internal, 71 does not fit,
-72 device lost, 74 I/O, 75 interrupted (resumable), 76 diverged, 77 code of one's own breaks its promise, 78 bad recipe.
+struct CommandGroup {
+  const char* title;
+  std::vector<const Command*> commands;
+};
+
+const std::vector<CommandGroup>& command_groups() {
+  static const std::vector<CommandGroup> groups = {
+      {"Train", {&kTrain, &kConfig, &kSchema}},
+      {"Plan and find", {&kPlan, &kLr, &kAdvise}},
+      {"Use a run", {&kEvaluate, &kPredict, &kExport, &kReport}},
+      {"Compare and study", {&kCompare, &kSweep}},
+      {"Machine", {&kDoctor, &kVerify}},
+  };
+  return groups;
+}
+
+constexpr const char* kSentence = "Finds the batch size that fills a memory budget, and trains with it.";
+
+constexpr const char* kUsage = R"(
+Usage: autotrain COMMAND [OPTIONS]
+       autotrain --config RECIPE.yaml [OPTIONS]    short for autotrain train
+       autotrain --version
 )";
+
+constexpr const char* kFirstSteps = R"(
+First steps:
+  autotrain train --config recipes/smoke.yaml
+      seconds, on made-up images, to see that everything works
+  autotrain COMMAND --help
+      what a command takes, with examples
+
+Exit codes: 0 done, 64 usage, 65 bad data, 66 missing file, 70 internal,
+71 does not fit, 72 device lost, 74 I/O, 75 interrupted (resumable),
+76 diverged, 77 code of one's own breaks its promise, 78 bad recipe.
+)";
+
+std::string program_help() {
+  constexpr size_t kColumn = 12;
+  std::string help = kUsage;
+  for (const CommandGroup& group : command_groups()) {
+    help += cat("\n", group.title, "\n");
+    for (const Command* command : group.commands) help += help_row(command->name, command->sentence, kColumn);
+  }
+  return help + kFirstSteps;
+}
 
 ExitCode print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -35,11 +70,16 @@ struct Declared {
   std::function<ExitCode()> run;
 };
 
-Declared declare(const Command& command, CLI::App& program) {
-  const bool has_name = *command.name != '\0';
-  CLI::App* const app = has_name ? program.add_subcommand(command.name, command.sentence) : &program;
-  app->footer(std::string(command.examples) + kExitCodes);
-  return {app, command.declare(*app)};
+std::vector<Declared> declare_commands(CLI::App& program) {
+  std::vector<Declared> declared;
+  for (const CommandGroup& group : command_groups()) {
+    for (const Command* command : group.commands) {
+      CLI::App* const app = program.add_subcommand(command->name, command->sentence);
+      app->footer(command->examples);
+      declared.push_back({app, command->declare(*app)});
+    }
+  }
+  return declared;
 }
 
 // They are those of training, and another command would not see them.
@@ -58,33 +98,92 @@ std::string named_command(const CLI::App& program) {
   return commands.empty() ? "autotrain" : "autotrain " + commands.front()->get_name();
 }
 
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// Of an option that another command takes, which ones do.
+std::string other_takers(const std::vector<Declared>& declared, const std::string& option) {
+  std::vector<std::string> takers;
+  for (const Declared& command : declared) {
+    if (command.app->get_option_no_throw(option) != nullptr) takers.push_back(command.app->get_name());
+  }
+  return takers.empty() ? "" : "it is an option of " + join_choices(takers);
+}
+
+std::string hint_for_option(const CLI::App& app, const std::vector<Declared>& declared,
+                            const std::string& option) {
+  if (const std::string near = nearest(option, option_names(app)); !near.empty())
+    return cat("did you mean ", near, "?");
+  return other_takers(declared, option);
+}
+
+std::string hint_for_word(const CLI::App& program, const std::vector<Declared>& declared,
+                          const std::string& word) {
+  if (word.ends_with(".yaml") || word.ends_with(".yml"))
+    return cat("a recipe stands behind --config: autotrain ",
+               program.get_subcommands().empty() ? "train" : program.get_subcommands().front()->get_name(),
+               " --config ", word);
+  std::vector<std::string> names;
+  for (const Declared& command : declared) names.push_back(command.app->get_name());
+  const std::string near = program.get_subcommands().empty() ? nearest(word, names) : "";
+  return near.empty() ? "" : cat("did you mean autotrain ", near, "?");
+}
+
+// Says what is like the first word that nobody takes.
+[[noreturn]] void fail_unknown(const CLI::App& program, const std::vector<Declared>& declared) {
+  const std::string word = program.remaining(true).front();
+  const std::vector<CLI::App*> commands = program.get_subcommands();
+  const CLI::App& app = commands.empty() ? program : *commands.front();
+  const std::string option = word.starts_with("-") ? word.substr(0, word.find('=')) : "";
+  std::string hint =
+      option.empty() ? hint_for_word(program, declared, word) : hint_for_option(app, declared, option);
+  if (hint.empty())
+    hint = cat(named_command(program),
+               commands.empty() ? " --help lists the commands" : " --help lists its options");
+  throw Error(
+      ExitCode::kUsage, named_command(program),
+      cat(option.empty() ? "knows nothing called " : "has no option ", quote(option.empty() ? word : option)),
+      hint);
+}
+
 }  // namespace
 
 ExitCode run_command_line(int argc, const char* const* argv) {
-  CLI::App program(std::string(commands().front()->sentence) + "\n", "autotrain");
+  CLI::App program(kSentence, "autotrain");
+  program.formatter(std::make_shared<HelpFormatter>());
   program.set_version_flag("--version", std::string("autotrain ") + version());
   program.require_subcommand(0, 1);
-  std::vector<Declared> declared;
-  for (const Command* command : commands()) declared.push_back(declare(*command, program));
+  program.footer(program_help());
+  const std::vector<Declared> declared = declare_commands(program);
+  const std::function<ExitCode()> train = kTrain.declare(program);
+  if (argc == 1)
+    throw Error(
+        ExitCode::kUsage, "command line", "names neither a command nor a recipe",
+        "autotrain train --config recipes/fashion_mnist_cnn.yaml; autotrain --help lists the commands");
   try {
     program.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    if (program.remaining().empty()) return print(program.help());
-    throw Error(ExitCode::kUsage, "command line",
-                "knows nothing called " + quote(program.remaining().front()),
-                "autotrain --help shows the commands; training is autotrain --config R.yaml");
+    if (!program.remaining().empty()) fail_unknown(program, declared);
+    return print(program.help());
   } catch (const CLI::CallForVersion& version) {
     return print(std::string(version.what()) + "\n");
   } catch (const CLI::ParseError& error) {
+    if (!program.remaining(true).empty()) fail_unknown(program, declared);
     throw Error(ExitCode::kUsage, "command line", error.what(),
                 named_command(program) + " --help shows examples");
   }
-  for (size_t i = 1; i < declared.size(); ++i) {
-    if (!declared[i].app->parsed()) continue;
-    refuse_options_before(program, commands()[i]->name);
-    return declared[i].run();
+  for (const Declared& command : declared) {
+    if (!command.app->parsed()) continue;
+    refuse_options_before(program, command.app->get_name());
+    return command.run();
   }
-  return declared.front().run();
+  return train();
 }
 
 }  // namespace autotrain

@@ -17,6 +17,7 @@ void OverrideOptions::declare(CLI::App& app, const char* sentence) {
 }
 
 void RecipeOptions::declare(CLI::App& app) {
+  command_ = cat("autotrain ", app.get_parent() == nullptr ? "train" : app.get_name());
   app.add_option("-c,--config", config, "The recipe, a YAML file")->type_name("FILE");
   OverrideOptions::declare(app, "Override a key of the recipe: section.key=value; repeatable");
   app.add_flag("--fresh-plan", fresh_plan, "Search anew instead of taking a kept plan");
@@ -25,7 +26,7 @@ void RecipeOptions::declare(CLI::App& app) {
 void RecipeOptions::check_named() const {
   if (!config.empty()) return;
   throw Error(ExitCode::kUsage, "command line", "names no recipe",
-              "autotrain --config recipes/fashion_mnist_cnn.yaml");
+              command_ + " --config recipes/fashion_mnist_cnn.yaml");
 }
 
 Recipe RecipeOptions::load() const {

@@ -37,6 +37,9 @@ struct RecipeOptions : OverrideOptions {
 
   /// The recipe with its overrides. @throws Error(kUsage) when none was named, and as load_recipe does.
   Recipe load() const;
+
+ private:
+  std::string command_;  // as it is typed: "autotrain plan"
 };
 
 /// --quiet, --verbose, --json

@@ -1,5 +1,3 @@
-#include "cli/compare.h"
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -10,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/common_options.h"
 #include "cli/compare_watch.h"
 #include "cli/local_ranks.h"
 #include "cli/study_command.h"
@@ -23,6 +22,20 @@
 namespace autotrain {
 namespace {
 
+struct CompareCommandOptions : OverrideOptions, PrintOptions, OutputOption {
+  std::vector<std::filesystem::path> recipes;
+  std::vector<std::string> vary;   ///< "batch.effective=64,256", an axis each
+  std::vector<std::string> rules;  ///< values of batch.lr_rule
+  std::optional<int64_t> sample;   ///< points of the grid; unset: all
+  int64_t seeds = 3;
+  std::string target = {};  ///< "accuracy=0.9"
+  std::string figure = {};
+  bool training_set = false;
+  int64_t ranks = 1;
+  bool halving = false;
+  bool sharpness = false;
+};
+
 std::string text_of(const Comparison& comparison) {
   std::string text;
   for (const page::Table& each : tables_of(comparison)) {
@@ -32,7 +45,7 @@ std::string text_of(const Comparison& comparison) {
   return text;
 }
 
-std::optional<Target> target_of(const ComparisonOptions& options) {
+std::optional<Target> target_of(const CompareCommandOptions& options) {
   if (options.target.empty()) return std::nullopt;
   const size_t sign = options.target.find('=');
   Target target{.figure = options.target.substr(0, sign)};
@@ -43,18 +56,13 @@ std::optional<Target> target_of(const ComparisonOptions& options) {
   return target;
 }
 
-std::vector<Axis> axes_of(const ConvergenceRequest& options) {
-  constexpr const char* kExample = "--vary batch.effective=64,256,1024";
-  if (options.vary.empty()) {
-    throw Error(ExitCode::kUsage, "--mode converge", "does not say which values of which key to train with",
-                std::string("add ") + kExample);
-  }
+std::vector<Axis> axes_of(const std::vector<std::string>& vary) {
   std::vector<Axis> axes;
-  for (const std::string& text : options.vary) {
+  for (const std::string& text : vary) {
     std::optional<Axis> axis = parse_axis(text);
     if (!axis) {
       throw Error(ExitCode::kUsage, "--vary", quote(text) + " names no values of a key",
-                  std::string("for instance ") + kExample);
+                  "for instance --vary batch.effective=64,256,1024");
     }
     axes.push_back(std::move(*axis));
   }
@@ -76,101 +84,130 @@ std::vector<NamedRecipe> labelled(const std::vector<std::filesystem::path>& file
   return recipes;
 }
 
-ExitCode run(CompareOptions study, const ComparisonOptions& how, const PrintOptions& print,
-             const std::filesystem::path& output) {
+// Several recipes, or one at the points of a grid.
+CompareOptions study_of(const CompareCommandOptions& options) {
+  if (options.vary.empty()) {
+    CompareOptions study;
+    study.recipes = labelled(options.recipes, options.overrides);
+    return study;
+  }
+  if (options.recipes.size() > 1)
+    throw Error(ExitCode::kUsage, "--vary",
+                cat("makes a grid of one recipe, and ", options.recipes.size(), " are named"), "name one");
+  return convergence({.config = options.recipes.front(),
+                      .overrides = options.overrides,
+                      .axes = axes_of(options.vary),
+                      .rules = options.rules,
+                      .sample = options.sample});
+}
+
+ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) {
+  if (options.vary.empty()) refuse_without("--vary", app, {"--rules", "--sample"});
   refuse_several_ranks();
   install_signal_handlers();
-  log::set_sink(log::terminal_sink(), print.log_level());
-  study.seeds = how.seeds;
-  study.figure = how.figure;
-  study.target = target_of(how);
-  study.training_set |= how.training_set;
-  study.sharpness = how.sharpness;
-  study.ranks = how.ranks;
-  if (how.halving) study.halving = HalvingRules();
+  log::set_sink(log::terminal_sink(), options.log_level());
+  CompareOptions study = study_of(options);
+  study.seeds = options.seeds;
+  study.figure = options.figure;
+  study.target = target_of(options);
+  study.training_set |= options.training_set;
+  study.sharpness = options.sharpness;
+  study.ranks = options.ranks;
+  if (options.halving) study.halving = HalvingRules();
   check_comparison(study);  // before a folder is made for it
-  study.folder = output.empty() ? claim_first_free("runs", "compare") : output;
-  CompareWatch watch("compare", study, print.talks());
+  study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
+  CompareWatch watch("compare", study, options.talks());
   watch.follow(study);
-  if (print.talks()) log::info("compare", "runs in " + study.folder.string());
+  if (options.talks()) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
   Tally tally;
   for (const RunOutcome& outcome : found.runs) tally.add(outcome.failure, outcome.code);
   const std::string last = cat(tally.all, tally.all == 1 ? " run" : " runs", " compared",
                                tally.failed > 0 ? cat(", of which ", tally.failed, " failed") : "", " · ",
                                (study.folder / "report.html").string(), "\n");
-  const std::string text = print.talks() ? text_of(found) + "\n" : "";
-  print_study(print, comparison_to_json(found), text + last, study.folder);
+  const std::string text = options.talks() ? text_of(found) + "\n" : "";
+  print_study(options, comparison_to_json(found), text + last, study.folder);
   return tally.code();
 }
 
-struct CompareCommandOptions : OverrideOptions, PrintOptions, OutputOption, ComparisonOptions {
-  std::vector<std::filesystem::path> recipes;
-};
+void declare_grid(CLI::App& app, CompareCommandOptions& options) {
+  app.add_option(
+         "--vary", options.vary,
+         "Train one recipe at each of these values of a key: batch.effective=64,256; several times: at "
+         "every combination; lists in brackets: 'data.train.size=[32,32],[64,64]'; several keys that "
+         "take the same values with commas: data.train.size,data.validation.size=…")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUES");
+  app.add_option("--rules", options.rules,
+                 "Of --vary: values of batch.lr_rule, a further axis; default, beside batch sizes alone: the "
+                 "recipe's and none")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("RULE,…");
+  app.add_option("--sample", options.sample,
+                 "Of --vary: only so many points of the grid, drawn by the recipe's seed")
+      ->check(CLI::Range(1, 10000));
+}
 
-ExitCode run_compare(const CompareCommandOptions& options) {
-  CompareOptions study;
-  study.recipes = labelled(options.recipes, options.overrides);
-  return run(std::move(study), options, options, options.output);
+void declare_comparison(CLI::App& app, CompareCommandOptions& options) {
+  app.add_option("--seeds", options.seeds, "Train each recipe with the seeds 1 to this")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  app.add_option("--target", options.target, "Time, samples and updates to a figure: accuracy=0.9")
+      ->type_name("FIGURE=VALUE");
+  app.add_option("--figure", options.figure,
+                 "The figure to compare; default: the target's, else what the first recipe monitors")
+      ->type_name("FIGURE");
+  app.add_flag("--training-set", options.training_set,
+               "Also evaluate the final weights on the training data: the generalisation gap");
+  app.add_flag(
+      "--sharpness", options.sharpness,
+      "Also measure how sharp the minimum of the final weights is: the largest eigenvalue of the Hessian, "
+      "and how the loss rises along random directions");
+  app.add_flag(
+      "--halving", options.halving,
+      "Successive halving: of all points a third goes on to three times the length, and so on; for many "
+      "points");
+  app.add_option("--ranks", options.ranks, "Processes of this machine that make each run together")
+      ->check(CLI::Range(int64_t{1}, kMostLocalRanks));
 }
 
 std::function<ExitCode()> declare_compare(CLI::App& app) {
   const auto options = std::make_shared<CompareCommandOptions>();
-  app.add_option("recipes", options->recipes, "Recipes, YAML files")->required()->type_name("FILE…");
+  app.add_option("recipes", options->recipes, "Recipes, YAML files")->required()->type_name("RECIPE…");
   options->PrintOptions::declare(app);
   options->OutputOption::declare(
-      app, "Folder of the study, gone on with if it is there; default: runs/compare-<n>");
+      app, "Folder of the study; one that is there is gone on with; default: runs/compare-<n>");
   options->OverrideOptions::declare(app, "Override a key of every recipe: section.key=value; repeatable");
-  options->ComparisonOptions::declare(app);
-  return [options] { return run_compare(*options); };
+  declare_grid(app, *options);
+  declare_comparison(app, *options);
+  return [options, &app] { return run_compare(app, *options); };
 }
 
 constexpr const char* kCompareExamples = R"(
 Examples:
   autotrain compare A.yaml B.yaml --seeds 5
-      train both with the seeds 1 to 5; which differences are real, and how many seeds would show it
+      train both with the seeds 1 to 5; which differences are real, and how many
+      seeds would show it
   autotrain compare A.yaml B.yaml --seeds 10 --output runs/compare-1
       five seeds more of a comparison that is there; what is finished is kept
   autotrain compare A.yaml B.yaml --target accuracy=0.9 --set stop.epochs=20
-      also the time, samples and updates to a figure, with a key of both recipes changed
+      also the time, samples and updates to a figure, with a key of both recipes
+      changed
+  autotrain compare R.yaml --vary batch.effective=64,256,1024 --seeds 5
+      train one recipe at each effective batch, with and without its
+      learning-rate rule, and compare
+  autotrain compare R.yaml --vary batch.effective=64,1024 \
+      --vary optimizer.name=sgd,lars,lamb --rules linear,sqrt \
+      --sample 8 --halving
+      eight points of a grid, of which a third goes on to three times the
+      length, and so on
 )";
 
 }  // namespace
 
 extern const Command kCompare;
-const Command kCompare = {"compare", "Train recipes with the same seeds and say what differs, and how surely",
+const Command kCompare = {"compare", "Train recipes, or a grid of one, and say which differences are real",
                           kCompareExamples, declare_compare};
-
-void ComparisonOptions::declare(CLI::App& app) {
-  app.add_option("--seeds", seeds, "Train each recipe with the seeds 1 to this")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  app.add_option("--target", target, "Time, samples and updates to a figure: accuracy=0.9")
-      ->type_name("FIGURE=VALUE");
-  app.add_option("--figure", figure,
-                 "The figure to compare; default: the target's, else what the first recipe monitors");
-  app.add_flag("--training-set", training_set,
-               "Also evaluate the final weights on the training data: the generalisation gap");
-  app.add_flag(
-      "--sharpness", sharpness,
-      "Also measure how sharp the minimum of the final weights is: the largest eigenvalue of the Hessian, "
-      "and how the loss rises along random directions");
-  app.add_flag(
-      "--halving", halving,
-      "Successive halving: of all points a third goes on to three times the length, and so on; for many "
-      "points");
-  app.add_option("--ranks", ranks, "Processes of this machine that make each run together")
-      ->check(CLI::Range(int64_t{1}, kMostLocalRanks));
-}
-
-ExitCode run_converge(const ConvergenceRequest& what, const ComparisonOptions& how, const PrintOptions& print,
-                      const std::filesystem::path& output) {
-  return run(convergence({.config = what.config,
-                          .overrides = what.overrides,
-                          .axes = axes_of(what),
-                          .rules = what.rules,
-                          .sample = what.sample}),
-             how, print, output);
-}
 
 }  // namespace autotrain

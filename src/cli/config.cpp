@@ -20,14 +20,14 @@ std::function<ExitCode()> declare_printing(CLI::App&) {
 
 extern const Command kConfig, kSchema;
 
-const Command kConfig = {"config", "Print the reference configuration", R"(
+const Command kConfig = {"config", "Print every key of a recipe with its default, range and unit", R"(
 Examples:
   autotrain config > configs/reference.yaml
-      every key with its default, range and unit
+      the reference of all keys, in a file
 )",
                          declare_printing<write_reference>};
 
-const Command kSchema = {"schema", "Print the JSON Schema of recipes", R"(
+const Command kSchema = {"schema", "Print the JSON Schema of recipes, for editors", R"(
 Examples:
   autotrain schema > recipe.schema.json
       a JSON Schema with which editors complete and check recipes

@@ -213,18 +213,19 @@ Examples:
   autotrain doctor
       what the machine can do: memory, products, bandwidth, precisions
   autotrain doctor --config R.yaml
-      what bounds the recipe's training here, which cures were tried, and what each gained
+      what bounds the recipe's training here, which cures were tried, and what
+      each gained
   autotrain doctor --config R.yaml --seconds 10 --json
       longer trials, where the machine is unsteady
   autotrain doctor --ranks 2
-      what passes between ranks, and which of them is slow; on several machines: by torchrun or srun
+      what passes between ranks, and which of them is slow; on several machines:
+      by torchrun or srun
 )";
 
 }  // namespace
 
 extern const Command kDoctor;
-const Command kDoctor = {
-    "doctor", "Measure the machine; with a recipe, say what bounds it, try cures and print before and after",
-    kDoctorExamples, declare_doctor};
+const Command kDoctor = {"doctor", "Measure the machine; with a recipe, say what bounds it", kDoctorExamples,
+                         declare_doctor};
 
 }  // namespace autotrain

@@ -77,15 +77,16 @@ std::function<ExitCode()> declare_evaluate(CLI::App& app) {
 constexpr const char* kEvaluateExamples = R"(
 Examples:
   autotrain evaluate --run runs/a
-      every figure of the newest checkpoint on the run's validation data, as the run itself found them
-  autotrain evaluate --run runs/a --checkpoint best --set data.validation.split=test --json
-      the best checkpoint on other data, as JSON
+      every figure of the newest checkpoint on the run's validation data, as the
+      run itself found them
+  autotrain evaluate --run runs/a --set data.validation.split=test --json
+      the same on other data, as JSON
 )";
 
 }  // namespace
 
 extern const Command kEvaluate;
-const Command kEvaluate = {"evaluate", "Measure a trained run's weights on its validation data, or on others",
+const Command kEvaluate = {"evaluate", "Measure a run's weights on its validation data, or on others",
                            kEvaluateExamples, declare_evaluate};
 
 }  // namespace autotrain

@@ -98,24 +98,28 @@ std::function<ExitCode()> declare_export(CLI::App& app) {
 }
 
 constexpr const char* kExportExamples = R"(
-The file names tensors as the model does, so that net.load_state_dict(safetensors.torch.load_file(FILE)) takes it in
-Python, and model.weights: FILE in a recipe. Averaged weights are written where the run has some, as evaluations use
-them. What adapters of model.lora change is added to the weights. Of a run of model: torchscript, a FILE that ends in
-.pt is the module itself with these weights, for torch.jit.load.
+The file names tensors as the model does. In Python it is read by
+net.load_state_dict(safetensors.torch.load_file(FILE)), in a recipe by
+model.weights: FILE. Averaged weights are written where the run has some, as
+evaluations use them. What adapters of model.lora change is added to the
+weights. Of a run of model: torchscript, a FILE that ends in .pt is the module
+itself with these weights, for torch.jit.load.
 
 Examples:
-  autotrain export --run runs/a --checkpoint best --output model.safetensors
+  autotrain export --run runs/a --checkpoint best --output best.safetensors
       the weights of the best evaluation
   autotrain export --run runs/a --output half.safetensors --dtype bf16
-      the newest ones at half the size; a number beyond the type's range is refused by name
+      the newest ones at half the size; a number beyond the type's range is
+      refused by name
   autotrain export --run runs/a --output adapter --adapters
-      adapter/adapter_model.safetensors and adapter/adapter_config.json, for peft.PeftModel.from_pretrained
+      adapter/adapter_model.safetensors and adapter/adapter_config.json, for
+      peft.PeftModel.from_pretrained
 )";
 
 }  // namespace
 
 extern const Command kExport;
-const Command kExport = {"export", "Write a trained run's weights to a file that Python and recipes read",
+const Command kExport = {"export", "Write a run's weights to a file that Python and recipes read",
                          kExportExamples, declare_export};
 
 }  // namespace autotrain

@@ -201,15 +201,17 @@ std::function<ExitCode()> declare_lr(CLI::App& app) {
 constexpr const char* kLrExamples = R"(
 Examples:
   autotrain lr --config R.yaml
-      where training diverges, where the loss falls fastest and up to where it is low, on three stretches
-      of the data; a line for the recipe where they agree, else "undetermined"
-  autotrain lr --config R.yaml --set optimizer.clip_norm=null --from 1e-4 --to 100
+      where training diverges, where the loss falls fastest and up to where it
+      is low, on three stretches of the data; a line for the recipe where they
+      agree, else "undetermined"
+  autotrain lr --config R.yaml --set optimizer.clip_norm=null --to 100
       the same without clipping, which hides divergence, over other rates
   autotrain lr --run runs/a --checkpoint best
       from trained weights, on what the run would train on next
   autotrain lr --config R.yaml --race
-      also train: five rates around what the test says and the recipe's own, three seeds each, the best
-      third to the end; which one wins on the validation data, and whether the seeds tell it apart
+      also train: five rates around what the test says and the recipe's own,
+      three seeds each, the best third to the end; which one wins on the
+      validation data, and whether the seeds tell it apart
   autotrain lr --config R.yaml --race --rates 0.001,0.003,0.01 --seeds 5
       these rates and the recipe's own, without a range test
 )";
@@ -217,9 +219,7 @@ Examples:
 }  // namespace
 
 extern const Command kLr;
-const Command kLr = {
-    "lr",
-    "Test learning rates on the recipe, suggest one only where the tests agree, and race a few on request",
-    kLrExamples, declare_lr};
+const Command kLr = {"lr", "Test learning rates, and suggest one where the tests agree", kLrExamples,
+                     declare_lr};
 
 }  // namespace autotrain

@@ -45,17 +45,19 @@ CLI::Validator learning_rate() {
 void RaceOptions::declare(CLI::App& app) {
   app.add_flag("--race", race,
                "Also race a few rates by successive halving, around what the range test says, and name the "
-               "winner; gone on with if it is in --output");
+               "winner; one that is in --output is gone on with");
   app.add_option("--rates", rates,
                  "Of --race: values of optimizer.lr, beside the recipe's own; no range test is made then")
       ->delimiter(',')
-      ->check(learning_rate());
+      ->check(learning_rate())
+      ->type_name("X,X,…");
   app.add_option("--seeds", seeds, "Of --race: runs of each rate, seeds 1 to this")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   app.add_option("--figure", figure,
                  "Of --race: the figure of the validation data that decides; default: "
-                 "evaluation.monitor");
+                 "evaluation.monitor")
+      ->type_name("FIGURE");
 }
 
 void RaceOptions::check(const CLI::App& app) const {

@@ -77,9 +77,12 @@ std::function<ExitCode()> declare_plan(CLI::App& app) {
 constexpr const char* kPlanExamples = R"(
 Examples:
   autotrain plan --config R.yaml
-      what a run would execute on this machine, and how it was found; writes nothing
-  autotrain plan --config R.yaml --set execution.memory.budget=512MiB --alternatives
-      the same within 512 MiB, beside the other precision
+      what a run would execute on this machine, and how it was found; writes
+      nothing
+  autotrain plan --config R.yaml --set execution.memory.budget=512MiB
+      the same within 512 MiB
+  autotrain plan --config R.yaml --alternatives
+      beside the plan in the other precision
   autotrain plan --config R.yaml --fresh-plan --json
       search anew instead of taking a kept plan; every trial as JSON
 )";

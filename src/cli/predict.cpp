@@ -186,12 +186,15 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
 constexpr const char* kPredictExamples = R"(
 Examples:
   autotrain predict --run runs/a --output predictions.csv
-      class and probability of every sample of the run's validation data, by its newest checkpoint
-  autotrain predict --run runs/a --checkpoint best --data photos/ --top 3 --output photos.jsonl
-      a folder of images without labels, made to samples as the run's are; the three likeliest classes
+      class and probability of every sample of the run's validation data, by its
+      newest checkpoint
+  autotrain predict --run runs/a --data photos/ --top 3 --output photos.jsonl
+      a folder of images without labels, made to samples as the run's are; the
+      three likeliest classes
   autotrain predict --run runs/a --data train --output logits.npy
       what the model gives for the training data, as an array that NumPy reads
-  autotrain predict --run runs/a --set data.validation.split=test --probabilities --output test.csv
+  autotrain predict --run runs/a --set data.validation.split=test \
+      --probabilities --output test.csv
       other data, and the probabilities of all classes
   autotrain predict --run runs/a --latency-ms 20 --output predictions.csv
       the largest batch whose forward pass takes at most 20 ms
@@ -202,7 +205,7 @@ Examples:
 }  // namespace
 
 extern const Command kPredict;
-const Command kPredict = {"predict", "Write what a trained run says of samples: classes, numbers or losses",
+const Command kPredict = {"predict", "Write what a run says of samples: classes, numbers or losses",
                           kPredictExamples, declare_predict};
 
 }  // namespace autotrain

@@ -108,7 +108,7 @@ std::function<ExitCode()> declare_report(CLI::App& app) {
 constexpr const char* kReportExamples = R"(
 Examples:
   autotrain report runs/a
-      report.html and the CSV files of a run, a sweep or a comparison, drawn anew
+      report.html and the CSV files of a run, a sweep or a comparison
   autotrain report runs/a runs/b --together both.html
       the curves of both on one page
 )";

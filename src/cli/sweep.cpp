@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/command.h"
-#include "cli/compare.h"
 #include "cli/study_command.h"
 #include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
@@ -41,11 +40,8 @@ std::string weights_file(const fs::path& given) {
               "give --weights the folder of a run, or a safetensors file");
 }
 
-struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption, ComparisonOptions {
-  bool converge = false;                ///< --mode converge
-  std::vector<std::string> vary;        ///< "batch.effective=64,256", an axis each
-  std::vector<std::string> rules;       ///< values of batch.lr_rule
-  std::optional<int64_t> sample;        ///< points of the grid that --vary spans
+struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption {
+  std::vector<std::string> vary;        ///< one axis
   std::vector<std::string> sweep_keys;  ///< what the options say, as --set would
   fs::path weights;                     ///< a run's folder or a safetensors file
   bool largest = false;                 ///< also search the largest batches
@@ -183,64 +179,51 @@ ExitCode measure_sweep(const SweepCommandOptions& options) {
   return tally.code();
 }
 
-// Options of one mode that another would ignore.
-void check_sweep_options(const CLI::App& sweep, bool converge) {
-  if (converge) {
-    refuse_options(sweep,
-                   {"--batches", "--latency-ms", "--device-figures", "--rounds", "--seconds", "--weights",
-                    "--largest", "--end-to-end"},
-                   "means nothing with --mode converge",
-                   "leave it out; batches are --vary batch.effective=64,256");
-  } else {
-    refuse_without("--mode converge", sweep,
-                   {"--seeds", "--target", "--figure", "--training-set", "--rules", "--ranks", "--halving",
-                    "--sharpness", "--sample"});
-    if (sweep.count("--vary") > 1)
-      throw Error(ExitCode::kUsage, "--vary", "spans a grid with --mode converge only",
-                  "give one axis, or add --mode converge");
-  }
+// Whether each batch size learns is not measured by calls, but by runs.
+std::string refuse_converge(const std::string& mode) {
+  if (mode != "converge") return "";
+  throw Error(ExitCode::kUsage, "--mode converge", "trains runs, which is what autotrain compare does",
+              "autotrain compare R.yaml --vary batch.effective=64,256");
 }
 
 // Options that stand for keys of the recipe's section `sweep`.
 void declare_sweep_keys(CLI::App& sweep, SweepCommandOptions& options) {
-  const auto stands_for = [&](const char* option, const char* key, const char* sentence) {
-    sweep.add_option_function<std::string>(
-        option,
-        [&options, key](const std::string& value) {
-          options.sweep_keys.push_back(std::string("sweep.") + key + "=" + value);
-        },
-        sentence);
+  const auto stands_for = [&](const char* option, const char* key, const char* value_name,
+                              const char* sentence) {
+    return sweep
+        .add_option_function<std::string>(
+            option,
+            [&options, key](const std::string& value) {
+              options.sweep_keys.push_back(std::string("sweep.") + key + "=" + value);
+            },
+            sentence)
+        ->type_name(value_name);
   };
   stands_for(
-      "--batches", "batches",
+      "--batches", "batches", "SIZES",
       "1,32,128 or 1..4096 (powers of two, and the end) or auto (doubled to at most 4096, until nothing is "
       "gained); default: the recipe's sweep.batches, else auto");
-  stands_for("--latency-ms", "latency_ms",
+  stands_for("--latency-ms", "latency_ms", "X",
              "Find the largest throughput whose p99 is at most so many milliseconds");
-  stands_for("--device-figures", "device_figures",
+  stands_for("--device-figures", "device_figures", "FIGURES",
              "Also predict for a device that is not here, from its data sheet: 65TFLOP/s,300GB/s");
-  stands_for("--rounds", "rounds",
+  stands_for("--rounds", "rounds", "N",
              "Measurements of each point, 1 to 1000; default: the recipe's sweep.rounds, else 2");
-  stands_for("--seconds", "max_seconds",
+  stands_for("--seconds", "max_seconds", "X",
              "Longest time of one measurement; default: the recipe's sweep.max_seconds, else 2");
+  stands_for("--mode", "mode", "MODE",
+             "Forward passes, or whole updates; default: the recipe's sweep.mode, else inference")
+      ->check(refuse_converge)
+      ->check(CLI::IsMember({"inference", "training"}));
 }
 
-void declare_sweep_mode(CLI::App& app, SweepCommandOptions& options) {
-  app.add_option_function<std::string>(
-         "--mode",
-         [&options](const std::string& mode) {
-           options.converge = mode == "converge";
-           if (!options.converge) options.sweep_keys.push_back("sweep.mode=" + mode);
-         },
-         "inference, training, or converge: how well each of --vary batch.effective=64,256 learns; "
-         "default: the recipe's sweep.mode, else inference")
-      ->check(CLI::IsMember({"inference", "training", "converge"}));
+void declare_axis(CLI::App& app, SweepCommandOptions& options) {
   app.add_option("--vary", options.vary,
                  "A further axis: model.width=64,256 or execution.precision=fp32,bf16; lists in brackets: "
                  "'data.train.size=[32,32],[64,64]'; several keys that take the same values with commas: "
-                 "data.train.size,data.validation.size=…; with --mode converge also several times, for a "
-                 "grid: every combination is trained")
-      ->allow_extra_args(false);
+                 "data.train.size,data.validation.size=…")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUES");
 }
 
 std::function<ExitCode()> declare_sweep(CLI::App& app) {
@@ -257,22 +240,13 @@ std::function<ExitCode()> declare_sweep(CLI::App& app) {
   app.add_flag(
       "--end-to-end", options->end_to_end,
       "Also measure each batch from the data to outputs: loading, decoding, copying, forward pass, output");
-  declare_sweep_mode(app, *options);
-  app.add_option(
-         "--rules", options->rules,
-         "With --mode converge: values of batch.lr_rule, a further axis; default beside batch sizes alone: "
-         "the recipe's and none")
-      ->delimiter(',');
-  app.add_option("--sample", options->sample,
-                 "With --mode converge: only so many points of the grid, drawn by the recipe's seed")
-      ->check(CLI::Range(1, 10000));
-  options->ComparisonOptions::declare(app);
-  return [options, &app] {
-    check_sweep_options(app, options->converge);
+  declare_axis(app, *options);
+  return [options] {
+    if (options->vary.size() > 1)
+      throw Error(ExitCode::kUsage, "--vary", "is one axis here",
+                  "autotrain compare R.yaml --vary A=… --vary B=… trains at every combination");
     options->check_named();
-    if (!options->converge) return measure_sweep(*options);
-    return run_converge({options->config, options->overrides, options->vary, options->rules, options->sample},
-                        *options, *options, options->output);
+    return measure_sweep(*options);
   };
 }
 
@@ -280,30 +254,28 @@ constexpr const char* kSweepExamples = R"(
 Examples:
   autotrain sweep --config R.yaml --batches 1..512
       inference: latency, throughput and memory, predicted and measured knee
-  autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16,int8 --weights runs/a
+  autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16,int8 \
+      --weights runs/a
       the same in three precisions, with the accuracy that each costs
   autotrain sweep --config R.yaml --device-figures 65TFLOP/s,300GB/s
       the prediction for a Tesla T4 beside the one for this machine
   autotrain sweep --config R.yaml --vary execution.precision=fp32,bf16 --largest
       also the largest batch that fits the memory band in each precision
-  autotrain sweep --config R.yaml --vary 'data.train.size,data.validation.size=[128,128],[224,224]'
-      two sizes of images; the quotes are for shells to which brackets mean files
+  autotrain sweep --config R.yaml \
+      --vary 'data.train.size,data.validation.size=[128,128],[224,224]'
+      two sizes of images; the quotes are for shells to which brackets mean
+      files
   autotrain sweep --config R.yaml --end-to-end
-      also samples a second with loading and output around the forward pass, and which of them bounds it
-  autotrain sweep --config R.yaml --mode training --batches auto --latency-ms 200
-      updates instead, doubling until nothing is gained; the best within 200 ms
-  autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,256,1024 --seeds 5
-      train at each effective batch with and without the learning-rate rule, and compare
-  autotrain sweep --config R.yaml --mode converge --vary batch.effective=64,1024 \
-      --vary optimizer.name=sgd,lars,lamb --rules linear,sqrt --sample 8 --halving
-      eight points of a grid, of which a third goes on to three times the length, and so on
+      also samples a second with loading and output around the forward pass, and
+      which of them bounds it
+  autotrain sweep --config R.yaml --mode training --latency-ms 200
+      updates instead; the best within 200 ms
 )";
 
 }  // namespace
 
 extern const Command kSweep;
-const Command kSweep = {
-    "sweep", "Measure batch sizes: latency, throughput, memory, and where a larger one stops being free",
-    kSweepExamples, declare_sweep};
+const Command kSweep = {"sweep", "Measure latency, throughput and memory over batch sizes", kSweepExamples,
+                        declare_sweep};
 
 }  // namespace autotrain

@@ -53,7 +53,7 @@ ExitCode train(const TrainOptions& options) {
   if (options.json) std::fputs(text_of_json(summary_to_json(summary)).c_str(), stdout);
   if (summary.status == RunStatus::kInterrupted && !options.json) {
     // The run's own recipe has every --set in it.
-    std::printf("go on with: autotrain --config %s/recipe.yaml --output %s --resume\n",
+    std::printf("go on with: autotrain train --config %s/recipe.yaml --output %s --resume\n",
                 summary.folder.c_str(), summary.folder.c_str());
   }
   return static_cast<ExitCode>(summary.exit_code);
@@ -72,38 +72,21 @@ std::function<ExitCode()> declare_train(CLI::App& app) {
 
 constexpr const char* kTrainExamples = R"(
 Examples:
-  autotrain --config recipes/fashion_mnist_cnn.yaml
-      find the micro-batch, train, evaluate, checkpoint; leaves runs/fashion_mnist_cnn-1
-  autotrain --config R.yaml --set optimizer.lr=0.01 --set execution.memory.budget=2GiB
-      the same recipe with two keys changed; null unsets a key
-  autotrain --config R.yaml --output runs/a --resume
+  autotrain train --config recipes/fashion_mnist_cnn.yaml
+      find the micro-batch, train, evaluate, checkpoint; leaves
+      runs/fashion_mnist_cnn-1
+  autotrain train --config R.yaml --set optimizer.lr=0.01
+      the same recipe with a key changed; null unsets it
+  autotrain train --config R.yaml --output runs/a --resume
       go on from the newest checkpoint in runs/a; without one, start there
-  autotrain --config R.yaml --ranks 2
+  autotrain train --config R.yaml --ranks 2
       two processes of this machine make every update together
-  autotrain plan --config R.yaml
-      only search: print the plan and its trials, write nothing
-  autotrain verify --config R.yaml
-      prove on the recipe that kills, stops, short memory and full disks change no bit
-  autotrain compare A.yaml B.yaml --seeds 5 --target accuracy=0.9
-      train both five times, at equal samples and equal time, and say which differences are real
-  autotrain sweep --config R.yaml --batches 1..512 --vary execution.precision=fp32,bf16
-      batch size against latency, throughput and memory, beside what the machine could do
-  autotrain predict --run runs/a --data photos/ --output photos.csv
-      what the trained run says of a folder of images
-  autotrain export --run runs/a --checkpoint best --output model.safetensors
-      its weights, as PyTorch and recipes read them
-  autotrain report runs/a runs/b
-      draw report.html and the CSV files of two runs anew
-  autotrain config > configs/reference.yaml
-      every key with its default, range and unit
-  autotrain schema > recipe.schema.json
-      a JSON Schema with which editors complete and check recipes
 )";
 
 }  // namespace
 
 extern const Command kTrain;
-const Command kTrain = {"", "Finds the batch size that fills its memory budget, then trains.", kTrainExamples,
-                        declare_train};
+const Command kTrain = {"train", "Find the batch that fills the memory budget, train, evaluate",
+                        kTrainExamples, declare_train};
 
 }  // namespace autotrain

@@ -105,7 +105,8 @@ std::function<ExitCode()> declare_verify(CLI::App& app) {
 constexpr const char* kVerifyExamples = R"(
 Examples:
   autotrain verify --config R.yaml
-      kill, stop, starve and resume short runs of the recipe: each must end with the same bytes
+      kill, stop, starve and resume short runs of the recipe: each must end with
+      the same bytes
   autotrain verify --config R.yaml --updates 50 --kills 20 --output runs/verify
       longer runs, killed more often, kept to look at
 )";
@@ -113,8 +114,7 @@ Examples:
 }  // namespace
 
 extern const Command kVerify;
-const Command kVerify = {"verify",
-                         "Prove on the recipe that nothing that happens to a run changes what it computes",
+const Command kVerify = {"verify", "Prove on a recipe that kills and short memory change no result",
                          kVerifyExamples, declare_verify};
 
 }  // namespace autotrain

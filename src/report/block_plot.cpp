@@ -8,7 +8,6 @@
 
 #include "base/text.h"
 #include "report/live_text.h"
-#include "report/table.h"
 
 namespace autotrain {
 namespace {

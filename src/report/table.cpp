@@ -13,12 +13,6 @@ bool looks_like_number(const std::string& cell) {
 
 }  // namespace
 
-size_t display_width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;  // not a continuation byte
-  }));
-}
-
 std::string TextTable::text() const {
   std::vector<std::vector<std::string>> lines = rows_;
   if (!header_.empty()) lines.insert(lines.begin(), header_);

@@ -19,7 +19,4 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Characters of a UTF-8 text.
-size_t display_width(const std::string& text);
-
 }  // namespace autotrain

@@ -104,7 +104,7 @@ TEST(BatchAdvice, BranchesThatAreNoWorseAndNoFasterRaiseNothing) {
   heed(advice, no_worse_up_to(256));
   EXPECT_EQ(advice.batch.verdict, BatchVerdict::kKeep);
   EXPECT_TRUE(advice.lines.empty());
-  EXPECT_FALSE(test::holds(sentences_of(advice).front(), "--verify")) << "it was";
+  EXPECT_FALSE(test::holds(sentences_of(advice).front(), "--branches")) << "it was";
   Advice worse = keep(0.6, 1.0);
   heed(worse, no_worse_up_to(32));
   EXPECT_EQ(worse.batch.verdict, BatchVerdict::kKeep);

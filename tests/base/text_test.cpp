@@ -5,6 +5,12 @@
 namespace autotrain {
 namespace {
 
+TEST(Text, WrapsWordsAtAWidthInColumns) {
+  EXPECT_EQ(wrap("one two three", 7), (std::vector<std::string>{"one two", "three"}));
+  EXPECT_EQ(wrap("α β γ δ", 3), (std::vector<std::string>{"α β", "γ δ"})) << "bytes are no columns";
+  EXPECT_EQ(wrap("a longer-than-that b", 6), (std::vector<std::string>{"a", "longer-than-that", "b"}));
+}
+
 TEST(Text, NearestFindsSlipsAndIgnoresStrangers) {
   const std::vector<std::string> keys = {"micro_batch", "memory", "precision", "device"};
   EXPECT_EQ(nearest("micro_bacth", keys), "micro_batch");

@@ -108,7 +108,7 @@ class Advise(unittest.TestCase):
         self.assertEqual(found["seen"], 1)
 
     def test_branches_are_the_run_and_a_batch_that_is_worse_is_found(self):
-        how = ["advise", "--run", "run", "--seconds", "0", "--verify", "--checkpoint", "32", "--factors", "1,4", "--seeds",
+        how = ["advise", "--run", "run", "--seconds", "0", "--branches", "--checkpoint", "32", "--factor", "1,4", "--seeds",
                "3", "--samples", "2048", "--json"]
         found = json.loads(self.program(*how))["verification"]
         self.assertEqual([branch["verdict"] for branch in found["branches"]], ["reference", "worse"])
@@ -153,7 +153,7 @@ class Advise(unittest.TestCase):
         step = statistics.median(row["activity_seconds"]["update"] for row in rows)
         speed = next(point for point in found["speeds"] if point["micro_batch"] == 16)
         self.assertAlmostEqual(speed["seconds"], passes / 8 + step, places=6)
-        said = self.program("advise", "--run", "staged", "--verify", code=64)
+        said = self.program("advise", "--run", "staged", "--branches", code=64)
         self.assertIn("the batch of this run changes", said)
         self.assertFalse((self.folder / "staged/branches").exists())
 
@@ -164,12 +164,12 @@ class Advise(unittest.TestCase):
                 (("--run", "nowhere"), 66, "holds no run"),
                 (("--run", "run", "--updates", "20"), 64, "with --config only"),
                 (("--run", "run", "--set", "batch.effective=128"), 64, "would be another run"),
-                (("--run", "run", "--factors", "2"), 64, "with --verify only"),
-                (("--run", "run", "--verify", "--factors", "0.3"), 64, "no whole number"),
-                (("--run", "run", "--verify", "--factors", "1"), 64, "nothing to be compared with"),
-                (("--run", "run", "--verify", "--factors", "1000"), 64, "more than the 4096 samples"),
-                (("--run", "run", "--verify", "--checkpoint", "512"), 64, "0 samples left"),
-                (("--run", "run", "--verify", "--checkpoint", "7"), 66, "no checkpoint of update 7"),
+                (("--run", "run", "--factor", "2"), 64, "with --branches only"),
+                (("--run", "run", "--branches", "--factor", "0.3"), 64, "no whole number"),
+                (("--run", "run", "--branches", "--factor", "1"), 64, "nothing to be compared with"),
+                (("--run", "run", "--branches", "--factor", "1000"), 64, "more than the 4096 samples"),
+                (("--run", "run", "--branches", "--checkpoint", "512"), 64, "0 samples left"),
+                (("--run", "run", "--branches", "--checkpoint", "7"), 66, "no checkpoint of update 7"),
                 (("--run", "run", "--seconds", "-1"), 64, "--seconds"),
                 (("--config", "missing.yaml"), 66, "missing.yaml")]:
             with self.subTest(arguments):

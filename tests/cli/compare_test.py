@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`autotrain compare` and `sweep --mode converge` from outside: killed −9 and started again they repeat nothing that was
+"""`autotrain compare`, over recipes and over a grid, from outside: killed −9 and started again they repeat nothing that was
 finished, a stop is resumable, a changed recipe is refused, and what is said about the command line is right."""
 import csv
 import json
@@ -74,7 +74,7 @@ def check_written(study, found_text):
 def check_grid(binary, folder, recipe):
     """Every combination of two axes, or a sample of them; made equal in samples, time and training loss; sharpness."""
     study = folder / "grid"
-    sweep = ["sweep", "--mode", "converge", "--config", recipe, "--seeds", 2, "--vary", "batch.effective=32,128",
+    sweep = ["compare", recipe, "--seeds", 2, "--vary", "batch.effective=32,128",
              "--vary", "optimizer.name=sgd,lars,lamb"]
     found = json.loads(run(binary, *sweep, "--sample", 3, "--sharpness", "--output", study, "--json"))
     assert len(found["recipes"]) == 3, found["recipes"]
@@ -96,14 +96,18 @@ def check_grid(binary, folder, recipe):
     said = run(binary, *sweep, "--vary", "batch.effective=1", code=64)
     assert "twice" in said, said
     said = run(binary, "sweep", "--config", recipe, "--vary", "model.width=4,8", "--vary", "model.depth=1,2", code=64)
-    assert "--mode converge" in said, said
-    said = run(binary, "sweep", "--config", recipe, "--sample", 2, code=64)
-    assert "--mode converge" in said, said
+    assert "autotrain compare" in said, said
+    said = run(binary, "sweep", "--mode", "converge", "--config", recipe, "--vary", "model.width=4,8", code=64)
+    assert "autotrain compare R.yaml --vary" in said, said
+    said = run(binary, "compare", recipe, "--sample", 2, code=64)
+    assert "--vary" in said, said
+    said = run(binary, "compare", recipe, recipe, "--vary", "model.width=4,8", code=64)
+    assert "grid of one recipe" in said, said
 
 
 def check_halving(binary, folder, recipe):
     """Killed in the middle, a study by halving trains no update twice and decides as one that was not."""
-    arguments = ["sweep", "--mode", "converge", "--halving", "--config", recipe, "--seeds", 2, "--figure", "loss",
+    arguments = ["compare", recipe, "--halving", "--seeds", 2, "--figure", "loss",
                  "--set", "stop.epochs=3", "--vary", "optimizer.lr=0.00001,0.01,0.0001", "--output"]
     whole = json.loads(run(binary, *arguments, folder / "halved", "--json"))
     study = folder / "halved-and-killed"
@@ -142,7 +146,7 @@ def check_ranks(binary, folder):
     said = run(binary, "compare", recipe, "--seeds", 2, "--training-set", "--output", study, code=64)
     assert "ranks is 2 there and absent now" in said, said
     said = run(binary, "sweep", "--config", recipe, "--ranks", 2, code=64)
-    assert "--mode converge" in said, said
+    assert "an option of train" in said and "compare" in said, said
 
 
 def check_resumed_with_automatic_batch(binary, folder):
@@ -196,13 +200,12 @@ def main():
         run(binary, "compare", *files, *broken, code=66)
         assert {each["code"] for each in json.loads((folder / "broken" / "compare.json").read_text())["runs"]} == {66}
 
-        sweep = ["sweep", "--mode", "converge", "--config", files[0], "--seeds", 1, "--output", folder / "sweep"]
+        sweep = ["compare", files[0], "--seeds", 1, "--output", folder / "sweep"]
         found = json.loads(run(binary, *sweep, "--vary", "batch.effective=32,128", "--json"))
         assert [r["label"] for r in found["recipes"]] == ["E32-linear", "E32-none", "E128-linear", "E128-none"]
         assert all("loss" in recipe["generalisation_gap"] for recipe in found["recipes"])
         assert {d["b_is"] for d in found["differences"]} == {"not_tested"}
         run(binary, *sweep, "--vary", "model.width", code=64)
-        run(binary, *sweep, code=64)
         check_grid(binary, folder, files[0])
         check_halving(binary, folder, files[0])
         check_ranks(binary, folder)

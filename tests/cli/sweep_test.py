@@ -324,15 +324,13 @@ class Sweep(unittest.TestCase):
                                       (["--seeds", "2"], 64, "--seeds"),
                                       (["--training-set"], 64, "--training-set"),
                                       (["--mode", "training", "--rules", "none"], 64, "--rules"),
-                                      (["--mode", "converge", "--batches", "1,2"], 64, "--batches"),
-                                      (["--mode", "converge", "--latency-ms", "5"], 64, "--latency-ms"),
                                       (["--vary", "model.width"], 78, "sweep.vary"),
                                       (["--vary", "model.wdith=1,2"], 78, "wdith"),
                                       (["--vary", "data.train.shape=[8],[16"], 78, "key=[1,2],[3,4]"),
                                       (["--vary", "sweep.mode=inference,training"], 78, "sweep.vary"),
                                       (["--latency-ms", "0"], 78, "sweep.latency_ms"),
                                       (["--mode", "training", "--vary", "execution.precision=fp32,int8"], 78, "int8"),
-                                      (["--mode", "converge"], 64, "batch.effective"),
+                                      (["--mode", "converge"], 64, "autotrain compare R.yaml --vary"),
                                       (["--weights", str(self.root / "nope")], 66, "nope"),
                                       (["--weights", str(self.root)], 66, "checkpoint")]:
             with self.subTest(arguments):
