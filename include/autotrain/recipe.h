@@ -118,7 +118,6 @@ enum class BatchRule {
 struct BatchScheduleRecipe {
   std::vector<BatchStageRecipe> stages = {};  ///< the first at sample 0; empty: by the rule, if there is one
   BatchRule rule = BatchRule::kNone;
-  std::optional<int64_t> max = {};  ///< of the rule; unset: as BatchAdaptRecipe::max
   bool operator==(const BatchScheduleRecipe&) const = default;
 };
 
@@ -130,15 +129,27 @@ enum class BatchAdapt {
 
 struct BatchAdaptRecipe {
   BatchAdapt rule = BatchAdapt::kNone;
-  std::optional<int64_t> min = {};  ///< unset: half of batch.effective
-  std::optional<int64_t> max = {};  ///< unset: the smaller of 8 × batch.effective and N ÷ 20
   bool operator==(const BatchAdaptRecipe&) const = default;
 };
 
+/// The bounds of the batches that the program chooses by itself.
+struct BatchLimitsRecipe {
+  /// Of what batch.adapt comes to. Unset: half of batch.effective.
+  std::optional<int64_t> min_effective = {};
+
+  /// Of `effective: auto`, the rule of a schedule and batch.adapt. Unset: the smaller of N ÷ 20 and 8 ×
+  /// reference_batch for `auto`, 8 × batch.effective for the others, but no less than that.
+  std::optional<int64_t> max_effective = {};
+
+  /// Of the search. Unset: none.
+  std::optional<int64_t> max_micro_batch = {};
+  bool operator==(const BatchLimitsRecipe&) const = default;
+};
+
 struct BatchRecipe {
-  std::optional<int64_t> effective = {};      ///< samples per update over all ranks; unset: auto
-  std::optional<int64_t> max_effective = {};  ///< cap of `auto`; unset: min(8 × reference_batch, N ÷ 20)
+  std::optional<int64_t> effective = {};  ///< samples per update over all ranks; unset: auto
   std::string lr_rule = "linear";
+  BatchLimitsRecipe limits = {};
   BatchScheduleRecipe schedule = {};
   BatchAdaptRecipe adapt = {};
 
@@ -219,8 +230,7 @@ struct SearchRecipe {
   std::string strategy = "binary";
   Pivot pivot = Pivot::kInterpolate;
   std::optional<int64_t> multiple_of = {};  ///< unset: 8 in half precision on a GPU, else 1
-  std::optional<int64_t> max_micro_batch = {};
-  double throughput_share = 0.05;  ///< sizes that lose no more samples per second count as fast
+  double throughput_share = 0.05;           ///< sizes that lose no more samples per second count as fast
   int64_t max_probes = 12;
   double max_seconds = 120;
   bool plan_cache = true;

@@ -20,7 +20,7 @@ BUDGETS = ("256MiB", "512MiB", "1GiB", "2GiB")
 
 
 def run(recipe, budget, folder):
-    settings = ["batch.effective=null", "batch.max_effective=60000", "batch.lr_rule=none", "stop.epochs=null",
+    settings = ["batch.effective=null", "batch.limits.max_effective=60000", "batch.lr_rule=none", "stop.epochs=null",
                 "stop.updates=50", f"execution.memory.budget={budget}", "execution.search.plan_cache=false"]
     if recipe.startswith("fashion"):
         settings.append("data.validation.limit=2000")

@@ -51,7 +51,7 @@ Recipe recipe_of_search(int argc, char** argv) {
     return std::stoll(argument(argc, argv, key, fallback));
   };
   Recipe recipe = plain_recipe();
-  recipe.batch.max_effective = number("max-val", "8192");
+  recipe.batch.limits.max_effective = number("max-val", "8192");
   if (const int64_t effective = number("effective", "0"); effective > 0) recipe.batch.effective = effective;
   recipe.batch.lr_rule = "none";
   recipe.execution.device = argument(argc, argv, "device", "cpu");

@@ -9,7 +9,7 @@ from cells import Cell, Failed, Stage, json_of, read_json, why
 from measure import options_of
 
 RECIPE = place.RECIPES / "gpu/resnet50.yaml"
-WHOLE_GPU = ("batch.effective=auto", "batch.max_effective=60000", "batch.lr_rule=none", "execution.memory.budget=auto")
+WHOLE_GPU = ("batch.effective=auto", "batch.limits.max_effective=60000", "batch.lr_rule=none", "execution.memory.budget=auto")
 UPDATES, TUNED = 24, 10  # after so many updates the number of loader threads has been found
 FILES, SIDE = 2000, 224
 EVERY_RUN = ("evaluation.every=never", "checkpoint.every=never", "report.html=false", "report.csv=false",

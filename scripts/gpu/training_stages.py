@@ -11,7 +11,7 @@ from search import left_a_trace
 UPDATES, QUICK_UPDATES = 200, 5
 PLAIN = ("fashion_mnist_cnn", "text_transformer", "fashion_mnist_resnet18")
 # These recipes were written for two cores: on a GPU their effective batch would end every search.
-FILL = ("batch.effective=auto", "batch.max_effective=60000", "batch.lr_rule=none")
+FILL = ("batch.effective=auto", "batch.limits.max_effective=60000", "batch.lr_rule=none")
 # Enough to see that a plan holds, where 200 updates of a full GPU would take minutes.
 MOST_SAMPLES = {"fashion_mnist_resnet18": 200_000, "resnet50": 10_240, "transformer": 2_048}
 MOST_SAMPLES_ELSE, MOST_SAMPLES_ON_CPU = 2_000_000, 10_000

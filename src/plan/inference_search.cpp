@@ -62,8 +62,8 @@ class InferenceSearch {
                         .max_probes = e.search.max_probes,
                         .max_seconds = e.search.max_seconds,
                         .pivot = e.search.pivot};
-    if (e.search.max_micro_batch && *e.search.max_micro_batch < limits.cap)
-      limits.cap = *e.search.max_micro_batch, limits.cap_reason = SearchReason::kCap;
+    if (request_.most && *request_.most < limits.cap)
+      limits.cap = *request_.most, limits.cap_reason = SearchReason::kCap;
     if (!request_.latency_seconds) return limits;
     limits.pivot = Pivot::kMidpoint;  // measured peaks say nothing about time
     limits.max_probes *= kMoreProbesForLatency;

@@ -19,6 +19,7 @@ using InferenceTrial = std::function<double(int64_t batch)>;
 struct InferenceRequest {
   const ExecutionRecipe& execution;  ///< its band and its search's limits
   int64_t samples = 1;               ///< of the data; no batch is larger
+  std::optional<int64_t> most = {};  ///< the user's cap
   int64_t multiple_of = 1;
   int64_t floor_bytes = 0;                     ///< known to be needed at any size: weights, data
   std::optional<int64_t> typed = {};           ///< the user's own size, which is only tried

@@ -106,11 +106,11 @@ SearchLimits Planner::limits() const {
     cap_at(request_.share(), SearchReason::kEffectiveBatch);
     if (request_.share() == in_data) limits.cap_reason = SearchReason::kEffectiveBatch;
   } else {
-    const int64_t most = r.batch.max_effective.value_or(
+    const int64_t most = r.batch.limits.max_effective.value_or(
         std::min(8 * r.optimizer.reference_batch, std::max<int64_t>(1, bench_.data.train->size() / 20)));
     cap_at(std::max<int64_t>(1, most / request_.lanes), SearchReason::kCap);
   }
-  if (s.max_micro_batch) cap_at(*s.max_micro_batch, SearchReason::kCap);
+  if (const auto& most = r.batch.limits.max_micro_batch) cap_at(*most, SearchReason::kCap);
   limits.minimum = std::min(limits.minimum, limits.cap);
   return limits;
 }

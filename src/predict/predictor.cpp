@@ -220,6 +220,7 @@ SearchResult Predictor::find_batch(std::optional<int64_t> typed, std::optional<d
   return find_inference_batch(*device_,
                               {.execution = recipe_.execution,
                                .samples = data_.data->size(),
+                               .most = recipe_.batch.limits.max_micro_batch,
                                .multiple_of = asked.value_or(preferred_multiple(precision_, *device_)),
                                .floor_bytes = device_->memory().allocated_bytes(),
                                .typed = typed,

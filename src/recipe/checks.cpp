@@ -149,39 +149,34 @@ void check_stages(const Recipe& r) {
 }
 
 // Where `key` derives other batches from batch.effective, within bounds.
-void check_derived_batch(const Recipe& r, const std::string& key, std::optional<int64_t> least,
-                         std::optional<int64_t> most) {
-  if (!r.batch.effective) {
-    fail_recipe(r, key + ".rule", "begins with batch.effective, and that is auto",
-                "give batch.effective a number");
-  }
-  const auto compare = [&](const char* bound, int64_t value, bool sound) {
-    if (!sound)
-      fail_recipe(
-          r, cat(key, ".", bound),
-          cat(value, " leaves out batch.effective, ", *r.batch.effective, ", with which the run begins"),
-          cat("set it to ", *r.batch.effective, bound == std::string("max") ? " or more" : " or less"));
+void check_derived_batch(const Recipe& r, const std::string& key) {
+  if (!r.batch.effective)
+    fail_recipe(r, key, "begins with batch.effective, and that is auto", "give batch.effective a number");
+  const int64_t first = *r.batch.effective;
+  const auto refuse = [&](const char* bound, int64_t limit, const char* direction) {
+    fail_recipe(r, cat("batch.limits.", bound),
+                cat(limit, " leaves out batch.effective, ", first, ", with which the run begins"),
+                cat("set it to ", first, " or ", direction));
   };
-  if (least) compare("min", *least, *least <= *r.batch.effective);
-  if (most) compare("max", *most, *most >= *r.batch.effective);
+  const BatchLimitsRecipe& limits = r.batch.limits;
+  if (limits.min_effective > first) refuse("min_effective", *limits.min_effective, "less");
+  if (limits.max_effective && *limits.max_effective < first)
+    refuse("max_effective", *limits.max_effective, "more");
 }
 
 void check_batch_rules(const Recipe& r, const Catalog& catalog) {
   const BatchRecipe& b = r.batch;
   const bool by_rule = b.schedule.rule != BatchRule::kNone;
   const bool scheduled = !b.schedule.stages.empty() || by_rule;
-  if (b.schedule.max && !by_rule)
-    fail_recipe(r, "batch.schedule.max", "bounds a rule, and there is none",
-                "set batch.schedule.rule: seesaw");
-  if ((b.adapt.min || b.adapt.max) && !b.adapts())
-    fail_recipe(r, b.adapt.min ? "batch.adapt.min" : "batch.adapt.max", "bounds a rule, and there is none",
-                "set batch.adapt.rule: noise");
+  if (b.limits.min_effective && !b.adapts())
+    fail_recipe(r, "batch.limits.min_effective", "bounds batch.adapt, and there is none",
+                "set batch.adapt: noise, or leave it out");
   if (scheduled && b.adapts())
     fail_recipe(r, "batch.adapt.rule",
                 "stands beside batch.schedule, which says how many samples updates have",
                 "leave one of them out");
   if (by_rule) {
-    check_derived_batch(r, "batch.schedule", {}, b.schedule.max);
+    check_derived_batch(r, "batch.schedule.rule");
     const ChoiceSpec& row = *find_row(catalog.schedules, r.schedule.shape.name);
     if (!row.only_falls)
       fail_recipe(
@@ -189,7 +184,7 @@ void check_batch_rules(const Recipe& r, const Catalog& catalog) {
           "take a schedule that falls, such as cosine, linear or step, or give batch.schedule as a list");
   }
   if (!b.adapts()) return;
-  check_derived_batch(r, "batch.adapt", b.adapt.min, b.adapt.max);
+  check_derived_batch(r, "batch.adapt.rule");
   check_followed(r, "batch.adapt.rule", "batch.adapt", "the batch");
   if (r.execution.statistics == Statistics::kOff)
     fail_recipe(r, "execution.statistics", "is off, and batch.adapt follows the noise of gradients",
@@ -200,8 +195,7 @@ void check_batch_rules(const Recipe& r, const Catalog& catalog) {
 std::optional<int64_t> largest_known_batch(const BatchRecipe& b) {
   std::optional<int64_t> most = b.effective;
   for (const BatchStageRecipe& stage : b.schedule.stages) most = std::max(most, stage.effective);
-  if (b.schedule.rule != BatchRule::kNone) most = b.schedule.max;
-  if (b.adapts()) most = b.adapt.max;
+  if (b.schedule.rule != BatchRule::kNone || b.adapts()) most = b.limits.max_effective;
   return most;
 }
 

@@ -119,6 +119,11 @@ Section execution_section(Recipe& r) {
                 .in("samples")
                 .or_word("auto"),
             e.micro_batch),
+       bind_enum(
+           "cut",
+           "How an update is cut into micro-batches. even: pieces of nearly equal size; full: pieces of "
+           "the capacity and a remainder.",
+           e.cut),
        lanes_field(e),
        bind_enum("shard",
                  "What ranks share out: none, or the optimizer, whose update and state each rank then has "
@@ -194,8 +199,6 @@ Section search_section(Recipe& r, const Catalog& catalog) {
                      "second: strategy throughput takes the smallest fast one, any other names it.")
                 .from(0, 0.9),
             s.throughput_share),
-       bind(integer_key("max_micro_batch", "Never try more; null: no cap of your own.").from(1).in("samples"),
-            s.max_micro_batch),
        bind(integer_key("max_probes", "Most trials.").from(1), s.max_probes),
        bind(real_key("max_seconds", "No new trial after so long.").above(0, 1e6).in("seconds"),
             s.max_seconds),

@@ -118,6 +118,21 @@ Value parse_value(const YamlNode& node, const KeySpec& key, const std::string& p
   return {};
 }
 
+// Keys that stood elsewhere once, and where they stand.
+struct MovedKey {
+  const char* from;
+  const char* to;
+};
+
+constexpr MovedKey kMovedKeys[] = {
+    {"batch.adapt.max", "batch.limits.max_effective"},
+    {"batch.adapt.min", "batch.limits.min_effective"},
+    {"batch.cut", "execution.cut"},
+    {"batch.max_effective", "batch.limits.max_effective"},
+    {"batch.schedule.max", "batch.limits.max_effective"},
+    {"execution.search.max_micro_batch", "batch.limits.max_micro_batch"},
+};
+
 bool is_word(const YamlNode& node, const KeySpec& key) {
   return node.kind == Kind::kScalar &&
          std::find(key.words.begin(), key.words.end(), node.scalar) != key.words.end();
@@ -276,12 +291,17 @@ class RecipeReader {
 
   [[noreturn]] void fail_unknown(const YamlEntry& entry, const Section& section,
                                  const ChoiceSpec* row) const {
+    const std::string path = child_path(section.path, entry.key);
+    for (const MovedKey& key : kMovedKeys) {
+      if (path == key.from)
+        fail(entry.key_location, path, cat("is called ", key.to, " now"), cat("write ", key.to));
+    }
     const std::vector<std::string> keys = known_keys(section, row);
     const std::string near = nearest(entry.key, keys);
     std::string hint =
         !near.empty() ? "did you mean " + quote(near) + "?" : other_place(entry.key, section, row);
     if (hint.empty()) hint = "known here: " + join(keys, ", ");
-    fail(entry.key_location, child_path(section.path, entry.key), "is not a known key", hint);
+    fail(entry.key_location, path, "is not a known key", hint);
   }
 
   Recipe& recipe_;

@@ -188,17 +188,34 @@ Section batch_section(Recipe& r, const Catalog& catalog) {
                 .in("samples")
                 .or_word("auto"),
             b.effective),
-       bind(integer_key("max_effective",
-                        "Cap of effective: auto; auto: the smaller of 8 × reference_batch and N ÷ 20.")
-                .from(1)
-                .in("samples")
-                .or_word("auto"),
-            b.max_effective),
        bind(word_key("lr_rule", "How lr follows effective ÷ reference_batch.", names_of(catalog.lr_rules))
                 .deciding(Decides::kLearning),
-            b.lr_rule),
-       bind_enum("cut", "even: pieces of nearly equal size; full: pieces of the capacity and a remainder.",
-                 r.execution.cut, Decides::kMemory)}};
+            b.lr_rule)}};
+}
+
+Section batch_limits_section(BatchLimitsRecipe& l) {
+  return {"batch.limits",
+          "The bounds of the batches that the program chooses by itself.",
+          {bind(integer_key("min_effective",
+                            "The smallest that batch.adapt comes to; auto: half of batch.effective.")
+                    .from(1)
+                    .in("samples")
+                    .or_word("auto"),
+                l.min_effective),
+           bind(integer_key(
+                    "max_effective",
+                    "The largest that effective: auto, a rule of batch.schedule or batch.adapt comes to; "
+                    "auto: the smaller of 8 × reference_batch, of a rule 8 × batch.effective, and N ÷ 20, "
+                    "but of a rule no less than batch.effective.")
+                    .from(1)
+                    .in("samples")
+                    .or_word("auto"),
+                l.max_effective),
+           bind(integer_key("max_micro_batch", "The largest micro-batch that the search tries; null: no cap.")
+                    .from(1)
+                    .in("samples")
+                    .deciding(Decides::kMemory),
+                l.max_micro_batch)}};
 }
 
 Section stage_section(BatchStageRecipe& stage, const std::string& path) {
@@ -220,9 +237,7 @@ Section batch_schedule_section(BatchScheduleRecipe& s) {
       {bind_enum("rule",
                  "seesaw: where the schedule halves the learning rate, the batch doubles and the rate "
                  "is divided by √2 instead.",
-                 s.rule),
-       bind(integer_key("max", "The rule's largest batch; null: as of batch.adapt.").from(1).in("samples"),
-            s.max)}};
+                 s.rule)}};
   list.set_items = [&s](size_t count) { s.stages.assign(count, {}); };
   list.items = [&s, path = list.path] {
     std::vector<Section> items;
@@ -243,21 +258,14 @@ Section batch_adapt_section(BatchAdaptRecipe& a) {
       {bind_enum("rule",
                  "noise: at evaluations, towards the gradient noise scale, where that is known and differs "
                  "by a factor of at least 1.2; by at most a factor of 2 each time.",
-                 a.rule),
-       bind(integer_key("min", "The smallest batch; null: half of batch.effective.").from(1).in("samples"),
-            a.min),
-       bind(integer_key("max",
-                        "The largest batch, which the plan is made for; null: the smaller of 8 × "
-                        "batch.effective and N ÷ 20, but no less than batch.effective.")
-                .from(1)
-                .in("samples"),
-            a.max)}};
+                 a.rule)}};
   section.scalar_key = "rule";
   return section;
 }
 
 std::vector<Section> batch_sections(Recipe& r, const Catalog& catalog) {
-  std::vector<Section> all = {batch_section(r, catalog), batch_schedule_section(r.batch.schedule)};
+  std::vector<Section> all = {batch_section(r, catalog), batch_limits_section(r.batch.limits),
+                              batch_schedule_section(r.batch.schedule)};
   for (Section& item : all.back().items()) all.push_back(std::move(item));
   all.push_back(batch_adapt_section(r.batch.adapt));
   return all;

@@ -53,15 +53,7 @@ void write_section(std::string& out, const Section& section) {
 // "# sentence · allowed", wrapped to the width of a screen.
 void write_comment(std::string& out, const std::string& prefix, const std::string& text) {
   constexpr size_t kWidth = 100;
-  std::string line = prefix;
-  for (const std::string& word : split(text, ' ')) {
-    if (line.size() + 1 + word.size() > kWidth && line != prefix) {
-      out += line + "\n";
-      line = prefix;
-    }
-    line += " " + word;
-  }
-  out += line + "\n";
+  for (const std::string& line : wrap(text, kWidth - prefix.size() - 1)) out += prefix + " " + line + "\n";
 }
 
 void write_key(std::string& out, const std::string& prefix, const KeySpec& key, const Value& value) {

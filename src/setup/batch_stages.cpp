@@ -32,7 +32,7 @@ int64_t first_at_most(double part, const Schedule& schedule, int64_t effective, 
 
 BatchStages seesaw_stages(const Recipe& recipe, int64_t dataset_size) {
   const int64_t first = *recipe.batch.effective;
-  const int64_t most = recipe.batch.schedule.max.value_or(default_most(first, dataset_size));
+  const int64_t most = recipe.batch.limits.max_effective.value_or(default_most(first, dataset_size));
   const Horizon horizon = horizon_of(recipe, dataset_size, first);
   if (!horizon.samples) {
     fail_recipe(recipe, "batch.schedule.rule",
@@ -66,8 +66,8 @@ BatchStages listed_stages(const std::vector<BatchStageRecipe>& recipe) {
 BatchStages adapted_stages(const BatchRecipe& batch, int64_t dataset_size) {
   const int64_t first = *batch.effective;
   return {{{0, first}},
-          batch.adapt.min.value_or(ceil_div(first, 2)),
-          batch.adapt.max.value_or(default_most(first, dataset_size))};
+          batch.limits.min_effective.value_or(ceil_div(first, 2)),
+          batch.limits.max_effective.value_or(default_most(first, dataset_size))};
 }
 
 // A run that is resumed with a later stop may come to it.
@@ -132,9 +132,9 @@ void check_stages(const Recipe& recipe, const BatchStages& stages, int64_t datas
   };
   for (size_t i = 0; i < batch.schedule.stages.size(); ++i)
     check(cat("batch.schedule[", i, "].effective"), stages.list().at(i).effective);
-  if (batch.adapts()) check("batch.adapt.min", stages.least());
+  if (batch.adapts()) check("batch.limits.min_effective", stages.least());
   if (batch.effective) check("batch.effective", *batch.effective);
-  check(batch.adapts() ? "batch.adapt.max" : "batch.schedule.max", stages.largest());
+  check("batch.limits.max_effective", stages.largest());
   warn_of_stage_beyond_end(recipe, stages, dataset_size);
 }
 

@@ -57,14 +57,12 @@ void visit_largest(Largest& l, const Visit& visit) {
 Json measure_largest(const Recipe& recipe) {
   const auto subject = make_subject(recipe);
   Device& device = subject->device();
-  ExecutionRecipe execution = recipe.execution;
-  execution.search.max_micro_batch =
-      std::min(execution.search.max_micro_batch.value_or(kMostSamples), kMostSamples);
-  const auto& multiple = execution.search.multiple_of;
+  const auto& multiple = recipe.execution.search.multiple_of;
   const SearchResult found = find_inference_batch(
       device,
-      {.execution = execution,
+      {.execution = recipe.execution,
        .samples = kMostSamples,
+       .most = recipe.batch.limits.max_micro_batch,
        .multiple_of = multiple.value_or(preferred_multiple(subject->precision(), device)),
        .floor_bytes = device.memory().allocated_bytes()},
       [&](int64_t batch) { return timed_call(*subject, batch); });

@@ -44,8 +44,8 @@ std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan,
   }
   if (unused > kMuchMemory && plan.search.reason == SearchReason::kCap) {
     advice.push_back(cat(format_percent(unused, 0),
-                         " of the memory budget is free: raise batch.max_effective or "
-                         "execution.search.max_micro_batch to use it"));
+                         " of the memory budget is free: raise batch.limits.max_effective or "
+                         "batch.limits.max_micro_batch to use it"));
   }
   if (plan.search.reason == SearchReason::kSearchLimit) {
     advice.push_back(

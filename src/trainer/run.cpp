@@ -243,7 +243,7 @@ std::vector<int64_t> Trainer::Run::plan_for_largest(Recipe& recipe) {
   if (recipe.batch.adapts()) {
     smaller.push_back(course.least());
     // Noise is told by the parts of an update, of which the smallest has two.
-    auto& cap = recipe.execution.search.max_micro_batch;
+    auto& cap = recipe.batch.limits.max_micro_batch;
     if (bench().lanes.of == 1)
       cap = std::min(cap.value_or(course.least()), std::max<int64_t>(1, course.least() / 2));
   }

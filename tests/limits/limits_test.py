@@ -30,7 +30,7 @@ RECIPES = {
     "resnet18": IMAGES + "model: {name: resnet18, stem: small}\n",
     "transformer": TOKENS + "model: {name: transformer, layers: 2, width: 128}\n",
 }
-COMMON = """batch: {effective: %(effective)s, max_effective: 3000, lr_rule: none}
+COMMON = """batch: {effective: %(effective)s, limits: {max_effective: 3000}, lr_rule: none}
 stop: {updates: 3}
 execution: {precision: %(precision)s, memory: {budget: %(budget)s}, search: {max_seconds: 20, plan_cache: false}}
 """

@@ -266,7 +266,7 @@ TEST(LoraRun, IsResumedExactlyAndLeavesNoTraceOfASearch) {
     EXPECT_EQ(fit_adapters(typed, folder / "run").updates, 8);
     Recipe searched = typed;
     searched.execution.micro_batch.reset();
-    searched.execution.search.max_micro_batch = 11;  // which is what an even cut comes to
+    searched.batch.limits.max_micro_batch = 11;  // which is what an even cut comes to
     fit_adapters(searched, folder / "searched");
     for (const char* name : {"run", "searched"}) {
       for (const char* file : {"model.safetensors", "averaged.safetensors", "optimizer.safetensors"}) {

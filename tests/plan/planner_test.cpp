@@ -156,7 +156,7 @@ TEST(Planner, AutomaticEffectiveBatchIsOneMicroBatchUnderItsCap) {
   EXPECT_EQ(capped.search.reason, SearchReason::kCap);
   EXPECT_EQ(capped.effective_batch, 200) << "N ÷ 20 is less than 8 × 32";
   EXPECT_EQ(capped.window, 1);
-  recipe.batch.max_effective = 3000;
+  recipe.batch.limits.max_effective = 3000;
   const BatchPlan wide = Planned(recipe).plan();
   EXPECT_EQ(wide.search.reason, SearchReason::kInBand);
   EXPECT_EQ(wide.effective_batch, wide.micro_batch);
@@ -311,7 +311,7 @@ TEST(Planner, WhatIsNotSplittableIsNamed) {
 TEST(Planner, BatchNormalisationNeverGetsOneSample) {
   Recipe recipe = tight_recipe();
   recipe.batch.effective = 33;
-  recipe.execution.search.max_micro_batch = 16;
+  recipe.batch.limits.max_micro_batch = 16;
   recipe.execution.cut = Cut::kFull;  // 16 + 16 + 1, were it not for the rule
   const BatchPlan plan = Planned(recipe, SmallNet::Middle::kBatchNorm).plan();
   EXPECT_NE(33 % plan.micro_batch, 1);

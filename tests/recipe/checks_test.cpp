@@ -122,7 +122,7 @@ TEST(CheckRecipe, WhatDecidesMemoryIsNotWhatOnlyLearns) {
     EXPECT_EQ(decided(path), Decides::kLearning) << path;
   }
   for (const char* path :
-       {"execution.precision", "execution.memory.budget", "batch.cut", "evaluation.micro_batch"}) {
+       {"execution.precision", "execution.memory.budget", "execution.cut", "evaluation.micro_batch"}) {
     EXPECT_EQ(decided(path), Decides::kMemory) << path;
   }
   for (const char* path :

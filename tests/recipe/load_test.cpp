@@ -154,11 +154,23 @@ INSTANTIATE_TEST_SUITE_P(
                "batch: {effective: 8, schedule: {rule: seesaw}}",
                {"r.yaml:2:40", "schedule constant", "cosine"}},
         Misuse{"ABoundWithoutARule",
-               "batch: {effective: 8, schedule: {max: 64}}",
-               {"r.yaml:2:39", "batch.schedule.max", "there is none"}},
+               "batch: {effective: 8, limits: {min_effective: 4}}",
+               {"r.yaml:2:47", "batch.limits.min_effective", "there is none"}},
         Misuse{"ABoundBelowTheBatch",
-               "batch: {effective: 8, adapt: {rule: noise, max: 4}}",
-               {"r.yaml:2:49", "batch.adapt.max", "8 or more"}},
+               "batch: {effective: 8, adapt: noise, limits: {max_effective: 4}}",
+               {"r.yaml:2:61", "batch.limits.max_effective", "8 or more"}},
+        Misuse{"ABoundAboveTheBatch",
+               "batch: {effective: 8, adapt: noise, limits: {min_effective: 9}}",
+               {"r.yaml:2:61", "batch.limits.min_effective", "8 or less"}},
+        Misuse{"AKeyThatMoved",
+               "batch: {effective: 8, cut: full}",
+               {"r.yaml:2:23", "batch.cut", "is called execution.cut now"}},
+        Misuse{"AKeyThatMovedFromItsSection",
+               "execution: {search: {max_micro_batch: null}}",
+               {"r.yaml:2:22", "is called batch.limits.max_micro_batch now"}},
+        Misuse{"AKeyThatMovedFromBelow",
+               "batch: {effective: 8, adapt: {rule: noise, max: 64}}",
+               {"r.yaml:2:44", "batch.adapt.max", "is called batch.limits.max_effective now"}},
         Misuse{"TwoWhoDecideTheBatch",
                "batch: {schedule: [{effective: 8}], adapt: noise}",
                {"r.yaml:2:44", "batch.adapt.rule", "beside batch.schedule"}},
@@ -295,15 +307,17 @@ TEST(Load, StagesOfABatchAreAListOrARule) {
   EXPECT_EQ(listed.batch.schedule.stages, (std::vector<BatchStageRecipe>{{0, 64}, {100000, 256}}));
   EXPECT_TRUE(listed.batch.changes());
   EXPECT_EQ(again(listed), listed.batch);
-  const Recipe seesaw =
-      load("batch: {effective: 64, schedule: {rule: seesaw, max: 1024}}\nschedule: {name: cosine}");
+  const Recipe seesaw = load(
+      "batch: {effective: 64, schedule: {rule: seesaw}, limits: {max_effective: 1024}}\nschedule: {name: "
+      "cosine}");
   EXPECT_EQ(seesaw.batch.schedule.rule, BatchRule::kSeesaw);
-  EXPECT_EQ(*seesaw.batch.schedule.max, 1024);
+  EXPECT_EQ(*seesaw.batch.limits.max_effective, 1024);
   EXPECT_EQ(again(seesaw), seesaw.batch);
   const Recipe adapted = load("batch: {effective: 64, adapt: noise}");
   EXPECT_TRUE(adapted.batch.adapts());
   EXPECT_EQ(again(adapted), adapted.batch);
-  EXPECT_EQ(load("batch: {effective: 64, adapt: {rule: noise, min: 32}}").batch.adapt.min, 32);
+  EXPECT_EQ(load("batch: {effective: 64, adapt: {rule: noise}, limits: {min_effective: 32}}").batch.limits,
+            (BatchLimitsRecipe{.min_effective = 32}));
   EXPECT_EQ(load("batch: {effective: 8, schedule: {rule: seesaw}}\nschedule: {name: cosine}",
                  {"batch.effective=null", "batch.schedule=[{effective: 16}]"})
                 .batch.schedule,

@@ -117,7 +117,7 @@ Recipe seesaw_recipe(Choice shape, int64_t samples = 64000) {
   Recipe r = test::small_recipe();
   r.batch.effective = 64;
   r.batch.schedule.rule = BatchRule::kSeesaw;
-  r.batch.schedule.max = 512;
+  r.batch.limits.max_effective = 512;
   r.schedule.shape = std::move(shape);
   r.stop = {};
   r.stop.samples = samples;
@@ -453,8 +453,8 @@ TEST(AdaptingRuns, WhatCannotBeMeasuredIsARecipeError) {
   r.data.validation.reset();
   EXPECT_TRUE(test::holds(refuse(r), "needs evaluations"));
   r = sound;
-  r.batch.adapt.max = 2001;
-  EXPECT_TRUE(test::holds(refuse(r), "batch.adapt.max"));
+  r.batch.limits.max_effective = 2001;
+  EXPECT_TRUE(test::holds(refuse(r), "batch.limits.max_effective"));
 }
 
 TEST(AdaptingRuns, TheSearchLeavesTheSmallestUpdateInTwoParts) {

@@ -99,7 +99,7 @@ data:
 model: {name: cnn, width: 8, hidden: 32}
 optimizer: {name: adamw, lr: 0.002, reference_batch: 96}
 schedule: {name: cosine, warmup: 5%}
-batch: {effective: 24, adapt: {rule: noise, min: 16, max: 100}}
+batch: {effective: 24, adapt: noise, limits: {min_effective: 16, max_effective: 100}}
 stop: {epochs: 3}
 evaluation: {every: 1000 samples}
 checkpoint: {every: 700 samples, keep: 100}

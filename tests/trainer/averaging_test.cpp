@@ -135,7 +135,7 @@ TEST(Averaging, IsResumedExactlyAndLeavesNoTraceOfASearch) {
   fit(averaging_recipe(), folder / "run", true);
   Recipe searched = averaging_recipe();
   searched.execution.micro_batch.reset();
-  searched.execution.search.max_micro_batch = 34;
+  searched.batch.limits.max_micro_batch = 34;
   searched.execution.memory.budget = *Budget::parse("64MiB");
   fit(searched, folder / "searched");
   for (const char* name : {"run", "searched"}) {

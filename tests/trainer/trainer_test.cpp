@@ -487,7 +487,7 @@ TEST(Trainer, ResumeWithAnotherMicroBatchKeepsTheEffectiveBatch) {
   const TemporaryFolder folder;
   Recipe first = recipe();
   first.batch.effective.reset();
-  first.batch.max_effective = 40;
+  first.batch.limits.max_effective = 40;
   {
     SmallRun run(first, {.output = folder / "run"}, SmallNet::Middle::kNothing);
     run.trainer.on_update([](const UpdateRecord& u) { return u.update < 5 ? Flow::kContinue : Flow::kStop; });
