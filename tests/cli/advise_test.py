@@ -95,7 +95,7 @@ class Advise(unittest.TestCase):
     def test_a_short_run_with_parts_is_searched_once(self):
         out = subprocess.run([str(BINARY), "advise", "--config", "r.yaml", "--updates", "16", "--seconds", "0", "--output", "once",
                               "--fresh-plan", "--set", "execution.micro_batch=auto", "--set",
-                              "execution.search.max_micro_batch=16"], capture_output=True, text=True, timeout=600,
+                              "batch.limits.max_micro_batch=16"], capture_output=True, text=True, timeout=600,
                              cwd=self.folder, env={**os.environ, "CI": "1"})
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertEqual((out.stdout + out.stderr).count("searching the micro-batch"), 1, out.stderr)

@@ -128,8 +128,8 @@ TEST(Planner, FillsWhatIsInsideTheBudgetWhereEvenTheSmallestSizeIsAboveTheBand) 
 TEST(Planner, ExecutesNoSizeThatItSawNotFit) {
   Recipe recipe = tight_recipe();
   recipe.batch.effective = 1000;
-  recipe.execution.search.max_micro_batch =
-      333;  // leaves one sample, which batch normalisation cannot learn from
+  // Leaves one sample, which batch normalisation cannot learn from.
+  recipe.batch.limits.max_micro_batch = 333;
   recipe.execution.memory.budget = *Budget::parse("200MiB");
   const auto even_or_full = [](int64_t size) { return size == 250 || size == 332; };
   const BatchPlan plan =

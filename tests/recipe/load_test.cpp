@@ -407,11 +407,6 @@ TEST(Load, ExtendsThatGoesInACircleOrNowhereIsARecipeError) {
 }
 
 TEST(RecipeLoad, KeysOfASectionStandBesideItsShortForm) {
-  const Recipe r =
-      load("batch: {effective: 32}", {"batch.adapt=noise", "batch.adapt.min=16", "batch.adapt.max=64"});
-  EXPECT_EQ(r.batch.adapt.rule, BatchAdapt::kNoise);
-  EXPECT_EQ(r.batch.adapt.min, 16);
-  EXPECT_EQ(r.batch.adapt.max, 64);
   const Recipe weights =
       load("model: {name: cnn, weights: first.safetensors}", {"model.weights.skip=[fc.*]"});
   EXPECT_EQ(weights.weights.file, "first.safetensors");
