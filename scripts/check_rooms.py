@@ -3,7 +3,8 @@
 
 Reads the real #include lines of src/ and include/. Prints every violation and exits 1, or prints one line
 and exits 0. Also checks what only one room may name: CUDA only in device (and .cu files), YAML only in
-recipe, spdlog only in base/log.cpp, argv only in cli, printing only in base/log, report and cli.
+recipe, spdlog only in base/log.cpp, JSON as text only from base/json.h, argv only in cli, printing only in
+base/log, report and cli.
 """
 import re
 import sys
@@ -46,6 +47,8 @@ ONLY = [
     (re.compile(r"#include <yaml-cpp/"), lambda f, r: r == "recipe", "YAML"),
     (re.compile(r"#include <spdlog/"), lambda f, r: f.name == "log.cpp", "spdlog"),
     (re.compile(r"#include <torch/csrc/distributed"), lambda f, r: r == "comm", "c10d"),
+    (re.compile(r"\.dump\("), lambda f, r: f.name == "json.h",
+     "writing JSON by anything but words_of_json, which takes bytes that are no UTF-8,"),
     (re.compile(r"\bargv\b"), lambda f, r: r == "cli", "argv"),
     (re.compile(r"std::(cout|cerr)|\bf?printf\(|\bputs\(|\bfputs\("), lambda f, r: r in ("cli", "report"), "printing"),
 ]

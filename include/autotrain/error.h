@@ -14,7 +14,7 @@ enum class ExitCode : int {
   kInternal = 70,        ///< a bug of this program
   kDoesNotFit = 71,      ///< the run does not fit the memory budget
   kDeviceLost = 72,      ///< the device failed for this process; `--resume` goes on from the last checkpoint
-  kInputOutput = 74,     ///< writing failed: disk full, read-only, permission
+  kInputOutput = 74,     ///< writing or reading failed: disk full, read-only, permission; or no more threads
   kInterrupted = 75,     ///< stopped by a signal; `--resume` continues
   kDiverged = 76,        ///< loss or gradients stayed non-finite
   kBrokenContract = 77,  ///< a task, data set or callback of the user's own does not keep what it promised

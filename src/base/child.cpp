@@ -15,6 +15,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/file_lock.h"
 #include "base/files.h"
 #include "base/heap_refused.h"
 #include "base/interrupt.h"
@@ -70,9 +71,20 @@ int meaning(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
+// A program whose parent ignored SIGCHLD ignores it too, and then the system forgets how its processes ended.
+void check_that_ends_are_told() {
+  struct sigaction action = {};
+  ::sigaction(SIGCHLD, nullptr, &action);
+  if (action.sa_handler != SIG_IGN && (action.sa_flags & SA_NOCLDWAIT) == 0) return;
+  throw Error(ExitCode::kUsage, "SIGCHLD",
+              "is ignored in this process, and so it is not told how the ones that it starts end",
+              "have it be SIG_DFL before");
+}
+
 }  // namespace
 
 Child::Child(const std::function<int()>& work, const std::filesystem::path& log) {
+  check_that_ends_are_told();
   int descriptor = -1;
   if (!log.empty()) {
     descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -81,7 +93,7 @@ Child::Child(const std::function<int()>& work, const std::filesystem::path& log)
   std::fflush(nullptr);
   end_openmp_threads();
   const pid_t parent = ::getpid();
-  pid_ = ::fork();
+  pid_ = fork_without_locks();
   if (pid_ == 0) {
     depend_on(parent);
     become(work, descriptor);
@@ -97,14 +109,17 @@ Child::~Child() {
 }
 
 int Child::wait() {
-  int status = 0;
-  while (!ended_) {
-    const pid_t done = ::waitpid(pid_, &status, 0);
-    if (done < 0 && errno == EINTR) continue;
-    ended_ = true;
-    result_ = done == pid_ ? meaning(status) : -1;
-  }
+  while (!ended_) reap(0);
   return result_;
+}
+
+void Child::reap(int options) {
+  int status = 0;
+  const pid_t done = ::waitpid(pid_, &status, options);
+  if (done == 0 || (done < 0 && errno == EINTR)) return;
+  ended_ = true;
+  // Another part of the program may have taken the result of a process that is not its own.
+  result_ = done == pid_ ? meaning(status) : static_cast<int>(ExitCode::kInternal);
 }
 
 int Child::wait_forwarding_stop(const std::function<void()>& tick) {
@@ -121,18 +136,12 @@ int Child::wait_forwarding_stop(const std::function<void()>& tick) {
 
 bool Child::ended_within(double seconds) {
   const Stopwatch watch;
-  while (!ended_) {
-    int status = 0;
-    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
-      ended_ = true;
-      result_ = meaning(status);
-    } else if (watch.seconds() >= seconds) {
-      return false;
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+  for (;;) {
+    if (!ended_) reap(WNOHANG);
+    if (ended_) return true;
+    if (watch.seconds() >= seconds) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return true;
 }
 
 void Child::send(int signal) const {

@@ -12,11 +12,13 @@ namespace autotrain {
 ///
 /// The process is a copy of this one (fork), which has none of its threads. Those of OpenMP (5.0 or newer)
 /// end before and come back when they are needed; this process must not have used a GPU or autograd's threads
-/// before. It ends with the thread that started it, and gets no signals from the keyboard.
+/// before. It ends with the thread that started it, holds none of this process's file locks, and gets no
+/// signals from the keyboard.
 class Child {
  public:
   /// @param work its result is the exit code; an Error's code when it throws one.
   /// @param log  takes what the process prints; empty: it prints where this process does.
+  /// @throws Error(kUsage) where this process ignores SIGCHLD, Error(kInputOutput).
   explicit Child(const std::function<int()>& work, const std::filesystem::path& log = {});
 
   /// Kills and reaps it if it still runs.
@@ -41,6 +43,8 @@ class Child {
   bool stopped() const;
 
  private:
+  void reap(int options);
+
   pid_t pid_;
   bool ended_ = false;
   int result_ = 0;

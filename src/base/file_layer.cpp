@@ -28,8 +28,16 @@ ssize_t FileLayer::write(int descriptor, const void* bytes, size_t count) {
   return ::write(descriptor, bytes, count);
 }
 
+ssize_t FileLayer::read(int descriptor, void* bytes, size_t count) {
+  return ::read(descriptor, bytes, count);
+}
+
 int FileLayer::sync(int descriptor) {
   return ::fsync(descriptor);
+}
+
+int FileLayer::truncate(int descriptor, off_t length) {
+  return ::ftruncate(descriptor, length);
 }
 
 int FileLayer::rename(const char* from, const char* to) {

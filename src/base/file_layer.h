@@ -6,14 +6,16 @@
 
 namespace autotrain {
 
-/// The system calls through which this program writes files: a place to inject the faults of disks. Each
-/// has the result and `errno` of its namesake in section 2 of the manual. Called from several threads.
+/// The system calls through which this program writes and reads files: a place to inject the faults of disks.
+/// Each has the result and `errno` of its namesake in section 2 of the manual. Called from several threads.
 class FileLayer {
  public:
   virtual ~FileLayer() = default;
   virtual int open(const char* path, int flags);
   virtual ssize_t write(int descriptor, const void* bytes, size_t count);
+  virtual ssize_t read(int descriptor, void* bytes, size_t count);
   virtual int sync(int descriptor);
+  virtual int truncate(int descriptor, off_t length);
   virtual int rename(const char* from, const char* to);
 
   /// The two change names in one step (renameat2 with RENAME_EXCHANGE).

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "autotrain/error.h"
@@ -17,6 +19,17 @@
 
 namespace autotrain {
 namespace {
+
+// The locks that this process holds, with their descriptors.
+struct Held {
+  std::mutex mutex;
+  std::map<const FileLock*, int> descriptors;
+};
+
+Held& held() {
+  static Held* const held = new Held;  // outlives every static that may hold a lock
+  return *held;
+}
 
 std::string holder(int descriptor) {
   std::array<char, 32> text = {};
@@ -37,10 +50,14 @@ FileLock::FileLock(std::filesystem::path path, const std::string& where, const s
     open_locked(where, what);
   }
   note_process();
+  const std::lock_guard guard(held().mutex);
+  held().descriptors.emplace(this, descriptor_);
 }
 
 // It is removed while it is still locked, so that nobody's lock is.
 FileLock::~FileLock() {
+  const std::lock_guard guard(held().mutex);
+  if (held().descriptors.erase(this) == 0) return;  // of the process that this one is a copy of
   if (at_end_ == AtEnd::kRemove) ::unlink(path_.c_str());
   ::close(descriptor_);
 }
@@ -48,7 +65,10 @@ FileLock::~FileLock() {
 void FileLock::open_locked(const std::string& where, const std::string& what) {
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw_io_error(path_, "opening for writing");
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  int result = 0;
+  do result = ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  while (result != 0 && errno == EINTR);
+  if (result == 0) return;
   if (errno == EWOULDBLOCK) {
     const std::string who = holder(descriptor_);
     ::close(descriptor_);
@@ -72,6 +92,14 @@ void FileLock::note_process() const {
   const bool noted = ::ftruncate(descriptor_, 0) == 0 &&
                      ::pwrite(descriptor_, pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
   if (!noted) log::debug("files", "the lock file could not take this process's number");
+}
+
+pid_t fork_without_locks() {
+  const std::lock_guard guard(held().mutex);
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  for (const auto& [lock, descriptor] : std::exchange(held().descriptors, {})) ::close(descriptor);
+  return pid;
 }
 
 }  // namespace autotrain

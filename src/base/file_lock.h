@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <string>
 
@@ -29,5 +31,9 @@ class FileLock {
   const AtEnd at_end_;
   int descriptor_ = -1;
 };
+
+/// fork(), whose copy of this process has none of its locks: with them they would be held for as long as the
+/// copy lives. What the copy does with their objects has no effect.
+pid_t fork_without_locks();
 
 }  // namespace autotrain

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +19,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr size_t kChunkBytes = size_t{1} << 16;
+
+// Whether the user's umask takes from the user's own files what is needed to use them.
+bool umask_locks_out() {
+  constexpr std::string_view kName = "Umask:";
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(kName)) continue;
+    return (std::strtol(line.c_str() + kName.size(), nullptr, 8) & S_IRWXU) != 0;
+  }
+  return false;
+}
+
 std::string io_hint(int error) {
+  if ((error == EACCES || error == EPERM) && umask_locks_out())
+    return "the umask takes your own rights from what you make: umask 022";
   switch (error) {
     case ENOSPC:
     case EDQUOT: return "free some space, or give --output a folder on another disk";
@@ -26,6 +42,7 @@ std::string io_hint(int error) {
     case EACCES:
     case EPERM: return "give --output a folder that you may write to";
     case ENAMETOOLONG: return "give --output a shorter path";
+    case EAGAIN: return "raise the limit on processes and threads (ulimit -u, pids.max of the cgroup)";
     default: return "";
   }
 }
@@ -38,19 +55,19 @@ void throw_io_error(const fs::path& path, std::string_view action) {
               io_hint(error));
 }
 
+void throw_read_error(const fs::path& path, int error) {
+  const bool too_many = error == EMFILE || error == ENFILE;
+  throw Error(ExitCode::kInputOutput, path.string(), cat("reading failed: ", std::strerror(error)),
+              too_many ? "raise the limit on open files (ulimit -n)"
+                       : "check the disk, or the network that the file is behind");
+}
+
 std::string read_file(const fs::path& path, int64_t largest_bytes) {
-  std::ifstream in(path, std::ios::binary);
-  std::error_code error;
-  if (!in || fs::is_directory(path, error)) {
-    const char* const reason = fs::is_directory(path, error) ? "is a folder, not a file"
-                               : !fs::exists(path, error)    ? "no such file"
-                                                             : "cannot be read";
-    throw Error(ExitCode::kMissingFile, path.string(), reason);
-  }
+  InputFile in(path);
   std::string content;
-  std::string chunk(1 << 16, '\0');
-  while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
-    content.append(chunk, 0, static_cast<size_t>(in.gcount()));
+  std::string chunk(kChunkBytes, '\0');
+  while (const size_t got = in.read(chunk.data(), chunk.size())) {
+    content.append(chunk, 0, got);
     if (static_cast<int64_t>(content.size()) > largest_bytes) {
       throw Error(ExitCode::kBadData, path.string(),
                   cat("is larger than the ", largest_bytes, " bytes that such a file may have"));
@@ -59,9 +76,101 @@ std::string read_file(const fs::path& path, int64_t largest_bytes) {
   return content;
 }
 
+void cut_lines(const fs::path& path, int64_t keep_bytes) {
+  int64_t kept = 0;
+  for_each_line_backwards(path, 0, keep_bytes, [&](std::string_view, int64_t end) {
+    kept = end;
+    return false;
+  });
+  OutputFile file(path, OutputFile::Mode::kChange);
+  file.truncate(kept);
+  file.sync();
+}
+
+void for_each_line(const fs::path& path, const std::function<void(std::string_view)>& use) {
+  InputFile in(path);
+  std::string text;  // that was read and not used yet
+  std::string chunk(kChunkBytes, '\0');
+  while (const size_t got = in.read(chunk.data(), chunk.size())) {
+    size_t searched = text.size(), begin = 0;
+    text.append(chunk, 0, got);
+    for (size_t end; (end = text.find('\n', searched)) != std::string::npos; begin = searched = end + 1)
+      use(std::string_view(text).substr(begin, end - begin));
+    text.erase(0, begin);
+  }
+  if (!text.empty()) use(text);
+}
+
+void for_each_line_backwards(const fs::path& path, int64_t begin, int64_t end,
+                             const std::function<bool(std::string_view, int64_t)>& use) {
+  InputFile in(path);
+  int64_t at = std::min(end, in.size());
+  std::string text;  // the file's from `at` to the end of the line that is next
+  bool torn = true;  // that line's end was not met yet
+  while (true) {
+    size_t before = std::string::npos;  // the end of the line before it
+    if (torn) before = text.rfind('\n');
+    if (!torn && text.size() > 1) before = text.rfind('\n', text.size() - 2);
+    if (before == std::string::npos && at > begin) {
+      std::string chunk(static_cast<size_t>(std::min<int64_t>(kChunkBytes, at - begin)), '\0');
+      at -= std::ssize(chunk);
+      in.seek(at);
+      in.read(chunk.data(), chunk.size());
+      text.insert(0, chunk);
+      continue;
+    }
+    const size_t start = before == std::string::npos ? 0 : before + 1;
+    if (!torn) {
+      const std::string_view line(text.data() + start, text.size() - 1 - start);
+      if (!use(line, at + std::ssize(text))) return;
+    }
+    if (before == std::string::npos) return;
+    text.resize(start);
+    torn = false;
+  }
+}
+
+InputFile::InputFile(const fs::path& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) {
+    const bool of_the_file = errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != EIO;
+    if (!of_the_file) throw_read_error(path_, errno);
+    throw Error(ExitCode::kMissingFile, path.string(),
+                errno == ENOENT ? "no such file" : cat("cannot be read: ", std::strerror(errno)));
+  }
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) == 0 && S_ISDIR(status.st_mode)) {
+    ::close(descriptor_);
+    throw Error(ExitCode::kMissingFile, path.string(), "is a folder, not a file");
+  }
+  size_ = status.st_size;
+}
+
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
+
+size_t InputFile::read(void* bytes, size_t count) {
+  size_t done = 0;
+  while (done < count) {
+    const ssize_t got = file_layer().read(descriptor_, static_cast<char*>(bytes) + done, count - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_read_error(path_, errno);
+    if (got == 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+void InputFile::seek(int64_t offset) {
+  if (::lseek(descriptor_, offset, SEEK_SET) < 0) throw_read_error(path_, errno);
+}
+
 OutputFile::OutputFile(const fs::path& path, Mode mode) : path_(path) {
-  const int how = mode == Mode::kAppend ? O_APPEND : O_TRUNC;
-  descriptor_ = file_layer().open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | how);
+  const int how = mode == Mode::kAppend     ? O_CREAT | O_APPEND
+                  : mode == Mode::kTruncate ? O_CREAT | O_TRUNC
+                                            : 0;  // a file that is there
+  descriptor_ = file_layer().open(path.c_str(), O_WRONLY | O_CLOEXEC | how);
   if (descriptor_ < 0) throw_io_error(path_, "opening for writing");
 }
 
@@ -80,6 +189,10 @@ void OutputFile::write(std::string_view bytes) {
 
 void OutputFile::sync() {
   if (file_layer().sync(descriptor_) != 0) throw_io_error(path_, "syncing");
+}
+
+void OutputFile::truncate(int64_t bytes) {
+  if (file_layer().truncate(descriptor_, bytes) != 0) throw_io_error(path_, "shortening");
 }
 
 void sync_folder(const fs::path& folder) {

@@ -182,18 +182,43 @@ inline const nlohmann::ordered_json& part_in(const nlohmann::ordered_json& row, 
   return row.contains(name) && row[name].is_structured() ? row[name] : kNone;
 }
 
-/// For text_of_json: all in one line, as messages between processes are.
+/// As an indent: all in one line, as messages between processes are.
 inline constexpr int kOneLine = -1;
 
-/// JSON as indented text with a last newline. Bytes that are no UTF-8, as paths and messages of the system
-/// may have, become U+FFFD instead of an exception.
+/// JSON as text, by which alone this program writes it. Bytes that are no UTF-8, as paths and messages of the
+/// system may have, become U+FFFD instead of an exception.
+inline std::string words_of_json(const nlohmann::ordered_json& json, int indent = kOneLine) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+/// The same, indented, with a last newline.
 inline std::string text_of_json(const nlohmann::ordered_json& json, int indent = 2) {
-  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return words_of_json(json, indent) + "\n";
+}
+
+/// As it is read back once it was written: what was kept is compared with this.
+inline nlohmann::ordered_json as_written(const nlohmann::ordered_json& json) {
+  return nlohmann::ordered_json::parse(words_of_json(json));
+}
+
+/// Text that must come back as it is, such as a path that is opened again: where it is no UTF-8, the list of
+/// its bytes.
+inline nlohmann::ordered_json exact_text(const std::string& text) {
+  const nlohmann::ordered_json json = text;
+  if (as_written(json) == json) return json;
+  return std::vector<uint8_t>(text.begin(), text.end());
+}
+
+/// The text itself. @throws nlohmann::json::exception when it is neither.
+inline std::string read_exact_text(const nlohmann::ordered_json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  const auto bytes = json.get<std::vector<uint8_t>>();
+  return {bytes.begin(), bytes.end()};
 }
 
 /// A value as people write it: strings without quotation marks.
 inline std::string plain_text(const nlohmann::ordered_json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : words_of_json(value);
 }
 
 }  // namespace autotrain

@@ -1,8 +1,13 @@
 #include "base/small_thread.h"
 
+#include <sys/mman.h>
+
+#include <cerrno>
 #include <memory>
-#include <system_error>
+#include <new>
 #include <utility>
+
+#include "base/files.h"
 
 namespace autotrain {
 namespace {
@@ -13,17 +18,46 @@ void* run(void* work) {
   return nullptr;
 }
 
+bool has_room_for(size_t bytes) {
+  void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) return false;
+  ::munmap(room, bytes);
+  return true;
+}
+
+struct Attributes {
+  Attributes() { ::pthread_attr_init(&value); }
+  ~Attributes() { ::pthread_attr_destroy(&value); }
+  Attributes(const Attributes&) = delete;
+  Attributes& operator=(const Attributes&) = delete;
+
+  size_t stack_bytes() const {
+    size_t bytes = 0;
+    ::pthread_attr_getstacksize(&value, &bytes);
+    return bytes;
+  }
+
+  pthread_attr_t value;
+};
+
+// pthread_create says EAGAIN of memory that its stack does not get, too.
+pthread_t start(const Attributes& attributes, std::function<void()> work) {
+  auto owned = std::make_unique<std::function<void()>>(std::move(work));
+  pthread_t thread{};
+  const int error = ::pthread_create(&thread, &attributes.value, &run, owned.get());
+  if (error == EAGAIN && !has_room_for(attributes.stack_bytes())) throw std::bad_alloc();
+  errno = error;
+  if (error != 0) throw_io_error("thread", "starting one");
+  (void)owned.release();  // the thread's own now
+  return thread;
+}
+
 }  // namespace
 
 SmallThread::SmallThread(std::function<void()> work) {
-  auto owned = std::make_unique<std::function<void()>>(std::move(work));
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, kStackBytes);
-  const int error = ::pthread_create(&thread_, &attributes, &run, owned.get());
-  ::pthread_attr_destroy(&attributes);
-  if (error != 0) throw std::system_error(error, std::generic_category(), "starting a thread");
-  (void)owned.release();  // the thread's own now
+  Attributes attributes;
+  ::pthread_attr_setstacksize(&attributes.value, kStackBytes);
+  thread_ = start(attributes, std::move(work));
   running_ = true;
 }
 
@@ -39,6 +73,10 @@ SmallThread& SmallThread::operator=(SmallThread&& other) noexcept {
 
 void SmallThread::join() {
   if (std::exchange(running_, false)) ::pthread_join(thread_, nullptr);
+}
+
+void start_detached_thread(std::function<void()> work) {
+  ::pthread_detach(start(Attributes(), std::move(work)));
 }
 
 }  // namespace autotrain

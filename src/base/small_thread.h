@@ -15,7 +15,9 @@ class SmallThread {
 
   static constexpr size_t kStackBytes = size_t{2} << 20;
 
-  /// @param work must not throw. @throws std::system_error when there can be no thread.
+  /// @param work must not throw.
+  /// @throws std::bad_alloc when its stack gets no memory, Error(kInputOutput) when the system starts no more
+  /// threads.
   explicit SmallThread(std::function<void()> work);
 
   /// Waits for it.
@@ -30,5 +32,9 @@ class SmallThread {
   pthread_t thread_{};
   bool running_ = false;
 };
+
+/// Starts a thread that nobody waits for, with a stack of the usual size.
+/// @param work must not throw. @throws as SmallThread does.
+void start_detached_thread(std::function<void()> work);
 
 }  // namespace autotrain

@@ -39,13 +39,11 @@ constexpr std::array kRequired = {kModel, kOptimizer, kState};
 constexpr const char* kOtherRun = "resume with the recipe that made it, or start a new run";
 
 uint32_t checksum_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(ExitCode::kBadData, path.string(), "is missing or cannot be read");
-  std::vector<char> chunk(1 << 20);
+  InputFile in(path);
+  std::vector<Bytef> chunk(1 << 20);
   uLong sum = ::crc32(0, nullptr, 0);
-  while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || in.gcount() > 0) {
-    sum = ::crc32(sum, reinterpret_cast<const Bytef*>(chunk.data()), static_cast<uInt>(in.gcount()));
-  }
+  while (const size_t got = in.read(chunk.data(), chunk.size()))
+    sum = ::crc32(sum, chunk.data(), static_cast<uInt>(got));
   return static_cast<uint32_t>(sum);
 }
 
@@ -102,8 +100,8 @@ void write_files(const fs::path& folder, const CheckpointContent& content) {
   write_safetensors(folder / kModel, content.tensors.model);
   write_safetensors(folder / kOptimizer, content.tensors.optimizer);
   if (!content.tensors.averaged.empty()) write_safetensors(folder / kAveraged, content.tensors.averaged);
-  write_file(folder / kState, content.state.dump(1) + "\n");
-  write_file(folder / kManifest, manifest_of(folder).dump(1) + "\n");
+  write_file(folder / kState, text_of_json(content.state, 1));
+  write_file(folder / kManifest, text_of_json(manifest_of(folder), 1));
   sync_folder(folder);
 }
 
@@ -231,6 +229,8 @@ std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state(int6
     try {
       return std::pair(*update, read_state(*update));
     } catch (const Error& broken) {
+      // That it could not be read says nothing of what it holds, and one that is skipped is removed later.
+      if (broken.code() == ExitCode::kInputOutput) throw;
       log::warn("checkpoint",
                 cat("update-", *update, " is broken and skipped: ", broken.where(), ": ", broken.problem()));
     }

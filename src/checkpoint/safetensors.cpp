@@ -4,9 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
@@ -85,7 +83,7 @@ std::string header_text(const Distinct& content) {
     check_invariant(fresh, "tensors in one file have distinct names");
     offset = end;
   }
-  std::string text = header.dump();
+  std::string text = words_of_json(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // the bytes that follow stay aligned
   return text;
 }
@@ -158,43 +156,41 @@ std::vector<Entry> parse_entries(const fs::path& path, const Json& header, int64
   return entries;
 }
 
-// A file whose header was checked, read from its start to its end.
+// A file whose header was checked.
 class TensorFile {
  public:
-  explicit TensorFile(const fs::path& path) : path_(path), in_(path, std::ios::binary) {
-    if (!in_) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read");
-    std::error_code error;
-    const auto file_bytes = static_cast<uint64_t>(fs::file_size(path, error));
-    if (error) throw Error(ExitCode::kMissingFile, path.string(), "is not a file");
+  explicit TensorFile(const fs::path& path) : path_(path), in_(path) {
+    const auto file_bytes = static_cast<uint64_t>(in_.size());
     uint64_t header_bytes = 0;
-    in_.read(reinterpret_cast<char*>(&header_bytes), sizeof(header_bytes));
-    if (!in_) fail(path, "is shorter than a header length");
+    if (in_.read(&header_bytes, sizeof(header_bytes)) < sizeof(header_bytes))
+      fail(path, "is shorter than a header length");
     if (header_bytes > kLargestHeader || header_bytes > file_bytes - sizeof(header_bytes)) {
       fail(path, cat("claims a header of ", header_bytes, " bytes in a file of ", file_bytes));
     }
     std::string header(header_bytes, '\0');
-    in_.read(header.data(), static_cast<std::streamsize>(header_bytes));
+    in_.read(header.data(), header_bytes);
     const Json json = Json::parse(header, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) fail(path, "the header is not a JSON object");
     metadata_ = parse_metadata(path, json);
-    entries_ =
-        parse_entries(path, json, static_cast<int64_t>(file_bytes - sizeof(header_bytes) - header_bytes));
+    data_begin_ = static_cast<int64_t>(sizeof(header_bytes) + header_bytes);
+    entries_ = parse_entries(path, json, in_.size() - data_begin_);
   }
 
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::vector<Entry>& entries() const { return entries_; }
 
-  // The bytes of the next entry into a contiguous CPU tensor of its shape and type.
-  void read_next(const Entry& entry, const torch::Tensor& target) {
-    in_.read(static_cast<char*>(target.mutable_data_ptr()), entry.end - entry.begin);
-    if (!in_) fail(path_, cat("ends inside tensor ", quote(entry.name)));
+  // The bytes of an entry into a contiguous CPU tensor of its shape and type.
+  void read(const Entry& entry, const torch::Tensor& target) {
+    const auto bytes = static_cast<size_t>(entry.end - entry.begin);
+    in_.seek(data_begin_ + entry.begin);
+    if (in_.read(target.mutable_data_ptr(), bytes) < bytes)
+      fail(path_, cat("ends inside tensor ", quote(entry.name)));
   }
-
-  void skip_next(const Entry& entry) { in_.seekg(entry.end - entry.begin, std::ios::cur); }
 
  private:
   fs::path path_;
-  std::ifstream in_;
+  InputFile in_;
+  int64_t data_begin_ = 0;
   std::map<std::string, std::string> metadata_;
   std::vector<Entry> entries_;
 };
@@ -244,7 +240,7 @@ std::vector<NamedTensor> read_safetensors(const fs::path& path) {
   std::vector<NamedTensor> tensors;
   for (const Entry& entry : file.entries()) {
     tensors.push_back({entry.name, torch::empty(entry.shape, entry.dtype)});
-    file.read_next(entry, tensors.back().tensor);
+    file.read(entry, tensors.back().tensor);
   }
   return tensors;
 }
@@ -260,12 +256,9 @@ void read_some_safetensors(const fs::path& path,
   TensorFile file(path);
   for (const Entry& entry : file.entries()) {
     const torch::Tensor wanted = target(entry);
-    if (!wanted.defined()) {
-      file.skip_next(entry);
-      continue;
-    }
+    if (!wanted.defined()) continue;
     const torch::Tensor staged = torch::empty(entry.shape, entry.dtype);
-    file.read_next(entry, staged);
+    file.read(entry, staged);
     wanted.copy_(staged);
   }
 }
@@ -285,7 +278,7 @@ void read_safetensors_into(const fs::path& path, const std::vector<NamedTensor>&
     torch::Tensor& target = by_name.at(entry.name);
     const bool direct = target.is_cpu() && target.is_contiguous();
     const torch::Tensor staged = direct ? target : torch::empty(entry.shape, entry.dtype);
-    file.read_next(entry, staged);
+    file.read(entry, staged);
     if (!direct) target.copy_(staged);
   }
 }

@@ -3,6 +3,9 @@
 #include <chrono>
 #include <memory>
 
+#include "autotrain/log.h"
+#include "base/text.h"
+
 namespace autotrain {
 
 void CheckpointWriter::wait() {
@@ -39,8 +42,13 @@ void CheckpointWriter::start(int64_t update, CheckpointContent content, Retentio
         folder_.prune(update, retention);
       });
   std::future<void> result = task->get_future();
-  thread_ = SmallThread([task] { (*task)(); });
   under_way_ = std::move(result);
+  try {
+    thread_ = SmallThread([task] { (*task)(); });
+  } catch (const std::exception& error) {
+    log::warn("checkpoint", cat("update-", update, " is not written in the background: ", error.what()));
+    (*task)();
+  }
 }
 
 }  // namespace autotrain

@@ -69,12 +69,9 @@ Console::Console(const PrintOptions& options)
               : options.quiet ? Detail::kLastLine
                               : Detail::kAll),
       progress_(stderr, LiveText::Elsewhere::kLines) {
-  log::set_sink(
-      [this, terminal = log::terminal_sink()](const log::Record& record) {
-        progress_.clear();
-        terminal(record);
-      },
-      options.talks() ? options.log_level() : log::Level::kWarning);
+  log::set_sink([this, terminal = log::terminal_sink()](
+                    const log::Record& record) { progress_.above([&] { terminal(record); }); },
+                options.talks() ? options.log_level() : log::Level::kWarning);
 }
 
 Console::~Console() {
@@ -82,9 +79,10 @@ Console::~Console() {
 }
 
 void Console::print(const std::string& text) {
-  progress_.clear();
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  progress_.above([&] {
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  });
 }
 
 void Console::on_search_start(const Recipe& recipe) {

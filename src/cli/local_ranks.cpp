@@ -78,10 +78,12 @@ void RankLog::on_folder(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return;  // another host's
   fs::create_directories(folder / "ranks", error);
+  const std::lock_guard lock(mutex_);
   file_.open(folder / "ranks" / cat("rank-", rank_, ".log"), std::ios::app);
 }
 
 void RankLog::write(const log::Record& record) {
+  const std::lock_guard lock(mutex_);
   if (file_.is_open()) file_ << '[' << record.room << "] " << record.text << std::endl;
   if (record.level >= terminal_level_)
     std::fprintf(stderr, "rank %lld: [%s] %s\n", static_cast<long long>(rank_),

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <fstream>
 #include <memory>
+#include <mutex>
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
@@ -46,6 +47,7 @@ class RankLog final : public RunObserver {
 
   int64_t rank_;
   log::Level terminal_level_;
+  std::mutex mutex_;  // of the file, which any thread writes to
   std::ofstream file_;
 };
 

@@ -1,8 +1,13 @@
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <exception>
+#include <filesystem>
 #include <string_view>
 
 #include "base/heap_refused.h"
@@ -25,6 +30,21 @@ int fail(ExitCode code, const std::string& text, bool json) {
   return static_cast<int>(code);
 }
 
+// Whoever starts this program may have set what it needs otherwise: ignored, SIGCHLD would keep from it how
+// its own processes end. One that no longer reads its output must not end it. Ranks, which are started
+// through /proc/self/exe, would be called "exe" by ps.
+void be_oneself(const char* command) {
+  ::signal(SIGCHLD, SIG_DFL);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_NAME, std::filesystem::path(command).filename().c_str());
+}
+
+// The terminal was closed, or the program behind the pipe has ended.
+bool nobody_reads(std::FILE* out) {
+  pollfd end{.fd = ::fileno(out), .events = POLLOUT, .revents = 0};
+  return ::poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 // Without the destructors of static objects, which would ask a device that is lost.
 [[noreturn]] void leave(int code) {
   std::fflush(nullptr);
@@ -36,6 +56,7 @@ int fail(ExitCode code, const std::string& text, bool json) {
 
 int main(int argc, char** argv) {
   using namespace autotrain;
+  be_oneself(argv[0]);
   // Known even when the rest of the command line is wrong.
   const bool json =
       std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
@@ -43,7 +64,8 @@ int main(int argc, char** argv) {
       [json](const DeviceLost& error) -> DeviceLost { leave(fail(error.code(), error.what(), json)); });
   try {
     const ExitCode code = naming_device_errors([&] { return run_command_line(argc, argv); });
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    if (!written && code == ExitCode::kDone && !nobody_reads(stdout)) {
       return fail(ExitCode::kInputOutput, "standard output: writing failed\n  try: is the disk full?", false);
     }
     return static_cast<int>(code);

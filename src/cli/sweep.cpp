@@ -151,10 +151,7 @@ ExitCode measure_sweep(const SweepCommandOptions& options) {
   install_signal_handlers();
   LiveText live(stderr);
   log::set_sink(
-      [&live, show = log::terminal_sink()](const log::Record& record) {
-        live.clear();
-        show(record);
-      },
+      [&live, show = log::terminal_sink()](const log::Record& record) { live.above([&] { show(record); }); },
       options.log_level());
   SweepRequest sweep_options{.config = options.config,
                              .overrides = overrides_of(options),

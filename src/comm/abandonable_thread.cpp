@@ -4,10 +4,10 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/small_thread.h"
 
 namespace autotrain {
 
@@ -21,7 +21,7 @@ struct AbandonableThread::Shared {
 };
 
 AbandonableThread::AbandonableThread() : shared_(std::make_shared<Shared>()) {
-  std::thread([shared = shared_] { work(shared); }).detach();
+  start_detached_thread([shared = shared_] { work(shared); });
 }
 
 AbandonableThread::~AbandonableThread() {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include "base/clock.h"
+#include "base/small_thread.h"
 #include "base/text.h"
 #include "comm/gathered.h"
 
@@ -145,7 +145,7 @@ Heartbeat::Heartbeat(const c10::intrusive_ptr<c10d::Store>& store, const Place& 
   shared_->every = every;
   shared_->late = late;
   shared_->peers.resize(static_cast<size_t>(place.world));
-  std::thread([shared = shared_] { beat(shared); }).detach();
+  start_detached_thread([shared = shared_] { beat(shared); });
 }
 
 Heartbeat::~Heartbeat() {

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "autotrain/error.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -207,12 +207,16 @@ void check_group(const Environment& environment, int64_t rank, int64_t world) {
 }
 
 std::optional<std::string> first_slurm_host(const std::string& list) {
-  const size_t bracket = list.find_first_of("[,");
-  std::string host = list.substr(0, bracket);
-  if (bracket != std::string::npos && list[bracket] == '[') {
-    const size_t end = list.find_first_of("-,]", bracket + 1);
-    if (end == std::string::npos) return std::nullopt;
-    host += list.substr(bracket + 1, end - bracket - 1);
+  std::string host;
+  for (size_t at = 0; at < list.size() && list[at] != ','; ++at) {
+    if (list[at] != '[') {
+      host += list[at];
+      continue;
+    }
+    const size_t end = list.find_first_of("-,]", at + 1), close = list.find(']', at + 1);
+    if (close == std::string::npos || end == at + 1) return std::nullopt;
+    host += list.substr(at + 1, end - at - 1);
+    at = close;
   }
   return host.empty() ? std::nullopt : std::optional(host);
 }
@@ -220,12 +224,12 @@ std::optional<std::string> first_slurm_host(const std::string& list) {
 bool tell_torchrun(const Environment& environment, const std::string& message, int64_t seconds_since_1970) {
   const auto path = environment("TORCHELASTIC_ERROR_FILE");
   if (!path || path->empty()) return false;
-  const nlohmann::json error = {
+  const nlohmann::ordered_json error = {
       {"message",
        {{"message", message},
         {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds_since_1970)}}}}}};
   std::ofstream file(*path);
-  file << error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  file << text_of_json(error, kOneLine);
   return static_cast<bool>(file.flush());
 }
 

@@ -1,6 +1,7 @@
 #include "comm/message.h"
 
 #include "base/error_json.h"
+#include "base/json.h"
 
 namespace autotrain {
 namespace {
@@ -16,7 +17,7 @@ std::string write_message(const Message& message) {
   if (!message.host.empty()) json[kHost] = message.host;
   if (message.failure) json[kFailure] = {message.failure->kind, message.failure->what};
   if (message.end) json[kEnd] = error_to_json(*message.end);
-  return json.dump(-1, ' ', false, Note::error_handler_t::replace);
+  return words_of_json(json);
 }
 
 Message read_message(const std::string& text) {

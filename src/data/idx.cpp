@@ -2,11 +2,13 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <array>
-#include <fstream>
+#include <cerrno>
 #include <memory>
 
 #include "autotrain/error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -39,7 +41,7 @@ class ByteReader {
       const int got = ::gzread(file_.get(), static_cast<char*>(destination) + done, step);
       // A stream that is cut inside its checksum reads as ended, with the error beside it.
       if (got < 0 || (got == 0 && error_code() != Z_OK)) {
-        fail(path_, offset_ + done, "damaged gzip data: " + reason());
+        fail_reading(offset_ + done);
       }
       if (got == 0) break;
       done += got;
@@ -58,10 +60,12 @@ class ByteReader {
     return code;
   }
 
-  std::string reason() const {
+  [[noreturn]] void fail_reading(int64_t offset) const {
+    const int error = errno;
     int code = Z_OK;
     const char* const text = ::gzerror(file_.get(), &code);
-    return text == nullptr ? "unknown" : text;
+    if (code == Z_ERRNO) throw_read_error(path_, error);
+    fail(path_, offset, cat("damaged gzip data: ", text == nullptr ? "unknown" : text));
   }
 
   fs::path path_;
@@ -139,10 +143,10 @@ void check_gzip_length(const fs::path& path, int64_t expected) {
 
 // The last four bytes of a gzip file: its content's length modulo 2³², if it is one stream.
 bool trailer_agrees(const fs::path& path, int64_t expected) {
-  std::ifstream in(path, std::ios::binary);
+  InputFile in(path);
   std::array<unsigned char, 4> bytes{};
-  in.seekg(-4, std::ios::end);
-  if (!in.read(reinterpret_cast<char*>(bytes.data()), 4)) return false;
+  in.seek(std::max<int64_t>(0, in.size() - 4));
+  if (in.read(bytes.data(), bytes.size()) < bytes.size()) return false;
   const uint32_t length = static_cast<uint32_t>(bytes[0]) | static_cast<uint32_t>(bytes[1]) << 8 |
                           static_cast<uint32_t>(bytes[2]) << 16 | static_cast<uint32_t>(bytes[3]) << 24;
   return length == static_cast<uint32_t>(expected);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <system_error>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -115,7 +114,7 @@ void Loader::set_workers(int64_t workers) {
     while (static_cast<int64_t>(threads_.size()) < workers_) {
       threads_.emplace_back([this, worker = static_cast<int64_t>(threads_.size())] { work(worker); });
     }
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     log::warn("data", cat("no more than ", threads_.size(), " loader threads: ", error.what()));
   }
   room_.notify_all();

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <vector>
 
 #include "autotrain/log.h"
@@ -23,7 +22,7 @@ class Visit {
     std::vector<SmallThread> threads;
     try {
       for (int64_t i = 1; i < work_.threads; ++i) threads.emplace_back([this] { visit_rest(); });
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
       log::warn("data", cat("preloading in ", threads.size() + 1, " threads: ", error.what()));
     }
     visit_rest();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "autotrain/error.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "data/datasets.h"
 #include "data/windows.h"
@@ -51,16 +52,19 @@ class ByteFiles final : public TokenSource {
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) throw Error(ExitCode::kMissingFile, path.string(), std::strerror(errno));
     files_.push_back({path, descriptor});
-    spans_.add(std::max<int64_t>(0, ::lseek(descriptor, 0, SEEK_END)));
+    const int64_t bytes = ::lseek(descriptor, 0, SEEK_END);
+    if (bytes < 0) throw_read_error(path, errno);
+    spans_.add(bytes);
   }
 
   void read_file(const File& file, int64_t at, uint8_t* out, int64_t count) const {
     while (count > 0) {
       const ssize_t got = ::pread(file.descriptor, out, static_cast<size_t>(count), at);
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) {
+      if (got < 0) throw_read_error(file.path, errno);
+      if (got == 0) {
         throw Error(ExitCode::kBadData, cat(file.path.string(), ": offset ", at),
-                    got < 0 ? std::strerror(errno) : "the file became shorter while it was read");
+                    "the file became shorter while it was read");
       }
       out += got, at += got, count -= got;
     }

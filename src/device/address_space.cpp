@@ -1,5 +1,6 @@
 #include "device/address_space.h"
 
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -28,12 +29,15 @@ bool touch_pages(std::byte* start, int64_t bytes) {
 }
 
 bool populate(std::byte* start, int64_t bytes) {
-  int result;
-  do {
-    result = ::madvise(start, static_cast<size_t>(bytes), MADV_POPULATE_WRITE);
-  } while (result != 0 && (errno == EINTR || errno == EAGAIN));
-  if (result == 0) return true;
-  return errno == EINVAL || errno == ENOSYS ? touch_pages(start, bytes) : false;
+  constexpr int kMostTries = 100;  // what the system lacks it may lack for long
+  for (int tries = 0; tries < kMostTries;) {
+    if (::madvise(start, static_cast<size_t>(bytes), MADV_POPULATE_WRITE) == 0) return true;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return errno == EINVAL || errno == ENOSYS ? touch_pages(start, bytes) : false;
+    ++tries;
+    ::sched_yield();
+  }
+  return false;
 }
 
 }  // namespace

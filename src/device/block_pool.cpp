@@ -1,6 +1,11 @@
 #include "device/block_pool.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "base/units.h"
@@ -11,26 +16,58 @@ bool BlockPool::BySize::operator()(const Block* a, const Block* b) const {
   return a->size != b->size ? a->size < b->size : a->offset < b->offset;
 }
 
-std::unique_ptr<BlockPool::Block> BlockPool::make_block() {
-  auto block = std::make_unique<Block>();
-  BlockSet maker;
-  maker.insert(block.get());
-  block->node = maker.extract(maker.begin());
-  return block;
+namespace {
+
+// One for the block that an allocation cuts, two for one whose middle is given back after a release.
+constexpr int kSpares = 3;
+
+template <class Block>
+void delete_chain(Block* block) {
+  while (block != nullptr) delete std::exchange(block, block->after);
 }
 
-BlockPool::BlockPool(int64_t size, Units units, Pages pages)
-    : units_(units), pages_(std::move(pages)), first_(make_block().release()) {
+}  // namespace
+
+BlockPool::BlockPool(int64_t size, Units units, Pages pages) : units_(units), pages_(std::move(pages)) {
+  make_spares(1);
+  first_ = take_spare();
   first_->size = size;
   insert(first_);
 }
 
 BlockPool::~BlockPool() {
-  for (Block* block = first_; block != nullptr;) {
-    Block* const after = block->after;
-    delete block;
-    block = after;
+  delete_chain(first_);
+  delete_chain(spare_);
+}
+
+// Has so many blocks at hand. @throws std::bad_alloc.
+void BlockPool::make_spares(int count) {
+  while (spares_ < count) {
+    auto block = std::make_unique<Block>();
+    BlockSet maker;
+    maker.insert(block.get());
+    block->node = maker.extract(maker.begin());
+    keep_spare(block.release());
   }
+}
+
+bool BlockPool::has_spares(int count) noexcept {
+  try {
+    make_spares(count);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
+void BlockPool::keep_spare(Block* block) {
+  block->after = std::exchange(spare_, block);
+  ++spares_;
+}
+
+BlockPool::Block* BlockPool::take_spare() {
+  --spares_;
+  return std::exchange(spare_, spare_->after);
 }
 
 BlockPool::BlockSet& BlockPool::set_of(const Block& block) {
@@ -53,26 +90,26 @@ BlockPool::Block* BlockPool::allocate(int64_t bytes) {
   const auto fit = free_.lower_bound(&wanted);
   if (fit == free_.end()) return nullptr;
   Block* const block = *fit;
-  auto spare = block->size > wanted.size ? make_block() : nullptr;  // before anything is changed
+  make_spares(kSpares);  // before anything is changed
   remove(block);
   block->state = State::kUsed;
-  if (Block* const rest = cut(block, wanted.size, spare)) {
+  if (Block* const rest = cut(block, wanted.size)) {
     rest->state = State::kFree;
     insert(rest);
   }
   return block;
 }
 
-void BlockPool::release(Block* block) {
+void BlockPool::release(Block* block) noexcept {
   block->state = State::kFree;
   insert(join_neighbours(block));
 }
 
-// Shortens `block`, which is in no set, to `size`; returns the rest, made of `spare`, of the same state and
+// Shortens `block`, which is in no set, to `size`; returns the rest, made of a spare, of the same state and
 // in no set, or null when nothing is left over.
-BlockPool::Block* BlockPool::cut(Block* block, int64_t size, std::unique_ptr<Block>& spare) {
+BlockPool::Block* BlockPool::cut(Block* block, int64_t size) {
   if (block->size == size) return nullptr;
-  Block* const rest = spare.release();
+  Block* const rest = take_spare();
   rest->offset = block->offset + size;
   rest->size = block->size - size;
   rest->state = block->state;
@@ -89,7 +126,10 @@ void BlockPool::absorb_after(Block* block) {
   block->size += gone->size;
   block->after = gone->after;
   if (block->after != nullptr) block->after->before = block;
-  delete gone;
+  if (spares_ < kSpares)
+    keep_spare(gone);
+  else
+    delete gone;
 }
 
 // Joins `block`, which is in no set, with neighbours of its state; the result is in no set.
@@ -139,17 +179,17 @@ bool BlockPool::grow(int64_t bytes, int64_t spare_bytes) {
   const int64_t rest = growth.block->size - growth.commit_bytes;
   const int64_t to_granule = std::min(round_up(end, units_.granule) - end, rest);
   const int64_t commit = growth.commit_bytes + (to_granule <= spare_bytes ? to_granule : 0);
-  auto spare = make_block();
+  make_spares(kSpares);
   if (!pages_.commit(growth.block->offset, commit)) return false;
   committed_bytes_ += commit;
   remove(growth.block);
-  if (Block* const hole = cut(growth.block, commit, spare)) insert(hole);
+  if (Block* const hole = cut(growth.block, commit)) insert(hole);
   growth.block->state = State::kFree;
   insert(join_neighbours(growth.block));
   return true;
 }
 
-int64_t BlockPool::trim(int64_t bytes, int64_t spared_for) {
+int64_t BlockPool::trim(int64_t bytes, int64_t spared_for) noexcept {
   const Block* spared_before = nullptr;
   const Block* spared_after = nullptr;
   if (spared_for > 0) {
@@ -158,34 +198,42 @@ int64_t BlockPool::trim(int64_t bytes, int64_t spared_for) {
       spared_after = growth.block->after;
     }
   }
-  std::vector<Block*> candidates(free_.rbegin(), free_.rend());  // largest first: fewest calls
   int64_t given_back = 0;
-  for (Block* const block : candidates) {
-    if (given_back >= bytes || block->size < units_.page) break;
+  Block last;  // the largest first: fewest calls. What is left of one is smaller
+  last.size = std::numeric_limits<int64_t>::max();
+  while (given_back < bytes) {
+    const auto next = free_.lower_bound(&last);
+    if (next == free_.begin()) break;
+    Block* const block = *std::prev(next);
+    if (block->size < units_.page) break;
+    last.size = block->size;
+    last.offset = block->offset;
     if (block == spared_before || block == spared_after) continue;
     given_back += decommit_inside(block, bytes - given_back);
   }
   return given_back;
 }
 
-// Decommits whole pages from the end of a free block: `at_least` bytes, or all there are.
+// Decommits whole pages from the end of a free block: `at_least` bytes, or all there are; none where the heap
+// has no room for the blocks that are left.
 int64_t BlockPool::decommit_inside(Block* block, int64_t at_least) {
   const int64_t first = round_up(block->offset, units_.page);
   const int64_t end = (block->offset + block->size) / units_.page * units_.page;
   if (end <= first) return 0;
   const int64_t wanted = at_least < end - first ? round_up(at_least, units_.page) : end - first;
   const int64_t start = end - wanted;
-  auto spare_head = make_block(), spare_tail = make_block();
+  const int pieces = (start > block->offset ? 1 : 0) + (end < block->offset + block->size ? 1 : 0);
+  if (!has_spares(pieces)) return 0;
   pages_.decommit(start, end - start);
   committed_bytes_ -= end - start;
 
   remove(block);
   if (start > block->offset) {
     Block* const head = block;
-    block = cut(head, start - head->offset, spare_head);
+    block = cut(head, start - head->offset);
     insert(head);
   }
-  if (Block* const tail = cut(block, end - start, spare_tail)) insert(tail);
+  if (Block* const tail = cut(block, end - start)) insert(tail);
   block->state = State::kUncommitted;
   insert(join_neighbours(block));
   return end - start;

@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <set>
-#include <vector>
 
 #include "device/memory_phase.h"
 
@@ -64,11 +62,12 @@ class BlockPool {
   bool grow(int64_t bytes, int64_t spare_bytes);
 
   /// Needs no memory: it runs in the destructors of tensors, whatever the state of the system.
-  void release(Block* block);
+  void release(Block* block) noexcept;
 
   /// Gives back at least `bytes` of free committed memory in whole pages, if there is so much.
-  /// Spares the free memory that `grow(spared_for)` would build on. Returns the bytes given back.
-  int64_t trim(int64_t bytes, int64_t spared_for = 0);
+  /// Spares the free memory that `grow(spared_for)` would build on. Returns the bytes given back: fewer, too,
+  /// where the heap refuses the bookkeeping of more.
+  int64_t trim(int64_t bytes, int64_t spared_for = 0) noexcept;
 
   /// Gives up addresses at the end of the range for ever: granules, at most `bytes`, as many as are not
   /// committed. Returns the bytes given up.
@@ -90,8 +89,11 @@ class BlockPool {
   BlockSet& set_of(const Block& block);
   void insert(Block* block);
   void remove(Block* block);
-  static std::unique_ptr<Block> make_block();
-  static Block* cut(Block* block, int64_t size, std::unique_ptr<Block>& spare);
+  void make_spares(int count);
+  bool has_spares(int count) noexcept;
+  void keep_spare(Block* block);
+  Block* take_spare();
+  Block* cut(Block* block, int64_t size);
   Block* join_neighbours(Block* block);
   void absorb_after(Block* block);
   int64_t decommit_inside(Block* block, int64_t at_least);
@@ -99,7 +101,9 @@ class BlockPool {
   const Units units_;
   const Pages pages_;
   int64_t committed_bytes_ = 0;
-  Block* first_;
+  Block* first_ = nullptr;
+  Block* spare_ = nullptr;  // blocks of no memory, for cuts that the heap must not prevent
+  int spares_ = 0;
   BlockSet free_;
   BlockSet uncommitted_;
 };

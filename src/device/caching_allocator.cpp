@@ -112,12 +112,12 @@ void CachingAllocator::copy_data(void* destination, const void* source, size_t b
   default_copy_data(destination, source, bytes);
 }
 
-void CachingAllocator::free_block(void* data) {
+void CachingAllocator::free_block(void* data) noexcept {
   if (data == nullptr) return;
   (static_cast<Header*>(data) - 1)->owner->release(data);
 }
 
-void CachingAllocator::release(void* data) {
+void CachingAllocator::release(void* data) noexcept {
   const Header header = *(static_cast<Header*>(data) - 1);
   std::lock_guard lock(mutex_);
   allocated_bytes_ -= header.requested_bytes;
@@ -174,7 +174,7 @@ int64_t CachingAllocator::limit_now() const {
   return std::min(limit_bytes_, reserved_unlocked() + headroom_());
 }
 
-int64_t CachingAllocator::trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for) {
+int64_t CachingAllocator::trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for) noexcept {
   const Pool other = growing == Pool::kLarge ? Pool::kMedium : Pool::kLarge;
   const int64_t given_back = pool(growing).trim(bytes, spared_for);
   return given_back < bytes ? given_back + pool(other).trim(bytes - given_back) : given_back;

@@ -82,8 +82,8 @@ class CachingAllocator final : public c10::Allocator {
   struct Header;
   enum class Pool : uint8_t { kMedium, kLarge };
 
-  static void free_block(void* data);
-  void release(void* data);
+  static void free_block(void* data) noexcept;
+  void release(void* data) noexcept;
 
   BlockPool& pool(Pool which) { return which == Pool::kLarge ? large_ : medium_; }
   BlockPool::Pages pages_of(AddressSpace& space);
@@ -92,7 +92,7 @@ class CachingAllocator final : public c10::Allocator {
   int64_t make_room(Pool which, int64_t bytes);
   int64_t limit_now() const;
   int64_t reserved_unlocked() const;
-  int64_t trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for);
+  int64_t trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for) noexcept;
   Refusal describe_refusal(int64_t bytes) const;
   void count(int64_t bytes);
 

@@ -1,10 +1,10 @@
 #include "loop/telemetry_sampler.h"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/json.h"
 
 namespace autotrain {
 
@@ -12,7 +12,11 @@ TelemetrySampler::TelemetrySampler(std::vector<std::unique_ptr<TelemetrySource>>
                                    const std::filesystem::path& path, double period_seconds, double origin)
     : sources_(std::move(sources)), period_seconds_(period_seconds), origin_(origin) {
   if (!path.empty()) file_ = std::make_unique<OutputFile>(path, OutputFile::Mode::kAppend);
-  thread_ = SmallThread([this] { work(); });
+  try {
+    thread_ = SmallThread([this] { work(); });
+  } catch (const std::exception& error) {
+    log::warn("telemetry", error.what());  // a run does not depend on it
+  }
 }
 
 TelemetrySampler::~TelemetrySampler() {
@@ -53,7 +57,7 @@ void TelemetrySampler::sample() {
   if (!file_) return;
   nlohmann::ordered_json row = {{"seconds", steady_seconds() - origin_}, {"update", update_.load()}};
   row.update(values);
-  file_->write(row.dump() + "\n");
+  file_->write(text_of_json(row, kOneLine));
 }
 
 TelemetryValues TelemetrySampler::means() const {

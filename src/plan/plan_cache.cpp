@@ -4,7 +4,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
-#include "base/files.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "plan/plan_json.h"
@@ -24,7 +24,7 @@ std::string environment(const char* name) {
 std::optional<PlanCache> PlanCache::of_user() {
   if (!environment("CI").empty()) return std::nullopt;
   const std::string cache = environment("XDG_CACHE_HOME");
-  if (!cache.empty()) return PlanCache(fs::path(cache) / "autotrain" / "plans");
+  if (fs::path(cache).is_absolute()) return PlanCache(fs::path(cache) / "autotrain" / "plans");
   const std::string home = environment("HOME");
   if (home.empty()) return std::nullopt;
   return PlanCache(fs::path(home) / ".cache" / "autotrain" / "plans");
@@ -42,7 +42,7 @@ std::optional<SearchResult> PlanCache::find(const std::string& key) const {
   if (!fs::exists(path, error)) return std::nullopt;
   try {
     const auto entry = nlohmann::ordered_json::parse(read_file(path));
-    if (entry.at("key").get<std::string>() != key) return std::nullopt;  // another key of the same hash
+    if (read_exact_text(entry.at("key")) != key) return std::nullopt;  // another key of the same hash
     return plan_from_json(entry.at("plan")).search;
   } catch (const std::exception& problem) {
     log::warn("plan",
@@ -54,8 +54,8 @@ std::optional<SearchResult> PlanCache::find(const std::string& key) const {
 void PlanCache::store(const std::string& key, const BatchPlan& plan) const {
   try {
     make_folders(folder_);
-    const nlohmann::ordered_json entry = {{"key", key}, {"plan", plan_to_json(plan)}};
-    write_file_atomically(path_of(key), entry.dump(1) + "\n");
+    const nlohmann::ordered_json entry = {{"key", exact_text(key)}, {"plan", plan_to_json(plan)}};
+    write_file_atomically(path_of(key), text_of_json(entry, 1));
   } catch (const Error& error) {
     log::warn("plan", cat("the plan was not kept: ", error.what()));
   }

@@ -14,8 +14,8 @@ class PlanCache {
  public:
   explicit PlanCache(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// `$XDG_CACHE_HOME/autotrain/plans`, else `~/.cache/autotrain/plans`; nothing when neither is known,
-  /// and where `CI` is set, since a measurement must not depend on an earlier one there.
+  /// `$XDG_CACHE_HOME/autotrain/plans` if that is absolute, else `~/.cache/autotrain/plans`; nothing when
+  /// neither is known, and where `CI` is set, since a measurement must not depend on an earlier one there.
   static std::optional<PlanCache> of_user();
 
   std::optional<SearchResult> find(const std::string& key) const;

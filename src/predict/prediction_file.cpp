@@ -88,12 +88,14 @@ std::optional<PredictionState> stopped_prediction(const fs::path& path) {
 
 void check_same_prediction(const fs::path& path, const PredictionState& kept,
                            const nlohmann::ordered_json& identity) {
-  for (const auto& [name, value] : identity.items()) {
+  const nlohmann::ordered_json now = as_written(identity);
+  for (const auto& [name, value] : now.items()) {
     const nlohmann::ordered_json before = kept.identity.contains(name) ? kept.identity[name] : nullptr;
     if (before == value) continue;
-    throw Error(ExitCode::kUsage, partial_of(path).string(),
-                cat("was begun with ", name, " ", before.dump(), ", and now it is ", value.dump()),
-                "--overwrite begins anew; or give another --output");
+    throw Error(
+        ExitCode::kUsage, partial_of(path).string(),
+        cat("was begun with ", name, " ", words_of_json(before), ", and now it is ", words_of_json(value)),
+        "--overwrite begins anew; or give another --output");
   }
 }
 

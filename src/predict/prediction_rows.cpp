@@ -123,10 +123,7 @@ struct PredictionRows::Cell {
   }
 
   std::string json() const {
-    if (const auto* const text = std::get_if<std::string>(&value)) {
-      using nlohmann::json;
-      return json(*text).dump(-1, ' ', false, json::error_handler_t::replace);
-    }
+    if (const auto* const text = std::get_if<std::string>(&value)) return words_of_json(*text);
     const std::string number = plain();
     return number.empty() ? "null" : number;
   }

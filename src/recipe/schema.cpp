@@ -1,6 +1,6 @@
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "recipe/sections.h"
 #include "recipe/writer.h"
@@ -156,7 +156,7 @@ std::string write_schema(const Catalog& catalog) {
   Json document = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                    {"title", "autotrain recipe"}};
   document.update(schema);
-  return document.dump(2) + "\n";
+  return text_of_json(document);
 }
 
 }  // namespace autotrain

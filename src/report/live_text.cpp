@@ -40,13 +40,15 @@ LiveText::~LiveText() {
 }
 
 bool LiveText::due() const {
-  if (!terminal_ && elsewhere_ == Elsewhere::kNothing) return false;
+  const std::lock_guard lock(mutex_);
+  if (shows_nothing()) return false;
   return !shown_ || since_shown_.seconds() >= (terminal_ ? kRedrawSeconds : kPlainLineSeconds);
 }
 
 void LiveText::show(const std::string& text) {
-  clear();
-  if (!terminal_ && elsewhere_ == Elsewhere::kNothing) return;
+  if (shows_nothing()) return;
+  const std::lock_guard lock(mutex_);
+  erase();
   for (const std::string& line : split(trim(text), '\n')) {
     const std::string shown = terminal_ ? cut_to(line, terminal_width(out_) - 1) : line;
     std::fprintf(out_, "%s\n", shown.c_str());
@@ -58,6 +60,17 @@ void LiveText::show(const std::string& text) {
 }
 
 void LiveText::clear() {
+  const std::lock_guard lock(mutex_);
+  erase();
+}
+
+void LiveText::above(const std::function<void()>& write) {
+  const std::lock_guard lock(mutex_);
+  erase();
+  write();
+}
+
+void LiveText::erase() {
   if (lines_ == 0) return;
   std::fprintf(out_, "\x1b[%zuA\x1b[J", lines_);  // up, and erase what is below
   std::fflush(out_);

@@ -1,13 +1,15 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
+#include <mutex>
 #include <string>
 
 #include "base/clock.h"
 
 namespace autotrain {
 
-/// Lines that show how a long job goes. On a terminal they are redrawn in place.
+/// Lines that show how a long job goes. On a terminal they are redrawn in place. Called from several threads.
 class LiveText {
  public:
   /// What is shown where `out` is no terminal.
@@ -28,10 +30,18 @@ class LiveText {
   /// @param text whole lines; longer ones than the terminal's are cut.
   void show(const std::string& text);
 
-  /// Removes what was drawn in place, so that other output does not run into it.
+  /// Removes what was drawn in place.
   void clear();
 
+  /// Has other output written where nothing is drawn: what was is removed, and nothing new comes before
+  /// `write` returns, which must not use this object.
+  void above(const std::function<void()>& write);
+
  private:
+  bool shows_nothing() const { return !terminal_ && elsewhere_ == Elsewhere::kNothing; }
+  void erase();
+
+  mutable std::mutex mutex_;
   std::FILE* out_;
   bool terminal_;
   Elsewhere elsewhere_;

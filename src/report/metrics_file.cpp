@@ -1,11 +1,9 @@
 #include "report/metrics_file.h"
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
-#include "autotrain/error.h"
-#include "base/text.h"
+#include "base/json.h"
 #include "report/figures_json.h"
 #include "report/noise_words.h"
 #include "report/report_enums.h"
@@ -20,15 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kFlushSeconds = 0.5;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// The file's first `keep_bytes`, without a torn last line.
-void cut_to(const fs::path& path, int64_t keep_bytes) {
-  std::string kept = read_file(path).substr(0, static_cast<size_t>(keep_bytes));
-  kept.erase(kept.rfind('\n') + 1);
-  write_file_atomically(path, kept);
-}
-
 fs::path prepared(const fs::path& path, std::optional<int64_t> keep_bytes) {
-  if (keep_bytes && fs::exists(path)) cut_to(path, *keep_bytes);
+  if (keep_bytes && fs::exists(path)) cut_lines(path, *keep_bytes);
   return path;
 }
 
@@ -67,7 +58,7 @@ MetricsFile::~MetricsFile() {
 }
 
 void MetricsFile::append(const Json& row) {
-  const std::string line = row.dump() + "\n";
+  const std::string line = text_of_json(row, kOneLine);
   buffer_ += line;
   bytes_ += static_cast<int64_t>(line.size());
   if (since_flush_.seconds() >= kFlushSeconds) flush();
@@ -118,12 +109,10 @@ Json metrics_row(const EventRecord& r) {
 }
 
 void for_each_row(const fs::path& path, const std::function<void(const nlohmann::ordered_json&)>& use) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read", "check the path");
-  for (std::string line; std::getline(in, line);) {
+  for_each_line(path, [&](std::string_view line) {
     const auto row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (row.is_object()) use(row);
-  }
+  });
 }
 
 std::vector<Json> read_metrics(const fs::path& path) {

@@ -54,11 +54,11 @@ inline constexpr std::array kTimedKeys = {"rank_seconds", "samples_per_second", 
                                           "peak_bytes"};
 
 /// Calls `use` with each row of a file of JSON lines, one at a time; a torn last line is left out.
-/// @throws Error(kMissingFile).
+/// @throws as InputFile does.
 void for_each_row(const std::filesystem::path& path,
                   const std::function<void(const nlohmann::ordered_json&)>& use);
 
-/// The rows of a metrics file, a torn last line left out. @throws Error(kMissingFile).
+/// The rows of a metrics file, a torn last line left out. @throws as InputFile does.
 std::vector<nlohmann::ordered_json> read_metrics(const std::filesystem::path& path);
 
 /// summary.json.

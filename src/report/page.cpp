@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "autotrain/error.h"
 #include "base/enum_names.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "report/page_parts.h"
 #include "report/thin.h"
@@ -58,7 +58,7 @@ class ColumnStore {
  public:
   size_t index_of(const std::vector<double>& column) {
     Json numbers = rounded(column, kDigitsOfX);
-    const auto [entry, added] = index_.emplace(numbers.dump(), columns_.size());
+    const auto [entry, added] = index_.emplace(words_of_json(numbers), columns_.size());
     if (added) columns_.push_back(std::move(numbers));
     return entry->second;
   }
@@ -143,7 +143,7 @@ std::string json_of(const Page& page) {
   for (const Section& section : page.sections) json["sections"].push_back(section_json(section, columns));
   json["columns"] = columns.json();
   std::string out;
-  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
+  for (const char c : words_of_json(json)) {
     c == '<' ? out += "\\u003c" : out += c;
   }
   return out;

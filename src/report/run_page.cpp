@@ -28,7 +28,7 @@ std::string in_words(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer()) return format_count(value.get<int64_t>());
   if (value.is_number()) return brief(value.get<double>(), 6);
-  return value.is_null() ? "not finite" : value.dump();
+  return value.is_null() ? "not finite" : words_of_json(value);
 }
 
 std::string figures_in_words(const Json& figures) {

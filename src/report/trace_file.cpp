@@ -1,11 +1,10 @@
 #include "report/trace_file.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
-#include "base/files.h"
+#include "base/json.h"
 
 namespace autotrain {
 
@@ -56,8 +55,8 @@ void TraceFile::write_now() {
   spans_.clear();
   written_ = true;
   try {
-    write_file_atomically(path_,
-                          Json{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}.dump() + "\n");
+    write_file_atomically(
+        path_, text_of_json({{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}}, kOneLine));
   } catch (const Error& error) {
     log::warn("trace", error.what());  // nothing of the run is at stake
   }

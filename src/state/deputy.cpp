@@ -6,6 +6,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "report/metrics_file.h"
 #include "state/snapshot.h"
@@ -34,11 +35,11 @@ std::vector<size_t> digests_of_buffers(const torch::nn::Module& module) {
 }
 
 // What all ranks have alike of the row of an update; "" of other rows.
-std::string common_part(const std::string& line) {
+std::string common_part(std::string_view line) {
   Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object() || row.value("kind", "") != "update") return "";
   for (const char* const key : kTimedKeys) row.erase(key);
-  return row.dump();
+  return words_of_json(row);
 }
 
 // The folder in which a deputy of this session saves this update.
@@ -72,6 +73,8 @@ std::optional<Found> newest_of(const std::string& session, const std::vector<fs:
       if (!state || (newest && newest->update >= state->first)) continue;
       newest = {claim, state->first, saved_run(state->second).state.position.metrics_bytes};
     } catch (const Error& broken) {
+      if (broken.code() == ExitCode::kInputOutput)
+        throw;  // nothing is known of it, so it must not be removed
       log::warn("trainer", broken.what());
     }
   }
@@ -82,9 +85,10 @@ void take_over(RunFolder& folder, const Found& found) {
   const std::string name = cat("update-", found.update);
   const std::string more = read_file(found.claim / kMetrics);
   const fs::path metrics = folder.path() / kMetrics;
-  const auto kept = static_cast<size_t>(found.metrics_bytes) - more.size();
-  const std::string written = fs::exists(metrics) ? read_file(metrics) : "";
-  write_file_atomically(metrics, written.substr(0, kept) + more);
+  if (fs::exists(metrics)) cut_lines(metrics, found.metrics_bytes - std::ssize(more));
+  OutputFile file(metrics, OutputFile::Mode::kAppend);
+  file.write(more);
+  file.sync();
   rename_into_place(found.claim / name, folder.path() / kCheckpoints / name);
   sync_folder(folder.path() / kCheckpoints);
   log::info("trainer",
@@ -113,7 +117,7 @@ void Deputy::on_event(const EventRecord& record) {
 }
 
 void Deputy::keep(const Json& row) {
-  rows_.push_back(row.dump() + "\n");
+  rows_.push_back(text_of_json(row, kOneLine));
   if (rows_.size() <= kMostRows) return;
   rows_.pop_front();
   all_rows_ = false;
@@ -165,17 +169,18 @@ std::string Deputy::changed_buffer() const {
 // The file has rows of the first rank up to some update, of which this rank has its own: what follows there
 // is taken from here.
 Deputy::Rows Deputy::rows() const {
-  const std::string file = fs::exists(run_ / kMetrics) ? read_file(run_ / kMetrics) : "";
-  const auto since_the_start = static_cast<size_t>(metrics_bytes_);
+  const fs::path file = run_ / kMetrics;
   std::unordered_map<std::string, size_t> own;
   for (size_t i = 0; i < rows_.size(); ++i) own[common_part(rows_[i])] = i;
   own.erase("");
-  for (size_t end = file.rfind('\n') + 1; end > since_the_start;) {
-    const size_t begin = end < 2 ? 0 : file.rfind('\n', end - 2) + 1;
-    const auto found = own.find(common_part(file.substr(begin, end - begin)));
-    if (found != own.end()) return {static_cast<int64_t>(end), rows_from(found->second + 1)};
-    end = begin;
-  }
+  std::optional<Rows> rows;
+  const auto take_from = [&](std::string_view line, int64_t end) {
+    const auto found = own.find(common_part(line));
+    if (found != own.end()) rows = {end, rows_from(found->second + 1)};
+    return !rows;
+  };
+  if (fs::exists(file)) for_each_line_backwards(file, metrics_bytes_, INT64_MAX, take_from);
+  if (rows) return *std::move(rows);
   if (!all_rows_) log::warn("trainer", "metrics.jsonl lacks rows that no rank has any more");
   return {metrics_bytes_, rows_from(0)};
 }
@@ -187,9 +192,14 @@ std::string Deputy::rows_from(size_t first) const {
 }
 
 std::string rescued_state(const fs::path& run, int64_t update) {
-  const std::optional<Found> found = newest_of(session_of(run), claims_in(run));
-  if (!found || found->update < update) return "";
-  return CheckpointFolder(found->claim).path_of(found->update).string();
+  try {
+    const std::optional<Found> found = newest_of(session_of(run), claims_in(run));
+    if (!found || found->update < update) return "";
+    return CheckpointFolder(found->claim).path_of(found->update).string();
+  } catch (const Error& unknown) {
+    log::warn("trainer", unknown.what());
+    return "";
+  }
 }
 
 void take_over_rescued(RunFolder& folder) {

@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "recipe/writer.h"
 #include "state/catalog.h"
@@ -84,7 +85,7 @@ void RunFolder::save_recipe(const Recipe& recipe) {
 }
 
 void RunFolder::write_json(const std::string& name, const nlohmann::ordered_json& json) {
-  write_file_atomically(path_ / name, json.dump(2) + "\n");
+  write_file_atomically(path_ / name, text_of_json(json));
 }
 
 }  // namespace autotrain

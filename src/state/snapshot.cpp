@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "autotrain/error.h"
+#include "base/json.h"
 #include "plan/plan_json.h"
 
 namespace autotrain {
@@ -81,7 +82,7 @@ nlohmann::ordered_json state_to_json(const SavedRun& run) {
           {"run", run.state.to_json()},
           {"plan", plan_to_json(run.plan)},
           {"identity", run.identity},
-          {"recipe", run.recipe}};
+          {"recipe", exact_text(run.recipe)}};
 }
 
 void share_tensors(Workbench& bench, bool loaded) {
@@ -117,7 +118,7 @@ void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench
 SavedRun saved_run(const nlohmann::ordered_json& state) {
   try {
     SavedRun run{RunState::from_json(state.at("run")), plan_from_json(state.at("plan")),
-                 state.at("recipe").get<std::string>(), state.at("identity").get<Identity>()};
+                 read_exact_text(state.at("recipe")), state.at("identity").get<Identity>()};
     Position& position = run.state.position;
     if (position.effective == 0 && position.updates > 0) {  // of a version in which batches did not change
       position.effective = run.plan.effective_batch;

@@ -73,7 +73,7 @@ void claim(const fs::path& folder, const std::string& kind) {
     throw Error(ExitCode::kUsage, folder.string(), cat("holds a ", held, ", not a ", kind),
                 "give another --output");
   }
-  if (held.empty()) write_file_atomically(marker, Json{{"kind", kind}}.dump() + "\n");
+  if (held.empty()) write_file_atomically(marker, text_of_json({{"kind", kind}}, kOneLine));
 }
 
 class Study {
@@ -151,7 +151,6 @@ std::optional<StudyResult> Study::stored(const StudyRun& run) const {
 
 // In the run's own process, which several ranks leave again for one each.
 int Study::work(const StudyRun& run) {
-  lock_.reset();  // which else would be held until this process ends, however its parent ended
   if (run.ranks == 1) return record(run, /*writes=*/true), 0;
   install_signal_handlers();
   const RanksEnd end = run_ranks(
@@ -233,10 +232,9 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Stud
   return Study(runs, options).run();
 }
 
-// Compared as it would be read back: what was kept has been written.
 std::string difference_of(const Json& kept, const Json& definition) {
   constexpr std::string_view kRecipe = "/recipe/";
-  const Json now = Json::parse(text_of_json(definition));
+  const Json now = as_written(definition);
   const Json changes = Json::diff(kept, now);
   if (changes.empty()) return "";
   const auto path = changes.at(0).at("path").get<std::string>();

@@ -267,8 +267,9 @@ page::Section operators_section(const Sweep& sweep) {
 std::string machine_of(const Sweep& sweep) {
   for (const SweepVariant& variant : sweep.variants) {
     if (!variant.machine.is_object()) continue;
-    return cat(variant.machine.at("name").get<std::string>(), ", ", variant.machine.at("threads").dump(),
-               " threads, ", variant.machine.at("software").get<std::string>());
+    return cat(variant.machine.at("name").get<std::string>(), ", ",
+               words_of_json(variant.machine.at("threads")), " threads, ",
+               variant.machine.at("software").get<std::string>());
   }
   return "";
 }

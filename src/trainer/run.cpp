@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "comm/launch.h"
@@ -145,10 +146,11 @@ Trainer::Run::Place& Trainer::Run::place() {
   }
   const std::string session = place.folder ? place.folder->begin_session() : "";
   if (ranks_->several()) {
-    const Ranks::Note found = ranks_->from_first(
-        {place.folder ? place.folder->path().string() : "", resume_to_json(place.resume_point), session});
+    const Ranks::Note found =
+        ranks_->from_first({exact_text(place.folder ? place.folder->path().string() : ""),
+                            resume_to_json(place.resume_point), session});
     if (!ranks_->first()) {
-      place.told_path = found.at(0).get<std::string>();
+      place.told_path = read_exact_text(found.at(0));
       place.resume_point = resume_from_json(found.at(1));
       place.told_session = found.at(2).get<std::string>();
     }
@@ -434,7 +436,7 @@ void Trainer::Run::write_end(const Summary& summary) {
   try {
     folder.flush();
     folder.write_json("summary.json", summary_to_json(summary));
-  } catch (const Error& problem) {
+  } catch (const std::exception& problem) {
     if (summary.error.empty()) throw;
     log::warn("trainer", problem.what());
   }

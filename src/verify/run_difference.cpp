@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/files.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -92,7 +92,8 @@ double largest_loss_difference(const fs::path& run, const fs::path& other) {
 std::string first_differing_row(const fs::path& run, const fs::path& other) {
   const auto rows = timeless_rows(run), others = timeless_rows(other);
   for (size_t i = 0; i < std::min(rows.size(), others.size()); ++i) {
-    if (rows[i] != others[i]) return cat("row ", i + 1, ": ", rows[i].dump(), " and ", others[i].dump());
+    if (rows[i] != others[i])
+      return cat("row ", i + 1, ": ", words_of_json(rows[i]), " and ", words_of_json(others[i]));
   }
   return rows.size() == others.size() ? "" : cat(rows.size(), " rows and ", others.size());
 }

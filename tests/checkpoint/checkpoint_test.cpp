@@ -128,6 +128,34 @@ class FaultyFiles final : public FileLayer {
   int error_;
 };
 
+// The disk fails where one file lies.
+class UnreadableFile final : public FileLayer {
+ public:
+  explicit UnreadableFile(std::filesystem::path path) : path_(std::move(path)) {}
+  ssize_t read(int descriptor, void* bytes, size_t count) override {
+    const bool hit = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor)) == path_;
+    return hit ? (errno = EIO, -1) : FileLayer::read(descriptor, bytes, count);
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(Checkpoint, OneThatCannotBeReadIsNoBrokenOne) {
+  const TemporaryFolder folder;
+  CheckpointFolder checkpoints(folder / "c");
+  for (const int64_t update : {1, 2}) checkpoints.write(update, content(static_cast<double>(update)));
+  for (const char* const file : {"manifest.json", "model.safetensors", "state.json"}) {
+    UnreadableFile disk(std::filesystem::canonical(checkpoints.path_of(2) / file));
+    const FileLayerScope scope(disk);
+    const Error error = test::expect_error(ExitCode::kInputOutput, [&] { checkpoints.read_newest_state(); });
+    EXPECT_TRUE(test::holds(error.where(), file)) << "it would be passed over, and removed later";
+  }
+  UnreadableFile disk(std::filesystem::canonical(checkpoints.path_of(2) / "model.safetensors"));
+  const FileLayerScope scope(disk);
+  test::expect_error(ExitCode::kInputOutput, [&] { weight_of(checkpoints, 2); });
+}
+
 // Whatever call fails, and however: the newest checkpoint that is whole is the one before, or the new one.
 TEST(Checkpoint, AnyFailingCallLeavesACheckpointThatCanBeRead) {
   using Call = FaultyFiles::Call;

@@ -134,6 +134,12 @@ TEST(Launch, TheFirstHostOfSlurmsLists) {
   EXPECT_EQ(first_slurm_host("a,b"), "a");
   EXPECT_EQ(first_slurm_host("node[07-09,12],login1"), "node07");
   EXPECT_EQ(first_slurm_host("n[3]"), "n3");
+  EXPECT_EQ(first_slurm_host("a[01-03,7],b"), "a01");
+  EXPECT_EQ(first_slurm_host("node[1-2]-ib0,b[3]"), "node1-ib0")
+      << "what stands behind the brackets is of the name";
+  EXPECT_EQ(first_slurm_host("rack[2-3]n[07,9]"), "rack2n07");
+  EXPECT_EQ(first_slurm_host("n[]"), std::nullopt);
+  EXPECT_EQ(first_slurm_host("n[3-"), std::nullopt);
   EXPECT_EQ(first_slurm_host(""), std::nullopt);
   EXPECT_EQ(first_slurm_host("n[3"), std::nullopt);
 }

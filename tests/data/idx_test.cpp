@@ -95,6 +95,11 @@ TEST(Idx, DamagedGzipIsBadDataWithTheOffset) {
   test::expect_error(ExitCode::kBadData, [&] { read_idx(folder.write("flip.gz", flipped), 3); });
 }
 
+TEST(Idx, AFailureToReadIsNoDamage) {
+  const Error error = test::expect_error(ExitCode::kInputOutput, [] { read_idx("/proc/self/mem", 3); });
+  EXPECT_TRUE(test::holds(error.what(), "Input/output error"));
+}
+
 TEST(Idx, MissingFilesAreMissing) {
   test::expect_error(ExitCode::kMissingFile, [] { read_idx("/nowhere/at-all", 3); });
   test::expect_error(ExitCode::kMissingFile, [] { read_idx("/tmp", 3); });

@@ -19,6 +19,13 @@ std::string bytes(const torch::Tensor& row) {
   return out;
 }
 
+TEST(Text, AFileWhoseEndCannotBeFoundIsNotEmpty) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/proc/self/mem", folder / "1.txt");
+  test::expect_error(ExitCode::kInputOutput,
+                     [&] { make_dataset(text({(folder / "*.txt").string()}, 4), {}); });
+}
+
 TEST(Text, WindowsSpanFilesAndTargetsAreOneByteLater) {
   const TemporaryFolder folder;
   folder.write("1.txt", "abcd");

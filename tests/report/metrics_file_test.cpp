@@ -1,8 +1,10 @@
 #include "report/metrics_file.h"
 
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 
+#include "base/file_layer.h"
 #include "report/table.h"
 #include "support/support.h"
 
@@ -49,6 +51,48 @@ TEST(MetricsFile, ATornLineIsRepairedWhenTheFileIsShorterThanTheCheckpointSays) 
   write_updates(folder / "m", 2, 2, static_cast<int64_t>(whole));
   EXPECT_EQ(std::filesystem::file_size(folder / "m"), whole);
   EXPECT_EQ(read_metrics(folder / "m").size(), 2u);
+}
+
+// As a long run leaves it: more than is read at once anywhere. Only the lines' ends are looked at.
+TEST(MetricsFile, ALargeFileIsCutInPlace) {
+  const TemporaryFolder folder;
+  write_updates(folder / "m", 1, 3);
+  const auto kept = static_cast<int64_t>(std::filesystem::file_size(folder / "m"));
+  std::filesystem::create_hard_link(folder / "m", folder / "same");
+  std::filesystem::resize_file(folder / "m", uintmax_t{3} << 30);  // a hole, which takes no room
+  write_updates(folder / "m", 4, 4, kept);
+  EXPECT_EQ(read_metrics(folder / "m").size(), 4u);
+  EXPECT_TRUE(std::filesystem::equivalent(folder / "m", folder / "same")) << "it was written anew";
+}
+
+TEST(MetricsFile, ACutThatFailsLeavesTheFileAsItWas) {
+  class NoCuts final : public FileLayer {
+    int truncate(int, off_t) override { return errno = EIO, -1; }
+  } disk;
+  const TemporaryFolder folder;
+  write_updates(folder / "m", 1, 3);
+  const std::string before = test::slurp(folder / "m");
+  {
+    const FileLayerScope scope(disk);
+    test::expect_error(ExitCode::kInputOutput, [&] { write_updates(folder / "m", 2, 2, 100); });
+  }
+  EXPECT_EQ(test::slurp(folder / "m"), before);
+}
+
+TEST(MetricsFile, TakesBytesThatAreNoUtf8) {
+  const TemporaryFolder folder;
+  MetricsFile(folder / "m", {}).write(EventRecord{.detail = "photo\xff.jpg is skipped"});
+  EXPECT_TRUE(test::holds(read_metrics(folder / "m").at(0).at("detail"), ".jpg is skipped"));
+}
+
+TEST(MetricsFile, AFailureToReadIsNoEnd) {
+  class BrokenDisk final : public FileLayer {
+    ssize_t read(int, void*, size_t) override { return errno = EIO, -1; }
+  } disk;
+  const TemporaryFolder folder;
+  write_updates(folder / "m", 1, 3);
+  const FileLayerScope scope(disk);
+  test::expect_error(ExitCode::kInputOutput, [&] { read_metrics(folder / "m"); });
 }
 
 TEST(MetricsFile, KnowsItsLength) {
