@@ -10,7 +10,9 @@
 #include <fstream>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/file_layer.h"
+#include "base/full_disk.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -26,6 +28,8 @@ std::string io_hint(int error) {
     case EACCES:
     case EPERM: return "give --output a folder that you may write to";
     case ENAMETOOLONG: return "give --output a shorter path";
+    case EMFILE:
+    case ENFILE: return kMoreOpenFiles;
     default: return "";
   }
 }
@@ -34,12 +38,15 @@ std::string io_hint(int error) {
 
 void throw_io_error(const fs::path& path, std::string_view action) {
   const int error = errno;
-  throw Error(ExitCode::kInputOutput, path.string(), cat(action, " failed: ", std::strerror(error)),
-              io_hint(error));
+  const std::string what = cat(action, " failed: ", std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT)
+    throw NoRoom(ExitCode::kInputOutput, path.string(), what, io_hint(error));
+  throw Error(ExitCode::kInputOutput, path.string(), what, io_hint(error));
 }
 
 std::string read_file(const fs::path& path, int64_t largest_bytes) {
-  std::ifstream in(path, std::ios::binary);
+  WithoutLocale<std::ifstream> in(path, std::ios::binary);
+  if (!in) refuse_limit_of_open_files(path);
   std::error_code error;
   if (!in || fs::is_directory(path, error)) {
     const char* const reason = fs::is_directory(path, error) ? "is a folder, not a file"
@@ -70,12 +77,14 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = file_layer().write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_io_error(path_, "writing");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  waiting_for_room([&] {
+    while (!bytes.empty()) {
+      const ssize_t written = file_layer().write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw_io_error(path_, "writing");
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+  });
 }
 
 void OutputFile::sync() {
@@ -128,7 +137,13 @@ void make_folders(const fs::path& folder) {
 }
 
 fs::path make_temporary_folder(const std::string& name) {
-  std::string path = fs::temp_directory_path() / (name + "-XXXXXX");
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  if (error) {
+    throw Error(ExitCode::kInputOutput, "TMPDIR", "names no folder",
+                "unset it, or give it a folder that you may write to");
+  }
+  std::string path = parent / (name + "-XXXXXX");
   if (::mkdtemp(path.data()) == nullptr) throw_io_error(path, "making a folder");
   return path;
 }

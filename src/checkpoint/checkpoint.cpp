@@ -12,8 +12,10 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/descriptors.h"
 #include "base/file_layer.h"
 #include "base/files.h"
+#include "base/full_disk.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
@@ -38,7 +40,8 @@ constexpr std::array kRequired = {kModel, kOptimizer, kState};
 constexpr const char* kOtherRun = "resume with the recipe that made it, or start a new run";
 
 uint32_t checksum_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
+  WithoutLocale<std::ifstream> in(path, std::ios::binary);
+  if (!in) refuse_limit_of_open_files(path);
   if (!in) throw Error(ExitCode::kBadData, path.string(), "is missing or cannot be read");
   std::vector<char> chunk(1 << 20);
   uLong sum = ::crc32(0, nullptr, 0);
@@ -180,16 +183,18 @@ void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   const fs::path target = path_of(update);
   const fs::path temporary = folder_ / cat(".", kPrefix, update, kTemporary);
   std::error_code ignored;
-  fs::remove_all(temporary, ignored);
-  put_back(aside_of(update), target);
-  try {
-    write_files(temporary, content);
-    move_into_place(temporary, target, aside_of(update));
-  } catch (const std::exception&) {
-    fs::remove_all(temporary, ignored);  // the disk may be full: leave it room to say so
-    throw;
-  }
-  sync_folder(folder_);
+  waiting_for_room([&] {
+    fs::remove_all(temporary, ignored);
+    put_back(aside_of(update), target);
+    try {
+      write_files(temporary, content);
+      move_into_place(temporary, target, aside_of(update));
+    } catch (const std::exception&) {
+      fs::remove_all(temporary, ignored);  // the disk may be full: leave it room to say so
+      throw;
+    }
+    sync_folder(folder_);
+  });
   fs::remove_all(temporary, ignored);  // the one that was replaced
 }
 
@@ -221,6 +226,7 @@ std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state(int6
     try {
       return std::pair(*update, read_state(*update));
     } catch (const Error& broken) {
+      if (broken.code() == ExitCode::kInputOutput) throw;  // it says nothing about the checkpoint
       log::warn("checkpoint",
                 cat("update-", *update, " is broken and skipped: ", broken.where(), ": ", broken.problem()));
     }
@@ -241,6 +247,8 @@ std::vector<int64_t> CheckpointFolder::updates() const {
       continue;
     if (entry.is_directory(error)) found.push_back(update);
   }
+  errno = error.value();
+  refuse_limit_of_open_files(folder_);
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -162,6 +163,7 @@ std::vector<Entry> parse_entries(const fs::path& path, const Json& header, int64
 class TensorFile {
  public:
   explicit TensorFile(const fs::path& path) : path_(path), in_(path, std::ios::binary) {
+    if (!in_) refuse_limit_of_open_files(path);
     if (!in_) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read");
     std::error_code error;
     const auto file_bytes = static_cast<uint64_t>(fs::file_size(path, error));
@@ -194,7 +196,7 @@ class TensorFile {
 
  private:
   fs::path path_;
-  std::ifstream in_;
+  WithoutLocale<std::ifstream> in_;
   std::map<std::string, std::string> metadata_;
   std::vector<Entry> entries_;
 };

@@ -6,6 +6,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "base/without_locale.h"
 #include "cli/common_options.h"
 
 namespace CLI {
@@ -46,7 +47,7 @@ class RankLog final : public RunObserver {
 
   int64_t rank_;
   log::Level terminal_level_;
-  std::ofstream file_;
+  WithoutLocale<std::ofstream> file_;
 };
 
 }  // namespace autotrain

@@ -5,6 +5,7 @@
 #include <exception>
 #include <string_view>
 
+#include "base/descriptors.h"
 #include "base/heap_refused.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -36,6 +37,8 @@ int fail(ExitCode code, const std::string& text, bool json) {
 
 int main(int argc, char** argv) {
   using namespace autotrain;
+  fill_standard_descriptors();
+  raise_limit_of_open_files();
   // Known even when the rest of the command line is wrong.
   const bool json =
       std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -27,6 +28,7 @@ constexpr int64_t kLargestDeflateRatio = 1032;  // no deflate stream expands fur
 class ByteReader {
  public:
   explicit ByteReader(const fs::path& path) : path_(path), file_(::gzopen(path.c_str(), "rb"), &::gzclose) {
+    if (file_ == nullptr) refuse_limit_of_open_files(path);
     if (file_ == nullptr) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read");
     ::gzbuffer(file_.get(), 1 << 18);
   }
@@ -139,7 +141,7 @@ void check_gzip_length(const fs::path& path, int64_t expected) {
 
 // The last four bytes of a gzip file: its content's length modulo 2³², if it is one stream.
 bool trailer_agrees(const fs::path& path, int64_t expected) {
-  std::ifstream in(path, std::ios::binary);
+  WithoutLocale<std::ifstream> in(path, std::ios::binary);
   std::array<unsigned char, 4> bytes{};
   in.seekg(-4, std::ios::end);
   if (!in.read(reinterpret_cast<char*>(bytes.data()), 4)) return false;

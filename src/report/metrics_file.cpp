@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/text.h"
 #include "report/figures_json.h"
 #include "report/noise_words.h"
@@ -118,7 +119,8 @@ Json metrics_row(const EventRecord& r) {
 }
 
 void for_each_row(const fs::path& path, const std::function<void(const nlohmann::ordered_json&)>& use) {
-  std::ifstream in(path, std::ios::binary);
+  WithoutLocale<std::ifstream> in(path, std::ios::binary);
+  if (!in) refuse_limit_of_open_files(path);
   if (!in) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read", "check the path");
   for (std::string line; std::getline(in, line);) {
     const auto row = Json::parse(line, nullptr, /*allow_exceptions=*/false);

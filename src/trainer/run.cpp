@@ -5,6 +5,8 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/full_disk.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "comm/launch.h"
 #include "device/device_error.h"
@@ -17,14 +19,17 @@
 #include "recipe/compare.h"
 #include "trainer/advice.h"
 #include "trainer/catalog.h"
+#include "trainer/disk_space.h"
 #include "trainer/evaluator.h"
 #include "trainer/first_meeting.h"
 #include "trainer/identity.h"
 #include "trainer/loader_start.h"
 #include "trainer/out_of_memory.h"
+#include "trainer/requeue.h"
 #include "trainer/run_checks.h"
 #include "trainer/run_report.h"
 #include "trainer/search_process.h"
+#include "trainer/snapshot.h"
 #include "trainer/start_log.h"
 #include "trainer/start_table.h"
 #include "trainer/stored_plan.h"
@@ -322,7 +327,10 @@ void Trainer::Run::train(Reached& reached) {
   observer_.on_start(plan(), start_table(recipe_, plan(), bench(), hosts_));
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
-  if (folder != nullptr) begin_files(state);
+  if (folder != nullptr) {
+    check_disk_space(recipe_.checkpoint, folder->checkpoints(), live_tensors(bench()).bytes());
+    begin_files(state);
+  }
   // A trial starts from clean memory, so the run does too: between blocks that other sizes left, the same
   // tensors would take more.
   bench().device->memory().empty_cache();
@@ -436,6 +444,8 @@ Summary Trainer::Run::fit_together() {
   if (std::exchange(fitted_, true))
     throw Error(ExitCode::kUsage, "Trainer::fit", "was called before",
                 "make another trainer: each is one run");
+  const StopSignalScope requeue(signal_number(recipe_.execution.requeue_signal));
+  const FullDiskScope full_disk(recipe_.checkpoint.full_disk_wait);
   Reached reached;
   const auto end = [&](RunStatus status, ExitCode code, const std::string& error) {
     Summary summary = summarise(reached, status, code, error);
