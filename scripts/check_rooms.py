@@ -4,7 +4,8 @@
 Reads the real #include lines of src/ and include/. Prints every violation and exits 1, or prints one line
 and exits 0. Also checks what only one room may name: CUDA only in device (and .cu files), YAML only in
 recipe, spdlog only in base/log.cpp, JSON as text only from base/json.h, argv only in cli, printing only in
-base/log, report and cli.
+base/log, report and cli. And that nothing reads or writes by a locale, which the program that embeds this one may
+set: streams are base/without_locale.h's, numbers go through base/text.h or std::to_chars and std::from_chars.
 """
 import re
 import sys
@@ -51,6 +52,13 @@ ONLY = [
      "writing JSON by anything but words_of_json, which takes bytes that are no UTF-8,"),
     (re.compile(r"\bargv\b"), lambda f, r: r == "cli", "argv"),
     (re.compile(r"std::(cout|cerr)|\bf?printf\(|\bputs\(|\bfputs\("), lambda f, r: r in ("cli", "report"), "printing"),
+    (re.compile(r"(?<!WithoutLocale<)std::([io]?stringstream|[io]?fstream)\b"), lambda f, r: False, "a stream with a locale"),
+    (re.compile(r"std::sto(i|u?ll?|f|l?d)\b|\bstrto\w+\(|\bato(i|ll?|f)\(|\bv?s?scanf\(|printf\([^;]*%[-+ #0-9.*']*[aefgAEFG']"),
+     lambda f, r: False, "a number with a locale"),
+    (re.compile(r"\b(is(al(num|pha)|digit|space|upper|lower|punct|print|xdigit)|to(upper|lower))\(|std::put_time|strftime"),
+     lambda f, r: False, "a locale's idea of letters or of time"),
+    (re.compile(r"\A(?![\s\S]*\bCLocaleScope )[\s\S]*::(fnmatch|glob|strcoll|scandir)\("), lambda f, r: False,
+     "what sorts or matches by a locale, without a CLocaleScope,"),
 ]
 
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.M)

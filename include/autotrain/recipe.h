@@ -219,6 +219,10 @@ enum class CudaGraphs {
   kOff,
 };
 
+/// The signal upon which a run saves its state and ends, ahead of a time limit, so that its job is queued
+/// again.
+enum class RequeueSignal { kNone, kUsr1, kUsr2 };
+
 struct MemoryRecipe {
   DeviceBudgets budget = {};
   double target_low = 0.80;  ///< the band, as fractions of the budget
@@ -278,6 +282,7 @@ struct ExecutionRecipe {
   double telemetry = 1;                            ///< seconds between rows of telemetry.jsonl; 0: none
   Statistics statistics = Statistics::kAuto;       ///< of gradients
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;
+  RequeueSignal requeue_signal = RequeueSignal::kNone;
   MemoryRecipe memory;
   SearchRecipe search;
   LoaderRecipe loader;
@@ -290,7 +295,8 @@ struct CheckpointRecipe {
   int64_t keep = 2;        ///< newest checkpoints kept, besides the best
   bool background = true;  ///< write while training goes on, where a copy of the state fits
   std::optional<std::string> fallback =
-      {};  ///< folder to save the state in when the run folder cannot be written
+      {};                       ///< folder to save the state in when the run folder cannot be written
+  double full_disk_wait = 300;  ///< seconds in which a full disk may find room again before the run ends
   bool operator==(const CheckpointRecipe&) const = default;
 };
 

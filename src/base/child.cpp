@@ -15,6 +15,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/file_lock.h"
 #include "base/files.h"
 #include "base/heap_refused.h"
@@ -87,7 +88,7 @@ Child::Child(const std::function<int()>& work, const std::filesystem::path& log)
   check_that_ends_are_told();
   int descriptor = -1;
   if (!log.empty()) {
-    descriptor = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    descriptor = above_standard(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
     if (descriptor < 0) throw_io_error(log, "opening for writing");
   }
   std::fflush(nullptr);

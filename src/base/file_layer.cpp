@@ -1,10 +1,13 @@
 #include "base/file_layer.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
+
+#include "base/descriptors.h"
 
 namespace autotrain {
 namespace {
@@ -21,7 +24,7 @@ std::atomic<FileLayer*> in_use{nullptr};
 }  // namespace
 
 int FileLayer::open(const char* path, int flags) {
-  return ::open(path, flags, kMode);
+  return above_standard(::open(path, flags, kMode));
 }
 
 ssize_t FileLayer::write(int descriptor, const void* bytes, size_t count) {
@@ -46,6 +49,12 @@ int FileLayer::rename(const char* from, const char* to) {
 
 int FileLayer::exchange(const char* from, const char* to) {
   return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE);
+}
+
+int64_t FileLayer::free_bytes(const char* path) {
+  struct statvfs disk {};
+  if (::statvfs(path, &disk) != 0) return -1;
+  return static_cast<int64_t>(disk.f_bavail) * static_cast<int64_t>(disk.f_frsize);
 }
 
 FileLayer& file_layer() {

@@ -3,11 +3,13 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace autotrain {
 
 /// The system calls through which this program writes and reads files: a place to inject the faults of disks.
-/// Each has the result and `errno` of its namesake in section 2 of the manual. Called from several threads.
+/// Each that has a namesake in section 2 of the manual has its result and `errno`. Called from several
+/// threads.
 class FileLayer {
  public:
   virtual ~FileLayer() = default;
@@ -20,6 +22,9 @@ class FileLayer {
 
   /// The two change names in one step (renameat2 with RENAME_EXCHANGE).
   virtual int exchange(const char* from, const char* to);
+
+  /// What an ordinary user may still write on the disk of `path`, in bytes; -1 and `errno`: not known.
+  virtual int64_t free_bytes(const char* path);
 };
 
 /// The layer in use: the system's own unless a scope put another in its place.

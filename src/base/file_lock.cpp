@@ -14,6 +14,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/descriptors.h"
 #include "base/files.h"
 #include "base/text.h"
 
@@ -63,7 +64,7 @@ FileLock::~FileLock() {
 }
 
 void FileLock::open_locked(const std::string& where, const std::string& what) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  descriptor_ = above_standard(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (descriptor_ < 0) throw_io_error(path_, "opening for writing");
   int result = 0;
   do result = ::flock(descriptor_, LOCK_EX | LOCK_NB);

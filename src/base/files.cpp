@@ -6,13 +6,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/file_layer.h"
+#include "base/full_disk.h"
 #include "base/text.h"
+#include "base/without_locale.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -24,10 +28,13 @@ constexpr size_t kChunkBytes = size_t{1} << 16;
 // Whether the user's umask takes from the user's own files what is needed to use them.
 bool umask_locks_out() {
   constexpr std::string_view kName = "Umask:";
-  std::ifstream in("/proc/self/status");
+  WithoutLocale<std::ifstream> in("/proc/self/status");
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(kName)) continue;
-    return (std::strtol(line.c_str() + kName.size(), nullptr, 8) & S_IRWXU) != 0;
+    const std::string_view digits = trim(std::string_view(line).substr(kName.size()));
+    unsigned mask = 0;
+    std::from_chars(digits.data(), digits.data() + digits.size(), mask, 8);
+    return (mask & S_IRWXU) != 0;
   }
   return false;
 }
@@ -43,6 +50,8 @@ std::string io_hint(int error) {
     case EPERM: return "give --output a folder that you may write to";
     case ENAMETOOLONG: return "give --output a shorter path";
     case EAGAIN: return "raise the limit on processes and threads (ulimit -u, pids.max of the cgroup)";
+    case EMFILE:
+    case ENFILE: return kMoreOpenFiles;
     default: return "";
   }
 }
@@ -51,15 +60,16 @@ std::string io_hint(int error) {
 
 void throw_io_error(const fs::path& path, std::string_view action) {
   const int error = errno;
-  throw Error(ExitCode::kInputOutput, path.string(), cat(action, " failed: ", std::strerror(error)),
-              io_hint(error));
+  const std::string what = cat(action, " failed: ", std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT)
+    throw NoRoom(ExitCode::kInputOutput, path.string(), what, io_hint(error));
+  throw Error(ExitCode::kInputOutput, path.string(), what, io_hint(error));
 }
 
 void throw_read_error(const fs::path& path, int error) {
   const bool too_many = error == EMFILE || error == ENFILE;
   throw Error(ExitCode::kInputOutput, path.string(), cat("reading failed: ", std::strerror(error)),
-              too_many ? "raise the limit on open files (ulimit -n)"
-                       : "check the disk, or the network that the file is behind");
+              too_many ? kMoreOpenFiles : "check the disk, or the network that the file is behind");
 }
 
 std::string read_file(const fs::path& path, int64_t largest_bytes) {
@@ -179,12 +189,14 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = file_layer().write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw_io_error(path_, "writing");
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
+  waiting_for_room([&] {
+    while (!bytes.empty()) {
+      const ssize_t written = file_layer().write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw_io_error(path_, "writing");
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+  });
 }
 
 void OutputFile::sync() {
@@ -241,7 +253,13 @@ void make_folders(const fs::path& folder) {
 }
 
 fs::path make_temporary_folder(const std::string& name) {
-  std::string path = fs::temp_directory_path() / (name + "-XXXXXX");
+  std::error_code error;
+  const fs::path parent = fs::temp_directory_path(error);
+  if (error) {
+    throw Error(ExitCode::kInputOutput, "TMPDIR", "names no folder",
+                "unset it, or give it a folder that you may write to");
+  }
+  std::string path = parent / (name + "-XXXXXX");
   if (::mkdtemp(path.data()) == nullptr) throw_io_error(path, "making a folder");
   return path;
 }

@@ -11,31 +11,60 @@ namespace autotrain {
 namespace {
 
 std::atomic<int> requested{0};
+std::atomic<int> insisted{0};  // by SIGINT or SIGTERM
 std::atomic<int> checkpoint{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch such");
 
-void on_signal(int) {
-  if (requested.exchange(static_cast<int>(Interrupt::kStop)) != 0) {
-    ::_exit(static_cast<int>(ExitCode::kInterrupted));
-  }
+void on_stop_signal(int) {
+  requested = static_cast<int>(Interrupt::kStop);
+}
+
+void on_insistent_signal(int signal) {
+  on_stop_signal(signal);
+  if (insisted.exchange(1) != 0) ::_exit(static_cast<int>(ExitCode::kInterrupted));
 }
 
 void on_checkpoint_signal(int) {
   checkpoint = 1;
 }
 
+struct sigaction handled_by(void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  return action;
+}
+
+void handle(int signal, void (*handler)(int)) {
+  const struct sigaction action = handled_by(handler);
+  ::sigaction(signal, &action, nullptr);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction now = {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 void install_signal_handlers() {
-  struct sigaction action = {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  action.sa_handler = on_checkpoint_signal;
-  ::sigaction(SIGUSR1, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) handle(signal, on_insistent_signal);
+  for (const int signal : {SIGHUP, SIGXCPU}) {
+    if (!is_ignored(signal)) handle(signal, on_stop_signal);
+  }
+  handle(SIGUSR1, on_checkpoint_signal);
   // A file that grows beyond `ulimit -f` is a failed write, which has its message and its way out.
   ::signal(SIGXFSZ, SIG_IGN);
+}
+
+StopSignalScope::StopSignalScope(int signal) : signal_(signal) {
+  if (signal_ == 0) return;
+  const struct sigaction action = handled_by(on_stop_signal);
+  ::sigaction(signal_, &action, &before_);
+}
+
+StopSignalScope::~StopSignalScope() {
+  if (signal_ != 0) ::sigaction(signal_, &before_, nullptr);
 }
 
 Interrupt pending_interrupt() {
@@ -49,6 +78,7 @@ void stop_if_interrupted(const char* where, const char* what) {
 
 void clear_interrupt() {
   requested = 0;
+  insisted = 0;
   checkpoint = 0;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 
 namespace autotrain {
 namespace {
@@ -25,7 +26,9 @@ class Descriptor {
   // O_NONBLOCK keeps it from waiting for a writer where the path is a pipe.
   explicit Descriptor(const std::filesystem::path& path)
       : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (number_ < 0) fail(path, std::strerror(errno));
+    if (number_ >= 0) return;
+    refuse_limit_of_open_files(path);
+    fail(path, std::strerror(errno));
   }
   ~Descriptor() { ::close(number_); }
   Descriptor(const Descriptor&) = delete;

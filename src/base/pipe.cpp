@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/descriptors.h"
 #include "base/files.h"
 
 namespace autotrain {
@@ -15,8 +16,9 @@ namespace autotrain {
 Pipe::Pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_io_error("pipe", "opening");
-  reading_ = ends[0];
-  writing_ = ends[1];
+  reading_ = above_standard(ends[0]);
+  writing_ = above_standard(ends[1]);
+  if (reading_ < 0 || writing_ < 0) throw_io_error("pipe", "opening");
 }
 
 Pipe::~Pipe() {

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/c_locale.h"
+
 namespace autotrain {
 namespace {
 
@@ -39,8 +41,9 @@ std::string_view without_plus(std::string_view text) {
 std::string fixed(double value, int digits) {
   if (std::isnan(value)) return "nan";  // whose sign says nothing
   std::array<char, 512> buffer;
-  const int n = std::snprintf(buffer.data(), buffer.size(), "%.*f", digits, value);
-  return std::string(buffer.data(), static_cast<size_t>(n));
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, digits);
+  return std::string(buffer.data(), end.ptr);
 }
 
 std::string shortest(double value) {
@@ -54,8 +57,9 @@ std::string shortest(double value) {
 
 std::string brief(double value, int digits) {
   std::array<char, 64> buffer;
-  const int n = std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
-  return std::string(buffer.data(), static_cast<size_t>(n));
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, digits);
+  return std::string(buffer.data(), end.ptr);
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -167,6 +171,7 @@ std::string some_of(const std::vector<std::string>& names) {
 }
 
 bool matches_pattern(const std::string& name, const std::string& pattern) {
+  const CLocaleScope bytes;  // of which "?" then is one
   return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
 }
 

@@ -6,12 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/without_locale.h"
+
 namespace autotrain {
 
-/// The arguments, printed one after the other.
+/// The arguments, printed one after the other, without a locale as everything here.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
-  std::ostringstream out;
+  WithoutLocale<std::ostringstream> out;
   (out << ... << parts);
   return out.str();
 }
@@ -34,6 +36,15 @@ std::string_view trim(std::string_view text);
 
 /// What stands before the first end of a line.
 std::string first_line(std::string_view text);
+
+constexpr bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// Whether it is one of A to Z and a to z.
+constexpr bool is_letter(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
 
 /// With the letters A to Z in lower case; other bytes as they are.
 std::string lower(std::string_view text);

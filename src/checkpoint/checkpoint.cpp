@@ -13,8 +13,10 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/descriptors.h"
 #include "base/file_layer.h"
 #include "base/files.h"
+#include "base/full_disk.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
@@ -188,16 +190,18 @@ void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   const fs::path target = path_of(update);
   const fs::path temporary = folder_ / cat(".", kPrefix, update, kTemporary);
   std::error_code ignored;
-  fs::remove_all(temporary, ignored);
-  put_back(aside_of(update), target);
-  try {
-    write_files(temporary, content);
-    move_into_place(temporary, target, aside_of(update));
-  } catch (const std::exception&) {
-    fs::remove_all(temporary, ignored);  // the disk may be full: leave it room to say so
-    throw;
-  }
-  sync_folder(folder_);
+  waiting_for_room([&] {
+    fs::remove_all(temporary, ignored);
+    put_back(aside_of(update), target);
+    try {
+      write_files(temporary, content);
+      move_into_place(temporary, target, aside_of(update));
+    } catch (const std::exception&) {
+      fs::remove_all(temporary, ignored);  // the disk may be full: leave it room to say so
+      throw;
+    }
+    sync_folder(folder_);
+  });
   fs::remove_all(temporary, ignored);  // the one that was replaced
 }
 
@@ -251,6 +255,8 @@ std::vector<int64_t> CheckpointFolder::updates() const {
       continue;
     if (entry.is_directory(error)) found.push_back(update);
   }
+  errno = error.value();
+  refuse_limit_of_open_files(folder_);
   std::sort(found.begin(), found.end());
   return found;
 }

@@ -81,6 +81,8 @@ class CheckpointFolder {
   /// Updates that have a checkpoint, ascending; whether they are whole is not checked.
   std::vector<int64_t> updates() const;
 
+  const std::filesystem::path& path() const { return folder_; }
+
   std::filesystem::path path_of(int64_t update) const;
 
  private:

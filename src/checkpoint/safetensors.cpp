@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"

@@ -7,7 +7,6 @@
 
 #include "autotrain/error.h"
 #include "base/files.h"
-#include "base/interrupt.h"
 #include "base/text.h"
 #include "comm/launch.h"
 #include "comm/local_ranks.h"
@@ -49,7 +48,6 @@ bool RanksOption::starts_them() const {
 }
 
 ExitCode run_local_ranks(int64_t ranks) {
-  install_signal_handlers();
   const std::vector<std::string> words = own_command_line();
   const fs::path logs = make_temporary_folder("autotrain-ranks");
   const auto remove = [&](const void*) {

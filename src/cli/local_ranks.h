@@ -7,6 +7,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "base/without_locale.h"
 #include "cli/common_options.h"
 
 namespace CLI {
@@ -48,7 +49,7 @@ class RankLog final : public RunObserver {
   int64_t rank_;
   log::Level terminal_level_;
   std::mutex mutex_;  // of the file, which any thread writes to
-  std::ofstream file_;
+  WithoutLocale<std::ofstream> file_;
 };
 
 }  // namespace autotrain

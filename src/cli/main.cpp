@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/descriptors.h"
 #include "base/heap_refused.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -56,6 +57,8 @@ bool nobody_reads(std::FILE* out) {
 
 int main(int argc, char** argv) {
   using namespace autotrain;
+  fill_standard_descriptors();
+  raise_limit_of_open_files();
   be_oneself(argv[0]);
   // Known even when the rest of the command line is wrong.
   const bool json =

@@ -10,6 +10,7 @@
 #include "cli/console.h"
 #include "cli/local_ranks.h"
 #include "comm/launch.h"
+#include "loop/requeue.h"
 #include "report/metrics_file.h"
 
 namespace autotrain {
@@ -29,9 +30,9 @@ struct TrainOptions : RecipeOptions, PrintOptions, OutputOption, RanksOption {
 };
 
 // The first rank tells what all of them do.
-ExitCode train_beside_the_first(const TrainOptions& options, int64_t rank) {
+ExitCode train_beside_the_first(const TrainOptions& options, const Recipe& recipe, int64_t rank) {
   RankLog log(rank, options);
-  const Summary summary = Trainer::from_recipe(options.load(), options.of_run(log)).fit();
+  const Summary summary = Trainer::from_recipe(recipe, options.of_run(log)).fit();
   return static_cast<ExitCode>(summary.exit_code);
 }
 
@@ -41,14 +42,16 @@ ExitCode train(const TrainOptions& options) {
     throw Error(ExitCode::kUsage, "--resume", "does not say which run to go on with",
                 "add --output with the run's folder");
   }
-  if (options.starts_them()) return run_local_ranks(options.ranks);
+  const Recipe recipe = options.load();
   install_signal_handlers();
+  const StopSignalScope requeue(signal_number(recipe.execution.requeue_signal));
+  if (options.starts_them()) return run_local_ranks(options.ranks);
   const int64_t rank = detect_launch(process_environment()).place.rank;
-  if (rank > 0) return train_beside_the_first(options, rank);
+  if (rank > 0) return train_beside_the_first(options, recipe, rank);
   Console console(options);
   TrainerOptions of_run = options.of_run(console);
   of_run.search_apart = true;
-  Trainer trainer = Trainer::from_recipe(options.load(), std::move(of_run));
+  Trainer trainer = Trainer::from_recipe(recipe, std::move(of_run));
   const Summary summary = trainer.fit();
   if (options.json) std::fputs(text_of_json(summary_to_json(summary)).c_str(), stdout);
   if (summary.status == RunStatus::kInterrupted && !options.json) {

@@ -228,7 +228,7 @@ bool tell_torchrun(const Environment& environment, const std::string& message, i
       {"message",
        {{"message", message},
         {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds_since_1970)}}}}}};
-  std::ofstream file(*path);
+  WithoutLocale<std::ofstream> file(*path);
   file << text_of_json(error, kOneLine);
   return static_cast<bool>(file.flush());
 }

@@ -7,10 +7,12 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "base/interrupt.h"
 #include "base/text.h"
 #include "compare/compare_page.h"
 #include "compare/fairness.h"
 #include "compare/run_order.h"
+#include "loop/requeue.h"
 #include "measure/machine.h"
 #include "recipe/reader.h"
 #include "report/figures_json.h"
@@ -57,6 +59,14 @@ void check_target(const CompareOptions& options, const FigureKinds& kinds) {
 void check_kinds(const std::string& who, const FigureKinds& kinds, const CompareOptions& options) {
   check_measured(who, kinds, options);
   check_target(options, kinds);
+}
+
+// The first that a recipe names; 0: none does.
+int requeue_signal_of(const std::vector<NamedRecipe>& recipes) {
+  for (const NamedRecipe& named : recipes) {
+    if (const int signal = signal_number(named.recipe.execution.requeue_signal)) return signal;
+  }
+  return 0;
 }
 
 std::string machine_of(const std::vector<RunOutcome>& runs, int64_t ranks) {
@@ -186,6 +196,7 @@ Comparison compare(const CompareOptions& options) {
   const std::vector<RunOrder> orders = orders_of(options, halving_of(options));
   const std::vector<StudyRun> runs = study_runs_of(orders);
   Outcomes outcomes(options, orders);
+  const StopSignalScope requeue(requeue_signal_of(options.recipes));
   run_study(runs, {.kind = "comparison",
                    .folder = options.folder,
                    .wanted = [&](const StudyRun& run) { return outcomes.wants(run); },

@@ -1,7 +1,6 @@
 #include "compare/compare_tables.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -212,7 +211,7 @@ std::string rest_of_axes(const Comparison& c, size_t recipe, const std::string& 
   for (const DifferingKey& axis : c.terms.axes) {
     if (axis.path == leaving_out) continue;
     const std::string& value = axis.values[recipe];
-    const bool word = !value.empty() && std::isalpha(static_cast<unsigned char>(value[0])) != 0;
+    const bool word = !value.empty() && is_letter(value[0]);
     parts.push_back(word ? value : cat(axis.path.substr(axis.path.rfind('.') + 1), " ", value));
   }
   return join(parts, ", ");

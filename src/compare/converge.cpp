@@ -94,7 +94,7 @@ std::vector<GridPoint> sampled(std::vector<GridPoint> points, size_t count, int6
 // "E64", "lars", "lr=0.1".
 std::string short_name(const std::string& key, const std::string& value) {
   if (key == kBatch) return "E" + value;
-  const bool word = std::isalpha(static_cast<unsigned char>(value[0])) != 0;
+  const bool word = is_letter(value[0]);
   if (word && value != "true" && value != "false" && value != "null") return value;
   return cat(key.substr(key.rfind('.') + 1), "=", value);
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -29,7 +30,8 @@ struct Descriptor {
 [[noreturn]] void fail_reading(const std::string& where, int error) {
   const bool of_the_file = error == ENOENT || error == EACCES || error == EISDIR || error == ELOOP;
   throw Error(of_the_file ? ExitCode::kBadData : ExitCode::kInputOutput, where,
-              cat("cannot be read: ", std::strerror(error)));
+              cat("cannot be read: ", std::strerror(error)),
+              is_limit_of_open_files(error) ? kMoreOpenFiles : "");
 }
 
 std::span<const uint8_t> read_whole(int descriptor, const std::string& where) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 
 #include "autotrain/error.h"
@@ -199,8 +198,8 @@ torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, Range range)
 }
 
 bool is_name(const std::string& text) {
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
-         std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  return !text.empty() && !is_digit(text[0]) &&
+         std::ranges::all_of(text, [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
 }
 
 bool is_named_file(const std::string& text) {

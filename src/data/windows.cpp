@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include "autotrain/error.h"
+#include "base/c_locale.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "data/held_tokens.h"
@@ -13,6 +14,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<fs::path> expand_pattern(const std::string& pattern) {
+  const CLocaleScope by_bytes;  // sorted alike everywhere
   glob_t found{};
   const int result = ::glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &found);
   std::vector<fs::path> files;

@@ -1,21 +1,13 @@
 #include "device/cache_levels.h"
 
-#include <fstream>
-
 #include "base/text.h"
 #include "base/units.h"
+#include "device/system_memory.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string line_of(const fs::path& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
 
 // Processors in a list such as "0-1,8-9".
 int64_t count_listed(const std::string& list) {
@@ -35,11 +27,11 @@ std::vector<CacheLevel> cache_levels(const fs::path& root) {
   std::vector<CacheLevel> levels;
   for (int i = 0;; ++i) {
     const fs::path folder = root / "sys/devices/system/cpu/cpu0/cache" / cat("index", i);
-    const std::string level = line_of(folder / "level");
+    const std::string level = kernel_line(folder / "level");
     if (level.empty()) return levels;
-    const auto bytes = parse_bytes(line_of(folder / "size"));
-    if (line_of(folder / "type") == "Instruction" || !bytes) continue;
-    levels.push_back({"L" + level, *bytes, count_listed(line_of(folder / "shared_cpu_list"))});
+    const auto bytes = parse_bytes(kernel_line(folder / "size"));
+    if (kernel_line(folder / "type") == "Instruction" || !bytes) continue;
+    levels.push_back({"L" + level, *bytes, count_listed(kernel_line(folder / "shared_cpu_list"))});
   }
 }
 

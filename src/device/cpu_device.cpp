@@ -4,7 +4,6 @@
 #include <ATen/cpu/Utils.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <sched.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -24,7 +23,7 @@ namespace autotrain {
 namespace {
 
 std::string read_cpu_name() {
-  std::ifstream in("/proc/cpuinfo");
+  WithoutLocale<std::ifstream> in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("model name")) return std::string(trim(line.substr(line.find(':') + 1)));
   }
@@ -35,20 +34,6 @@ bool cpu_has(const char* capability) {
   const auto capabilities = at::cpu::get_cpu_capabilities();
   const auto found = capabilities.find(capability);
   return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-}
-
-// The cgroup's CPU quota in whole cores, at least 1; 0 when there is none.
-int64_t quota_cores() {
-  std::ifstream version2("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0, allowed = 0;
-  if (version2 >> quota >> period) {
-    return parse_real(quota, allowed) ? std::max<int64_t>(1, static_cast<int64_t>(allowed / period)) : 0;
-  }
-  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  if (!(quota_file >> allowed && period_file >> period) || allowed <= 0) return 0;
-  return std::max<int64_t>(1, static_cast<int64_t>(allowed / period));
 }
 
 // Tensors no longer come from the C library's heap, but the scratch memory of libraries does. By default
@@ -125,22 +110,6 @@ class CpuDevice final : public Device {
 };
 
 }  // namespace
-
-int64_t usable_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (::sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
-  std::set<std::string> cores;  // hyper-threads of one core list the same siblings
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(static_cast<size_t>(cpu), &allowed)) continue;
-    std::ifstream in(cat("/sys/devices/system/cpu/cpu", cpu, "/topology/thread_siblings_list"));
-    std::string siblings;
-    cores.insert(in >> siblings ? siblings : std::to_string(cpu));
-  }
-  const auto count = std::max<int64_t>(1, static_cast<int64_t>(cores.size()));
-  const int64_t quota = quota_cores();
-  return quota > 0 ? std::min(quota, count) : count;
-}
 
 ResolvedBudget resolve_budget(const Budget& budget, int64_t available_bytes,
                               const std::string& available_name) {

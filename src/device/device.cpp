@@ -10,6 +10,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "device/cores.h"
 #include "device/cpu_device.h"
 #include "device/cuda_device.h"
 #include "device/device_error.h"
@@ -67,7 +68,7 @@ std::unique_ptr<Device> open_device(const DeviceOptions& options) {
   if (fault) warn_of_idle_gpu(facts, *fault, options);
   const bool on_cpu = name == "cpu" || fault.has_value();
   ask_for_determinism(options.deterministic, on_cpu);
-  const int64_t threads = options.threads > 0 ? options.threads : usable_cores();
+  const int64_t threads = options.threads > 0 ? options.threads : usable_cores().count;
   require_room_for_threads(threads);
   at::set_num_threads(static_cast<int>(threads));
   if (on_cpu) return open_cpu_device(options);

@@ -132,8 +132,4 @@ class Device {
 /// Error(kDoesNotFit) when there is no memory for any budget.
 std::unique_ptr<Device> open_device(const DeviceOptions& options);
 
-/// Physical cores that this process may use: its affinity, without second hyper-threads, and no
-/// more than its cgroup's CPU quota.
-int64_t usable_cores();
-
 }  // namespace autotrain

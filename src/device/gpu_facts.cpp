@@ -24,7 +24,7 @@ std::optional<GpuFacts>& facts_of_a_test() {
 }
 
 std::string word_in(const fs::path& file) {
-  std::ifstream in(file);
+  WithoutLocale<std::ifstream> in(file);
   std::string word;
   in >> word;
   return word;

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/without_locale.h"
 #include "device/system_memory.h"
 #include "device/telemetry.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 // Ticks of all processors, as {busy, all}, from the first line of /proc/stat.
 std::pair<double, double> read_processors(const fs::path& path) {
-  std::ifstream in(path);
+  WithoutLocale<std::ifstream> in(path);
   std::string word;
   double ticks = 0, all = 0, idle = 0;
   in >> word;
@@ -27,10 +28,10 @@ std::pair<double, double> read_processors(const fs::path& path) {
 // Seconds that the process has computed in all its threads: columns 14 and 15 of /proc/self/stat, counted
 // from behind the name, which may hold anything.
 double read_process_seconds(const fs::path& path) {
-  std::ifstream in(path);
+  WithoutLocale<std::ifstream> in(path);
   std::string line;
   std::getline(in, line);
-  std::istringstream rest(line.substr(line.rfind(')') + 1));
+  WithoutLocale<std::istringstream> rest(line.substr(line.rfind(')') + 1));
   std::string skipped;
   for (int column = 3; column < 14; ++column) rest >> skipped;
   double user = 0, system = 0;

@@ -12,6 +12,9 @@ namespace autotrain {
 /// are lines of another form. Empty when there is no such file.
 std::map<std::string, int64_t> read_kernel_table(const std::filesystem::path& path);
 
+/// The first line of a file of the kernel; empty when there is none.
+std::string kernel_line(const std::filesystem::path& path);
+
 /// One thing that bounds the memory of this process.
 struct MemoryBound {
   std::string name;  ///< as the user knows it: "RLIMIT_DATA (ulimit -d)", "cgroup /a/b"

@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
-#include <sched.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "device/cache_levels.h"
+#include "device/cores.h"
 #include "measure/bandwidth.h"
 #include "measure/random_numbers.h"
 #include "model/linear.h"
@@ -131,9 +131,7 @@ double copy_rate(const Device& device, int64_t bytes) {
 }  // namespace
 
 int64_t usable_processors() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  return usable_cores().processors;
 }
 
 MachineFigures measure_machine(Device& device) {
@@ -141,7 +139,7 @@ MachineFigures measure_machine(Device& device) {
                          .name = device.name(),
                          .software = device.software(),
                          .processors = usable_processors(),
-                         .cores = usable_cores(),
+                         .cores = usable_cores().count,
                          .threads = at::get_num_threads(),
                          .budget_bytes = device.budget_bytes(),
                          .budget_source = device.budget_source()};

@@ -24,7 +24,10 @@ class Renaming {
     for (const std::string& rule : rules) {
       const size_t arrow = rule.find(" -> ");
       try {
-        rules_.emplace_back(std::regex(rule.substr(0, arrow)), rule.substr(arrow + 4));
+        std::regex expression;
+        expression.imbue(std::locale::classic());
+        expression.assign(rule.substr(0, arrow));
+        rules_.emplace_back(std::move(expression), rule.substr(arrow + 4));
       } catch (const std::regex_error& error) {
         throw Error(ExitCode::kBadRecipe, "model.weights.rename",
                     cat(quote(rule.substr(0, arrow)), " is no regular expression: ", error.what()),

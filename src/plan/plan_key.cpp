@@ -28,7 +28,7 @@ std::string describe_costs(const Dataset& data) {
 // Describes the module by its layers, with the options that they print (a dropout's probability, a
 // convolution's stride), and by every tensor that it holds.
 std::string describe_module(const torch::nn::Module& module) {
-  std::ostringstream text;
+  WithoutLocale<std::ostringstream> text;
   text << module << '\n';
   const auto list = [&](const char* what, const auto& tensors) {
     for (const auto& item : tensors) {

@@ -25,7 +25,7 @@ namespace {
 constexpr double kSecondsBetweenMarks = 1;  // of work that a kill loses at most, and a batch
 
 std::string hexadecimal(uint64_t digest) {
-  std::ostringstream out;
+  WithoutLocale<std::ostringstream> out;
   out << std::hex << digest;
   return out.str();
 }

@@ -92,6 +92,15 @@ Field cuda_graphs_field(ExecutionRecipe& e) {
       e.cuda_graphs);
 }
 
+Field requeue_signal_field(ExecutionRecipe& e) {
+  return bind_enum(
+      "requeue_signal",
+      "The signal that a scheduler sends ahead of a time limit, upon which the run writes a checkpoint and "
+      "ends with code 75, as upon SIGTERM, so that its job can be queued again. none: SIGUSR1 asks for a "
+      "checkpoint, and the run goes on.",
+      e.requeue_signal, Decides::kRun);
+}
+
 Section execution_section(Recipe& r) {
   ExecutionRecipe& e = r.execution;
   const KeySpec device =
@@ -153,7 +162,7 @@ Section execution_section(Recipe& r) {
                 .in("seconds")
                 .deciding(Decides::kRun),
             e.telemetry),
-       trace_field(e), statistics_field(e), cuda_graphs_field(e)}};
+       trace_field(e), statistics_field(e), cuda_graphs_field(e), requeue_signal_field(e)}};
 }
 
 Section memory_section(Recipe& r) {
@@ -268,7 +277,12 @@ Section checkpoint_section(Recipe& r) {
        bind(text_key("fallback",
                      "Folder in which the state is saved when the run folder cannot be written; null: none.")
                 .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); }),
-            r.checkpoint.fallback)}};
+            r.checkpoint.fallback),
+       bind(real_key("full_disk_wait",
+                     "How long a run waits for room on a full disk before it ends; 0: not at all.")
+                .from(0, 1e6)
+                .in("seconds"),
+            r.checkpoint.full_disk_wait)}};
 }
 
 Section sweep_section(Recipe& r) {

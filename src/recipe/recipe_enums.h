@@ -69,6 +69,12 @@ constexpr auto enum_names(CudaGraphs) {
   return std::array{EnumName<G>{G::kAuto, "auto"}, EnumName<G>{G::kOn, "on"}, EnumName<G>{G::kOff, "off"}};
 }
 
+constexpr auto enum_names(RequeueSignal) {
+  using S = RequeueSignal;
+  return std::array{EnumName<S>{S::kNone, "none"}, EnumName<S>{S::kUsr1, "SIGUSR1"},
+                    EnumName<S>{S::kUsr2, "SIGUSR2"}};
+}
+
 constexpr auto enum_names(Preload) {
   return std::array{EnumName<Preload>{Preload::kAuto, "auto"}, EnumName<Preload>{Preload::kOff, "off"},
                     EnumName<Preload>{Preload::kRam, "ram"}, EnumName<Preload>{Preload::kDevice, "device"}};

@@ -175,7 +175,7 @@ const YamlEntry* YamlNode::find(std::string_view key) const {
 }
 
 YamlNode parse_yaml(const std::string& text, const std::string& file) {
-  std::istringstream in(text);
+  WithoutLocale<std::istringstream> in(text);
   TreeBuilder builder(file);
   TreeBuilder unexpected(file);
   try {

@@ -3,7 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "report/figures_json.h"
 #include "report/noise_words.h"
 #include "report/report_enums.h"

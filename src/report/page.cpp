@@ -1,9 +1,8 @@
 #include "report/page.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 
 #include "autotrain/error.h"
@@ -41,8 +40,10 @@ constexpr int kDigitsOfX = 12;
 Json rounded(double value, int digits) {
   if (!std::isfinite(value)) return nullptr;
   std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%.*g", digits, value);
-  const double near = std::strtod(text.data(), nullptr);
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::general, digits);
+  double near = 0;
+  std::from_chars(text.data(), end.ptr, near);
   const bool whole = near == std::floor(near) && std::abs(near) < 0x1p53;
   return whole ? Json(static_cast<int64_t>(near)) : Json(near);
 }

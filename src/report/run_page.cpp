@@ -41,9 +41,8 @@ std::string figures_in_words(const Json& figures) {
 
 // For a POSIX shell.
 std::string shell_word(const std::string& text) {
-  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) ||
-           std::string_view("_-./=:,@%+").find(static_cast<char>(c)) != std::string_view::npos;
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return is_letter(c) || is_digit(c) || std::string_view("_-./=:,@%+").find(c) != std::string_view::npos;
   });
   if (plain) return text;
   std::string word = "'";

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "data/bad_samples.h"
 #include "data/datasets.h"
+#include "device/cores.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "device/system_memory.h"
@@ -27,7 +28,7 @@ constexpr int64_t kMostWorkers = 16;  // that `auto` comes to: each may hold a b
 // Cores that loader threads may use: a CPU that waits for data computes nothing meanwhile; beside a GPU one
 // core feeds it.
 int64_t spare_cores(const Device& device, int64_t ranks_here) {
-  const int64_t spare = usable_cores() / ranks_here - (device.torch_device().is_cpu() ? 0 : 1);
+  const int64_t spare = usable_cores().count / ranks_here - (device.torch_device().is_cpu() ? 0 : 1);
   return std::clamp<int64_t>(spare, 1, kMostWorkers);
 }
 
@@ -88,7 +89,7 @@ Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, 
 std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<ResolvedBudget> settled,
                                         const Place& place) {
   const ExecutionRecipe& e = recipe.execution;
-  const int64_t share_of_cores = std::max<int64_t>(1, usable_cores() / place.local_world);
+  const int64_t share_of_cores = std::max<int64_t>(1, usable_cores().count / place.local_world);
   auto device = open_device({.device = e.device,
                              .budget = e.memory.budget,
                              .settled = std::move(settled),

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "device/cores.h"
 #include "device/system_memory.h"
 #include "setup/horizon.h"
 
@@ -103,7 +104,7 @@ void preload(Dataset& dataset, const std::string& key, const Recipe& recipe, Dev
   const Stopwatch watch;
   Words words(key);
   offer->preload({.device = on_device ? device.torch_device() : torch::Device(torch::kCPU),
-                  .threads = usable_cores(),
+                  .threads = usable_cores().count,
                   .progress = [&words](int64_t done, int64_t all) { words(done, all); }});
   log::info("data", cat(key, ": ", format_count(dataset.size()), " samples held in ",
                         on_device ? "the GPU's" : "main", " memory, ", format_bytes(chosen.bytes), ", after ",

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "device/cores.h"
 #include "model/models.h"
 #include "optim/lr_rules.h"
 #include "optim/schedule.h"
@@ -85,8 +86,15 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Work
   rows.push_back({"length", length, "stop." + to_string(horizon.stopped_by)});
 }
 
-void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan) {
+std::string origin_of_threads(const Recipe& r, int64_t ranks_here) {
+  if (r.execution.threads) return origin_of(r, "execution.threads");
+  const UsableCores cores = usable_cores();
+  return cat(cores.bound, ranks_here > 1 ? cat(", shared by ", ranks_here, " ranks") : "");
+}
+
+void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan, int64_t ranks_here) {
   rows.push_back({"device", cat(plan.device, " (", plan.device_name, ")"), origin_of(r, "execution.device")});
+  rows.push_back({"threads", cat(at::get_num_threads()), origin_of_threads(r, ranks_here)});
   rows.push_back({"precision", to_string(plan.precision),
                   found_or_asked(r, "execution.precision", r.execution.precision != Precision::kAuto)});
   const bool format_asked = r.execution.memory_format != MemoryFormat::kAuto;
@@ -182,7 +190,7 @@ Rows start_table(const Recipe& recipe, const BatchPlan& plan, const Workbench& b
   const BatchStages stages = stages_of(recipe, size, plan.effective_batch);
   Rows rows;
   add_learning(rows, recipe, plan, bench, horizon_of(recipe, size, stages), stages);
-  add_execution(rows, recipe, plan);
+  add_execution(rows, recipe, plan, bench.ranks->place().local_world);
   add_ranks(rows, bench, hosts);
   return rows;
 }

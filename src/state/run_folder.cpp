@@ -5,6 +5,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "base/full_disk.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "recipe/writer.h"
@@ -68,12 +69,12 @@ std::string session_of(const fs::path& run) {
 std::string RunFolder::begin_session() {
   std::random_device device;
   const std::string name = cat(device(), '-', device());
-  write_file_atomically(path_ / kSession, name);
+  waiting_for_room([&] { write_file_atomically(path_ / kSession, name); });
   return name;
 }
 
 void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {
-  metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_bytes);
+  waiting_for_room([&] { metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_bytes); });
 }
 
 void RunFolder::flush() {
@@ -81,11 +82,12 @@ void RunFolder::flush() {
 }
 
 void RunFolder::save_recipe(const Recipe& recipe) {
-  write_file_atomically(path_ / "recipe.yaml", autotrain::write_recipe(recipe, catalog()));
+  const std::string text = autotrain::write_recipe(recipe, catalog());
+  waiting_for_room([&] { write_file_atomically(path_ / "recipe.yaml", text); });
 }
 
 void RunFolder::write_json(const std::string& name, const nlohmann::ordered_json& json) {
-  write_file_atomically(path_ / name, text_of_json(json));
+  waiting_for_room([&] { write_file_atomically(path_ / name, text_of_json(json)); });
 }
 
 }  // namespace autotrain

@@ -5,14 +5,18 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/full_disk.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "comm/launch.h"
 #include "device/device_error.h"
 #include "device/failure.h"
+#include "loop/disk_space.h"
 #include "loop/evaluator.h"
 #include "loop/out_of_memory.h"
+#include "loop/requeue.h"
 #include "model/initial_weights.h"
 #include "plan/cut.h"
 #include "plan/plan_json.h"
@@ -27,6 +31,7 @@
 #include "setup/stored_plan.h"
 #include "state/catalog.h"
 #include "state/identity.h"
+#include "state/snapshot.h"
 #include "trainer/advice.h"
 #include "trainer/run_checks.h"
 #include "trainer/run_report.h"
@@ -337,7 +342,10 @@ void Trainer::Run::train(Reached& reached) {
   observer_.on_start(plan(), start_table(recipe_, plan(), bench(), hosts_));
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
-  if (folder != nullptr) begin_files(state);
+  if (folder != nullptr) {
+    check_disk_space(recipe_.checkpoint, folder->checkpoints(), live_tensors(bench()).bytes());
+    begin_files(state);
+  }
   // A trial starts from clean memory, so the run does too: between blocks that other sizes left, the same
   // tensors would take more.
   bench().device->memory().empty_cache();
@@ -451,6 +459,8 @@ Summary Trainer::Run::fit_together() {
   if (std::exchange(fitted_, true))
     throw Error(ExitCode::kUsage, "Trainer::fit", "was called before",
                 "make another trainer: each is one run");
+  const StopSignalScope requeue(signal_number(recipe_.execution.requeue_signal));
+  const FullDiskScope full_disk(recipe_.checkpoint.full_disk_wait);
   Reached reached;
   const auto end = [&](RunStatus status, ExitCode code, const std::string& error) {
     Summary summary = summarise(reached, status, code, error);

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "comm/meeting_place.h"
 #include "device/caching_allocator.h"
+#include "device/cores.h"
 #include "device/device.h"
 #include "device/gpu_facts.h"
 #include "plan/planner.h"
@@ -299,7 +300,9 @@ void Proof::disk_full() {
   const int code = session(name, [&] {
     FullOnce layer;
     const FileLayerScope scope(layer);
-    return train(typed_, path(name), false);
+    Recipe recipe = typed_;
+    recipe.checkpoint.full_disk_wait = 0;
+    return train(recipe, path(name), false);
   });
   if (code != static_cast<int>(ExitCode::kInputOutput)) {
     return note({"disk full and resumed", Result::kFailed, cat("ended with ", code, " instead of 74")});
@@ -342,7 +345,7 @@ void Proof::several_ranks() {
 void Proof::several_ranks(int64_t world) {
   Recipe recipe = searched_;
   recipe.execution.lanes = world;
-  recipe.execution.threads = std::max<int64_t>(1, usable_cores() / world);
+  recipe.execution.threads = std::max<int64_t>(1, usable_cores().count / world);
   const std::string searched = cat(kRanks, "-", kSearched), alone = "one-rank";
   const std::string what = cat("searched by ", world, " ranks, not typed in");
   const int found =

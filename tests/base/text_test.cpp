@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "autotrain/amounts.h"
+#include "base/units.h"
+#include "support/locale_scope.h"
+
 namespace autotrain {
 namespace {
 
@@ -70,6 +76,40 @@ TEST(Text, RealNumbersAreFinite) {
   EXPECT_EQ(value, 0.001);
   for (const char* bad : {"", "nan", "inf", "-inf", "infinity", ".inf", "-.inf", ".nan", "1e999", "1 "})
     EXPECT_FALSE(parse_real(bad, value)) << bad;
+}
+
+TEST(Text, AGlobalLocaleChangesNoText) {
+  const test::LocaleScope locale;
+  EXPECT_EQ(cat("update-", 1000, " of ", int64_t{123456}, " at ", 0.25), "update-1000 of 123456 at 0.25");
+  EXPECT_EQ(fixed(1234.5, 2), "1234.50");
+  EXPECT_EQ(brief(12345.678), "1.235e+04");
+  EXPECT_EQ(brief(0.25), "0.25");
+  EXPECT_EQ(shortest(1234.5), "1234.5");
+  EXPECT_EQ(format_count(1234567), "1,234,567");
+  EXPECT_EQ(format_seconds(3723), "1 h 02 min");
+  EXPECT_EQ(Budget::parse("1.5GiB")->text(), "1536MiB");
+  EXPECT_EQ(Interval::parse("1000 updates")->text(), "1000 updates");
+  double value = 0;
+  EXPECT_TRUE(parse_real("1234.5", value));
+  EXPECT_EQ(value, 1234.5);
+}
+
+// As the C library's printf wrote them, digit for digit.
+TEST(Text, RoundedNumbersAreThoseOfPrintf) {
+  EXPECT_EQ(fixed(0.8125, 2), "0.81");
+  EXPECT_EQ(fixed(2.5, 0), "2");
+  EXPECT_EQ(fixed(-0.0, 1), "-0.0");
+  EXPECT_EQ(fixed(1e300, 0).size(), 301u);
+  EXPECT_EQ(fixed(std::numeric_limits<double>::infinity(), 1), "inf");
+  EXPECT_EQ(brief(1e-5), "1e-05");
+  EXPECT_EQ(brief(100000, 6), "100000");
+  EXPECT_EQ(brief(0), "0");
+  EXPECT_EQ(brief(0.1, 17), "0.10000000000000001");
+}
+
+TEST(Text, PatternsKnowOnlyBytes) {
+  EXPECT_TRUE(matches_pattern("layer1.0.weight", "layer?.*"));
+  EXPECT_FALSE(matches_pattern("layer10.weight", "layer?.*"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "autotrain/log.h"
 #include "base/file_layer.h"
@@ -14,6 +15,7 @@
 #include "checkpoint/checkpoint.h"
 #include "device/caching_allocator.h"
 #include "report/metrics_file.h"
+#include "support/locale_scope.h"
 #include "support/small_run.h"
 #include "verify/run_difference.h"
 
@@ -484,6 +486,7 @@ TEST(RunFolder, WhenTheDiskIsFullTheStateIsSavedElsewhereAndTheRunGoesOnFromTher
   Recipe r = short_recipe();
   r.checkpoint.fallback = (folder / "elsewhere").string();
   r.checkpoint.background = false;
+  r.checkpoint.full_disk_wait = 0;
   FullDisk disk(folder / "run");
   const Error error = test::expect_error(ExitCode::kInputOutput, [&] {
     const FileLayerScope scope(disk);
@@ -532,6 +535,7 @@ TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
   Recipe r = short_recipe();
   r.evaluation.every = *Interval::parse("1 updates");
   r.checkpoint.every = *Interval::parse("1 updates");
+  r.checkpoint.full_disk_wait = 0;
   fit(r, folder / "straight");
   FullDisk disk(folder / "run");
   test::expect_error(ExitCode::kInputOutput, [&] {
@@ -554,6 +558,74 @@ TEST(RunFolder, AnEvaluationThatAFailedCheckpointKeptBackIsMadeOnResume) {
   EXPECT_EQ(std::ranges::count_if(rows, [](const auto& row) { return row.at("kind") == "evaluation"; }), 2)
       << "the third was kept back";
   EXPECT_EQ(fit(r, folder / "run", true).updates, 5);
+  EXPECT_EQ(first_differing_row(folder / "run", folder / "straight"), "");
+}
+
+// Whoever frees some space meanwhile need not do more.
+TEST(RunFolder, AFullDiskIsWaitedForAndTheRunGoesOn) {
+  const TemporaryFolder folder;
+  fit(short_recipe(), folder / "straight");
+  std::vector<std::string> said;
+  FullDisk disk(folder / "run");
+  log::set_sink(
+      [&](const log::Record& record) {
+        if (record.room != "files") return;
+        said.emplace_back(record.text);
+        disk.full = false;
+      },
+      log::Level::kInfo);
+  {
+    const FileLayerScope scope(disk);
+    Recipe r = short_recipe();
+    r.checkpoint.background = false;
+    SmallRun run(r, {.output = folder / "run"});
+    run.trainer.on_update([&](const UpdateRecord& u) {
+      if (u.update == 3) disk.full = true;
+      return Flow::kContinue;
+    });
+    EXPECT_EQ(run.trainer.fit().status, RunStatus::kCompleted);
+  }
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_TRUE(test::holds(said[0], "waiting for room on the disk"));
+  EXPECT_TRUE(test::holds(said[0], "No space left"));
+  EXPECT_TRUE(test::holds(said[1], "has room again"));
+  EXPECT_EQ(model_digest(folder / "run", 5), model_digest(folder / "straight", 5));
+}
+
+// The names of all files below a folder but those that hold the time.
+std::set<std::string> files_below(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const bool timed = entry.path().filename().string().find("tfevents") != std::string::npos;
+    if (entry.is_regular_file() && !timed) names.insert(fs::relative(entry.path(), folder).string());
+  }
+  return names;
+}
+
+// Numbers of two digits have a separator in it.
+TEST(RunFolder, AGlobalLocaleOfTheCallersProgramChangesNoFile) {
+  const TemporaryFolder folder;
+  Recipe r = short_recipe();
+  r.stop.updates = 12;
+  r.checkpoint.keep = 100;
+  r.report = {};
+  fit(r, folder / "straight");
+  {
+    const test::LocaleScope locale;
+    SmallRun run(r, {.output = folder / "run"});
+    run.trainer.on_update([](const UpdateRecord& u) {
+      if (u.update == 10) request_interrupt(Interrupt::kStop);
+      return Flow::kContinue;
+    });
+    EXPECT_EQ(run.trainer.fit().status, RunStatus::kInterrupted);
+    clear_interrupt();
+    EXPECT_EQ(CheckpointFolder(folder / "run" / "checkpoints").updates().back(), 10);
+    EXPECT_EQ(fit(r, folder / "run", true).updates, 12);
+  }
+  EXPECT_EQ(files_below(folder / "run"), files_below(folder / "straight"));
+  EXPECT_EQ(model_digest(folder / "run", 12), model_digest(folder / "straight", 12));
+  EXPECT_EQ(test::slurp(folder / "run" / "recipe.yaml"), test::slurp(folder / "straight" / "recipe.yaml"));
   EXPECT_EQ(first_differing_row(folder / "run", folder / "straight"), "");
 }
 
