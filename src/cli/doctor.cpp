@@ -17,8 +17,8 @@
 #include "comm/ranks.h"
 #include "doctor/doctor.h"
 #include "measure/links.h"
+#include "report/column.h"
 #include "report/table.h"
-#include "sweep/sweep_tables.h"
 #include "trainer/assembly.h"
 
 namespace autotrain {

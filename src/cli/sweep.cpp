@@ -14,6 +14,7 @@
 #include "cli/study_command.h"
 #include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
+#include "report/column.h"
 #include "report/live_text.h"
 #include "report/table.h"
 #include "study/trained_run.h"

@@ -10,10 +10,10 @@
 #include "base/units.h"
 #include "recipe/axes.h"
 #include "recipe/compare.h"
+#include "report/column.h"
 #include "step/precision.h"
 #include "sweep/sweep_analysis.h"
 #include "sweep/sweep_point.h"
-#include "sweep/sweep_tables.h"
 #include "trainer/assembly.h"
 #include "trainer/catalog.h"
 
