@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/study_command.h"
+#include "compare/compare_columns.h"
 #include "compare/compare_tables.h"
 #include "report/table.h"
 
@@ -48,8 +49,9 @@ void CompareWatch::on_progress(const StudyProgress& progress) {
   TextTable table({"recipe", "done", terms_.figure, "samples/s"});
   for (size_t i = 0; i < so_far_.recipes.size(); ++i) {
     const RecipeFigures& r = so_far_.recipes[i];
+    const Spread& speed = spread_of(r, "samples_per_second");
     table.add_row({terms_.recipes[i], cat(r.runs), spread_text(r.final),
-                   r.samples_per_second.count > 0 ? format_rate(r.samples_per_second.mean) : "-"});
+                   speed.count > 0 ? format_rate(speed.mean) : "-"});
   }
   live_.show(cat(table.text(), progress.done, " of ", progress.total, " · ", progress.running, left_));
 }

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_enums.h"
-#include "report/noise_words.h"
+#include "report/run_columns.h"
 #include "report/table.h"
 #include "setup/start_table.h"
 
@@ -27,14 +27,6 @@ std::string probe_table(const BatchPlan& plan) {
 }
 
 }  // namespace
-
-std::string figures_text(const std::map<std::string, double>& figures) {
-  std::vector<std::string> parts;
-  for (const auto& [name, value] : figures) {
-    if (name != "update") parts.push_back(cat(name, " ", fixed(value, 4)));
-  }
-  return join(parts, " · ");
-}
 
 std::string plan_text(const BatchPlan& plan) {
   TextTable table({});
@@ -103,8 +95,9 @@ void Console::on_update(const UpdateRecord& r, int64_t total_updates) {
   if (!progress_.due()) return;
   std::string line = cat("update ", r.update);
   if (total_updates > 0) line += cat("/", total_updates);
-  line += cat(" · epoch ", fixed(r.epoch, 2), " · loss ", fixed(r.loss, 4), " · lr ", brief(r.lr), " · ",
-              format_rate(r.samples_per_second), " samples/s · ", format_bytes(r.peak_bytes));
+  const std::vector<std::string> headings = headings_of(update_columns());
+  const std::vector<std::string> figures = table_row(update_columns(), r);
+  for (size_t i = 0; i < figures.size(); ++i) line += cat(" · ", headings[i], " ", figures[i]);
   const int64_t done = r.update - first_update_;
   if (total_updates > 0 && done > 0) {
     const double each = (steady_seconds() - first_update_seconds_) / static_cast<double>(done);
@@ -137,41 +130,10 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
               "): ", figures_text(s.final), " · ", s.folder, "\n"));
     return;
   }
-  TextTable table({});
-  table.add_row({"status", cat(to_string(s.status), ", stopped by ", to_string(s.stopped_by))});
-  table.add_row({"plan", summary_line(plan)});
-  table.add_row({"trained", cat(format_count(s.updates), " updates, ", fixed(s.epochs, 2), " epochs, ",
-                                format_count(s.samples), " samples in ", format_seconds(s.seconds))});
-  if (!s.final.empty()) table.add_row({"final", figures_text(s.final)});
-  if (!s.best.empty())
-    table.add_row({"best", cat(figures_text(s.best), " at update ", fixed(s.best.at("update"), 0))});
-  table.add_row({"speed", cat(format_rate(s.samples_per_second), " samples/s, ",
-                              format_percent(s.data_wait_fraction), " waiting for data")});
-  if (!s.ranks.empty()) {
-    table.add_row({"ranks", cat(s.ranks.size(), ", waiting ", format_percent(s.rank_wait_fraction),
-                                " of their passes' time for the slowest one")});
-  }
-  table.add_row({"peak memory", cat(format_bytes(s.peak_bytes), " of ", format_bytes(plan.budget_bytes), " (",
-                                    format_percent(static_cast<double>(s.peak_bytes) /
-                                                   static_cast<double>(plan.budget_bytes)),
-                                    "), reserved plus outside the allocator")});
-  if (s.noise_scale) table.add_row({kNoiseScale, in_words(*s.noise_scale)});
-  if (s.preconditioned_noise_scale)
-    table.add_row({kPreconditionedNoiseScale, in_words(*s.preconditioned_noise_scale)});
-  if (s.oom_recoveries > 0)
-    table.add_row({"recovered", cat(s.oom_recoveries, " times from memory that ran out")});
-  if (s.rollbacks > 0) table.add_row({"rolled back", cat(s.rollbacks, " times to a checkpoint")});
-  if (s.bad_samples > 0) {
-    table.add_row({"bad samples", cat(s.bad_samples,
-                                      ", each with the next good one in its place; see the events "
-                                      "in metrics.jsonl")});
-  }
-  if (s.checkpoint_stall_seconds > 0.01 * s.seconds) {
-    table.add_row(
-        {"checkpoints", cat("training waited ", format_seconds(s.checkpoint_stall_seconds), " for them")});
-  }
-  if (s.skipped_updates > 0) table.add_row({"skipped", cat(s.skipped_updates, " updates were not finite")});
-  if (!s.folder.empty()) table.add_row({"folder", s.folder});
+  RunEnd end{s};
+  end.plan = summary_line(plan);
+  end.budget_bytes = plan.budget_bytes;
+  const TextTable table({}, in_words(end));
   std::string text = rule("summary") + table.text();
   if (s.status == RunStatus::kCompleted) {
     for (const std::string& sentence : advice) text += "try: " + sentence + "\n";

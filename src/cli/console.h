@@ -40,9 +40,6 @@ class Console final : public RunObserver {
 };
 
 /// The plan with its trials, as `autotrain plan` prints it.
-/// "accuracy 0.9100 · loss 0.2500".
-std::string figures_text(const std::map<std::string, double>& figures);
-
 std::string plan_text(const BatchPlan& plan);
 
 }  // namespace autotrain

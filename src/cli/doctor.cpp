@@ -17,6 +17,7 @@
 #include "comm/ranks.h"
 #include "doctor/doctor.h"
 #include "measure/links.h"
+#include "report/column.h"
 #include "report/table.h"
 #include "setup/assembly.h"
 #include "sweep/sweep_tables.h"

@@ -11,6 +11,7 @@
 #include "cli/console.h"
 #include "cli/run_options.h"
 #include "report/live_text.h"
+#include "report/run_columns.h"
 #include "report/table.h"
 #include "study/evaluated_checkpoint.h"
 

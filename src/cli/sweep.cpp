@@ -13,6 +13,7 @@
 #include "cli/study_command.h"
 #include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
+#include "report/column.h"
 #include "report/live_text.h"
 #include "report/table.h"
 #include "state/run_folder.h"

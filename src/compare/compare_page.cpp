@@ -69,21 +69,22 @@ std::string rest_of(const Comparison& c, size_t recipe, const std::string& leavi
 constexpr const char* kBatch = "batch.effective";
 
 // A number above 0, which a logarithmic axis can show.
-std::optional<double> number_of(const std::string& text) {
+std::optional<double> positive_number(const std::string& text) {
   double value = 0;
   const bool good = parse_real(text, value) && std::isfinite(value) && value > 0;
   return good ? std::optional(value) : std::nullopt;
 }
 
 bool numeric(const DifferingKey& key) {
-  return std::ranges::all_of(key.values, [](const std::string& text) { return number_of(text).has_value(); });
+  return std::ranges::all_of(key.values,
+                             [](const std::string& text) { return positive_number(text).has_value(); });
 }
 
 // Where a recipe stands on a key's axis; of the batch, what its runs had, which may have been found.
 std::optional<double> value_on(const DifferingKey& key, const Comparison& c, size_t recipe) {
   const auto& plan = c.recipes[recipe].plan;
   if (key.path == kBatch && !plan.is_null()) return plan.at("effective_batch").get<double>();
-  return number_of(key.values[recipe]);
+  return positive_number(key.values[recipe]);
 }
 
 // The key that figures are drawn over: the effective batch, else the first axis of numbers; null: there is

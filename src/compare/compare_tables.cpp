@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "compare/compare_columns.h"
 
 namespace autotrain {
 namespace {
@@ -23,12 +24,17 @@ std::string number_text(double value) {
   return std::isfinite(value) ? brief(value) : "-";
 }
 
-std::string bytes_text(double bytes) {
-  return format_bytes(static_cast<int64_t>(bytes));
+std::string spread_cell(const RecipeFigures& r, const Column<ComparedRun>& column) {
+  return spread_in(spread_of(r, column.name), [&](double value) { return in_unit(value, column.unit); });
 }
 
-std::string count_text(double count) {
-  return format_count(std::llround(count));
+// Of the way to the target, or of whole runs.
+std::vector<const Column<ComparedRun>*> columns_shown(bool of_target) {
+  std::vector<const Column<ComparedRun>*> shown;
+  for (const Column<ComparedRun>& column : run_columns()) {
+    if (!column.heading.empty() && column.name.starts_with("target_") == of_target) shown.push_back(&column);
+  }
+  return shown;
 }
 
 std::string target_text(const Target& target) {
@@ -46,17 +52,16 @@ page::Table figures_table(const Comparison& c) {
                         c.terms.seeds.size() == 1 ? " seed" : " seeds, mean ± standard deviation"),
                     {"recipe", "runs"}};
   for (const FairAxis axis : axes_of(c)) table.header.push_back(place_text(c, axis));
-  for (const char* const name : {"at its end", "training time", "samples/s", "peak memory"})
-    table.header.emplace_back(name);
+  table.header.emplace_back("at its end");
+  for (const auto* const column : columns_shown(/*of_target=*/false)) table.header.push_back(column->heading);
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const RecipeFigures& r = c.recipes[i];
     table.rows.push_back({c.terms.recipes[i], cat(r.runs - r.failed - r.unfinished, " of ", r.runs)});
     std::vector<std::string>& row = table.rows.back();
     for (const FairAxis axis : axes_of(c)) row.push_back(spread_text(spread_on(r, axis)));
     row.push_back(spread_text(r.final));
-    row.push_back(spread_in(r.training_seconds, format_seconds));
-    row.push_back(spread_in(r.samples_per_second, format_rate));
-    row.push_back(spread_in(r.peak_bytes, bytes_text));
+    for (const auto* const column : columns_shown(/*of_target=*/false))
+      row.push_back(spread_cell(r, *column));
   }
   return table;
 }
@@ -102,13 +107,13 @@ page::Table halving_table(const Comparison& c) {
 
 page::Table target_table(const Comparison& c) {
   if (!c.terms.target) return {};
-  page::Table table{"to " + target_text(*c.terms.target),
-                    {"recipe", "reached", "training time", "samples", "updates"}};
+  page::Table table{"to " + target_text(*c.terms.target), {"recipe", "reached"}};
+  for (const auto* const column : columns_shown(/*of_target=*/true)) table.header.push_back(column->heading);
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const RecipeFigures& r = c.recipes[i];
-    table.rows.push_back({c.terms.recipes[i], cat(r.target_updates.count, " of ", r.runs),
-                          spread_in(r.target_seconds, format_seconds),
-                          spread_in(r.target_samples, count_text), spread_in(r.target_updates, count_text)});
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {c.terms.recipes[i], cat(spread_of(r, "target_updates").count, " of ", r.runs)};
+    for (const auto* const column : columns_shown(/*of_target=*/true)) row.push_back(spread_cell(r, *column));
   }
   return table;
 }
@@ -148,23 +153,23 @@ page::Table sharpness_table(const Comparison& c) {
 
 page::Table difference_table(const Comparison& c) {
   page::Table table{"differences: b − a, with Welch's test and Holm's correction",
-                    {"a", "b", "at equal", "b − a", "95 % interval", "p", "p (Holm)", ""}};
-  for (const Difference& d : c.differences) {
-    table.rows.push_back(
-        {c.terms.recipes[d.a], c.terms.recipes[d.b], words_of(d.axis), number_text(d.mean),
-         std::isfinite(d.interval.low) ? cat(brief(d.interval.low), " to ", brief(d.interval.high)) : "-",
-         number_text(d.p), number_text(d.p_holm), verdict_text(d, c.terms)});
-  }
+                    headings_of(difference_columns())};
+  for (const Difference& d : c.differences)
+    table.rows.push_back(table_row(difference_columns(), {c.terms, d}));
   return table;
 }
 
 page::Table plan_table(const Comparison& c) {
-  page::Table table{"plans", {"recipe", "precision", "effective batch", "micro-batch", "window", "lr"}};
+  page::Table table{"plans", {"recipe"}};
+  for (const auto& [key, heading] : kPlanColumns) {
+    if (*heading != 0) table.header.emplace_back(heading);
+  }
   for (size_t i = 0; i < c.recipes.size(); ++i) {
-    const auto& plan = c.recipes[i].plan;
-    table.rows.push_back({c.terms.recipes[i], plan_cell(plan, "precision"),
-                          plan_cell(plan, "effective_batch"), plan_cell(plan, "micro_batch"),
-                          plan_cell(plan, "window"), plan_cell(plan, "lr")});
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.push_back(c.terms.recipes[i]);
+    for (const auto& [key, heading] : kPlanColumns) {
+      if (*heading != 0) row.push_back(plan_cell(c.recipes[i].plan, key));
+    }
   }
   return table;
 }
@@ -234,7 +239,7 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
 
 std::string answer_of(const Comparison& c) {
   const auto value_of = [&](size_t recipe) {
-    const Spread& spread = c.recipes[recipe].at_samples;
+    const Spread& spread = spread_on(c.recipes[recipe], FairAxis::kSamples);
     return spread.count == 0 ? std::numeric_limits<double>::quiet_NaN() : spread.mean;
   };
   std::optional<size_t> best;
@@ -251,7 +256,7 @@ std::string answer_of(const Comparison& c) {
       alike.push_back(c.terms.recipes[d.a == *best ? d.b : d.a]);
   }
   return cat("After ", format_count(c.samples), " samples ", c.terms.recipes[*best], " has the best ",
-             c.terms.figure, ", ", spread_text(c.recipes[*best].at_samples),
+             c.terms.figure, ", ", spread_text(spread_on(c.recipes[*best], FairAxis::kSamples)),
              alike.empty() ? "." : cat("; these seeds cannot tell it from ", join(alike, ", "), "."));
 }
 

@@ -5,6 +5,8 @@
 #include <functional>
 #include <limits>
 
+#include "compare/compare_columns.h"
+
 namespace autotrain {
 namespace {
 
@@ -106,18 +108,6 @@ std::vector<BandPoint> band_of(const Comparison& c, size_t recipe) {
   return band;
 }
 
-void add_target(RecipeFigures& figures, const Comparison& c, size_t recipe) {
-  const auto spread = [&](auto member) {
-    return spread_of(values_of(c, recipe, [&](const RunOutcome& run) -> std::optional<double> {
-      const CurvePoint* const point = first_reaching(run.curve, *c.terms.target);
-      return point == nullptr ? std::nullopt : std::optional(static_cast<double>(point->*member));
-    }));
-  };
-  figures.target_updates = spread(&CurvePoint::update);
-  figures.target_samples = spread(&CurvePoint::samples);
-  figures.target_seconds = spread(&CurvePoint::seconds);
-}
-
 void add_gaps(RecipeFigures& figures, const Comparison& c, size_t recipe) {
   for (const RunOutcome& some : c.runs) {
     for (const auto& [name, unused] : some.training_set) {
@@ -160,18 +150,10 @@ RecipeFigures figures_of(const Comparison& c, size_t recipe) {
   const auto spread = [&](auto value) { return spread_of(values_of(c, recipe, value)); };
   figures.final =
       spread([&](const RunOutcome& run) { return figure_in(run.curve.back().figures, c.terms.figure); });
-  figures.at_samples = spread_of(values_on(c, recipe, FairAxis::kSamples));
-  figures.at_seconds = spread_of(values_on(c, recipe, FairAxis::kSeconds));
-  figures.at_training_loss = spread_of(values_on(c, recipe, FairAxis::kTrainingLoss));
-  figures.samples_to_training_loss =
-      spread([&](const RunOutcome& run) { return place_on(c, run, FairAxis::kTrainingLoss); });
-  figures.samples_per_second =
-      spread([](const RunOutcome& run) { return std::optional(run.samples_per_second); });
-  figures.peak_bytes =
-      spread([](const RunOutcome& run) { return std::optional(static_cast<double>(run.peak_bytes)); });
-  figures.training_seconds =
-      spread([](const RunOutcome& run) { return std::optional(run.curve.back().seconds); });
-  if (c.terms.target) add_target(figures, c, recipe);
+  for (const Column<ComparedRun>& column : run_columns())
+    figures.spreads.push_back(spread([&](const RunOutcome& run) {
+      return std::optional(number_of(column.value({c, run})));
+    }));
   add_gaps(figures, c, recipe);
   add_sharpness(figures, c, recipe);
   figures.curve = band_of(c, recipe);
@@ -223,8 +205,7 @@ std::vector<FairAxis> axes_of(const Comparison& c) {
 }
 
 const Spread& spread_on(const RecipeFigures& figures, FairAxis axis) {
-  if (axis == FairAxis::kTrainingLoss) return figures.at_training_loss;
-  return axis == FairAxis::kSamples ? figures.at_samples : figures.at_seconds;
+  return spread_of(figures, "at_equal_" + to_string(axis));
 }
 
 std::optional<double> compared_value(const Comparison& c, const RunOutcome& run, FairAxis axis) {

@@ -88,11 +88,9 @@ struct RecipeFigures {
   int64_t runs = 0;
   int64_t failed = 0;
   int64_t unfinished = 0;  ///< that halving has not taken to their end; only their curves count
-  nlohmann::ordered_json plan = nullptr;  ///< of the first run that has one
-  Spread final = {}, at_samples = {}, at_seconds = {}, at_training_loss = {};
-  Spread samples_to_training_loss = {};                                  ///< where it was reached first
-  Spread target_updates = {}, target_samples = {}, target_seconds = {};  ///< of the runs that reached it
-  Spread samples_per_second = {}, peak_bytes = {}, training_seconds = {};
+  nlohmann::ordered_json plan = nullptr;    ///< of the first run that has one
+  Spread final = {};                        ///< the compared figure at the end
+  std::vector<Spread> spreads = {};         ///< by column of run_columns(), of the runs that have a value
   std::map<std::string, Spread> gaps = {};  ///< by figure: training set − validation
   std::vector<Spread> sharpness = {};       ///< by figure of sharpness_figures(); empty: not asked
   std::string no_sharpness = {};            ///< why one of its runs has none; "": all have, or were not asked

@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/json.h"
 #include "base/text.h"
-#include "compare/comparison.h"
+#include "compare/compare_columns.h"
 #include "report/csv_file.h"
 
 namespace autotrain {
@@ -20,9 +19,6 @@ std::string text_in(const nlohmann::ordered_json& plan, const char* key) {
   return plain_text(plan.at(key));
 }
 
-constexpr std::array kPlanKeys = {"device_name", "precision", "effective_batch",
-                                  "micro_batch", "window",    "lr"};
-
 std::set<std::string> figures_in(const Comparison& c) {
   std::set<std::string> names;
   for (const RunOutcome& run : c.runs) {
@@ -35,36 +31,13 @@ std::set<std::string> figures_in(const Comparison& c) {
 std::vector<std::string> header_of(const Comparison& c, const std::set<std::string>& figures) {
   std::vector<std::string> header = {"recipe", "seed", "share", "code", "failure"};
   for (const DifferingKey& axis : c.terms.axes) header.push_back(axis.path);
-  header.insert(header.end(), kPlanKeys.begin(), kPlanKeys.end());
-  for (const char* name : {"updates", "samples", "training_seconds", "samples_per_second", "peak_bytes",
-                           "at_equal_samples", "at_equal_seconds", "at_equal_training_loss",
-                           "samples_to_training_loss", "target_updates", "target_samples", "target_seconds"})
-    header.emplace_back(name);
+  for (const PlanColumn& column : kPlanColumns) header.emplace_back(column.key);
+  for (std::string& name : csv_header(run_columns())) header.push_back(std::move(name));
   for (const std::string& name : figures) header.push_back("final_" + name);
   for (const std::string& name : figures) header.push_back("training_set_" + name);
   for (const SharpnessFigure& figure : sharpness_figures())
     header.push_back(std::string("sharpness_") + figure.name);
   return header;
-}
-
-// The columns of a run that was evaluated.
-std::vector<std::string> measured_cells(const Comparison& c, const RunOutcome& run) {
-  const CurvePoint& end = run.curve.back();
-  const auto at = [&](FairAxis axis) { return csv_number(compared_value(c, run, axis).value_or(NAN)); };
-  std::vector<std::string> cells = {cat(end.update),
-                                    cat(end.samples),
-                                    csv_number(end.seconds),
-                                    csv_number(run.samples_per_second),
-                                    cat(run.peak_bytes),
-                                    at(FairAxis::kSamples),
-                                    at(FairAxis::kSeconds),
-                                    at(FairAxis::kTrainingLoss),
-                                    csv_number(run.loss_place.value_or(NAN))};
-  const CurvePoint* const reached = c.terms.target ? first_reaching(run.curve, *c.terms.target) : nullptr;
-  cells.push_back(reached ? cat(reached->update) : "");
-  cells.push_back(reached ? cat(reached->samples) : "");
-  cells.push_back(reached ? csv_number(reached->seconds) : "");
-  return cells;
 }
 
 }  // namespace
@@ -80,9 +53,9 @@ std::string comparison_to_csv(const Comparison& c) {
                                       run.failure};
     for (const DifferingKey& axis : c.terms.axes)
       cells.push_back(recipe < axis.values.size() ? axis.values[recipe] : "");
-    for (const char* const key : kPlanKeys) cells.push_back(text_in(run.plan, key));
+    for (const PlanColumn& column : kPlanColumns) cells.push_back(text_in(run.plan, column.key));
     if (!run.curve.empty()) {
-      for (std::string& cell : measured_cells(c, run)) cells.push_back(std::move(cell));
+      for (std::string& cell : csv_cells(run_columns(), {c, run})) cells.push_back(std::move(cell));
       for (const std::string& name : figures) cells.push_back(number_in(run.curve.back().figures, name));
       for (const std::string& name : figures) cells.push_back(number_in(run.training_set, name));
       for (const SharpnessFigure& figure : sharpness_figures())

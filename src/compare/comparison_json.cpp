@@ -2,8 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "compare/comparison.h"
-#include "report/figures_json.h"
+#include "compare/compare_columns.h"
 #include "report/metrics_file.h"
 
 namespace autotrain {
@@ -26,47 +25,31 @@ Json to_json(const BandPoint& point) {
   return json;
 }
 
-Json to_json(const RecipeFigures& r, const std::string& label, bool has_target) {
-  Json json = {{"label", label},
-               {"runs", r.runs},
-               {"failed", r.failed},
-               {"unfinished", r.unfinished},
-               {"plan", r.plan},
-               {"final", to_json(r.final)},
-               {"at_equal_samples", to_json(r.at_samples)},
-               {"at_equal_seconds", to_json(r.at_seconds)},
-               {"at_equal_training_loss", to_json(r.at_training_loss)},
-               {"samples_to_training_loss", to_json(r.samples_to_training_loss)},
-               {"to_target", nullptr},
-               {"samples_per_second", to_json(r.samples_per_second)},
-               {"peak_bytes", to_json(r.peak_bytes)},
-               {"training_seconds", to_json(r.training_seconds)},
-               {"generalisation_gap", Json::object()},
-               {"sharpness", Json::object()},
-               {"curve", Json::array()}};
-  if (has_target) {
-    json["to_target"] = {{"updates", to_json(r.target_updates)},
-                         {"samples", to_json(r.target_samples)},
-                         {"seconds", to_json(r.target_seconds)}};
+// Spreads over the seeds; those of the way to a target by themselves, where there is one.
+void add_spreads(Json& json, const RecipeFigures& r, bool has_target) {
+  const std::string prefix = "target_";
+  json["to_target"] = has_target ? Json::object() : Json(nullptr);
+  for (const Column<ComparedRun>& column : run_columns()) {
+    const Json spread = to_json(spread_of(r, column.name));
+    if (!column.name.starts_with(prefix))
+      json[column.name] = spread;
+    else if (has_target)
+      json["to_target"][column.name.substr(prefix.size())] = spread;
   }
+}
+
+Json to_json(const RecipeFigures& r, const std::string& label, bool has_target) {
+  Json json = {{"label", label},     {"runs", r.runs},
+               {"failed", r.failed}, {"unfinished", r.unfinished},
+               {"plan", r.plan},     {"final", to_json(r.final)}};
+  add_spreads(json, r, has_target);
+  json.update(
+      {{"generalisation_gap", Json::object()}, {"sharpness", Json::object()}, {"curve", Json::array()}});
   for (const auto& [name, gap] : r.gaps) json["generalisation_gap"][name] = to_json(gap);
   for (size_t i = 0; i < r.sharpness.size(); ++i)
     json["sharpness"][sharpness_figures()[i].name] = to_json(r.sharpness[i]);
   for (const BandPoint& point : r.curve) json["curve"].push_back(to_json(point));
   return json;
-}
-
-Json to_json(const Difference& d, const std::vector<std::string>& labels) {
-  return {{"a", labels[d.a]},
-          {"b", labels[d.b]},
-          {"at_equal", to_string(d.axis)},
-          {"b_minus_a", finite_or_null(d.mean)},
-          {"low", finite_or_null(d.interval.low)},
-          {"high", finite_or_null(d.interval.high)},
-          {"p", finite_or_null(d.p)},
-          {"p_holm", finite_or_null(d.p_holm)},
-          {"b_is", to_string(d.verdict)},
-          {"runs_needed", or_null(d.runs_needed)}};
 }
 
 Json to_json(const std::vector<DifferingKey>& keys) {
@@ -111,36 +94,12 @@ void check_sizes(const ComparisonTerms& terms, const Json& json) {
 }  // namespace
 
 Json outcome_to_json(const RunOutcome& run) {
-  return {{"recipe", run.recipe},
-          {"seed", run.seed},
-          {"share", run.share},
-          {"failure", run.failure.empty() ? Json(nullptr) : Json(run.failure)},
-          {"code", run.code},
-          {"plan", run.plan},
-          {"samples_per_second", finite_or_null(run.samples_per_second)},
-          {"peak_bytes", run.peak_bytes},
-          {"curve", curve_to_json(run.curve)},
-          {"losses", loss_sums_to_json(run.losses)},
-          {"training_set", figures_to_json(run.training_set)},
-          {"sharpness", run.sharpness ? sharpness_to_json(*run.sharpness) : Json(nullptr)},
-          {"figure_kinds", kinds_to_json(run.figure_kinds)}};
+  return json_of(outcome_columns(), run);
 }
 
 RunOutcome outcome_from_json(const Json& json) {
-  RunOutcome run{.recipe = json.at("recipe"),
-                 .seed = json.at("seed"),
-                 .share = json.value("share", 1.0),
-                 .failure = json.at("failure").is_null() ? "" : json.at("failure").get<std::string>(),
-                 .code = json.at("code"),
-                 .plan = json.at("plan"),
-                 .samples_per_second = number_or_nan(json.at("samples_per_second")),
-                 .peak_bytes = json.at("peak_bytes"),
-                 .curve = curve_from_json(json.at("curve"))};
-  run.losses = loss_sums_from_json(json.value("losses", Json::array()));
-  if (const Json sharpness = json.value("sharpness", Json()); !sharpness.is_null())
-    run.sharpness = sharpness_from_json(sharpness);
-  run.training_set = numbers_of(json.at("training_set"));
-  run.figure_kinds = kinds_from_json(json.at("figure_kinds"));
+  RunOutcome run;
+  read_record(outcome_columns(), json, run);
   return run;
 }
 
@@ -165,7 +124,8 @@ Json comparison_to_json(const Comparison& c) {
                {"runs", Json::array()}};
   for (size_t i = 0; i < c.recipes.size(); ++i)
     json["recipes"].push_back(to_json(c.recipes[i], c.terms.recipes[i], c.terms.target.has_value()));
-  for (const Difference& d : c.differences) json["differences"].push_back(to_json(d, c.terms.recipes));
+  for (const Difference& d : c.differences)
+    json["differences"].push_back(json_of(difference_columns(), {c.terms, d}));
   json["differing_keys"] = to_json(c.terms.differing_keys);
   json["axes"] = to_json(c.terms.axes);
   for (const Rung& rung : c.terms.rungs) json["halving"].push_back(to_json(rung));

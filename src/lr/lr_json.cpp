@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "lr/lr_columns.h"
 #include "plan/plan_json.h"
 #include "report/metrics_file.h"
 #include "study/study.h"
@@ -18,37 +19,6 @@ using Json = nlohmann::ordered_json;
 Json spread_to_json(const std::optional<RateSpread>& rates) {
   if (!rates) return nullptr;
   return {{"mean", rates->mean}, {"spread", rates->spread}};
-}
-
-Json stretch_to_json(const RateStretch& stretch) {
-  Json rates = Json::array(), losses = Json::array(), held = Json::array();
-  for (const RatePoint& point : stretch.points) {
-    rates.push_back(point.lr);
-    losses.push_back(point.loss);
-  }
-  for (const HeldRate& each : stretch.held) held.push_back({{"lr", each.lr}, {"diverged", each.diverged}});
-  return {{"position", stretch.position},
-          {"start_loss", finite_or_null(stretch.start_loss)},
-          {"edge", or_null(stretch.edge)},
-          {"steepest", or_null(stretch.steepest)},
-          {"valley_end", or_null(stretch.valley_end)},
-          {"diverges", stretch.diverges},
-          {"lr", std::move(rates)},
-          {"loss", std::move(losses)},
-          {"held", std::move(held)}};
-}
-
-RateStretch stretch_from_json(const Json& json) {
-  RateStretch stretch{.position = whole_number<int64_t>(json.at("position")),
-                      .start_loss = number_or_nan(json.at("start_loss")),
-                      .edge = optional_number(json.at("edge")),
-                      .diverges = json.at("diverges"),
-                      .steepest = optional_number(json.at("steepest")),
-                      .valley_end = optional_number(json.at("valley_end"))};
-  for (size_t i = 0; i < json.at("lr").size(); ++i)
-    stretch.points.push_back({json.at("lr").at(i), json.at("loss").at(i)});
-  for (const Json& held : json.at("held")) stretch.held.push_back({held.at("lr"), held.at("diverged")});
-  return stretch;
 }
 
 Json racer_to_json(const RateRace& race, size_t number) {
@@ -70,7 +40,7 @@ Json racer_to_json(const RateRace& race, size_t number) {
 Json to_json(const LearningRateTest& test) {
   const RateSuggestion& found = test.suggestion;
   Json stretches = Json::array();
-  for (const RateStretch& stretch : test.stretches) stretches.push_back(stretch_to_json(stretch));
+  for (const RateStretch& stretch : test.stretches) stretches.push_back(json_of(stretch_columns(), stretch));
   return {{"recipe", test.name},
           {"updates", test.updates},
           {"effective_batch", test.plan.effective_batch},
@@ -97,7 +67,8 @@ LearningRateTest learning_rate_test_from_json(const Json& json) {
                         .clip_norm = optional_number(json.at("clip_norm")),
                         .updates = whole_number<int64_t>(json.at("updates")),
                         .definition = json.at("definition")};
-  for (const Json& stretch : json.at("stretches")) test.stretches.push_back(stretch_from_json(stretch));
+  for (const Json& stretch : json.at("stretches"))
+    read_record(stretch_columns(), stretch, test.stretches.emplace_back());
   test.suggestion = suggest(test.stretches, test.plan.lr);
   return test;
 }

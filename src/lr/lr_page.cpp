@@ -5,6 +5,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "lr/lr_columns.h"
 #include "lr/lr_json.h"
 #include "lr/race_page.h"
 
@@ -13,21 +14,22 @@ namespace {
 
 constexpr double kShown = 1.5;  // times the loss at the start, up to which losses are drawn
 
-std::string rate_text(const std::optional<double>& rate) {
-  return rate ? brief(*rate, kRateDigits) : "-";
-}
-
-std::string edge_text(const RateStretch& stretch) {
-  if (stretch.edge) return rate_text(stretch.edge);
-  return stretch.diverges ? "below the grid" : "above the grid";
+// The spread of a column over the stretches; null: it has none.
+const std::optional<RateSpread>* spread_in(const RateSuggestion& found, const std::string& column) {
+  if (column == "edge") return &found.edge;
+  if (column == "steepest") return &found.steepest;
+  return column == "valley_end" ? &found.valley_end : nullptr;
 }
 
 std::vector<std::string> summary_row(const std::string& name, const RateSuggestion& found,
                                      double RateSpread::*figure) {
-  const auto text = [&](const std::optional<RateSpread>& rates) {
-    return rates ? brief((*rates).*figure, kRateDigits) : "-";
-  };
-  return {name, "", text(found.edge), text(found.steepest), text(found.valley_end)};
+  std::vector<std::string> row = {name};
+  for (const Column<RateStretch>& column : stretch_columns()) {
+    if (column.heading.empty()) continue;
+    const std::optional<RateSpread>* const rates = spread_in(found, column.name);
+    row.push_back(rates == nullptr ? "" : *rates ? brief((**rates).*figure, kRateDigits) : "-");
+  }
+  return row;
 }
 
 page::Chart chart_of(const LearningRateTest& test) {
@@ -76,12 +78,11 @@ page::Section test_section(const LearningRateTest& test) {
 }  // namespace
 
 page::Table table_of(const LearningRateTest& test) {
-  page::Table table{
-      .header = {"stretch", "loss at its start", "divergence edge", "steepest point", "valley's end"}};
-  for (size_t i = 0; i < test.stretches.size(); ++i) {
-    const RateStretch& stretch = test.stretches[i];
-    table.rows.push_back({cat(i + 1), brief(stretch.start_loss), edge_text(stretch),
-                          rate_text(stretch.steepest), rate_text(stretch.valley_end)});
+  page::Table table{.header = headings_of(stretch_columns())};
+  table.header.insert(table.header.begin(), "stretch");
+  for (const RateStretch& stretch : test.stretches) {
+    std::vector<std::string>& row = table.rows.emplace_back(table_row(stretch_columns(), stretch));
+    row.insert(row.begin(), cat(table.rows.size()));
   }
   table.rows.push_back(summary_row("mean", test.suggestion, &RateSpread::mean));
   table.rows.push_back(summary_row("greatest ÷ least", test.suggestion, &RateSpread::spread));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -22,6 +23,12 @@ std::string quoted(const std::string& cell) {
 
 std::string csv_number(double value) {
   return std::isfinite(value) ? shortest(value) : "";
+}
+
+std::string csv_cell(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean() || value.is_number_integer()) return words_of_json(value);
+  return csv_number(number_of(value));
 }
 
 std::string csv_line(const std::vector<std::string>& cells) {

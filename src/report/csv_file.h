@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@ namespace autotrain {
 /// A cell of a CSV file: whole numbers without a point, others in the digits that read back equal; empty
 /// when not finite.
 std::string csv_number(double value);
+
+/// A value of JSON as a cell: words without quotation marks, flags as true and false; empty when it is null,
+/// or a number that is not finite.
+std::string csv_cell(const nlohmann::ordered_json& value);
 
 /// Cells as a line of a CSV file by RFC 4180: quoted where they hold a comma, a quote or a line end.
 std::string csv_line(const std::vector<std::string>& cells);

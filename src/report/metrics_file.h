@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "autotrain/report.h"
 #include "base/clock.h"
@@ -48,10 +48,8 @@ class MetricsFile {
   Stopwatch since_flush_;
 };
 
-/// The keys of a row that tell of clocks and memory, in which two runs that compute the same differ.
-inline constexpr std::array kTimedKeys = {"rank_seconds", "samples_per_second", "data_wait_fraction",
-                                          "seconds",      "training_seconds",   "activity_seconds",
-                                          "peak_bytes"};
+/// The keys of rows that tell of clocks and memory, in which two runs that compute the same differ.
+std::vector<std::string> timed_keys();
 
 /// Calls `use` with each row of a file of JSON lines, one at a time; a torn last line is left out.
 /// @throws as InputFile does.

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "report/run_columns.h"
 
 namespace autotrain {
 namespace {
@@ -238,27 +239,21 @@ std::vector<Chart> figure_charts(const RunHistory& history, const Clock& clock) 
   return charts;
 }
 
-// A plot of one column of the updates.
-struct UpdatePlot {
-  const char* column;
-  const char* title;
-  page::Axis y;
-  Draw draw = Draw::kLine;
-  bool smoothable = true;
-};
-
-Chart update_chart(const Columns& updates, const Clock& clock, const UpdatePlot& plot) {
-  Series series = update_series(updates, clock, plot.column);
-  series.name = plot.y.label;
-  series.draw = plot.draw;
-  series.smoothable = plot.smoothable;
-  return {.title = plot.title, .x = clock.axes(), .y = plot.y, .series = {std::move(series)}};
+Chart update_chart(const Columns& updates, const Clock& clock, const Column<UpdateRecord>& column) {
+  Series series = update_series(updates, clock, column.name);
+  series.name = column.plot->label;
+  series.draw = column.plot->draw;
+  series.smoothable = column.plot->smoothable;
+  return {.title = column.plot->title,
+          .x = clock.axes(),
+          .y = y_axis(*column.plot, column.unit),
+          .series = {std::move(series)}};
 }
 
-Chart batch_chart(const Columns& updates, const Clock& clock) {
-  return update_chart(
-      updates, clock,
-      {"effective_batch", "Effective batch", {"samples per update", true}, Draw::kStep, false});
+// Of memory there is a section of its own; a batch that stays as it is needs no plot.
+bool is_of_training(const Column<UpdateRecord>& column, const Columns& updates) {
+  if (!column.plot || column.unit == Unit::kBytes) return false;
+  return column.name != "effective_batch" || batch_changes(updates);
 }
 
 // What the fastest and the slowest are apart is what ranks wait for each other.
@@ -310,18 +305,13 @@ Chart noise_chart(const Columns& updates, const Clock& clock) {
 }  // namespace
 
 std::vector<Chart> training_charts(const RunHistory& history) {
-  const UpdatePlot plots[] = {
-      {"lr", "Learning rate", {"learning rate"}, Draw::kLine, false},
-      {"grad_norm", "Gradient norm (global L2, before clipping)", {"norm", true}},
-      {"scale", "Loss scale", {"scale"}, Draw::kStep, false},
-      {"samples_per_second", "Throughput (samples/s)", {"samples/s"}},
-      {"data_wait_fraction", "Time spent waiting for data", {"share of an update", false, Format::kPercent}},
-  };
   const Clock clock(history.updates);
   std::vector<Chart> charts = {loss_chart(history, clock)};
   for (Chart& chart : figure_charts(history, clock)) charts.push_back(std::move(chart));
-  for (const UpdatePlot& plot : plots) charts.push_back(update_chart(history.updates, clock, plot));
-  if (batch_changes(history.updates)) charts.push_back(batch_chart(history.updates, clock));
+  for (const Column<UpdateRecord>& column : update_columns()) {
+    if (is_of_training(column, history.updates))
+      charts.push_back(update_chart(history.updates, clock, column));
+  }
   charts.push_back(noise_chart(history.updates, clock));
   charts.push_back(ranks_chart(history.updates, clock));
   for (Chart& chart : charts) chart.marks = event_marks(history.events, clock);
@@ -330,13 +320,13 @@ std::vector<Chart> training_charts(const RunHistory& history) {
 }
 
 std::vector<Chart> memory_charts(const RunHistory& history, const Json& plan) {
-  const UpdatePlot plot = {"peak_bytes",
-                           "Peak memory since training started, reserved plus outside the allocator",
-                           {"peak", false, Format::kBytes},
-                           Draw::kStep,
-                           false};
-  std::vector<Chart> charts = {update_chart(history.updates, Clock(history.updates), plot)};
-  charts[0].ranges = memory_ranges(plan);
+  const Clock clock(history.updates);
+  std::vector<Chart> charts;
+  for (const Column<UpdateRecord>& column : update_columns()) {
+    if (!column.plot || column.unit != Unit::kBytes) continue;
+    charts.push_back(update_chart(history.updates, clock, column));
+    charts.back().ranges = memory_ranges(plan);
+  }
   keep_measured(charts);
   return charts;
 }

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "report/csv_file.h"
+#include "report/run_columns.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -29,12 +30,11 @@ void write_evaluations(const fs::path& path, const std::vector<EvaluationRecord>
   for (const EvaluationRecord& record : evaluations) {
     for (const auto& [name, value] : record.figures) figures.insert(name);
   }
-  std::vector<std::string> header = {"update", "epoch", "split", "seconds", "samples"};
+  std::vector<std::string> header = csv_header(evaluation_columns());
   header.insert(header.end(), figures.begin(), figures.end());
   CsvFile file(path, header);
   for (const EvaluationRecord& r : evaluations) {
-    std::vector<std::string> cells = {std::to_string(r.update), csv_number(r.epoch), r.split,
-                                      csv_number(r.seconds), std::to_string(r.samples)};
+    std::vector<std::string> cells = csv_cells(evaluation_columns(), r);
     for (const std::string& name : figures) {
       const auto figure = r.figures.find(name);
       cells.push_back(csv_number(figure == r.figures.end() ? kNoNumber : figure->second));
@@ -42,12 +42,6 @@ void write_evaluations(const fs::path& path, const std::vector<EvaluationRecord>
     file.add_row(cells);
   }
   file.finish();
-}
-
-std::string cell_of(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return value.get<bool>() ? "true" : "false";
-  return csv_number(number_of(value));
 }
 
 // A row for each object of a list, a column for each name that occurs.
@@ -61,7 +55,7 @@ void write_rows(const fs::path& path, const Json& rows) {
   CsvFile file(path, names);
   for (const Json& row : rows) {
     std::vector<std::string> cells;
-    for (const std::string& name : names) cells.push_back(row.contains(name) ? cell_of(row[name]) : "");
+    for (const std::string& name : names) cells.push_back(row.contains(name) ? csv_cell(row[name]) : "");
     file.add_row(cells);
   }
   file.finish();
@@ -71,10 +65,10 @@ void write_rows(const fs::path& path, const Json& rows) {
 void write_values(const fs::path& path, const Json& values) {
   CsvFile file(path, {"name", "value"});
   for (const auto& [name, value] : values.items()) {
-    if (!value.is_object()) file.add_row({name, cell_of(value)});
+    if (!value.is_object()) file.add_row({name, csv_cell(value)});
     if (!value.is_object()) continue;
     for (const auto& [inner, number] : value.items()) {
-      if (!number.is_structured()) file.add_row({name + "." + inner, cell_of(number)});
+      if (!number.is_structured()) file.add_row({name + "." + inner, csv_cell(number)});
     }
   }
   file.finish();

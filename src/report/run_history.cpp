@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "report/metrics_file.h"
+#include "report/run_columns.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -47,14 +48,12 @@ std::vector<std::pair<std::string, double>> cells_of(const Json& row) {
 }
 
 EvaluationRecord evaluation_of(const Json& row) {
-  static const std::set<std::string> kNoFigures = {"kind", "update", "epoch", "split", "seconds", "samples"};
-  EvaluationRecord record{.update = count_in(row, "update"),
-                          .epoch = number_in(row, "epoch"),
-                          .split = text_in(row, "split"),
-                          .seconds = number_in(row, "seconds"),
-                          .samples = count_in(row, "samples")};
+  EvaluationRecord record;
+  read_what_is_there(evaluation_columns(), row, record);
+  std::set<std::string> known = {"kind"};
+  for (const Column<EvaluationRecord>& column : evaluation_columns()) known.insert(column.name);
   for (const auto& [name, value] : row.items()) {
-    if (!kNoFigures.contains(name)) record.figures[name] = number_of(value);
+    if (!known.contains(name)) record.figures[name] = number_of(value);
   }
   return record;
 }

@@ -4,15 +4,13 @@
 #include <cmath>
 
 #include "autotrain/error.h"
-#include "autotrain/log.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "base/version.h"
-#include "report/figures_json.h"
-#include "report/noise_words.h"
 #include "report/run_charts.h"
+#include "report/run_columns.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -20,24 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Rows = std::vector<std::vector<std::string>>;
-
 constexpr size_t kMostEvents = 1000;
-
-std::string in_words(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_integer()) return format_count(value.get<int64_t>());
-  if (value.is_number()) return brief(value.get<double>(), 6);
-  return value.is_null() ? "not finite" : words_of_json(value);
-}
-
-std::string figures_in_words(const Json& figures) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : figures.items()) {
-    words.push_back(name == "update" ? "at update " + in_words(value) : name + " " + in_words(value));
-  }
-  return join(words, " · ");
-}
 
 // For a POSIX shell.
 std::string shell_word(const std::string& text) {
@@ -50,61 +31,33 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-void add_if(Rows& rows, bool worth_it, const std::string& name, const std::string& value) {
-  if (worth_it) rows.push_back({name, value});
+// What can be read of summary.json, which may be damaged or of another version.
+RunEnd read_end(const Json& summary, const Json& plan) {
+  RunEnd end;
+  read_what_is_there(summary_columns(), summary, end);
+  end.budget_bytes = count_in(plan, "budget_bytes");
+  return end;
 }
 
-Rows summary_rows(const Json& s) {
-  const auto count = [&](const char* name) { return format_count(count_in(s, name)); };
-  Rows rows = {{"status", cat(text_in(s, "status"), ", stopped by ", text_in(s, "stopped_by"), ", exit code ",
-                              count_in(s, "exit_code"))}};
-  add_if(rows, !text_in(s, "error").empty(), "error", text_in(s, "error"));
-  rows.push_back(
-      {"trained", cat(count("updates"), " updates, ", fixed(number_in(s, "epochs"), 2), " epochs, ",
-                      count("samples"), " samples in ", format_seconds(number_in(s, "seconds")))});
-  add_if(rows, !part_in(s, "final").empty(), "final", figures_in_words(part_in(s, "final")));
-  add_if(rows, !part_in(s, "best").empty(), "best", figures_in_words(part_in(s, "best")));
-  rows.push_back({"speed", cat(format_rate(number_in(s, "samples_per_second")), " samples/s, ",
-                               format_percent(number_in(s, "data_wait_fraction")),
-                               " of the training time waiting for data")});
-  rows.push_back(
-      {"peak memory", format_bytes(count_in(s, "peak_bytes")) + ", reserved plus outside the allocator"});
-  for (const auto& [field, name] : {std::pair("noise_scale", kNoiseScale),
-                                    std::pair("preconditioned_noise_scale", kPreconditionedNoiseScale)}) {
-    if (const auto noise = noise_scale_from_json(part_in(s, field))) rows.push_back({name, in_words(*noise)});
-  }
-  for (const auto& [field, name] :
-       {std::pair("oom_recoveries", "recoveries from memory that ran out"),
-        std::pair("skipped_updates", "skipped updates"), std::pair("rollbacks", "rollbacks"),
-        std::pair("bad_samples", "bad samples")}) {
-    add_if(rows, count_in(s, field) > 0, name, count(field));
-  }
-  return rows;
-}
-
-page::Table activity_table(const Json& summary) {
+page::Table activity_table(const Summary& summary) {
   page::Table table{.title = "Where the time of the whole run went",
                     .header = {"activity", "seconds", "share"}};
-  const Json& activities = part_in(summary, "activity_seconds");
   double all = 0;
-  for (const auto& [name, seconds] : activities.items()) all += number_of(seconds);
+  for (const auto& [name, seconds] : summary.activity_seconds) all += seconds;
   if (!(all > 0)) return table;
-  for (const auto& [name, seconds] : activities.items()) {
-    table.rows.push_back({name, fixed(number_of(seconds), 3), format_percent(number_of(seconds) / all)});
-  }
+  for (const auto& [name, seconds] : summary.activity_seconds)
+    table.rows.push_back({name, fixed(seconds, 3), format_percent(seconds / all)});
   return table;
 }
 
-page::Table ranks_table(const Json& summary) {
-  const Json& ranks = part_in(summary, "ranks");
-  page::Table table{.title = cat("The ranks' passes: a rank waited ",
-                                 format_percent(number_in(summary, "rank_wait_fraction")),
-                                 " of their time for the slowest one"),
-                    .header = {"rank", "host", "seconds of passes", "updates it was the slowest in"}};
+page::Table ranks_table(const Summary& summary) {
+  page::Table table{
+      .title = cat("The ranks' passes: a rank waited ", format_percent(summary.rank_wait_fraction),
+                   " of their time for the slowest one"),
+      .header = {"rank", "host", "seconds of passes", "updates it was the slowest in"}};
   int64_t number = 0;
-  for (const Json& rank : ranks) {
-    table.rows.push_back({cat(number++), text_in(rank, "host"), fixed(number_in(rank, "seconds"), 3),
-                          format_count(count_in(rank, "slowest"))});
+  for (const RankSummary& rank : summary.ranks) {
+    table.rows.push_back({cat(number++), rank.host, fixed(rank.seconds, 3), format_count(rank.slowest)});
   }
   return table;
 }
@@ -128,20 +81,7 @@ page::Table shaded_table(const FigureTable& from) {
   return table;
 }
 
-// The tables of the last evaluation, such as a confusion matrix.
-std::vector<page::Table> evaluation_tables(const Json& summary) {
-  std::vector<page::Table> tables;
-  try {
-    for (const FigureTable& table : tables_from_json(part_in(summary, "tables"))) {
-      tables.push_back(shaded_table(table));
-    }
-  } catch (const Json::exception& damage) {
-    log::debug("report", cat("summary.json: ", damage.what()));
-  }
-  return tables;
-}
-
-page::Section outcome_section(const Json& summary, const RunPageExtras& extras) {
+page::Section outcome_section(const Json& summary, const Json& plan, const RunPageExtras& extras) {
   page::Section section{.title = "Outcome", .paragraphs = extras.plan_sentences};
   if (extras.plan_sentences.empty()) {
     section.paragraphs.push_back(
@@ -153,12 +93,13 @@ page::Section outcome_section(const Json& summary, const RunPageExtras& extras) 
         "what it had written by then.");
     return section;
   }
-  section.tables.push_back({.rows = summary_rows(summary)});
-  page::Table activities = activity_table(summary);
+  const RunEnd end = read_end(summary, plan);
+  section.tables.push_back({.rows = in_words(end)});
+  page::Table activities = activity_table(end);
   if (!activities.rows.empty()) section.tables.push_back(std::move(activities));
-  page::Table ranks = ranks_table(summary);
+  page::Table ranks = ranks_table(end);
   if (!ranks.rows.empty()) section.tables.push_back(std::move(ranks));
-  for (page::Table& table : evaluation_tables(summary)) section.tables.push_back(std::move(table));
+  for (const FigureTable& table : end.tables) section.tables.push_back(shaded_table(table));
   return section;
 }
 
@@ -303,12 +244,13 @@ page::Page together_page(const std::vector<NamedHistory>& runs) {
 page::Page run_page(const fs::path& folder, const RunHistory& history, const RunPageExtras& extras) {
   const Json plan = read_json(folder / "plan.json"), summary = read_json(folder / "summary.json");
   const std::string status = summary.empty() ? "no summary" : text_in(summary, "status");
-  return {.title = name_of_folder(folder),
-          .subtitle = cat("a run of autotrain · ", status, " · ",
-                          format_count(static_cast<int64_t>(history.updates.rows())), " updates on record"),
-          .sections = {outcome_section(summary, extras), training_section(history), search_section(plan),
-                       machine_section(folder, history, plan), events_section(history.events),
-                       recipe_section(folder, extras), reproduce_section(folder, plan, summary)}};
+  return {
+      .title = name_of_folder(folder),
+      .subtitle = cat("a run of autotrain · ", status, " · ",
+                      format_count(static_cast<int64_t>(history.updates.rows())), " updates on record"),
+      .sections = {outcome_section(summary, plan, extras), training_section(history), search_section(plan),
+                   machine_section(folder, history, plan), events_section(history.events),
+                   recipe_section(folder, extras), reproduce_section(folder, plan, summary)}};
 }
 
 }  // namespace autotrain

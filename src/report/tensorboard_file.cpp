@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "report/run_columns.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -129,15 +130,12 @@ void TensorBoardFile::restart(int64_t update) {
 }
 
 void TensorBoardFile::write(const UpdateRecord& r) {
-  Values values = {{"train/loss", r.loss},
-                   {"train/lr", r.lr},
-                   {"train/grad_norm", r.grad_norm},
-                   {"train/scale", r.scale},
-                   {"train/epoch", r.epoch},
-                   {"train/effective_batch", static_cast<double>(r.effective_batch)},
-                   {"train/samples_per_second", r.samples_per_second},
-                   {"train/data_wait_fraction", r.data_wait_fraction},
-                   {"train/peak_bytes", static_cast<double>(r.peak_bytes)}};
+  Values values;
+  for (const Column<UpdateRecord>& column : update_columns()) {
+    const auto value = column.value(r);
+    if (value.is_number() && column.name != "update")
+      values.emplace_back("train/" + column.name, number_of(value));
+  }
   const auto add_scale = [&](const char* tag, const std::optional<GradientNoise>& noise) {
     if (noise && noise->scale && noise->scale->samples) values.emplace_back(tag, *noise->scale->samples);
   };

@@ -38,7 +38,7 @@ std::vector<size_t> digests_of_buffers(const torch::nn::Module& module) {
 std::string common_part(std::string_view line) {
   Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object() || row.value("kind", "") != "update") return "";
-  for (const char* const key : kTimedKeys) row.erase(key);
+  for (const std::string& key : timed_keys()) row.erase(key);
   return words_of_json(row);
 }
 

@@ -4,11 +4,11 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "measure/subject.h"
 #include "measure/timing.h"
+#include "sweep/sweep_columns.h"
 #include "sweep/sweep_point.h"
 
 namespace autotrain {
@@ -91,6 +91,16 @@ const char* words_of_stage(Stage stage) {
   return "the output";
 }
 
+// Counts and bytes are the most of any round, other figures their median.
+Json middle_of(const Column<EndToEnd>& column, const std::vector<EndToEnd>& rounds) {
+  std::vector<Json> values;
+  for (const EndToEnd& round : rounds) values.push_back(column.value(round));
+  if (values[0].is_number_integer()) return *std::ranges::max_element(values);
+  std::vector<double> numbers;
+  for (const Json& value : values) numbers.push_back(number_of(value));
+  return median_of(std::move(numbers));
+}
+
 }  // namespace
 
 double EndToEnd::rate_of(Stage stage) const {
@@ -135,30 +145,26 @@ Json measure_end_to_end(const Recipe& recipe, int64_t batch) {
     EndToEnd e{.workers = subject->loading().workers, .prefetch_batches = subject->loading().prefetch};
     measure_whole(*subject, batch, recipe.sweep.max_seconds, e);
     measure_stages(*subject, batch, kByItself * recipe.sweep.max_seconds, e);
-    Json json = Json::object();
-    visit_end_to_end(e, FieldWriter{json});
-    return json;
+    return json_of(end_to_end_columns(), e);
   });
 }
 
 EndToEnd summarise_end_to_end(const std::vector<StudyResult>& rounds) {
-  EndToEnd all;
-  std::vector<double> rates;
+  std::vector<EndToEnd> all;
   for (const StudyResult& round : rounds) {
     if (round.failed()) return {.failure = first_line(round.failure)};
-    rates.push_back(round.value.at("samples_per_second"));
+    read_record(end_to_end_columns(), round.value, all.emplace_back());
   }
-  visit_end_to_end(all, [&](const char* name, auto& value) {
-    std::vector<double> values;
-    for (const StudyResult& round : rounds) values.push_back(number_or_nan(round.value.at(name)));
-    if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, double>)
-      value = median_of(std::move(values));
-    else if constexpr (std::is_same_v<std::remove_reference_t<decltype(value)>, int64_t>)
-      value = static_cast<int64_t>(*std::ranges::max_element(values));
-  });
-  const auto [least, most] = std::ranges::minmax(rates);
-  if (rates.size() > 1) all.drift = most / least - 1;
-  return all;
+  Json middle = Json::object();
+  for (const Column<EndToEnd>& column : end_to_end_columns()) {
+    if (column.read) middle[column.name] = middle_of(column, all);
+  }
+  EndToEnd merged;
+  read_record(end_to_end_columns(), middle, merged);
+  const auto [least, most] = std::ranges::minmax(all, {}, &EndToEnd::samples_per_second);
+  merged.drift.reset();
+  if (all.size() > 1) merged.drift = most.samples_per_second / least.samples_per_second - 1;
+  return merged;
 }
 
 }  // namespace autotrain

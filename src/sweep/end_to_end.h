@@ -52,21 +52,6 @@ struct EndToEnd {
   bool stages_compete() const;
 };
 
-/// Calls `visit(name, member)` for each figure, in the order of sweep.json and sweep.csv.
-template <class Record, class Visit>
-void visit_end_to_end(Record& e, Visit&& visit) {
-  visit("samples_per_second", e.samples_per_second);
-  visit("drift", e.drift);
-  visit("waiting_share", e.waiting_share);
-  visit("loading_samples_per_second", e.loading);
-  visit("copying_samples_per_second", e.copying);
-  visit("forward_samples_per_second", e.forward);
-  visit("output_samples_per_second", e.output);
-  visit("workers", e.workers);
-  visit("prefetch_batches", e.prefetch_batches);
-  visit("peak_bytes", e.peak_bytes);
-}
-
 /// Measures it of what the recipe names. For a process of its own.
 /// @throws Error(kDoesNotFit) when memory does not suffice; as the data are loaded.
 nlohmann::ordered_json measure_end_to_end(const Recipe& recipe, int64_t batch);

@@ -7,9 +7,8 @@
 #include "base/json.h"
 #include "measure/subject.h"
 #include "plan/inference_search.h"
-#include "plan/plan_enums.h"
-#include "plan/plan_json.h"
 #include "step/precision.h"
+#include "sweep/sweep_columns.h"
 
 namespace autotrain {
 namespace {
@@ -42,16 +41,6 @@ double timed_call(Subject& subject, int64_t batch) {
   return seconds;
 }
 
-template <class Largest, class Visit>
-void visit_largest(Largest& l, const Visit& visit) {
-  visit("batch", l.batch);
-  visit("reason", l.reason);
-  visit("fill", l.fill);
-  visit("peak_bytes", l.peak_bytes);
-  visit("budget_bytes", l.budget_bytes);
-  visit("samples_per_second", l.samples_per_second);
-}
-
 }  // namespace
 
 Json measure_largest(const Recipe& recipe) {
@@ -78,10 +67,8 @@ Json measure_largest(const Recipe& recipe) {
 
 Json to_json(const LargestBatch& largest) {
   if (!largest.failure.empty()) return {{"failure", largest.failure}};
-  Json json = {{"failure", nullptr}}, trials = Json::array();
-  visit_largest(largest, FieldWriter{json});
-  for (const ProbeRecord& trial : largest.trials) trials.push_back(probe_to_json(trial));
-  json["trials"] = std::move(trials);
+  Json json = {{"failure", nullptr}};
+  json.update(json_of(largest_columns(), largest));
   return json;
 }
 
@@ -91,8 +78,7 @@ LargestBatch largest_from_json(const Json& json) {
     largest.failure = json.at("failure");
     return largest;
   }
-  visit_largest(largest, FieldReader{json});
-  for (const Json& trial : json.at("trials")) largest.trials.push_back(probe_from_json(trial));
+  read_record(largest_columns(), json, largest);
   return largest;
 }
 

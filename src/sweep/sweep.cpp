@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "recipe/axes.h"
 #include "recipe/compare.h"
+#include "report/column.h"
 #include "setup/assembly.h"
 #include "state/catalog.h"
 #include "step/precision.h"

@@ -3,7 +3,7 @@
 #include "recipe/recipe_enums.h"
 #include "sweep/sweep.h"
 #include "sweep/sweep_analysis.h"
-#include "sweep/sweep_fields.h"
+#include "sweep/sweep_columns.h"
 
 namespace autotrain {
 namespace {
@@ -13,24 +13,21 @@ using Json = nlohmann::ordered_json;
 Json to_json(const EndToEnd& e) {
   if (!e.failure.empty()) return {{"failure", e.failure}};
   Json json = {{"failure", nullptr}};
-  visit_end_to_end(e, FieldWriter{json});
-  json["slowest_stage"] = to_string(e.slowest().first);
-  json["stages_compete"] = e.stages_compete();
+  json.update(json_of(end_to_end_columns(), e));
   return json;
 }
 
 EndToEnd end_to_end_from(const Json& j) {
   if (j.at("failure").is_string()) return {.failure = j.at("failure")};
   EndToEnd e;
-  visit_end_to_end(e, FieldReader{j});
+  read_record(end_to_end_columns(), j, e);
   return e;
 }
 
 Json to_json(const SweepPoint& p, const SweepVariant& v) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   Json json = {{"batch", p.batch}, {"failure", nullptr}};
-  visit_figures(p, FieldWriter{json});
-  json["cuda_graphs"] = p.cuda_graphs;
+  json.update(json_of(point_columns(), p));
   const auto whole = v.end_to_end.find(p.batch);
   json["end_to_end"] = whole != v.end_to_end.end() ? to_json(whole->second) : Json(nullptr);
   return json;
@@ -44,8 +41,7 @@ SweepPoint point_from(const Json& j) {
     p.code = j.value("code", 0);
     return p;
   }
-  visit_figures(p, FieldReader{j});
-  p.cuda_graphs = j.value("cuda_graphs", false);
+  read_record(point_columns(), j, p);
   return p;
 }
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/recipe_enums.h"
+#include "sweep/sweep_columns.h"
 #include "sweep/sweep_tables.h"
 
 namespace autotrain {
@@ -26,25 +27,22 @@ page::Axis log_axis(const std::string& label, Format format = Format::kNumber) {
   return {.label = label, .log = true, .format = format};
 }
 
-using Figure = double (*)(const SweepPoint& point);
-
-Series series_of(const Sweep& sweep, size_t index, Figure figure) {
+Series series_of(const Sweep& sweep, size_t index, const Column<SweepPoint>& column) {
   const SweepVariant& variant = sweep.variants[index];
   Series series{.name = label_of(sweep, variant), .x = {{}}, .draw = Draw::kLineAndPoints, .colour = index};
   for (const SweepPoint& point : variant.points) {
     if (!point.failure.empty()) continue;
     series.x[0].push_back(static_cast<double>(point.batch));
-    series.y.push_back(figure(point));
+    series.y.push_back(number_of(column.value(point)));
   }
   return series;
 }
 
-Chart chart_of(const Sweep& sweep, const std::string& title, page::Axis y, Figure figure) {
-  Chart chart;
-  chart.title = title;
-  chart.x = {log_axis("batch (samples)")};
-  chart.y = std::move(y);
-  for (size_t i = 0; i < sweep.variants.size(); ++i) chart.series.push_back(series_of(sweep, i, figure));
+Chart chart_of(const Sweep& sweep, const Column<SweepPoint>& column) {
+  Chart chart{.title = column.plot->title,
+              .x = {log_axis("batch (samples)")},
+              .y = y_axis(*column.plot, column.unit)};
+  for (size_t i = 0; i < sweep.variants.size(); ++i) chart.series.push_back(series_of(sweep, i, column));
   return chart;
 }
 
@@ -84,10 +82,8 @@ void add_knees(const Sweep& sweep, Chart& chart) {
   }
 }
 
-Chart latency_chart(const Sweep& sweep) {
-  Chart chart =
-      chart_of(sweep, "median latency of a call; shaded: up to the 99th percentile",
-               log_axis("latency", Format::kSeconds), [](const SweepPoint& p) { return p.p50_seconds; });
+// Beside the median latency the 99th percentile, the roofline's edges and the knees.
+void complete_latency_chart(const Sweep& sweep, Chart& chart) {
   for (size_t i = 0; i < sweep.variants.size(); ++i) {
     Series& series = chart.series[i];
     series.band = {"p50", "p99"};
@@ -101,7 +97,6 @@ Chart latency_chart(const Sweep& sweep) {
     if (sweep.variants[i].predicted > 0) chart.series.push_back(edge_of(sweep, i));
   }
   add_knees(sweep, chart);
-  return chart;
 }
 
 // Each product at the batch of the best throughput, as it was observed.
@@ -202,14 +197,12 @@ page::Section summary_section(const Sweep& sweep) {
 
 page::Section plots_section(const Sweep& sweep) {
   page::Section section{.title = "Batch size"};
-  section.charts = {latency_chart(sweep),
-                    chart_of(sweep, "throughput (samples/s)", log_axis("samples/s"),
-                             [](const SweepPoint& p) { return p.samples_per_second; }),
-                    chart_of(sweep, "arithmetic (FLOP/s)", log_axis("FLOP/s"),
-                             [](const SweepPoint& p) { return p.flops_per_second; }),
-                    chart_of(sweep, "peak memory", log_axis("memory", Format::kBytes),
-                             [](const SweepPoint& p) { return static_cast<double>(p.peak_bytes); }),
-                    roofline_chart(sweep)};
+  for (const Column<SweepPoint>& column : point_columns()) {
+    if (!column.plot) continue;
+    section.charts.push_back(chart_of(sweep, column));
+    if (column.name == "p50_seconds") complete_latency_chart(sweep, section.charts.back());
+  }
+  section.charts.push_back(roofline_chart(sweep));
   return section;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "sweep/sweep_columns.h"
 
 namespace autotrain {
 namespace {
@@ -29,11 +30,6 @@ std::string trouble_of(const SweepPoint& p) {
   return join(words, ", ");
 }
 
-std::string copies_of(const SweepPoint& p) {
-  if (!p.copy_to_device_seconds) return "none";
-  return cat(milliseconds(*p.copy_to_device_seconds), " + ", milliseconds(*p.copy_to_host_seconds));
-}
-
 std::string figures_of(const SweepVariant& variant) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : variant.figures) {
@@ -53,29 +49,39 @@ std::string critical_batch_of(const SweepVariant& v, const nlohmann::ordered_jso
 
 }  // namespace
 
-std::string milliseconds(double seconds) {
-  return seconds < 0.1 ? brief(seconds * 1e3, 3) : fixed(seconds * 1e3, 0);
-}
-
 std::string knee_text(const Knee& knee) {
   return (!knee.reached ? "≥ " : knee.below_range ? "≤ " : "") + brief(knee.batch, 3);
 }
 
+namespace {
+
+// The columns of a record; of one that failed, dashes.
+template <class Record>
+void add_cells(std::vector<std::string>& row, const ColumnsOf<Record>& columns, const Record& record) {
+  const std::vector<std::string> cells = record.failure.empty()
+                                             ? table_row(columns, record)
+                                             : std::vector<std::string>(headings_of(columns).size(), "-");
+  row.insert(row.end(), cells.begin(), cells.end());
+}
+
+// The columns between the first headings and one without a name, for what went wrong.
+template <class Record>
+page::Table table_for(std::vector<std::string> first, const ColumnsOf<Record>& columns) {
+  page::Table table{.header = std::move(first)};
+  for (std::string& heading : headings_of(columns)) table.header.push_back(std::move(heading));
+  table.header.emplace_back("");
+  return table;
+}
+
+}  // namespace
+
 page::Table point_cells(const SweepVariant& variant) {
-  page::Table table{.header = {"batch", "p50 ms", "", "drift", "p90", "p99", "samples/s", "FLOP/s", "bytes/s",
-                               "copies ms", "peak", "fill", ""}};
+  page::Table table = table_for({"batch"}, point_columns());
   for (const SweepPoint& p : variant.points) {
-    const std::string batch = std::to_string(p.batch);
-    if (!p.failure.empty()) {
-      table.rows.push_back({batch, "-", "", "", "", "", "", "", "", "", "", "", p.failure});
-      continue;
-    }
-    table.rows.push_back({batch, milliseconds(p.p50_seconds),
-                          p.half_width ? "±" + format_percent(*p.half_width) : "-", percent_or_dash(p.drift),
-                          milliseconds(p.p90_seconds), milliseconds(p.p99_seconds),
-                          format_rate(p.samples_per_second), format_rate(p.flops_per_second),
-                          p.bytes_per_second ? format_rate(*p.bytes_per_second) : "-", copies_of(p),
-                          format_bytes(p.peak_bytes), format_percent(p.fill), trouble_of(p)});
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row.push_back(std::to_string(p.batch));
+    add_cells(row, point_columns(), p);
+    row.push_back(p.failure.empty() ? trouble_of(p) : p.failure);
   }
   return table;
 }
@@ -120,40 +126,25 @@ page::Table roofline_cells(const Sweep& sweep) {
 }
 
 page::Table largest_cells(const Sweep& sweep) {
-  page::Table table{
-      .header = {first_header(sweep), "precision", "batch", "peak", "fill", "samples/s", "reason", "trials"}};
+  page::Table table = table_for({first_header(sweep), "precision"}, largest_columns());
   for (const SweepVariant& v : sweep.variants) {
     if (!v.largest) continue;
-    const LargestBatch& l = *v.largest;
-    if (!l.failure.empty()) {
-      table.rows.push_back({first_cell(sweep, v), v.precision, "-", "-", "-", "-", l.failure, "-"});
-      continue;
-    }
-    table.rows.push_back({first_cell(sweep, v), v.precision, std::to_string(l.batch),
-                          format_bytes(l.peak_bytes), format_percent(l.fill),
-                          format_rate(l.samples_per_second), to_string(l.reason),
-                          std::to_string(l.trials.size())});
+    std::vector<std::string>& row = table.rows.emplace_back();
+    row = {first_cell(sweep, v), v.precision};
+    add_cells(row, largest_columns(), *v.largest);
+    row.push_back(v.largest->failure);
   }
   return table;
 }
 
 page::Table end_to_end_cells(const Sweep& sweep) {
-  page::Table table{.header = {first_header(sweep), "batch", "end to end", "drift", "of the forward pass",
-                               "waits", "loading", "copying", "forward", "output", "slowest", "peak"}};
+  page::Table table = table_for({first_header(sweep), "batch"}, end_to_end_columns());
   for (const SweepVariant& v : sweep.variants) {
     for (const auto& [batch, e] : v.end_to_end) {
-      std::vector<std::string> row = {first_cell(sweep, v), std::to_string(batch)};
-      if (e.failure.empty()) {
-        row.insert(row.end(), {format_rate(e.samples_per_second), percent_or_dash(e.drift),
-                               format_percent(e.samples_per_second / e.forward, 0),
-                               format_percent(e.waiting_share, 0), format_rate(e.loading),
-                               format_rate(e.copying), format_rate(e.forward), format_rate(e.output),
-                               cat(to_string(e.slowest().first), e.stages_compete() ? ", competing" : ""),
-                               format_bytes(e.peak_bytes)});
-      } else {
-        row.insert(row.end(), {"-", "-", "-", "-", "-", "-", "-", "-", e.failure, "-"});
-      }
-      table.rows.push_back(std::move(row));
+      std::vector<std::string>& row = table.rows.emplace_back();
+      row = {first_cell(sweep, v), std::to_string(batch)};
+      add_cells(row, end_to_end_columns(), e);
+      row.push_back(e.failure);
     }
   }
   return table;

@@ -7,9 +7,6 @@
 
 namespace autotrain {
 
-/// "0.0251", "5.31", "1360".
-std::string milliseconds(double seconds);
-
 /// Every batch with its latency, throughput and memory.
 page::Table point_cells(const SweepVariant& variant);
 

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "report/column.h"
 #include "sweep/sweep.h"
 #include "sweep/sweep_analysis.h"
 #include "sweep/sweep_tables.h"

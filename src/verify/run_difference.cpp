@@ -53,7 +53,7 @@ std::vector<Json> rows_where(const fs::path& run, Wanted wanted) {
 std::vector<Json> timeless_rows(const fs::path& run) {
   auto rows = rows_where(run, [](const std::string& kind) { return kind != "event"; });
   for (Json& row : rows) {
-    for (const char* const key : kTimedKeys) row.erase(key);
+    for (const std::string& key : timed_keys()) row.erase(key);
   }
   return rows;
 }

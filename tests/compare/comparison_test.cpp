@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/text.h"
+#include "compare/compare_columns.h"
 #include "compare/compare_tables.h"
 
 namespace autotrain {
@@ -42,10 +43,11 @@ TEST(Comparison, EqualSamplesAndEqualTimeAreThoseOfTheShortestRun) {
       analyse(terms({"a", "b"}), {outcome("a", 1, 0.5, 0.7, 10, 1000), outcome("b", 1, 0.6, 0.8, 40, 800)});
   EXPECT_EQ(c.samples, 800);
   EXPECT_EQ(c.seconds, 10);
-  EXPECT_DOUBLE_EQ(c.recipes[0].at_samples.mean, 0.62);  // three fifths of the way from 500 to 1000
-  EXPECT_DOUBLE_EQ(c.recipes[0].at_seconds.mean, 0.7);
-  EXPECT_DOUBLE_EQ(c.recipes[1].at_samples.mean, 0.8);
-  EXPECT_EQ(c.recipes[1].at_seconds.count, 0);  // its first evaluation was later
+  EXPECT_DOUBLE_EQ(spread_of(c.recipes[0], "at_equal_samples").mean,
+                   0.62);  // three fifths of the way from 500 to 1000
+  EXPECT_DOUBLE_EQ(spread_of(c.recipes[0], "at_equal_seconds").mean, 0.7);
+  EXPECT_DOUBLE_EQ(spread_of(c.recipes[1], "at_equal_samples").mean, 0.8);
+  EXPECT_EQ(spread_of(c.recipes[1], "at_equal_seconds").count, 0);  // its first evaluation was later
 }
 
 TEST(Comparison, ADifferenceIsFoundAndSaysWhichIsBetter) {
@@ -140,8 +142,8 @@ TEST(Comparison, EqualTrainingLossIsWhereEachRunFirstHadWhatTheWorstEndedWith) {
   EXPECT_NEAR(c.training_loss, 1.05, 1e-12);  // of the slow one's last update
   EXPECT_NEAR(*c.runs[0].loss_place, 525, 1e-9);
   EXPECT_NEAR(*c.runs[1].loss_place, 1000, 1e-9);
-  EXPECT_NEAR(c.recipes[0].at_training_loss.mean, 0.615, 1e-12);  // of equal samples 0.9
-  EXPECT_NEAR(c.recipes[1].at_training_loss.mean, 0.8, 1e-12);
+  EXPECT_NEAR(spread_of(c.recipes[0], "at_equal_training_loss").mean, 0.615, 1e-12);  // of equal samples 0.9
+  EXPECT_NEAR(spread_of(c.recipes[1], "at_equal_training_loss").mean, 0.8, 1e-12);
   EXPECT_EQ(c.differences.size(), 3u);
   EXPECT_EQ(c.differences[2].axis, FairAxis::kTrainingLoss);
   EXPECT_NEAR(c.differences[2].mean, 0.185, 1e-12);
@@ -204,9 +206,29 @@ TEST(Comparison, ATargetCountsTheRunsThatReachIt) {
   t.target = Target{.figure = "accuracy", .value = 0.7};
   const Comparison c =
       analyse(t, {outcome("a", 1, 0.7, 0.8), outcome("a", 2, 0.6, 0.8), outcome("a", 3, 0.5, 0.6)});
-  EXPECT_EQ(c.recipes[0].target_samples.count, 2);
-  EXPECT_EQ(c.recipes[0].target_samples.mean, 750);
-  EXPECT_EQ(c.recipes[0].target_seconds.mean, 7.5);
+  EXPECT_EQ(spread_of(c.recipes[0], "target_samples").count, 2);
+  EXPECT_EQ(spread_of(c.recipes[0], "target_samples").mean, 750);
+  EXPECT_EQ(spread_of(c.recipes[0], "target_seconds").mean, 7.5);
+}
+
+// So a column that is added to the list needs no other place.
+TEST(Comparison, EveryFigureOfARunIsInCsvJsonAndTheTables) {
+  ComparisonTerms t = terms({"a"});
+  t.target = Target{.figure = "accuracy", .value = 0.7};
+  const Comparison c = analyse(t, {outcome("a", 1, 0.7, 0.8), outcome("a", 2, 0.6, 0.8)});
+  const auto recipe = comparison_to_json(c).at("recipes").at(0);
+  const std::string csv = comparison_to_csv(c), header = csv.substr(0, csv.find('\r'));
+  std::vector<std::string> headings;
+  for (const page::Table& table : tables_of(c))
+    headings.insert(headings.end(), table.header.begin(), table.header.end());
+  for (const Column<ComparedRun>& column : run_columns()) {
+    SCOPED_TRACE(column.name);
+    EXPECT_TRUE(header.find("," + column.name) != std::string::npos);
+    const bool of_target = column.name.starts_with("target_");
+    EXPECT_TRUE(of_target ? recipe.at("to_target").contains(column.name.substr(7))
+                          : recipe.contains(column.name));
+    EXPECT_TRUE(column.heading.empty() || std::ranges::count(headings, column.heading) > 0);
+  }
 }
 
 TEST(Comparison, TheGapIsTrainingSetLessValidation) {

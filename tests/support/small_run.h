@@ -66,7 +66,7 @@ inline nlohmann::ordered_json read_json(const std::filesystem::path& path) {
 inline std::vector<nlohmann::ordered_json> timeless_rows(const std::filesystem::path& run) {
   std::vector<nlohmann::ordered_json> rows;
   for (nlohmann::ordered_json row : read_metrics(run / "metrics.jsonl")) {
-    for (const char* const key : kTimedKeys) row.erase(key);
+    for (const std::string& key : timed_keys()) row.erase(key);
     rows.push_back(row);
   }
   return rows;

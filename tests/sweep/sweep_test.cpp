@@ -5,6 +5,8 @@
 #include "base/text.h"
 #include "support/support.h"
 #include "sweep/sweep_analysis.h"
+#include "sweep/sweep_columns.h"
+#include "sweep/sweep_page.h"
 #include "sweep/sweep_tables.h"
 
 namespace autotrain {
@@ -293,11 +295,30 @@ TEST(EndToEnd, TheBestBatchIsToldAndKeptInJsonAndCsv) {
   EXPECT_EQ(points[3].at("end_to_end").at("slowest_stage"), "loading");
   EXPECT_EQ(points[4].at("end_to_end").at("failure"), "out of memory");
   EXPECT_TRUE(points[0].at("end_to_end").is_null());
-  EXPECT_TRUE(test::holds(to_csv(sweep), ",97,,0.5,100,1000000,1000,10000000,2,3,1000,loading\r\n"));
+  EXPECT_TRUE(test::holds(to_csv(sweep), ",97,,0.5,100,1000000,1000,10000000,2,3,1000,loading,false\r\n"));
   EXPECT_EQ(end_to_end_cells(sweep).rows.size(), 3u);
   Json older = to_json(sweep);
   for (Json& point : older["variants"][0]["points"]) point.erase("end_to_end");
   EXPECT_TRUE(sweep_from_json(older).variants[0].end_to_end.empty()) << "of an earlier version";
+}
+
+// So a column that is added to the list needs no other place.
+TEST(Sweep, EveryFigureOfAPointIsInJsonCsvItsTableAndItsPlots) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  sweep.variants[0].machine["software"] = "test";
+  sweep.variants[0].counted = Json::array();
+  analyse(sweep);
+  const Json point = to_json(sweep).at("variants")[0].at("points")[0];
+  const std::string csv = to_csv(sweep), header = csv.substr(0, csv.find('\r'));
+  const page::Table table = point_cells(sweep.variants[0]);
+  const std::vector<page::Chart> charts = sweep_page(sweep).sections.at(1).charts;
+  for (const Column<SweepPoint>& column : point_columns()) {
+    SCOPED_TRACE(column.name);
+    EXPECT_TRUE(point.contains(column.name));
+    EXPECT_TRUE(test::holds(header, "," + column.name + ","));
+    EXPECT_TRUE(column.heading.empty() || std::ranges::count(table.header, column.heading) == 1);
+    EXPECT_TRUE(!column.plot || std::ranges::count(charts, column.plot->title, &page::Chart::title) == 1);
+  }
 }
 
 TEST(Sweep, CsvHasARowForEveryPointWithAsManyCellsAsItsHeader) {
@@ -308,7 +329,7 @@ TEST(Sweep, CsvHasARowForEveryPointWithAsManyCellsAsItsHeader) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 13);
   EXPECT_TRUE(test::holds(csv, "\"no, really\""));
   const auto commas = [&](const std::string& line) { return std::ranges::count(line, ','); };
-  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 38);
+  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 40);
 }
 
 }  // namespace
