@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(
                {"r.yaml:2:44", "optimizer.groups[0].lr_factor", "> 0"}},
         Misuse{"StagesThatAreText",
                "batch: {schedule: seesaw}",
-               {"r.yaml:2:19", "batch.schedule", "not a list", "rule or max"}},
+               {"r.yaml:2:19", "batch.schedule", "not a list", "give rule"}},
         Misuse{"AStageWithoutSamples",
                "batch: {schedule: [{samples: 0}]}",
                {"r.yaml:2:20", "batch.schedule[0]", "how many samples", "effective"}},

@@ -283,7 +283,8 @@ TEST(StagedRuns, MemoryThatRunsOutInAnyStageChangesNoBit) {
 TEST(StagedRuns, SeesawIsResumedExactlyAcrossItsChanges) {
   const TemporaryFolder folder;
   Recipe r = staged_recipe();
-  r.batch.schedule = {.rule = BatchRule::kSeesaw, .max = 200};
+  r.batch.schedule = {.rule = BatchRule::kSeesaw};
+  r.batch.limits.max_effective = 200;
   r.batch.effective = 50;
   fit(r, folder / "straight");
   const std::vector<double> batches = column(folder / "straight", "effective_batch");
