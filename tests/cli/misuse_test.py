@@ -119,8 +119,8 @@ def command_lines(m):
 def numbers(m):
     """What is no finite number is none anywhere: in options, in keys, in variables of the environment."""
     good = m.recipe(SMALL)
-    options = [(["advise", *good, "--verify"], "--seconds"), (["advise", *good, "--verify"], "--margin"),
-               (["advise", *good, "--verify"], "--factors"), (["doctor", *good], "--seconds"), (["lr", *good], "--factor"),
+    options = [(["advise", *good, "--branches"], "--seconds"), (["advise", *good, "--branches"], "--margin"),
+               (["advise", *good, "--branches"], "--factor"), (["doctor", *good], "--seconds"), (["lr", *good], "--factor"),
                (["lr", *good], "--from"), (["lr", *good, "--race"], "--rates"),
                (["predict", "--run", "r", "--output", "p.csv"], "--latency-ms"), (["sweep", *good], "--latency-ms"),
                (["sweep", *good], "--seconds")]
