@@ -246,7 +246,7 @@ class Race(LrTest):
         refused("add --run", "--checkpoint", "best")
         refused("--from", "--race", "--rates", "0.2", "--from", "1e-3")
         refused('"0" is no number from 1e-12 to 1000000', "--race", "--rates", "0")
-        refused('"x" is no learning rate', "--from", "x")
+        refused('"x" is no number', "--from", "x")
         refused("own rate alone", "--race", "--rates", "0.1")
         refused("data.validation", "--race", recipe="recipe.yaml", code=78)
         self.assertFalse((self.folder / "runs").exists())
