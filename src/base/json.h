@@ -204,7 +204,7 @@ inline nlohmann::ordered_json as_written(const nlohmann::ordered_json& json) {
 /// Text that must come back as it is, such as a path that is opened again: where it is no UTF-8, the list of
 /// its bytes.
 inline nlohmann::ordered_json exact_text(const std::string& text) {
-  const nlohmann::ordered_json json = text;
+  nlohmann::ordered_json json = text;
   if (as_written(json) == json) return json;
   return std::vector<uint8_t>(text.begin(), text.end());
 }
