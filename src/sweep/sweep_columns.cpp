@@ -105,7 +105,7 @@ const ColumnsOf<LargestBatch>& largest_columns() {
   using L = LargestBatch;
   using enum Unit;
   static const ColumnsOf<L> columns = {
-      column<L>("batch", &L::batch, {.heading = "batch", .unit = kCount}),
+      column<L>("batch", &L::batch, {.heading = "batch", .text = [](const L& l) { return cat(l.batch); }}),
       column<L>("reason", &L::reason, {.heading = "reason"}),
       column<L>("fill", &L::fill, {.heading = "fill", .unit = kShare}),
       column<L>("peak_bytes", &L::peak_bytes, {.heading = "peak", .unit = kBytes}),
