@@ -29,8 +29,7 @@ class InferenceSearch {
         request_(request),
         trial_(trial),
         listener_(listener),
-        target_low_(request.execution.memory.target_low),
-        target_high_(request.execution.memory.target_high),
+        band_{request.execution.memory.target_low, request.execution.memory.target_high},
         history_(request.known) {
     for (ProbeRecord& record : history_) judge_trial(record);
   }
@@ -52,8 +51,8 @@ class InferenceSearch {
   SearchLimits limits() const {
     const ExecutionRecipe& e = request_.execution;
     SearchLimits limits{.budget_bytes = device_.budget_bytes(),
-                        .target_low = target_low_,
-                        .target_high = target_high_,
+                        .target_low = band_.low,
+                        .target_high = band_.high,
                         .cap = request_.samples,
                         .cap_reason = SearchReason::kDataset,
                         .multiple_of = request_.multiple_of,
@@ -88,10 +87,9 @@ class InferenceSearch {
 
   // @throws Error(kDoesNotFit) when not even one sample is inside the budget.
   void raise_the_edge() {
-    const auto edge = raised_edge(history_, limits(), request_.execution.memory.target_high);
-    if (!edge) fail_smallest();
-    target_low_ = find_size(history_, limits().minimum)->fill;
-    target_high_ = *edge;
+    const auto band = raised_band(history_, limits(), request_.execution.memory.target_high);
+    if (!band) fail_smallest();
+    band_ = *band;
     for (ProbeRecord& record : history_) judge_trial(record);
   }
 
@@ -163,7 +161,7 @@ class InferenceSearch {
   }
 
   void judge_trial(ProbeRecord& record) const {
-    judge(record, device_.budget_bytes(), target_high_);
+    judge(record, device_.budget_bytes(), band_.high);
     if (record.fits() && request_.latency_seconds && forward_seconds(record) > *request_.latency_seconds)
       record.outcome = ProbeOutcome::kTooSlow;
   }
@@ -215,7 +213,7 @@ class InferenceSearch {
   const InferenceRequest& request_;
   const InferenceTrial& trial_;
   const TrialListener& listener_;
-  double target_low_, target_high_;   // of the band, raised where even one sample is above it
+  Band band_;                         // raised where even one sample is above the recipe's
   std::vector<ProbeRecord> history_;  // one record a size
   std::optional<Refusal> refusal_;    // of the last trial that was refused
   std::string said_;                  // by what failed last

@@ -245,11 +245,11 @@ void Planner::distrust_short_trials(const ProbeRecord& short_trial, const ProbeR
 // Where weights are most of the budget, many more samples than the smallest size may take little more than
 // it.
 bool Planner::raise_the_edge(SearchLimits& limits) {
-  const auto edge = raised_edge(history_, limits, request_.recipe.execution.memory.target_high);
-  if (!edge) return false;
-  limits.target_low = find_size(history_, limits.minimum)->fill;
-  limits.target_high = target_high_ = *edge;
-  probe_.set_target_high(*edge);
+  const auto band = raised_band(history_, limits, request_.recipe.execution.memory.target_high);
+  if (!band) return false;
+  limits.target_low = band->low;
+  limits.target_high = target_high_ = band->high;
+  probe_.set_target_high(band->high);
   judge_anew();
   return true;
 }

@@ -6,17 +6,17 @@
 #include <optional>
 
 #include "autotrain/error.h"
+#include "plan/size_grid.h"
 
 namespace autotrain {
 namespace {
 
 constexpr int64_t kFirstSize = 16;
 constexpr double kLargestGrowth = 16;
-constexpr double kEdgeShare = 0.05;    // a pivot keeps this share of the bracket on either side
-constexpr double kAim = 0.85;          // where in the band to aim; the grid's size is mostly below
-constexpr int64_t kSizesToDouble = 8;  // sizes on the grid between one and its double
-constexpr double kWorthALook = 1.25;   // above a failure, sizes this much larger may be tried
-constexpr int64_t kMostLooks = 2;      // this often
+constexpr double kEdgeShare = 0.05;   // a pivot keeps this share of the bracket on either side
+constexpr double kAim = 0.85;         // where in the band to aim; the grid's size is mostly below
+constexpr double kWorthALook = 1.25;  // above a failure, sizes this much larger may be tried
+constexpr int64_t kMostLooks = 2;     // this often
 
 // The bracket that the history leaves: the largest size that fitted and the smallest larger one that did not.
 struct Bracket {
@@ -86,12 +86,17 @@ double expected_beside(const std::vector<ProbeRecord>& history) {
   return last + std::max(0.0, last - before);
 }
 
+// The band's upper edge.
+double edge_bytes(const SearchLimits& limits) {
+  return limits.target_high * static_cast<double>(limits.budget_bytes);
+}
+
 // The peak that the next trial should have. Above the usual aim: half of what is left of the band.
 double aim_bytes(const SearchLimits& limits, const ProbeRecord& fit) {
   const double fill = limits.target_low + kAim * (limits.target_high - limits.target_low);
-  const auto budget = static_cast<double>(limits.budget_bytes), peak = static_cast<double>(fit.peak_bytes);
-  const double aim = fill * budget;
-  return peak < aim ? aim : (peak + limits.target_high * budget) / 2;
+  const double aim = fill * static_cast<double>(limits.budget_bytes);
+  const auto peak = static_cast<double>(fit.peak_bytes);
+  return peak < aim ? aim : (peak + edge_bytes(limits)) / 2;
 }
 
 // Through two points.
@@ -113,49 +118,6 @@ std::optional<Line> rising_line(const Point& at, const Point& other) {
 double aim_for_tensors(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
                        const SearchLimits& limits) {
   return aim_bytes(limits, fit) - expected_beside(history);
-}
-
-// The multiple of `step` nearest to `size` strictly between `low` and `high`; 0 when there is none.
-int64_t multiple_between(double size, int64_t low, int64_t high, int64_t step) {
-  const int64_t first = (low / step + 1) * step;
-  const int64_t last = (high - 1) / step * step;
-  if (first > last) return 0;
-  const double clamped = std::clamp(size, static_cast<double>(first), static_cast<double>(last));
-  return std::clamp(static_cast<int64_t>(std::llround(clamped / static_cast<double>(step))) * step, first,
-                    last);
-}
-
-// Prefers a multiple if the gap holds one, else takes any whole size; returns 0 when the gap is empty.
-int64_t size_between(double size, int64_t low, int64_t high, const SearchLimits& limits) {
-  const int64_t preferred = multiple_between(size, low, high, limits.multiple_of);
-  return preferred > 0 ? preferred : multiple_between(size, low, high, 1);
-}
-
-// The distance of sizes on the grid near `size`. The search ends on a grid whose steps are 6 to 12 % of a
-// size, so two searches whose brackets closed around the same capacity found the same size, and a larger
-// budget never finds a smaller one.
-int64_t grid_step(int64_t size, const SearchLimits& limits, int64_t sizes_to_double = kSizesToDouble) {
-  int64_t step = limits.multiple_of;
-  while (2 * sizes_to_double * step <= size) step *= 2;
-  return step;
-}
-
-int64_t grid_floor(int64_t size, const SearchLimits& limits, int64_t sizes_to_double) {
-  const int64_t step = grid_step(size, limits, sizes_to_double);
-  return size / step * step;
-}
-
-// The size of the grid next to `size`, from below, strictly between `low` and `high`; 0 when there is none.
-// The cap is on the grid.
-int64_t grid_between(double size, int64_t low, int64_t high, const SearchLimits& limits,
-                     int64_t sizes_to_double = kSizesToDouble) {
-  const int64_t step = grid_step(low, limits, sizes_to_double);
-  const int64_t first = std::min((low / step + 1) * step, std::max(limits.cap, low + 1));
-  if (first >= high) return 0;
-  const int64_t most = high - 1;
-  if (size >= static_cast<double>(most))
-    return most == limits.cap ? most : std::max(first, grid_floor(most, limits, sizes_to_double));
-  return std::max(first, grid_floor(static_cast<int64_t>(std::max(0.0, size)), limits, sizes_to_double));
 }
 
 bool spent(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
@@ -215,7 +177,7 @@ std::optional<Line> line_to_failure(const std::vector<ProbeRecord>& history, con
   if (!line) return std::nullopt;
   const double predicted =
       line->allocated_at(static_cast<double>(failure.micro_batch)) + expected_beside(history);
-  return predicted > limits.target_high * static_cast<double>(limits.budget_bytes) ? line : std::nullopt;
+  return predicted > edge_bytes(limits) ? line : std::nullopt;
 }
 
 // The least that any trial needed beside its tensors.
@@ -245,8 +207,14 @@ std::optional<Line> line_of_tensors(const std::vector<ProbeRecord>& history) {
 std::optional<double> largest_possible(const std::vector<ProbeRecord>& history, const SearchLimits& limits) {
   const auto line = line_of_tensors(history);
   if (!line) return std::nullopt;
-  const double edge = limits.target_high * static_cast<double>(limits.budget_bytes);
-  return std::min(line->size_for(edge - least_beside(history)), static_cast<double>(limits.cap));
+  return std::min(line->size_for(edge_bytes(limits) - least_beside(history)),
+                  static_cast<double>(limits.cap));
+}
+
+// The size of the grid above the largest that fitted that is next to `wanted`, and no more than 16 times it.
+int64_t grown(double wanted, int64_t fit, const SearchLimits& limits) {
+  return grid_between(std::min(wanted, kLargestGrowth * static_cast<double>(fit)), fit, limits.cap + 1,
+                      limits);
 }
 
 // A larger size to try though this one is in the band and nothing above it failed; 0 when none can fit. Where
@@ -254,12 +222,12 @@ std::optional<double> largest_possible(const std::vector<ProbeRecord>& history, 
 int64_t larger_in_band(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
                        const SearchLimits& limits) {
   const auto size = static_cast<double>(fit.micro_batch);
-  const int64_t next = grid_between(size, fit.micro_batch, limits.cap + 1, limits);
+  const int64_t next = grown(size, fit.micro_batch, limits);
   const auto most = largest_possible(history, limits);
   if (most && *most < static_cast<double>(next)) return 0;
   const double predicted = predicted_size(history, fit, limits).value_or(2 * size);
   const double wanted = most ? std::max(predicted, std::sqrt(size * *most)) : predicted;
-  return grid_between(std::min(wanted, kLargestGrowth * size), fit.micro_batch, limits.cap + 1, limits);
+  return grown(wanted, fit.micro_batch, limits);
 }
 
 // Memory is not monotone in the size: one may fail for what a library needs beside its tensors, and twice
@@ -286,9 +254,7 @@ SearchStep grow(const std::vector<ProbeRecord>& history, const ProbeRecord& fit,
   if (limits.pivot == Pivot::kMidpoint)
     return {false, size_between(2 * size, fit.micro_batch, limits.cap + 1, limits), {}};
   const double wanted = predicted_size(history, fit, limits).value_or(kLargestGrowth * size);
-  return {false,
-          grid_between(std::min(wanted, kLargestGrowth * size), fit.micro_batch, limits.cap + 1, limits),
-          {}};
+  return {false, grown(wanted, fit.micro_batch, limits), {}};
 }
 
 // Where between a size that fitted and one that did not to try next. The midpoint follows whenever the width
@@ -323,9 +289,8 @@ SearchStep narrow(const std::vector<ProbeRecord>& history, const Bracket& bracke
   const bool fine = failure.outcome == ProbeOutcome::kTooSlow &&
                     static_cast<double>(high - low) <= limits.resolution * static_cast<double>(high);
   if (next == 0 && !in_band && !fine) {
-    const bool coarse = interpolates && grid_step(low, limits) > limits.multiple_of;
-    next = coarse ? grid_between(pivot, low, high, limits, 2 * kSizesToDouble)
-                  : size_between(pivot, low, high, limits);
+    next =
+        interpolates ? half_step_between(pivot, low, high, limits) : size_between(pivot, low, high, limits);
   }
   if (next != 0) return {false, next, {}};
   if (in_band) return {true, low, SearchReason::kInBand};
@@ -383,13 +348,13 @@ void judge(ProbeRecord& probe, int64_t budget_bytes, double target_high) {
     probe.outcome = probe.fill > target_high ? ProbeOutcome::kAboveBand : ProbeOutcome::kFits;
 }
 
-std::optional<double> raised_edge(const std::vector<ProbeRecord>& history, const SearchLimits& limits,
-                                  double asked) {
+std::optional<Band> raised_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits,
+                                double asked) {
   const ProbeRecord* const smallest = find_size(history, limits.minimum);
   const bool inside =
       smallest != nullptr && smallest->outcome == ProbeOutcome::kAboveBand && smallest->fill <= 1;
   if (!inside || limits.target_high >= 1) return std::nullopt;
-  return limits.target_high <= asked ? (1 + smallest->fill) / 2 : 1;
+  return Band{smallest->fill, limits.target_high <= asked ? (1 + smallest->fill) / 2 : 1};
 }
 
 // The band is where a search must end, not where it may stop: it goes on while a larger size of the grid may
@@ -400,16 +365,16 @@ SearchStep next_size_in_band(const std::vector<ProbeRecord>& history, const Sear
   if (bracket.largest_fit == nullptr) return shrink(history, *bracket.next_failure, limits);
   const ProbeRecord& fit = *bracket.largest_fit;
   const bool in_band = fit.fill >= limits.target_low;
-  const SearchStep ends_in_band{true, fit.micro_batch, SearchReason::kInBand};
-  if (in_band && limits.pivot == Pivot::kMidpoint) return ends_in_band;
-  if (fit.micro_batch >= limits.cap)
-    return in_band ? ends_in_band : SearchStep{true, fit.micro_batch, limits.cap_reason};
-  if (spent(history, limits))
-    return in_band ? ends_in_band : SearchStep{true, fit.micro_batch, SearchReason::kSearchLimit};
+  const auto end_with = [&](SearchReason reason) {
+    return SearchStep{true, fit.micro_batch, in_band ? SearchReason::kInBand : reason};
+  };
+  if (in_band && limits.pivot == Pivot::kMidpoint) return end_with(SearchReason::kInBand);
+  if (fit.micro_batch >= limits.cap) return end_with(limits.cap_reason);
+  if (spent(history, limits)) return end_with(SearchReason::kSearchLimit);
   if (bracket.next_failure != nullptr) return narrow(history, bracket, limits);
   if (!in_band) return grow(history, fit, limits);
   const int64_t larger = larger_in_band(history, fit, limits);
-  return larger > 0 ? SearchStep{false, larger, {}} : ends_in_band;
+  return larger > 0 ? SearchStep{false, larger, {}} : end_with(SearchReason::kInBand);
 }
 
 const ProbeRecord* fit_below(const std::vector<ProbeRecord>& history, int64_t size) {

@@ -35,13 +35,18 @@ int64_t granted_bytes(const std::vector<ProbeRecord>& history, const SearchLimit
 /// Holds a trial that ran against another budget than it was measured under: its fill, and whether it fits.
 void judge(ProbeRecord& probe, int64_t budget_bytes, double target_high);
 
+/// Fills between which a search is to end, as fractions of the budget.
+struct Band {
+  double low = 0, high = 0;
+};
+
 /// Above the band but inside the budget is no refusal. Where that is all that the smallest size can be, a
 /// search goes on with a higher upper edge: halfway between that size's peak and the budget, then the budget
 /// itself.
 /// @param asked the recipe's upper edge. @return nothing when the smallest size is not inside the budget, or
 /// the edge rose that far already.
-std::optional<double> raised_edge(const std::vector<ProbeRecord>& history, const SearchLimits& limits,
-                                  double asked);
+std::optional<Band> raised_band(const std::vector<ProbeRecord>& history, const SearchLimits& limits,
+                                double asked);
 
 /// Try `size` next, or stop with it.
 struct SearchStep {
