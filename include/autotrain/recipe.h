@@ -134,14 +134,15 @@ struct BatchAdaptRecipe {
 
 /// The bounds of the batches that the program chooses by itself.
 struct BatchLimitsRecipe {
-  /// Of what batch.adapt comes to. Unset: half of batch.effective.
+  /// The smallest batch that batch.adapt comes to. Unset: half of batch.effective.
   std::optional<int64_t> min_effective = {};
 
-  /// Of `effective: auto`, the rule of a schedule and batch.adapt. Unset: the smaller of N ÷ 20 and 8 ×
-  /// reference_batch for `auto`, 8 × batch.effective for the others, but no less than that.
+  /// The largest batch that `effective: auto`, the rule of a schedule or batch.adapt comes to. Unset: the
+  /// smaller of N ÷ 20 and 8 × reference_batch for `auto`, 8 × batch.effective for the others, but no less
+  /// than that.
   std::optional<int64_t> max_effective = {};
 
-  /// Of the search. Unset: none.
+  /// The largest micro-batch that the search tries. Unset: it is not bounded.
   std::optional<int64_t> max_micro_batch = {};
   bool operator==(const BatchLimitsRecipe&) const = default;
 };

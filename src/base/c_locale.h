@@ -4,8 +4,8 @@
 
 namespace autotrain {
 
-/// What the C library does in the calling thread knows no language until the scope ends, whatever the program
-/// that embeds this one has set with setlocale.
+/// Until the scope ends, the C library has the locale "C" in the calling thread, whatever the program that
+/// embeds this one has set with setlocale.
 class CLocaleScope {
  public:
   CLocaleScope();

@@ -40,8 +40,7 @@ bool is_limit_of_open_files(int error) {
   return error == EMFILE || error == ENFILE;
 }
 
-void refuse_limit_of_open_files(const std::filesystem::path& path) {
-  const int error = errno;
+void refuse_limit_of_open_files(const std::filesystem::path& path, int error) {
   if (!is_limit_of_open_files(error)) return;
   throw Error(ExitCode::kInputOutput, path.string(), cat("opening failed: ", std::strerror(error)),
               kMoreOpenFiles);

@@ -18,11 +18,11 @@ void raise_limit_of_open_files();
 /// Whether the error is that of a limit of open files.
 bool is_limit_of_open_files(int error);
 
-/// What helps against such an error.
+/// The hint of errors that name such a limit.
 inline constexpr const char* kMoreOpenFiles = "raise the limit of open files (ulimit -n)";
 
-/// Throws when `errno` is such an error, for it says nothing about the file that was to be opened.
+/// Throws when a file or folder could not be opened for such an error, which says nothing about it.
 /// @throws Error(kInputOutput) naming `path`.
-void refuse_limit_of_open_files(const std::filesystem::path& path);
+void refuse_limit_of_open_files(const std::filesystem::path& path, int error);
 
 }  // namespace autotrain

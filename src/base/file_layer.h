@@ -23,7 +23,8 @@ class FileLayer {
   /// The two change names in one step (renameat2 with RENAME_EXCHANGE).
   virtual int exchange(const char* from, const char* to);
 
-  /// What an ordinary user may still write on the disk of `path`, in bytes; -1 and `errno`: not known.
+  /// Returns how many bytes an ordinary user may still write on the disk of `path`; -1 and `errno`: not
+  /// known.
   virtual int64_t free_bytes(const char* path);
 };
 

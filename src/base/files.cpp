@@ -67,9 +67,9 @@ void throw_io_error(const fs::path& path, std::string_view action) {
 }
 
 void throw_read_error(const fs::path& path, int error) {
-  const bool too_many = error == EMFILE || error == ENFILE;
   throw Error(ExitCode::kInputOutput, path.string(), cat("reading failed: ", std::strerror(error)),
-              too_many ? kMoreOpenFiles : "check the disk, or the network that the file is behind");
+              is_limit_of_open_files(error) ? kMoreOpenFiles
+                                            : "check the disk, or the network that the file is behind");
 }
 
 std::string read_file(const fs::path& path, int64_t largest_bytes) {
@@ -143,7 +143,7 @@ void for_each_line_backwards(const fs::path& path, int64_t begin, int64_t end,
 InputFile::InputFile(const fs::path& path) : path_(path) {
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
-    const bool of_the_file = errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != EIO;
+    const bool of_the_file = !is_limit_of_open_files(errno) && errno != ENOMEM && errno != EIO;
     if (!of_the_file) throw_read_error(path_, errno);
     throw Error(ExitCode::kMissingFile, path.string(),
                 errno == ENOENT ? "no such file" : cat("cannot be read: ", std::strerror(errno)));

@@ -31,7 +31,7 @@ void cut_lines(const std::filesystem::path& path, int64_t keep_bytes);
 /// Calls `use` with each line of a file, without its end, as it is read. Throws as InputFile does.
 void for_each_line(const std::filesystem::path& path, const std::function<void(std::string_view line)>& use);
 
-/// The same for the whole lines between two offsets, the last one first, and while `use` returns true.
+/// Calls `use` with each whole line between two offsets, the last one first, for as long as it returns true.
 /// @param begin where a line begins.
 /// @param use   is told the offset behind the line's end, too.
 void for_each_line_backwards(const std::filesystem::path& path, int64_t begin, int64_t end,

@@ -34,7 +34,7 @@ class WaitForRoom {
   /// Waits a little. @return whether to try again; false: the failure is final.
   bool after(const NoRoom& failure);
 
-  /// What was tried has succeeded.
+  /// Ends the waiting, for what was tried has succeeded, and says so where it had begun.
   void end() const;
 
  private:

@@ -27,7 +27,7 @@ class Descriptor {
   explicit Descriptor(const std::filesystem::path& path)
       : number_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (number_ >= 0) return;
-    refuse_limit_of_open_files(path);
+    refuse_limit_of_open_files(path, errno);
     fail(path, std::strerror(errno));
   }
   ~Descriptor() { ::close(number_); }

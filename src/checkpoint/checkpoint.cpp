@@ -255,8 +255,7 @@ std::vector<int64_t> CheckpointFolder::updates() const {
       continue;
     if (entry.is_directory(error)) found.push_back(update);
   }
-  errno = error.value();
-  refuse_limit_of_open_files(folder_);
+  refuse_limit_of_open_files(folder_, error.value());
   std::sort(found.begin(), found.end());
   return found;
 }

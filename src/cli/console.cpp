@@ -61,9 +61,7 @@ Console::Console(const PrintOptions& options)
               : options.quiet ? Detail::kLastLine
                               : Detail::kAll),
       progress_(stderr, LiveText::Elsewhere::kLines) {
-  log::set_sink([this, terminal = log::terminal_sink()](
-                    const log::Record& record) { progress_.above([&] { terminal(record); }); },
-                options.talks() ? options.log_level() : log::Level::kWarning);
+  log::set_sink(terminal_sink_above(progress_), options.talks() ? options.log_level() : log::Level::kWarning);
 }
 
 Console::~Console() {

@@ -109,9 +109,7 @@ class PredictWatch {
  public:
   explicit PredictWatch(const PredictCommandOptions& options)
       : talks_(options.talks()), live_(stderr, LiveText::Elsewhere::kLines) {
-    log::set_sink([this, terminal = log::terminal_sink()](
-                      const log::Record& record) { live_.above([&] { terminal(record); }); },
-                  options.log_level());
+    log::set_sink(terminal_sink_above(live_), options.log_level());
   }
   ~PredictWatch() { log::set_sink(log::terminal_sink(), log::Level::kWarning); }
   PredictWatch(const PredictWatch&) = delete;

@@ -151,9 +151,7 @@ ExitCode measure_sweep(const SweepCommandOptions& options) {
   refuse_several_ranks();
   install_signal_handlers();
   LiveText live(stderr);
-  log::set_sink(
-      [&live, show = log::terminal_sink()](const log::Record& record) { live.above([&] { show(record); }); },
-      options.log_level());
+  log::set_sink(terminal_sink_above(live), options.log_level());
   SweepRequest sweep_options{.config = options.config,
                              .overrides = overrides_of(options),
                              .folder = options.output,

@@ -71,7 +71,7 @@ constexpr const char* kBatch = "batch.effective";
 // A number above 0, which a logarithmic axis can show.
 std::optional<double> positive_number(const std::string& text) {
   double value = 0;
-  const bool good = parse_real(text, value) && std::isfinite(value) && value > 0;
+  const bool good = parse_real(text, value) && value > 0;
   return good ? std::optional(value) : std::nullopt;
 }
 

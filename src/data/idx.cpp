@@ -30,7 +30,7 @@ constexpr int64_t kLargestDeflateRatio = 1032;  // no deflate stream expands fur
 class ByteReader {
  public:
   explicit ByteReader(const fs::path& path) : path_(path), file_(::gzopen(path.c_str(), "rb"), &::gzclose) {
-    if (file_ == nullptr) refuse_limit_of_open_files(path);
+    if (file_ == nullptr) refuse_limit_of_open_files(path, errno);
     if (file_ == nullptr) throw Error(ExitCode::kMissingFile, path.string(), "cannot be read");
     ::gzbuffer(file_.get(), 1 << 18);
   }

@@ -51,7 +51,7 @@ class ByteFiles final : public TokenSource {
 
   void add(const fs::path& path) {
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) refuse_limit_of_open_files(path);
+    if (descriptor < 0) refuse_limit_of_open_files(path, errno);
     if (descriptor < 0) throw Error(ExitCode::kMissingFile, path.string(), std::strerror(errno));
     files_.push_back({path, descriptor});
     const int64_t bytes = ::lseek(descriptor, 0, SEEK_END);

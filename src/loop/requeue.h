@@ -6,7 +6,7 @@
 
 namespace autotrain {
 
-/// Its number; 0: none.
+/// The number of a signal in a recipe; 0: it names none.
 constexpr int signal_number(RequeueSignal signal) {
   switch (signal) {
     case RequeueSignal::kNone: return 0;

@@ -14,6 +14,7 @@
 #include "state/snapshot.h"
 
 namespace autotrain {
+
 Saver::Saver(Session& session, bool saved)
     : session_(session),
       recipe_(session.recipe),

@@ -38,7 +38,7 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
   bench_.task->module().train();
 }
 
-// Of the position of a checkpoint, which may be older than the resume that changed the recipe.
+// The position may be of a checkpoint that is older than the resume that changed the recipe.
 void TrainingLoop::leave_what_a_resume_replaced() {
   if (!plateau_) position_.plateau = {};
   settle_best(recipe_, position_);

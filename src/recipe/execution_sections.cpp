@@ -101,6 +101,14 @@ Field requeue_signal_field(ExecutionRecipe& e) {
       e.requeue_signal, Decides::kRun);
 }
 
+Field cut_field(ExecutionRecipe& e) {
+  return bind_enum(
+      "cut",
+      "How an update is cut into micro-batches. even: pieces of nearly equal size; full: pieces of "
+      "the capacity and a remainder.",
+      e.cut);
+}
+
 Section execution_section(Recipe& r) {
   ExecutionRecipe& e = r.execution;
   const KeySpec device =
@@ -128,12 +136,7 @@ Section execution_section(Recipe& r) {
                 .in("samples")
                 .or_word("auto"),
             e.micro_batch),
-       bind_enum(
-           "cut",
-           "How an update is cut into micro-batches. even: pieces of nearly equal size; full: pieces of "
-           "the capacity and a remainder.",
-           e.cut),
-       lanes_field(e),
+       cut_field(e), lanes_field(e),
        bind_enum("shard",
                  "What ranks share out: none, or the optimizer, whose update and state each rank then has "
                  "one part of (ZeRO stage 1). The same bits either way.",

@@ -77,4 +77,9 @@ void LiveText::erase() {
   lines_ = 0;
 }
 
+log::Sink terminal_sink_above(LiveText& live) {
+  return
+      [&live, show = log::terminal_sink()](const log::Record& record) { live.above([&] { show(record); }); };
+}
+
 }  // namespace autotrain

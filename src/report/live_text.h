@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "autotrain/log.h"
 #include "base/clock.h"
 
 namespace autotrain {
@@ -49,6 +50,9 @@ class LiveText {
   bool shown_ = false;
   Stopwatch since_shown_;
 };
+
+/// What log::terminal_sink writes, above these lines, which have to outlive the sink.
+log::Sink terminal_sink_above(LiveText& live);
 
 /// Columns of the terminal that `out` is; 100 when it is none.
 size_t terminal_width(std::FILE* out);

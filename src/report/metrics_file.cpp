@@ -1,10 +1,7 @@
 #include "report/metrics_file.h"
 
 #include <cmath>
-#include <limits>
 
-#include "autotrain/error.h"
-#include "base/descriptors.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "report/report_enums.h"
