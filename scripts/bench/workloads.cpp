@@ -150,20 +150,20 @@ std::shared_ptr<Network> network_of(const std::string& name, const std::string& 
 Workload make_workload(const std::string& name, const std::string& from_pytorch) {
   Workload workload;
   if (name == "gpt") {
-    workload.train = make_dataset(tokens(60000, 0), {});
-    workload.validation = make_dataset(tokens(514, 1 << 20), {});
+    workload.train = make_dataset({tokens(60000, 0)});
+    workload.validation = make_dataset({tokens(514, 1 << 20)});
   } else if (name == "gpt2") {
-    workload.train = make_dataset(many_tokens(4096, 0), {});
-    workload.validation = make_dataset(many_tokens(64, 1 << 20), {});
+    workload.train = make_dataset({many_tokens(4096, 0)});
+    workload.validation = make_dataset({many_tokens(64, 1 << 20)});
   } else if (name == "resnet50" || name == "vit") {
     workload.train = images_in_memory(2048);
     workload.validation = images_in_memory(64);
   } else if (name == "detector") {
-    workload.train = make_dataset(made_up_images(128, 4096), {});
-    workload.validation = make_dataset(made_up_images(128, 64), {});
+    workload.train = make_dataset({made_up_images(128, 4096)});
+    workload.validation = make_dataset({made_up_images(128, 64)});
   } else {
-    workload.train = make_dataset(images("train", 60000), {});
-    workload.validation = make_dataset(images("test", name == "resnet" ? 1000 : 10000), {});
+    workload.train = make_dataset({images("train", 60000)});
+    workload.validation = make_dataset({images("test", name == "resnet" ? 1000 : 10000)});
   }
   torch::manual_seed(0);
   auto network = network_of(name, from_pytorch, workload.train->info());

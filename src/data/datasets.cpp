@@ -1,7 +1,11 @@
 #include "data/datasets.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace autotrain {
 
@@ -12,14 +16,51 @@ const std::vector<DatasetRow>& dataset_table() {
   return table;
 }
 
-std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe& augment) {
-  for (const DatasetRow& row : dataset_table()) {
-    if (row.spec.name != choice.name) continue;
-    const Parameters parameters(choice, row.spec);
-    check_augmentations(row.spec.name, row.augmentations, augment);
-    return row.make({parameters, augment});
-  }
+namespace {
+
+const DatasetRow& row_of(const Choice& choice) {
+  const auto& rows = dataset_table();
+  const auto row =
+      std::ranges::find_if(rows, [&](const DatasetRow& r) { return r.spec.name == choice.name; });
+  if (row != rows.end()) return *row;
   throw Error(ExitCode::kBadRecipe, "data", "there is no data set named " + choice.name);
+}
+
+// The parameters of a place, and those of the training data where they are of the same kind.
+struct PlaceParameters {
+  explicit PlaceParameters(const DatasetPlace& place)
+      : row(row_of(place.choice)), own(place.choice, row.spec) {
+    if (place.training != nullptr && place.training->name == place.choice.name)
+      training.emplace(*place.training, row.spec);
+  }
+
+  const DatasetRow& row;
+  const Parameters own;
+  std::optional<Parameters> training = {};
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place) {
+  const PlaceParameters p(place);
+  check_augmentations(p.row.spec.name, p.row.augmentations, place.augment);
+  return p.row.make({.parameters = p.own,
+                     .augment = place.augment,
+                     .targets = place.targets,
+                     .training = p.training ? &*p.training : nullptr});
+}
+
+DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* training,
+                 const LookOptions& options) {
+  const PlaceParameters p(place);
+  const DatasetRequest made_from{.parameters = p.own,
+                                 .augment = place.augment,
+                                 .targets = place.targets,
+                                 .training = p.training ? &*p.training : nullptr};
+  DataLook look{.what = cat(place.choice.name, ": ", format_count(data.size()), " samples")};
+  if (p.row.look)
+    p.row.look({.made_from = made_from, .data = data, .training = training, .options = options}, look);
+  return look;
 }
 
 std::string unlabelled_files(const Choice& choice) {
@@ -29,14 +70,18 @@ std::string unlabelled_files(const Choice& choice) {
   return "";
 }
 
-std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const Choice& choice,
+std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
                                          const Dataset& like) {
-  for (const DatasetRow& row : dataset_table()) {
-    if (row.spec.name != choice.name || !row.make_unlabelled) continue;
-    return row.make_unlabelled({.parameters = Parameters(choice, row.spec), .like = like, .path = path});
+  const PlaceParameters p(place);
+  if (p.row.make_unlabelled) {
+    return p.row.make_unlabelled({.parameters = p.own,
+                                  .like = like,
+                                  .path = path,
+                                  .targets = place.targets,
+                                  .training = p.training ? &*p.training : nullptr});
   }
   throw Error(ExitCode::kBadRecipe, path.string(),
-              cat("cannot be made into samples as those of data set ", choice.name, " are"),
+              cat("cannot be made into samples as those of data set ", place.choice.name, " are"),
               "name data of the run's own kind: --set data.validation.…");
 }
 

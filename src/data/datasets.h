@@ -7,14 +7,36 @@
 #include <vector>
 
 #include "autotrain/data.h"
+#include "data/look.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
 
+/// What the run's loss makes of targets, for data whose files leave it open.
+struct TargetUse {
+  enum class Kind { kUnknown, kClasses, kLabels, kNumbers };
+  Kind kind = Kind::kUnknown;           ///< the loss does not say
+  std::optional<int64_t> ignored = {};  ///< a target of this value counts for nothing: it is no class
+};
+
 /// What a data set is built from.
 struct DatasetRequest {
   const Parameters& parameters;
-  AugmentRecipe augment;  ///< {} for evaluation
+  AugmentRecipe augment = {};  ///< {} for evaluation
+  TargetUse targets = {};
+
+  /// Of the run's training data, where this is another set of the same kind: columns, classes and whatever
+  /// else its files are read by are those of the training data. Null: this is the training data, or is unlike
+  /// it.
+  const Parameters* training = nullptr;
+};
+
+/// A data set looked at.
+struct LookRequest {
+  const DatasetRequest& made_from;
+  const Dataset& data;
+  const Dataset* training;  ///< the run's training data, where this is its validation data; null: this is it
+  const LookOptions& options;
 };
 
 /// A request for samples without labels, made as those of a data set are.
@@ -22,6 +44,8 @@ struct UnlabelledRequest {
   const Parameters& parameters;  ///< of the data set that the samples are to be like
   const Dataset& like;           ///< that data set
   std::filesystem::path path;    ///< the new files: a folder or a file that exists
+  TargetUse targets = {};
+  const Parameters* training = nullptr;  ///< as in DatasetRequest
 };
 
 struct DatasetRow {
@@ -32,23 +56,39 @@ struct DatasetRow {
   /// Makes other files into samples as its own are, in their order and without labels; null: it cannot.
   std::function<std::unique_ptr<Dataset>(const UnlabelledRequest&)> make_unlabelled = nullptr;
   const char* unlabelled_files = "";  ///< that it takes: "a folder of images, or one image"
+
+  /// Says what it understood of its files, and what it doubts; null: what every data set can say is enough.
+  std::function<void(const LookRequest&, DataLook&)> look = nullptr;
 };
 
 /// Every data set a recipe can name. A data set is added by a row here and a file beside it.
 const std::vector<DatasetRow>& dataset_table();
 
+/// A data set of a run, and what else is known of the run when it is made.
+struct DatasetPlace {
+  const Choice& choice;
+  AugmentRecipe augment = {};
+  TargetUse targets = {};
+  const Choice* training = nullptr;  ///< the choice of the run's training data, where this is another set
+};
+
 /// @throws Error(kMissingFile, kBadData) as the data set finds its files; Error(kBadRecipe) naming the key
 /// when it cannot be augmented as asked.
-std::unique_ptr<Dataset> make_dataset(const Choice& choice, const AugmentRecipe& augment);
+std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place);
+
+/// What is to be known of `data`, which was made from `place`. @param training the run's training data, where
+/// `data` is other data.
+DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* training,
+                 const LookOptions& options);
 
 /// What files `make_unlabelled` takes for this data set: "a folder of images, or one image"; "": none.
 std::string unlabelled_files(const Choice& choice);
 
 /// Makes the files at `path` into samples without labels, as a recipe's data set makes its own.
-/// @param like the data set that was made from `choice`.
+/// @param like the data set that was made from `place`.
 /// @throws Error(kBadRecipe) when there is no such way for it; Error(kMissingFile, kBadData) as its files are
 /// found.
-std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const Choice& choice,
+std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
                                          const Dataset& like);
 
 /// The JPEG and PNG files in a folder, as deep in it as they lie, by their paths below it, or one of them:

@@ -258,6 +258,13 @@ const LossRow& find_loss(const std::string& name) {
   throw Error(ExitCode::kBadRecipe, "loss.name", "there is no loss named " + name);
 }
 
+std::optional<MetricOptions> targets_of_loss(const Choice& choice) {
+  const LossRow& row = find_loss(choice.name);
+  const Parameters parameters(choice, row.spec);
+  if (!row.metric_options || (choice.name == kModelsOwnLoss && !targets_of(parameters))) return std::nullopt;
+  return row.metric_options(parameters);
+}
+
 Loss make_loss(const Choice& choice, const std::optional<std::vector<std::string>>& metrics) {
   const LossRow& row = find_loss(choice.name);
   const Parameters parameters(choice, row.spec);

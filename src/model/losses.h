@@ -27,6 +27,9 @@ const std::vector<LossRow>& loss_table();
 /// @throws Error(kBadRecipe) when there is no such loss.
 const LossRow& find_loss(const std::string& name);
 
+/// What the targets of a loss are; nothing where it does not say.
+std::optional<MetricOptions> targets_of_loss(const Choice& choice);
+
 LossRow detection_row();
 
 /// @param metrics names of what evaluations measure beside the loss; unset: what goes with it by default.

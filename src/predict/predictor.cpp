@@ -9,13 +9,13 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "data/cost_order.h"
-#include "data/datasets.h"
 #include "data/names.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "measure/timing.h"
 #include "recipe/keys.h"
 #include "setup/assembly.h"
+#include "setup/data_places.h"
 #include "step/autocast.h"
 #include "step/precision.h"
 
@@ -52,9 +52,16 @@ bool alike(const DatasetInfo& train, const DatasetInfo& other) {
               "predict on data like the run's; --set data.validation.… changes how they are made");
 }
 
+// The training data as evaluations see them.
+DatasetPlace unaugmented_training_place(const Recipe& recipe) {
+  DatasetPlace place = training_place(recipe);
+  place.augment = {};
+  return place;
+}
+
 // The data set that says how the files of a folder become samples.
-const Choice& choice_like(const Recipe& recipe) {
-  return recipe.data.validation ? *recipe.data.validation : recipe.data.train;
+DatasetPlace place_like(const Recipe& recipe) {
+  return recipe.data.validation ? validation_place(recipe) : unaugmented_training_place(recipe);
 }
 
 // Says what may be named instead, by this run.
@@ -64,11 +71,11 @@ const Choice& choice_like(const Recipe& recipe) {
                 "give train, or the path of other samples; or name some: --set data.validation.dataset=…");
   }
   const std::string near = nearest(source, {"validation", "train"});
-  const std::string files = unlabelled_files(choice_like(recipe));
+  const std::string files = unlabelled_files(place_like(recipe).choice);
   throw Error(
       ExitCode::kUsage, "--data", quote(source) + " is neither a word that it knows nor a path that is there",
       cat(near.empty() ? "" : cat("did you mean ", near, "? "), "a run over data set ",
-          choice_like(recipe).name, " takes validation, train",
+          place_like(recipe).choice.name, " takes validation, train",
           files.empty() ? ", and no files; --set data.validation.… names other data" : ", or " + files));
 }
 
@@ -76,12 +83,12 @@ const Choice& choice_like(const Recipe& recipe) {
 std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& source, PredictionData& data) {
   if (source == "validation" && recipe.data.validation) {
     data.source = "validation: " + words_of(*recipe.data.validation);
-    return make_dataset(*recipe.data.validation, {});
+    return make_dataset(validation_place(recipe));
   }
   if (source != "validation" && fs::exists(source)) {
-    const Choice& like = choice_like(recipe);
-    data.source = cat(fs::canonical(source).string(), " as ", words_of(like));
-    auto files = make_unlabelled(source, like, *make_dataset(like, {}));
+    const DatasetPlace like = place_like(recipe);
+    data.source = cat(fs::canonical(source).string(), " as ", words_of(like.choice));
+    auto files = make_unlabelled(source, like, *make_dataset(like));
     if (const auto* const named = dynamic_cast<const Named*>(files.get()))
       data.note = named->changes_of_files();
     return files;
@@ -117,7 +124,7 @@ std::function<std::string(int64_t)> PredictionData::sample_name() const {
 PredictionData load_prediction_data(const Recipe& recipe, const std::string& source) {
   const PhaseScope phase(MemoryPhase::kData);
   PredictionData data;
-  auto train = make_dataset(recipe.data.train, {});
+  auto train = make_dataset(unaugmented_training_place(recipe));
   data.trained_on = train->info();
   if (const auto* const named = dynamic_cast<const Named*>(train.get()))
     data.class_names = named->class_names();

@@ -5,7 +5,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/bad_samples.h"
-#include "data/datasets.h"
 #include "device/cores.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
@@ -15,6 +14,7 @@
 #include "model/own_loss.h"
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
+#include "setup/data_places.h"
 #include "setup/memory_format.h"
 #include "setup/own_loss_check.h"
 #include "setup/preloading.h"
@@ -104,9 +104,8 @@ std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<Reso
 RunData load_data(const Recipe& recipe, Device& device) {
   const PhaseScope phase(MemoryPhase::kData);
   RunData data{.from_recipe = true};
-  const auto load = [&](const Choice& choice, const AugmentRecipe& augment,
-                        const char* key) -> const Dataset* {
-    std::unique_ptr<Dataset> dataset = make_dataset(choice, augment);
+  const auto load = [&](const DatasetPlace& place, const char* key) -> const Dataset* {
+    std::unique_ptr<Dataset> dataset = make_dataset(place);
     preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kSkip) {
       auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
@@ -115,9 +114,9 @@ RunData load_data(const Recipe& recipe, Device& device) {
     }
     return data.owned.emplace_back(std::move(dataset)).get();
   };
-  data.train = load(recipe.data.train, recipe.data.augment, "data.train");
+  data.train = load(training_place(recipe), "data.train");
   if (recipe.data.validation) {
-    data.validation = load(*recipe.data.validation, {}, "data.validation");
+    data.validation = load(validation_place(recipe), "data.validation");
     check_alike(data.train->info(), data.validation->info());
   }
   return data;

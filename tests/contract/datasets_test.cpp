@@ -102,7 +102,7 @@ TEST(DatasetContract, EveryRowIsCovered) {
 
 TEST(DatasetContract, SamplesHaveTheShapeThatInfoSays) {
   for (const Choice& choice : choices()) {
-    const auto data = make_dataset(choice, {});
+    const auto data = make_dataset({choice});
     const Batch batch = get(*data, {0, 1, 2});
     const DatasetInfo info = data->info();
     std::vector<int64_t> shape = {3};
@@ -130,7 +130,7 @@ TEST(DatasetContract, SamplesHaveTheShapeThatInfoSays) {
 
 TEST(DatasetContract, ABatchIsItsSamplesInOrder) {
   for (const Choice& choice : choices()) {
-    const auto data = make_dataset(choice, {});
+    const auto data = make_dataset({choice});
     const int64_t last = data->size() - 1;
     const Batch batch = get(*data, {last, 0, last});
     if (data->cost(0)) {
@@ -150,7 +150,7 @@ TEST(DatasetContract, ABatchIsItsSamplesInOrder) {
 
 TEST(DatasetContract, CostsAreOfAllSamplesOrOfNoneAndWhatCostsMoreIsNotSmaller) {
   for (const Choice& choice : choices()) {
-    const auto data = make_dataset(choice, {});
+    const auto data = make_dataset({choice});
     for (int64_t i = 0; i < std::min<int64_t>(data->size(), 20); ++i) {
       ASSERT_EQ(data->cost(i).has_value(), data->cost(0).has_value()) << choice.name;
       const size_t first = get(*data, {0}).inputs.nbytes(), other = get(*data, {i}).inputs.nbytes();
@@ -173,7 +173,7 @@ std::map<std::string, AugmentRecipe> single_augmentations() {
 
 // Says what can be done to the samples of a choice; arrays in npy files need not be images.
 std::vector<std::string> augmentations_of(const Choice& choice) {
-  if (make_dataset(choice, {})->info().kind != DatasetInfo::Kind::kImages) return {};
+  if (make_dataset({choice})->info().kind != DatasetInfo::Kind::kImages) return {};
   const auto& table = dataset_table();
   return std::find_if(table.begin(), table.end(),
                       [&](const DatasetRow& row) { return row.spec.name == choice.name; })
@@ -185,17 +185,18 @@ TEST(DatasetContract, AnAugmentationChangesSamplesOrIsRefusedByName) {
     const std::vector<std::string> known = augmentations_of(choice);
     for (const auto& [key, augment] : single_augmentations()) {
       if (std::find(known.begin(), known.end(), key) == known.end()) {
-        const Error error =
-            test::expect_error(ExitCode::kBadRecipe, [&, a = augment] { make_dataset(choice, a); });
+        const Error error = test::expect_error(ExitCode::kBadRecipe, [&, a = augment] {
+          make_dataset({choice, a});
+        });
         EXPECT_EQ(error.where(), "data.augment." + key) << choice.name;
         continue;
       }
-      const auto data = make_dataset(choice, augment);
+      const auto data = make_dataset({choice, augment});
       const std::vector<int64_t> indices(16, 0);
       std::vector<int64_t> epochs(16);
       std::iota(epochs.begin(), epochs.end(), 0);
       const Batch batch = data->get(indices, SampleRandom(0, indices, epochs));
-      const torch::Tensor plain = get(*make_dataset(choice, {}), {0}).inputs;
+      const torch::Tensor plain = get(*make_dataset({choice}), {0}).inputs;
       EXPECT_FALSE(batch.inputs.equal(plain.expand_as(batch.inputs))) << choice.name << " " << key;
     }
   }
@@ -226,7 +227,7 @@ TEST(DatasetContract, HeldInMemoryTheBatchesAreTheSame) {
   std::set<std::string> held;
   for (const Choice& choice : choices()) {
     for (const AugmentRecipe& augment : several_augmentations(choice)) {
-      const auto plain = make_dataset(choice, augment), preloaded = make_dataset(choice, augment);
+      const auto plain = make_dataset({choice, augment}), preloaded = make_dataset({choice, augment});
       auto* const offer = dynamic_cast<Preloadable*>(preloaded.get());
       if (offer == nullptr || offer->ram_bytes() == 0) continue;
       held.insert(choice.name);
@@ -249,7 +250,7 @@ TEST(DatasetContract, HeldInMemoryTheBatchesAreTheSame) {
 TEST(DatasetContract, MadeInPartsByThreadsABatchIsTheLoaders) {
   for (const Choice& choice : choices()) {
     for (const bool channels_last : {false, true}) {
-      const auto data = make_dataset(choice, all_augmentations(choice));
+      const auto data = make_dataset({choice, all_augmentations(choice)});
       const Stream stream(3, data->size(), /*shuffle=*/true);
       TrialBatches batches(*data, stream, {.workers = 3, .channels_last = channels_last}, int64_t{1} << 30);
       for (const int64_t samples : {1, 3, 11, 4}) {
@@ -268,7 +269,7 @@ TEST(DatasetContract, MadeInPartsByThreadsABatchIsTheLoaders) {
 
 TEST(DatasetContract, ThreadsThatAskAtOnceGetEqualBatches) {
   for (const Choice& choice : choices()) {
-    const auto data = make_dataset(choice, all_augmentations(choice));
+    const auto data = make_dataset({choice, all_augmentations(choice)});
     std::vector<Batch> batches(3);
     std::vector<std::thread> threads;
     for (Batch& batch : batches) {

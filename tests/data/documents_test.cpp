@@ -25,7 +25,7 @@ Choice unit(const std::filesystem::path& files, const std::string& document) {
 
 // The documents as their targets say them; parts of one are joined.
 std::vector<std::string> read_back(const Choice& choice) {
-  const auto data = make_dataset(choice, {});
+  const auto data = make_dataset({choice});
   std::vector<std::string> read = {""};
   for (int64_t i = 0; i < data->size(); ++i) {
     const torch::Tensor targets = samples(*data, {i}).targets[0];
@@ -42,7 +42,7 @@ std::vector<std::string> read_back(const Choice& choice) {
 
 TEST(Documents, ASampleIsADocumentBetweenBoundariesPaddedToTheLongest) {
   const TemporaryFolder folder;
-  const auto data = make_dataset(documents(folder.write("a.txt", "ab\nc\n"), 10), {});
+  const auto data = make_dataset({documents(folder.write("a.txt", "ab\nc\n"), 10)});
   ASSERT_EQ(data->size(), 2);
   EXPECT_EQ(data->cost(0), 3);
   EXPECT_EQ(data->cost(1), 2);
@@ -54,7 +54,7 @@ TEST(Documents, ASampleIsADocumentBetweenBoundariesPaddedToTheLongest) {
 
 TEST(Documents, LongOnesBecomeSeveralSamplesThatPredictEveryByteOnce) {
   const TemporaryFolder folder;
-  const auto data = make_dataset(documents(folder.write("a.txt", "abcdefg"), 3), {});
+  const auto data = make_dataset({documents(folder.write("a.txt", "abcdefg"), 3)});
   ASSERT_EQ(data->size(), 3);
   const Batch batch = samples(*data, {0, 1, 2});
   EXPECT_TRUE(batch.inputs.equal(torch::tensor({{256, 97, 98}, {99, 100, 101}, {102, 103, 256}})));
@@ -97,7 +97,7 @@ TEST(Documents, AreLinesParagraphsOrFiles) {
 TEST(Documents, PaddingGoesToAMultipleButNotBeyondTheContext) {
   const TemporaryFolder folder;
   const auto path = folder.write("a.txt", "a\nabcdef\nabcdefghij\n");
-  const auto data = make_dataset(documents(path, 10, {{"multiple_of", int64_t{4}}}), {});
+  const auto data = make_dataset({documents(path, 10, {{"multiple_of", int64_t{4}}})});
   EXPECT_EQ(samples(*data, {0}).inputs.size(1), 4);
   EXPECT_EQ(samples(*data, {0, 1}).inputs.size(1), 8);
   EXPECT_EQ(samples(*data, {2}).inputs.size(1), 10);
@@ -115,17 +115,17 @@ TEST(Documents, SplitsShareNone) {
 
 TEST(Documents, WhatCannotBeReadSaysWhy) {
   const TemporaryFolder folder;
-  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(documents(folder / "none", 4), {}); });
-  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(documents(folder.path(), 4), {}); });
-  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({"documents", {}}, {}); });
+  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({documents(folder / "none", 4)}); });
+  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({documents(folder.path(), 4)}); });
+  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({Choice{"documents", {}}}); });
   for (const char* const text : {"", "\n", "\r\n\n\r\n"}) {
     const auto path = folder.write("empty.txt", text);
-    const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(documents(path, 4), {}); });
+    const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({documents(path, 4)}); });
     EXPECT_TRUE(test::holds(error.what(), "none of the 0 documents of 1 files"));
   }
   const auto one = folder.write("one.txt", "abc");
   test::expect_error(ExitCode::kBadData, [&] {
-    make_dataset(documents(one, 4, {{"split", std::string("train")}}), {});
+    make_dataset({documents(one, 4, {{"split", std::string("train")}})});
   });
 }
 

@@ -24,7 +24,7 @@ TEST(FashionMnist, ReadsPlainMnistFilesFromAFolder) {
   const TemporaryFolder folder;
   folder.write("train-images-idx3-ubyte", image_file(3));
   folder.write("train-labels-idx1-ubyte", label_file(std::string("\x00\x05\x09", 3)));
-  const auto data = make_dataset(at(folder), {});
+  const auto data = make_dataset({at(folder)});
   EXPECT_EQ(data->size(), 3);
   EXPECT_EQ(data->info().input_shape, (std::vector<int64_t>{1, 28, 28}));
   EXPECT_EQ(data->info().classes, 10);
@@ -34,22 +34,22 @@ TEST(FashionMnist, MismatchedFilesAndLabelsOutOfRangeAreBadData) {
   const TemporaryFolder folder;
   folder.write("train-images-idx3-ubyte", image_file(3));
   folder.write("train-labels-idx1-ubyte", label_file("\x01\x02"));
-  auto error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(at(folder), {}); });
+  auto error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({at(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "2 labels for 3 images"));
   folder.write("train-labels-idx1-ubyte", label_file("\x01\x0a\x02"));
-  error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(at(folder), {}); });
+  error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({at(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "offset 9: the label 10 of sample 1"));
 }
 
 TEST(FashionMnist, AMissingFolderSaysHowToGetIt) {
   const TemporaryFolder folder;
-  const auto error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(at(folder), {}); });
+  const auto error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({at(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "dataset-fashion-mnist"));
 }
 
 TEST(FashionMnist, DebiansFilesHaveTheMeanAndDeviationWeUse) {
   const Choice raw{"fashion_mnist", {{"normalize", false}}};
-  const auto data = make_dataset(raw, {});
+  const auto data = make_dataset({raw});
   ASSERT_EQ(data->size(), 60000);
   std::vector<int64_t> indices(60000), epochs(60000, 0);
   for (size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<int64_t>(i);
@@ -58,7 +58,7 @@ TEST(FashionMnist, DebiansFilesHaveTheMeanAndDeviationWeUse) {
   EXPECT_NEAR(pixels.mean().item<double>(), 0.2860, 5e-5);
   EXPECT_NEAR(pixels.std().item<double>(), 0.3530, 5e-5);
   const auto test_split =
-      make_dataset({"fashion_mnist", {{"split", std::string("test")}, {"limit", int64_t{100}}}}, {});
+      make_dataset({Choice{"fashion_mnist", {{"split", std::string("test")}, {"limit", int64_t{100}}}}});
   EXPECT_EQ(test_split->size(), 100);
 }
 

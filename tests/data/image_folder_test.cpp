@@ -43,7 +43,7 @@ TEST(ImageFolder, ClassesAndFilesAreSortedByName) {
   }
   folder.write("cat/notes.txt", "no image");
   folder.write(".hidden/x.png", "no class");
-  const auto data = make_dataset(choice(folder, raw()), {});
+  const auto data = make_dataset({choice(folder, raw())});
   EXPECT_EQ(data->size(), 3);
   EXPECT_EQ(data->info().classes, 2);
   const Batch batch = test::samples(*data, {0, 1, 2});
@@ -54,14 +54,14 @@ TEST(ImageFolder, ClassesAndFilesAreSortedByName) {
 TEST(ImageFolder, PixelsAreNormalisedForEachChannel) {
   const TemporaryFolder folder;
   folder.write("a/x.png", png(5, 5, {255, 0, 51}));
-  const Batch usual = test::samples(*make_dataset(choice(folder), {}), {0});
+  const Batch usual = test::samples(*make_dataset({choice(folder)}), {0});
   EXPECT_NEAR(usual.inputs[0][0][0][0].item<float>(), (1 - 0.485) / 0.229, 1e-5);
   EXPECT_NEAR(usual.inputs[0][2][0][0].item<float>(), (0.2 - 0.406) / 0.225, 1e-5);
   const Keys keys = {{"mean", std::vector<double>{0, 0.5, 0}}, {"deviation", std::vector<double>{1, 2, 0.1}}};
-  const Batch typed = test::samples(*make_dataset(choice(folder, keys), {}), {0});
+  const Batch typed = test::samples(*make_dataset({choice(folder, keys)}), {0});
   EXPECT_NEAR(typed.inputs[0][1][0][0].item<float>(), -0.25, 1e-5);
   EXPECT_NEAR(typed.inputs[0][2][0][0].item<float>(), 2, 1e-5);
-  const Batch grey = test::samples(*make_dataset(choice(folder, {{"channels", int64_t{1}}}), {}), {0});
+  const Batch grey = test::samples(*make_dataset({choice(folder, {{"channels", int64_t{1}}})}), {0});
   EXPECT_EQ(grey.inputs.size(1), 1);
   EXPECT_NEAR(grey.inputs[0][0][0][0].item<float>(), (82 / 255.0 - 0.5) / 0.5, 1e-5)
       << "0.299 · 255 + 0.114 · 51";
@@ -79,7 +79,7 @@ TEST(ImageFolder, ResizesInThreeWays) {
   folder.write("a/x.png", test::png_file(halves()));
   const auto row = [&](const char* resize, int64_t y) {
     const Batch batch =
-        test::samples(*make_dataset(choice(folder, raw({{"resize", std::string(resize)}})), {}), {0});
+        test::samples(*make_dataset({choice(folder, raw({{"resize", std::string(resize)}}))}), {0});
     return batch.inputs[0][0][y].round();
   };
   EXPECT_TRUE(row("stretch", 0).equal(torch::tensor({0.f, 0.f, 1.f, 1.f})));
@@ -92,8 +92,8 @@ TEST(ImageFolder, ResizesInThreeWays) {
 TEST(ImageFolder, FlipMirrorsHalfOfTheEpochs) {
   const TemporaryFolder folder;
   folder.write("a/x.png", test::png_file(halves()));
-  const torch::Tensor plain = test::samples(*make_dataset(choice(folder), {}), {0}).inputs[0];
-  const auto data = make_dataset(choice(folder), {.flip = true});
+  const torch::Tensor plain = test::samples(*make_dataset({choice(folder)}), {0}).inputs[0];
+  const auto data = make_dataset({choice(folder), {.flip = true}});
   int mirrored = 0;
   for (int64_t epoch = 0; epoch < 200; ++epoch) {
     const torch::Tensor image = test::samples(*data, {0}, {epoch}).inputs[0];
@@ -110,7 +110,7 @@ TEST(ImageFolder, AugmentationDependsOnSampleAndEpochOnly) {
   folder.write("a/y.png", test::png_file(test::gradient_image(30, 20, 3)));
   AugmentRecipe augment{.flip = true, .random_resized_crop = AreaShare{}, .brightness = 0.4, .contrast = 0.4};
   augment.saturation = 0.4, augment.hue = 0.1;
-  const auto data = make_dataset(choice(folder), augment);
+  const auto data = make_dataset({choice(folder), augment});
   const Batch together = test::samples(*data, {0, 1, 0}, {5, 5, 6});
   EXPECT_TRUE(together.inputs[0].equal(test::samples(*data, {0}, {5}).inputs[0]));
   EXPECT_TRUE(together.inputs[1].equal(test::samples(*data, {1}, {5}).inputs[0]));
@@ -125,7 +125,7 @@ TEST(ImageFolder, SplitsAreDisjointCompleteAndStable) {
   }
   const auto levels = [&](const char* split) {
     const auto data =
-        make_dataset(choice(folder, raw({{"split", std::string(split)}, {"validation_share", 0.3}})), {});
+        make_dataset({choice(folder, raw({{"split", std::string(split)}, {"validation_share", 0.3}}))});
     std::set<int64_t> found;
     for (int64_t i = 0; i < data->size(); ++i) {
       found.insert(std::llround(test::samples(*data, {i}).inputs[0][0][0][0].item<float>() * 255));
@@ -144,7 +144,7 @@ TEST(ImageFolder, SplitsAreDisjointCompleteAndStable) {
 TEST(ImageFolder, ALimitTakesFromEveryClass) {
   const TemporaryFolder folder;
   fill(folder, {"a/1.png", "a/2.png", "b/1.png", "b/2.png"});
-  const auto data = make_dataset(choice(folder, {{"limit", int64_t{2}}}), {});
+  const auto data = make_dataset({choice(folder, {{"limit", int64_t{2}}})});
   ASSERT_EQ(data->size(), 2);
   EXPECT_TRUE(test::samples(*data, {0, 1}).targets.equal(torch::tensor({0, 1})));
 }
@@ -154,34 +154,34 @@ TEST(ImageFolder, ClassNumbersCanComeFromAnotherFolder) {
   fill(train, {"a/1.png", "b/1.png", "c/1.png"});
   fill(validation, {"c/1.png"});
   const Keys keys = {{"classes_from", train.path().string()}};
-  const auto data = make_dataset(choice(validation, keys), {});
+  const auto data = make_dataset({choice(validation, keys)});
   EXPECT_EQ(data->info().classes, 3);
   EXPECT_EQ(test::samples(*data, {0}).targets[0].item<int64_t>(), 2);
   fill(validation, {"d/1.png"});
   const Error error =
-      test::expect_error(ExitCode::kBadData, [&] { make_dataset(choice(validation, keys), {}); });
+      test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(validation, keys)}); });
   EXPECT_TRUE(test::holds(error.what(), "is no class of classes_from"));
 }
 
 TEST(ImageFolder, FoldersThatCannotServeSayWhy) {
   const TemporaryFolder folder;
-  Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(choice(folder), {}); });
+  Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "holds no folders"));
   fs::create_directory(folder / "empty");
-  error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(choice(folder), {}); });
+  error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "empty: holds no .jpg"));
   fs::remove(folder / "empty");
   fill(folder, {"a/1.png"});
   fs::create_symlink("nowhere", folder / "a/2.png");
-  error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({choice(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "a/2.png"));
   fs::remove(folder / "a/2.png");
   ASSERT_EQ(::mkfifo((folder / "a/3.png").c_str(), 0600), 0);
-  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({choice(folder)}); });
   test::expect_error(ExitCode::kMissingFile, [] {
-    make_dataset({"image_folder", {{"root", std::string("/no/such/folder")}}}, {});
+    make_dataset({Choice{"image_folder", {{"root", std::string("/no/such/folder")}}}});
   });
-  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({"image_folder", {}}, {}); });
+  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({Choice{"image_folder", {}}}); });
 }
 
 TEST(ImageFolder, AFileThatMayNotBeReadIsFoundAtTheStart) {
@@ -189,7 +189,7 @@ TEST(ImageFolder, AFileThatMayNotBeReadIsFoundAtTheStart) {
   const TemporaryFolder folder;
   fill(folder, {"a/1.png"});
   fs::permissions(folder / "a/1.png", fs::perms::none);
-  const Error error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  const Error error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({choice(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "Permission denied"));
 }
 
@@ -197,12 +197,13 @@ TEST(ImageFolder, KeysThatDoNotAgreeAreBadRecipes) {
   const TemporaryFolder folder;
   fill(folder, {"a/1.png"});
   const Keys two_means = {{"mean", std::vector<double>{0, 0}}}, grey = {{"channels", int64_t{1}}};
-  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset(choice(folder, two_means), {}); });
+  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({choice(folder, two_means)}); });
   test::expect_error(ExitCode::kBadRecipe, [&] {
-    make_dataset(choice(folder, {{"channels", int64_t{2}}}), {});
+    make_dataset({choice(folder, {{"channels", int64_t{2}}})});
   });
-  const Error error =
-      test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset(choice(folder, grey), {.hue = 0.1}); });
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] {
+    make_dataset({choice(folder, grey), {.hue = 0.1}});
+  });
   EXPECT_EQ(error.where(), "data.augment.hue");
 }
 
@@ -211,7 +212,7 @@ TEST(ImageFolder, ABadSampleNamesItsNumberAndFile) {
   fill(folder, {"a/1.png", "a/2.png", "a/3.png"});
   const std::string jpeg = test::jpeg_file(test::gradient_image(40, 40, 3));
   folder.write("a/2.png", jpeg.substr(0, jpeg.size() / 2));
-  const auto data = make_dataset(choice(folder), {});
+  const auto data = make_dataset({choice(folder)});
   Error error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1, 2}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "a/2.png").string());
   EXPECT_TRUE(test::holds(error.problem(), "Premature end"));
@@ -231,7 +232,7 @@ TEST(ImageFolder, LinksInACircleMultiplyNoImage) {
   fs::create_directory_symlink(folder / "a", folder / "b");
   fs::create_directory_symlink(outside.path(), folder / "c");
   const Choice like = choice(folder);
-  const auto data = make_unlabelled(folder.path(), like, *make_dataset(like, {}));
+  const auto data = make_unlabelled(folder.path(), {like}, *make_dataset({like}));
   EXPECT_EQ(data->size(), 2) << "a/1.png and c/2.png";
 }
 
@@ -241,7 +242,7 @@ TEST(ImageFolder, SaysWhatItFound) {
   folder.write("b/readme", "x");
   std::string said;
   log::set_sink([&](const log::Record& record) { said += record.text; }, log::Level::kInfo);
-  make_dataset(choice(folder), {});
+  make_dataset({choice(folder)});
   log::set_sink(log::terminal_sink(), log::Level::kWarning);
   EXPECT_TRUE(test::holds(said, "3 images in 2 classes · "));
   EXPECT_TRUE(test::holds(said, "1 other files left out"));

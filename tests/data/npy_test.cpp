@@ -30,7 +30,7 @@ TEST(Npy, BytesOfThreeOrFourDimensionsAreImages) {
   const TemporaryFolder folder;
   const std::vector<uint8_t> pixels = {0, 51, 255, 102, 153, 204, 1, 2};
   for (const std::string shape : {"(2, 2, 2)", "(2, 1, 2, 2)"}) {
-    const auto data = make_dataset(npy(write(folder, "x.npy", "|u1", shape, pixels)), {});
+    const auto data = make_dataset({npy(write(folder, "x.npy", "|u1", shape, pixels))});
     EXPECT_EQ(data->info().kind, DatasetInfo::Kind::kImages);
     EXPECT_EQ(data->info().input_shape, (std::vector<int64_t>{1, 2, 2}));
     const Batch batch = samples(*data, {1, 0});
@@ -43,10 +43,10 @@ TEST(Npy, BytesOfThreeOrFourDimensionsAreImages) {
 TEST(Npy, OtherArraysBecomeFloatsOfTheirShape) {
   const TemporaryFolder folder;
   const auto numbers = write<int16_t>(folder, "x.npy", "<i2", "(2, 3)", {-1, 2, 300, -400, 5, 6}, 2);
-  const auto data = make_dataset(npy(numbers), {});
+  const auto data = make_dataset({npy(numbers)});
   EXPECT_EQ(data->info().kind, DatasetInfo::Kind::kVectors);
   EXPECT_TRUE(all_samples(*data).inputs.equal(torch::tensor({{-1.F, 2.F, 300.F}, {-400.F, 5.F, 6.F}})));
-  const auto one_each = make_dataset(npy(write<double>(folder, "y.npy", "<f8", "(2,)", {0.5, -2}, 3)), {});
+  const auto one_each = make_dataset({npy(write<double>(folder, "y.npy", "<f8", "(2,)", {0.5, -2}, 3))});
   EXPECT_TRUE(all_samples(*one_each).inputs.equal(torch::tensor({{0.5F}, {-2.F}})));
 }
 
@@ -56,7 +56,7 @@ TEST(Npy, IntegersAreClassesCountedOverTheWholeFile) {
   const auto targets = write<uint8_t>(folder, "y.npy", "|u1", "(4,)", {6, 0, 1, 0});
   const Choice choice =
       npy(inputs, {{"targets", targets.string()}, {"first", int64_t{1}}, {"limit", int64_t{2}}});
-  const auto data = make_dataset(choice, {});
+  const auto data = make_dataset({choice});
   ASSERT_EQ(data->size(), 2);
   EXPECT_EQ(data->info().classes, 7);
   EXPECT_TRUE(all_samples(*data).inputs.equal(torch::tensor({{1.F}, {2.F}})));
@@ -68,10 +68,10 @@ TEST(Npy, FloatsAreNumbersToPredict) {
   const auto inputs = write<float>(folder, "x.npy", "<f4", "(2, 1)", {0, 1});
   const auto one = write<float>(folder, "y.npy", "<f4", "(2,)", {0.5F, 1.5F});
   const auto two = write<float>(folder, "z.npy", "<f4", "(2, 2)", {1, 2, 3, 4});
-  const auto data = make_dataset(npy(inputs, {{"targets", one.string()}}), {});
+  const auto data = make_dataset({npy(inputs, {{"targets", one.string()}})});
   EXPECT_EQ(data->info().classes, 1);
   EXPECT_TRUE(all_samples(*data).targets.equal(torch::tensor({{0.5F}, {1.5F}})));
-  EXPECT_EQ(make_dataset(npy(inputs, {{"targets", two.string()}}), {})->info().classes, 2);
+  EXPECT_EQ(make_dataset({npy(inputs, {{"targets", two.string()}})})->info().classes, 2);
 }
 
 TEST(Npy, SamplesStayOnDiskUntilTheyAreUsed) {
@@ -81,7 +81,7 @@ TEST(Npy, SamplesStayOnDiskUntilTheyAreUsed) {
     std::filesystem::resize_file(path,
                                  std::filesystem::file_size(path) + (256 << 20));  // a hole, not written
     const CpuMeter meter;
-    const auto data = make_dataset(npy(path), {});
+    const auto data = make_dataset({npy(path)});
     EXPECT_EQ(samples(*data, {1048575}).inputs.abs().max().item<float>(), 0);
     EXPECT_LT(meter.peak().allocated_bytes, kMiB) << shape;
   }
@@ -92,7 +92,7 @@ TEST(Npy, OnlyImagesOfBytesAreAugmented) {
   const AugmentRecipe flip{.flip = true, .crop_padding = 0};
   const auto bytes = write<uint8_t>(folder, "x.npy", "|u1", "(1, 1, 2)", {0, 255});
   const auto floats = write<float>(folder, "y.npy", "<f4", "(1, 1, 1, 2)", {0, 1});
-  const auto data = make_dataset(npy(bytes), flip);
+  const auto data = make_dataset({npy(bytes), flip});
   double left = 0;
   for (int64_t epoch = 0; epoch < 40; ++epoch) {
     const std::vector<int64_t> index = {0}, epochs = {epoch};
@@ -100,7 +100,7 @@ TEST(Npy, OnlyImagesOfBytesAreAugmented) {
   }
   EXPECT_GT(left, 5);
   EXPECT_LT(left, 35);
-  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset(npy(floats), flip); });
+  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({npy(floats), flip}); });
 }
 
 TEST(Npy, TargetsThatDoNotFitAreRefused) {
@@ -110,7 +110,7 @@ TEST(Npy, TargetsThatDoNotFitAreRefused) {
                           const std::string& message) {
     more["targets"] = targets.string();
     const Error error =
-        test::expect_error(ExitCode::kBadData, [&] { make_dataset(npy(inputs, std::move(more)), {}); });
+        test::expect_error(ExitCode::kBadData, [&] { make_dataset({npy(inputs, std::move(more))}); });
     EXPECT_TRUE(test::holds(error.what(), message));
   };
   refuse(write<int32_t>(folder, "few.npy", "<i4", "(2,)", {0, 1}), {}, "has 2 targets");
@@ -123,10 +123,10 @@ TEST(Npy, TargetsThatDoNotFitAreRefused) {
 
 TEST(Npy, FilesAndRangesThatAreNotThereAreNamed) {
   const TemporaryFolder folder;
-  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({"npy", {}}, {}); });
-  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(npy(folder / "none.npy"), {}); });
+  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({Choice{"npy", {}}}); });
+  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({npy(folder / "none.npy")}); });
   const auto inputs = write<float>(folder, "x.npy", "<f4", "(3, 1)", {0, 1, 2});
-  test::expect_error(ExitCode::kBadData, [&] { make_dataset(npy(inputs, {{"first", int64_t{3}}}), {}); });
+  test::expect_error(ExitCode::kBadData, [&] { make_dataset({npy(inputs, {{"first", int64_t{3}}})}); });
 }
 
 TEST(Npy, SeveralArraysAreInputsOfTheirOwnTypes) {
@@ -140,8 +140,8 @@ TEST(Npy, SeveralArraysAreInputsOfTheirOwnTypes) {
       named("age", write<double>(folder, "a.npy", "<f8", "(3,)", {0.5, 1.5, -2})),
       named("image", write<uint8_t>(folder, "i.npy", "|u1", "(3, 1, 2)", {0, 255, 51, 102, 153, 204}))};
   const auto targets = write<int64_t>(folder, "y.npy", "<i8", "(3,)", {0, 1, 2});
-  const auto data =
-      make_dataset({"npy", {{"arrays", arrays}, {"targets", targets.string()}, {"first", int64_t{1}}}}, {});
+  const auto data = make_dataset(
+      {Choice{"npy", {{"arrays", arrays}, {"targets", targets.string()}, {"first", int64_t{1}}}}});
   const std::vector<InputInfo> expected = {{"tokens", torch::kInt64, {2}},
                                            {"mask", torch::kBool, {2}},
                                            {"age", torch::kFloat32, {1}},
@@ -165,7 +165,7 @@ TEST(Npy, ArraysThatDoNotBelongTogetherAreNamed) {
   const std::string two = write<float>(folder, "z.npy", "<f4", "(2, 1)", {0, 1}).string();
   const auto make = [](std::vector<std::string> arrays, std::map<std::string, Value> more = {}) {
     more["arrays"] = std::move(arrays);
-    make_dataset({"npy", std::move(more)}, {});
+    make_dataset({Choice{"npy", std::move(more)}});
   };
   const Error lengths = test::expect_error(ExitCode::kBadData, [&] { make({"a=" + three, "b=" + two}); });
   EXPECT_TRUE(test::holds(lengths.what(), "z.npy"));
@@ -185,7 +185,7 @@ class NpyDamaged : public testing::TestWithParam<NpyDamage> {};
 TEST_P(NpyDamaged, IsBadDataThatSaysWhy) {
   const TemporaryFolder folder;
   const auto path = folder.write("x.npy", GetParam().content);
-  const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset(npy(path), {}); });
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({npy(path)}); });
   EXPECT_TRUE(test::holds(error.what(), GetParam().message));
   EXPECT_TRUE(test::holds(error.where(), "x.npy"));
 }

@@ -22,7 +22,8 @@ Preloadable& preloadable(Dataset& data) {
 
 std::unique_ptr<Dataset> open(const TemporaryFolder& folder, const AugmentRecipe& augment = {}) {
   return make_dataset(
-      {"image_folder", {{"root", folder.path().string()}, {"size", std::vector<int64_t>{6, 6}}}}, augment);
+      {Choice{"image_folder", {{"root", folder.path().string()}, {"size", std::vector<int64_t>{6, 6}}}},
+       augment});
 }
 
 void fill(const TemporaryFolder& folder, int64_t images) {

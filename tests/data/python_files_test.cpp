@@ -43,7 +43,7 @@ TEST(PythonFiles, HaveTheValuesThatPythonWrote) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     SCOPED_TRACE(entry.path().filename());
     const auto json = nlohmann::json::parse(test::slurp(entry.path() / "choice.json"));
-    const auto data = make_dataset(choice_of(json), {});
+    const auto data = make_dataset({choice_of(json)});
     const Batch batch = test::all_samples(*data);
     const auto expected = read_safetensors(entry.path() / "expected.safetensors");
     ASSERT_EQ(expected.size(), 2U);

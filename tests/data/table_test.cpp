@@ -17,7 +17,7 @@ using Texts = std::vector<std::string>;
 std::unique_ptr<Dataset> table(const std::filesystem::path& file, Keys keys = {}) {
   keys["file"] = file.string();
   keys.try_emplace("target", std::string("y"));
-  return make_dataset({"table", std::move(keys)}, {});
+  return make_dataset({Choice{"table", std::move(keys)}});
 }
 
 const Keys kAsTheyAre = {{"standardize", false}};
@@ -297,7 +297,7 @@ TEST(Table, AFarValueOverATinyDeviationIsAnErrorAndNoInfinity) {
 TEST(Table, MissingFilesAreNamed) {
   const TemporaryFolder folder;
   test::expect_error(ExitCode::kMissingFile, [&] { table(folder / "none.csv"); });
-  test::expect_error(kRecipe, [] { make_dataset({"table", {{"target", std::string("y")}}}, {}); });
+  test::expect_error(kRecipe, [] { make_dataset({Choice{"table", {{"target", std::string("y")}}}}); });
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ TEST(Tokens, WindowsSpanFilesOfEitherType) {
   folder.write("wide", bytes_from<uint32_t>(60'000, 11));
   for (const auto& [files, dtype] : {std::pair{"*.bin", "uint16"}, {"wide", "uint32"}}) {
     const Choice choice = tokens(folder / files, 4, {{"stride", int64_t{3}}, {"dtype", std::string(dtype)}});
-    const auto data = make_dataset(choice, {});
+    const auto data = make_dataset({choice});
     ASSERT_EQ(data->size(), 3) << files;
     EXPECT_EQ(data->info().vocabulary, 70'000);
     EXPECT_EQ(data->info().classes, 70'000);
@@ -48,7 +48,7 @@ TEST(Tokens, SplitsShareNoToken) {
   const auto path = folder.write("a.bin", bytes_from<uint16_t>(0, 1000));
   const auto largest = [&](const char* split) {
     const auto data =
-        make_dataset(tokens(path, 10, {{"split", std::string(split)}, {"validation_share", 0.3}}), {});
+        make_dataset({tokens(path, 10, {{"split", std::string(split)}, {"validation_share", 0.3}})});
     const Batch batch = test::all_samples(*data);
     return std::pair(batch.inputs.min().item<int64_t>(), batch.targets.max().item<int64_t>());
   };
@@ -60,7 +60,7 @@ TEST(Tokens, ATokenBeyondTheVocabularyIsABadSample) {
   const TemporaryFolder folder;
   folder.write("1.bin", bytes_from<uint16_t>(0, 7));
   folder.write("2.bin", bytes_of_numbers<uint16_t>({7, 8, 9, 50, 11, 12, 13}));
-  const auto data = make_dataset(tokens(folder / "*.bin", 4, {{"vocabulary", int64_t{50}}}), {});
+  const auto data = make_dataset({tokens(folder / "*.bin", 4, {{"vocabulary", int64_t{50}}})});
   EXPECT_NO_THROW(samples(*data, {0, 1}));
   const Error error = test::expect_error(ExitCode::kBadData, [&] { samples(*data, {0, 2}); });
   EXPECT_TRUE(test::holds(error.where(), "sample 2: "));
@@ -72,7 +72,7 @@ TEST(Tokens, ALastTargetBeyondTheVocabularyIsFoundToo) {
   const TemporaryFolder folder;
   const auto path = folder.write("a.bin", bytes_from<uint32_t>(0, 5));
   const auto data =
-      make_dataset(tokens(path, 4, {{"vocabulary", int64_t{4}}, {"dtype", std::string("uint32")}}), {});
+      make_dataset({tokens(path, 4, {{"vocabulary", int64_t{4}}, {"dtype", std::string("uint32")}})});
   const Error error = test::expect_error(ExitCode::kBadData, [&] { samples(*data, {0}); });
   EXPECT_TRUE(test::holds(error.where(), "a.bin: offset 16"));
 }
@@ -81,15 +81,15 @@ TEST(Tokens, WhatCannotBeReadSaysWhy) {
   const TemporaryFolder folder;
   folder.write("odd", "abc");
   const auto whole = folder.write("short", "abcd").string();
-  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(tokens(folder / "none*", 4), {}); });
+  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({tokens(folder / "none*", 4)}); });
   const Error odd =
-      test::expect_error(ExitCode::kBadData, [&] { make_dataset(tokens(folder / "odd", 1), {}); });
+      test::expect_error(ExitCode::kBadData, [&] { make_dataset({tokens(folder / "odd", 1)}); });
   EXPECT_TRUE(test::holds(odd.what(), "3 bytes, no whole number of 2-byte tokens"));
-  test::expect_error(ExitCode::kBadData, [&] { make_dataset(tokens(whole, 2), {}); });
+  test::expect_error(ExitCode::kBadData, [&] { make_dataset({tokens(whole, 2)}); });
   const Choice no_vocabulary{"tokens", {{"files", std::vector<std::string>{whole}}}};
-  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset(no_vocabulary, {}); });
+  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({no_vocabulary}); });
   test::expect_error(ExitCode::kBadRecipe, [] {
-    make_dataset({"tokens", {{"vocabulary", int64_t{4}}}}, {});
+    make_dataset({Choice{"tokens", {{"vocabulary", int64_t{4}}}}});
   });
 }
 

@@ -77,7 +77,7 @@ void expect_around(const torch::Tensor& row, const torch::Tensor& image) {
 TEST(Yolo, BoxesFollowTheLetterboxedImage) {
   const TemporaryFolder folder;
   add(folder, "wide", {20, 40, {4, 24, 8, 12}}, 2);
-  const Batch batch = test::samples(*make_dataset(choice(folder), {}), {0});
+  const Batch batch = test::samples(*make_dataset({choice(folder)}), {0});
   ASSERT_EQ(batch.targets.sizes(), (std::vector<int64_t>{1, 1, 5}));
   const torch::Tensor expected = torch::tensor({2.0, 0.75, 0.25 + 0.2, 0.3, 0.2}, torch::kFloat32);
   EXPECT_TRUE(batch.targets[0][0].allclose(expected, 1e-5, 1e-5)) << batch.targets;
@@ -88,7 +88,7 @@ TEST(Yolo, BoxesFollowTheLetterboxedImage) {
 TEST(Yolo, BoxesAreMirroredWithTheImage) {
   const TemporaryFolder folder;
   add(folder, "a", {20, 20, {3, 2, 6, 5}}, 0);
-  const auto data = make_dataset(choice(folder), {.flip = true});
+  const auto data = make_dataset({choice(folder), {.flip = true}});
   std::set<float> centres;
   for (int64_t epoch = 0; epoch < 20; ++epoch) {
     const Batch batch = test::samples(*data, {0}, {epoch}, kSeed);
@@ -105,7 +105,7 @@ TEST(Yolo, MosaicsKeepBoxesOnTheirObjects) {
     folder.write(std::string("images/") + name + ".png",
                  test::png_file(test::plain_image(25, 25, {20, 20, 20})));
   }
-  const auto data = make_dataset(choice(folder), {.flip = true, .mosaic = 1});
+  const auto data = make_dataset({choice(folder), {.flip = true, .mosaic = 1}});
   int found = 0;
   for (int64_t epoch = 0; epoch < 60; ++epoch) {
     const Batch batch = test::samples(*data, {0}, {epoch}, kSeed);
@@ -124,7 +124,7 @@ TEST(Yolo, RowsWithoutABoxHaveClassMinusOne) {
   folder.write("labels/a.txt", "1 0.5 0.5 0.2 0.2\n\n0 0.1 0.1 0.2 0.2\r\n");
   std::string said;
   log::set_sink([&](const log::Record& record) { said += record.text; }, log::Level::kInfo);
-  const auto data = make_dataset(choice(folder), {});
+  const auto data = make_dataset({choice(folder)});
   log::set_sink(log::terminal_sink(), log::Level::kWarning);
   EXPECT_TRUE(test::holds(said, "1 without a label file"));
   const Batch batch = test::samples(*data, {1, 0});
@@ -165,7 +165,7 @@ TEST(Yolo, ABadSampleNamesItsNumberAndFile) {
   add(folder, "a", {10, 10, {2, 2, 4, 4}}, 1);
   add(folder, "b", {10, 10, {2, 2, 4, 4}}, 1);
   folder.write("labels/b.txt", "1 0.5\n");
-  const auto data = make_dataset(choice(folder), {});
+  const auto data = make_dataset({choice(folder)});
   Error error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "labels/b.txt").string() + ":1");
   folder.write("labels/b.txt", "");
@@ -190,21 +190,21 @@ TEST(Yolo, BoxesAreCutAndDroppedAtTheBorder) {
 
 TEST(Yolo, FoldersAndKeysThatCannotServeSayWhy) {
   const TemporaryFolder folder;
-  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({choice(folder)}); });
   folder.write("images/a.png", test::png_file(test::plain_image(4, 4, {1, 2, 3})));
-  Error error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset(choice(folder), {}); });
+  Error error = test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({choice(folder)}); });
   EXPECT_TRUE(test::holds(error.what(), "none of the images"));
   folder.write("labels/a.txt", "");
   folder.write("names", "cat\n\ndog\n");
-  EXPECT_EQ(make_dataset(choice(folder, {{"names", (folder / "names").string()}}), {})->info().classes, 2);
+  EXPECT_EQ(make_dataset({choice(folder, {{"names", (folder / "names").string()}})})->info().classes, 2);
   test::expect_error(ExitCode::kBadRecipe, [&] {
-    make_dataset(choice(folder, {{"names", (folder / "names").string()}, {"classes", int64_t{3}}}), {});
+    make_dataset({choice(folder, {{"names", (folder / "names").string()}, {"classes", int64_t{3}}})});
   });
   test::expect_error(ExitCode::kBadRecipe, [&] {
-    make_dataset(
-        {"yolo", {{"images", (folder / "images").string()}, {"labels", (folder / "labels").string()}}}, {});
+    make_dataset({Choice{
+        "yolo", {{"images", (folder / "images").string()}, {"labels", (folder / "labels").string()}}}});
   });
-  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({"yolo", {}}, {}); });
+  test::expect_error(ExitCode::kBadRecipe, [] { make_dataset({Choice{"yolo", {}}}); });
 }
 
 }  // namespace

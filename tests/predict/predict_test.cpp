@@ -361,7 +361,7 @@ TEST(Predict, ThePredictedClassesAreThoseThatEvaluationCounts) {
   for (const auto& row : read_metrics(trained_run() / "metrics.jsonl")) {
     if (row.at("kind") == "evaluation" && row.at("update") == 6) accuracy = row.at("accuracy");
   }
-  const auto data = make_dataset(*vectors_recipe().data.validation, {});
+  const auto data = make_dataset({*vectors_recipe().data.validation});
   const auto rows = rows_of(folder / "p.csv");
   int64_t right = 0;
   for (int64_t i = 0; i < kSamples; ++i) {

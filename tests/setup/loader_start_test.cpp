@@ -56,7 +56,7 @@ TEST(LoaderStart, SaysWhatIsLackingAndWhatWouldHelp) {
   folder.write("a/1.jpg", test::jpeg_file(test::gradient_image(9, 9, 3)));
   folder.write("b/2.jpg", test::jpeg_file(test::gradient_image(9, 9, 3)));
   const auto images = make_dataset(
-      {"image_folder", {{"root", folder.path().string()}, {"size", std::vector<int64_t>{8, 8}}}}, {});
+      {Choice{"image_folder", {{"root", folder.path().string()}, {"size", std::vector<int64_t>{8, 8}}}}});
   EXPECT_TRUE(
       test::holds(too_slow(rates, 1, true, *images),
                   "1 is asked for: expect to wait 96 % of the time; what would help: "

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace autotrain {
+
+/// How much of a data set is read to look at it.
+enum class LookDepth {
+  kStart,  ///< what is known once it is open: at each start of a run, so it takes next to no time
+  kWhole,  ///< every sample, and every file
+};
+
+/// Something in the data that may not be what was meant, with the places that have it.
+struct Doubt {
+  std::string kind;    ///< what its places have in common, as a sentence begins: "fields that are no numbers"
+  std::string cure;    ///< the key that settles it, or what to do with the file
+  bool stops = false;  ///< a run would end with an error there
+  int64_t count = 0;   ///< of places
+  std::vector<std::string> places = {};  ///< the first of them: "rents.csv:201:22: \"~1100\""
+  static constexpr size_t kMostPlaces = 10;
+};
+
+/// A table of facts. A cell that is a number is one in JSON too.
+using LookCell = std::variant<std::string, int64_t, double>;
+struct LookTable {
+  std::string title;  ///< "columns", "classes"
+  std::vector<std::string> header;
+  std::vector<std::vector<LookCell>> rows = {};
+};
+
+/// How many there are of each, drawn as bars.
+struct LookBars {
+  std::string title;  ///< "samples by class", "rent (target)"
+  std::vector<std::string> labels = {};
+  std::vector<int64_t> counts = {};
+};
+
+/// What was understood of one data set.
+struct DataLook {
+  std::string what = {};  ///< in a line: "table rents.csv: 400 rows, 3 columns, target rent: regression"
+  std::vector<std::pair<std::string, std::string>> facts = {};
+  std::vector<LookTable> tables = {};
+  std::vector<LookBars> bars = {};
+  std::vector<Doubt> doubts = {};
+
+  /// Adds a place to the doubt of that kind, which is made where there is none.
+  Doubt& doubt(const std::string& kind, const std::string& cure, const std::string& place = "") {
+    auto found = std::ranges::find(doubts, kind, &Doubt::kind);
+    if (found == doubts.end()) found = doubts.insert(found, {.kind = kind, .cure = cure});
+    ++found->count;
+    if (!place.empty() && found->places.size() < Doubt::kMostPlaces) found->places.push_back(place);
+    return *found;
+  }
+};
+
+/// How a look goes about it.
+struct LookOptions {
+  LookDepth depth = LookDepth::kStart;
+  int64_t threads = 1;                                               ///< that may read samples at once
+  std::function<void(int64_t done, int64_t of)> progress = nullptr;  ///< called by one thread at a time
+};
+
+}  // namespace autotrain

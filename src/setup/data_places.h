@@ -1,0 +1,16 @@
+#pragma once
+
+#include "autotrain/recipe.h"
+#include "data/datasets.h"
+
+namespace autotrain {
+
+/// The data sets of a recipe, each with what the rest of the recipe says about how its files are read: the
+/// loss says what targets are, and every set is read as the training data are. The recipe must outlive a
+/// place.
+DatasetPlace training_place(const Recipe& recipe);
+
+/// Without augmentation. Precondition: the recipe has validation data.
+DatasetPlace validation_place(const Recipe& recipe);
+
+}  // namespace autotrain
