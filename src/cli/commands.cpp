@@ -8,7 +8,7 @@
 
 namespace autotrain {
 
-extern const Command kTrain, kPlan, kVerify, kDoctor, kAdvise, kLr, kCompare, kSweep, kEvaluate, kPredict,
+extern const Command kTrain, kData, kPlan, kVerify, kDoctor, kAdvise, kLr, kCompare, kSweep, kEvaluate, kPredict,
     kExport, kReport, kConfig, kSchema;
 
 namespace {
@@ -20,7 +20,7 @@ struct CommandGroup {
 
 const std::vector<CommandGroup>& command_groups() {
   static const std::vector<CommandGroup> groups = {
-      {"Train", {&kTrain, &kConfig, &kSchema}},
+      {"Train", {&kTrain, &kData, &kConfig, &kSchema}},
       {"Plan and find", {&kPlan, &kLr, &kAdvise}},
       {"Use a run", {&kEvaluate, &kPredict, &kExport, &kReport}},
       {"Compare and study", {&kCompare, &kSweep}},

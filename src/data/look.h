@@ -25,6 +25,12 @@ struct Doubt {
   static constexpr size_t kMostPlaces = 10;
 };
 
+/// "fields that are no numbers (12)".
+std::string in_words(const Doubt& doubt);
+
+/// A line for a log: the doubt, its first place and what helps.
+std::string warning_of(const Doubt& doubt);
+
 /// A table of facts. A cell that is a number is one in JSON too.
 using LookCell = std::variant<std::string, int64_t, double>;
 struct LookTable {
@@ -49,13 +55,7 @@ struct DataLook {
   std::vector<Doubt> doubts = {};
 
   /// Adds a place to the doubt of that kind, which is made where there is none.
-  Doubt& doubt(const std::string& kind, const std::string& cure, const std::string& place = "") {
-    auto found = std::ranges::find(doubts, kind, &Doubt::kind);
-    if (found == doubts.end()) found = doubts.insert(found, {.kind = kind, .cure = cure});
-    ++found->count;
-    if (!place.empty() && found->places.size() < Doubt::kMostPlaces) found->places.push_back(place);
-    return *found;
-  }
+  Doubt& doubt(const std::string& kind, const std::string& cure, const std::string& place = "");
 };
 
 /// How a look goes about it.

@@ -123,13 +123,32 @@ Json chart_json(const Chart& chart, ColumnStore& columns) {
   return json;
 }
 
+// RFC 4648, section 4.
+std::string in_base64(std::string_view bytes) {
+  constexpr std::string_view kDigits64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t at = 0; at < bytes.size(); at += 3) {
+    uint32_t group = 0;
+    const size_t count = std::min<size_t>(3, bytes.size() - at);
+    for (size_t i = 0; i < count; ++i) group |= uint32_t{static_cast<uint8_t>(bytes[at + i])} << (16 - 8 * i);
+    for (size_t i = 0; i < 4; ++i) out += i <= count ? kDigits64[(group >> (18 - 6 * i)) & 63] : '=';
+  }
+  return out;
+}
+
 Json section_json(const Section& section, ColumnStore& columns) {
-  Json json = {{"title", section.title},  {"open", section.open},    {"paragraphs", section.paragraphs},
-               {"charts", Json::array()}, {"tables", Json::array()}, {"listings", Json::array()}};
+  Json json = {{"title", section.title},   {"open", section.open},    {"paragraphs", section.paragraphs},
+               {"charts", Json::array()},  {"tables", Json::array()}, {"listings", Json::array()},
+               {"pictures", Json::array()}};
+  for (const Picture& picture : section.pictures)
+    json["pictures"].push_back({{"caption", picture.caption}, {"png", in_base64(picture.png)}});
   for (const Chart& chart : section.charts) json["charts"].push_back(chart_json(chart, columns));
   for (const Table& table : section.tables) {
-    json["tables"].push_back(
-        {{"title", table.title}, {"header", table.header}, {"rows", table.rows}, {"shade", table.shade}});
+    json["tables"].push_back({{"title", table.title},
+                              {"header", table.header},
+                              {"rows", table.rows},
+                              {"shade", table.shade},
+                              {"bars", table.bars}});
   }
   for (const Listing& listing : section.listings) {
     json["listings"].push_back({{"title", listing.title}, {"text", listing.text}});

@@ -64,6 +64,15 @@ struct Table {
 
   /// How dark each cell's ground is, from 0 to 1, in the shape of `rows`; empty: none is.
   std::vector<std::vector<double>> shade = {};
+
+  /// A bar behind each row's last cell, as a part of the longest, from 0 to 1; empty: none.
+  std::vector<double> bars = {};
+};
+
+/// An image that the page holds.
+struct Picture {
+  std::string caption = {};
+  std::string png = {};  ///< the file's bytes
 };
 
 /// Text in a fixed-width font: a command, a file.
@@ -77,6 +86,7 @@ struct Section {
   std::string title = {};
   std::vector<std::string> paragraphs = {};
   std::vector<Chart> charts = {};
+  std::vector<Picture> pictures = {};
   std::vector<Table> tables = {};
   std::vector<Listing> listings = {};
   bool open = true;

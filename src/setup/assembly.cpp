@@ -1,6 +1,7 @@
 #include "setup/assembly.h"
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -63,6 +64,12 @@ bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
   return true;
 }
 
+// What the data set doubts of its files without reading them again; `autotrain data` reads all of them.
+void warn_of_doubts(const DatasetPlace& place, const Dataset& data, const Dataset* training) {
+  const DataLook look = look_at(place, data, training, {.depth = LookDepth::kStart});
+  for (const Doubt& doubt : look.doubts) log::warn("data", warning_of(doubt));
+}
+
 // The model is built for the training samples; it must be able to take the others too.
 void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
   if (fits_in(validation, train) && validation.inputs == train.inputs &&
@@ -106,6 +113,7 @@ RunData load_data(const Recipe& recipe, Device& device) {
   RunData data{.from_recipe = true};
   const auto load = [&](const DatasetPlace& place, const char* key) -> const Dataset* {
     std::unique_ptr<Dataset> dataset = make_dataset(place);
+    warn_of_doubts(place, *dataset, data.train);
     preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kSkip) {
       auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));

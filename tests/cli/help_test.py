@@ -14,7 +14,7 @@ from pathlib import Path
 
 BINARY, PROJECT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 GROUPS = {
-    "Train": ["train", "config", "schema"],
+    "Train": ["train", "data", "config", "schema"],
     "Plan and find": ["plan", "lr", "advise"],
     "Use a run": ["evaluate", "predict", "export", "report"],
     "Compare and study": ["compare", "sweep"],

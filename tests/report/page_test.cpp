@@ -148,5 +148,21 @@ TEST(Thin, ABandCoversTheBandsOfItsRows) {
   EXPECT_EQ(thinned.high, (std::vector<double>{300, 400}));
 }
 
+// Vectors of RFC 4648, section 10.
+TEST(Page, HoldsPicturesInBase64) {
+  for (const auto& [bytes, text] : {std::pair("", ""),
+                                    {"f", "Zg=="},
+                                    {"fo", "Zm8="},
+                                    {"foo", "Zm9v"},
+                                    {"foob", "Zm9vYg=="},
+                                    {"fooba", "Zm9vYmE="},
+                                    {"foobar", "Zm9vYmFy"}}) {
+    const Page page{.title = "t", .sections = {{.title = "s", .pictures = {{"c", bytes}}}}};
+    const nlohmann::json picture = data_of(render(page))["sections"][0]["pictures"][0];
+    EXPECT_EQ(picture["png"], text);
+    EXPECT_EQ(picture["caption"], "c");
+  }
+}
+
 }  // namespace
 }  // namespace autotrain::page

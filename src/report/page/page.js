@@ -12,8 +12,8 @@ function element(parent, name, text = "", className = "") {
 }
 
 // A table of which one leaf at a time is in the page. `row(i)` gives the cells of a row.
-// `shade[i][c]` is how dark the ground of a cell is, from 0 to 1.
-function pagedTable(parent, { title = "", header, count, row, shade = [] }) {
+// `shade[i][c]` is how dark the ground of a cell is, from 0 to 1; `bars[i]` how long the bar behind a row is.
+function pagedTable(parent, { title = "", header, count, row, shade = [], bars = [] }) {
   const table = element(element(parent, "div", "", "scroll"), "table");
   if (title) element(table, "caption", title);
   const width = Math.max(header.length, count > 0 ? row(0).length : 0);
@@ -31,6 +31,10 @@ function pagedTable(parent, { title = "", header, count, row, shade = [] }) {
       (shade[i] ?? []).forEach((dark, c) => {
         line.cells[c].style.background = `color-mix(in srgb, var(--c0) ${Math.round(60 * dark)}%, transparent)`;
       });
+      if (bars.length > 0) {
+        const bar = element(element(line, "td", "", "bar"), "div");
+        bar.style.width = `${100 * bars[i]}%`;
+      }
     }
   };
   show(0);
@@ -169,6 +173,11 @@ function addSection(section) {
   if (section.charts.length > 0) {
     const plots = element(details, "div", "", "plots");
     for (const chart of section.charts) addChart(plots, chart);
+  }
+  for (const picture of section.pictures) {
+    const figure = element(details, "figure");
+    element(figure, "figcaption", picture.caption);
+    Object.assign(element(figure, "img"), { src: `data:image/png;base64,${picture.png}`, alt: picture.caption });
   }
   for (const table of section.tables) pagedTable(details, { ...table, count: table.rows.length, row: i => table.rows[i] });
   for (const listing of section.listings) {
