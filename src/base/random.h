@@ -38,8 +38,7 @@ enum class RandomUse : uint64_t {
   kModel = 3,
   kWeights = 4,
   kSynthetic = 5,
-  kSplit = 6,
-  kBootstrap = 7
+  kSplit = 6
 };
 
 /// SplitMix64 started at a key. A value: cheap to make, one for each sample.

@@ -73,6 +73,17 @@ const ColumnsOf<ComparedRun>& run_columns() {
       at_equal(FairAxis::kSamples),
       at_equal(FairAxis::kSeconds),
       at_equal(FairAxis::kTrainingLoss),
+      {.name = "at_end",
+       .value = [](const R& of) { return or_null(compared_value(of.comparison, of.run, FairAxis::kEnd)); }},
+      {.name = "at_best",
+       .value = [](const R& of) { return or_null(compared_value(of.comparison, of.run, FairAxis::kBest)); }},
+      {.name = "samples_to_best",
+       .unit = kCount,
+       .value = [](const R& of) -> Json {
+         const ComparisonTerms& terms = of.comparison.terms;
+         const CurvePoint* const best = best_of(of.run.curve, terms.figure, terms.lower_is_better);
+         return best == nullptr ? Json(nullptr) : Json(best->samples);
+       }},
       {.name = "samples_to_training_loss",
        .unit = kCount,
        .value = [](const R& of) { return or_null(of.run.loss_place); }},
@@ -153,6 +164,11 @@ const ColumnsOf<ComparedPair>& difference_columns() {
        .value = [](const P& of) -> Json { return to_string(of.difference.verdict); },
        .text = [](const P& of) { return verdict_text(of.difference, of.terms); }},
       {.name = "runs_needed", .value = [](const P& of) { return or_null(of.difference.runs_needed); }},
+      {.name = "why",
+       .value =
+           [](const P& of) {
+             return of.difference.reason.empty() ? Json(nullptr) : Json(of.difference.reason);
+           }},
   };
   return columns;
 }

@@ -16,8 +16,10 @@ namespace {
 // A spread in a unit.
 template <class Format>
 std::string spread_in(const Spread& s, Format format) {
-  if (s.count == 0) return "-";
-  return std::isfinite(s.deviation) ? cat(format(s.mean), " ± ", format(s.deviation)) : format(s.mean);
+  const std::string part = s.complete() ? "" : cat(s.count, " of ", s.runs);
+  if (s.count == 0) return s.runs == 0 ? "-" : part;
+  return cat(format(s.mean), std::isfinite(s.deviation) ? cat(" ± ", format(s.deviation)) : "",
+             part.empty() ? "" : cat(" (", part, ")"));
 }
 
 std::string number_text(double value) {
@@ -47,19 +49,25 @@ std::string plan_cell(const nlohmann::ordered_json& plan, const char* key) {
   return value.is_string() ? value.get<std::string>() : brief(value.get<double>(), 6);
 }
 
+// The figure at the end stands beside the others, even where it is that of equal samples.
+std::vector<FairAxis> axes_shown(const Comparison& c) {
+  std::vector<FairAxis> axes = axes_of(c);
+  if (std::ranges::count(axes, FairAxis::kEnd) == 0) axes.push_back(FairAxis::kEnd);
+  return axes;
+}
+
 page::Table figures_table(const Comparison& c) {
   page::Table table{cat(c.terms.figure, " of ", c.terms.seeds.size(),
                         c.terms.seeds.size() == 1 ? " seed" : " seeds, mean ± standard deviation"),
                     {"recipe", "runs"}};
-  for (const FairAxis axis : axes_of(c)) table.header.push_back(place_text(c, axis));
-  table.header.emplace_back("at its end");
+  const std::vector<FairAxis> axes = axes_shown(c);
+  for (const FairAxis axis : axes) table.header.push_back(place_text(c, axis));
   for (const auto* const column : columns_shown(/*of_target=*/false)) table.header.push_back(column->heading);
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const RecipeFigures& r = c.recipes[i];
     table.rows.push_back({c.terms.recipes[i], cat(r.runs - r.failed - r.unfinished, " of ", r.runs)});
     std::vector<std::string>& row = table.rows.back();
-    for (const FairAxis axis : axes_of(c)) row.push_back(spread_text(spread_on(r, axis)));
-    row.push_back(spread_text(r.final));
+    for (const FairAxis axis : axes) row.push_back(spread_text(spread_on(r, axis)));
     for (const auto* const column : columns_shown(/*of_target=*/false))
       row.push_back(spread_cell(r, *column));
   }
@@ -199,7 +207,12 @@ page::Table failure_table(const Comparison& c) {
 }  // namespace
 
 std::string words_of(FairAxis axis) {
-  return axis == FairAxis::kTrainingLoss ? "training loss" : to_string(axis);
+  switch (axis) {
+    case FairAxis::kTrainingLoss: return "training loss";
+    case FairAxis::kEnd: return "each at its end";
+    case FairAxis::kBest: return "each at its best";
+    default: return to_string(axis);
+  }
 }
 
 std::string place_text(const Comparison& c, FairAxis axis) {
@@ -207,6 +220,8 @@ std::string place_text(const Comparison& c, FairAxis axis) {
     case FairAxis::kSamples: return cat("after ", format_count(c.samples), " samples");
     case FairAxis::kSeconds: return cat("after ", format_seconds(c.seconds));
     case FairAxis::kTrainingLoss: return cat("at training loss ", brief(c.training_loss));
+    case FairAxis::kEnd: return "at its end";
+    case FairAxis::kBest: return "at its best";
   }
   return "";
 }
@@ -231,33 +246,64 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
   if (d.verdict == Verdict::kBetter || d.verdict == Verdict::kWorse)
     return cat(terms.recipes[d.verdict == Verdict::kBetter ? d.b : d.a], " is better");
   if (d.verdict == Verdict::kNotTested) return "not tested: needs two values of each";
+  if (d.verdict == Verdict::kRunsMissing) return "no verdict: " + d.reason;
+  if (d.verdict == Verdict::kNotComparable) return cat("not compared: they ", d.reason);
   if (d.mean == 0) return "no difference with these seeds";
   return cat("not distinguishable with these seeds; ",
              d.runs_needed ? cat("about ", *d.runs_needed) : cat("more than ", format_count(kMostRunsNeeded)),
              " of each would be needed");
 }
 
+namespace {
+
+// Where the best stands on an axis of numbers, if nothing lies beyond it: "the largest optimizer.lr"; "".
+std::string edge_of(const Comparison& c, size_t recipe) {
+  std::vector<std::string> edges;
+  for (const DifferingKey& axis : c.terms.axes) {
+    std::set<double> values;
+    double own = 0;
+    const bool numbers = std::ranges::all_of(axis.values, [&](const std::string& text) {
+      double value = 0;
+      const bool good = parse_real(text, value);
+      values.insert(value);
+      return good;
+    });
+    if (!numbers || values.size() < 2 || !parse_real(axis.values[recipe], own)) continue;
+    if (own == *values.begin()) edges.push_back("the smallest " + axis.path);
+    if (own == *values.rbegin()) edges.push_back("the largest " + axis.path);
+  }
+  return join(edges, " and ");
+}
+
+std::vector<std::string> labels_of(const Comparison& c, const std::vector<size_t>& recipes) {
+  std::vector<std::string> labels;
+  for (const size_t recipe : recipes) labels.push_back(c.terms.recipes[recipe]);
+  return labels;
+}
+
+}  // namespace
+
 std::string answer_of(const Comparison& c) {
-  const auto value_of = [&](size_t recipe) {
-    const Spread& spread = spread_on(c.recipes[recipe], FairAxis::kSamples);
-    return spread.count == 0 ? std::numeric_limits<double>::quiet_NaN() : spread.mean;
-  };
-  std::optional<size_t> best;
-  for (size_t i = 0; i < c.recipes.size(); ++i) {
-    if (!std::isfinite(value_of(i))) continue;
-    if (!best || (c.terms.lower_is_better ? value_of(i) < value_of(*best) : value_of(i) > value_of(*best)))
-      best = i;
+  const BestRecipe& best = c.best;
+  std::string answer;
+  if (!best.why_none.empty()) {
+    answer = cat("No best is named: ", best.why_none, ".");
+  } else if (best.recipe) {
+    answer =
+        cat("After ", format_count(c.samples), " samples ", c.terms.recipes[*best.recipe], " has the best ",
+            c.terms.figure, ", ", spread_text(spread_on(c.recipes[*best.recipe], FairAxis::kSamples)),
+            best.alike.empty()
+                ? "."
+                : cat("; these seeds cannot tell it from ", join(labels_of(c, best.alike), ", "), "."));
+    if (const std::string edge = edge_of(c, *best.recipe); !edge.empty())
+      answer += cat(" It has ", edge, " of the grid: what is best may lie beyond.");
+  } else {
+    answer = best.left_out.empty() ? "No run has ended yet, so there is nothing to compare."
+                                   : "No best is named, because no recipe has a value of every run.";
   }
-  if (!best) return "No run was evaluated, so there is nothing to compare.";
-  std::vector<std::string> alike;
-  for (const Difference& d : c.differences) {
-    if (d.axis != FairAxis::kSamples || (d.a != *best && d.b != *best)) continue;
-    if (d.verdict == Difference::Verdict::kNotDistinguishable || d.verdict == Difference::Verdict::kNotTested)
-      alike.push_back(c.terms.recipes[d.a == *best ? d.b : d.a]);
-  }
-  return cat("After ", format_count(c.samples), " samples ", c.terms.recipes[*best], " has the best ",
-             c.terms.figure, ", ", spread_text(spread_on(c.recipes[*best], FairAxis::kSamples)),
-             alike.empty() ? "." : cat("; these seeds cannot tell it from ", join(alike, ", "), "."));
+  for (const auto& [recipe, why] : best.left_out)
+    answer += cat(" ", c.terms.recipes[recipe], " has no part in this: ", why, ".");
+  return answer;
 }
 
 namespace {
@@ -278,13 +324,67 @@ std::string least_learned(const Comparison& c) {
 
 }  // namespace
 
+namespace {
+
+// What was asked, for those who see it for the first time.
+std::string question_of(const Comparison& c) {
+  const size_t recipes = c.terms.recipes.size(), seeds = c.terms.seeds.size();
+  return cat(recipes, recipes == 1 ? " recipe" : " recipes", ", each trained with ", seeds,
+             seeds == 1 ? " seed" : " seeds", ", compared by ", c.terms.figure,
+             " on the validation data, of which ", c.terms.lower_is_better ? "less" : "more",
+             " is better. That one is better is said where it would be false in at most one study of twenty "
+             "in which "
+             "nothing differs.");
+}
+
+// A recipe that fails now and then is worth less than the mean of its other runs.
+std::vector<std::string> failure_notes(const Comparison& c) {
+  std::vector<std::string> notes;
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    const RecipeFigures& r = c.recipes[i];
+    if (r.failed == 0) continue;
+    std::string first;
+    for (const RunOutcome& run : c.runs) {
+      if (run.recipe == c.terms.recipes[i] && !run.failure.empty() && first.empty())
+        first = cat("seed ", run.seed, ": ", first_line(run.failure));
+    }
+    notes.push_back(cat(c.terms.recipes[i], " failed in ", r.failed, " of ", r.runs, " runs, so in ",
+                        format_percent(r.failed_share.low, 0), " to ", format_percent(r.failed_share.high, 0),
+                        " of all (95 % interval); ", first, "."));
+  }
+  return notes;
+}
+
+// Plans that differ in what decides bits or speed, between the recipes or between runs of one.
+std::vector<std::string> plan_notes(const Comparison& c) {
+  std::vector<std::string> notes;
+  for (const auto& [key, what] :
+       {std::pair("precision", "precisions"), std::pair("device_name", "machines")}) {
+    std::map<std::string, std::set<std::string>> recipes;  // by value
+    for (const RunOutcome& run : c.runs) {
+      if (run.plan.is_object() && run.plan.contains(key))
+        recipes[plan_cell(run.plan, key)].insert(run.recipe);
+    }
+    if (recipes.size() < 2) continue;
+    std::vector<std::string> parts;
+    for (const auto& [value, of] : recipes)
+      parts.push_back(cat(value, ": ", join(std::vector<std::string>(of.begin(), of.end()), ", ")));
+    notes.push_back(
+        cat("Runs had different ", what, " (", join(parts, "; "), "): what differs may come of that."));
+  }
+  return notes;
+}
+
+}  // namespace
+
 std::vector<std::string> notes_of(const Comparison& c) {
-  constexpr size_t kFewSeeds = 10, kFewDifferences = 6;
-  std::vector<std::string> notes = {answer_of(c)};
+  constexpr size_t kFewDifferences = 6;
+  std::vector<std::string> notes = {question_of(c), answer_of(c)};
   if (c.differences.size() <= kFewDifferences) {
     for (const Difference& d : c.differences) {
-      notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], " at equal ", words_of(d.axis),
-                          ": ", verdict_text(d, c.terms), "."));
+      const bool own = d.axis == FairAxis::kEnd || d.axis == FairAxis::kBest;
+      notes.push_back(cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b], own ? ", " : " at equal ",
+                          words_of(d.axis), ": ", verdict_text(d, c.terms), "."));
     }
   }
   if (leaves_out(c)) {
@@ -307,11 +407,13 @@ std::vector<std::string> notes_of(const Comparison& c) {
                           c.recipes[i].no_sharpness, "."));
   }
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
-  const size_t seeds = c.terms.seeds.size();
-  if (seeds > 1 && seeds < kFewSeeds && !c.differences.empty()) {
-    notes.push_back(cat("Of ", seeds,
-                        " seeds a bootstrap interval tends to be narrower than its 95 % say; the verdicts "
-                        "are those of Welch's test, which takes the few seeds into account."));
+  for (std::string& note : failure_notes(c)) notes.push_back(std::move(note));
+  for (std::string& note : plan_notes(c)) notes.push_back(std::move(note));
+  const std::vector<FairAxis> axes = axes_of(c);
+  if (std::ranges::count(axes, FairAxis::kBest) > 0) {
+    notes.push_back(
+        "The best of several evaluations is chosen by the figure that it then shows, so it is flattered, "
+        "the more the more evaluations there are.");
   }
   return notes;
 }

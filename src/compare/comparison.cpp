@@ -5,7 +5,10 @@
 #include <functional>
 #include <limits>
 
+#include "base/text.h"
 #include "compare/compare_columns.h"
+#include "compare/fairness.h"
+#include "measure/timing.h"
 
 namespace autotrain {
 namespace {
@@ -15,6 +18,11 @@ using Values = std::vector<double>;
 // Whether a run says what its recipe comes to.
 bool ended(const RunOutcome& run) {
   return !run.curve.empty() && run.share >= 1;
+}
+
+// Whether a run ought to have a value: whether it failed or was taken to its end.
+bool counts(const RunOutcome& run) {
+  return !run.failure.empty() || run.share >= 1;
 }
 
 // The values of a recipe's runs, without failures and values that are not finite.
@@ -29,16 +37,35 @@ Values values_of(const Comparison& c, size_t recipe, Value value) {
   return values;
 }
 
-Spread spread_of(const Values& values) {
-  return {mean(values), standard_deviation(values), static_cast<int64_t>(values.size())};
+Spread spread_of(const Values& values, int64_t runs) {
+  return {mean(values), standard_deviation(values), static_cast<int64_t>(values.size()), runs};
 }
 
+// The runs of a recipe that ought to have a value.
+int64_t counted_runs(const Comparison& c, size_t recipe) {
+  return std::ranges::count_if(
+      c.runs, [&](const RunOutcome& run) { return run.recipe == c.terms.recipes[recipe] && counts(run); });
+}
+
+// Where the runs of the recipe end that ends first: their median, so that no single run sets it.
 double common_place(const Comparison& c, FairAxis axis) {
   double least = std::numeric_limits<double>::infinity();
-  for (const RunOutcome& run : c.runs) {
-    if (ended(run)) least = std::min(least, place_of(run.curve.back(), axis));
+  for (size_t recipe = 0; recipe < c.terms.recipes.size(); ++recipe) {
+    const Values ends = values_of(
+        c, recipe, [&](const RunOutcome& run) { return std::optional(place_of(run.curve.back(), axis)); });
+    if (!ends.empty()) least = std::min(least, median_of(ends));
   }
   return std::isfinite(least) ? least : 0;
+}
+
+bool end_at_different_samples(const Comparison& c) {
+  std::optional<int64_t> first;
+  for (const RunOutcome& run : c.runs) {
+    if (!ended(run)) continue;
+    if (first && *first != run.curve.back().samples) return true;
+    first = run.curve.back().samples;
+  }
+  return false;
 }
 
 // A window is as long as an update of the largest batch, and long enough that small batches' losses are
@@ -72,6 +99,8 @@ std::optional<double> place_on(const Comparison& c, const RunOutcome& run, FairA
     case FairAxis::kSamples: return static_cast<double>(c.samples);
     case FairAxis::kSeconds: return c.seconds;
     case FairAxis::kTrainingLoss: return run.loss_place;
+    case FairAxis::kEnd:
+    case FairAxis::kBest: break;  // places of its own
   }
   return std::nullopt;
 }
@@ -85,7 +114,8 @@ std::optional<double> figure_in(const std::map<std::string, double>& figures, co
   return found == figures.end() ? std::nullopt : std::optional(found->second);
 }
 
-// Runs of one recipe are evaluated at the same updates.
+// Runs of one recipe are evaluated at the same updates. Where one of them has no value, the mean of the
+// others would be of other runs than beside it: there is no point.
 std::vector<BandPoint> band_of(const Comparison& c, size_t recipe) {
   struct Cell {
     int64_t samples = 0;
@@ -102,9 +132,14 @@ std::vector<BandPoint> band_of(const Comparison& c, size_t recipe) {
       if (std::isfinite(value)) cell.figure.push_back(value);
     }
   }
+  const auto evaluated = std::ranges::count_if(c.runs, [&](const RunOutcome& run) {
+    return run.recipe == c.terms.recipes[recipe] && !run.curve.empty();
+  });
   std::vector<BandPoint> band;
-  for (const auto& [update, cell] : by_update)
-    band.push_back({update, cell.samples, mean(cell.seconds), spread_of(cell.figure)});
+  for (const auto& [update, cell] : by_update) {
+    if (std::ssize(cell.figure) == evaluated)
+      band.push_back({update, cell.samples, mean(cell.seconds), spread_of(cell.figure, evaluated)});
+  }
   return band;
 }
 
@@ -112,11 +147,13 @@ void add_gaps(RecipeFigures& figures, const Comparison& c, size_t recipe) {
   for (const RunOutcome& some : c.runs) {
     for (const auto& [name, unused] : some.training_set) {
       figures.gaps[name] =
-          spread_of(values_of(c, recipe, [&](const RunOutcome& run) -> std::optional<double> {
-            const auto seen = figure_in(run.training_set, name);
-            const auto unseen = figure_in(run.curve.back().figures, name);
-            return seen && unseen ? std::optional(*seen - *unseen) : std::nullopt;
-          }));
+          spread_of(values_of(c, recipe,
+                              [&](const RunOutcome& run) -> std::optional<double> {
+                                const auto seen = figure_in(run.training_set, name);
+                                const auto unseen = figure_in(run.curve.back().figures, name);
+                                return seen && unseen ? std::optional(*seen - *unseen) : std::nullopt;
+                              }),
+                    counted_runs(c, recipe));
     }
   }
 }
@@ -130,11 +167,14 @@ void add_sharpness(RecipeFigures& figures, const Comparison& c, size_t recipe) {
       figures.no_sharpness = run.sharpness->unavailable;
   }
   for (const SharpnessFigure& figure : sharpness_figures()) {
-    figures.sharpness.push_back(
-        spread_of(values_of(c, recipe, [&](const RunOutcome& run) -> std::optional<double> {
-          if (!run.sharpness || !run.sharpness->unavailable.empty()) return std::nullopt;
-          return figure.of(*run.sharpness);
-        })));
+    figures.sharpness.push_back(spread_of(values_of(c, recipe,
+                                                    [&](const RunOutcome& run) -> std::optional<double> {
+                                                      if (!run.sharpness ||
+                                                          !run.sharpness->unavailable.empty())
+                                                        return std::nullopt;
+                                                      return figure.of(*run.sharpness);
+                                                    }),
+                                          counted_runs(c, recipe)));
   }
 }
 
@@ -147,7 +187,9 @@ RecipeFigures figures_of(const Comparison& c, size_t recipe) {
     figures.unfinished += run.failure.empty() && run.share < 1 ? 1 : 0;
     if (figures.plan.is_null()) figures.plan = run.plan;
   }
-  const auto spread = [&](auto value) { return spread_of(values_of(c, recipe, value)); };
+  if (figures.runs > 0) figures.failed_share = share_interval(figures.failed, figures.runs);
+  const int64_t counted = counted_runs(c, recipe);
+  const auto spread = [&](auto value) { return spread_of(values_of(c, recipe, value), counted); };
   figures.final =
       spread([&](const RunOutcome& run) { return figure_in(run.curve.back().figures, c.terms.figure); });
   for (const Column<ComparedRun>& column : run_columns())
@@ -158,6 +200,25 @@ RecipeFigures figures_of(const Comparison& c, size_t recipe) {
   add_sharpness(figures, c, recipe);
   figures.curve = band_of(c, recipe);
   return figures;
+}
+
+// What is known of a pair before anything is computed of it: whether something may be said.
+Difference pair_of(const Comparison& c, size_t a, size_t b, FairAxis axis) {
+  using Verdict = Difference::Verdict;
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  Difference d{
+      .a = a, .b = b, .axis = axis, .mean = kNaN, .interval = {kNaN, kNaN}, .p = kNaN, .p_holm = kNaN};
+  if (d.reason = why_not_comparable(c.terms, a, b); !d.reason.empty()) {
+    d.verdict = Verdict::kNotComparable;
+    return d;
+  }
+  for (const size_t recipe : {a, b}) {
+    const std::string missing = missing_runs(c, recipe, axis);
+    if (missing.empty()) continue;
+    d.verdict = Verdict::kRunsMissing;
+    d.reason += cat(d.reason.empty() ? "" : "; ", c.terms.recipes[recipe], ": ", missing);
+  }
+  return d;
 }
 
 Difference::Verdict verdict_of(const Difference& d, bool lower_is_better) {
@@ -171,20 +232,20 @@ std::vector<Difference> differences_on(const Comparison& c, FairAxis axis) {
   std::vector<Difference> family;
   std::vector<double> p;
   for (const auto& [a, b] : c.terms.pairs) {
-    const Values of_a = values_on(c, a, axis), of_b = values_on(c, b, axis);
-    const double welch = welch_test(of_a, of_b).p;
-    family.push_back({.a = a,
-                      .b = b,
-                      .axis = axis,
-                      .mean = mean(of_b) - mean(of_a),
-                      .interval = bootstrap_difference(of_a, of_b),
-                      .p = welch});
-    p.push_back(welch);
+    Difference& d = family.emplace_back(pair_of(c, a, b, axis));
+    if (d.reason.empty()) {
+      const Values of_a = values_on(c, a, axis), of_b = values_on(c, b, axis);
+      d.mean = mean(of_b) - mean(of_a);
+      d.interval = welch_interval(of_a, of_b);
+      d.p = welch_test(of_a, of_b).p;
+    }
+    p.push_back(d.p);
   }
   const auto tests = std::count_if(p.begin(), p.end(), [](double value) { return !std::isnan(value); });
   const std::vector<double> corrected = holm(p);
   for (size_t i = 0; i < family.size(); ++i) {
     Difference& d = family[i];
+    if (!d.reason.empty()) continue;
     d.p_holm = corrected[i];
     d.verdict = verdict_of(d, c.terms.lower_is_better);
     if (d.verdict != Difference::Verdict::kNotDistinguishable) continue;
@@ -196,21 +257,130 @@ std::vector<Difference> differences_on(const Comparison& c, FairAxis axis) {
   return family;
 }
 
+// Seeds of runs, by why they have no value.
+std::map<std::string, std::vector<std::string>> seeds_without_value(const Comparison& c, size_t recipe,
+                                                                    FairAxis axis) {
+  std::map<std::string, std::vector<std::string>> seeds;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe != c.terms.recipes[recipe] || !counts(run)) continue;
+    const std::string seed = std::to_string(run.seed);
+    if (!run.failure.empty()) {
+      seeds["failed"].push_back(seed);
+    } else if (run.curve.empty()) {
+      seeds["were never evaluated"].push_back(seed);
+    } else if (const auto value = compared_value(c, run, axis); !value) {
+      const std::optional<double> place = place_on(c, run, axis);
+      const bool late =
+          place && axis != FairAxis::kTrainingLoss && place_of(run.curve.front(), axis) > *place;
+      seeds[late ? "were not evaluated by then" : cat("have no finite ", c.terms.figure, " there")].push_back(
+          seed);
+    }
+  }
+  return seeds;
+}
+
+bool better(const Comparison& c, size_t a, size_t b) {
+  const double of_a = spread_on(c.recipes[a], FairAxis::kSamples).mean;
+  const double of_b = spread_on(c.recipes[b], FairAxis::kSamples).mean;
+  return c.terms.lower_is_better ? of_a < of_b : of_a > of_b;
+}
+
+// Recipes that cannot be told from the best one. Pairs that were asked for have their verdicts; of the
+// others, which a grid does not ask for, all pairs of candidates are one family: the best was chosen among
+// them.
+std::vector<size_t> alike_to(const Comparison& c, size_t best, const std::vector<size_t>& candidates) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  std::vector<double> p;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    for (size_t j = i + 1; j < candidates.size(); ++j) {
+      pairs.emplace_back(candidates[i], candidates[j]);
+      p.push_back(welch_test(values_on(c, candidates[i], FairAxis::kSamples),
+                             values_on(c, candidates[j], FairAxis::kSamples))
+                      .p);
+    }
+  }
+  const std::vector<double> corrected = holm(std::move(p));
+  std::vector<size_t> alike;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto [a, b] = pairs[i];
+    if (a != best && b != best) continue;
+    const auto asked = std::ranges::find_if(c.differences, [&](const Difference& d) {
+      return d.axis == FairAxis::kSamples && std::minmax(d.a, d.b) == std::minmax(a, b);
+    });
+    const bool told = asked == c.differences.end() ? corrected[i] < kFalseAlarms
+                                                   : asked->verdict == Difference::Verdict::kBetter ||
+                                                         asked->verdict == Difference::Verdict::kWorse;
+    if (!told) alike.push_back(a == best ? b : a);
+  }
+  return alike;
+}
+
+BestRecipe best_of(const Comparison& c) {
+  BestRecipe best;
+  std::vector<size_t> candidates;
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    if (!has_part(c.recipes[i])) continue;
+    const std::string missing = missing_runs(c, i, FairAxis::kSamples);
+    if (missing.empty())
+      candidates.push_back(i);
+    else
+      best.left_out.emplace_back(i, missing);
+  }
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    for (size_t j = i + 1; j < candidates.size(); ++j) {
+      const std::string why = why_not_comparable(c.terms, candidates[i], candidates[j]);
+      if (why.empty()) continue;
+      best.why_none = cat(c.terms.recipes[candidates[i]], " and ", c.terms.recipes[candidates[j]], " ", why);
+      return best;
+    }
+  }
+  if (candidates.empty()) return best;
+  best.recipe = *std::ranges::min_element(candidates, [&](size_t a, size_t b) { return better(c, a, b); });
+  best.alike = alike_to(c, *best.recipe, candidates);
+  return best;
+}
+
 }  // namespace
+
+std::string missing_runs(const Comparison& c, size_t recipe, FairAxis axis) {
+  std::vector<std::string> parts;
+  const int64_t runs = counted_runs(c, recipe);
+  for (const auto& [why, seeds] : seeds_without_value(c, recipe, axis)) {
+    parts.push_back(cat(seeds.size(), " of ", runs, runs == 1 ? " run " : " runs ", why,
+                        seeds.size() == 1 ? " (seed " : " (seeds ", join(seeds, ", "), ")"));
+  }
+  return join(parts, ", ");
+}
+
+bool has_part(const RecipeFigures& figures) {
+  return figures.runs > figures.unfinished;
+}
 
 std::vector<FairAxis> axes_of(const Comparison& c) {
   std::vector<FairAxis> axes = {FairAxis::kSamples, FairAxis::kSeconds};
   if (std::isfinite(c.training_loss)) axes.push_back(FairAxis::kTrainingLoss);
+  if (end_at_different_samples(c)) axes.insert(axes.end(), {FairAxis::kEnd, FairAxis::kBest});
   return axes;
 }
 
 const Spread& spread_on(const RecipeFigures& figures, FairAxis axis) {
-  return spread_of(figures, "at_equal_" + to_string(axis));
+  const bool own = axis == FairAxis::kEnd || axis == FairAxis::kBest;
+  return spread_of(figures, (own ? "at_" : "at_equal_") + to_string(axis));
 }
 
 std::optional<double> compared_value(const Comparison& c, const RunOutcome& run, FairAxis axis) {
   if (!ended(run)) return std::nullopt;
+  if (axis == FairAxis::kBest) {
+    const CurvePoint* const best = best_of(run.curve, c.terms.figure, c.terms.lower_is_better);
+    return best == nullptr ? std::nullopt : figure_in(best->figures, c.terms.figure);
+  }
   const std::optional<double> place = place_on(c, run, axis);
+  // What a run had at its end it has from there on.
+  const bool beyond = axis != FairAxis::kTrainingLoss && place && place_of(run.curve.back(), axis) <= *place;
+  if (axis == FairAxis::kEnd || beyond) {
+    const std::optional<double> end = figure_in(run.curve.back().figures, c.terms.figure);
+    return end && std::isfinite(*end) ? end : std::nullopt;
+  }
   return place ? figure_at(run.curve, c.terms.figure, axis, *place) : std::nullopt;
 }
 
@@ -225,6 +395,7 @@ Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs) {
   for (const FairAxis axis : axes_of(c)) {
     for (const Difference& difference : differences_on(c, axis)) c.differences.push_back(difference);
   }
+  c.best = best_of(c);
   return c;
 }
 

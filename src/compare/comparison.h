@@ -73,9 +73,12 @@ struct Spread {
   double mean = 0;
   double deviation = 0;  ///< NaN of a single value
   int64_t count = 0;
+  int64_t runs = 0;  ///< of which `count` have a value
+
+  bool complete() const { return count > 0 && count == runs; }
 };
 
-/// The figure of one recipe over its seeds at one evaluation.
+/// The figure of one recipe over its seeds at one evaluation, at which every one of its runs has it.
 struct BandPoint {
   int64_t update = 0;
   int64_t samples = 0;
@@ -87,7 +90,8 @@ struct BandPoint {
 struct RecipeFigures {
   int64_t runs = 0;
   int64_t failed = 0;
-  int64_t unfinished = 0;  ///< that halving has not taken to their end; only their curves count
+  int64_t unfinished = 0;                ///< that halving has not taken to their end; only their curves count
+  ConfidenceInterval failed_share = {};  ///< of runs that fail, 95 %; {0, 0} without runs
   nlohmann::ordered_json plan = nullptr;    ///< of the first run that has one
   Spread final = {};                        ///< the compared figure at the end
   std::vector<Spread> spreads = {};         ///< by column of run_columns(), of the runs that have a value
@@ -99,15 +103,23 @@ struct RecipeFigures {
 
 /// The difference of two recipes on one axis: b − a.
 struct Difference {
-  enum class Verdict { kBetter, kWorse, kNotDistinguishable, kNotTested };
+  enum class Verdict {
+    kBetter,
+    kWorse,
+    kNotDistinguishable,
+    kNotTested,      ///< one of them has fewer than two values
+    kRunsMissing,    ///< one of them has runs without a value: those that are left may be the better ones
+    kNotComparable,  ///< their figures are different quantities
+  };
   size_t a = 0, b = 0;  ///< recipes
   FairAxis axis = FairAxis::kSamples;
-  double mean = 0;
-  ConfidenceInterval interval = {};
+  double mean = 0;                          ///< NaN where nothing may be said
+  ConfidenceInterval interval = {};         ///< 95 %, of this difference alone
   double p = 0;                             ///< Welch's test
   double p_holm = 0;                        ///< corrected over all pairs of this axis
   Verdict verdict = Verdict::kNotTested;    ///< of b
   std::optional<int64_t> runs_needed = {};  ///< of each recipe, to tell them apart if they differ as it seems
+  std::string reason = {};                  ///< why nothing may be said; "": something may
 };
 
 constexpr auto enum_names(Difference::Verdict) {
@@ -115,18 +127,31 @@ constexpr auto enum_names(Difference::Verdict) {
   return std::array{EnumName<Verdict>{Verdict::kBetter, "better"},
                     EnumName<Verdict>{Verdict::kWorse, "worse"},
                     EnumName<Verdict>{Verdict::kNotDistinguishable, "not_distinguishable"},
-                    EnumName<Verdict>{Verdict::kNotTested, "not_tested"}};
+                    EnumName<Verdict>{Verdict::kNotTested, "not_tested"},
+                    EnumName<Verdict>{Verdict::kRunsMissing, "runs_missing"},
+                    EnumName<Verdict>{Verdict::kNotComparable, "not_comparable"}};
 }
 
 /// What differences must stay below to be told apart: the chance that one of an axis's verdicts "better" or
 /// "worse" is false when nothing differs.
 inline constexpr double kFalseAlarms = 0.05;
 
+/// The best recipe at equal samples, as far as it may be named.
+struct BestRecipe {
+  std::optional<size_t> recipe = {};                          ///< unset: none may be named
+  std::vector<size_t> alike = {};                             ///< those that these runs cannot tell from it
+  std::vector<std::pair<size_t, std::string>> left_out = {};  ///< recipes that had no part in it, and why
+  std::string why_none = {};                                  ///< why none may be named at all
+};
+
 struct Comparison {
   ComparisonTerms terms = {};
   std::vector<RunOutcome> runs = {};
-  int64_t samples = 0;  ///< where equal samples are compared: the least that a run trained on
-  double seconds = 0;   ///< likewise
+
+  /// Where equal samples are compared: where the runs of the shortest recipe end, in their median. A run that
+  /// ended before has there what it had at its end.
+  int64_t samples = 0;
+  double seconds = 0;  ///< likewise
 
   /// Where equal training losses are compared: the least that every run's smoothed loss was at its end; NaN:
   /// runs cannot be made equal in it.
@@ -135,17 +160,26 @@ struct Comparison {
 
   std::vector<RecipeFigures> recipes = {};
   std::vector<Difference> differences = {};
+  BestRecipe best = {};
 };
 
 /// All figures from what the runs left. Pure.
 Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs);
 
-/// In what its runs can be made equal.
+/// In what its runs can be made equal. Their own ends and bests are among it where they end at different
+/// samples.
 std::vector<FairAxis> axes_of(const Comparison& comparison);
 
 /// The compared figure of a recipe, or of a run (nothing: it has none there), where runs are equal in this.
 const Spread& spread_on(const RecipeFigures& figures, FairAxis axis);
 std::optional<double> compared_value(const Comparison& comparison, const RunOutcome& run, FairAxis axis);
+
+/// Which runs of a recipe have no value on an axis, and why: "3 of 5 runs failed (seeds 1, 2, 4)"; "": all
+/// have one.
+std::string missing_runs(const Comparison& comparison, size_t recipe, FairAxis axis);
+
+/// Where a recipe has its runs on an axis: whether halving left it out is no fault of theirs.
+bool has_part(const RecipeFigures& figures);
 
 /// compare.json; what cannot be computed again from the rest included, for those who read it.
 nlohmann::ordered_json comparison_to_json(const Comparison& comparison);

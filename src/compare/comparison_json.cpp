@@ -11,7 +11,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_json(const Spread& s) {
-  return {{"mean", finite_or_null(s.mean)}, {"deviation", finite_or_null(s.deviation)}, {"count", s.count}};
+  return {{"mean", finite_or_null(s.mean)},
+          {"deviation", finite_or_null(s.deviation)},
+          {"count", s.count},
+          {"runs", s.runs}};
 }
 
 Json to_json(const Target& target) {
@@ -39,9 +42,14 @@ void add_spreads(Json& json, const RecipeFigures& r, bool has_target) {
 }
 
 Json to_json(const RecipeFigures& r, const std::string& label, bool has_target) {
-  Json json = {{"label", label},     {"runs", r.runs},
-               {"failed", r.failed}, {"unfinished", r.unfinished},
-               {"plan", r.plan},     {"final", to_json(r.final)}};
+  Json json = {{"label", label},
+               {"runs", r.runs},
+               {"failed", r.failed},
+               {"failed_share_low", r.failed_share.low},
+               {"failed_share_high", r.failed_share.high},
+               {"unfinished", r.unfinished},
+               {"plan", r.plan},
+               {"final", to_json(r.final)}};
   add_spreads(json, r, has_target);
   json.update(
       {{"generalisation_gap", Json::object()}, {"sharpness", Json::object()}, {"curve", Json::array()}});
@@ -55,6 +63,17 @@ Json to_json(const RecipeFigures& r, const std::string& label, bool has_target) 
 Json to_json(const std::vector<DifferingKey>& keys) {
   Json json = Json::array();
   for (const DifferingKey& key : keys) json.push_back({{"path", key.path}, {"values", key.values}});
+  return json;
+}
+
+Json to_json(const BestRecipe& best, const ComparisonTerms& terms) {
+  Json json = {{"recipe", best.recipe ? Json(terms.recipes[*best.recipe]) : Json(nullptr)},
+               {"alike", Json::array()},
+               {"left_out", Json::array()},
+               {"why_none", best.why_none.empty() ? Json(nullptr) : Json(best.why_none)}};
+  for (const size_t other : best.alike) json["alike"].push_back(terms.recipes[other]);
+  for (const auto& [other, why] : best.left_out)
+    json["left_out"].push_back({{"recipe", terms.recipes[other]}, {"why", why}});
   return json;
 }
 
@@ -126,6 +145,7 @@ Json comparison_to_json(const Comparison& c) {
     json["recipes"].push_back(to_json(c.recipes[i], c.terms.recipes[i], c.terms.target.has_value()));
   for (const Difference& d : c.differences)
     json["differences"].push_back(json_of(difference_columns(), {c.terms, d}));
+  json["best"] = to_json(c.best, c.terms);
   json["differing_keys"] = to_json(c.terms.differing_keys);
   json["axes"] = to_json(c.terms.axes);
   for (const Rung& rung : c.terms.rungs) json["halving"].push_back(to_json(rung));

@@ -55,4 +55,32 @@ std::vector<std::string> unfair_because(const std::vector<DifferingKey>& keys) {
   return warnings;
 }
 
+namespace {
+
+bool is_of(const std::string& path, std::string_view section) {
+  return path == section || path.starts_with(cat(section, "."));
+}
+
+// Figures that are made of the loss, and so are of another quantity with another one.
+bool follows_loss(const std::string& figure) {
+  return figure == "loss" || figure == "perplexity";
+}
+
+}  // namespace
+
+std::string why_not_comparable(const ComparisonTerms& terms, size_t a, size_t b) {
+  std::vector<std::string> data, task, loss;
+  for (const DifferingKey& key : terms.differing_keys) {
+    if (key.values.at(a) == key.values.at(b)) continue;
+    if (is_of(key.path, "data.validation")) data.push_back(key.path);
+    if (key.path == "data.train.target" || key.path == "data.train.task") task.push_back(key.path);
+    if (is_of(key.path, "loss") && follows_loss(terms.figure)) loss.push_back(key.path);
+  }
+  if (!data.empty()) return cat("are evaluated on different data (", join(data, ", "), ")");
+  if (!task.empty()) return cat("have different tasks (", join(task, ", "), ")");
+  if (!loss.empty())
+    return cat("have different losses, of which ", terms.figure, " is made (", join(loss, ", "), ")");
+  return "";
+}
+
 }  // namespace autotrain

@@ -106,6 +106,17 @@ const CurvePoint* at_share(const Curve& curve, const StopRecipe& stop, double sh
   return found == curve.end() ? &curve.back() : &*found;
 }
 
+const CurvePoint* best_of(const Curve& curve, const std::string& figure, bool lower_is_better) {
+  const CurvePoint* best = nullptr;
+  for (const CurvePoint& point : curve) {
+    const double value = value_of(point, figure);
+    if (!std::isfinite(value)) continue;
+    const double least = best == nullptr ? value : value_of(*best, figure);
+    if (best == nullptr || (lower_is_better ? value < least : value > least)) best = &point;
+  }
+  return best;
+}
+
 const CurvePoint* first_reaching(const Curve& curve, const Target& target) {
   const auto found = std::find_if(curve.begin(), curve.end(), [&](const CurvePoint& point) {
     const double value = value_of(point, target.figure);

@@ -30,12 +30,15 @@ enum class FairAxis {
   kSamples,
   kSeconds,
   kTrainingLoss,  ///< what was learned of the training data, however long that took
+  kEnd,           ///< each at its own end
+  kBest,          ///< each at its own best evaluation
 };
 
 constexpr auto enum_names(FairAxis) {
   return std::array{EnumName<FairAxis>{FairAxis::kSamples, "samples"},
                     EnumName<FairAxis>{FairAxis::kSeconds, "seconds"},
-                    EnumName<FairAxis>{FairAxis::kTrainingLoss, "training_loss"}};
+                    EnumName<FairAxis>{FairAxis::kTrainingLoss, "training_loss"},
+                    EnumName<FairAxis>{FairAxis::kEnd, "end"}, EnumName<FairAxis>{FairAxis::kBest, "best"}};
 }
 
 /// A figure to be reached.
@@ -65,6 +68,9 @@ double share_of_run(const StopRecipe& stop, const CurvePoint& point);
 /// The first evaluation at which so much of the run was done, else the last one; null of an empty curve.
 /// Points into `curve`.
 const CurvePoint* at_share(const Curve& curve, const StopRecipe& stop, double share);
+
+/// The evaluation at which a figure was best; null: it was finite at none. Points into `curve`.
+const CurvePoint* best_of(const Curve& curve, const std::string& figure, bool lower_is_better);
 
 /// The first evaluation that reached the target; null: none did. Points into `curve`.
 const CurvePoint* first_reaching(const Curve& curve, const Target& target);

@@ -1,15 +1,12 @@
 #include "study/statistics.h"
 
 #include <algorithm>
+#include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/non_central_t.hpp>
-#include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
-
-#include "base/random.h"
-#include "measure/timing.h"
 
 namespace autotrain {
 namespace {
@@ -17,28 +14,6 @@ namespace {
 namespace bm = boost::math;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// Σ (value − mean)^power ÷ n^power: what acceleration is made of.
-double scaled_moment(std::span<const double> values, double power) {
-  const double centre = mean(values), n = static_cast<double>(values.size());
-  double sum = 0;
-  for (const double value : values) sum += std::pow((value - centre) / n, power);
-  return sum;
-}
-
-double resampled_mean(std::span<const double> values, Random& random) {
-  double sum = 0;
-  for (size_t i = 0; i < values.size(); ++i)
-    sum += values[static_cast<size_t>(random.below(static_cast<int64_t>(values.size())))];
-  return sum / static_cast<double>(values.size());
-}
-
-// The share of sorted values below `value`, those equal to it counted half.
-double share_below(const std::vector<double>& sorted, double value) {
-  const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
-  const auto below = first - sorted.begin(), not_above = last - sorted.begin();
-  return static_cast<double>(below + not_above) / (2 * static_cast<double>(sorted.size()));
-}
 
 // The power of Welch's test with `runs` values in each sample.
 double power_of(double runs, double difference, double variance_a, double variance_b, double alpha) {
@@ -111,28 +86,25 @@ std::vector<double> holm(std::vector<double> p) {
   return p;
 }
 
-ConfidenceInterval bootstrap_difference(std::span<const double> a, std::span<const double> b,
-                                        double confidence, int64_t resamples) {
+ConfidenceInterval welch_interval(std::span<const double> a, std::span<const double> b, double confidence) {
   if (a.size() < 2 || b.size() < 2) return {kNaN, kNaN};
+  const WelchTest test = welch_test(a, b);
   const double difference = mean(b) - mean(a);
-  const double spread = scaled_moment(a, 2) + scaled_moment(b, 2);
-  if (spread == 0) return {difference, difference};
-  Random random(derive_key(static_cast<uint64_t>(RandomUse::kBootstrap)));
-  std::vector<double> drawn(static_cast<size_t>(resamples));
-  for (double& value : drawn) {
-    const double of_b = resampled_mean(b, random);
-    value = of_b - resampled_mean(a, random);
-  }
-  std::sort(drawn.begin(), drawn.end());
-  const bm::normal normal;
-  const double least = 0.5 / static_cast<double>(resamples);
-  const double bias = bm::quantile(normal, std::clamp(share_below(drawn, difference), least, 1 - least));
-  const double acceleration = (scaled_moment(b, 3) - scaled_moment(a, 3)) / (6 * std::pow(spread, 1.5));
-  const auto bound = [&](double probability) {
-    const double z = bias + bm::quantile(normal, probability);
-    return quantile(drawn, bm::cdf(normal, bias + z / (1 - acceleration * z)));
+  if (std::isnan(test.degrees)) return {difference, difference};
+  const auto squared_error = [](std::span<const double> values) {
+    return std::pow(standard_deviation(values), 2) / static_cast<double>(values.size());
   };
-  return {bound((1 - confidence) / 2), bound((1 + confidence) / 2)};
+  const double reach = std::sqrt(squared_error(a) + squared_error(b)) *
+                       bm::quantile(bm::complement(bm::students_t(test.degrees), (1 - confidence) / 2));
+  return {difference - reach, difference + reach};
+}
+
+ConfidenceInterval share_interval(int64_t count, int64_t of, double confidence) {
+  using Binomial = bm::binomial;
+  const auto trials = static_cast<double>(of), successes = static_cast<double>(count);
+  const double outside = (1 - confidence) / 2;
+  return {Binomial::find_lower_bound_on_p(trials, successes, outside),
+          Binomial::find_upper_bound_on_p(trials, successes, outside)};
 }
 
 std::optional<int64_t> runs_needed(double difference, double deviation_a, double deviation_b, double alpha,

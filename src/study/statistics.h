@@ -38,10 +38,13 @@ struct ConfidenceInterval {
   double low = 0, high = 0;
 };
 
-/// Of mean(b) − mean(a): bootstrap, bias-corrected and accelerated (Efron 1987). The same arguments always
-/// give the same interval. NaN when one sample has fewer than two values.
-ConfidenceInterval bootstrap_difference(std::span<const double> a, std::span<const double> b,
-                                        double confidence = 0.95, int64_t resamples = 10'000);
+/// Of mean(b) − mean(a), by Welch's t: it leaves out 0 exactly where `welch_test` finds a difference at the
+/// level 1 − confidence. NaN when one sample has fewer than two values.
+ConfidenceInterval welch_interval(std::span<const double> a, std::span<const double> b,
+                                  double confidence = 0.95);
+
+/// Of a share of which `count` out of `of` were seen (Clopper and Pearson 1934). Precondition: of > 0.
+ConfidenceInterval share_interval(int64_t count, int64_t of, double confidence = 0.95);
 
 inline constexpr int64_t kMostRunsNeeded = 10'000;
 

@@ -38,7 +38,7 @@ ComparisonTerms terms(std::vector<std::string> recipes) {
   return t;
 }
 
-TEST(Comparison, EqualSamplesAndEqualTimeAreThoseOfTheShortestRun) {
+TEST(Comparison, EqualSamplesAndEqualTimeAreThoseOfTheShortestRecipe) {
   const Comparison c =
       analyse(terms({"a", "b"}), {outcome("a", 1, 0.5, 0.7, 10, 1000), outcome("b", 1, 0.6, 0.8, 40, 800)});
   EXPECT_EQ(c.samples, 800);
@@ -48,6 +48,122 @@ TEST(Comparison, EqualSamplesAndEqualTimeAreThoseOfTheShortestRun) {
   EXPECT_DOUBLE_EQ(spread_of(c.recipes[0], "at_equal_seconds").mean, 0.7);
   EXPECT_DOUBLE_EQ(spread_of(c.recipes[1], "at_equal_samples").mean, 0.8);
   EXPECT_EQ(spread_of(c.recipes[1], "at_equal_seconds").count, 0);  // its first evaluation was later
+  EXPECT_EQ(c.differences[1].verdict, Verdict::kRunsMissing);
+  EXPECT_NE(c.differences[1].reason.find("not evaluated by then (seed 1)"), std::string::npos);
+}
+
+TEST(Comparison, OneRunThatEndsEarlySetsNoCut) {
+  const Comparison c = analyse(terms({"a"}), {outcome("a", 1, 0.5, 0.7), outcome("a", 2, 0.5, 0.8),
+                                              outcome("a", 3, 0.5, 0.6, 2, 200)});
+  EXPECT_EQ(c.samples, 1000);
+  EXPECT_EQ(c.seconds, 10);
+  EXPECT_NEAR(spread_of(c.recipes[0], "at_equal_samples").mean, 0.7, 1e-12) << "what it had at its end";
+}
+
+// Five runs of each, three of "often" gone: the two that are left are far better.
+TEST(Comparison, ARecipeWhoseRunsFailIsNotBetterByTheRest) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 5; ++seed) {
+    runs.push_back(outcome("steady", seed, 0.1, 0.8 + 0.001 * static_cast<double>(seed)));
+    runs.push_back(seed > 2 ? failure("often", seed)
+                            : outcome("often", seed, 0.1, 0.9 + 0.001 * static_cast<double>(seed)));
+  }
+  const ComparisonTerms t = terms({"steady", "often"});
+  const Comparison c = analyse(t, runs);
+  for (const Difference& d : c.differences) {
+    EXPECT_EQ(d.verdict, Verdict::kRunsMissing);
+    EXPECT_TRUE(std::isnan(d.p) && std::isnan(d.mean) && std::isnan(d.interval.low));
+  }
+  EXPECT_EQ(verdict_text(c.differences[0], t), "no verdict: often: 3 of 5 runs failed (seeds 3, 4, 5)");
+  ASSERT_TRUE(c.best.recipe);
+  EXPECT_EQ(*c.best.recipe, 0u);
+  EXPECT_NE(answer_of(c).find("often has no part in this: 3 of 5 runs failed"), std::string::npos)
+      << answer_of(c);
+  const std::string notes = join(notes_of(c), "\n");
+  EXPECT_NE(notes.find("often failed in 3 of 5 runs, so in 15 % to 95 % of all"), std::string::npos) << notes;
+  EXPECT_NE(tables_of(c)[0].rows[1][2].find("(2 of 5)"), std::string::npos) << tables_of(c)[0].rows[1][2];
+}
+
+TEST(Comparison, AFigureThatWasNeverDefinedIsSaidOnce) {
+  const Comparison c = analyse(terms({"a"}), {outcome("a", 1, NAN, NAN), outcome("a", 2, NAN, NAN)});
+  EXPECT_EQ(
+      answer_of(c),
+      "No best is named, because no recipe has a value of every run. a has no part in this: 2 of 2 runs have "
+      "no finite accuracy there (seeds 1, 2).");
+}
+
+TEST(Comparison, WhatIsEvaluatedOnOtherDataIsNotCompared) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 3; ++seed) {
+    const double noise = 0.001 * static_cast<double>(seed);
+    for (const auto& [recipe, value] : {std::pair("euros", 0.5), {"thousands", 0.9}, {"wide", 0.6}})
+      runs.push_back(outcome(recipe, seed, 0.1, value + noise));
+  }
+  ComparisonTerms t = terms({"euros", "thousands", "wide"});
+  t.differing_keys = {{"data.validation.file", {"e.csv", "t.csv", "e.csv"}},
+                      {"model.width", {"1", "1", "2"}}};
+  const Comparison c = analyse(t, runs);
+  EXPECT_EQ(c.differences[0].verdict, Verdict::kNotComparable);
+  EXPECT_EQ(c.differences[1].verdict, Verdict::kBetter) << "euros and wide share their data";
+  EXPECT_EQ(c.differences[2].verdict, Verdict::kNotComparable);
+  EXPECT_FALSE(c.best.recipe);
+  EXPECT_EQ(answer_of(c),
+            "No best is named: euros and thousands are evaluated on different data (data.validation.file).");
+}
+
+TEST(Comparison, AnotherLossIsNoReasonUnlessTheFigureIsMadeOfIt) {
+  ComparisonTerms t = terms({"a", "b"});
+  t.differing_keys = {{"loss.name", {"mean_squared_error", "huber"}}};
+  const std::vector<RunOutcome> runs = {outcome("a", 1, 0, 0.8), outcome("a", 2, 0, 0.9),
+                                        outcome("b", 1, 0, 0.8), outcome("b", 2, 0, 0.9)};
+  EXPECT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kNotDistinguishable);
+  t.figure = "loss";
+  EXPECT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kNotComparable);
+}
+
+TEST(Comparison, RunsOfDifferentLengthsAreComparedAtTheirEndsAndBestsToo) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 3; ++seed) {
+    const double noise = 0.001 * static_cast<double>(seed);
+    runs.push_back(outcome("early", seed, 0.9 + noise, 0.5 + noise, 5, 500));
+    runs.push_back(outcome("late", seed, 0.3 + noise, 0.8 + noise));
+  }
+  const Comparison c = analyse(terms({"early", "late"}), runs);
+  ASSERT_EQ(axes_of(c).size(), 4u);
+  EXPECT_NEAR(spread_of(c.recipes[0], "at_end").mean, 0.502, 1e-12);
+  EXPECT_NEAR(spread_of(c.recipes[0], "at_best").mean, 0.902, 1e-12);
+  EXPECT_EQ(spread_of(c.recipes[0], "samples_to_best").mean, 250);
+  const auto verdict = [&](FairAxis axis) {
+    return std::ranges::find(c.differences, axis, &Difference::axis)->verdict;
+  };
+  EXPECT_EQ(verdict(FairAxis::kEnd), Verdict::kBetter);
+  EXPECT_EQ(verdict(FairAxis::kBest), Verdict::kWorse);
+  EXPECT_NE(join(notes_of(c), "").find("flattered"), std::string::npos);
+}
+
+// A grid asks for pairs with its first value alone; the best may be alike to others.
+TEST(Comparison, TheBestOfAGridIsToldFromAllOthersAndFromTheEdge) {
+  ComparisonTerms t = terms({"lr=1", "lr=2", "lr=3"});
+  t.pairs = {{0, 1}, {0, 2}};
+  t.axes = {{"optimizer.lr", {"1", "2", "3"}}};
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 4; ++seed) {
+    const double noise = 0.001 * static_cast<double>(seed);
+    for (const auto& [recipe, value] : {std::pair("lr=1", 0.5), {"lr=2", 0.9}, {"lr=3", 0.9002}})
+      runs.push_back(outcome(recipe, seed, 0.1, value + noise));
+  }
+  const Comparison c = analyse(t, runs);
+  EXPECT_EQ(c.best.alike, (std::vector<size_t>{1}));
+  EXPECT_NE(answer_of(c).find("cannot tell it from lr=2"), std::string::npos) << answer_of(c);
+  EXPECT_NE(answer_of(c).find("the largest optimizer.lr of the grid"), std::string::npos) << answer_of(c);
+}
+
+TEST(Comparison, ACurveIsTheMeanOfTheSameRunsThroughout) {
+  RunOutcome short_run = outcome("a", 2, 0.1, 0.2);
+  short_run.curve.pop_back();
+  const Comparison c = analyse(terms({"a"}), {outcome("a", 1, 0.5, 0.7), short_run});
+  ASSERT_EQ(c.recipes[0].curve.size(), 1u) << "where one has ended there is no mean of both";
+  EXPECT_EQ(c.recipes[0].curve[0].figure.count, 2);
 }
 
 TEST(Comparison, ADifferenceIsFoundAndSaysWhichIsBetter) {

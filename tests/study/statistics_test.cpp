@@ -39,21 +39,47 @@ TEST(Statistics, EqualSciPys) {
     EXPECT_DOUBLE_EQ(adjusted[i], expected.at("holm").at("adjusted").at(i));
 }
 
-// The two draw different resamples; 200,000 of each leave noise below half a percent of the width.
-TEST(Statistics, BootstrapIntervalsAreSciPysToTheNoiseOfResampling) {
+TEST(Statistics, IntervalsEqualSciPys) {
   const auto expected = test::fixture("statistics.json");
   for (const auto& row : expected.at("pairs")) {
-    const double low = row.at("low"), high = row.at("high"), tolerance = 0.01 * (high - low);
-    const auto interval =
-        bootstrap_difference(row.at("a").get<Values>(), row.at("b").get<Values>(), 0.95, 200'000);
-    EXPECT_NEAR(interval.low, low, tolerance);
-    EXPECT_NEAR(interval.high, high, tolerance);
+    const auto interval = welch_interval(row.at("a").get<Values>(), row.at("b").get<Values>());
+    const double low = row.at("low"), high = row.at("high");
+    EXPECT_NEAR(interval.low, low, 1e-10 * (high - low));
+    EXPECT_NEAR(interval.high, high, 1e-10 * (high - low));
+  }
+  for (const auto& row : expected.at("shares")) {
+    const auto interval = share_interval(row.at("count"), row.at("of"));
+    EXPECT_NEAR(interval.low, row.at("low"), 1e-9);
+    EXPECT_NEAR(interval.high, row.at("high"), 1e-9);
   }
 }
 
-TEST(Statistics, ABootstrapIntervalIsTheSameEveryTime) {
-  const Values a = {1, 2, 4}, b = {2, 3, 7};
-  EXPECT_EQ(bootstrap_difference(a, b).low, bootstrap_difference(a, b).low);
+// What is said of an interval and what a test says of the same values never contradict each other.
+TEST(Statistics, AnIntervalLeavesOutZeroWhereItsTestFindsADifference) {
+  Random random(3);
+  for (int i = 0; i < 2000; ++i) {
+    const Values a = normal_values(random, 2 + static_cast<size_t>(random.below(5)), 0, 1);
+    const Values b = normal_values(random, 2 + static_cast<size_t>(random.below(5)), 1, 0.5);
+    const auto interval = welch_interval(a, b);
+    EXPECT_EQ(interval.low > 0 || interval.high < 0, welch_test(a, b).p < 0.05);
+  }
+}
+
+// With two values of each, too, where resampling them covers two studies of three.
+TEST(Statistics, AnIntervalCoversAsOftenAsItSays) {
+  Random random(4);
+  constexpr int kStudies = 4000;
+  for (const size_t seeds : {2, 3, 5, 10}) {
+    int covered = 0;
+    for (int i = 0; i < kStudies; ++i) {
+      const auto interval =
+          welch_interval(normal_values(random, seeds, 0, 1), normal_values(random, seeds, 0.7, 1));
+      covered += interval.low <= 0.7 && 0.7 <= interval.high ? 1 : 0;
+    }
+    const boost::math::binomial stated(kStudies, 0.95);
+    EXPECT_GE(covered, boost::math::quantile(stated, 0.001)) << seeds << " seeds";
+    RecordProperty("covered_of_" + std::to_string(seeds), covered);
+  }
 }
 
 TEST(Statistics, OneValueOrNoneGivesNoTest) {
@@ -61,7 +87,7 @@ TEST(Statistics, OneValueOrNoneGivesNoTest) {
   EXPECT_TRUE(std::isnan(mean(none)));
   EXPECT_TRUE(std::isnan(standard_deviation(one)));
   EXPECT_TRUE(std::isnan(welch_test(one, three).p));
-  EXPECT_TRUE(std::isnan(bootstrap_difference(three, none).low));
+  EXPECT_TRUE(std::isnan(welch_interval(three, none).low));
   EXPECT_EQ(runs_needed(0.1, standard_deviation(one), 0.1, 0.05), std::nullopt);
 }
 
@@ -81,8 +107,8 @@ TEST(Statistics, ValuesThatDoNotVaryAreEqualOrDifferentForSure) {
   const Values a = {0.5, 0.5, 0.5}, b = {0.75, 0.75, 0.75};
   EXPECT_EQ(welch_test(a, a).p, 1);
   EXPECT_EQ(welch_test(a, b).p, 0);
-  EXPECT_EQ(bootstrap_difference(a, b).low, 0.25);
-  EXPECT_EQ(bootstrap_difference(a, b).high, 0.25);
+  EXPECT_EQ(welch_interval(a, b).low, 0.25);
+  EXPECT_EQ(welch_interval(a, b).high, 0.25);
   EXPECT_EQ(runs_needed(0.25, 0, 0, 0.05), 2);
   EXPECT_EQ(runs_needed(0, 0.1, 0.1, 0.05), std::nullopt);
 }
