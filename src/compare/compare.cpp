@@ -19,6 +19,8 @@
 #include "study/run_share.h"
 
 namespace autotrain {
+namespace fs = std::filesystem;
+
 namespace {
 
 Halving halving_of(const CompareOptions& options) {
@@ -189,10 +191,30 @@ class Outcomes {
   std::map<std::string, RunOutcome> by_name_;
 };
 
+// A report of other recipes, seeds or figures stays beside the one that takes its place: somebody may have
+// quoted it.
+void keep_former_report(const CompareOptions& options) {
+  if (!is_comparison_folder(options.folder)) return;
+  const ComparisonTerms former = read_comparison(options.folder).terms;
+  std::vector<std::string> labels;
+  for (const NamedRecipe& named : options.recipes) labels.push_back(named.label);
+  if (former.recipes == labels && std::ssize(former.seeds) == options.seeds &&
+      former.figure == compared_figure(options))
+    return;
+  int number = 1;
+  while (fs::exists(options.folder / cat("former-", number))) ++number;
+  const fs::path kept = options.folder / cat("former-", number);
+  fs::create_directory(kept);
+  for (const char* const file : {"compare.json", "compare.csv", "report.html"}) {
+    if (fs::exists(options.folder / file)) fs::copy_file(options.folder / file, kept / file);
+  }
+}
+
 }  // namespace
 
 Comparison compare(const CompareOptions& options) {
   check_comparison(options);
+  keep_former_report(options);
   const std::vector<RunOrder> orders = orders_of(options, halving_of(options));
   const std::vector<StudyRun> runs = study_runs_of(orders);
   Outcomes outcomes(options, orders);

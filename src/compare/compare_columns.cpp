@@ -130,6 +130,10 @@ const ColumnsOf<RunOutcome>& outcome_columns() {
                run.sharpness = sharpness_from_json(sharpness);
            }},
       column<R>("figure_kinds", &R::figure_kinds),
+      {.name = "warnings",
+       .value = [](const R& run) -> Json { return run.warnings; },
+       .read = [](const Json& row,
+                  R& run) { run.warnings = row.value("warnings", std::vector<std::string>()); }},
   };
   return columns;
 }

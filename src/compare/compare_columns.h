@@ -43,6 +43,7 @@ inline constexpr std::array kPlanColumns = {PlanColumn{"device_name", ""},
                                             PlanColumn{"effective_batch", "effective batch"},
                                             PlanColumn{"micro_batch", "micro-batch"},
                                             PlanColumn{"window", "window"},
-                                            PlanColumn{"lr", "lr"}};
+                                            PlanColumn{"lr", "lr"},
+                                            PlanColumn{"program", ""}};
 
 }  // namespace autotrain

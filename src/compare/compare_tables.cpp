@@ -44,7 +44,7 @@ std::string target_text(const Target& target) {
 }
 
 std::string plan_cell(const nlohmann::ordered_json& plan, const char* key) {
-  if (plan.is_null()) return "-";
+  if (plan.is_null() || !plan.contains(key)) return "-";
   const auto& value = plan.at(key);
   return value.is_string() ? value.get<std::string>() : brief(value.get<double>(), 6);
 }
@@ -204,6 +204,28 @@ page::Table failure_table(const Comparison& c) {
   return table;
 }
 
+// What the logs of runs warned of. Numbers differ from seed to seed; the first of a kind stands for all of
+// it.
+page::Table warning_table(const Comparison& c) {
+  page::Table table{"warnings of runs", {"recipe", "runs", "warning"}};
+  for (const std::string& recipe : c.terms.recipes) {
+    std::map<std::string, std::pair<std::string, int64_t>>
+        kinds;  // by the text without digits: first text, runs
+    for (const RunOutcome& run : c.runs) {
+      if (run.recipe != recipe) continue;
+      std::set<std::string> of_run;
+      for (const std::string& text : run.warnings) {
+        std::string kind = text;
+        std::erase_if(kind, is_digit);
+        if (of_run.insert(kind).second) ++kinds.try_emplace(kind, text, 0).first->second.second;
+      }
+    }
+    for (const auto& [kind, warning] : kinds)
+      table.rows.push_back({recipe, cat(warning.second), warning.first});
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string words_of(FairAxis axis) {
@@ -358,8 +380,8 @@ std::vector<std::string> failure_notes(const Comparison& c) {
 // Plans that differ in what decides bits or speed, between the recipes or between runs of one.
 std::vector<std::string> plan_notes(const Comparison& c) {
   std::vector<std::string> notes;
-  for (const auto& [key, what] :
-       {std::pair("precision", "precisions"), std::pair("device_name", "machines")}) {
+  for (const auto& [key, what] : {std::pair("precision", "precisions"), std::pair("device_name", "machines"),
+                                  std::pair("program", "versions of the program")}) {
     std::map<std::string, std::set<std::string>> recipes;  // by value
     for (const RunOutcome& run : c.runs) {
       if (run.plan.is_object() && run.plan.contains(key))
@@ -409,6 +431,8 @@ std::vector<std::string> notes_of(const Comparison& c) {
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
   for (std::string& note : failure_notes(c)) notes.push_back(std::move(note));
   for (std::string& note : plan_notes(c)) notes.push_back(std::move(note));
+  if (std::ranges::any_of(c.runs, [](const RunOutcome& run) { return !run.warnings.empty(); }))
+    notes.push_back("Some runs warned: the last table has of what.");
   const std::vector<FairAxis> axes = axes_of(c);
   if (std::ranges::count(axes, FairAxis::kBest) > 0) {
     notes.push_back(
@@ -421,8 +445,9 @@ std::vector<std::string> notes_of(const Comparison& c) {
 std::vector<page::Table> tables_of(const Comparison& c) {
   std::vector<page::Table> tables = {figures_table(c)};
   for (const FairAxis axis : axes_of(c)) tables.push_back(grid_table(c, axis));
-  for (page::Table& table : std::vector{halving_table(c), target_table(c), difference_table(c), gap_table(c),
-                                        sharpness_table(c), plan_table(c), key_table(c), failure_table(c)})
+  for (page::Table& table :
+       std::vector{halving_table(c), target_table(c), difference_table(c), gap_table(c), sharpness_table(c),
+                   plan_table(c), key_table(c), failure_table(c), warning_table(c)})
     tables.push_back(std::move(table));
   std::erase_if(tables, [](const page::Table& table) { return table.rows.empty(); });
   return tables;

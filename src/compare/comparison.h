@@ -36,6 +36,7 @@ struct RunOutcome {
   std::map<std::string, double> training_set = {};  ///< figures of the final weights there; empty: not asked
   std::optional<Sharpness> sharpness = {};          ///< of the final weights; unset: not asked
   FigureKinds figure_kinds = {};                    ///< of its evaluations
+  std::vector<std::string> warnings = {};           ///< that its log has, each once
 };
 
 /// A key that not every recipe gives the same value, or that a grid varies.

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "base/version.h"
 #include "checkpoint/checkpoint.h"
 #include "comm/launch.h"
 #include "compare/comparison.h"
+#include "data/fingerprint.h"
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "report/figures_json.h"
@@ -71,7 +74,8 @@ Json plan_in_brief(const BatchPlan& plan) {
           {"effective_batch", plan.effective_batch},
           {"micro_batch", plan.micro_batch},
           {"window", plan.window},
-          {"lr", plan.lr.scaled}};
+          {"lr", plan.lr.scaled},
+          {"program", version()}};
 }
 
 // Whether this process keeps what comes of a run, as the first of its ranks does.
@@ -104,9 +108,22 @@ Trainer trainer_of(const RunOrder& order, const Recipe& recipe) {
   return trainer;
 }
 
+// Shows what the log says, and keeps its warnings: they belong beside the figures.
+std::vector<std::string>& keep_warnings() {
+  static std::vector<std::string> warnings;
+  log::set_sink([show = log::terminal_sink()](const log::Record& record) {
+    show(record);
+    if (record.level != log::Level::kWarning) return;
+    std::string text(record.text);
+    if (std::ranges::find(warnings, text) == warnings.end()) warnings.push_back(std::move(text));
+  });
+  return warnings;
+}
+
 // In the run's own process.
 Json train(const RunOrder& order) {
   install_signal_handlers();
+  const std::vector<std::string>& warnings = keep_warnings();
   Recipe recipe = order.recipe;
   if (order.from && keeps_results()) begin(order, recipe);
   if (order.from || CheckpointFolder(order.folder / "checkpoints").updates().empty()) {
@@ -131,6 +148,7 @@ Json train(const RunOrder& order) {
   outcome.curve = read_curve(order.folder / "metrics.jsonl");
   outcome.losses = read_loss_sums(order.folder / "metrics.jsonl");
   outcome.figure_kinds = summary.figure_kinds;
+  outcome.warnings = warnings;
   const TrainedRun trained = on_training_set(recipe, plan, order.folder, summary.updates);
   if (order.training_set) outcome.training_set = evaluate_checkpoint(trained).figures;
   if (order.sharpness) outcome.sharpness = measure_sharpness(trained);
@@ -148,6 +166,7 @@ Json search_definition(const RunOrder& order) {
   }
   definition["recipe"] = values_of(order.recipe, catalog());
   if (order.ranks > 1) definition["ranks"] = order.ranks;
+  definition["files"] = order.data;
   return definition;
 }
 
@@ -186,8 +205,30 @@ std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
 
 }  // namespace
 
+namespace {
+
+// By recipe. Data that several share are read once.
+std::vector<std::map<std::string, std::string>> fingerprints_of(const std::vector<NamedRecipe>& recipes) {
+  std::vector<std::pair<Choice, std::string>> known;
+  const auto of = [&](const Choice& choice) {
+    const auto found = std::ranges::find(known, choice, &std::pair<Choice, std::string>::first);
+    if (found != known.end()) return found->second;
+    return known.emplace_back(choice, fingerprint_of_data(choice)).second;
+  };
+  std::vector<std::map<std::string, std::string>> all;
+  for (const NamedRecipe& named : recipes) {
+    auto& prints = all.emplace_back();
+    prints["data.train"] = of(named.recipe.data.train);
+    if (named.recipe.data.validation) prints["data.validation"] = of(*named.recipe.data.validation);
+  }
+  return all;
+}
+
+}  // namespace
+
 std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& halving) {
   const std::vector<std::string> names = file_names(options.recipes);
+  const auto fingerprints = fingerprints_of(options.recipes);
   std::vector<RunOrder> orders;
   for (size_t rung = 0; rung < halving.rungs(); ++rung) {
     for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
@@ -200,6 +241,7 @@ std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& ha
                      .rung = rung,
                      .share = halving.share(rung),
                      .work = halving.work(rung),
+                     .data = fingerprints[i],
                      .training_set = options.training_set && rung + 1 == halving.rungs(),
                      .sharpness = options.sharpness && rung + 1 == halving.rungs(),
                      .ranks = options.ranks};

@@ -233,12 +233,15 @@ std::vector<StudyResult> run_study(const std::vector<StudyRun>& runs, const Stud
 }
 
 std::string difference_of(const Json& kept, const Json& definition) {
-  constexpr std::string_view kRecipe = "/recipe/";
+  constexpr std::string_view kRecipe = "/recipe/", kFiles = "/files/";
   const Json now = as_written(definition);
   const Json changes = Json::diff(kept, now);
   if (changes.empty()) return "";
   const auto path = changes.at(0).at("path").get<std::string>();
   if (path.empty()) return "all of it differs";
+  if (path.starts_with(kFiles))
+    return cat("the files of ", path.substr(kFiles.size()), " have changed, from ", value_at(kept, path),
+               " to ", value_at(now, path));
   const std::string key = path.starts_with(kRecipe) ? path.substr(kRecipe.size()) : path.substr(1);
   return cat(key, " is ", value_at(kept, path), " there and ", value_at(now, path), " now");
 }

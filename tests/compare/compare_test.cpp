@@ -45,6 +45,9 @@ TEST(Compare, TrainsEveryRecipeWithEverySeedAndGoesOnWithMore) {
     seen.emplace_back(run.recipe + std::to_string(run.seed), kept);
   };
   const Comparison c = compare(options);
+  EXPECT_EQ(read_comparison(folder / "study" / "former-1").terms.seeds.size(), 2u)
+      << "the report of two seeds";
+  EXPECT_FALSE(std::filesystem::exists(folder / "study" / "former-2"));
   const std::vector<std::pair<std::string, bool>> expected = {
       {"slow1", true},    {"twin1", true},    {"twin2", true},  {"slow2", true}, {"broken1", false},
       {"broken2", false}, {"broken3", false}, {"slow3", false}, {"twin3", false}};
@@ -58,6 +61,30 @@ TEST(Compare, TrainsEveryRecipeWithEverySeedAndGoesOnWithMore) {
   EXPECT_EQ(c.samples, 1024);
   EXPECT_TRUE(std::filesystem::exists(folder / "study" / "runs" / "slow-seed3" / "summary.json"));
   EXPECT_EQ(comparison_to_json(read_comparison(folder / "study")), comparison_to_json(c));
+}
+
+TEST(Compare, DataThatWereEditedMakeNoPartOfTheSameStudy) {
+  const test::TemporaryFolder folder;
+  const auto write_rows = [&](int rows) {
+    std::string text = "x,y\n";
+    for (int i = 0; i < rows; ++i) text += std::to_string(i % 10) + ".5," + std::to_string(i % 7) + ".25\n";
+    folder.write("rows.csv", text);
+  };
+  const std::string file = (folder / "rows.csv").string();
+  const std::string table = "{dataset: table, file: " + file + ", target: y, task: regression}";
+  CompareOptions options{
+      .recipes = {named(folder, "a",
+                        {"data.train=" + table, "data.validation=" + table, "loss.name=mean_squared_error"})},
+      .seeds = 1,
+      .figure = "loss",
+      .folder = folder / "study"};
+  write_rows(64);
+  compare(options);
+  compare(options);  // nothing has changed
+  write_rows(63);
+  options.seeds = 2;
+  const Error error = test::expect_error(ExitCode::kUsage, [&] { compare(options); });
+  EXPECT_TRUE(test::holds(error.what(), "the files of data.train have changed"));
 }
 
 TEST(Compare, HalvingTrainsTheBestOnToTheBitsOfARunWithoutPauses) {

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "autotrain/recipe.h"
+
+namespace autotrain {
+
+/// Tells whether a file or folder is what it was: "6,812 bytes, 3f29…". Of a file up to 64 MiB all bytes
+/// count, of a longer one its ends, of a folder the names and sizes of all files in it.
+/// @throws Error(kInputOutput) when it cannot be read.
+std::string fingerprint_of(const std::filesystem::path& path);
+
+/// That of every file and folder which the parameters of a data set name, in one text; "" where they name
+/// none.
+std::string fingerprint_of_data(const Choice& choice);
+
+}  // namespace autotrain
