@@ -257,24 +257,30 @@ std::vector<Difference> differences_on(const Comparison& c, FairAxis axis) {
   return family;
 }
 
-// Seeds of runs, by why they have no value.
-std::map<std::string, std::vector<std::string>> seeds_without_value(const Comparison& c, size_t recipe,
-                                                                    FairAxis axis) {
-  std::map<std::string, std::vector<std::string>> seeds;
+// Why a run has no value where it should: of one run, and of several.
+struct NoValue {
+  std::string one, several;
+  auto operator<=>(const NoValue&) const = default;
+};
+
+NoValue why_no_value(const Comparison& c, const RunOutcome& run, FairAxis axis) {
+  if (!run.failure.empty()) return {"failed", "failed"};
+  if (run.curve.empty()) return {"was never evaluated", "were never evaluated"};
+  const std::optional<double> place = place_on(c, run, axis);
+  if (axis == FairAxis::kTrainingLoss && !place)
+    return {"never came to that training loss", "never came to that training loss"};
+  if (place && place_of(run.curve.front(), axis) > *place)
+    return {"was not evaluated by then", "were not evaluated by then"};
+  return {cat("has no finite ", c.terms.figure, " there"), cat("have no finite ", c.terms.figure, " there")};
+}
+
+// The seeds of a recipe's runs without a value.
+std::map<NoValue, std::vector<std::string>> seeds_without_value(const Comparison& c, size_t recipe,
+                                                                FairAxis axis) {
+  std::map<NoValue, std::vector<std::string>> seeds;
   for (const RunOutcome& run : c.runs) {
-    if (run.recipe != c.terms.recipes[recipe] || !counts(run)) continue;
-    const std::string seed = std::to_string(run.seed);
-    if (!run.failure.empty()) {
-      seeds["failed"].push_back(seed);
-    } else if (run.curve.empty()) {
-      seeds["were never evaluated"].push_back(seed);
-    } else if (const auto value = compared_value(c, run, axis); !value) {
-      const std::optional<double> place = place_on(c, run, axis);
-      const bool late =
-          place && axis != FairAxis::kTrainingLoss && place_of(run.curve.front(), axis) > *place;
-      seeds[late ? "were not evaluated by then" : cat("have no finite ", c.terms.figure, " there")].push_back(
-          seed);
-    }
+    if (run.recipe == c.terms.recipes[recipe] && counts(run) && !compared_value(c, run, axis))
+      seeds[why_no_value(c, run, axis)].push_back(std::to_string(run.seed));
   }
   return seeds;
 }
@@ -346,8 +352,9 @@ std::string missing_runs(const Comparison& c, size_t recipe, FairAxis axis) {
   std::vector<std::string> parts;
   const int64_t runs = counted_runs(c, recipe);
   for (const auto& [why, seeds] : seeds_without_value(c, recipe, axis)) {
-    parts.push_back(cat(seeds.size(), " of ", runs, runs == 1 ? " run " : " runs ", why,
-                        seeds.size() == 1 ? " (seed " : " (seeds ", join(seeds, ", "), ")"));
+    const bool one = seeds.size() == 1;
+    parts.push_back(cat(seeds.size(), " of ", runs, runs == 1 ? " run " : " runs ",
+                        one ? why.one : why.several, one ? " (seed " : " (seeds ", join(seeds, ", "), ")"));
   }
   return join(parts, ", ");
 }

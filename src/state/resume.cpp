@@ -37,8 +37,10 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
                                              bool allow_change) {
   const auto newest = folder.checkpoints().read_newest_state();
   if (!newest) {
-    log::warn("trainer",
-              cat("no checkpoint to resume in ", folder.path().string(), "; starting from the beginning"));
+    // Where there was a run before, what it did is lost; studies resume runs that have not begun.
+    const bool was_begun = fs::exists(folder.path() / "metrics.jsonl");
+    log::write(was_begun ? log::Level::kWarning : log::Level::kInfo, "trainer",
+               cat("no checkpoint to resume in ", folder.path().string(), "; starting from the beginning"));
     return std::nullopt;
   }
   ResumePoint point{newest->first, saved_run(newest->second)};
