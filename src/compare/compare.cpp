@@ -205,7 +205,8 @@ void keep_former_report(const CompareOptions& options) {
   while (fs::exists(options.folder / cat("former-", number))) ++number;
   const fs::path kept = options.folder / cat("former-", number);
   fs::create_directory(kept);
-  for (const char* const file : {"compare.json", "compare.csv", "report.html"}) {
+  for (const char* const file :
+       {"compare.json", "compare.csv", "report.html", "compare.md", "compare.tex", "curves.csv"}) {
     if (fs::exists(options.folder / file)) fs::copy_file(options.folder / file, kept / file);
   }
 }

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "compare/compare_exports.h"
 #include "compare/compare_tables.h"
 
 namespace autotrain {
@@ -177,7 +178,12 @@ std::vector<fs::path> write_comparison(const Comparison& comparison, const fs::p
   write_file_atomically(json, text_of_json(comparison_to_json(comparison), 1));
   write_file_atomically(csv, comparison_to_csv(comparison));
   write_file_atomically(html, render(comparison_page(comparison)));
-  return {json, csv, html};
+  const fs::path markdown = folder / "compare.md", latex = folder / "compare.tex",
+                 curves = folder / "curves.csv";
+  write_file_atomically(markdown, comparison_to_markdown(comparison));
+  write_file_atomically(latex, comparison_to_latex(comparison));
+  write_file_atomically(curves, curves_to_csv(comparison));
+  return {json, csv, html, markdown, latex, curves};
 }
 
 bool is_comparison_folder(const fs::path& folder) {

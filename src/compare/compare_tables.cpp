@@ -159,7 +159,48 @@ page::Table sharpness_table(const Comparison& c) {
   return table;
 }
 
+// Of many recipes a row for each pair would hide the answer.
+constexpr size_t kMostDifferenceRows = 40;
+
+std::string p_cell(const Difference& d) {
+  using Verdict = Difference::Verdict;
+  if (d.verdict == Verdict::kNotComparable) return "other data";
+  if (d.verdict == Verdict::kRunsMissing) return "runs missing";
+  if (!std::isfinite(d.p_holm)) return "-";
+  if (d.verdict == Verdict::kNotDistinguishable) return brief(d.p_holm, 2);
+  return cat(brief(d.p_holm, 2), d.verdict == Verdict::kWorse ? " ▲" : " ▼");
+}
+
+// The corrected p of each pair on an axis, the first of a pair downwards.
+page::Table p_matrix(const Comparison& c, FairAxis axis) {
+  page::Table table{
+      cat("p (Holm) of pairs, ", place_text(c, axis), "; ▲ the row's recipe is better, ▼ the column's"),
+      {""}};
+  std::vector<size_t> columns;
+  for (const Difference& d : c.differences) {
+    if (d.axis == axis && std::ranges::find(columns, d.b) == columns.end()) columns.push_back(d.b);
+  }
+  for (const size_t column : columns) table.header.push_back(c.terms.recipes[column]);
+  std::map<size_t, std::vector<std::string>> rows;
+  for (const Difference& d : c.differences) {
+    if (d.axis != axis) continue;
+    std::vector<std::string>& row = rows.try_emplace(d.a, columns.size() + 1).first->second;
+    row[0] = c.terms.recipes[d.a];
+    row[1 + static_cast<size_t>(std::ranges::find(columns, d.b) - columns.begin())] = p_cell(d);
+  }
+  for (auto& [recipe, row] : rows) table.rows.push_back(std::move(row));
+  return table;
+}
+
+std::vector<page::Table> p_matrices(const Comparison& c) {
+  std::vector<page::Table> tables;
+  if (c.differences.size() <= kMostDifferenceRows) return tables;
+  for (const FairAxis axis : axes_of(c)) tables.push_back(p_matrix(c, axis));
+  return tables;
+}
+
 page::Table difference_table(const Comparison& c) {
+  if (c.differences.size() > kMostDifferenceRows) return {};
   page::Table table{"differences: b − a, with Welch's test and Holm's correction",
                     headings_of(difference_columns())};
   for (const Difference& d : c.differences)
@@ -445,6 +486,7 @@ std::vector<std::string> notes_of(const Comparison& c) {
 std::vector<page::Table> tables_of(const Comparison& c) {
   std::vector<page::Table> tables = {figures_table(c)};
   for (const FairAxis axis : axes_of(c)) tables.push_back(grid_table(c, axis));
+  for (page::Table& table : p_matrices(c)) tables.push_back(std::move(table));
   for (page::Table& table :
        std::vector{halving_table(c), target_table(c), difference_table(c), gap_table(c), sharpness_table(c),
                    plan_table(c), key_table(c), failure_table(c), warning_table(c)})

@@ -8,7 +8,9 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "compare/compare_columns.h"
+#include "compare/compare_exports.h"
 #include "compare/compare_tables.h"
+#include "support/support.h"
 
 namespace autotrain {
 namespace {
@@ -376,6 +378,44 @@ TEST(Comparison, TheCsvHasARowForEachRunAndQuotesWhatNeedsIt) {
   EXPECT_TRUE(csv.starts_with("recipe,seed,share,code,failure,"));
   EXPECT_NE(csv.find("\r\na,1,1,0,,"), std::string::npos);
   EXPECT_NE(csv.find("\r\nb,1,1,76,\"said \"\"no\"\", loudly\nand left\",,"), std::string::npos);
+}
+
+TEST(Comparison, ManyRecipesHaveAMatrixInPlaceOfARowForEachPair) {
+  std::vector<std::string> recipes;
+  std::vector<RunOutcome> runs;
+  for (int i = 0; i < 12; ++i) {
+    recipes.push_back("r" + std::to_string(i));
+    for (int64_t seed = 1; seed <= 3; ++seed)
+      runs.push_back(outcome(recipes.back(), seed, 0.1, 0.5 + 0.03 * i + 0.0001 * static_cast<double>(seed)));
+  }
+  const auto tables = tables_of(analyse(terms(recipes), runs));
+  const auto matrix =
+      std::ranges::find_if(tables, [](const page::Table& t) { return t.title.starts_with("p (Holm)"); });
+  ASSERT_NE(matrix, tables.end());
+  EXPECT_EQ(matrix->rows.size(), 11u);
+  EXPECT_EQ(matrix->header.size(), 12u);
+  EXPECT_TRUE(matrix->rows[0][1].ends_with("▼")) << "the column's is better: " << matrix->rows[0][1];
+  EXPECT_EQ(matrix->rows[1][1], "") << "each pair stands once";
+}
+
+TEST(Comparison, TablesForTextsEscapeWhatTheirFormatsRead) {
+  const Comparison c =
+      analyse(terms({"a_b|c", "50%"}), {outcome("a_b|c", 1, 0, 0.8), outcome("50%", 1, 0, 0.9)});
+  const std::string markdown = comparison_to_markdown(c), latex = comparison_to_latex(c);
+  EXPECT_TRUE(test::holds(markdown, "| a\\_b\\|c | 1 of 1 |"));
+  EXPECT_TRUE(test::holds(latex, "a\\_b|c & 1 of 1 &"));
+  EXPECT_TRUE(test::holds(latex, "50\\% & 1 of 1 &"));
+  EXPECT_EQ(latex.find("±"), std::string::npos);
+}
+
+// What a reader needs to compute a figure again.
+TEST(Comparison, CurvesHaveARowForEachEvaluation) {
+  const std::string csv =
+      curves_to_csv(analyse(terms({"a"}), {outcome("a", 1, 0.25, 0.75), outcome("a", 2, NAN, 0.5)}));
+  EXPECT_EQ(
+      csv,
+      "recipe,seed,update,samples,seconds,epoch,accuracy\r\na,1,5,500,5,0.5,0.25\r\na,1,10,1000,10,1,0.75\r\n"
+      "a,2,5,500,5,0.5,\r\na,2,10,1000,10,1,0.5\r\n");
 }
 
 // Studies in which nothing differs: every verdict is a false alarm. Five recipes with five seeds are ten

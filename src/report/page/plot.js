@@ -76,13 +76,14 @@ class Plot {
     const colour = this.colour(series, index);
     const few = series.y.length === 1;
     const points = series.draw === "points" || series.draw === "line_and_points" || few;
-    const group = Math.floor((series.colour === null ? index : 0) / kColours);
+    // With each round of the colours markers and dashes move on by one, so that no two series are drawn alike.
+    const number = series.colour ?? index, group = Math.floor(number / kColours);
     return {
       label: shortText(series.name, kLongestName), of: index, series, data: this.points(series, values),
       hidden: this.hidden.has(index), borderColor: colour, backgroundColor: colour, borderWidth: 1.75,
       showLine: series.draw !== "points", stepped: series.draw === "step",
       borderDash: series.draw === "dashed" ? [7, 5] : group > 0 ? [2 + 2 * group, 3] : [],
-      pointStyle: kPointStyles[index % kPointStyles.length], pointRadius: points ? 4 : 0, pointHitRadius: 6, ...more,
+      pointStyle: kPointStyles[(number + group) % kPointStyles.length], pointRadius: points ? 4 : 0, pointHitRadius: 6, ...more,
     };
   }
 
