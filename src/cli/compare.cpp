@@ -5,6 +5,7 @@
 
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
+#include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -13,8 +14,10 @@
 #include "cli/local_ranks.h"
 #include "cli/study_command.h"
 #include "compare/compare.h"
+#include "compare/compare_page.h"
 #include "compare/compare_tables.h"
 #include "compare/converge.h"
+#include "compare/finished_runs.h"
 #include "recipe/axes.h"
 #include "report/table.h"
 #include "state/run_folder.h"
@@ -101,7 +104,42 @@ CompareOptions study_of(const CompareCommandOptions& options) {
                       .sample = options.sample});
 }
 
+// Folders of runs in place of recipes: nothing is trained.
+bool names_runs(const CompareCommandOptions& options) {
+  const auto folders = std::ranges::count_if(
+      options.recipes, [](const std::filesystem::path& path) { return std::filesystem::is_directory(path); });
+  if (folders == 0 || folders == std::ssize(options.recipes)) return folders > 0;
+  throw Error(ExitCode::kUsage, "compare", "is given recipes and folders of runs", "name either of them");
+}
+
+ExitCode report_comparison(const CompareCommandOptions& options, const Comparison& found,
+                           const std::filesystem::path& folder) {
+  Tally tally;
+  for (const RunOutcome& outcome : found.runs) tally.add(outcome.failure, outcome.code);
+  const std::string last = cat(tally.all, tally.all == 1 ? " run" : " runs", " compared",
+                               tally.failed > 0 ? cat(", of which ", tally.failed, " failed") : "", " · ",
+                               (folder / "report.html").string(), "\n");
+  const std::string text = options.talks() ? text_of(found) + "\n" : "";
+  print_study(options, comparison_to_json(found), text + last, folder);
+  return tally.code();
+}
+
+ExitCode compare_runs_that_are_there(const CLI::App& app, const CompareCommandOptions& options) {
+  refuse_options(app,
+                 {"--vary", "--rules", "--sample", "--seeds", "--set", "--halving", "--sharpness",
+                  "--training-set", "--ranks"},
+                 "says how runs are made, and these are there already", "leave it out, or name recipes");
+  const Comparison found = compare_finished_runs(
+      {.folders = options.recipes, .figure = options.figure, .target = target_of(options)});
+  const std::filesystem::path folder =
+      options.output.empty() ? claim_first_free("runs", "compare") : options.output;
+  make_folders(folder);
+  write_comparison(found, folder);
+  return report_comparison(options, found, folder);
+}
+
 ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) {
+  if (names_runs(options)) return compare_runs_that_are_there(app, options);
   if (options.vary.empty()) refuse_without("--vary", app, {"--rules", "--sample"});
   refuse_several_ranks();
   install_signal_handlers();
@@ -120,14 +158,7 @@ ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) 
   watch.follow(study);
   if (options.talks()) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
-  Tally tally;
-  for (const RunOutcome& outcome : found.runs) tally.add(outcome.failure, outcome.code);
-  const std::string last = cat(tally.all, tally.all == 1 ? " run" : " runs", " compared",
-                               tally.failed > 0 ? cat(", of which ", tally.failed, " failed") : "", " · ",
-                               (study.folder / "report.html").string(), "\n");
-  const std::string text = options.talks() ? text_of(found) + "\n" : "";
-  print_study(options, comparison_to_json(found), text + last, study.folder);
-  return tally.code();
+  return report_comparison(options, found, study.folder);
 }
 
 void declare_grid(CLI::App& app, CompareCommandOptions& options) {
@@ -174,7 +205,9 @@ void declare_comparison(CLI::App& app, CompareCommandOptions& options) {
 
 std::function<ExitCode()> declare_compare(CLI::App& app) {
   const auto options = std::make_shared<CompareCommandOptions>();
-  app.add_option("recipes", options->recipes, "Recipes, YAML files")->required()->type_name("RECIPE…");
+  app.add_option("recipes", options->recipes, "Recipes, YAML files; or folders of runs that have ended")
+      ->required()
+      ->type_name("RECIPE…");
   options->PrintOptions::declare(app);
   options->OutputOption::declare(
       app, "Folder of the study; one that is there is gone on with; default: runs/compare-<n>");
@@ -194,6 +227,9 @@ Examples:
   autotrain compare A.yaml B.yaml --target accuracy=0.9 --set stop.epochs=20
       also the time, samples and updates to a figure, with a key of both recipes
       changed
+  autotrain compare runs/a-1 runs/a-2 runs/b-1 runs/b-2
+      runs that are there, whoever made them: those whose recipes learn alike
+      but for the seed are one recipe's
   autotrain compare R.yaml --vary batch.effective=64,256,1024 --seeds 5
       train one recipe at each effective batch, with and without its
       learning-rate rule, and compare

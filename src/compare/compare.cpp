@@ -121,9 +121,7 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
   terms.differing_keys = differing_keys(options.recipes);
   terms.warnings = unfair_because(terms.differing_keys);
   terms.axes = options.axes;
-  terms.equal_losses = std::ranges::none_of(terms.differing_keys, [](const DifferingKey& key) {
-    return key.path == "loss" || key.path.starts_with("loss.") || key.path.starts_with("data.");
-  });
+  terms.equal_losses = losses_are_alike(terms.differing_keys);
   return terms;
 }
 

@@ -67,17 +67,6 @@ void adopt_plan(Recipe& recipe, const fs::path& result) {
   recipe.execution.micro_batch = plan.micro_batch;
 }
 
-Json plan_in_brief(const BatchPlan& plan) {
-  return {{"device", plan.device},
-          {"device_name", plan.device_name},
-          {"precision", to_string(plan.precision)},
-          {"effective_batch", plan.effective_batch},
-          {"micro_batch", plan.micro_batch},
-          {"window", plan.window},
-          {"lr", plan.lr.scaled},
-          {"program", version()}};
-}
-
 // Whether this process keeps what comes of a run, as the first of its ranks does.
 bool keeps_results() {
   return detect_launch(process_environment()).place.rank == 0;
@@ -143,6 +132,7 @@ Json train(const RunOrder& order) {
   stop_if_interrupted("study", "stopped by a signal");
   if (!keeps_results()) return nullptr;
   outcome.plan = plan_in_brief(plan);
+  outcome.plan["program"] = version();
   outcome.samples_per_second = summary.samples_per_second;
   outcome.peak_bytes = summary.peak_bytes;
   outcome.curve = read_curve(order.folder / "metrics.jsonl");
@@ -255,6 +245,16 @@ std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& ha
     }
   }
   return orders;
+}
+
+Json plan_in_brief(const BatchPlan& plan) {
+  return {{"device", plan.device},
+          {"device_name", plan.device_name},
+          {"precision", to_string(plan.precision)},
+          {"effective_batch", plan.effective_batch},
+          {"micro_batch", plan.micro_batch},
+          {"window", plan.window},
+          {"lr", plan.lr.scaled}};
 }
 
 std::vector<StudyRun> study_runs_of(const std::vector<RunOrder>& orders) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/plan.h"
 #include "autotrain/recipe.h"
 #include "compare/compare.h"
 #include "state/branch.h"
@@ -36,6 +37,9 @@ struct RunOrder {
 
 /// All runs of a comparison, interleaved, rung after rung; the last rung has the whole runs, and their names.
 std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& halving);
+
+/// What a comparison tells of a plan, whichever program made it.
+nlohmann::ordered_json plan_in_brief(const BatchPlan& plan);
 
 /// The search of each recipe's micro-batch, and then the runs, whose values are outcome_to_json's.
 /// @param orders must outlive them.

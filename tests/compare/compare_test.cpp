@@ -8,6 +8,7 @@
 #include "compare/compare_page.h"
 #include "compare/converge.h"
 #include "compare/fairness.h"
+#include "compare/finished_runs.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -61,6 +62,31 @@ TEST(Compare, TrainsEveryRecipeWithEverySeedAndGoesOnWithMore) {
   EXPECT_EQ(c.samples, 1024);
   EXPECT_TRUE(std::filesystem::exists(folder / "study" / "runs" / "slow-seed3" / "summary.json"));
   EXPECT_EQ(comparison_to_json(read_comparison(folder / "study")), comparison_to_json(c));
+}
+
+TEST(Compare, RunsThatAreThereSayWhatTheStudySaidThatMadeThem) {
+  const test::TemporaryFolder folder;
+  const CompareOptions options{.recipes = {named(folder, "slow", {"optimizer.lr=0.0001", "name=slow"}),
+                                           named(folder, "fast", {"optimizer.lr=0.01", "name=fast"})},
+                               .seeds = 3,
+                               .figure = "accuracy",
+                               .folder = folder / "study"};
+  const Comparison study = compare(options);
+  const Comparison found = compare_finished_runs({.folders = {folder / "study"}, .figure = "accuracy"});
+  EXPECT_EQ(found.terms.recipes, (std::vector<std::string>{"fast", "slow"}));
+  ASSERT_EQ(found.differences.size(), study.differences.size());
+  EXPECT_DOUBLE_EQ(found.differences[0].p, study.differences[0].p);
+  EXPECT_EQ(found.recipes[1].final.mean, study.recipes[0].final.mean);
+
+  const auto run = folder / "study" / "runs" / "slow-seed1";
+  test::expect_error(ExitCode::kUsage, [&] { compare_finished_runs({.folders = {run, run}}); });
+  test::expect_error(ExitCode::kUsage,
+                     [&] { compare_finished_runs({.folders = {run}, .figure = "acuracy"}); });
+  test::expect_error(ExitCode::kMissingFile,
+                     [&] { compare_finished_runs({.folders = {run / "checkpoints"}}); });
+  std::filesystem::remove(run / "summary.json");
+  const Comparison cut = compare_finished_runs({.folders = {folder / "study"}, .figure = "accuracy"});
+  EXPECT_EQ(cut.differences[0].verdict, Difference::Verdict::kRunsMissing) << "one has not ended";
 }
 
 TEST(Compare, DataThatWereEditedMakeNoPartOfTheSameStudy) {

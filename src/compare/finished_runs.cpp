@@ -1,0 +1,185 @@
+#include "compare/finished_runs.h"
+
+#include <algorithm>
+#include <set>
+
+#include "autotrain/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "compare/fairness.h"
+#include "compare/run_order.h"
+#include "plan/plan_json.h"
+#include "recipe/compare.h"
+#include "recipe/load.h"
+#include "report/figures_json.h"
+#include "state/catalog.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct FinishedRun {
+  fs::path folder;
+  Recipe recipe;
+  RunOutcome outcome;
+};
+
+bool is_run(const fs::path& folder) {
+  return fs::exists(folder / "recipe.yaml");
+}
+
+// The runs below the folders, in the order of their names.
+std::vector<fs::path> run_folders(const std::vector<fs::path>& given) {
+  std::vector<fs::path> runs;
+  for (const fs::path& folder : given) {
+    if (is_run(folder)) {
+      runs.push_back(folder);
+      continue;
+    }
+    const fs::path inside = fs::exists(folder / "runs") ? folder / "runs" : folder;  // of a comparison
+    std::vector<fs::path> found;
+    for (const fs::directory_entry& entry : fs::directory_iterator(inside)) {
+      if (is_run(entry.path())) found.push_back(entry.path());
+    }
+    if (found.empty())
+      throw Error(ExitCode::kMissingFile, folder.string(), "holds no run",
+                  "name folders of runs that have ended");
+    std::ranges::sort(found);
+    runs.insert(runs.end(), found.begin(), found.end());
+  }
+  return runs;
+}
+
+Json json_of_file(const fs::path& path) {
+  try {
+    return Json::parse(read_file(path));
+  } catch (const Json::exception& error) {
+    throw Error(ExitCode::kBadData, path.string(), error.what(), "use the version that made the run");
+  }
+}
+
+// Fills what a run that ended left of itself.
+void read_end(const fs::path& folder, const Json& summary, RunOutcome& outcome) {
+  outcome.samples_per_second = number_or_nan(summary.at("samples_per_second"));
+  outcome.peak_bytes = summary.at("peak_bytes");
+  outcome.figure_kinds = kinds_from_json(summary.at("figure_kinds"));
+  outcome.curve = read_curve(folder / "metrics.jsonl");
+  outcome.losses = read_loss_sums(folder / "metrics.jsonl");
+}
+
+FinishedRun read_run(const fs::path& folder) {
+  FinishedRun run{.folder = folder, .recipe = load_recipe(folder / "recipe.yaml", {}), .outcome = {}};
+  run.outcome.seed = run.recipe.seed;
+  try {
+    if (fs::exists(folder / "plan.json"))
+      run.outcome.plan = plan_in_brief(plan_from_json(json_of_file(folder / "plan.json")));
+    const Json summary =
+        fs::exists(folder / "summary.json") ? json_of_file(folder / "summary.json") : Json::object();
+    const std::string status = summary.value("status", "not finished");
+    if (status == "completed") {
+      read_end(folder, summary, run.outcome);
+    } else {
+      const Json error = summary.value("error", Json());
+      run.outcome.failure = error.is_string() ? error.get<std::string>() : status;
+      run.outcome.code = summary.value("exit_code", 0);
+    }
+  } catch (const Json::exception& error) {
+    throw Error(ExitCode::kBadData, folder.string(), cat("its files cannot be read: ", error.what()),
+                "use the version that made the run");
+  }
+  return run;
+}
+
+// Whether two runs are of one recipe: nothing but the seed differs of what decides what is learned.
+bool alike(const Recipe& a, const Recipe& b) {
+  return std::ranges::none_of(differing_keys(a, b, catalog()), [](const KeyDifference& difference) {
+    return difference.path != "seed" && decides_learning(difference.decides);
+  });
+}
+
+// Gives each run the label of its recipe. @returns the recipes, each once.
+std::vector<NamedRecipe> label_runs(std::vector<FinishedRun>& runs) {
+  std::vector<NamedRecipe> recipes;
+  for (FinishedRun& run : runs) {
+    const auto known = std::ranges::find_if(
+        recipes, [&](const NamedRecipe& named) { return alike(named.recipe, run.recipe); });
+    if (known != recipes.end()) {
+      run.outcome.recipe = known->label;
+      continue;
+    }
+    std::string label = run.recipe.name;
+    for (int n = 2; std::ranges::find(recipes, label, &NamedRecipe::label) != recipes.end(); ++n)
+      label = cat(run.recipe.name, "-", n);
+    run.outcome.recipe = label;
+    recipes.push_back({label, run.recipe});
+  }
+  return recipes;
+}
+
+void refuse_twins(const std::vector<FinishedRun>& runs) {
+  for (size_t b = 0; b < runs.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      if (runs[a].outcome.recipe != runs[b].outcome.recipe || runs[a].outcome.seed != runs[b].outcome.seed)
+        continue;
+      throw Error(ExitCode::kUsage, runs[b].folder.string(),
+                  cat("has the recipe and the seed ", runs[b].outcome.seed, " of ", runs[a].folder.string(),
+                      ": the two are one measurement"),
+                  "leave one of them out");
+    }
+  }
+}
+
+FigureKinds kinds_of(const std::vector<FinishedRun>& runs) {
+  for (const FinishedRun& run : runs) {
+    if (!run.outcome.figure_kinds.empty()) return run.outcome.figure_kinds;
+  }
+  throw Error(ExitCode::kUsage, "compare", "none of these runs has ended and was evaluated",
+              "go on with them: autotrain train --resume FOLDER");
+}
+
+const FigureKind& kind_of(const FigureKinds& kinds, const std::string& figure, const char* option) {
+  const auto found = kinds.find(figure);
+  if (found != kinds.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.push_back(name);
+  throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by these runs"),
+              "one of " + join_choices(names));
+}
+
+}  // namespace
+
+Comparison compare_finished_runs(const FinishedRunsOptions& options) {
+  std::vector<FinishedRun> runs;
+  for (const fs::path& folder : run_folders(options.folders)) runs.push_back(read_run(folder));
+  const std::vector<NamedRecipe> recipes = label_runs(runs);
+  refuse_twins(runs);
+  const FigureKinds kinds = kinds_of(runs);
+  ComparisonTerms terms{.machine = cat(runs.size(), " runs that were there")};
+  terms.figure = !options.figure.empty() ? options.figure
+                 : options.target        ? options.target->figure
+                                         : recipes.front().recipe.evaluation.monitor;
+  terms.lower_is_better = kind_of(kinds, terms.figure, "--figure").better == Better::kLower;
+  terms.target = options.target;
+  if (terms.target)
+    terms.target->at_most = kind_of(kinds, terms.target->figure, "--target").better == Better::kLower;
+  std::set<int64_t> seeds;
+  for (const FinishedRun& run : runs) seeds.insert(run.outcome.seed);
+  terms.seeds.assign(seeds.begin(), seeds.end());
+  for (const NamedRecipe& named : recipes) terms.recipes.push_back(named.label);
+  for (size_t a = 0; a < recipes.size(); ++a) {
+    for (size_t b = a + 1; b < recipes.size(); ++b) terms.pairs.emplace_back(a, b);
+  }
+  terms.differing_keys = differing_keys(recipes);
+  terms.warnings = unfair_because(terms.differing_keys);
+  terms.warnings.emplace_back("nothing tells whether the files of their data had the same bytes");
+  terms.equal_losses = losses_are_alike(terms.differing_keys);
+  std::vector<RunOutcome> outcomes;
+  for (FinishedRun& run : runs) outcomes.push_back(std::move(run.outcome));
+  return analyse(std::move(terms), std::move(outcomes));
+}
+
+}  // namespace autotrain

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/comparison.h"
+
+namespace autotrain {
+
+struct FinishedRunsOptions {
+  std::vector<std::filesystem::path> folders;  ///< of runs, or of folders with runs in them
+  std::string figure = "";                     ///< as in CompareOptions
+  std::optional<Target> target = {};
+};
+
+/// Compares runs that are there, whoever made them: those whose recipes learn alike, but for the seed, are
+/// runs of one recipe. What decides whether a pair may be compared is what decides it of runs that are made
+/// for a comparison; but nothing tells whether their data had the same bytes.
+/// @throws Error(kMissingFile) when a folder holds no run, Error(kUsage) when two runs have the same recipe
+/// and seed or the figure is not measured, Error(kBadData) for files that cannot be read.
+Comparison compare_finished_runs(const FinishedRunsOptions& options);
+
+}  // namespace autotrain
