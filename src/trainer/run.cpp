@@ -195,6 +195,7 @@ BatchPlan Trainer::Run::make_plan() {
   const std::optional<ResumePoint>& from = resume_point();
   if (from && stored_plan_holds()) {
     check_figures(recipe_, bench());
+    check_gathered(recipe_, bench());
     BatchPlan plan = from->saved.plan;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     plan.world_size = ranks_->place().world;                      // as may the number of ranks
@@ -217,7 +218,9 @@ BatchPlan Trainer::Run::make_plan() {
 // Looks for the plan here; where the batch changes, for that of the largest one.
 BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
   bench().device->use_from_this_thread();
+  check_targets(recipe_, bench());
   check_figures(recipe_, bench());
+  check_gathered(recipe_, bench());
   load_initial_weights();
   std::vector<int64_t> smaller;
   if (recipe.batch.changes()) smaller = plan_for_largest(recipe);
@@ -338,6 +341,7 @@ void Trainer::Run::train(Reached& reached) {
   share_tensors(bench(), place().resume_point.has_value());
   const std::unique_ptr<Deputy> deputy = make_deputy(state);
   log_start(recipe_, plan(), bench());
+  tell_undefined_figures(recipe_, bench());
   start_loader(plan(), recipe_.execution.loader, bench());
   observer_.on_start(plan(), start_table(recipe_, plan(), bench(), hosts_));
   Followers followers;
