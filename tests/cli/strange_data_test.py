@@ -114,6 +114,12 @@ class StrangeData(unittest.TestCase):
         self.train(self.recipe(noise, **keys, **{"stop.updates": 200}), "--resume", "--allow-change", output="parts")
         self.assertEqual(self.summary("parts")["updates"], straight["updates"])
 
+    def test_a_rate_that_jumps_at_a_resume_with_more_epochs_is_told_with_both_values(self):
+        keys = {"schedule": {"name": "cosine"}, "optimizer.lr": 0.01}
+        self.train(self.recipe(lambda i: i % 3, **keys))
+        text = self.train(self.recipe(lambda i: i % 3, **keys, **{"stop.epochs": 4}), "--resume", "--allow-change")
+        self.assertRegex(text, r"lr at update 20: 6\.156e-05 before, 0\.005 now")
+
     def test_a_value_that_is_not_finite_is_named_by_its_sample(self):
         self.inputs(lambda i, j: float("nan") if (i, j) == (150, 2) else (i + j) % 5)
         text = self.train(self.recipe(lambda i: i % 3))
