@@ -31,6 +31,8 @@ class SkippingDataset final : public Dataset {
   /// @throws Error(kBadData) when no sample can be read; what is no Error(kBadData) is thrown as it is.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
 
+  const Dataset& dataset() const { return *dataset_; }
+
   struct BadSample {
     int64_t index = 0;
     std::string why;

@@ -5,6 +5,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "loop/bad_values.h"
 #include "plan/operation_trace.h"
 #include "plan/scopes.h"
 #include "step/precision.h"
@@ -54,6 +55,7 @@ Error diverged(const Session& session, const QueuedUpdate& update, const UpdateO
       update.first_non_finite.empty()
           ? ""
           : ", the gradient of " + update.first_non_finite + " is the first that is not";
+  const std::string data = std::isfinite(outcome.loss) ? "" : first_bad_value(session.bench, update);
   const std::string layer = first_non_finite_layer(session, update);
   const std::string rolled =
       state.totals.rollbacks > 0 ? cat(", after ", state.totals.rollbacks, " rollbacks") : "";
@@ -61,8 +63,13 @@ Error diverged(const Session& session, const QueuedUpdate& update, const UpdateO
   return Error(ExitCode::kDiverged, cat("update ", state.position.updates + 1),
                cat(skips, skips == 1 ? " update was" : " updates in a row were", " not finite", rolled,
                    why_here, "; loss ", outcome.loss, ", gradient norm ", outcome.grad_norm, gradient,
+                   update.first_buffer.empty()
+                       ? ""
+                       : cat(", the buffer ", update.first_buffer, " is the first that is not"),
+                   data.empty() ? "" : "\n  " + data,
                    layer.empty() ? "" : "\n  first layer whose output is not finite: " + layer),
-               cat("lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use "
+               cat(data.empty() ? "" : "correct that sample or leave it out; otherwise ",
+                   "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use "
                    "execution.precision: fp32",
                    rolls_back ? "" : ", or divergence.policy: rollback"));
 }

@@ -8,11 +8,14 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/failure.h"
 #include "loop/evaluator.h"
 #include "loop/out_of_memory.h"
+#include "plan/memory_statement.h"
 #include "recipe/compare.h"
 #include "state/catalog.h"
+#include "state/snapshot.h"
 
 namespace autotrain {
 
@@ -34,6 +37,8 @@ std::optional<EvaluationRecord> EvaluationRunner::run() {
                             .seconds = watch.seconds(),
                             .samples = total};
   };
+  if (bench.average.active())
+    share_buffers(bench);  // those that are learned with: the others are shared below
   const AveragedWeights averaged(bench.average);
   for (int failed = 0;; ++failed) {
     try {
@@ -55,12 +60,23 @@ void EvaluationRunner::prepare_another_attempt(const std::exception& error, int 
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   int64_t& size = session_.plan.evaluation_micro_batch;
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
+  if (failed > 0) check_gathered();
   if (stop || (failed > 0 && size <= 1))
     throw out_of_memory(session_.bench, session_.plan, error, refusal, "evaluation", size, "");
   if (failed > 0) size = std::max<int64_t>(1, size / 2);
   ++session_.state.totals.recoveries;
   session_.note(EventKind::kOutOfMemory,
                 cat("evaluation: ", first_line(error), "; it starts again in micro-batches of ", size));
+}
+
+// What metrics gather of the whole data set is the same in micro-batches of any size.
+void EvaluationRunner::check_gathered() const {
+  const Gathering gathering = gathered_by_metrics(session_.bench);
+  const MemoryStatement memory = memory_statement(session_.bench);
+  if (gathering.at_once() < (memory.budget - memory.floor()) / 2 ||
+      !session_.bench.device->torch_device().is_cpu())
+    return;
+  throw too_much_gathered(gathering, cat("beside the model's, of a budget of ", format_bytes(memory.budget)));
 }
 
 void settle_best(const Recipe& recipe, Position& position) {
@@ -78,7 +94,27 @@ void settle_best(const Recipe& recipe, Position& position) {
   position.best_figures.clear();
   position.best_update = position.evaluated_update = -1;
   position.best_for_patience = 0;
+  position.patience_begun = false;
   position.evaluations_since_best = 0;
+}
+
+bool counts(const EvaluationRecord& evaluation, const std::string& figure, bool was_finite) {
+  if (!std::isnan(evaluation.figures.at(figure))) return true;
+  return was_finite && std::isnan(evaluation.figures.at("loss"));
+}
+
+std::string why_undefined(const EvaluationRecord& evaluation, const std::string& figure) {
+  const double loss = evaluation.figures.at("loss");
+  if (!std::isfinite(loss)) {
+    return std::isnan(loss)
+               ? "no target of the validation data counts, or the model's predictions are not finite"
+               : "the model's predictions are too far off";
+  }
+  const std::string none = "; it counts for no patience and no plateau";
+  if (figure.starts_with("roc_auc"))
+    return "the validation data has one class, or of each label one value" + none;
+  if (figure.starts_with("average_precision")) return "the validation data has no positive sample" + none;
+  return "these data or predictions cannot tell it" + none;
 }
 
 bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position) {
@@ -93,10 +129,12 @@ bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe,
   position.figure_kinds = evaluation.kinds;
   position.last_tables = evaluation.tables;
   const bool first = !position.best_figures.contains(monitor);
-  ++position.evaluations_since_best;
+  const bool due = !position.evaluation_extra;
+  if (due && counts(evaluation, monitor, !first)) ++position.evaluations_since_best;
   if (!std::isfinite(value)) return false;
-  if (first || gain_over(position.best_for_patience) > recipe.stop.min_delta) {
+  if (due && (!position.patience_begun || gain_over(position.best_for_patience) > recipe.stop.min_delta)) {
     position.best_for_patience = value;
+    position.patience_begun = true;
     position.evaluations_since_best = 0;
   }
   if (!first && gain_over(position.best_figures.at(monitor)) <= 0) return false;

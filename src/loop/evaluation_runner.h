@@ -18,6 +18,7 @@ class EvaluationRunner {
   std::optional<EvaluationRecord> run();
 
  private:
+  void check_gathered() const;
   void prepare_another_attempt(const std::exception& error, int failed);
 
   Session& session_;
@@ -28,7 +29,17 @@ class EvaluationRunner {
 /// data, before a resume that changed them: such figures do not compare.
 void settle_best(const Recipe& recipe, Position& position);
 
-/// Takes an evaluation into account: whether it is the best so far, and how many came since.
+/// Whether a figure that is not finite, or one that is, counts as an evaluation without or with improvement.
+/// One that is not a number says nothing where these data cannot tell it: while it never was one, or where
+/// the loss is a number.
+bool counts(const EvaluationRecord& evaluation, const std::string& figure, bool was_finite);
+
+/// Why a figure of an evaluation is not finite, in words.
+std::string why_undefined(const EvaluationRecord& evaluation, const std::string& figure);
+
+/// Takes an evaluation into account: whether it is the best so far, and how many came since. One
+/// that was not due may be the best, but counts for no patience, so that a run that was stopped and extended
+/// goes on as one that was not.
 /// @return whether it is the best. Precondition: `evaluation.monitor` is among its figures.
 bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position);
 

@@ -7,6 +7,7 @@
 #include "autotrain/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "device/memory_phase.h"
 #include "plan/scopes.h"
 #include "report/figures_json.h"
@@ -249,14 +250,52 @@ Evaluation Evaluation::from_json(const nlohmann::ordered_json& json) {
   return found;
 }
 
-FigureKinds evaluation_kinds(Workbench& bench) {
+namespace {
+
+EvaluationTerms terms_of_first(Workbench& bench) {
   const EvaluationMode mode(bench.task->module());
   Loader loader(*bench.data.validation, Stream(0, bench.data.validation->size(), /*shuffle=*/false),
                 repeated({consecutive(0, 1)}), {.prefetch = 0, .channels_last = bench.loader.channels_last});
-  const Batch batch = bench.device->upload(*loader.next());
+  return evaluate_batch(*bench.task, bench.device->upload(*loader.next()), bench.step.options().precision);
+}
+
+}  // namespace
+
+FigureKinds evaluation_kinds(Workbench& bench) {
   EvaluationSums sums;
-  sums.add(evaluate_batch(*bench.task, batch, bench.step.options().precision));
+  sums.add(terms_of_first(bench));
   return sums.result().kinds;
+}
+
+Gathering gathered_by_metrics(Workbench& bench) {
+  Gathering gathering{.samples = bench.data.validation->size()};
+  for (const Measured& measured : terms_of_first(bench).metrics) {
+    int64_t bytes = 0;
+    for (const torch::Tensor& row : measured.state.rows) bytes += static_cast<int64_t>(row.nbytes());
+    if (bytes == 0) continue;
+    bytes = counted_product(bytes, gathering.samples);
+    gathering.bytes += bytes;
+    gathering.largest = std::max(gathering.largest, bytes);
+    MetricState whole{.rows = measured.state.rows};
+    for (const torch::Tensor& sum : measured.state.sums) whole.sums.push_back(sum.to(torch::kCPU));
+    for (torch::Tensor& row : whole.rows) row = row.to(torch::kCPU);
+    for (const Figure& figure : measured.metric->figures(whole)) gathering.figures.push_back(figure.name);
+  }
+  return gathering;
+}
+
+Error too_much_gathered(const Gathering& gathering, const std::string& beside) {
+  std::vector<std::string> binned;
+  for (const std::string& figure : gathering.figures) {
+    if (figure == "roc_auc" || figure == "average_precision") binned.push_back(figure + "_binned");
+  }
+  return Error(
+      ExitCode::kDoesNotFit, "evaluation.metrics",
+      cat(join(gathering.figures, " and "), " keep the predictions for all ", format_count(gathering.samples),
+          " validation samples until they are computed, ", format_bytes(gathering.at_once()), " at once, ",
+          beside),
+      cat(binned.empty() ? "leave them out" : cat("take ", join(binned, " and "), ", which keep none"),
+          "; or evaluate fewer samples (limit), or raise execution.memory.budget"));
 }
 
 std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/error.h"
 #include "autotrain/task.h"
 #include "data/loader.h"
 #include "plan/workbench.h"
@@ -47,6 +48,24 @@ class EvaluationSums {
 
 /// What the figures of an evaluation are, from one sample.
 FigureKinds evaluation_kinds(Workbench& bench);
+
+/// What metrics keep of every sample until the figures are computed: predictions, beside which none of the
+/// memory of a batch is.
+struct Gathering {
+  int64_t samples = 0;
+  int64_t bytes = 0;                      ///< of all metrics
+  int64_t largest = 0;                    ///< of the one that keeps most
+  std::vector<std::string> figures = {};  ///< of metrics that keep some
+
+  /// While one metric's rows are joined.
+  int64_t at_once() const { return bytes + largest; }
+};
+
+/// What an evaluation of all validation data gathers, as one sample shows it.
+Gathering gathered_by_metrics(Workbench& bench);
+
+/// Error(kDoesNotFit) naming the metrics, and those that keep nothing. @param beside what there is for it.
+Error too_much_gathered(const Gathering& gathering, const std::string& beside);
 
 /// Evaluates the validation data once, in pieces of `micro_batch`, in evaluation mode. Several ranks share
 /// the pieces out, all with the first one's buffers; what they find is added in the order of the pieces, to

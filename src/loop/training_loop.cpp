@@ -1,6 +1,7 @@
 #include "loop/training_loop.h"
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "autotrain/log.h"
@@ -9,6 +10,7 @@
 #include "base/units.h"
 #include "device/failure.h"
 #include "loop/adapted_batch.h"
+#include "model/losses.h"
 #include "report/noise_words.h"
 #include "state/snapshot.h"
 
@@ -80,6 +82,7 @@ void TrainingLoop::run_to_the_end() {
     position_.evaluation_extra = !due;
     evaluate();
   }
+  tell_never_defined();
   session_.sample_memory();
   saver_.checkpoint_if_changed();
   saver_.wait();
@@ -145,13 +148,17 @@ void TrainingLoop::read_queued_update() {
   if (outcome.applied) {
     ++position_.updates;
     position_.learned += queued_.samples;
-    position_.consecutive_skips = 0;
+    position_.consecutive_skips = position_.uncounted = 0;
   } else {
     ++totals_.skipped;
-    ++position_.consecutive_skips;
+    outcome.weight == 0 ? position_.uncounted += queued_.samples : ++position_.consecutive_skips;
   }
   const UpdateTimes::Spent spent = times_.count(queued_.stretch);
-  outcome.applied ? record_applied(outcome, spent) : record_skipped(outcome);
+  if (outcome.applied) {
+    record_applied(outcome, spent);
+  } else {
+    outcome.weight == 0 ? record_uncounted() : record_skipped(outcome);
+  }
   totals_.seconds = session_.seconds();
   stop_at_limits();
 }
@@ -198,10 +205,35 @@ std::optional<GradientNoise> TrainingLoop::take_noise(const WindowNorms& norms, 
   return GradientNoise{.trace = moments->trace, .square = moments->square, .scale = blocks.scale()};
 }
 
+// Nothing to learn from, which no other learning rate would change: it is no sign of divergence.
+void TrainingLoop::record_uncounted() {
+  const std::string why = bench_.data.from_recipe ? what_does_not_count(recipe_.loss)
+                                                  : std::string("the task gives them no weight");
+  session_.note(EventKind::kSkipped, cat("window ", position_.windows, ": none of its ", queued_.samples,
+                                         " targets counts: ", why));
+  if (position_.uncounted < bench_.stream.size()) return;
+  throw Error(ExitCode::kBadData, "data.train",
+              cat("none of the targets of the last ", position_.uncounted,
+                  " samples counts, as many as there are: ", why),
+              "give targets that count, or change loss.ignore_index or loss.class_weights");
+}
+
+// What the loss and the norm do not say: of the data, or of buffers, which are as they were again.
+std::string TrainingLoop::why_skipped(const UpdateOutcome& outcome) {
+  if (!std::isfinite(outcome.loss)) {
+    const std::string bad = bad_values_.find(bench_, queued_);
+    return bad.empty() ? "" : "; " + bad;
+  }
+  if (!std::isfinite(outcome.grad_norm)) return "";
+  return cat("; the forward passes left the buffer ",
+             queued_.first_buffer.empty() ? "(running statistics, say)" : queued_.first_buffer,
+             " not finite");
+}
+
 void TrainingLoop::record_skipped(const UpdateOutcome& outcome) {
-  session_.note(EventKind::kSkipped,
-                cat("window ", position_.windows, ": loss ", outcome.loss, ", gradient norm ",
-                    outcome.grad_norm, ", scale ", outcome.scale, ", weight ", outcome.weight));
+  session_.note(EventKind::kSkipped, cat("window ", position_.windows, ": loss ", outcome.loss,
+                                         ", gradient norm ", outcome.grad_norm, ", scale ", outcome.scale,
+                                         ", weight ", outcome.weight, why_skipped(outcome)));
   switch (after_skip(outcome, position_.consecutive_skips, recipe_, session_.plan.precision)) {
     case AfterSkip::kGoOn: return;
     case AfterSkip::kRollBack: roll_back_for_ = outcome; return;
@@ -257,6 +289,7 @@ bool TrainingLoop::evaluate() {
     return false;
   }
   session_.followers.tell(&RunObserver::on_evaluation, *found);
+  tell_undefined(*found);
   const bool improved = take_into_account(*found, recipe_, position_);
   if (!position_.evaluation_extra) {
     follow(*found);
@@ -268,10 +301,33 @@ bool TrainingLoop::evaluate() {
   return improved;
 }
 
+// Once a figure, of those that the run goes by.
+void TrainingLoop::tell_undefined(const EvaluationRecord& evaluation) {
+  std::set<std::string> used = {"loss", recipe_.evaluation.monitor};
+  if (plateau_) used.insert(plateau_->figure);
+  for (const std::string& figure : used) {
+    const double value = evaluation.figures.at(figure);
+    if (std::isfinite(value) || !told_undefined_.insert(figure).second) continue;
+    log::warn("trainer", cat("evaluation at update ", evaluation.update, ": ", figure, " is ", brief(value),
+                             ": ", why_undefined(evaluation, figure)));
+  }
+}
+
+void TrainingLoop::tell_never_defined() const {
+  const std::string& monitor = recipe_.evaluation.monitor;
+  const auto last = position_.last_figures.find(monitor);
+  if (bench_.data.validation == nullptr || position_.best_update >= 0 || last == position_.last_figures.end())
+    return;
+  log::warn("trainer", cat(monitor,
+                           ", which evaluation.monitor names, was never defined: no update is the best, "
+                           "and no patience was counted"));
+}
+
 // Only evaluations that are due count: a run that was stopped and resumed has no others in common with one
 // that was not. Those during warm-up say nothing about a rate that is still rising.
 void TrainingLoop::follow(const EvaluationRecord& evaluation) {
   if (!plateau_ || session_.learned() < counted_product(schedule_.warmup_updates(), stages_.first())) return;
+  if (!counts(evaluation, plateau_->figure, position_.plateau.best.has_value())) return;
   const double before = position_.plateau.factor;
   const bool lower = evaluation.kinds.at(plateau_->figure).better == Better::kLower;
   plateau_->follow(evaluation.figures.at(plateau_->figure), lower, position_.plateau);

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "autotrain/error.h"
 #include "device/device_error.h"
 #include "loop/agenda.h"
+#include "loop/bad_values.h"
 #include "loop/divergence.h"
 #include "loop/evaluation_runner.h"
 #include "loop/saver.h"
@@ -45,11 +47,15 @@ class TrainingLoop {
   void record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent);
   std::optional<GradientNoise> take_noise(const WindowNorms& norms, int64_t stride, NoiseBlocks& blocks);
   void record_skipped(const UpdateOutcome& outcome);
+  void record_uncounted();
+  std::string why_skipped(const UpdateOutcome& outcome);
   void note_bad_samples();
 
   void do_what_is_due();
   bool evaluate();
   void follow(const EvaluationRecord& evaluation);
+  void tell_undefined(const EvaluationRecord& evaluation);
+  void tell_never_defined() const;
   void adapt_batch();
   void checkpoint(Saver::Training training);
   void roll_back();
@@ -82,7 +88,9 @@ class TrainingLoop {
   EvaluationRunner evaluations_;
   QueuedUpdate queued_;
   std::optional<UpdateOutcome> roll_back_for_;
-  bool torn_ = false;  // tensors and state are of different updates
+  BadValues bad_values_;
+  std::set<std::string> told_undefined_;  // figures
+  bool torn_ = false;                     // tensors and state are of different updates
   StopReason stopped_by_ = StopReason::kNone;
 };
 

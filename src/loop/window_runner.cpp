@@ -187,6 +187,7 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
   bench_.average.set_update_samples(samples);
   bench_.step.prepare(how.lr);
   std::string first_non_finite = how.name_non_finite ? bench_.step.first_non_finite_gradient() : "";
+  std::string first_buffer = how.name_non_finite ? bench_.step.first_non_finite_buffer() : "";
   bench_.ranks->meet({});  // no rank moves a parameter before every rank can
   queued = {.figures = bench_.step.commit(),
             .lr = how.lr,
@@ -194,7 +195,8 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
             .samples = samples,
             .ranks = session_.rank_times,
             .noise_strides = noise_strides_,
-            .first_non_finite = std::move(first_non_finite)};
+            .first_non_finite = std::move(first_non_finite),
+            .first_buffer = std::move(first_buffer)};
   bench_.timeline.enter(Activity::kOther);
   queued.stretch = bench_.timeline.cut();
   ++state_.position.windows;

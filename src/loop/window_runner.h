@@ -23,6 +23,7 @@ struct QueuedUpdate {
   RankTimes ranks = {};
   NoiseStrides noise_strides = {};    ///< of the windows that this one stands for, where it was measured
   std::string first_non_finite = {};  ///< parameter; "" where nobody asked, or all gradients are finite
+  std::string first_buffer = {};      ///< likewise of buffers
 };
 
 /// Forward and backward passes of this rank's part of a window, in the micro-batches that `cut` makes of it.

@@ -79,6 +79,7 @@ class Exported final : public Network {
  public:
   Exported(std::string path, ExportedFile file, ChosenInputs chosen)
       : path_(std::move(path)), file_(std::move(file)), chosen_(std::move(chosen)) {
+    for (const auto& [name, type] : file_.module_types) make_part(*this, name, type);
     for (const ExportedFile::Parameter& parameter : file_.parameters)
       hold(parameter.tensor.name, parameter.tensor.tensor, parameter.learns);
     for (const NamedTensor& buffer : file_.buffers) {

@@ -103,6 +103,8 @@ void read_tensors(const Json& document, Tensors& tensors, ExportedFile& file) {
   tensors.check_empty();
   document.at("other_names").get_to(file.other_names);
   for (const auto& [name, first_name] : file.other_names) checked(name);
+  if (document.contains("module_types")) document.at("module_types").get_to(file.module_types);
+  for (const auto& [name, type] : file.module_types) checked(name);
 }
 
 void read_graphs(const Json& document, ExportedFile& file) {

@@ -29,11 +29,12 @@ struct ExportedFile {
   std::vector<Parameter> parameters = {};
   std::vector<NamedTensor> buffers = {};
   std::vector<torch::Tensor> constants = {};
-  std::map<std::string, std::string> other_names = {};  ///< of tied weights: name → name of its tensor
-  std::vector<InputInfo> inputs = {};                   ///< in the order in which the module takes them
-  std::optional<LossReduction> loss = {};               ///< of a module that computes its loss itself
-  std::optional<InputInfo> targets = {};                ///< that it computes its loss from
-  std::vector<int64_t> unusable_targets = {};           ///< values with which it is no sum over samples
+  std::map<std::string, std::string> other_names = {};   ///< of tied weights: name → name of its tensor
+  std::map<std::string, std::string> module_types = {};  ///< of parts with parameters: path → "LayerNorm"
+  std::vector<InputInfo> inputs = {};                    ///< in the order in which the module takes them
+  std::optional<LossReduction> loss = {};                ///< of a module that computes its loss itself
+  std::optional<InputInfo> targets = {};                 ///< that it computes its loss from
+  std::vector<int64_t> unusable_targets = {};            ///< values with which it is no sum over samples
   std::string device = {};  ///< the kind of device that the operators are of: "cpu" or "cuda"
   std::map<std::string, Graphs> graphs = {};  ///< by precision: "fp32", "bf16" or "fp16"
   int64_t classes = 0;                        ///< the last size of a prediction; 0: not said

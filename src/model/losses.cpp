@@ -265,6 +265,30 @@ std::optional<MetricOptions> targets_of_loss(const Choice& choice) {
   return row.metric_options(parameters);
 }
 
+torch::Tensor counted_targets(const Choice& choice, const torch::Tensor& targets) {
+  if (choice.name != "cross_entropy" || !targets.defined() || targets.is_floating_point()) return {};
+  const Parameters p(choice, find_loss(choice.name).spec);
+  torch::Tensor counted = targets != p.integer("ignore_index");
+  const std::vector<double> weights = p.reals("class_weights");
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) counted = counted.logical_and(targets != static_cast<int64_t>(i));
+  }
+  return counted;
+}
+
+std::string what_does_not_count(const Choice& choice) {
+  if (choice.name != "cross_entropy") return "the loss gives them no weight";
+  const Parameters p(choice, find_loss(choice.name).spec);
+  const std::vector<double> weights = p.reals("class_weights");
+  std::vector<std::string> none;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) none.push_back(std::to_string(i));
+  }
+  const std::string ignored = cat("loss.ignore_index ", p.integer("ignore_index"));
+  if (none.empty()) return ignored;
+  return cat(ignored, ", and loss.class_weights of 0 for class ", join(none, ", "));
+}
+
 Loss make_loss(const Choice& choice, const std::optional<std::vector<std::string>>& metrics) {
   const LossRow& row = find_loss(choice.name);
   const Parameters parameters(choice, row.spec);

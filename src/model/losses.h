@@ -30,6 +30,13 @@ const LossRow& find_loss(const std::string& name);
 /// What the targets of a loss are; nothing where it does not say.
 std::optional<MetricOptions> targets_of_loss(const Choice& choice);
 
+/// Which targets have a weight in the loss: bool, of their shape. Undefined where all have.
+/// @param targets as data sets give them.
+torch::Tensor counted_targets(const Choice& choice, const torch::Tensor& targets);
+
+/// What takes the weight of those that have none: "loss.ignore_index 3".
+std::string what_does_not_count(const Choice& choice);
+
 LossRow detection_row();
 
 /// @param metrics names of what evaluations measure beside the loss; unset: what goes with it by default.

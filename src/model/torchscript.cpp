@@ -149,6 +149,7 @@ class Scripted final : public Network {
         digest_(digest_of(path_)) {
     check_modes(module_, path_);
     check_arguments();
+    make_parts();
     for (const auto& item : module_.named_parameters()) hold(item.name, item.value);
     for (const auto& item : module_.named_buffers())
       part_with(*this, item.name).register_buffer(last_part(item.name), item.value);
@@ -314,6 +315,15 @@ class Scripted final : public Network {
       }
     }
     return slots;
+  }
+
+  // Those that own parameters, by their types' names.
+  void make_parts() {
+    for (const auto& item : module_.named_modules()) {
+      const auto& type = item.value.type()->name();
+      if (item.name.empty() || !type || item.value.named_parameters(/*recurse=*/false).size() == 0) continue;
+      make_part(*this, item.name, type->name());
+    }
   }
 
   // Parts that are in evaluation mode while the module is in training mode stay so, as in Python.

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "autotrain/error.h"
+#include "optim/decay.h"
 
 namespace autotrain {
 
@@ -21,19 +22,31 @@ std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module) {
 }
 
 Optimizer::Optimizer(Trained trained) : trained_(std::move(trained)) {
+  if (trained_.decayed.empty()) {
+    for (const NamedTensor& parameter : trained_.parameters)
+      trained_.decayed.push_back(decayed_by_shape(parameter.tensor));
+  }
   for (const ParameterGroup& group : trained_.groups) {
-    for (const bool matrices : {true, false}) add_group(group, matrices);
+    for (const bool decays : {true, false}) add_group(group, decays);
   }
 }
 
-// Its matrices, or its biases and normalisation weights, which are decayed only when asked.
-void Optimizer::add_group(const ParameterGroup& group, bool matrices) {
-  Group own{.lr_factor = group.lr_factor,
-            .weight_decay = matrices || group.decay_all ? group.weight_decay : 0};
+int64_t Optimizer::decayed() const {
+  int64_t count = 0;
+  for (const ParameterGroup& group : trained_.groups) {
+    if (group.weight_decay == 0) continue;
+    count += std::ranges::count_if(group.parameters,
+                                   [&](size_t i) { return group.decay_all || trained_.decayed[i]; });
+  }
+  return count;
+}
+
+// What of it is always decayed, or its biases and normalisation weights, which are decayed only when asked.
+void Optimizer::add_group(const ParameterGroup& group, bool decays) {
+  Group own{.lr_factor = group.lr_factor, .weight_decay = decays || group.decay_all ? group.weight_decay : 0};
   for (size_t i = 0; i < members(); ++i) {
     const size_t parameter = sharded() ? pieces()[i].tensor : i;
-    const bool matrix = parameters()[parameter].tensor.dim() >= 2;
-    if (matrix == matrices && std::ranges::binary_search(group.parameters, parameter))
+    if (trained_.decayed[parameter] == decays && std::ranges::binary_search(group.parameters, parameter))
       own.members.push_back(i);
   }
   if (own.members.empty()) return;

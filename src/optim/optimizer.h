@@ -30,6 +30,10 @@ struct Trained {
 
   std::vector<ParameterGroup> groups = {};  ///< each parameter in one
 
+  /// Of each parameter, whether it is decayed where `decay_all` does not ask for all; empty: by its shape
+  /// alone.
+  std::vector<bool> decayed = {};
+
   /// How many elements optimizers of plain kernels update at once; nothing: what is fast on the device.
   std::optional<int64_t> together = {};
 };
@@ -38,7 +42,7 @@ struct Trained {
 /// them.
 ///
 /// All state is allocated at construction, so that memory is the same at every update. Biases and
-/// normalisation weights (parameters of fewer than two dimensions) are not decayed unless asked.
+/// normalisation weights (see decayed_by_rule) are not decayed unless asked.
 class Optimizer {
  public:
   struct Update {
@@ -92,6 +96,9 @@ class Optimizer {
   virtual int64_t scratch_bytes() const { return 0; }
 
   const std::vector<ParameterGroup>& groups() const { return trained_.groups; }
+
+  /// How many of the parameters decay, whoever updates them.
+  int64_t decayed() const;
 
   torch::Device device() const;
 
@@ -151,7 +158,7 @@ class Optimizer {
   static std::vector<torch::Tensor> select(const std::vector<torch::Tensor>& all, const Lists& lists);
 
  private:
-  void add_group(const ParameterGroup& group, bool matrices);
+  void add_group(const ParameterGroup& group, bool decays);
   Lists lists_of(const Group& group) const;
 
   Trained trained_;

@@ -6,6 +6,9 @@
 #include <ATen/ops/sub.h>
 
 #include <cmath>
+#include <unordered_set>
+
+#include "optim/optimizer.h"
 
 namespace autotrain {
 namespace {
@@ -16,7 +19,22 @@ bool lie_alike(const torch::Tensor& average, const torch::Tensor& weight) {
          average.is_non_overlapping_and_dense() && average.strides() == weight.strides();
 }
 
+constexpr size_t kLargeFrom = size_t{1} << 20;  // bytes
+
 }  // namespace
+
+std::vector<NamedTensor> averaged_parts(const torch::nn::Module& module) {
+  std::vector<NamedTensor> parts = trainable_parameters(module);
+  std::unordered_set<const void*> seen;
+  for (const auto& item : module.named_buffers()) {
+    const torch::Tensor& buffer = item.value();
+    if (!buffer.is_floating_point() || buffer.numel() == 0 || buffer.nbytes() >= kLargeFrom) continue;
+    if (!seen.insert(buffer.unsafeGetTensorImpl()).second || !at::isfinite(buffer).all().item<bool>())
+      continue;
+    parts.push_back({item.key(), buffer});
+  }
+  return parts;
+}
 
 WeightAverage::WeightAverage(std::vector<NamedTensor> parameters, double half_life_samples)
     : parameters_(std::move(parameters)), half_life_samples_(half_life_samples) {
@@ -43,7 +61,7 @@ void WeightAverage::update(const torch::Tensor& step) {
   for (size_t i = 0; i < averages_.size(); ++i) {
     const torch::Tensor& weight = parameters_[i].tensor;
     if (step.is_cpu() || !lie_alike(averages_[i], weight)) {
-      averages_[i].lerp_(weight, step);
+      averages_[i].lerp_(weight, step.to(weight.scalar_type()));
     } else {
       averages.push_back(averages_[i]);
       weights.push_back(weight.detach());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include <optional>
@@ -9,9 +10,14 @@
 
 namespace autotrain {
 
-/// The exponential moving average of parameters (Polyak and Juditsky 1992, in its exponential form):
-/// after each applied update, average ← average + (1 − d)·(parameter − average), with d = 2^(−E ÷ h) for E
-/// samples per update and a half-life of h samples, so that it means the same at any E.
+/// What a run averages of a module: the parameters that are trained, and with them the buffers of floating
+/// point that are no large constants, such as running statistics, for averaged weights with the statistics of
+/// others predict badly. Integers are not averaged, nor what is not finite (masks).
+std::vector<NamedTensor> averaged_parts(const torch::nn::Module& module);
+
+/// The exponential moving average of parameters and buffers (Polyak and Juditsky 1992, in its exponential
+/// form): after each applied update, average ← average + (1 − d)·(parameter − average), with d = 2^(−E ÷ h)
+/// for E samples per update and a half-life of h samples, so that it means the same at any E.
 ///
 /// Starts as the initial parameters. All state is allocated at construction.
 class WeightAverage {
@@ -19,7 +25,7 @@ class WeightAverage {
   /// None: every operation does nothing.
   WeightAverage() = default;
 
-  /// @param half_life_samples > 0.
+  /// @param parameters and buffers: any tensors of floating point. @param half_life_samples > 0.
   WeightAverage(std::vector<NamedTensor> parameters, double half_life_samples);
 
   bool active() const { return !parameters_.empty(); }
@@ -46,6 +52,9 @@ class WeightAverage {
 
   /// The live averages under their parameters' names. Precondition: not swapped.
   std::vector<NamedTensor> state() const;
+
+  /// What they are averages of, in the same order.
+  const std::vector<NamedTensor>& live() const { return parameters_; }
 
  private:
   std::vector<NamedTensor> parameters_;

@@ -12,6 +12,7 @@
 #include "model/models.h"
 #include "optim/lr_rules.h"
 #include "plan/cut.h"
+#include "plan/lone_values.h"
 #include "plan/plan_enums.h"
 #include "plan/plan_key.h"
 #include "step/precision.h"
@@ -108,7 +109,9 @@ SearchLimits Planner::limits() const {
   } else {
     const int64_t most = r.batch.limits.max_effective.value_or(
         std::min(8 * r.optimizer.reference_batch, std::max<int64_t>(1, bench_.data.train->size() / 20)));
-    cap_at(std::max<int64_t>(1, most / request_.lanes), SearchReason::kCap);
+    // Of few data, a twentieth may be a single sample.
+    const int64_t least = r.batch.limits.max_effective ? 1 : std::min(in_data, smallest_piece());
+    cap_at(std::max(least, most / request_.lanes), SearchReason::kCap);
   }
   if (const auto& most = r.batch.limits.max_micro_batch) cap_at(*most, SearchReason::kCap);
   limits.minimum = std::min(limits.minimum, limits.cap);
@@ -465,6 +468,35 @@ void Planner::check_effective(int64_t effective) const {
               "lower it; an update never sees a sample twice");
 }
 
+// Micro-batches of one sample that batch normalisation can take no statistics of are refused, whatever would
+// lead to them.
+void Planner::check_single_samples() const {
+  if (smallest_piece() == 1) return;
+  const Recipe& r = request_.recipe;
+  const auto& typed = r.execution.micro_batch;
+  const auto& most = r.batch.limits.max_micro_batch;
+  const auto& most_effective = r.batch.limits.max_effective;
+  std::string key;
+  if (r.batch.effective && *r.batch.effective / request_.lanes < 2) {
+    key = "batch.effective";
+  } else if (typed ? *typed < 2 && !r.batch.effective : most && *most < 2) {
+    key = typed ? "execution.micro_batch" : "batch.limits.max_micro_batch";
+  } else if (!r.batch.effective && !typed && most_effective && *most_effective / request_.lanes < 2) {
+    key = "batch.limits.max_effective";
+  } else if (!r.batch.effective && bench_.data.train->size() / request_.lanes < 2) {
+    key = "data.train";
+  }
+  if (key.empty()) return;
+  const std::string what = statistics_of_single_values(bench_, 1);
+  if (what.empty()) return;
+  const bool of_data = key == "data.train";
+  throw Error(ExitCode::kBadRecipe, key,
+              cat(of_data ? "has one sample a lane" : "makes micro-batches of one sample",
+                  ", and batch normalisation has no statistics of single values (", what, ")"),
+              cat(of_data ? "give more samples" : "set it to 2 or more for each lane",
+                  ", or take a model without batch normalisation"));
+}
+
 // What a process holds beside the model may differ; all search from one figure.
 void Planner::agree_on_the_floor() {
   if (!bench_.ranks->several()) return;
@@ -489,6 +521,7 @@ int64_t Planner::smallest_piece() const {
 BatchPlan Planner::plan() {
   const Recipe& r = request_.recipe;
   check_effective(r.batch.effective.value_or(r.execution.micro_batch.value_or(1) * request_.lanes));
+  check_single_samples();
   agree_on_the_floor();
   const Stopwatch watch;
   BatchPlan plan;

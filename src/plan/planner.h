@@ -90,6 +90,7 @@ class Planner {
   bool try_recorded(BatchPlan& plan, bool always);
   bool may_accumulate() const;
   void check_effective(int64_t effective) const;
+  void check_single_samples() const;
   void check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const;
   void keep_plan(const BatchPlan& plan) const;
   MemoryStatement statement() const;
@@ -120,8 +121,8 @@ class Planner {
 /// Whether the module holds batch normalisation, whose statistics depend on the micro-batch.
 bool has_batch_norm(const torch::nn::Module& module);
 
-/// The fewest samples that the module can be trained on at once: batch normalisation has no statistics of
-/// one.
+/// The fewest samples that the module is trained on at once where there are more: batch normalisation has no
+/// statistics of one vector, and poor ones of one image.
 int64_t smallest_batch(const torch::nn::Module& module);
 
 }  // namespace autotrain

@@ -12,6 +12,7 @@
 #include "plan/scopes.h"
 #include "step/autocast.h"
 #include "step/generators.h"
+#include "step/loss_terms.h"
 
 namespace autotrain {
 namespace {
@@ -57,7 +58,7 @@ struct Gradient {
 
 Gradient gradient_of(Workbench& bench, const Batch& batch) {
   const AutocastScope full_precision(bench.device->torch_device().type(), Precision::kFp32);
-  const LossTerms terms = bench.task->loss(batch);
+  const LossTerms terms = loss_terms(*bench.task, batch);
   std::vector<torch::Tensor> parameters;
   for (const NamedTensor& parameter : bench.optimizer->parameters()) parameters.push_back(parameter.tensor);
   Gradient gradient;

@@ -5,6 +5,7 @@
 #include "data/cost_order.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
+#include "optim/decay.h"
 #include "plan/memory_statement.h"
 #include "step/precision.h"
 
@@ -49,7 +50,10 @@ std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, 
     const PhaseScope phase(MemoryPhase::kOptimizer);
     std::vector<NamedTensor> parameters = trainable_parameters(task.module());
     auto pieces = own_pieces(recipe, parameters, place);
-    return make_optimizer(recipe.optimizer, {std::move(parameters), std::move(pieces)});
+    std::vector<bool> decayed = decayed_by_rule(task.module(), parameters);
+    return make_optimizer(
+        recipe.optimizer,
+        {.parameters = std::move(parameters), .pieces = std::move(pieces), .decayed = std::move(decayed)});
   });
 }
 
@@ -57,7 +61,7 @@ WeightAverage make_average(const Recipe& recipe, Task& task, Device& device) {
   if (!recipe.average.half_life) return {};
   return within_budget(device, [&] {
     const PhaseScope phase(MemoryPhase::kOptimizer);
-    return WeightAverage(trainable_parameters(task.module()), static_cast<double>(*recipe.average.half_life));
+    return WeightAverage(averaged_parts(task.module()), static_cast<double>(*recipe.average.half_life));
   });
 }
 

@@ -1,5 +1,7 @@
 #include "setup/start_log.h"
 
+#include <algorithm>
+
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "optim/lr_rules.h"
@@ -31,6 +33,15 @@ void log_groups(const Recipe& recipe, const Optimizer& optimizer) {
   log::info("optim", cat("parameter groups: ", describe(optimizer.groups(), optimizer.parameters())));
 }
 
+void log_decay(const Optimizer& optimizer) {
+  const auto decays = [](const ParameterGroup& group) {
+    return group.weight_decay > 0 && !group.parameters.empty();
+  };
+  if (std::ranges::none_of(optimizer.groups(), decays)) return;
+  log::info("optim", cat(optimizer.decayed(), " of ", optimizer.parameters().size(),
+                         " tensors decay: no biases and weights of normalisation but where decay_all asks"));
+}
+
 void log_batch_norm(const BatchPlan& plan, const Workbench& bench) {
   if ((plan.window == 1 && plan.lanes == 1) || !has_batch_norm(bench.task->module())) return;
   log::warn("plan", cat("batch normalisation takes its statistics from ", plan.micro_batch,
@@ -45,6 +56,7 @@ void log_start(const Recipe& recipe, const BatchPlan& plan, const Workbench& ben
   log::info("plan", summary_line(plan));
   log_learning_rate(recipe, plan);
   log_groups(recipe, *bench.optimizer);
+  log_decay(*bench.optimizer);
   log_batch_norm(plan, bench);
 }
 

@@ -19,6 +19,7 @@ void visit_fields(State& s, Visit visit) {
   visit.added("effective_batch", s.position.effective);
   visit("skipped", s.totals.skipped);
   visit("consecutive_skips", s.position.consecutive_skips);
+  visit.added("uncounted", s.position.uncounted);
   visit("seconds", s.totals.seconds);
   visit("training_seconds", s.totals.training_seconds);
   visit("activity_seconds", s.totals.activity_seconds);
@@ -36,6 +37,7 @@ void visit_fields(State& s, Visit visit) {
   visit.added("best_of", s.position.best_of);
   visit("evaluations_since_best", s.position.evaluations_since_best);
   visit("best_for_patience", s.position.best_for_patience);
+  visit.added("patience_begun", s.position.patience_begun);
   visit("evaluated_update", s.position.evaluated_update);
   visit("evaluation_owed", s.position.evaluation_owed);
   visit.added("evaluation_extra", s.position.evaluation_extra);
@@ -68,6 +70,8 @@ RunState RunState::from_json(const Json& json) {
   RunState state;
   try {
     visit_fields(state, FieldReader{json});
+    // Of a version in which the first best began it.
+    if (!json.contains("patience_begun")) state.position.patience_begun = state.position.best_update >= 0;
     if (!state.position.noise.sound() || !state.position.preconditioned_noise.sound())
       throw nlohmann::json::out_of_range::create(
           403, "the blocks of noise_traces or preconditioned_noise_traces do not agree", &json);

@@ -22,6 +22,7 @@ struct Position {
   /// Samples per update, where a stage or an adaptation has come to; 0: training has not begun.
   int64_t effective = 0;
   int64_t consecutive_skips = 0;
+  int64_t uncounted = 0;  ///< samples of the last windows in a row none of whose targets counted
   std::vector<int64_t> shrunk_windows = {};  ///< latest windows that only a smaller micro-batch finished
 
   std::map<std::string, double> last_figures = {};  ///< of the last evaluation; without any: train_loss
@@ -32,6 +33,7 @@ struct Position {
   std::string best_of = {};               ///< what makes figures comparable with it: see settle_best
   int64_t evaluations_since_best = 0;     ///< since one that improved by more than stop.min_delta
   double best_for_patience = 0;           ///< the monitored figure of that one
+  bool patience_begun = false;            ///< there was one
   int64_t evaluated_update = -1;          ///< when the last whole evaluation was made
   bool evaluation_owed = false;           ///< one was due and was interrupted: it comes first on resume
   bool evaluation_extra = false;          ///< the one that is owed was not due: the run was about to end

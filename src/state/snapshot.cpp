@@ -37,16 +37,15 @@ std::vector<NamedTensor> common_optimizer_tensors(const Workbench& bench) {
   return tensors;
 }
 
-// The model with averages in the place of what is trained, so that it can be loaded as the model is.
+// The model with averages in the place of what is averaged, so that it can be loaded as the model is.
 std::vector<NamedTensor> averaged_tensors(const Workbench& bench) {
   if (!bench.average.active()) return {};
   std::vector<NamedTensor> tensors = model_tensors(bench.task->module());
   const std::vector<NamedTensor> averages = bench.average.state();
-  const std::vector<NamedTensor>& trained = bench.optimizer->parameters();
+  const std::vector<NamedTensor>& live = bench.average.live();
   std::unordered_map<const void*, torch::Tensor> average_of;
-  for (size_t i = 0; i < trained.size(); ++i) {
-    average_of[trained[i].tensor.unsafeGetTensorImpl()] = averages[i].tensor;
-  }
+  for (size_t i = 0; i < live.size(); ++i)
+    average_of[live[i].tensor.unsafeGetTensorImpl()] = averages[i].tensor;
   for (NamedTensor& item : tensors) {
     const auto average = average_of.find(item.tensor.unsafeGetTensorImpl());
     if (average != average_of.end()) item.tensor = average->second;

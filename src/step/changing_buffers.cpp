@@ -1,9 +1,11 @@
 #include "step/changing_buffers.h"
 
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -49,6 +51,7 @@ void sort_in(const torch::Tensor& tensor, std::vector<Buffers>& kinds) {
 void ChangingBuffers::find_buffers() {
   small_.clear(), live_.clear();  // of an attempt for which memory did not suffice
   copies_.clear(), large_.clear();
+  sound_.clear();
   std::vector<Buffers> kinds;
   for (const auto& item : module_.named_buffers()) {
     const torch::Tensor& buffer = item.value();
@@ -56,6 +59,9 @@ void ChangingBuffers::find_buffers() {
       large_.push_back({.buffer = buffer});
     } else {
       sort_in(buffer, kinds);
+      // A mask may hold minus infinity for good.
+      if (buffer.is_floating_point() && buffer.numel() > 0 && at::isfinite(buffer).all().item<bool>())
+        sound_.push_back({item.key(), buffer});
     }
   }
   const PhaseScope phase(MemoryPhase::kBufferCopies);
@@ -131,6 +137,28 @@ void ChangingBuffers::copy_before_change(const torch::Tensor& written) {
     failure_ = std::current_exception();
   }
   copying_ = false;
+}
+
+// By the largest of each, which no square can make infinite.
+torch::Tensor ChangingBuffers::nought() const {
+  if (sound_.empty()) return {};
+  const torch::NoGradGuard no_gradients;
+  std::vector<Buffers> kinds;
+  for (const NamedTensor& each : sound_) sort_in(each.tensor.detach(), kinds);
+  torch::Tensor sum;
+  for (const Buffers& kind : kinds) {
+    const torch::Tensor largest = at::stack(at::_foreach_norm(kind, INFINITY)).to(torch::kFloat64);
+    const torch::Tensor nought = (largest - largest).sum();
+    sum = sum.defined() ? sum + nought : nought;
+  }
+  return sum;
+}
+
+std::string ChangingBuffers::first_not_finite() const {
+  for (const NamedTensor& each : sound_) {
+    if (!at::isfinite(each.tensor).all().item<bool>()) return each.name;
+  }
+  return "";
 }
 
 void ChangingBuffers::rethrow_failure() {

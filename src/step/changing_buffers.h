@@ -4,8 +4,10 @@
 
 #include <exception>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "base/named_tensor.h"
 #include "step/flat_copies.h"
 #include "step/operator_scope.h"
 
@@ -47,6 +49,14 @@ class ChangingBuffers {
   void settle() { settled_ = found_; }
   bool settled() const { return settled_; }
 
+  /// Scalar float64 on the buffers' device: 0 where those that are always copied and were finite at the first
+  /// `save` are so now, else not a number. Undefined where there are none, and before the first `save`. Does
+  /// not wait for the device.
+  torch::Tensor nought() const;
+
+  /// The name of the first of them that is not finite; "" if none. Waits for the device.
+  std::string first_not_finite() const;
+
   /// Puts the buffers back to the last `save`. Without one, nothing.
   void restore();
 
@@ -71,6 +81,7 @@ class ChangingBuffers {
 
   const torch::nn::Module& module_;
   std::vector<FlatCopies> small_;    // of each type
+  std::vector<NamedTensor> sound_;   // small ones that were finite when they were found
   std::vector<torch::Tensor> live_;  // large ones that change
   std::vector<torch::Tensor> copies_;
   std::vector<Large> large_;  // those without a copy

@@ -40,7 +40,8 @@ UpdateScalars update_scalars(const WindowFigures& window, const GradientScale& s
 
   // 0 where loss and norm are finite, else not a number. Where the weights' sum is 0, they are not finite.
   const torch::Tensor both = quotients_of_sums.narrow(0, 0, 2);
-  const torch::Tensor nought = (both - both).sum();
+  torch::Tensor nought = (both - both).sum();
+  if (window.buffers_nought.defined()) nought = nought + window.buffers_nought;
   torch::Tensor sound = empty_scalar(norm, torch::kFloat64), found_inf = empty_scalar(norm, torch::kFloat32);
   at::eq_out(sound, nought, 0);
   at::ne_out(found_inf, nought, 0);

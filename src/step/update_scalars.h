@@ -27,15 +27,17 @@ struct WindowFigures {
   torch::Tensor scaled_norm;           ///< of the gradients as they are
   torch::Tensor own_norm = {};         ///< of the true gradient without the penalty; undefined: there is none
   torch::Tensor preconditioned = {};   ///< squared, of the true gradient; undefined: nobody asked
+  torch::Tensor buffers_nought = {};   ///< 0, or not a number where buffers are not finite; undefined: 0
 };
 
 /// What an update goes by.
 struct UpdateScalars {
   torch::Tensor figures;     ///< [9] float64, as PendingUpdate wants them; [11] with preconditioned norms
   torch::Tensor grad_scale;  ///< scalar float32: gradients are divided by it
-  torch::Tensor found_inf;   ///< scalar float32: 1 where loss or gradient is not finite (no weight), else 0
-  torch::Tensor skipped;     ///< scalar float32: 1 where nothing is applied, else 0
-  torch::Tensor applies;     ///< scalar bool: the opposite
+  torch::Tensor
+      found_inf;  ///< scalar float32: 1 where loss, gradient or a buffer is not finite (no weight), else 0
+  torch::Tensor skipped;  ///< scalar float32: 1 where nothing is applied, else 0
+  torch::Tensor applies;  ///< scalar bool: the opposite
 };
 
 /// Does not wait for the device.

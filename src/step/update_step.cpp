@@ -12,6 +12,8 @@
 #include "device/memory_phase.h"
 #include "step/autocast.h"
 #include "step/generators.h"
+#include "step/loss_terms.h"
+#include "step/precision.h"
 #include "step/update_scalars.h"
 
 namespace autotrain {
@@ -89,7 +91,7 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       options_(options),
       average_(average),
       buffers_(task.module()),
-      totals_(options.lanes, {6}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
+      totals_(options.lanes, {7}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
   if (options_.static_buffers) make_rate();
   close_window();
 }
@@ -132,7 +134,7 @@ LossTerms UpdateStep::forward(const Batch& batch) {
     const PhaseScope phase(MemoryPhase::kForward);
     const AutocastScope autocast(options_.device.type(), options_.precision);
     const ChangingBuffers::Watch watch(buffers_);
-    terms = task_.loss(batch);
+    terms = loss_terms(task_, batch);
   }
   buffers_.rethrow_failure();
   check_terms(terms);
@@ -308,9 +310,17 @@ void UpdateStep::sum_over_ranks() {
   (*total_sum_)(totals_.buffers()[0]);
 }
 
+// What the window left in the buffers counts as its gradients do: they are learned with from here on.
+void UpdateStep::look_at_buffers() {
+  if (const torch::Tensor nought = buffers_.nought(); nought.defined()) buffers_nought_.add_(nought);
+}
+
 void UpdateStep::prepare(double lr, Apply apply) {
   const PhaseScope phase(MemoryPhase::kUpdate);
-  if (several()) sum_over_ranks();
+  if (several()) {
+    look_at_buffers();
+    sum_over_ranks();
+  }
   enter(Activity::kUpdate);
   if (has_fixed_addresses()) lr_.fill_(lr);
   if (const Recordings::Update* const recorded = recorded_update(apply)) {
@@ -320,6 +330,11 @@ void UpdateStep::prepare(double lr, Apply apply) {
   auto [prepared, figures] = compute_update(lr, apply);
   prepared.figures = PendingUpdate(figures);
   prepared_ = std::move(prepared);
+}
+
+// A window of weight 0 says nothing of the scale.
+torch::Tensor UpdateStep::for_the_scaler(const torch::Tensor& found_inf) const {
+  return scales_loss(options_.precision) ? found_inf * weight_sum_.ne(0) : found_inf;
 }
 
 // @return with it the figures of the update, in the order in which PendingUpdate takes them.
@@ -332,20 +347,22 @@ std::pair<UpdateStep::Prepared, torch::Tensor> UpdateStep::compute_update(double
   if (gradients_) gradients_->leave_reached();
 
   const torch::NoGradGuard no_gradients;
+  if (!several()) look_at_buffers();
   const UpdateScalars scalars = update_scalars({.loss_sum = loss_sum_,
                                                 .weight_sum = weight_sum_,
                                                 .first_norms = first_norms_,
                                                 .first_preconditioned = first_preconditioned_,
                                                 .scaled_norm = scaled_norm(),
                                                 .own_norm = norm_before_penalty,
-                                                .preconditioned = preconditioned},
+                                                .preconditioned = preconditioned,
+                                                .buffers_nought = buffers_nought_},
                                                scale, options_.clip_norm, apply == Apply::kForceSkip);
   return {Prepared{.update = {.lr = lr,
                               .lr_on_device = has_fixed_addresses() ? lr_ : torch::Tensor(),
                               .grad_scale = scalars.grad_scale,
                               .found_inf = scalars.skipped},
                    .average_step = average_ ? average_->step_for(scalars.skipped) : torch::Tensor(),
-                   .found_inf = scalars.found_inf,
+                   .found_inf = for_the_scaler(scalars.found_inf),
                    .applies = scalars.applies},
           scalars.figures};
 }
@@ -359,9 +376,9 @@ void UpdateStep::apply_update(const Prepared& prepared) {
     shard_->spread_parameters();
     enter(Activity::kUpdate);
   }
+  buffers_.restore_unless(prepared.applies);  // before they are averaged
   if (average_) average_->update(prepared.average_step);
   scaler_.update(prepared.found_inf);
-  buffers_.restore_unless(prepared.applies);
 }
 
 PendingUpdate UpdateStep::commit() {
@@ -430,6 +447,7 @@ void UpdateStep::attach_totals() {
   weight_sum_ = totals[1];
   first_norms_ = totals.slice(0, 2, 5);
   first_preconditioned_ = totals[5];
+  buffers_nought_ = totals[6];
   first_of_lane_ = true;
 }
 
@@ -471,6 +489,10 @@ std::string UpdateStep::first_non_finite_gradient() const {
     if (gradient.defined() && !at::isfinite(gradient).all().item<bool>()) return parameter.name;
   }
   return "";
+}
+
+std::string UpdateStep::first_non_finite_buffer() const {
+  return buffers_.first_not_finite();
 }
 
 double UpdateStep::lane_weight() const {

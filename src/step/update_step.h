@@ -58,7 +58,7 @@ struct StepOptions {
 
 /// What one update came to.
 struct UpdateOutcome {
-  bool applied = false;  ///< false: skipped, nothing moved but the scale
+  bool applied = false;  ///< false: skipped, nothing moved but the scale: not finite, or of weight 0
   double loss = 0;       ///< Σ sums ÷ Σ weights, penalty not included; may be non-finite
   double grad_norm = 0;  ///< global L2 norm of the true gradient, before clipping
   double scale = 1;      ///< loss scale that this update used
@@ -151,6 +151,9 @@ class UpdateStep {
   /// the device: for a run that is about to end anyway.
   std::string first_non_finite_gradient() const;
 
+  /// The first buffer that the window made not finite; "" if none. Likewise waits.
+  std::string first_non_finite_buffer() const;
+
   /// Weight of the micro-batches accumulated so far in this lane. Waits for the device.
   double lane_weight() const;
 
@@ -211,6 +214,7 @@ class UpdateStep {
   void close_window();
   void attach_totals();
   void sum_over_ranks();
+  void look_at_buffers();
   bool has_fixed_addresses() const { return options_.static_buffers || recordings_ != nullptr; }
   bool keeps_batches() const {
     return options_.static_buffers || (recordings_ != nullptr && why_not_recorded_.empty());
@@ -231,6 +235,7 @@ class UpdateStep {
   void apply_update(const Prepared& prepared);
   void enter(Activity activity) const;
   torch::Tensor scaled_norm() const;
+  torch::Tensor for_the_scaler(const torch::Tensor& found_inf) const;
   bool takes_preconditioned() const { return preconditioned_ && preconditioned_norm_ != nullptr; }
   void take_first_norms(const torch::Tensor& weight);
   torch::Tensor add_penalty(const torch::Tensor& divisor);
@@ -254,7 +259,7 @@ class UpdateStep {
   bool recording_ = false;  // right now
   bool passed_by_ = false;  // recordings are not used
   bool updated_ = false;    // at least once since recording was asked for
-  LaneSum totals_;          // [6] float64: sum and weight of the losses; first_norms_ and so on
+  LaneSum totals_;          // [7] float64: sum and weight of the losses; first_norms_ and so on
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   std::optional<Prepared> prepared_;
@@ -262,6 +267,7 @@ class UpdateStep {
   torch::Tensor weight_sum_;
   torch::Tensor first_norms_;           // [3] likewise: as WindowNorms begins, still scaled
   torch::Tensor first_preconditioned_;  // likewise, the squares in the optimizer's metric
+  torch::Tensor buffers_nought_;        // 0, or not a number where the window left a buffer not finite
   bool first_of_lane_ = true;           // the next micro-batch
 };
 

@@ -1,6 +1,7 @@
 #include "trainer/run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -18,12 +19,15 @@
 #include "loop/out_of_memory.h"
 #include "loop/requeue.h"
 #include "model/initial_weights.h"
+#include "optim/schedule.h"
 #include "plan/cut.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "recipe/checks.h"
 #include "recipe/compare.h"
+#include "recipe/load.h"
 #include "setup/first_meeting.h"
+#include "setup/horizon.h"
 #include "setup/loader_start.h"
 #include "setup/search_process.h"
 #include "setup/start_log.h"
@@ -78,6 +82,34 @@ void warn_of_other_batch(const SavedRun& saved, int64_t effective, const Recipe&
                            format_count(position.updates), " updates, count as ",
                            format_count(ceil_div(position.learned, effective)),
                            " wherever the recipe counts in updates (stop.updates, schedule, every)"));
+}
+
+// The learning rate of the update after so many learned samples.
+double rate_at(const Recipe& recipe, const RunState& state, int64_t learned, int64_t size, int64_t constant) {
+  const BatchStages stages = stages_of(recipe, size, constant);
+  const Schedule schedule(recipe.schedule, horizon_of(recipe, size, stages).updates, stages.first());
+  const int64_t effective = recipe.batch.adapts() ? state.position.effective : stages.at(learned);
+  const auto first = static_cast<double>(stages.first());
+  return scaled_rate(recipe, stages, effective) * state.totals.lr_factor * state.position.plateau.factor *
+         schedule.factor(static_cast<double>(learned) / first, static_cast<double>(effective) / first);
+}
+
+// A schedule that is drawn out, as by more epochs, begins again where it had come down to.
+void tell_jump_of_rate(const SavedRun& saved, const Recipe& recipe, int64_t size, int64_t effective) {
+  constexpr double kJump = 0.05;
+  const Position& position = saved.state.position;
+  if (position.updates == 0) return;
+  try {
+    const Recipe was = load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
+    const int64_t last = std::max<int64_t>(0, position.learned - position.effective);
+    const double before = rate_at(was, saved.state, last, size, saved.plan.effective_batch);
+    const double now = rate_at(recipe, saved.state, position.learned, size, effective);
+    if (std::abs(now - before) <= kJump * std::max(now, before)) return;
+    log::warn("optim", cat("lr at update ", position.updates, ": ", brief(before), " before, ", brief(now),
+                           " now, by the changed recipe"));
+  } catch (const Error& error) {
+    log::debug("optim", cat("the learning rate before is not known: ", first_line(error)));
+  }
 }
 
 }  // namespace
@@ -195,6 +227,7 @@ BatchPlan Trainer::Run::make_plan() {
   const std::optional<ResumePoint>& from = resume_point();
   if (from && stored_plan_holds()) {
     check_figures(recipe_, bench());
+    check_gathered(recipe_, bench());
     BatchPlan plan = from->saved.plan;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     plan.world_size = ranks_->place().world;                      // as may the number of ranks
@@ -217,7 +250,9 @@ BatchPlan Trainer::Run::make_plan() {
 // Looks for the plan here; where the batch changes, for that of the largest one.
 BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
   bench().device->use_from_this_thread();
+  check_targets(recipe_, bench());
   check_figures(recipe_, bench());
+  check_gathered(recipe_, bench());
   load_initial_weights();
   std::vector<int64_t> smaller;
   if (recipe.batch.changes()) smaller = plan_for_largest(recipe);
@@ -297,6 +332,8 @@ RunState Trainer::Run::restored_state() {
     folder->checkpoints().prune(from.update, retention_of(recipe_));
   }
   warn_of_other_batch(from.saved, plan().effective_batch, recipe_);
+  if (!from.same_recipe)
+    tell_jump_of_rate(from.saved, recipe_, bench().data.train->size(), plan().effective_batch);
   const Identity now = identity_of(*bench().device, plan(), bench().task->module());
   const std::string how =
       from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";
@@ -338,6 +375,7 @@ void Trainer::Run::train(Reached& reached) {
   share_tensors(bench(), place().resume_point.has_value());
   const std::unique_ptr<Deputy> deputy = make_deputy(state);
   log_start(recipe_, plan(), bench());
+  tell_undefined_figures(recipe_, bench());
   start_loader(plan(), recipe_.execution.loader, bench());
   observer_.on_start(plan(), start_table(recipe_, plan(), bench(), hosts_));
   Followers followers;

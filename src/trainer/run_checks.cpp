@@ -1,11 +1,20 @@
 #include "trainer/run_checks.h"
 
-#include <algorithm>
+#include <ATen/ops/_unique.h>
 
+#include <algorithm>
+#include <set>
+
+#include "autotrain/log.h"
 #include "base/text.h"
+#include "base/units.h"
+#include "device/failure.h"
+#include "device/system_memory.h"
 #include "loop/evaluator.h"
+#include "model/losses.h"
 #include "optim/plateau.h"
 #include "plan/cut.h"
+#include "plan/memory_statement.h"
 #include "plan/planner.h"
 #include "recipe/reader.h"
 #include "setup/batch_stages.h"
@@ -13,6 +22,49 @@
 
 namespace autotrain {
 namespace {
+
+// What a look at the targets of a data set found. It ends as soon as it has seen what it looks for.
+struct TargetsSeen {
+  bool whole = false;              // to the end
+  bool counted = false;            // one has a weight in the loss
+  std::set<int64_t> classes = {};  // of those that have
+};
+
+constexpr int64_t kMostBytes = 64 << 20;  // of samples that are read for their targets
+constexpr int64_t kMostSamples = 256;     // at a time
+
+// Of classes; nothing where the loss counts every target. In an order that meets classes early where files
+// are sorted by them.
+std::optional<TargetsSeen> look_at_targets(const Recipe& recipe, const Dataset& data, size_t classes) {
+  TargetsSeen seen;
+  const Stream stream(/*seed=*/0, data.size(), /*shuffle=*/true);
+  int64_t bytes = 0, count = 2;
+  for (int64_t at = 0; at < data.size(); at += count, count = std::min(2 * count, kMostSamples)) {
+    const Stream::Draw draw = stream.draw(consecutive(at, std::min(count, data.size() - at)));
+    const Batch batch = data.get(draw.indices, SampleRandom(0, draw.indices, draw.epochs));
+    const torch::Tensor targets = batch.targets.defined() ? batch.targets.to(torch::kCPU) : batch.targets;
+    const torch::Tensor counted = counted_targets(recipe.loss, targets);
+    if (!counted.defined()) return std::nullopt;
+    const torch::Tensor found = std::get<0>(at::_unique(targets.masked_select(counted).to(torch::kInt64)));
+    for (int64_t i = 0; i < found.numel(); ++i) seen.classes.insert(found[i].item<int64_t>());
+    seen.counted |= found.numel() > 0;
+    if (seen.counted && seen.classes.size() >= classes) return seen;
+    for (const torch::Tensor& tensor : batch.tensors()) bytes += static_cast<int64_t>(tensor.nbytes());
+    if (bytes > kMostBytes) return seen;
+  }
+  seen.whole = true;
+  return seen;
+}
+
+// A sample that cannot be read is for those to tell who learn from it.
+std::optional<TargetsSeen> try_to_look(const Recipe& recipe, const Dataset& data, size_t classes) {
+  try {
+    return look_at_targets(recipe, data, classes);
+  } catch (const std::exception& error) {
+    log::debug("trainer", cat("the look at the targets failed: ", first_line(error)));
+    return std::nullopt;
+  }
+}
 
 void check_figure(const Recipe& recipe, Workbench& bench, const std::string& key, const std::string& figure) {
   if (figure == "loss" || bench.data.validation == nullptr) return;
@@ -88,6 +140,52 @@ void check_figures(const Recipe& recipe, Workbench& bench) {
   if (const std::optional<Plateau> plateau = plateau_of(recipe)) {
     check_figure(recipe, bench, "schedule.figure", plateau->figure);
   }
+}
+
+void check_targets(const Recipe& recipe, const Workbench& bench) {
+  if (!bench.data.from_recipe) return;  // targets of a task of its own
+  const auto check = [&](const char* key, const Dataset* data) {
+    const std::optional<TargetsSeen> seen =
+        data != nullptr ? try_to_look(recipe, *data, /*classes=*/1) : std::nullopt;
+    if (!seen || !seen->whole || seen->counted) return;
+    throw Error(ExitCode::kBadData, key,
+                cat("none of the targets of its ", data->size(),
+                    " samples counts: ", what_does_not_count(recipe.loss)),
+                "give targets that count, or change loss.ignore_index or loss.class_weights");
+  };
+  check("data.train", bench.data.train);
+  check("data.validation", bench.data.validation);
+}
+
+void tell_undefined_figures(const Recipe& recipe, const Workbench& bench) {
+  if (!bench.data.from_recipe || bench.data.validation == nullptr || !recipe.evaluation.metrics) return;
+  std::vector<std::string> areas;
+  for (const std::string& metric : *recipe.evaluation.metrics) {
+    if (metric.starts_with("roc_auc")) areas.push_back(metric);
+  }
+  if (areas.empty()) return;
+  const std::optional<TargetsSeen> seen = try_to_look(recipe, *bench.data.validation, /*classes=*/2);
+  if (!seen || !seen->whole || seen->classes.size() != 1) return;
+  log::warn("trainer",
+            cat(join(areas, " and "), ": the validation data has one class, ", *seen->classes.begin(),
+                ", so there is no such area: no evaluation counts for patience, plateau or the best "
+                "by it"));
+}
+
+void check_gathered(const Recipe& recipe, Workbench& bench) {
+  // What a detector keeps of a sample depends on what it finds there.
+  if (bench.data.validation == nullptr || recipe.loss.name == detection_row().spec.name) return;
+  const Gathering gathering = gathered_by_metrics(bench);
+  if (gathering.bytes == 0) return;
+  const MemoryStatement memory = memory_statement(bench);
+  const bool on_cpu = bench.device->torch_device().is_cpu();
+  const int64_t free = on_cpu ? memory.budget - memory.floor()
+                              : tightest(memory_bounds(ResourceLimits::of_this_process())).available_bytes();
+  if (gathering.at_once() <= free) return;
+  throw too_much_gathered(gathering, on_cpu ? cat("and ", format_bytes(std::max<int64_t>(0, free)),
+                                                  " of the budget of ", format_bytes(memory.budget),
+                                                  " are left beside the model, its optimizer and the data")
+                                            : cat("and the machine has ", format_bytes(free), " for it"));
 }
 
 void check_plan(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan) {

@@ -16,6 +16,16 @@ void check_evaluations(const Recipe& recipe, const Workbench& bench);
 /// are spent.
 void check_figures(const Recipe& recipe, Workbench& bench);
 
+/// Refuses training or validation data none of whose targets counts, where a look at the targets tells: at
+/// the first that do, and at no more than 64 MiB of samples.
+void check_targets(const Recipe& recipe, const Workbench& bench);
+
+/// Warns of figures that the validation targets leave undefined.
+void tell_undefined_figures(const Recipe& recipe, const Workbench& bench);
+
+/// Refuses metrics that keep more of the validation data than there is memory for.
+void check_gathered(const Recipe& recipe, Workbench& bench);
+
 /// Refuses a plan by which batch normalisation would see a single sample, or by which nothing could be said
 /// of the noise of gradients that was asked for.
 void check_plan(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan);

@@ -126,5 +126,19 @@ TEST(ChangingBuffers, AModelOfOneLargeConstantNeedsNoRoomForItTwice) {
   EXPECT_EQ(net->counter.item<int64_t>(), 3) << "trials leave no trace in buffers";
 }
 
+TEST(ChangingBuffers, TellThatOneIsNoLongerFinite) {
+  torch::nn::Module module;
+  torch::Tensor statistics = module.register_buffer("statistics", torch::ones({3}));
+  module.register_buffer("mask", torch::full({3}, -INFINITY));
+  ChangingBuffers buffers(module);
+  buffers.save();
+  EXPECT_EQ(buffers.nought().item<double>(), 0) << "the mask was never finite";
+  statistics[1] = std::nan("");
+  EXPECT_TRUE(std::isnan(buffers.nought().item<double>()));
+  EXPECT_EQ(buffers.first_not_finite(), "statistics");
+  buffers.restore();
+  EXPECT_EQ(buffers.nought().item<double>(), 0);
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -104,6 +104,32 @@ TEST(Averaging, ChangesEvaluationsAndNotWhatIsTrained) {
   }
 }
 
+struct WithStatistics : torch::nn::Module {
+  WithStatistics() {
+    register_parameter("weight", torch::zeros({2, 2}));
+    register_buffer("mean", torch::zeros({2}));
+    register_buffer("count", torch::zeros({}, torch::kInt64));
+    register_buffer("mask", torch::full({2}, -INFINITY));
+  }
+};
+
+TEST(Averaging, TakesTheStatisticsAlongAndNeitherIntegersNorMasks) {
+  const WithStatistics module;
+  const std::vector<NamedTensor> parts = averaged_parts(module);
+  ASSERT_EQ(parts.size(), 2);
+  EXPECT_EQ(parts[1].name, "mean");
+  WeightAverage average(parts, 10);
+  average.set_update_samples(10);
+  const torch::Tensor mean = module.named_buffers()["mean"];
+  mean.fill_(8);
+  average.update(average.step_for(torch::zeros({})));
+  {
+    const AveragedWeights scope(average);
+    EXPECT_EQ(mean[0].item<double>(), 4) << "what an evaluation sees";
+  }
+  EXPECT_EQ(mean[0].item<double>(), 8) << "what is learned with";
+}
+
 TEST(Averaging, CanBeginAtAResume) {
   const TemporaryFolder folder;
   Recipe first = test::typed_recipe();

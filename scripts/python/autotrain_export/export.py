@@ -120,6 +120,20 @@ def _takes_one(subject, examples, graphs, precision):
         return False
 
 
+def _module_types(subject):
+    """What kind of module each part is that has parameters, by which autotrain decides what is decayed: its class, or what that is made
+    from where its own name does not tell that it normalises."""
+    types = {}
+    for name in subject.parameters:
+        path = name.rpartition(".")[0]
+        if not path:
+            continue
+        part = type(subject.module.get_submodule(path))
+        of_torch = [each.__name__ for each in part.__mro__ if each.__module__.startswith("torch.nn.modules") and each is not torch.nn.Module]
+        types[path] = part.__name__ if "norm" in part.__name__.lower() or not of_torch else of_torch[0]
+    return types
+
+
 def _document(subject, examples, traced):
     constants = []
     for graphs in traced.values():
@@ -138,6 +152,7 @@ def _document(subject, examples, traced):
         "buffers": list(subject.buffers),
         "constants": len(constants),
         "other_names": subject.other_names,
+        "module_types": _module_types(subject),
         "graphs": {
             precision: {mode: write_graph(graph, given, constants, mode == "training", subject.loss is not None) for mode, graph in graphs.items()}
             for precision, graphs in traced.items()

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Data and settings from which there is nothing to learn, or nothing to measure: what a run makes of them.
+
+    strange_data_test.py path/to/autotrain
+"""
+import array
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = Path(sys.argv[1]).resolve()
+SAMPLES, FEATURES = 400, 4
+
+
+def npy(path, code, shape, values):
+    """An array of NumPy's, of float32 ("<f4") or int64 ("<i8")."""
+    header = f"{{'descr': '{code}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    numbers = array.array("f" if code == "<f4" else "q", values)
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + numbers.tobytes())
+
+
+class StrangeData(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.inputs(lambda i, j: ((i * 7 + j * 3) % 11) / 11 + (i % 3 == j))
+
+    def inputs(self, value):
+        npy(self.folder / "x.npy", "<f4", (SAMPLES, FEATURES), [value(i, j) for i in range(SAMPLES) for j in range(FEATURES)])
+
+    def recipe(self, target, **keys):
+        """320 training and 80 validation samples of three classes, but those of `target(i)`."""
+        npy(self.folder / "y.npy", "<i8", (SAMPLES,), [target(i) for i in range(SAMPLES)])
+        recipe = {
+            "data.train": {"dataset": "npy", "inputs": str(self.folder / "x.npy"), "targets": str(self.folder / "y.npy"), "limit": 320},
+            "data.validation": {"dataset": "npy", "inputs": str(self.folder / "x.npy"), "targets": str(self.folder / "y.npy"), "first": 320},
+            "data.shuffle": False,
+            "model": {"name": "mlp", "depth": 1, "width": 8},
+            "batch.effective": 32,
+            "optimizer.reference_batch": 32,
+            "stop.epochs": 2,
+            "report": {"html": False, "csv": False, "tensorboard": False},
+            "execution": {"device": "cpu", "threads": 1, "memory": {"budget": "64MiB"}},
+            **keys,
+        }
+        nested = {"name": "strange", "seed": 1}
+        for key, value in recipe.items():
+            *path, last = key.split(".")
+            place = nested
+            for part in path:
+                place = place.setdefault(part, {})
+            place[last] = value
+        file = self.folder / "r.yaml"
+        file.write_text(json.dumps(nested))
+        return file
+
+    def train(self, recipe, *more, code=0, output="run"):
+        run = subprocess.run([BINARY, "--config", recipe, "--output", self.folder / output, *more],
+                             capture_output=True, text=True, env={**os.environ, "CI": "1"})
+        text = " ".join((run.stdout + run.stderr).split())
+        self.assertEqual(run.returncode, code, text)
+        return text
+
+    def summary(self, output="run"):
+        return json.loads((self.folder / output / "summary.json").read_text())
+
+    def rows(self, output="run"):
+        return [json.loads(line) for line in (self.folder / output / "metrics.jsonl").read_text().splitlines()]
+
+    def test_windows_without_a_counted_target_are_skipped_for_their_reason_and_are_no_divergence(self):
+        # Eight windows of ten in each epoch, more in all than max_skipped.
+        recipe = self.recipe(lambda i: 3 if i < 256 else i % 3, **{"loss.ignore_index": 3, "stop.max_skipped": 3, "stop.epochs": 2})
+        text = self.train(recipe)
+        self.assertIn("none of its 32 targets counts: loss.ignore_index 3", text)
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["updates"]), ("completed", 20))
+        self.assertGreaterEqual(summary["skipped_updates"], 8)
+
+    def test_data_without_a_counted_target_are_refused_before_training(self):
+        for key, target, more in (("data.train", lambda i: 3, {"loss.ignore_index": 3}),
+                                  ("data.validation", lambda i: 3 if i >= 320 else i % 3, {"loss.ignore_index": 3}),
+                                  ("data.train", lambda i: i % 3, {"loss.class_weights": [0, 0, 0]})):
+            with self.subTest(key=key, more=more):
+                text = self.train(self.recipe(target, **more), code=65)
+                self.assertIn(f"{key}: none of the targets of its", text)
+                self.assertNotIn("update 1/", text)
+
+    def test_a_figure_that_is_never_defined_ends_no_run_and_lowers_no_rate(self):
+        recipe = self.recipe(lambda i: 1 if i >= 320 else i % 2, **{
+            "evaluation": {"metrics": ["roc_auc"], "monitor": "roc_auc"},
+            "schedule": {"name": "plateau", "patience": 1}, "stop.epochs": 6, "stop.patience": 2})
+        text = self.train(recipe)
+        self.assertIn("roc_auc: the validation data has one class, 1", text)
+        self.assertIn("roc_auc, which evaluation.monitor names, was never defined", text)
+        summary = self.summary()
+        self.assertEqual((summary["stopped_by"], summary["updates"]), ("epochs", 60))
+        self.assertEqual(len({row["lr"] for row in self.rows() if "lr" in row}), 1)
+
+    def test_an_evaluation_at_a_stop_counts_for_no_patience(self):
+        # Targets that have nothing to do with the inputs: validation soon no longer improves.
+        keys = {"evaluation.every": "10 updates", "stop.epochs": None, "stop.patience": 3, "optimizer.lr": 0.1}
+        noise = lambda i: (i * i // 7 + i) % 2  # noqa: E731
+        self.train(self.recipe(noise, **keys, **{"stop.updates": 200}), output="straight")
+        straight = self.summary("straight")
+        self.assertEqual(straight["stopped_by"], "patience")
+        stop = straight["updates"] - 15
+        self.train(self.recipe(noise, **keys, **{"stop.updates": stop}), output="parts")
+        self.train(self.recipe(noise, **keys, **{"stop.updates": 200}), "--resume", "--allow-change", output="parts")
+        self.assertEqual(self.summary("parts")["updates"], straight["updates"])
+
+    def test_a_rate_that_jumps_at_a_resume_with_more_epochs_is_told_with_both_values(self):
+        keys = {"schedule": {"name": "cosine"}, "optimizer.lr": 0.01}
+        self.train(self.recipe(lambda i: i % 3, **keys))
+        text = self.train(self.recipe(lambda i: i % 3, **keys, **{"stop.epochs": 4}), "--resume", "--allow-change")
+        self.assertRegex(text, r"lr at update 20: 6\.156e-05 before, 0\.005 now")
+
+    def test_a_value_that_is_not_finite_is_named_by_its_sample(self):
+        self.inputs(lambda i, j: float("nan") if (i, j) == (150, 2) else (i + j) % 5)
+        text = self.train(self.recipe(lambda i: i % 3))
+        self.assertIn("the inputs of sample 150 hold nan", text)
+        text = self.train(self.recipe(lambda i: i % 3, **{"divergence.policy": "stop"}), code=76, output="stopped")
+        self.assertIn("correct that sample or leave it out", text)
+
+    def test_metrics_that_keep_more_than_there_is_memory_for_are_refused_before_training(self):
+        synthetic = {"dataset": "synthetic", "kind": "vectors", "classes": 100}
+        recipe = self.recipe(lambda i: 0, **{
+            "data.train": {**synthetic, "samples": 2000}, "data.validation": {**synthetic, "samples": 200000, "first": 100000},
+            "evaluation": {"metrics": ["roc_auc", "average_precision"]}})
+        text = self.train(recipe, code=71)
+        self.assertIn("roc_auc_binned", text)
+        self.assertNotIn("update 1/", text)
+
+    def test_a_batch_of_one_that_batch_normalisation_cannot_learn_from_is_refused(self):
+        images = {"dataset": "synthetic", "kind": "images", "samples": 21, "classes": 2, "size": 8}
+        for key, more in (("batch.effective", {"batch.effective": 1}), ("execution.micro_batch", {"batch.effective": "auto", "execution": {"micro_batch": 1, "device": "cpu"}})):
+            with self.subTest(key=key):
+                recipe = self.recipe(lambda i: 0, **{"data.train": images, "data.validation": images, "model": {"name": "resnet18"}, "execution": {"device": "cpu", "memory": {"budget": "1GiB"}}, **more})
+                text = self.train(recipe, code=78)
+                self.assertIn("batch normalisation", text)
+                self.assertIn(key, text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
