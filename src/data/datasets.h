@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct TargetUse {
   enum class Kind { kUnknown, kClasses, kLabels, kNumbers };
   Kind kind = Kind::kUnknown;           ///< the loss does not say
   std::optional<int64_t> ignored = {};  ///< a target of this value counts for nothing: it is no class
+  bool one_a_sample = false;            ///< the model predicts one class, or one row of numbers, for a sample
 };
 
 /// What a data set is built from.

@@ -26,7 +26,8 @@ torch::Tensor bytes_on(torch::Device device, const std::vector<T>& values) {
 ImageDataset::ImageDataset(Content content, AugmentRecipe augment)
     : content_(std::move(content)), augment_(augment) {
   check_invariant(content_.images.dim() == 4 && content_.images.scalar_type() == torch::kUInt8 &&
-                      content_.images.is_contiguous(),
+                      (content_.images.is_contiguous() ||
+                       content_.images.is_contiguous(torch::MemoryFormat::ChannelsLast)),
                   "images are [N, C, H, W] bytes");
   channels_ = content_.images.size(1);
   height_ = content_.images.size(2);
@@ -86,7 +87,10 @@ void ImageDataset::gather(const std::vector<ImagePlace>& places, const torch::Te
                      .samples = out.size(0),
                      .channels = channels_,
                      .height = height_,
-                     .width = width_};
+                     .width = width_,
+                     .channel_stride = content_.images.stride(1),
+                     .row_stride = content_.images.stride(2),
+                     .column_stride = content_.images.stride(3)};
   if (out.is_cpu()) return gather_images(gather);
   const c10::DeviceGuard guard(out.device());
   const torch::Tensor there = bytes_on(out.device(), places);

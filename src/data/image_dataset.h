@@ -15,7 +15,7 @@ namespace autotrain {
 class ImageDataset final : public Dataset, public Preloadable {
  public:
   struct Content {
-    torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous
+    torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous, or so with the channels last
     torch::Tensor labels;  ///< [N] int64, [N, …] float32, on the CPU; or undefined
     bool mapped = false;   ///< the images are part of a file, read when they are used
     int64_t classes = 0;   ///< as in DatasetInfo

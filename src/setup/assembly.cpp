@@ -60,7 +60,9 @@ bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
   if (train.kind == DatasetInfo::Kind::kTokens) {
     return validation.kind == train.kind && validation.input_shape[0] <= train.input_shape[0];
   }
-  return true;
+  // Images may be larger than those that a model was built for, but have as many channels.
+  const bool images = train.kind == DatasetInfo::Kind::kImages && validation.kind == train.kind;
+  return !images || validation.input_shape[0] == train.input_shape[0];
 }
 
 // The model is built for the training samples; it must be able to take the others too.
