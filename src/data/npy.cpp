@@ -9,6 +9,7 @@
 #include "data/image_dataset.h"
 #include "data/npy_convert.h"
 #include "data/npy_layout.h"
+#include "data/npy_look.h"
 #include "data/npy_targets.h"
 
 namespace autotrain {
@@ -119,17 +120,6 @@ class ArrayDataset final : public Dataset, public Preloadable {
   NpyTargets targets_;
 };
 
-NpyRange range_of(const Parameters& p, const NpyArray& inputs) {
-  const int64_t first = p.integer("first");
-  if (first >= inputs.rows()) {
-    throw Error(ExitCode::kBadData, inputs.path().string(),
-                cat("has ", inputs.rows(), " samples; the first one asked for is ", first),
-                "give a smaller data.….first");
-  }
-  const int64_t rest = inputs.rows() - first;
-  return {first, std::min(rest, p.optional_integer("limit").value_or(rest))};
-}
-
 // The bytes of the range as a tensor [count, C, H, W] on the map, which it keeps.
 torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, NpyRange range, bool channels_last) {
   std::vector<int64_t> shape = array->shape();
@@ -206,7 +196,7 @@ std::unique_ptr<Dataset> make_named_arrays(const DatasetRequest& request) {
     throw Error(ExitCode::kBadRecipe, "npy: arrays", "stands beside inputs", "give one of the two");
   check_augmentations("npy with several inputs", {}, request.augment);
   std::vector<Column> columns = read_columns(p.texts("arrays"), channels_key(request));
-  const NpyRange range = range_of(p, *columns[0].array);
+  const NpyRange range = npy_range(p, *columns[0].array);
   NpyTargets targets = read_npy_targets(request, *columns[0].array, range);
   return std::make_unique<ArrayDataset>(std::move(columns), range, std::move(targets));
 }
@@ -219,7 +209,7 @@ std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
                 "give a .npy file of samples, or several in arrays");
   }
   auto inputs = std::make_shared<NpyArray>(p.text("inputs"));
-  const NpyRange range = range_of(p, *inputs);
+  const NpyRange range = npy_range(p, *inputs);
   NpyTargets targets = read_npy_targets(request, *inputs, range);
   const size_t dimensions = inputs->shape().size();
   const bool channels_last = channels_are_last(*inputs, channels_key(request));

@@ -223,6 +223,17 @@ NpyTargets read_labels(const DatasetRequest& request, const NpyArray& file, NpyR
 
 }  // namespace
 
+NpyRange npy_range(const Parameters& p, const NpyArray& inputs) {
+  const int64_t first = p.integer("first");
+  if (first >= inputs.rows()) {
+    throw Error(ExitCode::kBadData, inputs.path().string(),
+                cat("has ", inputs.rows(), " samples; the first one asked for is ", first),
+                "give a smaller data.….first");
+  }
+  const int64_t rest = inputs.rows() - first;
+  return {first, std::min(rest, p.optional_integer("limit").value_or(rest))};
+}
+
 std::optional<int64_t> ignored_class(const TargetUse& use) {
   return use.kind == Kind::kUnknown ? kUsuallyIgnored : use.ignored;
 }

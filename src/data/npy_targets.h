@@ -20,6 +20,9 @@ struct NpyTargets {
   int64_t classes = 0;        ///< as in DatasetInfo
 };
 
+/// The rows that the keys `first` and `limit` leave. @throws Error(kBadData) where there are none.
+NpyRange npy_range(const Parameters& parameters, const NpyArray& inputs);
+
 /// Reads the file that the key `targets` names as what the run's loss makes of targets: classes [n] or
 /// [n, …], labels [n, K], or numbers [n, K]. Where the loss does not say, integers are classes and floats
 /// numbers. Of validation data the number of classes is that of the training data.

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "data/datasets.h"
+#include "data/finite.h"
 #include "device/cpu_meter.h"
 #include "support/samples.h"
 #include "support/support.h"
@@ -372,6 +373,101 @@ TEST(Npy, ArraysThatDoNotBelongTogetherAreNamed) {
   EXPECT_TRUE(test::holds(lengths.what(), "has 2 samples"));
   test::expect_error(ExitCode::kBadRecipe, [&] { make({"a=" + three, "a=" + three}); });
   test::expect_error(ExitCode::kBadRecipe, [&] { make({"a=" + three}, {{"inputs", three}}); });
+}
+
+// ------------------------------------------------------------------ looks
+
+class NpyLook : public testing::Test {
+ protected:
+  Choice choice(const std::string& name, const std::vector<float>& inputs,
+                const std::vector<uint8_t>& targets) {
+    const std::string rows = std::to_string(targets.size());
+    const auto x = write<float>(folder_, name + "x.npy", "<f4", "(" + rows + ", 4)", inputs);
+    return npy(x, {{"targets",
+                    write<uint8_t>(folder_, name + "y.npy", "|u1", "(" + rows + ",)", targets).string()}});
+  }
+
+  static DataLook look(const Choice& of, LookDepth depth, const Choice* train = nullptr,
+                       int64_t ignored = -100) {
+    const TargetUse use{.kind = TargetUse::Kind::kClasses, .ignored = ignored, .one_a_sample = true};
+    const auto data = make_dataset({.choice = of, .targets = use, .training = train});
+    const auto training = train == nullptr ? nullptr : make_dataset({.choice = *train, .targets = use});
+    return look_at({.choice = of, .targets = use, .training = train}, *data, training.get(),
+                   {.depth = depth, .threads = 2});
+  }
+
+  static std::string places_of(const DataLook& look, const std::string& kind) {
+    for (const Doubt& doubt : look.doubts) {
+      if (test::holds(doubt.kind, kind)) return doubt.places.empty() ? "-" : doubt.places[0];
+    }
+    return "";
+  }
+
+  TemporaryFolder folder_;
+  std::vector<float> inputs_ = {1, 2, 3, 0, 5, 6, 7, 0, 9, 10, 11, 0};
+};
+
+TEST_F(NpyLook, DoubtsHowClassesAreNumbered) {
+  const auto start = LookDepth::kStart;
+  EXPECT_TRUE(
+      test::holds(places_of(look(choice("", inputs_, {0, 255, 0}), start), "more than half are absent"),
+                  "y.npy: 2 different values, 0 and 255; 256 classes are made"));
+  EXPECT_TRUE(test::holds(places_of(look(choice("", inputs_, {1, 2, 3}), start), "counted from 1"),
+                          "the smallest target is 1"));
+  EXPECT_TRUE(
+      test::holds(places_of(look(choice("", inputs_, {0, 1, 3}), start), "without a sample"), "y.npy: 2"));
+  EXPECT_TRUE(
+      test::holds(places_of(look(choice("", inputs_, {1, 1, 1}), start), "all alike"), "every target is 1"));
+  EXPECT_TRUE(look(choice("", inputs_, {0, 1, 1}), start).doubts.empty());
+  const DataLook ignoring = look(choice("", inputs_, {0, 255, 1}), start, nullptr, 255);
+  EXPECT_TRUE(ignoring.doubts.empty());
+  ASSERT_EQ(ignoring.bars.size(), 1U);
+  EXPECT_EQ(ignoring.bars[0].counts, (std::vector<int64_t>{1, 1}));
+}
+
+TEST_F(NpyLook, FindsNumbersThatAreNoneConstantFeaturesAndRepeatedSamples) {
+  const Choice good = choice("", inputs_, {0, 1, 1});
+  EXPECT_EQ(places_of(look(good, LookDepth::kStart), "same in every sample"), "");
+  EXPECT_TRUE(
+      test::holds(places_of(look(good, LookDepth::kWhole), "same in every sample"), "x.npy: feature 3: 0"));
+  std::vector<float> bad = inputs_;
+  bad[6] = std::numeric_limits<float>::quiet_NaN();
+  for (const LookDepth depth : {LookDepth::kStart, LookDepth::kWhole}) {
+    const DataLook found = look(choice("b", bad, {0, 1, 1}), depth);
+    EXPECT_TRUE(test::holds(places_of(found, "not finite"), "bx.npy: sample 1, number 2: nan"));
+    EXPECT_TRUE(found.doubts[0].stops);
+  }
+  std::vector<float> twice = inputs_;
+  std::copy_n(twice.begin(), 4, twice.begin() + 8);
+  EXPECT_TRUE(test::holds(places_of(look(choice("t", twice, {0, 1, 1}), LookDepth::kWhole), "more than once"),
+                          "tx.npy: sample 2"));
+}
+
+TEST_F(NpyLook, ComparesValidationWithTrainingData) {
+  const Choice train = choice("", inputs_, {0, 2, 2});
+  const Choice same = train;
+  EXPECT_TRUE(test::holds(places_of(look(same, LookDepth::kStart, &train), "validation data read, too"),
+                          "x.npy: 0 to 2"));
+  const Choice copy = choice("v", inputs_, {0, 1, 2});
+  EXPECT_TRUE(test::holds(places_of(look(copy, LookDepth::kStart, &train), "training data lack"),
+                          "vy.npy: class 1, sample 1"));
+  EXPECT_TRUE(test::holds(places_of(look(copy, LookDepth::kWhole, &train), "training data have, too"),
+                          "vx.npy: sample 0"));
+}
+
+TEST(Finite, TheFirstValueThatIsNotIsNamed) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  Batch batch{torch::zeros({2, 600}), torch::zeros({2, 1}), 2, {torch::ones({2, 3})}};
+  EXPECT_FALSE(first_value_that_is_not_finite(batch).has_value());
+  batch.targets[1] = infinity;
+  EXPECT_EQ(first_value_that_is_not_finite(batch)->of, "targets");
+  batch.more_inputs[0][1][2] = std::nan("");
+  DatasetInfo info;
+  info.inputs = {{"image"}, {"mask"}};
+  const auto found = first_value_that_is_not_finite(batch, info);
+  EXPECT_EQ(found->of, "mask");
+  EXPECT_EQ(found->sample, 1);
+  EXPECT_TRUE(std::isnan(found->value));
 }
 
 struct NpyDamage {
