@@ -186,8 +186,9 @@ std::unique_ptr<Dataset> make_documents(const DatasetRequest& request) {
 
 // How many documents have so many bytes, by powers of two.
 LookBars lengths_of(std::span<const Span> documents) {
-  std::map<int, int64_t> counts;
-  for (const Span& document : documents) ++counts[std::bit_width(static_cast<uint64_t>(document.bytes))];
+  std::map<uint64_t, int64_t> counts;  // by the number of bits
+  for (const Span& document : documents)
+    ++counts[static_cast<uint64_t>(std::bit_width(static_cast<uint64_t>(document.bytes)))];
   LookBars bars{.title = "documents by bytes"};
   for (const auto& [bits, count] : counts) {
     bars.labels.push_back(cat(int64_t{1} << (bits - 1), " to ", (int64_t{1} << bits) - 1));

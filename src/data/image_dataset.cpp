@@ -6,6 +6,7 @@
 #include "autotrain/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "data/balancing.h"
 #include "data/gather.h"
 
 namespace autotrain {
@@ -66,6 +67,10 @@ void ImageDataset::preload(const PreloadWork& work) {
 
 void ImageDataset::place_normalisation() {
   if (!content_.images.is_cpu()) affine_ = bytes_on(content_.images.device(), normalisation_);
+}
+
+std::vector<int64_t> ImageDataset::classes_of_samples() const {
+  return classes_in(content_.labels);
 }
 
 ImagePlace ImageDataset::place(int64_t index, uint64_t key) const {

@@ -3,6 +3,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
+#include "data/balancing.h"
 #include "data/datasets.h"
 #include "data/finite.h"
 #include "data/gather.h"
@@ -77,7 +78,7 @@ struct Column {
 };
 
 // Rows that are converted when they are asked for.
-class ArrayDataset final : public Dataset, public Preloadable {
+class ArrayDataset final : public Dataset, public Preloadable, public Classified {
  public:
   ArrayDataset(std::vector<Column> columns, NpyRange range, NpyTargets targets)
       : columns_(std::move(columns)), range_(range), targets_(std::move(targets)) {}
@@ -104,6 +105,8 @@ class ArrayDataset final : public Dataset, public Preloadable {
     }
     return info;
   }
+
+  std::vector<int64_t> classes_of_samples() const override { return classes_in(targets_.values); }
 
   int64_t ram_bytes() const override {
     int64_t bytes = 0;
@@ -134,7 +137,7 @@ torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, NpyRange ran
 // Where the key leaves it open, validation data have their channels where the training data have them.
 std::string channels_key(const DatasetRequest& request) {
   const std::string own = request.parameters.text("channels");
-  return own == kChannelsAuto && request.training != nullptr ? request.training->text("channels") : own;
+  return own == kLayoutAuto && request.training != nullptr ? request.training->text("channels") : own;
 }
 
 void tell_channels_last(const NpyArray& array) {
@@ -165,7 +168,7 @@ Column column_of(const std::string& name, const std::string& path, const std::st
   Column column(std::move(array), name, type);
   column.pixels = pixels;
   column.may_be_infinite = true;  // such as what masks add
-  if (dimensions == 4 && channels == kChannelsLast) column.set_channels_last();
+  if (dimensions == 4 && channels == kLayoutLast) column.set_channels_last();
   if (pixels && dimensions == 3) column.info.shape.insert(column.info.shape.begin(), 1);
   return column;
 }
@@ -258,7 +261,7 @@ DatasetRow npy_row() {
         word_key("channels",
                  "Where images [N, C, H, W] or [N, H, W, C] have their channels; auto: as the shape says, "
                  "of arrays first.",
-                 {kChannelsAuto, kChannelsFirst, kChannelsLast}, kChannelsAuto),
+                 {kLayoutAuto, kLayoutFirst, kLayoutLast}, kLayoutAuto),
         text_key("targets",
                  "File of as many targets, which are what the loss takes: classes [N], labels or numbers "
                  "[N] or [N, K]; where it does not say, integers are classes; null: none."),

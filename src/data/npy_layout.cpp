@@ -27,8 +27,8 @@ Layout layout_of(const NpyArray& array) {
 }  // namespace
 
 bool channels_are_last(const NpyArray& array, const std::string& channels) {
-  if (array.shape().size() != 4 || channels == kChannelsFirst) return false;
-  if (channels == kChannelsLast) return true;
+  if (array.shape().size() != 4 || channels == kLayoutFirst) return false;
+  if (channels == kLayoutLast) return true;
   const Layout layout = layout_of(array);
   if (layout != Layout::kEither) return layout == Layout::kLast;
   const std::vector<int64_t>& shape = array.shape();

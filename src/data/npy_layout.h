@@ -5,7 +5,7 @@
 namespace autotrain {
 
 /// Words of the key `channels`.
-inline constexpr const char *kChannelsAuto = "auto", *kChannelsFirst = "first", *kChannelsLast = "last";
+inline constexpr const char *kLayoutAuto = "auto", *kLayoutFirst = "first", *kLayoutLast = "last";
 
 /// Whether an array of four dimensions is read as images [N, H, W, C]. With `auto` its shape says so: the
 /// last dimension is 1, 3 or 4, and the others can be no channels.

@@ -103,11 +103,24 @@ std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<Reso
   return device;
 }
 
+namespace {
+
+std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const DatasetPlace& place,
+                                              const Dataset& train) {
+  auto balance = make_balance(place, train, static_cast<uint64_t>(recipe.seed));
+  if (balance == nullptr || recipe.data.shuffle) return balance;
+  throw Error(ExitCode::kBadRecipe, "data.shuffle",
+              "is false, and data.train.balance draws samples in random order", "set data.shuffle: true");
+}
+
+}  // namespace
+
 RunData load_data(const Recipe& recipe, Device& device) {
   const PhaseScope phase(MemoryPhase::kData);
   RunData data{.from_recipe = true};
   const auto load = [&](const DatasetPlace& place, const char* key) -> const Dataset* {
     std::unique_ptr<Dataset> dataset = make_dataset(place);
+    if (place.training == nullptr) data.balance = balance_of_run(recipe, place, *dataset);
     preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kSkip) {
       auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));
