@@ -6,13 +6,25 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/balancing.h"
 
 namespace autotrain {
 
+namespace {
+
+std::vector<DatasetRow> with_balance_keys(std::vector<DatasetRow> rows) {
+  for (DatasetRow& row : rows) {
+    for (KeySpec& key : balance_keys()) row.spec.keys.push_back(std::move(key));
+  }
+  return rows;
+}
+
+}  // namespace
+
 const std::vector<DatasetRow>& dataset_table() {
-  static const std::vector<DatasetRow> table = {documents_row(), fashion_mnist_row(), image_folder_row(),
-                                                npy_row(),       synthetic_row(),     table_row(),
-                                                text_row(),      tokens_row(),        yolo_row()};
+  static const std::vector<DatasetRow> table =
+      with_balance_keys({documents_row(), fashion_mnist_row(), image_folder_row(), npy_row(), synthetic_row(),
+                         table_row(), text_row(), tokens_row(), yolo_row()});
   return table;
 }
 
@@ -44,10 +56,19 @@ struct PlaceParameters {
 std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place) {
   const PlaceParameters p(place);
   check_augmentations(p.row.spec.name, p.row.augmentations, place.augment);
+  if (place.training != nullptr && !p.own.text("balance").empty()) {
+    throw Error(ExitCode::kBadRecipe, "data.validation.balance",
+                "is set, and an evaluation sees each sample once",
+                "set it in data.train alone; metrics such as macro_f1 weigh classes alike");
+  }
   return p.row.make({.parameters = p.own,
                      .augment = place.augment,
                      .targets = place.targets,
                      .training = p.training ? &*p.training : nullptr});
+}
+
+std::shared_ptr<const Balance> make_balance(const DatasetPlace& place, const Dataset& data, uint64_t seed) {
+  return balance_of(PlaceParameters(place).own, data, place.targets.ignored, seed);
 }
 
 DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* training,

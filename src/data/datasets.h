@@ -3,10 +3,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "autotrain/data.h"
+#include "data/balance.h"
 #include "data/look.h"
 #include "recipe/keys.h"
 
@@ -17,6 +19,7 @@ struct TargetUse {
   enum class Kind { kUnknown, kClasses, kLabels, kNumbers };
   Kind kind = Kind::kUnknown;           ///< the loss does not say
   std::optional<int64_t> ignored = {};  ///< a target of this value counts for nothing: it is no class
+  bool one_a_sample = false;            ///< the model predicts one class, or one row of numbers, for a sample
 };
 
 /// What a data set is built from.
@@ -75,6 +78,10 @@ struct DatasetPlace {
 /// @throws Error(kMissingFile, kBadData) as the data set finds its files; Error(kBadRecipe) naming the key
 /// when it cannot be augmented as asked.
 std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place);
+
+/// How the samples of `data`, which was made from `place`, are balanced by its keys `balance` and `weights`,
+/// and tells so; null: each epoch has each once. @throws as `balance_of` does.
+std::shared_ptr<const Balance> make_balance(const DatasetPlace& place, const Dataset& data, uint64_t seed);
 
 /// What is to be known of `data`, which was made from `place`. @param training the run's training data, where
 /// `data` is other data.

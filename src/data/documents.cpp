@@ -1,11 +1,17 @@
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+#include <string_view>
 
 #include "autotrain/error.h"
 #include "base/mapped_file.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "data/datasets.h"
 #include "data/preload.h"
+#include "data/text_look.h"
 #include "data/windows.h"
 
 namespace autotrain {
@@ -70,11 +76,18 @@ class Documents final : public Dataset, public Preloadable {
   };
 
   Documents(std::vector<MappedFile> files, std::span<const Span> documents, Options options)
-      : files_(std::move(files)), o_(options) {
+      : files_(std::move(files)), documents_(documents.begin(), documents.end()), o_(options) {
     for (const Span& document : documents) add(document);
   }
 
   int64_t size() const override { return std::ssize(samples_); }
+
+  const std::vector<MappedFile>& files() const { return files_; }
+  std::span<const Span> documents() const { return documents_; }
+  std::string_view text_of(const Span& document) const {
+    const uint8_t* const at = files_[document.file].bytes().data() + document.at;
+    return {reinterpret_cast<const char*>(at), static_cast<size_t>(document.bytes)};
+  }
 
   std::optional<int64_t> cost(int64_t index) const override {
     return samples_[static_cast<size_t>(index)].tokens;
@@ -135,6 +148,7 @@ class Documents final : public Dataset, public Preloadable {
   }
 
   std::vector<MappedFile> files_;
+  std::vector<Span> documents_;
   Options o_;
   std::vector<Sample> samples_;
 };
@@ -168,6 +182,61 @@ std::unique_ptr<Dataset> make_documents(const DatasetRequest& request) {
       Documents::Options{.context = p.integer("context"), .multiple_of = p.integer("multiple_of")});
 }
 
+// ------------------------------------------------------------------ a look
+
+// How many documents have so many bytes, by powers of two.
+LookBars lengths_of(std::span<const Span> documents) {
+  std::map<uint64_t, int64_t> counts;  // by the number of bits
+  for (const Span& document : documents)
+    ++counts[static_cast<uint64_t>(std::bit_width(static_cast<uint64_t>(document.bytes)))];
+  LookBars bars{.title = "documents by bytes"};
+  for (const auto& [bits, count] : counts) {
+    bars.labels.push_back(cat(int64_t{1} << (bits - 1), " to ", (int64_t{1} << bits) - 1));
+    bars.counts.push_back(count);
+  }
+  return bars;
+}
+
+// Documents that stand there twice, and those that the training data have, too.
+void doubt_repeated(const Documents& own, const Documents* training, DataLook& look) {
+  std::map<uint64_t, int64_t> seen;
+  const auto place = [&](const Span& d) {
+    return cat(own.files()[d.file].path().string(), ": offset ", d.at);
+  };
+  for (const Span& document : own.documents()) {
+    if (++seen[fnv1a(own.text_of(document))] > 1)
+      look.doubt("documents that stand there more than once", "leave them out if that is not meant",
+                 place(document));
+  }
+  if (training == nullptr) return;
+  std::set<uint64_t> known;
+  for (const Span& document : training->documents()) known.insert(fnv1a(training->text_of(document)));
+  for (const Span& document : own.documents()) {
+    if (known.contains(fnv1a(own.text_of(document)))) {
+      look.doubt("validation documents that the training data have, too",
+                 "leave them out of one: they show what was learned by heart", place(document));
+    }
+  }
+}
+
+void look_at_documents(const LookRequest& request, DataLook& look) {
+  const auto* const own = dynamic_cast<const Documents*>(&request.data);
+  if (own == nullptr) return;
+  const std::span<const Span> documents = own->documents();
+  const auto by_bytes = [](const Span& a, const Span& b) { return a.bytes < b.bytes; };
+  const Span& longest = *std::ranges::max_element(documents, by_bytes);
+  look.what = cat("documents: ", format_count(std::ssize(documents)), " in ", own->files().size(),
+                  own->files().size() == 1 ? " file" : " files", ", ", format_count(own->size()), " samples");
+  look.facts.emplace_back("longest document",
+                          cat(format_count(longest.bytes), " bytes, ",
+                              own->files()[longest.file].path().string(), ": offset ", longest.at));
+  look.bars.push_back(lengths_of(documents));
+  const bool whole = request.options.depth == LookDepth::kWhole;
+  for (const MappedFile& file : own->files()) look_at_text_file(file, request.options.depth, look);
+  doubt_shared_files(request, look);
+  if (whole) doubt_repeated(*own, dynamic_cast<const Documents*>(request.training), look);
+}
+
 }  // namespace
 
 DatasetRow documents_row() {
@@ -189,7 +258,11 @@ DatasetRow documents_row() {
             real_key("validation_share",
                      "The part at the end that split: validation reads and split: train leaves out.", 0.1)
                 .from(0, 0.9)}},
-          make_documents};
+          make_documents,
+          {},
+          nullptr,
+          "",
+          look_at_documents};
 }
 
 }  // namespace autotrain

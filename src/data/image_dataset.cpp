@@ -6,6 +6,7 @@
 #include "autotrain/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "data/balancing.h"
 #include "data/gather.h"
 
 namespace autotrain {
@@ -26,7 +27,8 @@ torch::Tensor bytes_on(torch::Device device, const std::vector<T>& values) {
 ImageDataset::ImageDataset(Content content, AugmentRecipe augment)
     : content_(std::move(content)), augment_(augment) {
   check_invariant(content_.images.dim() == 4 && content_.images.scalar_type() == torch::kUInt8 &&
-                      content_.images.is_contiguous(),
+                      (content_.images.is_contiguous() ||
+                       content_.images.is_contiguous(torch::MemoryFormat::ChannelsLast)),
                   "images are [N, C, H, W] bytes");
   channels_ = content_.images.size(1);
   height_ = content_.images.size(2);
@@ -67,6 +69,10 @@ void ImageDataset::place_normalisation() {
   if (!content_.images.is_cpu()) affine_ = bytes_on(content_.images.device(), normalisation_);
 }
 
+std::vector<int64_t> ImageDataset::classes_of_samples() const {
+  return classes_in(content_.labels);
+}
+
 ImagePlace ImageDataset::place(int64_t index, uint64_t key) const {
   ImagePlace place{.image = index};
   Random random(key);
@@ -86,7 +92,10 @@ void ImageDataset::gather(const std::vector<ImagePlace>& places, const torch::Te
                      .samples = out.size(0),
                      .channels = channels_,
                      .height = height_,
-                     .width = width_};
+                     .width = width_,
+                     .channel_stride = content_.images.stride(1),
+                     .row_stride = content_.images.stride(2),
+                     .column_stride = content_.images.stride(3)};
   if (out.is_cpu()) return gather_images(gather);
   const c10::DeviceGuard guard(out.device());
   const torch::Tensor there = bytes_on(out.device(), places);

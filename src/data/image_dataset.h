@@ -5,6 +5,7 @@
 #include "autotrain/data.h"
 #include "autotrain/recipe.h"
 #include "data/affine.h"
+#include "data/balance.h"
 #include "data/image_gather.h"
 #include "data/preload.h"
 
@@ -12,10 +13,10 @@ namespace autotrain {
 
 /// Images held as bytes, in main memory or a GPU's; a batch is gathered, cropped, mirrored and normalised in
 /// one pass over it, where the images are.
-class ImageDataset final : public Dataset, public Preloadable {
+class ImageDataset final : public Dataset, public Preloadable, public Classified {
  public:
   struct Content {
-    torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous
+    torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous, or so with the channels last
     torch::Tensor labels;  ///< [N] int64, [N, …] float32, on the CPU; or undefined
     bool mapped = false;   ///< the images are part of a file, read when they are used
     int64_t classes = 0;   ///< as in DatasetInfo
@@ -41,6 +42,7 @@ class ImageDataset final : public Dataset, public Preloadable {
   int64_t ram_bytes() const override;
   int64_t device_bytes() const override;
   void preload(const PreloadWork& work) override;
+  std::vector<int64_t> classes_of_samples() const override;
 
  private:
   void place_normalisation();

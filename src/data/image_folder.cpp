@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/balance.h"
 #include "data/class_files.h"
 #include "data/colour.h"
 #include "data/datasets.h"
@@ -25,7 +26,7 @@ const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
 
 // Images decoded when they are asked for.
-class ImageFolder final : public Dataset, public Preloadable, public Named {
+class ImageFolder final : public Dataset, public Preloadable, public Named, public Classified {
  public:
   enum class Resize { kCrop, kStretch, kPad };
 
@@ -52,6 +53,9 @@ class ImageFolder final : public Dataset, public Preloadable, public Named {
   bool names_samples() const override { return true; }
   std::string sample_name(int64_t index) const override { return std::string(files_.names[index]); }
   std::vector<std::string> class_names() const override { return files_.class_names; }
+  std::vector<int64_t> classes_of_samples() const override {
+    return {files_.classes.begin(), files_.classes.end()};
+  }
 
   std::string changes_of_files() const override {
     const int64_t looked_at = std::min<int64_t>(size(), 100);

@@ -15,10 +15,18 @@ void gather_one(const ImageGather& g, const ImagePlace& place, float* to) {
     for (int64_t y = 0; y < g.height; ++y, to += g.width) {
       const int64_t source_y = y + place.dy;
       const bool inside = source_y >= 0 && source_y < g.height;
-      const uint8_t* const row = from + (c * g.height + (inside ? source_y : 0)) * g.width;
+      const uint8_t* const row = from + c * g.channel_stride + (inside ? source_y : 0) * g.row_stride;
       const int64_t start = inside ? first : 0, end = inside ? last : 0;
       std::fill(to, to + start, shift);
-      for (int64_t x = start; x < end; ++x) to[x] = static_cast<float>(row[x + place.dx]) * scale + shift;
+      const auto copy = [&](auto step) {
+        for (int64_t x = start; x < end; ++x)
+          to[x] = static_cast<float>(row[(x + place.dx) * step()]) * scale + shift;
+      };
+      // Neighbours that are known to be such are converted several at once.
+      if (g.column_stride == 1)
+        copy([] { return int64_t{1}; });
+      else
+        copy([&] { return g.column_stride; });
       std::fill(to + end, to + g.width, shift);
       if (place.mirrored) std::reverse(to, to + g.width);
     }

@@ -22,9 +22,10 @@ __global__ void gather_kernel(const ImageGather g, const int64_t pixels) {
     const Affine affine = g.normalisation[c];
     float value = affine.shift;
     if (inside) {
-      const int64_t row = (place.image * g.channels + c) * g.height + source_y;
+      const int64_t at = place.image * g.channels * g.height * g.width + c * g.channel_stride +
+                         source_y * g.row_stride + source_x * g.column_stride;
       // The product is rounded before the sum, not fused, because the CPU rounds it too.
-      value = __fadd_rn(__fmul_rn(g.images[row * g.width + source_x], affine.scale), affine.shift);
+      value = __fadd_rn(__fmul_rn(g.images[at], affine.scale), affine.shift);
     }
     g.out[i] = value;
   }

@@ -18,11 +18,12 @@ struct ImagePlace {
 /// A batch gathered from images held as bytes: cropped, mirrored and normalised in one pass. All pointers are
 /// to memory of the device that gathers.
 struct ImageGather {
-  const uint8_t* images;        ///< [N, channels, height, width]
+  const uint8_t* images;        ///< [N, channels, height, width], as the strides say
   const ImagePlace* places;     ///< [samples]
   const Affine* normalisation;  ///< [channels]
   float* out;                   ///< [samples, channels, height, width]
   int64_t samples, channels, height, width;
+  int64_t channel_stride, row_stride, column_stride;  ///< from one to the next in `images`, in bytes
 };
 
 /// On the CPU, in the calling thread.

@@ -1,78 +1,54 @@
 #include <algorithm>
-#include <cstring>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/text.h"
+#include "data/balancing.h"
 #include "data/datasets.h"
+#include "data/finite.h"
 #include "data/gather.h"
 #include "data/image_dataset.h"
-#include "data/npy_array.h"
+#include "data/npy_convert.h"
+#include "data/npy_layout.h"
+#include "data/npy_look.h"
+#include "data/npy_targets.h"
 
 namespace autotrain {
 namespace {
-
-constexpr int64_t kMostClasses = 1 << 24;
-
-// Elements need not be aligned in the file.
-template <class From, class To, class Change>
-void copy_elements(const uint8_t* from, int64_t count, To* to, Change change) {
-  for (int64_t i = 0; i < count; ++i) {
-    From element;
-    std::memcpy(&element, from + i * static_cast<int64_t>(sizeof(From)), sizeof(From));
-    to[i] = change(element);
-  }
-}
-
-// `count` elements that lie at `from`, as float32 or int64.
-template <class To>
-void convert(NpyType type, const uint8_t* from, int64_t count, To* to) {
-  const auto plain = [](auto element) { return static_cast<To>(element); };
-  switch (type) {
-    case NpyType::kBool:
-      return copy_elements<uint8_t>(from, count, to, [](uint8_t byte) { return static_cast<To>(byte != 0); });
-    case NpyType::kUint8: return copy_elements<uint8_t>(from, count, to, plain);
-    case NpyType::kInt8: return copy_elements<int8_t>(from, count, to, plain);
-    case NpyType::kInt16: return copy_elements<int16_t>(from, count, to, plain);
-    case NpyType::kInt32: return copy_elements<int32_t>(from, count, to, plain);
-    case NpyType::kInt64: return copy_elements<int64_t>(from, count, to, plain);
-    case NpyType::kFloat16: return copy_elements<c10::Half>(from, count, to, plain);
-    case NpyType::kFloat32: return copy_elements<float>(from, count, to, plain);
-    case NpyType::kFloat64: return copy_elements<double>(from, count, to, plain);
-  }
-}
-
-// The samples of a recipe: some rows of both files.
-struct Range {
-  int64_t first = 0;
-  int64_t count = 0;
-};
-
-struct Targets {
-  torch::Tensor values = {};  // of the range; undefined when there are none
-  int64_t classes = 0;
-};
 
 // An input of every sample: rows of an array, and what they become.
 struct Column {
   std::shared_ptr<NpyArray> array;
   InputInfo info;
-  bool pixels = false;  // bytes that become numbers from 0 to 1
+  bool pixels = false;         // bytes that become numbers from 0 to 1
+  bool channels_last = false;  // of the rows in the file
+  bool may_be_infinite = false;
 
   Column(std::shared_ptr<NpyArray> from, const std::string& name, torch::ScalarType type)
       : array(std::move(from)), info{name, type, {array->shape().begin() + 1, array->shape().end()}} {
     if (info.shape.empty()) info.shape = {1};
   }
 
+  // The rows are [H, W, C]; samples become [C, H, W].
+  void set_channels_last() {
+    channels_last = true;
+    std::rotate(info.shape.begin(), info.shape.end() - 1, info.shape.end());
+  }
+
   // Rows from `first` on: [n, …].
   torch::Tensor rows(c10::ArrayRef<int64_t> indices, int64_t first) const {
     std::vector<int64_t> shape = {static_cast<int64_t>(indices.size())};
-    shape.insert(shape.end(), info.shape.begin(), info.shape.end());
+    shape.insert(shape.end(), array->shape().begin() + 1, array->shape().end());
     torch::Tensor made = torch::empty(shape, info.type);
     switch (info.type) {
       case torch::kInt64: fill(made.mutable_data_ptr<int64_t>(), indices, first); break;
       case torch::kBool: fill(made.mutable_data_ptr<bool>(), indices, first); break;
       default: fill(made.mutable_data_ptr<float>(), indices, first); break;
     }
+    if (channels_last) made = made.permute({0, 3, 1, 2}).contiguous();
+    shape.resize(1);
+    shape.insert(shape.end(), info.shape.begin(), info.shape.end());
+    made = made.view(shape);
     if (pixels) made.div_(255);
     return made;
   }
@@ -82,16 +58,29 @@ struct Column {
   void fill(To* to, c10::ArrayRef<int64_t> indices, int64_t first) const {
     const int64_t size = array->row_size();
     for (const int64_t index : indices) {
-      convert(array->type(), array->row(first + index), size, to);
+      convert_elements(array->type(), array->row(first + index), size, to);
+      if constexpr (std::is_same_v<To, float>) check(to, first + index);
       to += size;
     }
+  }
+
+  // A number that is none makes the weights of a whole run such.
+  void check(const float* numbers, int64_t row) const {
+    if (!array->is_real()) return;
+    const int64_t size = array->row_size();
+    const int64_t at = may_be_infinite ? first_nan(numbers, size) : first_not_finite(numbers, size);
+    if (at == size) return;
+    const int64_t offset = array->row_offset(row) + at * bytes_of(array->type());
+    throw Error(ExitCode::kBadData, cat(array->path().string(), ": offset ", offset),
+                cat("the number ", at, " of sample ", row, " is ", numbers[at], " as float32"),
+                "leave the sample out (data.bad_samples: skip does), or write another number there");
   }
 };
 
 // Rows that are converted when they are asked for.
-class ArrayDataset final : public Dataset, public Preloadable {
+class ArrayDataset final : public Dataset, public Preloadable, public Classified {
  public:
-  ArrayDataset(std::vector<Column> columns, Range range, Targets targets)
+  ArrayDataset(std::vector<Column> columns, NpyRange range, NpyTargets targets)
       : columns_(std::move(columns)), range_(range), targets_(std::move(targets)) {}
 
   int64_t size() const override { return range_.count; }
@@ -117,6 +106,8 @@ class ArrayDataset final : public Dataset, public Preloadable {
     return info;
   }
 
+  std::vector<int64_t> classes_of_samples() const override { return classes_in(targets_.values); }
+
   int64_t ram_bytes() const override {
     int64_t bytes = 0;
     for (const Column& column : columns_) bytes += column.array->mapped_bytes();
@@ -128,73 +119,32 @@ class ArrayDataset final : public Dataset, public Preloadable {
 
  private:
   std::vector<Column> columns_;
-  Range range_;
-  Targets targets_;
+  NpyRange range_;
+  NpyTargets targets_;
 };
 
-Range range_of(const Parameters& p, const NpyArray& inputs) {
-  const int64_t first = p.integer("first");
-  if (first >= inputs.rows()) {
-    throw Error(ExitCode::kBadData, inputs.path().string(),
-                cat("has ", inputs.rows(), " samples; the first one asked for is ", first),
-                "give a smaller data.….first");
-  }
-  const int64_t rest = inputs.rows() - first;
-  return {first, std::min(rest, p.optional_integer("limit").value_or(rest))};
-}
-
-// Classes are counted over the whole file, so that every range of it has the same.
-int64_t count_classes(const NpyArray& targets, std::optional<int64_t> given) {
-  const int64_t count = targets.rows() * targets.row_size();
-  int64_t largest = -1;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t value = 0;
-    convert(targets.type(), targets.row(0) + i * bytes_of(targets.type()), 1, &value);
-    largest = std::max(largest, value);
-    if (value >= 0 && value < given.value_or(kMostClasses)) continue;
-    throw Error(
-        ExitCode::kBadData,
-        cat(targets.path().string(), ": offset ", targets.row_offset(0) + i * bytes_of(targets.type())),
-        cat("the target ", value, " of sample ", i / targets.row_size(), " is ",
-            value < 0 ? "negative"
-                      : cat("not below the ", given.value_or(kMostClasses), " classes that there may be")),
-        "targets are classes, counted from 0; save numbers to be predicted as float32");
-  }
-  return given.value_or(largest + 1);
-}
-
-Targets read_targets(const Parameters& p, const NpyArray& inputs, Range range) {
-  if (p.text("targets").empty()) return {};
-  const NpyArray file(p.text("targets"));
-  if (file.rows() != inputs.rows()) {
-    throw Error(
-        ExitCode::kBadData, file.path().string(),
-        cat("has ", file.rows(), " targets; ", inputs.path().string(), " has ", inputs.rows(), " samples"),
-        "take both files from the same data");
-  }
-  std::vector<int64_t> shape = file.shape();
-  shape[0] = range.count;
-  // One number for a sample is a prediction of one column.
-  if (file.is_real() && shape.size() == 1) shape.push_back(1);
-  Targets targets{torch::empty(shape, file.is_real() ? torch::kFloat32 : torch::kInt64),
-                  file.is_real() ? shape.back() : count_classes(file, p.optional_integer("classes"))};
-  const uint8_t* const from = file.row(range.first);
-  if (file.is_real()) {
-    convert(file.type(), from, targets.values.numel(), targets.values.mutable_data_ptr<float>());
-  } else {
-    convert(file.type(), from, targets.values.numel(), targets.values.mutable_data_ptr<int64_t>());
-  }
-  return targets;
-}
-
 // The bytes of the range as a tensor [count, C, H, W] on the map, which it keeps.
-torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, Range range) {
+torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, NpyRange range, bool channels_last) {
   std::vector<int64_t> shape = array->shape();
   shape[0] = range.count;
   if (shape.size() == 3) shape.insert(shape.begin() + 1, 1);
   auto* const bytes = const_cast<uint8_t*>(array->row(range.first));
-  return torch::from_blob(
+  const torch::Tensor as_in_file = torch::from_blob(
       bytes, shape, [array](void*) {}, torch::kUInt8);
+  return channels_last ? as_in_file.permute({0, 3, 1, 2}) : as_in_file;
+}
+
+// Where the key leaves it open, validation data have their channels where the training data have them.
+std::string channels_key(const DatasetRequest& request) {
+  const std::string own = request.parameters.text("channels");
+  return own == kLayoutAuto && request.training != nullptr ? request.training->text("channels") : own;
+}
+
+void tell_channels_last(const NpyArray& array) {
+  const std::vector<int64_t>& shape = array.shape();
+  log::info("data", cat(array.path().string(), ": ", array.shape_in_words(),
+                        " are images with their channels last: ", shape[3], " channels of ", shape[1], " × ",
+                        shape[2], " (channels: first says otherwise)"));
 }
 
 bool is_name(const std::string& text) {
@@ -208,7 +158,7 @@ bool is_named_file(const std::string& text) {
 }
 
 // Numbers stay what they are, but images.
-Column column_of(const std::string& name, const std::string& path) {
+Column column_of(const std::string& name, const std::string& path, const std::string& channels) {
   auto array = std::make_shared<NpyArray>(path);
   const size_t dimensions = array->shape().size();
   const bool pixels = array->type() == NpyType::kUint8 && (dimensions == 3 || dimensions == 4);
@@ -217,11 +167,13 @@ Column column_of(const std::string& name, const std::string& path) {
                                                       : torch::kInt64;
   Column column(std::move(array), name, type);
   column.pixels = pixels;
+  column.may_be_infinite = true;  // such as what masks add
+  if (dimensions == 4 && channels == kLayoutLast) column.set_channels_last();
   if (pixels && dimensions == 3) column.info.shape.insert(column.info.shape.begin(), 1);
   return column;
 }
 
-std::vector<Column> read_columns(const std::vector<std::string>& named_files) {
+std::vector<Column> read_columns(const std::vector<std::string>& named_files, const std::string& channels) {
   std::vector<Column> columns;
   for (const std::string& named_file : named_files) {
     const size_t mark = named_file.find('=');
@@ -231,7 +183,7 @@ std::vector<Column> read_columns(const std::vector<std::string>& named_files) {
         throw Error(ExitCode::kBadRecipe, "npy: arrays", cat("names ", quote(name), " twice"),
                     "give each input a name of its own");
     }
-    columns.push_back(column_of(name, named_file.substr(mark + 1)));
+    columns.push_back(column_of(name, named_file.substr(mark + 1), channels));
     const NpyArray &first = *columns[0].array, &last = *columns.back().array;
     if (first.rows() == last.rows()) continue;
     throw Error(ExitCode::kBadData, last.path().string(),
@@ -246,9 +198,9 @@ std::unique_ptr<Dataset> make_named_arrays(const DatasetRequest& request) {
   if (!p.text("inputs").empty())
     throw Error(ExitCode::kBadRecipe, "npy: arrays", "stands beside inputs", "give one of the two");
   check_augmentations("npy with several inputs", {}, request.augment);
-  std::vector<Column> columns = read_columns(p.texts("arrays"));
-  const Range range = range_of(p, *columns[0].array);
-  Targets targets = read_targets(p, *columns[0].array, range);
+  std::vector<Column> columns = read_columns(p.texts("arrays"), channels_key(request));
+  const NpyRange range = npy_range(p, *columns[0].array);
+  NpyTargets targets = read_npy_targets(request, *columns[0].array, range);
   return std::make_unique<ArrayDataset>(std::move(columns), range, std::move(targets));
 }
 
@@ -260,18 +212,22 @@ std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
                 "give a .npy file of samples, or several in arrays");
   }
   auto inputs = std::make_shared<NpyArray>(p.text("inputs"));
-  const Range range = range_of(p, *inputs);
-  Targets targets = read_targets(p, *inputs, range);
+  const NpyRange range = npy_range(p, *inputs);
+  NpyTargets targets = read_npy_targets(request, *inputs, range);
   const size_t dimensions = inputs->shape().size();
+  const bool channels_last = channels_are_last(*inputs, channels_key(request));
+  if (channels_last) tell_channels_last(*inputs);
   if (inputs->type() == NpyType::kUint8 && (dimensions == 3 || dimensions == 4)) {
-    return std::make_unique<ImageDataset>(ImageDataset::Content{.images = mapped_images(inputs, range),
-                                                                .labels = std::move(targets.values),
-                                                                .mapped = true,
-                                                                .classes = targets.classes},
-                                          request.augment);
+    return std::make_unique<ImageDataset>(
+        ImageDataset::Content{.images = mapped_images(inputs, range, channels_last),
+                              .labels = std::move(targets.values),
+                              .mapped = true,
+                              .classes = targets.classes},
+        request.augment);
   }
   check_augmentations("npy", {}, request.augment);  // only images can be changed
   std::vector<Column> columns = {Column(std::move(inputs), "", torch::kFloat32)};
+  if (channels_last) columns[0].set_channels_last();
   return std::make_unique<ArrayDataset>(std::move(columns), range, std::move(targets));
 }
 
@@ -282,7 +238,8 @@ std::unique_ptr<Dataset> make_unlabelled_like_npy(const UnlabelledRequest& reque
                 "predict on validation data: --set data.validation.arrays=[…]");
   if (request.path.extension() != ".npy") return make_images_like_bytes(request);
   const ChoiceSpec spec = npy_row().spec;
-  const Choice choice{"npy", {{"inputs", request.path.string()}}};
+  const Choice choice{"npy",
+                      {{"inputs", request.path.string()}, {"channels", request.parameters.text("channels")}}};
   const Parameters parameters(choice, spec);
   return make_npy({parameters, {}});
 }
@@ -290,27 +247,34 @@ std::unique_ptr<Dataset> make_unlabelled_like_npy(const UnlabelledRequest& reque
 }  // namespace
 
 DatasetRow npy_row() {
-  return {{"npy",
-           "Samples from NumPy's .npy files, which stay on disk until they are used: uint8 [N, H, W] or "
-           "[N, C, H, W] are images, pixels ÷ 255; all else becomes float32.",
-           {text_key("inputs", "File of the samples, the first dimension counting them."),
-            list_key(
-                KeyKind::kTextList, "arrays",
-                "Several inputs of a sample in the place of inputs, for models that take them: [image=x.npy, "
-                "mask=m.npy]. Integers and bool stay so; uint8 images become pixels ÷ 255.",
-                std::vector<std::string>{})
-                .with_form("name=file", "^[A-Za-z_][A-Za-z0-9_]*=.+$", is_named_file),
-            text_key("targets",
-                     "File of as many targets: integers are classes, floats [N] or [N, …, K] numbers to "
-                     "predict; null: none."),
-            integer_key("classes", "Classes of integer targets; null: the largest of the file and one.")
-                .from(1, kMostClasses),
-            integer_key("first", "The first sample to use, counted from 0.", 0).from(0),
-            integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
-          make_npy,
-          {"flip", "crop_padding"},
-          make_unlabelled_like_npy,
-          "a .npy file, or images where the run's arrays are bytes of such"};
+  return {
+      {"npy",
+       "Samples from NumPy's .npy files, which stay on disk until they are used: uint8 [N, H, W] or "
+       "[N, C, H, W] are images, pixels ÷ 255; all else becomes float32.",
+       {text_key("inputs", "File of the samples, the first dimension counting them."),
+        list_key(
+            KeyKind::kTextList, "arrays",
+            "Several inputs of a sample in the place of inputs, for models that take them: [image=x.npy, "
+            "mask=m.npy]. Integers and bool stay so; uint8 images become pixels ÷ 255.",
+            std::vector<std::string>{})
+            .with_form("name=file", "^[A-Za-z_][A-Za-z0-9_]*=.+$", is_named_file),
+        word_key("channels",
+                 "Where images [N, C, H, W] or [N, H, W, C] have their channels; auto: as the shape says, "
+                 "of arrays first.",
+                 {kLayoutAuto, kLayoutFirst, kLayoutLast}, kLayoutAuto),
+        text_key("targets",
+                 "File of as many targets, which are what the loss takes: classes [N], labels or numbers "
+                 "[N] or [N, K]; where it does not say, integers are classes; null: none."),
+        integer_key("classes",
+                    "Classes of targets that are such; null: the largest of the file and one, of "
+                    "validation data those of the training data.")
+            .from(1, kMostClasses),
+        integer_key("first", "The first sample to use, counted from 0.", 0).from(0),
+        integer_key("limit", "Use so many samples from there; null: all.").from(1).in("samples")}},
+      make_npy,
+      {"flip", "crop_padding"},
+      make_unlabelled_like_npy,
+      "a .npy file, or images where the run's arrays are bytes of such"};
 }
 
 }  // namespace autotrain

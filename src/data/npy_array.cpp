@@ -21,15 +21,17 @@ struct TypeRow {
   int64_t bytes;
 };
 
-constexpr std::array<TypeRow, 9> kTypes = {{{NpyType::kBool, "b1", "bool", 1},
-                                            {NpyType::kUint8, "u1", "uint8", 1},
-                                            {NpyType::kInt8, "i1", "int8", 1},
-                                            {NpyType::kInt16, "i2", "int16", 2},
-                                            {NpyType::kInt32, "i4", "int32", 4},
-                                            {NpyType::kInt64, "i8", "int64", 8},
-                                            {NpyType::kFloat16, "f2", "float16", 2},
-                                            {NpyType::kFloat32, "f4", "float32", 4},
-                                            {NpyType::kFloat64, "f8", "float64", 8}}};
+constexpr std::array<TypeRow, 11> kTypes = {{{NpyType::kBool, "b1", "bool", 1},
+                                             {NpyType::kUint8, "u1", "uint8", 1},
+                                             {NpyType::kUint16, "u2", "uint16", 2},
+                                             {NpyType::kUint32, "u4", "uint32", 4},
+                                             {NpyType::kInt8, "i1", "int8", 1},
+                                             {NpyType::kInt16, "i2", "int16", 2},
+                                             {NpyType::kInt32, "i4", "int32", 4},
+                                             {NpyType::kInt64, "i8", "int64", 8},
+                                             {NpyType::kFloat16, "f2", "float16", 2},
+                                             {NpyType::kFloat32, "f4", "float32", 4},
+                                             {NpyType::kFloat64, "f8", "float64", 8}}};
 
 const TypeRow& row_of(NpyType type) {
   return kTypes[static_cast<size_t>(type)];
@@ -102,7 +104,17 @@ int64_t NpyArray::row_size() const {
 }
 
 int64_t NpyArray::row_offset(int64_t row) const {
-  return data_offset_ + row * row_size() * bytes_of(type_);
+  return data_offset_ + row * row_bytes();
+}
+
+std::string NpyArray::shape_in_words() const {
+  std::vector<std::string> sizes;
+  for (const int64_t size : shape_) sizes.push_back(std::to_string(size));
+  return cat("[", join(sizes, ", "), "]");
+}
+
+const char* name_of(NpyType type) {
+  return row_of(type).name;
 }
 
 int64_t bytes_of(NpyType type) {

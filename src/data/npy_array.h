@@ -10,7 +10,22 @@
 namespace autotrain {
 
 /// Element types of `.npy` files that are read, little endian.
-enum class NpyType { kBool, kUint8, kInt8, kInt16, kInt32, kInt64, kFloat16, kFloat32, kFloat64 };
+enum class NpyType {
+  kBool,
+  kUint8,
+  kUint16,
+  kUint32,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFloat16,
+  kFloat32,
+  kFloat64
+};
+
+int64_t bytes_of(NpyType type);
+const char* name_of(NpyType type);  ///< "float32"
 
 /// An array in NumPy's `.npy` format (versions 1 to 3), mapped: its elements are read when they are used.
 /// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
@@ -26,8 +41,12 @@ class NpyArray {
 
   /// At least one dimension, none of them 0.
   const std::vector<int64_t>& shape() const { return shape_; }
+  /// "[400, 3, 28, 28]".
+  std::string shape_in_words() const;
+
   int64_t rows() const { return shape_[0]; }
   int64_t row_size() const;  ///< in elements
+  int64_t row_bytes() const { return row_size() * bytes_of(type_); }
 
   /// Byte of the file where the row starts.
   int64_t row_offset(int64_t row) const;
@@ -49,7 +68,5 @@ class NpyArray {
   std::vector<int64_t> shape_;
   int64_t data_offset_;
 };
-
-int64_t bytes_of(NpyType type);
 
 }  // namespace autotrain

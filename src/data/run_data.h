@@ -5,6 +5,7 @@
 
 #include "autotrain/data.h"
 #include "data/bad_samples.h"
+#include "data/balance.h"
 
 namespace autotrain {
 
@@ -13,6 +14,7 @@ struct RunData {
   bool from_recipe = false;  ///< false: they are the caller's own
   std::vector<std::unique_ptr<const Dataset>> owned = {};
   const Dataset* train = nullptr;
+  std::shared_ptr<const Balance> balance = {};        ///< of the training data; null: an epoch has each once
   const Dataset* validation = nullptr;                ///< null: the run is not evaluated
   std::vector<const SkippingDataset*> skipping = {};  ///< those that go on after bad samples
 };

@@ -4,12 +4,22 @@
 #include <numeric>
 #include <optional>
 
+#include "autotrain/error.h"
 #include "base/random.h"
 #include "base/units.h"
 
 namespace autotrain {
+namespace {
 
-Stream::Stream(uint64_t seed, int64_t size, bool shuffle) : seed_(seed), size_(size), shuffle_(shuffle) {}
+constexpr int64_t kCopy = int64_t{1} << 40;  // beyond any epoch: augmentation draws anew
+
+}  // namespace
+
+Stream::Stream(uint64_t seed, int64_t size, bool shuffle, std::shared_ptr<const Balance> balance)
+    : seed_(seed), size_(size), shuffle_(shuffle), balance_(std::move(balance)) {
+  check_invariant(balance_ == nullptr || (shuffle_ && balance_->size() == size_),
+                  "balanced samples are shuffled");
+}
 
 Piece consecutive(int64_t position, int64_t samples) {
   Piece piece{std::vector<int64_t>(static_cast<size_t>(samples))};
@@ -22,14 +32,18 @@ Stream::Draw Stream::draw(const Piece& piece) const {
   drawn.indices.reserve(piece.positions.size());
   drawn.epochs.reserve(piece.positions.size());
   std::optional<Permutation> permutation;  // of the last sample's epoch
+  int64_t last = -1;
   for (const int64_t position : piece.positions) {
     const int64_t epoch = position / size_;
-    if (!permutation || epoch != drawn.epochs.back()) {
+    if (epoch != last) {
+      last = epoch;
       permutation.emplace(derive_key(seed_, static_cast<uint64_t>(RandomUse::kOrder), epoch), size_);
     }
     const int64_t at = position - epoch * size_;
-    drawn.indices.push_back(shuffle_ ? (*permutation)(at) : at);
-    drawn.epochs.push_back(epoch);
+    const int64_t slot = shuffle_ ? (*permutation)(at) : at;
+    const Balance::Draw of = balance_ ? balance_->draw(epoch, slot) : Balance::Draw{slot, 0};
+    drawn.indices.push_back(of.sample);
+    drawn.epochs.push_back(epoch + of.copy * kCopy);
   }
   return drawn;
 }

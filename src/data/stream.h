@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "data/balance.h"
 #include "data/permutation.h"
 
 namespace autotrain {
@@ -21,11 +24,12 @@ Piece consecutive(int64_t position, int64_t samples);
 class Stream {
  public:
   /// @param size samples in an epoch, ≥ 1. Without `shuffle` every epoch has the data set's order.
-  Stream(uint64_t seed, int64_t size, bool shuffle);
+  /// @param balance how often an epoch has each sample; null: once. One of `size` samples, with `shuffle`.
+  Stream(uint64_t seed, int64_t size, bool shuffle, std::shared_ptr<const Balance> balance = nullptr);
 
   struct Draw {
     std::vector<int64_t> indices;
-    std::vector<int64_t> epochs;
+    std::vector<int64_t> epochs;  ///< a number of its own for each further time that an epoch has a sample
   };
 
   /// The samples of a piece, in order. Constant cost a sample wherever they lie.
@@ -38,6 +42,7 @@ class Stream {
   uint64_t seed_;
   int64_t size_;
   bool shuffle_;
+  std::shared_ptr<const Balance> balance_;
 };
 
 /// The part of an update that one rank computes: `count` of its `of` lanes, from lane `first` on. Each lane

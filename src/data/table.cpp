@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/balancing.h"
 #include "data/datasets.h"
 #include "data/names.h"
 #include "data/table_encoding.h"
@@ -170,7 +171,7 @@ void report(const TableFile& file, const TableEncoding& encoding, const RowEncod
 }
 
 // The rows as samples, whose classes have names.
-class TableDataset final : public Dataset, public Named {
+class TableDataset final : public Dataset, public Named, public Classified {
  public:
   TableDataset(TensorDataset rows, std::vector<std::string> classes)
       : rows_(std::move(rows)), classes_(std::move(classes)) {}
@@ -181,6 +182,7 @@ class TableDataset final : public Dataset, public Named {
   }
   DatasetInfo info() const override { return rows_.info(); }
   std::vector<std::string> class_names() const override { return classes_; }
+  std::vector<int64_t> classes_of_samples() const override { return classes_by_reading(rows_); }
 
  private:
   TensorDataset rows_;

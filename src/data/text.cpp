@@ -7,8 +7,11 @@
 #include "autotrain/error.h"
 #include "base/descriptors.h"
 #include "base/files.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "data/datasets.h"
+#include "data/text_look.h"
 #include "data/windows.h"
 
 namespace autotrain {
@@ -86,6 +89,22 @@ std::unique_ptr<Dataset> make_text(const DatasetRequest& request) {
   return make_windows("text", "bytes", request.parameters, std::make_unique<ByteFiles>(files));
 }
 
+void look_at_text(const LookRequest& request, DataLook& look) {
+  const Parameters& p = request.made_from.parameters;
+  int64_t bytes = 0;
+  const auto files = matching_files("text", p.texts("files"));
+  for (const fs::path& path : files) {
+    const MappedFile file(path);
+    bytes += std::ssize(file.bytes());
+    look_at_text_file(file, request.options.depth, look);
+    if (request.options.progress) request.options.progress(&path - files.data() + 1, std::ssize(files));
+  }
+  look.what =
+      cat("text: ", format_count(bytes), " bytes in ", files.size(), files.size() == 1 ? " file" : " files",
+          ", ", format_count(request.data.size()), " windows of ", format_count(p.integer("context")));
+  doubt_shared_files(request, look);
+}
+
 }  // namespace
 
 DatasetRow text_row() {
@@ -93,7 +112,11 @@ DatasetRow text_row() {
            "Byte-level language modelling over files: a sample is a window of bytes, its target the same "
            "window one byte later.",
            window_keys("bytes")},
-          make_text};
+          make_text,
+          {},
+          nullptr,
+          "",
+          look_at_text};
 }
 
 }  // namespace autotrain

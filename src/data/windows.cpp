@@ -2,6 +2,8 @@
 
 #include <glob.h>
 
+#include <set>
+
 #include "autotrain/error.h"
 #include "base/c_locale.h"
 #include "base/text.h"
@@ -95,6 +97,26 @@ std::vector<fs::path> matching_files(const std::string& dataset, const std::vect
     for (fs::path& file : expand_pattern(pattern)) files.push_back(std::move(file));
   }
   return files;
+}
+
+void doubt_shared_files(const LookRequest& request, DataLook& look) {
+  const Parameters* const training = request.made_from.training;
+  if (request.training == nullptr || training == nullptr) return;
+  const Parameters& own = request.made_from.parameters;
+  const bool parted = own.text("split") == "validation" && training->text("split") == "train" &&
+                      own.real("validation_share") == training->real("validation_share") &&
+                      own.texts("files") == training->texts("files");
+  if (parted) return;
+  std::set<fs::path> known;
+  for (const fs::path& file : matching_files("data.train", training->texts("files")))
+    known.insert(fs::weakly_canonical(file));
+  for (const fs::path& file : matching_files("data.validation", own.texts("files"))) {
+    if (!known.contains(fs::weakly_canonical(file))) continue;
+    look.doubt("files of the training data that the validation data read, too",
+               "name other files, or give both the same files and validation_share with split: train and "
+               "split: validation",
+               file.string());
+  }
 }
 
 std::vector<KeySpec> window_keys(const std::string& unit) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotrain/data.h"
+#include "data/datasets.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
@@ -17,6 +18,10 @@ namespace autotrain {
 /// @throws Error(kBadRecipe) when there is no pattern, Error(kMissingFile) when one matches no file.
 std::vector<std::filesystem::path> matching_files(const std::string& dataset,
                                                   const std::vector<std::string>& patterns);
+
+/// Doubts files of validation data that are training data, too, unless each reads its own part of them by
+/// `split`. Both data sets have the keys `files`, `split` and `validation_share`.
+void doubt_shared_files(const LookRequest& request, DataLook& look);
 
 /// Which file holds which items of files that are read end to end.
 class FileSpans {

@@ -91,7 +91,8 @@ std::optional<StepProfile> profile_step(Recipe recipe, int64_t micro_batch) {
 LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double seconds) {
   const auto device = open_run_device(recipe);
   const RunData data = within_budget(*device, [&] { return load_data(recipe, *device); });
-  const Stream stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle);
+  const Stream stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle,
+                      data.balance);
   LoadingFigures figures;
   const auto* const offer = dynamic_cast<const Preloadable*>(data.train);
   if (offer != nullptr) figures.holdable_bytes = offer->ram_bytes();

@@ -88,6 +88,13 @@ torch::Tensor weight_of(const torch::Tensor& targets, const torch::Tensor& weigh
 LossTerms cross_entropy_terms(const CrossEntropyOptions& o, ClassWeights& class_weights,
                               const torch::Tensor& prediction, const torch::Tensor& target) {
   const torch::Tensor targets = flat_classes(target), logits = flat_logits(prediction).to(torch::kFloat32);
+  if (targets.size(0) != logits.size(0)) {
+    throw Error(
+        ExitCode::kBadData, "cross_entropy",
+        cat("predictions are ", prediction.sizes(), " and targets ", target.sizes()),
+        "targets need one class for each row of logits that the model predicts, whose last dimension is "
+        "that of the classes; of one-hot targets save array.argmax(1)");
+  }
   const torch::Tensor weights = class_weights.on(logits);
   const torch::Tensor sum = o.focal_gamma > 0
                                 ? focal_sum(logits, targets, weights, o.focal_gamma, o.ignore_index)

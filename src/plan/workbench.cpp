@@ -102,7 +102,7 @@ Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, R
             .preconditioned_norms = may_measure_noise(recipe, *data.train) && whole_optimizer(recipe),
             .timeline = &timeline},
            &average),
-      stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle) {}
+      stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle, data.balance) {}
 
 bool may_measure_noise(const Recipe& recipe, const Dataset& train) {
   return recipe.execution.statistics != Statistics::kOff && !has_costs(train);

@@ -61,7 +61,9 @@ bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
   if (train.kind == DatasetInfo::Kind::kTokens) {
     return validation.kind == train.kind && validation.input_shape[0] <= train.input_shape[0];
   }
-  return true;
+  // Images may be larger than those that a model was built for, but have as many channels.
+  const bool images = train.kind == DatasetInfo::Kind::kImages && validation.kind == train.kind;
+  return !images || validation.input_shape[0] == train.input_shape[0];
 }
 
 // What the data set doubts of its files without reading them again; `autotrain data` reads all of them.
@@ -108,12 +110,25 @@ std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<Reso
   return device;
 }
 
+namespace {
+
+std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const DatasetPlace& place,
+                                              const Dataset& train) {
+  auto balance = make_balance(place, train, static_cast<uint64_t>(recipe.seed));
+  if (balance == nullptr || recipe.data.shuffle) return balance;
+  throw Error(ExitCode::kBadRecipe, "data.shuffle",
+              "is false, and data.train.balance draws samples in random order", "set data.shuffle: true");
+}
+
+}  // namespace
+
 RunData load_data(const Recipe& recipe, Device& device) {
   const PhaseScope phase(MemoryPhase::kData);
   RunData data{.from_recipe = true};
   const auto load = [&](const DatasetPlace& place, const char* key) -> const Dataset* {
     std::unique_ptr<Dataset> dataset = make_dataset(place);
     warn_of_doubts(place, *dataset, data.train);
+    if (place.training == nullptr) data.balance = balance_of_run(recipe, place, *dataset);
     preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kSkip) {
       auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));

@@ -1,19 +1,33 @@
 #include "setup/data_places.h"
 
+#include <algorithm>
+
 #include "model/losses.h"
+#include "model/models.h"
 
 namespace autotrain {
 namespace {
 
+// The transformer predicts for each position, a program for what it likes, and the detector for boxes.
+bool predicts_once_a_sample(const std::string& model) {
+  const auto& rows = model_table();
+  const auto row = std::ranges::find_if(rows, [&](const ModelRow& r) { return r.spec.name == model; });
+  return row != rows.end() && !row->is_program && model != "transformer" && model != "detector";
+}
+
 TargetUse target_use(const Recipe& recipe) {
   const std::optional<MetricOptions> options = targets_of_loss(recipe.loss);
-  if (!options) return {};
+  TargetUse use{.one_a_sample = predicts_once_a_sample(recipe.model.name)};
+  if (!options) return use;
   switch (options->kind) {
-    case TargetKind::kClasses: return {TargetUse::Kind::kClasses, options->ignore_index};
-    case TargetKind::kLabels: return {TargetUse::Kind::kLabels};
-    case TargetKind::kNumbers: return {TargetUse::Kind::kNumbers};
+    case TargetKind::kClasses:
+      use.kind = TargetUse::Kind::kClasses;
+      use.ignored = options->ignore_index;
+      return use;
+    case TargetKind::kLabels: use.kind = TargetUse::Kind::kLabels; return use;
+    case TargetKind::kNumbers: use.kind = TargetUse::Kind::kNumbers; return use;
   }
-  return {};
+  return use;
 }
 
 }  // namespace

@@ -81,6 +81,8 @@ Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
       {"the memory format", to_string(bench.memory_format)},
       {"the model's file", fingerprint(bench.task->module())},
       {"the training data", fingerprint(bench.data.train)},
+      {"how often samples are drawn",
+       bench.data.balance ? std::to_string(bench.data.balance->fingerprint()) : "once"},
       {"the validation data", fingerprint(bench.data.validation)}};
   for (const KeyValue& key : key_values(recipe, catalog())) facts.emplace(key.path, key.value);
   return facts;

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.h"
 #include "data/datasets.h"
 #include "support/npy.h"
 #include "support/samples.h"
@@ -13,7 +17,7 @@ using test::TemporaryFolder;
 Choice tokens(const std::filesystem::path& files, int64_t context, std::map<std::string, Value> more = {}) {
   more["files"] = std::vector<std::string>{files.string()};
   more["context"] = context;
-  more.try_emplace("vocabulary", int64_t{70'000});
+  more.try_emplace("vocabulary", int64_t{65'536});
   return {"tokens", std::move(more)};
 }
 
@@ -34,8 +38,8 @@ TEST(Tokens, WindowsSpanFilesOfEitherType) {
     const Choice choice = tokens(folder / files, 4, {{"stride", int64_t{3}}, {"dtype", std::string(dtype)}});
     const auto data = make_dataset({choice});
     ASSERT_EQ(data->size(), 3) << files;
-    EXPECT_EQ(data->info().vocabulary, 70'000);
-    EXPECT_EQ(data->info().classes, 70'000);
+    EXPECT_EQ(data->info().vocabulary, 65'536);
+    EXPECT_EQ(data->info().classes, 65'536);
     const Batch batch = samples(*data, {2, 0, 1});
     const torch::Tensor first = torch::tensor({60'006, 60'000, 60'003}).unsqueeze(1);
     EXPECT_TRUE(batch.inputs.equal(first + torch::arange(4)));
@@ -91,6 +95,144 @@ TEST(Tokens, WhatCannotBeReadSaysWhy) {
   test::expect_error(ExitCode::kBadRecipe, [] {
     make_dataset({Choice{"tokens", {{"vocabulary", int64_t{4}}}}});
   });
+}
+
+// Zipf-like numbers below a bound, as tokens are.
+template <class Token>
+std::string language(size_t count, uint32_t below) {
+  Random random(7);
+  std::vector<Token> all(count);
+  for (Token& token : all) {
+    const double share = static_cast<double>(random.below(1'000'000)) / 1e6;
+    token = static_cast<Token>(std::pow(static_cast<double>(below), share) - 1);
+  }
+  return bytes_of_numbers(all);
+}
+
+std::string swapped(std::string bytes, size_t width) {
+  for (size_t at = 0; at + width <= bytes.size(); at += width)
+    std::reverse(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                 bytes.begin() + static_cast<std::ptrdiff_t>(at + width));
+  return bytes;
+}
+
+struct OtherTokens {
+  const char* name;
+  std::string content;
+  std::string dtype;
+  int64_t vocabulary;
+  std::string what, cure;
+};
+
+class TokensOfOtherKinds : public testing::TestWithParam<OtherTokens> {};
+
+TEST_P(TokensOfOtherKinds, AreRefusedByName) {
+  const TemporaryFolder folder;
+  const OtherTokens& o = GetParam();
+  const auto path = folder.write("a.bin", o.content);
+  const Error error = test::expect_error(ExitCode::kBadData, [&] {
+    make_dataset({tokens(path, 16, {{"vocabulary", o.vocabulary}, {"dtype", o.dtype}})});
+  });
+  EXPECT_TRUE(test::holds(error.what(), o.what)) << error.what();
+  EXPECT_TRUE(test::holds(error.what(), o.cure)) << error.what();
+  EXPECT_TRUE(test::holds(error.where(), "a.bin"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, TokensOfOtherKinds,
+    testing::Values(
+        OtherTokens{"Wider", language<uint32_t>(4000, 50'000), "uint16", 50'000, "tokens of 4 bytes",
+                    "dtype: uint32"},
+        OtherTokens{"WiderAndLarger", language<uint32_t>(4000, 120'000), "uint16", 65'536, "at most 15",
+                    "dtype: uint32"},
+        OtherTokens{"Int64As16", language<uint64_t>(4000, 50'000), "uint16", 50'000, "tokens of 8 bytes",
+                    "int64"},
+        OtherTokens{"Int64As32", language<uint64_t>(4000, 120'000), "uint32", 120'000, "tokens of 8 bytes",
+                    "int64"},
+        OtherTokens{"WiderAndSwapped", swapped(language<uint32_t>(4000, 50'000), 4), "uint16", 50'000,
+                    "big endian", "'>u4'"},
+        OtherTokens{"Swapped", swapped(language<uint16_t>(4000, 500), 2), "uint16", 500, "big endian",
+                    "'>u2'"},
+        OtherTokens{"Swapped32", swapped(language<uint32_t>(4000, 120'000), 4), "uint32", 120'000,
+                    "big endian", "'>u4'"},
+        OtherTokens{"Narrower", language<uint16_t>(4000, 50'000), "uint32", 50'000, "tokens of 2 bytes",
+                    "dtype: uint16"},
+        OtherTokens{"Bytes", language<uint8_t>(4000, 65), "uint16", 65, "tokens of 1 byte", "'uint8'"},
+        OtherTokens{"Text",
+                    std::string(40, 'a') + "\n\xc3\xa4\xe2\x82\xac and so on, or something like it, so.",
+                    "uint16", 50'000, "is text", "dataset: text"},
+        OtherTokens{"Npy", test::npy_file(test::npy_dictionary("<u2", "(4,)"), "abcdefgh"), "uint16", 50'000,
+                    "a .npy file", "tofile"},
+        OtherTokens{"LlmC", std::string("\x88\xd8\x34\x01", 4) + std::string(1020, '\0'), "uint16", 50'257,
+                    "llm.c", "tail -c +1025"},
+        OtherTokens{"Gzip", "\x1f\x8b" + std::string(62, 'x'), "uint16", 50'000, "gzip", "unpack"}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST(Tokens, ThoseOfALanguageAreTaken) {
+  const TemporaryFolder folder;
+  for (const int64_t vocabulary : {64, 256, 300, 50'257, 65'536}) {
+    const auto below = static_cast<uint32_t>(vocabulary);
+    EXPECT_NO_THROW(make_dataset(
+        {tokens(folder.write("a", language<uint16_t>(40'000, below)), 16, {{"vocabulary", vocabulary}})}));
+    EXPECT_NO_THROW(make_dataset({tokens(folder.write("b", language<uint32_t>(40'000, below)), 16,
+                                         {{"vocabulary", vocabulary}, {"dtype", std::string("uint32")}})}));
+  }
+}
+
+TEST(Tokens, AVocabularyThatTheTypeCannotHoldIsRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("a.bin", language<uint16_t>(4000, 60'000));
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] {
+    make_dataset({tokens(path, 16, {{"vocabulary", int64_t{119'547}}})});
+  });
+  EXPECT_TRUE(test::holds(error.what(), "uint16 holds tokens below 65,536")) << error.what();
+}
+
+// ------------------------------------------------------------------ looks
+
+DataLook look_of(const Choice& choice, LookDepth depth, const Choice* train = nullptr) {
+  const auto data = make_dataset({.choice = choice});
+  const auto training = train == nullptr ? nullptr : make_dataset({.choice = *train});
+  return look_at({.choice = choice, .training = train}, *data, training.get(),
+                 {.depth = depth, .threads = 2});
+}
+
+const Doubt* doubt_of(const DataLook& look, const std::string& kind) {
+  const auto found = std::ranges::find_if(
+      look.doubts, [&](const Doubt& d) { return d.kind.find(kind) != std::string::npos; });
+  return found == look.doubts.end() ? nullptr : &*found;
+}
+
+TEST(TokensLook, CountsThoseBeyondTheVocabularyAndTheCommonest) {
+  const TemporaryFolder folder;
+  std::vector<uint16_t> all(150'000, 3);
+  for (size_t i = 0; i < 60'000; ++i) all[i] = static_cast<uint16_t>(i % 90);
+  for (size_t i = 120'000; i < 120'020; ++i) all[i] = 100;
+  const Choice choice =
+      tokens(folder.write("a.bin", bytes_of_numbers(all)), 16, {{"vocabulary", int64_t{100}}});
+  const DataLook whole = look_of(choice, LookDepth::kWhole), start = look_of(choice, LookDepth::kStart);
+  const Doubt* const beyond = doubt_of(whole, "not below the vocabulary");
+  ASSERT_NE(beyond, nullptr);
+  EXPECT_EQ(beyond->count, 20);
+  EXPECT_TRUE(beyond->stops);
+  EXPECT_EQ(beyond->places.size(), Doubt::kMostPlaces);
+  EXPECT_TRUE(test::holds(beyond->places[0], "a.bin: offset 240000: 100"));
+  ASSERT_NE(doubt_of(whole, "more than half"), nullptr);
+  EXPECT_TRUE(test::holds(doubt_of(whole, "more than half")->places[0], "token 3"));
+  EXPECT_EQ(doubt_of(start, "not below the vocabulary"), nullptr);  // it reads the beginning
+  EXPECT_EQ(doubt_of(start, "more than half"), nullptr);
+}
+
+TEST(TokensLook, DoubtsSwappedBytesAndFilesReadTwice) {
+  const TemporaryFolder folder;
+  const Choice swap = tokens(folder.write("s.bin", swapped(language<uint16_t>(20'000, 50'000), 2)), 16);
+  EXPECT_NE(doubt_of(look_of(swap, LookDepth::kStart), "swapped"), nullptr);
+  const auto path = folder.write("a.bin", language<uint16_t>(20'000, 50'000));
+  const Choice all = tokens(path, 16), rest = tokens(path, 16, {{"split", std::string("validation")}}),
+               first = tokens(path, 16, {{"split", std::string("train")}});
+  EXPECT_TRUE(look_of(all, LookDepth::kStart).doubts.empty());
+  EXPECT_NE(doubt_of(look_of(rest, LookDepth::kStart, &all), "read, too"), nullptr);
+  EXPECT_TRUE(look_of(rest, LookDepth::kStart, &first).doubts.empty());
 }
 
 }  // namespace

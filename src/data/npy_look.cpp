@@ -1,0 +1,333 @@
+#include "data/npy_look.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <unordered_set>
+
+#include "base/random.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "data/npy_convert.h"
+#include "data/npy_targets.h"
+#include "data/preload.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kMostBars = 100, kMostCounted = 1 << 20;  // classes
+constexpr int64_t kReadAtStart = 16 << 20;                  // bytes of inputs
+
+// The files of inputs that parameters name.
+std::vector<NpyArray> input_arrays(const Parameters& p) {
+  std::vector<NpyArray> arrays;
+  for (const std::string& named : p.texts("arrays")) arrays.emplace_back(named.substr(named.find('=') + 1));
+  if (arrays.empty()) arrays.emplace_back(p.text("inputs"));
+  return arrays;
+}
+
+// ------------------------------------------------------------------ classes
+
+struct Classes {
+  std::vector<int64_t> counts;
+  std::vector<int64_t> first;  // row of the file that has it first; −1: none
+  int64_t ignored = 0;
+
+  int64_t different() const {
+    return std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
+  }
+};
+
+Classes count_classes_of(const NpyArray& file, NpyRange range, std::optional<int64_t> ignored,
+                         int64_t classes) {
+  Classes found{std::vector<int64_t>(static_cast<size_t>(classes)),
+                std::vector<int64_t>(static_cast<size_t>(classes), -1)};
+  for_each_element<int64_t>(file, range.first, range.count, [&](int64_t value, int64_t at) {
+    if (value == ignored) {
+      ++found.ignored;
+    } else if (value >= 0 && value < classes) {
+      int64_t& first = found.first[static_cast<size_t>(value)];
+      if (found.counts[static_cast<size_t>(value)]++ == 0) first = range.first + at / file.row_size();
+    }
+    return true;
+  });
+  return found;
+}
+
+// "0 and 255", "0, 7, 9 and 12 more".
+std::string some_of(const std::vector<int64_t>& numbers) {
+  constexpr size_t kShown = 5;
+  std::string words;
+  for (size_t i = 0; i < numbers.size() && i < kShown; ++i) {
+    const bool last = i + 1 == numbers.size();
+    words += cat(i == 0 ? "" : last ? " and " : ", ", numbers[i]);
+  }
+  return numbers.size() > kShown ? cat(words, " and ", numbers.size() - kShown, " more") : words;
+}
+
+std::vector<int64_t> classes_where(const Classes& found, bool present) {
+  std::vector<int64_t> classes;
+  for (size_t c = 0; c < found.counts.size(); ++c) {
+    if ((found.counts[c] > 0) == present) classes.push_back(static_cast<int64_t>(c));
+  }
+  return classes;
+}
+
+void doubt_classes(const NpyArray& file, const Classes& found, bool numbered_by_file, DataLook& look) {
+  const std::string path = file.path().string();
+  const int64_t classes = std::ssize(found.counts), different = found.different();
+  if (different == 1 && classes <= 2) {
+    look.doubt("targets that are all alike", "there is nothing to be learned; check the file",
+               cat(path, ": every target is ", some_of(classes_where(found, true))));
+  }
+  if (!numbered_by_file || different == 0 || different == classes) return;
+  if (2 * different < classes) {
+    look.doubt("numbers of classes of which more than half are absent",
+               "number them without gaps: numpy.unique(array, return_inverse=True)[1]",
+               cat(path, ": ", different, different == 1 ? " value, " : " different values, ",
+                   some_of(classes_where(found, true)), "; ", classes, " classes are made"));
+  } else if (found.counts[0] == 0) {
+    look.doubt("classes that are counted from 1", "save array - 1: class 0 is made and never learned",
+               cat(path, ": the smallest target is ", classes_where(found, true).front(), "; ", classes,
+                   " classes are made"));
+  } else {
+    look.doubt("classes without a sample", "check the file, or the range that is read of it",
+               cat(path, ": ", some_of(classes_where(found, false))));
+  }
+}
+
+// Classes of validation data that the training data never show.
+void doubt_unknown_classes(const LookRequest& request, const NpyArray& file, const Classes& found,
+                           DataLook& look) {
+  const Parameters* const training = request.made_from.training;
+  if (training == nullptr || training->text("targets").empty()) return;
+  const NpyArray known_file(training->text("targets"));
+  if (known_file.is_real()) return;
+  const NpyRange range = npy_range(*training, known_file);
+  const Classes known =
+      count_classes_of(known_file, range, ignored_class(request.made_from.targets), std::ssize(found.counts));
+  for (size_t c = 0; c < found.counts.size(); ++c) {
+    if (found.counts[c] == 0 || known.counts[c] > 0) continue;
+    look.doubt("classes of the validation data that the training data lack",
+               "let both have every class, or leave such samples out",
+               cat(file.path().string(), ": class ", c, ", sample ", found.first[c]));
+  }
+}
+
+void look_at_classes(const LookRequest& request, const NpyArray& file, NpyRange range, DataLook& look) {
+  const int64_t classes = request.data.info().classes;
+  if (classes > kMostCounted) {
+    look.facts.emplace_back("classes", format_count(classes));
+    return;
+  }
+  const Classes found = count_classes_of(file, range, ignored_class(request.made_from.targets), classes);
+  look.facts.emplace_back("classes", cat(classes, ", ", found.different(), " of them in the samples"));
+  if (found.ignored > 0) look.facts.emplace_back("targets that do not count", format_count(found.ignored));
+  if (classes <= kMostBars) {
+    LookBars bars{.title = file.row_size() == 1 ? "samples by class" : "targets by class"};
+    for (int64_t c = 0; c < classes; ++c) bars.labels.push_back(std::to_string(c));
+    bars.counts = found.counts;
+    look.bars.push_back(std::move(bars));
+  }
+  const bool by_file =
+      request.made_from.training == nullptr && !request.made_from.parameters.optional_integer("classes");
+  if (file.row_size() == 1) doubt_classes(file, found, by_file, look);
+  doubt_unknown_classes(request, file, found, look);
+}
+
+// ------------------------------------------------------------------ numbers
+
+struct Spread {
+  double least = std::numeric_limits<double>::infinity(), most = -least, sum = 0;
+  int64_t count = 0;
+
+  void add(double value) {
+    if (!std::isfinite(value)) return;
+    least = std::min(least, value), most = std::max(most, value), sum += value, ++count;
+  }
+  void add(const Spread& other) {
+    least = std::min(least, other.least), most = std::max(most, other.most);
+    sum += other.sum, count += other.count;
+  }
+  std::string in_words() const {
+    if (count == 0) return "none is finite";
+    return cat(brief(least), " to ", brief(most), ", mean ", brief(sum / static_cast<double>(count)));
+  }
+};
+
+void look_at_numbers(const NpyArray& file, NpyRange range, DataLook& look) {
+  Spread spread;
+  for_each_element<double>(file, range.first, range.count, [&](double value, int64_t) {
+    spread.add(value);
+    return true;
+  });
+  look.facts.emplace_back("numbers to predict",
+                          cat(file.shape_in_words(), " ", name_of(file.type()), ", ", spread.in_words()));
+  if (spread.count > 1 && spread.least == spread.most) {
+    look.doubt("targets that are all alike", "there is nothing to be learned; check the file",
+               cat(file.path().string(), ": every target is ", brief(spread.least)));
+  }
+}
+
+void look_at_targets(const LookRequest& request, NpyRange range, DataLook& look) {
+  const std::string path = request.made_from.parameters.text("targets");
+  if (path.empty()) return;
+  const NpyArray file(path);
+  const TargetUse::Kind kind = request.made_from.targets.kind;
+  const bool classes =
+      kind == TargetUse::Kind::kClasses || (kind == TargetUse::Kind::kUnknown && !file.is_real());
+  if (classes && !file.is_real())
+    look_at_classes(request, file, range, look);
+  else
+    look_at_numbers(file, range, look);
+}
+
+// ------------------------------------------------------------------ inputs
+
+// What the rows of an array have in common, gathered from several threads.
+class InputsLook {
+ public:
+  InputsLook(const NpyArray& array, bool may_be_infinite)
+      : array_(array),
+        may_be_infinite_(may_be_infinite),
+        columns_(array.row_size() <= kMostColumns ? static_cast<size_t>(array.row_size()) : 0) {}
+
+  void read(int64_t first, int64_t rows, DataLook& look) {
+    Spread spread;
+    std::vector<Spread> columns(columns_.size());
+    std::vector<std::pair<int64_t, double>> bad;
+    for_each_element<double>(array_, first, rows, [&](double value, int64_t at) {
+      spread.add(value);
+      if (!columns.empty()) columns[static_cast<size_t>(at % array_.row_size())].add(value);
+      if (std::isnan(value) || (std::isinf(value) && !may_be_infinite_)) bad.emplace_back(at, value);
+      return true;
+    });
+    const std::lock_guard lock(mutex_);
+    spread_.add(spread);
+    for (size_t i = 0; i < columns.size(); ++i) columns_[i].add(columns[i]);
+    for (const auto& [at, value] : bad) {
+      look.doubt("numbers that are not finite",
+                 "leave the samples out (data.bad_samples: skip does), or write other numbers",
+                 cat(array_.path().string(), ": sample ", first + at / array_.row_size(), ", number ",
+                     at % array_.row_size(), ": ", value))
+          .stops = true;
+    }
+  }
+
+  void tell(DataLook& look) const {
+    look.facts.emplace_back(cat("range of ", array_.path().filename().string()), spread_.in_words());
+    if (spread_.count <= std::ssize(columns_)) return;  // one sample
+    for (size_t i = 0; i < columns_.size() && array_.shape().size() == 2; ++i) {
+      if (columns_[i].count == 0 || columns_[i].least < columns_[i].most) continue;
+      look.doubt("features that are the same in every sample", "nothing is learned from them; leave them out",
+                 cat(array_.path().string(), ": feature ", i, ": ", brief(columns_[i].least)));
+    }
+  }
+
+ private:
+  static constexpr int64_t kMostColumns = 1 << 14;
+
+  const NpyArray& array_;
+  bool may_be_infinite_;
+  std::mutex mutex_;
+  Spread spread_;
+  std::vector<Spread> columns_;  // of each number of a sample
+};
+
+void look_at_inputs(const LookRequest& request, const NpyArray& array, NpyRange range, bool several,
+                    DataLook& look) {
+  const bool whole = request.options.depth == LookDepth::kWhole;
+  if (!whole && !array.is_real()) return;
+  const int64_t bytes = std::max<int64_t>(1, array.row_bytes());
+  const int64_t rows = whole ? range.count : std::min(range.count, kReadAtStart / bytes);
+  const int64_t part = std::max<int64_t>(1, (int64_t{1} << 20) / bytes);
+  InputsLook inputs(array, several);
+  PreloadWork work{.threads = whole ? request.options.threads : 1};
+  std::mutex told;
+  work.progress = [&](int64_t done, int64_t of) {
+    const std::lock_guard lock(told);
+    if (request.options.progress) request.options.progress(done, of);
+  };
+  visit_all((rows + part - 1) / part, work,
+            [&](int64_t i) { inputs.read(range.first + i * part, std::min(part, rows - i * part), look); });
+  if (whole) inputs.tell(look);
+}
+
+uint64_t hash_of(const NpyArray& array, int64_t row) {
+  return fnv1a({reinterpret_cast<const char*>(array.row(row)), static_cast<size_t>(array.row_bytes())});
+}
+
+// Samples that stand there twice, and those of the training data.
+void doubt_repeated(const NpyArray& own, NpyRange range, const NpyArray* training, NpyRange of_training,
+                    DataLook& look) {
+  const auto place = [&](int64_t row) { return cat(own.path().string(), ": sample ", row); };
+  constexpr int64_t kFewBytes = 16;  // of samples that may well be alike
+  if (own.row_bytes() < kFewBytes) return;
+  std::unordered_set<uint64_t> seen;
+  for (int64_t row = range.first; row < range.first + range.count; ++row) {
+    if (!seen.insert(hash_of(own, row)).second)
+      look.doubt("samples that stand there more than once", "leave them out if that is not meant",
+                 place(row));
+  }
+  if (training == nullptr || training->type() != own.type() || training->row_size() != own.row_size()) return;
+  std::unordered_set<uint64_t> known;
+  for (int64_t row = of_training.first; row < of_training.first + of_training.count; ++row)
+    known.insert(hash_of(*training, row));
+  for (int64_t row = range.first; row < range.first + range.count; ++row) {
+    if (!known.contains(hash_of(own, row))) continue;
+    look.doubt("validation samples that the training data have, too",
+               "leave them out of one: they show what was learned by heart", place(row));
+  }
+}
+
+// Rows of one file that both data sets read, and pixels that become other numbers in the one than in the
+// other.
+void doubt_unlike_training(const NpyArray& own, NpyRange range, const NpyArray& training,
+                           NpyRange of_training, DataLook& look) {
+  std::error_code error;
+  const int64_t first = std::max(range.first, of_training.first);
+  const int64_t end = std::min(range.first + range.count, of_training.first + of_training.count);
+  if (first < end && std::filesystem::equivalent(own.path(), training.path(), error)) {
+    look.doubt("samples of the training data that the validation data read, too",
+               "give first and limit, or other files",
+               cat(own.path().string(), ": ", first, " to ", end - 1));
+  }
+  const bool pixels = own.type() == NpyType::kUint8, pixels_there = training.type() == NpyType::kUint8;
+  const bool images = own.shape().size() > 2 && training.shape().size() > 2;
+  if (images && pixels != pixels_there) {
+    look.doubt("arrays of another type than the training data's",
+               "uint8 becomes pixels ÷ 255, all else stays: save both alike",
+               cat(own.path().string(), ": ", name_of(own.type()), "; ", training.path().string(), ": ",
+                   name_of(training.type())));
+  }
+}
+
+}  // namespace
+
+void look_at_npy(const LookRequest& request, DataLook& look) {
+  const Parameters& p = request.made_from.parameters;
+  const std::vector<NpyArray> arrays = input_arrays(p);
+  const NpyRange range = npy_range(p, arrays[0]);
+  look.what = cat("npy ", arrays[0].path().string(), ": ", format_count(range.count), " of ",
+                  format_count(arrays[0].rows()), " samples");
+  for (const NpyArray& array : arrays) {
+    look.facts.emplace_back(array.path().filename().string(),
+                            cat(array.shape_in_words(), " ", name_of(array.type())));
+  }
+  look_at_targets(request, range, look);
+  for (const NpyArray& array : arrays)
+    look_at_inputs(request, array, range, arrays.size() > 1 || !p.texts("arrays").empty(), look);
+  const Parameters* const training = request.training == nullptr ? nullptr : request.made_from.training;
+  const std::vector<NpyArray> theirs =
+      training == nullptr ? std::vector<NpyArray>() : input_arrays(*training);
+  const NpyRange of_training = training == nullptr ? NpyRange() : npy_range(*training, theirs[0]);
+  for (size_t i = 0; i < theirs.size() && i < arrays.size(); ++i)
+    doubt_unlike_training(arrays[i], range, theirs[i], of_training, look);
+  if (request.options.depth == LookDepth::kWhole && arrays.size() == 1)
+    doubt_repeated(arrays[0], range, theirs.size() == 1 ? &theirs[0] : nullptr, of_training, look);
+}
+
+}  // namespace autotrain
