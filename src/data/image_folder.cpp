@@ -371,11 +371,13 @@ void tell_classes(const ClassFiles& files, DataLook& look) {
   bars.counts.resize(files.class_names.size());
   for (const int32_t number : files.classes) ++bars.counts[static_cast<size_t>(number)];
   LookTable table{.title = "classes", .header = {"number", "class", "images", "share"}};
+  std::vector<std::string> without;
   for (size_t i = 0; i < bars.counts.size(); ++i) {
     table.rows.push_back({static_cast<int64_t>(i), files.class_names[i], bars.counts[i],
                           static_cast<double>(bars.counts[i]) / static_cast<double>(files.classes.size())});
-    if (bars.counts[i] == 0) look.facts.emplace_back("class without an image", files.class_names[i]);
+    if (bars.counts[i] == 0) without.push_back(files.class_names[i]);
   }
+  if (!without.empty()) look.facts.emplace_back("classes without an image", some_of(without));
   look.tables.push_back(std::move(table));
   look.bars.push_back(std::move(bars));
 }

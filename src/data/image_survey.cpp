@@ -45,7 +45,9 @@ bool has_one_colour(const DecodedImage& image) {
 
 void see_pixels(std::span<const uint8_t> file, const std::string& where, const ImageReading& reading,
                 SeenImage& seen) {
-  seen.one_colour = has_one_colour(decode_image(file, where, kAnySize, reading));
+  // What is one colour when it is decoded small need not be.
+  seen.one_colour = has_one_colour(decode_image(file, where, kAnySize, reading)) &&
+                    has_one_colour(decode_image(file, where, kFullSize, reading));
   if (!seen.facts.alpha) return;
   const auto flat = [&](AlphaUse use) {
     return has_one_colour(decode_image(file, where, kAnySize, {.alpha = use, .bits = reading.bits}));

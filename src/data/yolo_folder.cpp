@@ -290,13 +290,15 @@ void tell_boxes(const YoloFolder& folder, DataLook& look) {
   LookBars bars{.title = "boxes by class", .counts = labels.by_class};
   LookTable table{.title = "classes", .header = {"number", "class", "boxes", "share"}};
   const auto all = static_cast<double>(std::max<int64_t>(1, labels.boxes()));
+  std::vector<std::string> empty;
   for (size_t i = 0; i < labels.by_class.size(); ++i) {
     bars.labels.push_back(names.empty() ? cat(i) : names[i]);
     const int64_t count = labels.by_class[i];
     table.rows.push_back(
         {static_cast<int64_t>(i), bars.labels.back(), count, static_cast<double>(count) / all});
-    if (count == 0) look.facts.emplace_back("class without a box", bars.labels.back());
+    if (count == 0) empty.push_back(bars.labels.back());
   }
+  if (!empty.empty()) look.facts.emplace_back("classes without a box", some_of(empty));
   look.tables.push_back(std::move(table));
   look.bars.push_back(std::move(bars));
   std::vector<int32_t> sorted = labels.boxes_of_images;

@@ -111,7 +111,7 @@ TEST(ImageFile, APictureInAlphaIsSeen) {
 }
 
 TEST(ImageFile, AlphaThatIsTheSameEverywhereIsNoPicture) {
-  for (const uint8_t alpha : {0, 128, 255}) {
+  for (const uint8_t alpha : std::initializer_list<uint8_t>{0, 128, 255}) {
     const DecodedImage image = pair_of({10, 20, 30, alpha}, {40, 50, 60, alpha});
     for (const AlphaUse use : {AlphaUse::kAuto, AlphaUse::kWhite, AlphaUse::kBlack, AlphaUse::kDrop})
       EXPECT_EQ(read_with(image, use), (Pixels{10, 20, 30, 40, 50, 60}));
