@@ -10,7 +10,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps="$root/.deps"
 
 build_packages=(g++ cmake ninja-build python3 python3-venv libyaml-cpp-dev libspdlog-dev libcli11-dev
-  nlohmann-json3-dev zlib1g-dev libjpeg-dev libpng-dev libjs-chart.js libprotozero-dev libboost-dev libgloo-dev dataset-fashion-mnist)
+  nlohmann-json3-dev zlib1g-dev libjpeg-dev libpng-dev libtiff-dev libwebp-dev libjs-chart.js libprotozero-dev libboost-dev libgloo-dev dataset-fashion-mnist)
 test_packages=(libgtest-dev clang-format chromium fonts-dejavu-core)
 fuzz_packages=(clang libclang-rt-dev)
 lint_packages=(clang-tidy)

@@ -41,6 +41,9 @@ class SkippingDataset final : public Dataset {
   /// Those found since the last call, in the order of their discovery.
   std::vector<BadSample> take_found() const;
 
+  /// The data set that cannot go on.
+  const Dataset& inner() const { return *dataset_; }
+
   /// How many are known.
   int64_t count() const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -28,6 +29,8 @@ bool selected(const Selection& selection, std::string_view name) {
 ClassFiles spread(const ClassFiles& all, int64_t limit) {
   ClassFiles some;
   some.class_names = all.class_names;
+  some.left_out = all.left_out;
+  some.mostly_left_out = all.mostly_left_out;
   for (int64_t i = 0; i < limit; ++i) {
     const int64_t at = i * all.names.size() / limit;
     some.names.add(all.names[at]);
@@ -45,11 +48,13 @@ std::vector<std::string> class_names(const fs::path& folder) {
   return names;
 }
 
-int32_t class_index(const std::vector<std::string>& classes, const std::string& name, const fs::path& root) {
+int32_t class_index(const std::vector<std::string>& classes, const std::string& name, const fs::path& root,
+                    const ClassSource& source) {
   const auto at = std::lower_bound(classes.begin(), classes.end(), name);
   if (at != classes.end() && *at == name) return static_cast<int32_t>(at - classes.begin());
-  throw Error(ExitCode::kBadData, (root / name).string(), "is no class of classes_from",
-              "remove the folder, or add the class there");
+  throw Error(ExitCode::kBadData, (root / name).string(),
+              cat("is no class of ", source.what, ", which has ", some_of(classes)),
+              cat("remove the folder, or add the class to ", source.folder));
 }
 
 // The counts that the log announces.
@@ -58,6 +63,7 @@ struct Found {
   int64_t images = 0;
   int64_t bytes = 0;
   int64_t others = 0;
+  std::vector<std::string> without = {};  // classes of which no image is taken
 };
 
 void announce(const fs::path& root, const Found& found, int64_t taken) {
@@ -65,27 +71,73 @@ void announce(const fs::path& root, const Found& found, int64_t taken) {
   log::info("data", cat(root.string(), ": ", format_count(found.images), " images", classes, " · ",
                         format_bytes(found.bytes),
                         found.others > 0 ? cat(" · ", found.others, " other files left out") : "",
-                        taken < found.images ? cat(" · ", format_count(taken), " taken") : ""));
+                        taken < found.images ? cat(" · ", format_count(taken), " taken") : "",
+                        found.without.empty() ? "" : cat(" · none of class ", some_of(found.without))));
+}
+
+// The folders that lie in a folder where images are looked for, which may be what was meant.
+std::string folders_below(const fs::path& folder) {
+  const std::vector<std::string> folders = list_folders(folder);
+  if (folders.empty()) return "";
+  return cat("; its folders are ", some_of(folders), ": a root's folders are the classes, so it may be ",
+             folder.string(), " that is to be the root");
 }
 
 Listing list_class(const fs::path& folder) {
   Listing listing = list_images(folder);
   if (!listing.images.empty()) return listing;
-  throw Error(ExitCode::kBadData, folder.string(), "holds no .jpg, .jpeg or .png file",
-              "remove the folder, or put images of the class there");
+  throw Error(ExitCode::kBadData, folder.string(),
+              cat("holds no ", kImageEndings, " file",
+                  listing.left_out.empty() ? "" : cat(", but ", words_of_endings(listing.left_out))),
+              cat("remove the folder, or put images of the class there", folders_below(folder)));
 }
 
-ClassFiles list_files(const fs::path& root, const std::string& classes_from, const Selection& selection) {
+// Where a tenth or more of the files is left out.
+void note_left_out(const fs::path& folder, const Listing& listing, ClassFiles& files) {
+  int64_t left_out = 0;
+  for (const auto& [ending, count] : listing.left_out) {
+    left_out += count;
+    files.left_out[ending] += count;
+  }
+  const int64_t all = left_out + std::ssize(listing.images);
+  if (left_out == 0 || left_out * 10 < all) return;
+  files.mostly_left_out.push_back(cat(folder.filename().string(), ": ", left_out, " of ", all, " files (",
+                                      words_of_endings(listing.left_out), ")"));
+}
+
+void warn_of_left_out(const fs::path& root, const ClassFiles& files) {
+  if (files.mostly_left_out.empty()) return;
+  constexpr size_t kMostNamed = 5;
+  std::vector<std::string> named = files.mostly_left_out;
+  if (named.size() > kMostNamed) {
+    named.resize(kMostNamed);
+    named.push_back(cat("and so in ", files.mostly_left_out.size() - kMostNamed, " more folders"));
+  }
+  log::warn("data", cat(root.string(), ": left out, since their names do not end in ", kImageEndings, ": ",
+                        join(named, "; ")));
+}
+
+std::vector<std::string> classes_without_files(const ClassFiles& files) {
+  std::vector<bool> has(files.class_names.size());
+  for (const int32_t number : files.classes) has[static_cast<size_t>(number)] = true;
+  std::vector<std::string> without;
+  for (size_t i = 0; i < has.size(); ++i) {
+    if (!has[i]) without.push_back(files.class_names[i]);
+  }
+  return without;
+}
+
+ClassFiles list_files(const fs::path& root, const ClassSource& source, const Selection& selection) {
   const std::vector<std::string> folders = class_names(root);
-  const std::vector<std::string> classes = classes_from.empty() ? folders : class_names(classes_from);
-  ClassFiles files{.class_names = classes};
+  ClassFiles files{.class_names = source.folder.empty() ? folders : class_names(source.folder)};
   Found found{.classes = folders.size()};
   for (const std::string& folder : folders) {
-    const int32_t index = class_index(classes, folder, root);
+    const int32_t index = class_index(files.class_names, folder, root, source);
     const Listing listing = list_class(root / folder);
-    found.images += static_cast<int64_t>(listing.images.size());
+    found.images += std::ssize(listing.images);
     found.bytes += listing.image_bytes;
     found.others += listing.others;
+    note_left_out(folder, listing, files);
     for (const std::string& image : listing.images) {
       const std::string name = cat(folder, "/", image);
       if (!selected(selection, name)) continue;
@@ -93,7 +145,9 @@ ClassFiles list_files(const fs::path& root, const std::string& classes_from, con
       files.classes.push_back(index);
     }
   }
+  found.without = classes_without_files(files);
   announce(root, found, files.names.size());
+  warn_of_left_out(root, files);
   return files;
 }
 
@@ -104,6 +158,7 @@ void list_below(const fs::path& folder, const std::string& prefix, std::set<fs::
   if (!seen.insert(fs::canonical(folder)).second) return;
   const std::vector<std::string> folders = list_folders(folder);
   const Listing listing = list_images(folder);
+  note_left_out(folder, listing, files);
   for (const std::string& image : listing.images) files.names.add(prefix + image);
   found.images += static_cast<int64_t>(listing.images.size());
   found.bytes += listing.image_bytes;
@@ -124,20 +179,44 @@ ClassFiles find_files_without_classes(const fs::path& root) {
   std::set<fs::path> seen;
   list_below(root, "", seen, files, found);
   announce(root, found, files.names.size());
+  warn_of_left_out(root, files);
   if (files.names.size() > 0) return files;
-  throw Error(ExitCode::kBadData, root.string(), "holds no .jpg, .jpeg or .png file, nor do its folders",
+  throw Error(ExitCode::kBadData, root.string(), cat("holds no ", kImageEndings, " file, nor do its folders"),
               "name a folder of images");
 }
 
-ClassFiles find_class_files(const fs::path& root, const std::string& classes_from,
-                            const Selection& selection) {
-  ClassFiles files = list_files(root, classes_from, selection);
+ClassFiles find_class_files(const fs::path& root, const ClassSource& classes, const Selection& selection) {
+  ClassFiles files = list_files(root, classes, selection);
   if (files.names.size() == 0) {
     throw Error(ExitCode::kBadData, root.string(), "no image falls into this split",
                 "use more images, or another validation_share");
   }
   if (selection.limit && *selection.limit < files.names.size()) return spread(files, *selection.limit);
   return files;
+}
+
+FileNames list_class_images(const fs::path& root) {
+  FileNames names;
+  for (const std::string& folder : list_folders(root)) {
+    for (const std::string& image : list_images(root / folder).images) names.add(cat(folder, "/", image));
+  }
+  return names;
+}
+
+void check_same_classes(const std::string& folder, const std::string& training) {
+  const std::vector<std::string> own = class_names(folder), theirs = class_names(training);
+  const auto lacks = [](const std::vector<std::string>& all, const std::string& name) {
+    return !std::ranges::binary_search(all, name);
+  };
+  for (const auto& [some, others, in, by] :
+       {std::tuple{&own, &theirs, &folder, &training}, std::tuple{&theirs, &own, &training, &folder}}) {
+    const auto odd =
+        std::ranges::find_if(*some, [&](const std::string& name) { return lacks(*others, name); });
+    if (odd == some->end()) continue;
+    throw Error(ExitCode::kBadData, (fs::path(*in) / *odd).string(),
+                cat("is no class of ", *by, ": classes_from would number classes unlike the training data"),
+                "leave classes_from out, which is that of the training data then");
+  }
 }
 
 }  // namespace autotrain

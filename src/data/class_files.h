@@ -16,6 +16,8 @@ struct ClassFiles {
   FileNames names = {};                       ///< "class/file"
   std::vector<int32_t> classes = {};          ///< of each file
   std::vector<std::string> class_names = {};  ///< in the order of their numbers; empty: there are no classes
+  Endings left_out = {};                      ///< files that no image's name has
+  std::vector<std::string> mostly_left_out = {};  ///< folders in which that is a tenth of the files or more
 };
 
 enum class Split { kAll, kTrain, kValidation };
@@ -37,11 +39,24 @@ struct Selection {
 /// @throws Error(kMissingFile) when a folder or file cannot be read; Error(kBadData) when there is no image.
 ClassFiles find_files_without_classes(const std::filesystem::path& root);
 
-/// Lists the images below `root` and says at level info how many there are.
-/// @param classes_from a folder whose class folders number the classes; empty: root.
+/// What numbers the classes of a folder.
+struct ClassSource {
+  std::string folder = {};  ///< its class folders do; empty: those of the folder itself
+  std::string what = {};    ///< words for it in errors: "the training data"
+};
+
+/// Lists the images below `root`; says at level info how many there are and which classes have none, and
+/// warns of a class of which a tenth or more of the files is left out.
 /// @throws Error(kMissingFile) when a folder or file cannot be read; Error(kBadData) when there is no class
-/// folder, one without images, one that is no class of `classes_from`, or nothing is left of the split.
-ClassFiles find_class_files(const std::filesystem::path& root, const std::string& classes_from,
+/// folder, one without images, one that is no class of the source, or nothing is left of the split.
+ClassFiles find_class_files(const std::filesystem::path& root, const ClassSource& classes,
                             const Selection& selection);
+
+/// All images of a root's class folders, as "class/file", without a word.
+FileNames list_class_images(const std::filesystem::path& root);
+
+/// @throws Error(kBadData) naming a class folder that only one of the two folders has: both are to number
+/// classes alike.
+void check_same_classes(const std::string& folder, const std::string& training);
 
 }  // namespace autotrain

@@ -64,7 +64,8 @@ std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place) {
   return p.row.make({.parameters = p.own,
                      .augment = place.augment,
                      .targets = place.targets,
-                     .training = p.training ? &*p.training : nullptr});
+                     .training = p.training ? &*p.training : nullptr,
+                     .skips_bad = place.skips_bad});
 }
 
 std::shared_ptr<const Balance> make_balance(const DatasetPlace& place, const Dataset& data, uint64_t seed) {
@@ -77,7 +78,8 @@ DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* 
   const DatasetRequest made_from{.parameters = p.own,
                                  .augment = place.augment,
                                  .targets = place.targets,
-                                 .training = p.training ? &*p.training : nullptr};
+                                 .training = p.training ? &*p.training : nullptr,
+                                 .skips_bad = place.skips_bad};
   DataLook look{.what = cat(place.choice.name, ": ", format_count(data.size()), " samples")};
   if (p.row.look)
     p.row.look({.made_from = made_from, .data = data, .training = training, .options = options}, look);

@@ -32,6 +32,8 @@ struct DatasetRequest {
   /// else its files are read by are those of the training data. Null: this is the training data, or is unlike
   /// it.
   const Parameters* training = nullptr;
+
+  bool skips_bad = false;  ///< the run goes on after a sample that cannot be read
 };
 
 /// A data set looked at.
@@ -73,6 +75,7 @@ struct DatasetPlace {
   AugmentRecipe augment = {};
   TargetUse targets = {};
   const Choice* training = nullptr;  ///< the choice of the run's training data, where this is another set
+  bool skips_bad = false;            ///< `data.bad_samples: skip`
 };
 
 /// @throws Error(kMissingFile, kBadData) as the data set finds its files; Error(kBadRecipe) naming the key

@@ -3,6 +3,8 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "base/units.h"
+#include "data/bad_samples.h"
 #include "data/datasets.h"
 #include "data/idx.h"
 #include "data/image_dataset.h"
@@ -65,6 +67,28 @@ std::unique_ptr<Dataset> make_fashion_mnist(const DatasetRequest& request) {
   return std::make_unique<ImageDataset>(std::move(content), request.augment);
 }
 
+void look_at_fashion_mnist(const LookRequest& request, DataLook& look) {
+  const Dataset* data = &request.data;
+  if (const auto* const skipping = dynamic_cast<const SkippingDataset*>(data)) data = &skipping->inner();
+  const auto* const images = dynamic_cast<const ImageDataset*>(data);
+  if (images == nullptr || !images->labels().defined()) return;
+  const std::vector<int64_t> shape = images->info().input_shape;
+  look.what =
+      cat("fashion_mnist ", request.made_from.parameters.text("root"), ": ", format_count(images->size()),
+          " grey images of ", shape[1], " × ", shape[2], " in ", kClasses, " classes");
+  const torch::Tensor counts = torch::bincount(images->labels(), {}, kClasses);
+  LookBars bars{.title = "images by class"};
+  LookTable table{.title = "classes", .header = {"class", "images"}};
+  for (int64_t i = 0; i < kClasses; ++i) {
+    const int64_t count = counts[i].item<int64_t>();
+    bars.labels.push_back(cat(i)), bars.counts.push_back(count);
+    table.rows.push_back({i, count});
+    if (count == 0) look.facts.emplace_back("class without an image", cat(i));
+  }
+  look.bars.push_back(std::move(bars));
+  look.tables.push_back(std::move(table));
+}
+
 }  // namespace
 
 DatasetRow fashion_mnist_row() {
@@ -80,7 +104,8 @@ DatasetRow fashion_mnist_row() {
       make_fashion_mnist,
       {"flip", "crop_padding"},
       make_images_like_bytes,
-      "a folder of images, or one image"};
+      "a folder of images, or one image",
+      look_at_fashion_mnist};
 }
 
 }  // namespace autotrain

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -29,8 +30,9 @@ void for_each_entry(const fs::path& folder, Visit visit) {
 }
 
 bool is_image_name(const fs::path& path) {
-  const std::string ending = lower(path.extension().string());
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+  static constexpr std::array kEndings = {".jpg",  ".jpeg", ".jpe",  ".jfif", ".png",
+                                          ".webp", ".tif",  ".tiff", ".bmp"};
+  return std::ranges::find(kEndings, lower(path.extension().string())) != kEndings.end();
 }
 
 // Better now than after an hour of training.
@@ -44,12 +46,21 @@ int64_t readable_bytes(const fs::path& path) {
 
 }  // namespace
 
+std::string words_of_endings(const Endings& endings) {
+  std::vector<std::string> words;
+  for (const auto& [ending, count] : endings)
+    words.push_back(cat(count, " ", ending.empty() ? "without an ending" : ending));
+  return join(words, ", ");
+}
+
 Listing list_images(const fs::path& folder) {
   Listing listing;
   for_each_entry(folder, [&](const fs::directory_entry& entry) {
     std::error_code ignored;
-    if (!is_image_name(entry.path()) || entry.is_directory(ignored)) {
+    const bool folder_itself = entry.is_directory(ignored);
+    if (!is_image_name(entry.path()) || folder_itself) {
       ++listing.others;
+      if (!folder_itself) ++listing.left_out[lower(entry.path().extension().string())];
       return;
     }
     listing.image_bytes += readable_bytes(entry.path());

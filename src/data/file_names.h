@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,11 +27,21 @@ class FileNames {
   std::vector<size_t> ends_;
 };
 
+/// How many files have each ending.
+using Endings = std::map<std::string, int64_t>;
+
+/// "12 .gif, 3 without an ending"
+std::string words_of_endings(const Endings& endings);
+
+/// What a file's name must end in, in any case, to be taken for an image; what it is, its content says.
+inline constexpr const char* kImageEndings = ".jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff or .bmp";
+
 /// What lies in a folder, hidden entries left out.
 struct Listing {
-  std::vector<std::string> images = {};  ///< file names that end in .jpg, .jpeg or .png, in any case; sorted
+  std::vector<std::string> images = {};  ///< names of files with an image's ending, sorted
   int64_t image_bytes = 0;
-  int64_t others = 0;  ///< entries that are no images
+  int64_t others = 0;     ///< entries that are no images
+  Endings left_out = {};  ///< of others that are no folders
 };
 
 /// @throws Error(kMissingFile) when the folder, or an image in it, is not there or may not be read.

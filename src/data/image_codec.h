@@ -38,12 +38,41 @@ struct Escape {
   }
 };
 
+/// Of four channels that are red, green, blue and alpha, or two that are grey and alpha, one remains less.
+void settle_alpha(DecodedImage& image, AlphaUse use);
+
+/// Turns an image that is stored in an EXIF orientation upright.
+void turn_upright(DecodedImage& image, int orientation);
+
+/// The orientation in EXIF's bytes, which begin as a TIFF file does; 1 where they say none.
+int orientation_of_exif(std::span<const uint8_t> exif);
+
+// Decoders of single formats. Pixels come as they are stored: not turned, with alpha as a last channel.
+
 bool is_jpeg(std::span<const uint8_t> file);
-ImageSize read_jpeg_size(std::span<const uint8_t> file, const std::string& where);
+ImageFacts read_jpeg_facts(std::span<const uint8_t> file, const std::string& where);
 DecodedImage decode_jpeg(std::span<const uint8_t> file, const std::string& where, ImageSize least);
 
 bool is_png(std::span<const uint8_t> file);
-ImageSize read_png_size(std::span<const uint8_t> file, const std::string& where);
-DecodedImage decode_png(std::span<const uint8_t> file, const std::string& where);
+ImageFacts read_png_facts(std::span<const uint8_t> file, const std::string& where);
+DecodedImage decode_png(std::span<const uint8_t> file, const std::string& where, int64_t bits);
+
+bool is_webp(std::span<const uint8_t> file);
+ImageFacts read_webp_facts(std::span<const uint8_t> file, const std::string& where);
+DecodedImage decode_webp(std::span<const uint8_t> file, const std::string& where);
+
+bool is_tiff(std::span<const uint8_t> file);
+ImageFacts read_tiff_facts(std::span<const uint8_t> file, const std::string& where);
+DecodedImage decode_tiff(std::span<const uint8_t> file, const std::string& where, int64_t bits);
+
+bool is_bmp(std::span<const uint8_t> file);
+ImageFacts read_bmp_facts(std::span<const uint8_t> file, const std::string& where);
+DecodedImage decode_bmp(std::span<const uint8_t> file, const std::string& where);
+
+/// Eight bits of a value of 16, of which `bits` are used.
+inline uint8_t high_bits(uint32_t value, int64_t bits) {
+  const uint32_t eight = value >> (bits - 8);
+  return static_cast<uint8_t>(eight < 255 ? eight : 255);
+}
 
 }  // namespace autotrain

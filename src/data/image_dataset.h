@@ -39,6 +39,8 @@ class ImageDataset final : public Dataset, public Preloadable, public Classified
   const std::vector<double>& mean() const { return content_.mean; }
   const std::vector<double>& deviation() const { return content_.deviation; }
 
+  const torch::Tensor& labels() const { return content_.labels; }  ///< as in Content
+
   int64_t ram_bytes() const override;
   int64_t device_bytes() const override;
   void preload(const PreloadWork& work) override;

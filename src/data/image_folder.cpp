@@ -1,20 +1,25 @@
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/enum_names.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "data/balance.h"
+#include "data/bad_samples.h"
 #include "data/class_files.h"
 #include "data/colour.h"
 #include "data/datasets.h"
 #include "data/file_sequence.h"
 #include "data/held_files.h"
 #include "data/image_dataset.h"
+#include "data/image_survey.h"
 #include "data/names.h"
 #include "data/placement.h"
+#include "data/wide_images.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -37,6 +42,7 @@ class ImageFolder final : public Dataset, public Preloadable, public Named, publ
     Resize resize = Resize::kCrop;
     std::vector<double> mean, deviation;  // per channel
     AugmentRecipe augment = {};
+    ImageReading reading = {};
   };
 
   ImageFolder(ClassFiles files, Options options)
@@ -57,6 +63,13 @@ class ImageFolder final : public Dataset, public Preloadable, public Named, publ
     return {files_.classes.begin(), files_.classes.end()};
   }
 
+  void set_bits(int64_t bits) { o_.reading.bits = bits; }
+  const ClassFiles& files() const { return files_; }
+  const ImageReading& reading() const { return o_.reading; }
+  ImageList list() const {
+    return {.count = size(), .path = [this](int64_t i) { return path(i); }, .reading = o_.reading};
+  }
+
   std::string changes_of_files() const override {
     const int64_t looked_at = std::min<int64_t>(size(), 100);
     int64_t others = 0;
@@ -65,7 +78,7 @@ class ImageFolder final : public Dataset, public Preloadable, public Named, publ
     FileSequence files(files_of(first));
     for (const int64_t i : first) {
       const std::string where = cat("sample ", i, ": ", path(i));
-      if (!(read_image_size(files.next(where), where) == o_.size)) ++others;
+      if (!(read_image_size(files.next(where), where, o_.reading.upright) == o_.size)) ++others;
     }
     if (others == 0) return "";
     const std::string which = looked_at < size() ? cat("the first ", looked_at) : cat(looked_at);
@@ -214,9 +227,9 @@ class ImageFolder final : public Dataset, public Preloadable, public Named, publ
     }
     const std::string where = cat("sample ", index, ": ", path(index));
     const std::span<const uint8_t> file = files.next(where);
-    const ImageSize size = read_image_size(file, where);
+    const ImageSize size = read_image_size(file, where, o_.reading.upright);
     if (o_.resize == Resize::kPad) std::fill(planes.data, planes.row(planes.channels, 0), 0.0f);
-    draw_image(file, where, size, place(size, random), planes);
+    draw_image(file, where, size, place(size, random), planes, o_.reading);
   }
 
   void finish(const Planes& planes, Random& random) const {
@@ -273,7 +286,10 @@ ImageFolder::Options options_of(const Parameters& p, const fs::path& root, const
           .resize = *parse_enum<ImageFolder::Resize>(p.text("resize")),
           .mean = per_channel(p, "mean", kImageNetMean),
           .deviation = per_channel(p, "deviation", kImageNetDeviation),
-          .augment = augment};
+          .augment = augment,
+          .reading = {.alpha = *parse_enum<AlphaUse>(p.text("alpha")),
+                      .upright = p.flag("upright"),
+                      .bits = p.optional_integer("bits").value_or(16)}};
 }
 
 // How files become samples like those of images that are held as bytes.
@@ -304,7 +320,40 @@ std::unique_ptr<Dataset> make_unlabelled_images(const fs::path& path, ImageFolde
 }
 
 std::unique_ptr<Dataset> make_unlabelled_like_folder(const UnlabelledRequest& request) {
-  return make_unlabelled_images(request.path, options_of(request.parameters, folder_of(request.path), {}));
+  ImageFolder::Options options = options_of(request.parameters, folder_of(request.path), {});
+  if (const auto* const like = dynamic_cast<const ImageFolder*>(&request.like))
+    options.reading = like->reading();
+  return make_unlabelled_images(request.path, std::move(options));
+}
+
+// Validation numbers its classes as the training data do, unless it says otherwise.
+ClassSource class_source(const DatasetRequest& request) {
+  const std::string own = request.parameters.text("classes_from");
+  if (request.training == nullptr) return {own, "classes_from"};
+  const std::string named = request.training->text("classes_from");
+  const std::string training = named.empty() ? request.training->text("root") : named;
+  if (training.empty()) return {own, "classes_from"};
+  if (!own.empty() && own != training) check_same_classes(own, training);
+  return {own.empty() ? training : own, "the training data"};
+}
+
+// The bits that are used of 16, which the training data's files say for all of a run's: values have one
+// meaning in them. Reads nothing more where there are no such images.
+int64_t settled_bits(const DatasetRequest& request, const ImageFolder& folder) {
+  const Parameters& p = request.training != nullptr ? *request.training : request.parameters;
+  if (const auto typed = request.parameters.optional_integer("bits")) return *typed;
+  if (const auto typed = p.optional_integer("bits")) return *typed;
+  const ImageList own = folder.list();
+  if (!any_wide_image(own.count, own.path)) return 16;
+  const fs::path root = p.text("root");
+  const FileNames names = list_class_images(root);
+  const BitsInUse use = bits_in_use(names.size(), [&](int64_t i) { return (root / names[i]).string(); });
+  if (use.images > 0 && use.bits < 16) {
+    log::info("data", cat(root.string(), ": images of 16 bits use ", use.bits, ", since ", use.largest,
+                          " is the largest value in ", use.images, " of them: ", (1 << use.bits) - 1,
+                          " becomes 255; bits: 16 has it otherwise"));
+  }
+  return use.bits;
 }
 
 std::unique_ptr<Dataset> make_image_folder(const DatasetRequest& request) {
@@ -315,8 +364,80 @@ std::unique_ptr<Dataset> make_image_folder(const DatasetRequest& request) {
   const Selection selection{.split = *parse_enum<Split>(p.text("split")),
                             .validation_share = p.real("validation_share"),
                             .limit = p.optional_integer("limit")};
-  return std::make_unique<ImageFolder>(find_class_files(root, p.text("classes_from"), selection),
-                                       std::move(options));
+  auto folder = std::make_unique<ImageFolder>(find_class_files(root, class_source(request), selection),
+                                              std::move(options));
+  folder->set_bits(settled_bits(request, *folder));
+  return folder;
+}
+
+void tell_classes(const ClassFiles& files, DataLook& look) {
+  LookBars bars{.title = "images by class", .labels = files.class_names};
+  bars.counts.resize(files.class_names.size());
+  for (const int32_t number : files.classes) ++bars.counts[static_cast<size_t>(number)];
+  LookTable table{.title = "classes", .header = {"number", "class", "images", "share"}};
+  std::vector<std::string> without;
+  for (size_t i = 0; i < bars.counts.size(); ++i) {
+    table.rows.push_back({static_cast<int64_t>(i), files.class_names[i], bars.counts[i],
+                          static_cast<double>(bars.counts[i]) / static_cast<double>(files.classes.size())});
+    if (bars.counts[i] == 0) without.push_back(files.class_names[i]);
+  }
+  if (!without.empty()) look.facts.emplace_back("classes without an image", some_of(without));
+  look.tables.push_back(std::move(table));
+  look.bars.push_back(std::move(bars));
+}
+
+// Files with the same bytes: in two classes, or in training and validation.
+void doubt_copies(const ImageFolder& folder, const std::vector<SeenImage>& seen, const ImageFolder* training,
+                  const LookOptions& options, DataLook& look) {
+  const ClassFiles& files = folder.files();
+  const ImageList list = folder.list();
+  std::unordered_map<uint64_t, int64_t> first;
+  for (const SeenImage& image : seen) {
+    const auto [at, fresh] = first.try_emplace(image.hash, image.index);
+    if (fresh) continue;
+    const bool same_class =
+        files.classes[static_cast<size_t>(at->second)] == files.classes[static_cast<size_t>(image.index)];
+    look.doubt(same_class ? "images that are there twice" : "images that are in two classes",
+               same_class ? "remove the copies" : "leave each in the class that it shows",
+               cat(list.path(image.index), " = ", list.path(at->second)));
+  }
+  if (training == nullptr) return;
+  const ImageList theirs = training->list();
+  std::unordered_map<uint64_t, int64_t> trained_on;
+  const std::vector<uint64_t> hashes = hash_files(theirs, options);
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    if (hashes[i] != 0) trained_on.try_emplace(hashes[i], static_cast<int64_t>(i));
+  }
+  for (const SeenImage& image : seen) {
+    const auto at = trained_on.find(image.hash);
+    if (image.hash == 0 || at == trained_on.end()) continue;
+    look.doubt("images that are in the training data too", "remove them from one of the two",
+               cat(list.path(image.index), " = ", theirs.path(at->second)));
+  }
+}
+
+const ImageFolder* as_folder(const Dataset* data) {
+  if (const auto* const skipping = dynamic_cast<const SkippingDataset*>(data)) data = &skipping->inner();
+  return dynamic_cast<const ImageFolder*>(data);
+}
+
+void look_at_folder(const LookRequest& request, DataLook& look) {
+  const ImageFolder* const folder = as_folder(&request.data);
+  if (folder == nullptr) return;
+  const ClassFiles& files = folder->files();
+  const std::vector<int64_t> shape = folder->info().input_shape;
+  look.what = cat("image_folder ", request.made_from.parameters.text("root"), ": ",
+                  format_count(folder->size()), " images in ", files.class_names.size(), " classes, made ",
+                  shape[1], " × ", shape[2], shape[0] == 1 ? " in grey" : " in colours");
+  const ImageList list = folder->list();
+  const std::vector<SeenImage> seen = see_images(list, request.options);
+  tell_images(seen, list, request.options, look);
+  tell_classes(files, look);
+  if (!files.left_out.empty()) look.facts.emplace_back("files left out", words_of_endings(files.left_out));
+  if (request.options.depth != LookDepth::kWhole) return;
+  for (const std::string& place : files.mostly_left_out)
+    look.doubt("classes of which many files are left out", "convert them to PNG or JPEG", place);
+  doubt_copies(*folder, seen, as_folder(request.training), request.options, look);
 }
 
 }  // namespace
@@ -333,7 +454,7 @@ std::unique_ptr<Dataset> make_images_like_bytes(const UnlabelledRequest& request
 DatasetRow image_folder_row() {
   return {
       {"image_folder",
-       "JPEG and PNG files in one folder for each class, decoded as they are needed.",
+       "Image files in one folder for each class, decoded as they are needed.",
        {text_key("root",
                  "The folder of the class folders; classes are numbered in the order of their names."),
         list_key(KeyKind::kIntegerList, "size", "[height, width] of a sample.",
@@ -355,7 +476,17 @@ DatasetRow image_folder_row() {
             .above(0, 1000),
         text_key("classes_from",
                  "A folder whose class folders give the numbers, for a root in which some classes may be "
-                 "missing; null: root."),
+                 "missing; null: that of the training data, whose own is root."),
+        word_key("alpha",
+                 "What becomes of transparency that differs within an image: laid on white, on black, or "
+                 "dropped; auto: on white, but on black where all that is seen is nearly white.",
+                 choices_of<AlphaUse>(), "auto"),
+        bool_key("upright", "Turn images as their metadata say (EXIF).", true),
+        integer_key("bits",
+                    "Of 16 bits, those that are used: the largest value of so many becomes 255; null: what "
+                    "the largest value in some of the training images needs.")
+            .from(8, 16)
+            .in("bits"),
         word_key("split", "Which files: train and validation divide them by a hash of class and file name.",
                  choices_of<Split>(), "all"),
         real_key("validation_share", "The share of files that fall to split: validation.", 0.1).from(0, 0.9),
@@ -365,7 +496,8 @@ DatasetRow image_folder_row() {
       make_image_folder,
       {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"},
       make_unlabelled_like_folder,
-      "a folder of images, or one image"};
+      "a folder of images, or one image",
+      look_at_folder};
 }
 
 }  // namespace autotrain

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>  // jpeglib.h needs FILE
+#include <string_view>
 
 #include <jpeglib.h>
 
@@ -71,6 +72,16 @@ class Decompressor {
 
   ImageSize size() const { return {info_.image_height, info_.image_width}; }
 
+  ImageFacts facts() const {
+    const bool inks = has_inks();
+    return {.format = "JPEG",
+            .size = size(),
+            .channels = inks                                      ? 4
+                        : info_.jpeg_color_space == JCS_GRAYSCALE ? 1
+                                                                  : 3,
+            .unmarked_inks = inks && info_.saw_Adobe_marker == FALSE};
+  }
+
   DecodedImage decode(int eighths) {
     step([this, eighths] { start(eighths); });
     DecodedImage image{.size = {info_.output_height, info_.output_width},
@@ -87,6 +98,8 @@ class Decompressor {
     escape_.run(where_, "JPEG", calls);
   }
 
+  bool has_inks() const { return info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK; }
+
   void check_coding() const {
     // With arithmetic coding a file's size would say nothing about what its header may promise.
     if (info_.arith_code) fail_image(where_, "is a JPEG with arithmetic coding, which is not read");
@@ -99,7 +112,7 @@ class Decompressor {
     info_.scale_num = static_cast<unsigned>(eighths);
     info_.scale_denom = 8;
     info_.dct_method = JDCT_ISLOW;
-    const bool inks = info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK;
+    const bool inks = has_inks();
     const bool grey = info_.jpeg_color_space == JCS_GRAYSCALE;
     info_.out_color_space = inks ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_start_decompress(&info_);
@@ -131,6 +144,28 @@ int eighths_for(const ImageSize& full, const ImageSize& least) {
   return 8;
 }
 
+// As the segment of EXIF says, which stands before the pixels.
+int orientation_of(std::span<const uint8_t> file) {
+  constexpr uint8_t kExif = 0xe1, kScan = 0xda, kEnd = 0xd9;
+  constexpr std::string_view kName("Exif\0\0", 6);
+  for (size_t at = 2; at + 4 <= file.size() && file[at] == 0xff;) {
+    const uint8_t marker = file[at + 1];
+    const size_t length = size_t{file[at + 2]} << 8 | file[at + 3];
+    if (marker == kScan || marker == kEnd || at + 2 + length > file.size()) break;
+    if (marker == 0xff) {
+      ++at;  // fills up
+      continue;
+    }
+    const std::span<const uint8_t> content = file.subspan(at + 4, std::max<size_t>(length, 2) - 2);
+    if (marker == kExif && content.size() > kName.size() &&
+        std::equal(kName.begin(), kName.end(), content.begin())) {
+      return orientation_of_exif(content.subspan(kName.size()));
+    }
+    at += 2 + length;
+  }
+  return 1;
+}
+
 // Four inks, stored inverted as every writer has done since Adobe's.
 void inks_to_colours(DecodedImage& image) {
   const size_t pixels = image.pixels.size() / 4;
@@ -150,8 +185,10 @@ bool is_jpeg(std::span<const uint8_t> file) {
   return file.size() >= 3 && file[0] == 0xff && file[1] == 0xd8 && file[2] == 0xff;
 }
 
-ImageSize read_jpeg_size(std::span<const uint8_t> file, const std::string& where) {
-  return Decompressor(file, where).size();
+ImageFacts read_jpeg_facts(std::span<const uint8_t> file, const std::string& where) {
+  ImageFacts facts = Decompressor(file, where).facts();
+  facts.orientation = orientation_of(file);
+  return facts;
 }
 
 DecodedImage decode_jpeg(std::span<const uint8_t> file, const std::string& where, ImageSize least) {

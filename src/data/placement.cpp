@@ -70,9 +70,9 @@ Region draw_crop(const ImageSize& image, const AreaShare& share, Random& random)
 }
 
 void draw_image(std::span<const uint8_t> file, const std::string& where, const ImageSize& size,
-                const Placement& placement, const Planes& planes) {
+                const Placement& placement, const Planes& planes, const ImageReading& reading) {
   const DecodedImage image =
-      with_channels(decode_image(file, where, least_size(size, placement)), planes.channels);
+      with_channels(decode_image(file, where, least_size(size, placement), reading), planes.channels);
   resample(image, scaled(placement.region, size, image.size), planes, placement.box);
 }
 

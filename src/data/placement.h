@@ -32,8 +32,8 @@ Region draw_crop(const ImageSize& image, const AreaShare& share, Random& random)
 
 /// Decodes an image file and draws the placement's region into its box, values in [0, 255]; the rest of the
 /// planes is left alone.
-/// @param size of the file's image. @throws Error(kBadData) as decode_image.
+/// @param size of the file's image, as it is turned. @throws Error(kBadData) as decode_image.
 void draw_image(std::span<const uint8_t> file, const std::string& where, const ImageSize& size,
-                const Placement& placement, const Planes& planes);
+                const Placement& placement, const Planes& planes, const ImageReading& reading = {});
 
 }  // namespace autotrain

@@ -3,14 +3,20 @@
 #include <optional>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/enum_names.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/units.h"
+#include "data/bad_samples.h"
 #include "data/colour.h"
 #include "data/datasets.h"
 #include "data/file_sequence.h"
 #include "data/held_files.h"
+#include "data/image_survey.h"
 #include "data/names.h"
 #include "data/placement.h"
+#include "data/yolo_check.h"
 #include "data/yolo_files.h"
 #include "data/yolo_labels.h"
 
@@ -26,18 +32,45 @@ class YoloFolder final : public Dataset, public Preloadable, public Named {
  public:
   struct Options {
     ImageSize size;
-    int64_t classes = 0;
+    LabelReading labels = {};
+    std::vector<std::string> names = {};  // of classes; empty: they are numbers only
     AugmentRecipe augment;
+    ImageReading images = {};
   };
 
   YoloFolder(LabelledFiles files, Options options) : files_(std::move(files)), o_(std::move(options)) {}
+
+  /// Reads all labels. @throws Error(kBadData) with the faults of all kinds, unless they are to be skipped.
+  void check_labels(bool skips_bad) {
+    summary_ = summarise_labels(files_, o_.labels, o_.size);
+    if (!summary_.doubts.empty())
+      log::warn("data", cat(files_.labels.string(), ": ", LabelSummary::words_of(summary_.doubts)));
+    if (summary_.faults.empty()) return;
+    int64_t faults = 0;
+    for (const Doubt& kind : summary_.faults) faults += kind.count;
+    const std::string what = cat(faults, faults == 1 ? " fault in " : " faults in ", summary_.faulty_files,
+                                 " of ", size(), " label files: ", LabelSummary::words_of(summary_.faults));
+    if (skips_bad) return log::warn("data", cat(files_.labels.string(), ": ", what));
+    std::vector<std::string> cures;
+    for (const Doubt& kind : summary_.faults) {
+      if (std::ranges::find(cures, kind.cure) == cures.end()) cures.push_back(kind.cure);
+    }
+    throw Error(ExitCode::kBadData, files_.labels.string(), what, join(cures, "; "));
+  }
+
+  const LabelledFiles& files() const { return files_; }
+  const Options& options() const { return o_; }
+  const LabelSummary& summary() const { return summary_; }
+  ImageList list() const {
+    return {.count = size(), .path = [this](int64_t i) { return image_path(i); }, .reading = o_.images};
+  }
 
   int64_t size() const override { return files_.names.size(); }
 
   DatasetInfo info() const override {
     return {.kind = DatasetInfo::Kind::kImages,
             .input_shape = {kChannels, o_.size.height, o_.size.width},
-            .classes = o_.classes};
+            .classes = o_.labels.classes};
   }
 
   bool names_samples() const override { return true; }
@@ -137,7 +170,7 @@ class YoloFolder final : public Dataset, public Preloadable, public Named {
     const SampleFile labels = file(size() + index);
     const std::string where = sample + labels.path;
     const std::span<const uint8_t> text = FileSequence({labels}).next(where);
-    return parse_labels({reinterpret_cast<const char*>(text.data()), text.size()}, where, o_.classes);
+    return parse_labels({reinterpret_cast<const char*>(text.data()), text.size()}, where, o_.labels);
   }
 
   // Draws one image of a sample and gives its boxes. The next file of `images` is the tile's.
@@ -146,9 +179,9 @@ class YoloFolder final : public Dataset, public Preloadable, public Named {
     const std::vector<LabelledBox> boxes = read_labels(tile.index, sample);
     const std::string where = sample + image_path(tile.index);
     const std::span<const uint8_t> file = images.next(where);
-    const ImageSize size = read_image_size(file, where);
+    const ImageSize size = read_image_size(file, where, o_.images.upright);
     const Placement placement = tile.box ? covering(size, *tile.box, tile.place) : letterboxed(size, o_.size);
-    draw_image(file, where, size, placement, planes);
+    draw_image(file, where, size, placement, planes, o_.images);
     return place_boxes(boxes, size, placement, o_.size);
   }
 
@@ -190,21 +223,44 @@ class YoloFolder final : public Dataset, public Preloadable, public Named {
 
   LabelledFiles files_;
   Options o_;
+  LabelSummary summary_;
   HeldFiles held_;  // after preloading
 };
 
-int64_t class_count(const Parameters& p) {
+// Of a recipe's data set.
+struct Classes {
+  int64_t count = 0;  // 0: it does not say
+  std::vector<std::string> names = {};
+};
+
+Classes stated_classes(const Parameters& p) {
   const std::optional<int64_t> typed = p.optional_integer("classes");
-  const std::string names = p.text("names");
-  if (names.empty() && !typed) {
+  const std::string path = p.text("names");
+  if (path.empty()) return {typed.value_or(0)};
+  Classes classes{.names = read_class_names(path)};
+  classes.count = std::ssize(classes.names);
+  if (!typed || *typed == classes.count) return classes;
+  throw Error(ExitCode::kBadRecipe, "yolo: classes",
+              cat("is ", *typed, ", and ", path, " has ", classes.count, " names"), "leave one of them out");
+}
+
+// Those of the training data, where these are other data: a class has one number in all of a run.
+Classes classes_of(const DatasetRequest& request) {
+  const Classes own = stated_classes(request.parameters);
+  const Classes training = request.training != nullptr ? stated_classes(*request.training) : Classes{};
+  if (own.count == 0 && training.count > 0) return training;
+  if (own.count == 0) {
     throw Error(ExitCode::kBadRecipe, "yolo: classes", "is not set",
                 "set classes, or names to a file of them");
   }
-  if (names.empty()) return *typed;
-  const int64_t named = count_class_names(names);
-  if (!typed || *typed == named) return named;
-  throw Error(ExitCode::kBadRecipe, "yolo: classes",
-              cat("is ", *typed, ", and ", names, " has ", named, " names"), "leave one of them out");
+  const bool alike = own.names == training.names || own.names.empty() || training.names.empty();
+  if (training.count == 0 || (own.count == training.count && alike)) return own;
+  const auto words = [](const Classes& classes) {
+    return classes.names.empty() ? cat(classes.count) : cat(classes.count, " (", some_of(classes.names), ")");
+  };
+  throw Error(ExitCode::kBadRecipe, own.names.empty() ? "yolo: classes" : "yolo: names",
+              cat("has other classes, ", words(own), ", than the training data, ", words(training)),
+              "leave it out: classes are those of the training data then");
 }
 
 std::unique_ptr<Dataset> make_yolo_folder(const DatasetRequest& request) {
@@ -214,11 +270,74 @@ std::unique_ptr<Dataset> make_yolo_folder(const DatasetRequest& request) {
       throw Error(ExitCode::kBadRecipe, cat("yolo: ", key), "is not set", "name a folder");
   }
   const std::vector<int64_t> size = p.integers("size");
+  Classes classes = classes_of(request);
   YoloFolder::Options options{
-      .size = {size[0], size[1]}, .classes = class_count(p), .augment = request.augment};
-  return std::make_unique<YoloFolder>(
+      .size = {size[0], size[1]},
+      .labels = {.classes = classes.count, .longer_lines = *parse_enum<LongerLines>(p.text("longer_lines"))},
+      .names = std::move(classes.names),
+      .augment = request.augment,
+      .images = {.upright = p.flag("upright")}};
+  auto folder = std::make_unique<YoloFolder>(
       find_labelled_files(p.text("images"), p.text("labels"), p.optional_integer("limit")),
       std::move(options));
+  folder->check_labels(request.skips_bad);
+  return folder;
+}
+
+void tell_boxes(const YoloFolder& folder, DataLook& look) {
+  const LabelSummary& labels = folder.summary();
+  const std::vector<std::string>& names = folder.options().names;
+  LookBars bars{.title = "boxes by class", .counts = labels.by_class};
+  LookTable table{.title = "classes", .header = {"number", "class", "boxes", "share"}};
+  const auto all = static_cast<double>(std::max<int64_t>(1, labels.boxes()));
+  std::vector<std::string> empty;
+  for (size_t i = 0; i < labels.by_class.size(); ++i) {
+    bars.labels.push_back(names.empty() ? cat(i) : names[i]);
+    const int64_t count = labels.by_class[i];
+    table.rows.push_back(
+        {static_cast<int64_t>(i), bars.labels.back(), count, static_cast<double>(count) / all});
+    if (count == 0) empty.push_back(bars.labels.back());
+  }
+  if (!empty.empty()) look.facts.emplace_back("classes without a box", some_of(empty));
+  look.tables.push_back(std::move(table));
+  look.bars.push_back(std::move(bars));
+  std::vector<int32_t> sorted = labels.boxes_of_images;
+  std::ranges::sort(sorted);
+  look.facts.emplace_back("boxes of an image", cat("least ", sorted.front(), ", median ",
+                                                   sorted[sorted.size() / 2], ", most ", sorted.back()));
+  const auto without = std::ranges::count(folder.files().labelled, false);
+  look.facts.emplace_back("images without a box",
+                          cat(std::ranges::count(sorted, 0), ": ", labels.empty_files,
+                              " with an empty label file, ", without, " without one"));
+}
+
+void doubt_turned(const std::vector<SeenImage>& seen, const ImageList& list, DataLook& look) {
+  if (!list.reading.upright) return;
+  for (const SeenImage& image : seen) {
+    if (image.facts.orientation == 1) continue;
+    look.doubt("images that are stored turned, and are turned upright, as their boxes are taken to be",
+               "look at some; set upright: false where boxes were drawn on images as they are stored",
+               list.path(image.index));
+  }
+}
+
+void look_at_boxes(const LookRequest& request, DataLook& look) {
+  const Dataset* data = &request.data;
+  if (const auto* const skipping = dynamic_cast<const SkippingDataset*>(data)) data = &skipping->inner();
+  const auto* const folder = dynamic_cast<const YoloFolder*>(data);
+  if (folder == nullptr) return;
+  const LabelSummary& labels = folder->summary();
+  look.what =
+      cat("yolo ", request.made_from.parameters.text("images"), ": ", format_count(folder->size()),
+          " images with ", format_count(labels.boxes()), " boxes of ", labels.by_class.size(), " classes");
+  tell_boxes(*folder, look);
+  const ImageList list = folder->list();
+  const std::vector<SeenImage> seen = see_images(list, request.options);
+  tell_images(seen, list, request.options, look);
+  doubt_turned(seen, list, look);
+  if (request.options.depth != LookDepth::kWhole) return;  // said when it was opened
+  look.doubts.insert(look.doubts.end(), labels.doubts.begin(), labels.doubts.end());
+  look.doubts.insert(look.doubts.end(), labels.faults.begin(), labels.faults.end());
 }
 
 }  // namespace
@@ -228,10 +347,20 @@ DatasetRow yolo_row() {
            "Object detection in YOLO's format: images, and for each a text file with a line \"class cx cy w "
            "h\" for "
            "every box.",
-           {text_key("images", "The folder of the JPEG and PNG files."),
+           {text_key("images", "The folder of the image files."),
             text_key("labels", "The folder of the label files; an image without one has no boxes."),
-            integer_key("classes", "Classes; null: as many as names has.").from(1, 1 << 20),
-            text_key("names", "A file with the name of a class on each line; null: classes counts them."),
+            integer_key("classes", "Classes; null: as many as names has, or those of the training data.")
+                .from(1, 1 << 20),
+            text_key("names",
+                     "A file with the name of a class on each line, or a YAML file with a list or map names; "
+                     "null: classes counts them."),
+            word_key("longer_lines",
+                     "What is made of a label's line of more than five values: refuse; polygon: the box "
+                     "around its corners; drop: what stands behind the fifth is left out.",
+                     choices_of<LongerLines>(), "refuse"),
+            bool_key("upright",
+                     "Turn images as their metadata say (EXIF); boxes are taken to be of the upright image.",
+                     true),
             list_key(KeyKind::kIntegerList, "size",
                      "[height, width] of a sample, in which images lie whole and in shape, on black.",
                      std::vector<int64_t>{416, 416})
@@ -240,7 +369,10 @@ DatasetRow yolo_row() {
                 .in("pixels"),
             integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")}},
           make_yolo_folder,
-          {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"}};
+          {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"},
+          nullptr,
+          "",
+          look_at_boxes};
 }
 
 }  // namespace autotrain

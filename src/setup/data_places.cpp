@@ -33,11 +33,17 @@ TargetUse target_use(const Recipe& recipe) {
 }  // namespace
 
 DatasetPlace training_place(const Recipe& recipe) {
-  return {.choice = recipe.data.train, .augment = recipe.data.augment, .targets = target_use(recipe)};
+  return {.choice = recipe.data.train,
+          .augment = recipe.data.augment,
+          .targets = target_use(recipe),
+          .skips_bad = recipe.data.bad_samples == BadSamples::kSkip};
 }
 
 DatasetPlace validation_place(const Recipe& recipe) {
-  return {.choice = *recipe.data.validation, .targets = target_use(recipe), .training = &recipe.data.train};
+  return {.choice = *recipe.data.validation,
+          .targets = target_use(recipe),
+          .training = &recipe.data.train,
+          .skips_bad = recipe.data.bad_samples == BadSamples::kSkip};
 }
 
 }  // namespace autotrain

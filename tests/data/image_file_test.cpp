@@ -84,6 +84,94 @@ TEST(ImageFile, ChannelsAreRepeatedOrWeighed) {
   EXPECT_EQ(with_channels(test::plain_image(1, 1, {255, 255, 255}), 1).pixels[0], 255);
 }
 
+// Two pixels side by side.
+DecodedImage pair_of(const std::vector<uint8_t>& left, const std::vector<uint8_t>& right) {
+  DecodedImage image = test::plain_image(1, 2, left);
+  std::ranges::copy(right, image.pixels.begin() + static_cast<int64_t>(left.size()));
+  return image;
+}
+
+using Pixels = std::vector<uint8_t>;
+
+Pixels read_with(const DecodedImage& image, AlphaUse alpha) {
+  return decode_image(bytes_of(png_file(image)), "x.png", kFullSize, {.alpha = alpha}).pixels;
+}
+
+TEST(ImageFile, APictureInAlphaIsSeen) {
+  const DecodedImage black = pair_of({0, 0, 0, 255}, {0, 0, 0, 0});
+  EXPECT_EQ(read_with(black, AlphaUse::kAuto), (Pixels{0, 0, 0, 255, 255, 255}));
+  EXPECT_EQ(read_with(black, AlphaUse::kWhite), (Pixels{0, 0, 0, 255, 255, 255}));
+  EXPECT_EQ(read_with(black, AlphaUse::kBlack), Pixels(6, 0));
+  EXPECT_EQ(read_with(black, AlphaUse::kDrop), Pixels(6, 0));
+  const DecodedImage white = pair_of({250, 250, 255, 255}, {9, 9, 9, 0});
+  EXPECT_EQ(read_with(white, AlphaUse::kAuto), (Pixels{250, 250, 255, 0, 0, 0})) << "lost on white";
+  EXPECT_EQ(read_with(white, AlphaUse::kDrop), (Pixels{250, 250, 255, 9, 9, 9}));
+  const DecodedImage half = pair_of({100, 128}, {100, 255});  // grey
+  EXPECT_EQ(read_with(half, AlphaUse::kWhite), (Pixels{177, 100}));
+}
+
+TEST(ImageFile, AlphaThatIsTheSameEverywhereIsNoPicture) {
+  for (const uint8_t alpha : std::initializer_list<uint8_t>{0, 128, 255}) {
+    const DecodedImage image = pair_of({10, 20, 30, alpha}, {40, 50, 60, alpha});
+    for (const AlphaUse use : {AlphaUse::kAuto, AlphaUse::kWhite, AlphaUse::kBlack, AlphaUse::kDrop})
+      EXPECT_EQ(read_with(image, use), (Pixels{10, 20, 30, 40, 50, 60}));
+  }
+}
+
+TEST(ImageFile, SixteenBitsBecomeEightOfThoseThatAreUsed) {
+  const std::string file = test::wide_png_file(1, 4, {0, 256, 2048, 4095});
+  const auto read = [&](int64_t bits) {
+    return decode_image(bytes_of(file), "x.png", kFullSize, {.bits = bits}).pixels;
+  };
+  EXPECT_EQ(read(16), (Pixels{0, 1, 8, 15}));
+  EXPECT_EQ(read(12), (Pixels{0, 16, 128, 255}));
+  EXPECT_EQ(read(10), (Pixels{0, 64, 255, 255}));
+  EXPECT_EQ(decode_image(bytes_of(file), "x.png").largest, 4095);
+  EXPECT_EQ(read_image_facts(bytes_of(file), "x.png").bits, 16);
+}
+
+TEST(ImageFile, ImagesAreTurnedAsTheirMetadataSay) {
+  // Stored as  1 2 3   which each orientation turns so (TIFF 6.0, tag 274):
+  //            4 5 6
+  const DecodedImage stored{{1, 2, 3, 4, 5, 6}, {2, 3}, 1, {2, 3}};
+  const std::vector<Pixels> upright = {{1, 2, 3, 4, 5, 6}, {3, 2, 1, 6, 5, 4}, {6, 5, 4, 3, 2, 1},
+                                       {4, 5, 6, 1, 2, 3}, {1, 4, 2, 5, 3, 6}, {4, 1, 5, 2, 6, 3},
+                                       {6, 3, 5, 2, 4, 1}, {3, 6, 2, 5, 1, 4}};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const std::string file = test::with_orientation(png_file(stored), orientation);
+    const DecodedImage image = decode_image(bytes_of(file), "x.png");
+    const ImageSize size = orientation < 5 ? ImageSize{2, 3} : ImageSize{3, 2};
+    EXPECT_EQ(image.pixels, upright[static_cast<size_t>(orientation - 1)]) << orientation;
+    EXPECT_EQ(image.size, size);
+    EXPECT_EQ(image.full_size, size);
+    EXPECT_EQ(read_image_size(bytes_of(file), "x.png"), size);
+    EXPECT_EQ(decode_image(bytes_of(file), "x.png", kFullSize, {.upright = false}).pixels, stored.pixels);
+    EXPECT_EQ(read_image_size(bytes_of(file), "x.png", false), stored.size);
+  }
+  const std::string jpeg = test::with_orientation(jpeg_file(gradient_image(200, 331, 3)), 6);
+  EXPECT_EQ(read_image_size(bytes_of(jpeg), "x.jpg"), (ImageSize{331, 200}));
+  EXPECT_EQ(decode_image(bytes_of(jpeg), "x.jpg", {42, 25}).size, (ImageSize{42, 25})) << "as it is turned";
+}
+
+TEST(ImageFile, BitmapsRunFromBelowInBlueGreenRed) {
+  const auto header = [](char bits, char height, int32_t pixels) {
+    std::string bytes = "BM" + std::string(52, '\0');
+    bytes[10] = static_cast<char>(pixels), bytes[14] = 40, bytes[18] = 2, bytes[22] = height;
+    if (height < 0) bytes[23] = bytes[24] = bytes[25] = -1;
+    bytes[26] = 1, bytes[28] = bits;
+    return bytes;
+  };
+  const std::string colours = header(24, 2, 54) + std::string("\1\2\3\4\5\6\0\0\7\x8\x9\xa\xb\xc\0\0", 16);
+  EXPECT_EQ(decode_image(bytes_of(colours), "x.bmp").pixels, (Pixels{9, 8, 7, 12, 11, 10, 3, 2, 1, 6, 5, 4}));
+  const std::string down = header(24, -1, 54) + std::string("\1\2\3\4\5\6\0\0", 8);
+  EXPECT_EQ(decode_image(bytes_of(down), "x.bmp").pixels, (Pixels{3, 2, 1, 6, 5, 4}));
+  const std::string two = header(1, 1, 62) + std::string("\x9\x9\x9\0\xf0\xf0\xf0\0\x40\0\0\0", 12);
+  EXPECT_EQ(decode_image(bytes_of(two), "x.bmp").pixels, (Pixels{9, 240})) << "a grey palette";
+  const Error error =
+      test::expect_error(ExitCode::kBadData, [&] { decode_image(bytes_of(colours.substr(0, 60)), "x.bmp"); });
+  EXPECT_TRUE(test::holds(error.problem(), "ends early"));
+}
+
 // Big-endian numbers of a JPEG's frame header or a PNG's first chunk, replaced.
 std::string with_sizes(std::string file, uint32_t height, uint32_t width) {
   const auto put = [&](size_t at, uint32_t value, size_t bytes) {
@@ -113,7 +201,8 @@ std::vector<DamagedImage> damages() {
   bad_sum[png.size() - 20] ^= 1;
   return {
       {"Empty", "", "the file is empty"},
-      {"Text", "GIF89a and so on", "is neither a JPEG nor a PNG file"},
+      {"Text", "no picture at all", "is neither a JPEG nor a PNG, WebP, TIFF or BMP file"},
+      {"Gif", "GIF89a and so on", "is a GIF file, which is not read"},
       {"JpegCutInPixels", jpeg.substr(0, jpeg.size() * 3 / 4), "Premature end"},
       {"JpegCutAtItsEnd", jpeg.substr(0, jpeg.size() - 2), "Premature end"},
       {"JpegCutInHeader", jpeg.substr(0, 100), "damaged JPEG data"},
@@ -176,7 +265,7 @@ TEST(Pillow, DecodesAlike) {
     ASSERT_EQ(pixels.sizes(), expected.tensor.sizes()) << expected.name;
     const auto difference =
         (pixels.to(torch::kInt32) - expected.tensor.to(torch::kInt32)).abs().max().item<int64_t>();
-    EXPECT_LE(difference, expected.name.ends_with(".png") ? 0 : 1) << expected.name;
+    EXPECT_LE(difference, expected.name.ends_with(".jpg") ? 1 : 0) << expected.name;
   }
 }
 

@@ -160,7 +160,130 @@ TEST(ImageFolder, ClassNumbersCanComeFromAnotherFolder) {
   fill(validation, {"d/1.png"});
   const Error error =
       test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(validation, keys)}); });
-  EXPECT_TRUE(test::holds(error.what(), "is no class of classes_from"));
+  EXPECT_TRUE(test::holds(error.what(), "d: is no class of classes_from, which has a, b, c"));
+}
+
+std::string said_by(const std::function<void()>& action, log::Level least = log::Level::kInfo) {
+  std::string said;
+  log::set_sink([&](const log::Record& record) { said += std::string(record.text) + "\n"; }, least);
+  action();
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  return said;
+}
+
+TEST(ImageFolder, ValidationNumbersItsClassesAsTheTrainingDataDo) {
+  const TemporaryFolder train, validation;
+  fill(train, {"a/1.png", "b/1.png", "c/1.png"});
+  fill(validation, {"b/1.png", "c/1.png"});
+  const Choice training = choice(train);
+  const auto make = [&](Keys keys = {}) {
+    return make_dataset({.choice = choice(validation, std::move(keys)), .training = &training});
+  };
+  std::unique_ptr<Dataset> data;
+  const std::string said = said_by([&] { data = make(); });
+  EXPECT_EQ(data->info().classes, 3);
+  EXPECT_TRUE(test::all_samples(*data).targets.equal(torch::tensor({1, 2})));
+  EXPECT_TRUE(test::holds(said, "none of class a"));
+  // Where the training data's numbers are those of a third folder, so are these.
+  const TemporaryFolder all;
+  fill(all, {"0/1.png", "a/1.png", "b/1.png", "c/1.png"});
+  const Choice from_all = choice(train, {{"classes_from", all.path().string()}});
+  data = make_dataset({.choice = choice(validation), .training = &from_all});
+  EXPECT_TRUE(test::all_samples(*data).targets.equal(torch::tensor({2, 3})));
+  // Numbers of its own would be others.
+  Error error = test::expect_error(ExitCode::kBadData, [&] {
+    make({{"classes_from", validation.path().string()}});
+  });
+  EXPECT_TRUE(test::holds(error.what(), "a: is no class of " + validation.path().string()));
+  fill(validation, {"d/1.png"});
+  error = test::expect_error(ExitCode::kBadData, [&] { make(); });
+  EXPECT_TRUE(test::holds(error.what(), "d: is no class of the training data, which has a, b, c"));
+}
+
+TEST(ImageFolder, AClassOfWhichManyFilesAreLeftOutIsAWarning) {
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png", "a/2.JFIF", "a/3.jpe", "b/1.png"});
+  for (const char* const name : {"b/2.gif", "b/3.heic", "b/4.heic", "b/5"}) folder.write(name, "x");
+  const std::string said = said_by([&] { make_dataset({choice(folder)}); }, log::Level::kWarning);
+  EXPECT_TRUE(test::holds(said, "b: 4 of 5 files (1 without an ending, 1 .gif, 2 .heic)"));
+  EXPECT_EQ(said.find("a: "), std::string::npos);
+}
+
+TEST(ImageFolder, BitsOfSixteenAreThoseThatTheTrainingImagesUse) {
+  const TemporaryFolder train, validation;
+  train.write("a/1.png", test::wide_png_file(5, 5, std::vector<uint16_t>(25, 4000)));
+  validation.write("a/1.png", test::wide_png_file(5, 5, std::vector<uint16_t>(25, 1000)));
+  const Keys grey = {
+      {"channels", int64_t{1}}, {"mean", std::vector<double>{0}}, {"deviation", std::vector<double>{1}}};
+  const auto level = [](const Dataset& data) {
+    return std::lround(test::samples(data, {0}).inputs[0][0][0][0].item<float>() * 255);
+  };
+  const Choice training = choice(train, grey);
+  std::unique_ptr<Dataset> data;
+  const std::string said = said_by([&] { data = make_dataset({training}); });
+  EXPECT_EQ(level(*data), 4000 / 16);
+  EXPECT_TRUE(test::holds(said, "use 12, since 4000 is the largest value in 1 of them: 4095 becomes 255"));
+  EXPECT_EQ(level(*make_dataset({.choice = choice(validation, grey), .training = &training})), 1000 / 16)
+      << "as in training";
+  EXPECT_EQ(level(*make_unlabelled(validation.path(), {training}, *data)), 1000 / 16);
+  Keys typed = grey;
+  typed["bits"] = int64_t{16};
+  EXPECT_EQ(level(*make_dataset({choice(train, typed)})), 4000 / 256);
+}
+
+DataLook look(const Choice& choice, LookDepth depth, const Choice* training = nullptr) {
+  const DatasetPlace place{.choice = choice, .training = training};
+  const auto data = make_dataset(place);
+  const auto trained_on = training != nullptr ? make_dataset({*training}) : nullptr;
+  return look_at(place, *data, trained_on.get(), {.depth = depth, .threads = 2});
+}
+
+const Doubt* doubt_of(const DataLook& look, const std::string& kind) {
+  const auto found =
+      std::ranges::find_if(look.doubts, [&](const Doubt& d) { return d.kind.starts_with(kind); });
+  return found == look.doubts.end() ? nullptr : &*found;
+}
+
+TEST(ImageFolder, ALookFindsWhatShowsNothingAndWhatIsThereTwice) {
+  const TemporaryFolder train, validation;
+  const std::string picture = test::png_file(test::gradient_image(9, 7, 3));
+  const std::string jpeg = test::jpeg_file(test::gradient_image(64, 64, 3));
+  train.write("a/1.png", picture);
+  train.write("b/1.png", picture);
+  train.write("b/2.png", png(5, 5, {9, 9, 9}));
+  train.write("b/3.jpg", jpeg.substr(0, jpeg.size() / 2));
+  DecodedImage hidden = test::plain_image(2, 2, {0, 0, 0, 0});
+  hidden.pixels[3] = 255;
+  train.write("b/4.png", test::png_file(hidden));
+  const Choice training = choice(train, {{"alpha", std::string("drop")}});
+  const DataLook whole = look(training, LookDepth::kWhole);
+  for (const auto& [kind, place] :
+       {std::pair{"images that are in two classes", "b/1.png"},
+        {"images of a single colour", "b/2.png"},
+        {"images that cannot be read", "b/3.jpg"},
+        {"images whose picture is in their alpha, which is dropped", "b/4.png"}}) {
+    const Doubt* const doubt = doubt_of(whole, kind);
+    ASSERT_NE(doubt, nullptr) << kind;
+    EXPECT_EQ(doubt->count, 1);
+    EXPECT_TRUE(test::holds(doubt->places.at(0), place));
+  }
+  EXPECT_TRUE(doubt_of(whole, "images that cannot be read")->stops);
+  ASSERT_EQ(whole.bars.size(), 1u);
+  EXPECT_EQ(whole.bars[0].counts, (std::vector<int64_t>{1, 4}));
+  EXPECT_EQ(doubt_of(look(choice(train), LookDepth::kWhole), "images whose picture"), nullptr)
+      << "laid on white it is seen";
+  validation.write("a/x.png", picture);
+  const DataLook other = look(choice(validation), LookDepth::kWhole, &training);
+  ASSERT_NE(doubt_of(other, "images that are in the training data too"), nullptr);
+}
+
+TEST(ImageFolder, ALookAtTheStartDoubtsWhatMostImagesShare) {
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png", "a/2.png", "b/1.png"});  // of one colour each
+  EXPECT_NE(doubt_of(look(choice(folder), LookDepth::kStart), "images of a single colour"), nullptr);
+  for (int i = 0; i < 6; ++i)
+    folder.write("b/x" + std::to_string(i) + ".png", test::png_file(test::gradient_image(9, 7, 3)));
+  EXPECT_EQ(doubt_of(look(choice(folder), LookDepth::kStart), "images of a single colour"), nullptr);
 }
 
 TEST(ImageFolder, FoldersThatCannotServeSayWhy) {
@@ -169,7 +292,7 @@ TEST(ImageFolder, FoldersThatCannotServeSayWhy) {
   EXPECT_TRUE(test::holds(error.what(), "holds no folders"));
   fs::create_directory(folder / "empty");
   error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
-  EXPECT_TRUE(test::holds(error.what(), "empty: holds no .jpg"));
+  EXPECT_TRUE(test::holds(error.what(), "empty: holds no .jpg, "));
   fs::remove(folder / "empty");
   fill(folder, {"a/1.png"});
   fs::create_symlink("nowhere", folder / "a/2.png");

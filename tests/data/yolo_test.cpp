@@ -1,5 +1,6 @@
 #include "autotrain/log.h"
 #include "data/datasets.h"
+#include "data/yolo_files.h"
 #include "data/yolo_labels.h"
 #include "support/images.h"
 #include "support/samples.h"
@@ -133,45 +134,190 @@ TEST(Yolo, RowsWithoutABoxHaveClassMinusOne) {
   EXPECT_EQ(test::samples(*data, {1}).targets.size(1), 1) << "never no rows";
 }
 
-struct BadLine {
-  const char* text;
-  const char* message;
-};
+std::vector<LabelledBox> boxes_of(const std::string& text, LongerLines longer = LongerLines::kRefuse) {
+  return parse_labels(text, "a.txt", {.classes = 3, .longer_lines = longer});
+}
 
 TEST(Yolo, BadLinesNameFileAndLine) {
-  const std::vector<BadLine> lines = {{"0 0.5 0.5 0.1", "has 4 values"},
-                                      {"0 0.5 0.5 0.1 0.1 0.7", "has 6 values"},
-                                      {"3 0.5 0.5 0.1 0.1", "from 0 to 2"},
-                                      {"-1 0.5 0.5 0.1 0.1", "from 0 to 2"},
-                                      {"1.5 0.5 0.5 0.1 0.1", "the class \"1.5\""},
-                                      {"cat 0.5 0.5 0.1 0.1", "the class \"cat\""},
-                                      {"0 1.5 0.5 0.1 0.1", "from 0 to 1"},
-                                      {"0 0.5 -0.1 0.1 0.1", "from 0 to 1"},
-                                      {"0 0.5 0.5 .nan 0.1", "from 0 to 1"},
-                                      {"0 0.5 0.5 nan 0.1", "from 0 to 1"},
-                                      {"0 0.5 0.5 0 0.1", "the box is empty"},
-                                      {"0,0.5,0.5,0.1,0.1", "has 1 values"}};
-  for (const BadLine& line : lines) {
-    const Error error = test::expect_error(ExitCode::kBadData, [&] {
-      parse_labels(std::string("0 0.5 0.5 1 1\n\n") + line.text, "sample 4: a.txt", 3);
-    });
-    EXPECT_EQ(error.where(), "sample 4: a.txt:3") << line.text;
-    EXPECT_TRUE(test::holds(error.problem(), line.message)) << line.text;
+  const std::vector<std::pair<std::string, const char*>> lines = {
+      {"0 0.5 0.5 0.1", "has 4 values"},
+      {"0 0.5 0.5 0.1 0.1 0.7", "a sixth is a confidence"},
+      {"0 0.5 0.5 0.1 0.1 0.7 0.2", "has 7 values, as a class and the corners of a polygon"},
+      {"0 0.5 0.5 0.1 0.1 0.7 0.2 0.3", "has 8 values"},
+      {"3 0.5 0.5 0.1 0.1", "from 0 to 2"},
+      {"-1 0.5 0.5 0.1 0.1", "from 0 to 2"},
+      {"1.5 0.5 0.5 0.1 0.1", "the class \"1.5\""},
+      {"cat 0.5 0.5 0.1 0.1", "the class \"cat\""},
+      {"0 1.5 0.5 0.1 0.1", "\"1.5\" is not a number from 0 to 1"},
+      {"0 215 0.5 0.1 0.1", "\"215\" is not a number from 0 to 1, it seems to be in pixels"},
+      {"0 0.5 -0.1 0.1 0.1", "from 0 to 1"},
+      {"0 0.5 0.5 .nan 0.1", "from 0 to 1"},
+      {"0 0.5 0.5 nan 0.1", "from 0 to 1"},
+      {"0 0.5 0.5 0 0.1", "the box is empty"},
+      {"0,0.5,0.5,0.1,0.1", "has commas"},
+      {"0 0,5 0,5 0,1 0,1", "has commas"}};
+  for (const auto& [line, message] : lines) {
+    const Error error = test::expect_error(ExitCode::kBadData, [&] { boxes_of("0 0.5 0.5 1 1\n\n" + line); });
+    EXPECT_EQ(error.where(), "a.txt:3") << line;
+    EXPECT_TRUE(test::holds(error.problem(), message)) << line;
   }
+  const Error error =
+      test::expect_error(ExitCode::kBadData, [] { boxes_of(std::string("\xff\xfe\x30\0\x20\0", 6)); });
+  EXPECT_TRUE(test::holds(error.problem(), "UTF-16"));
+}
+
+TEST(Yolo, LinesAreReadAsTheirWritersMeantThem) {
+  const LabelledBox box{1, 0.5, 0.25, 0.125, 0.5};
+  const std::vector<LabelledBox> one = {box}, two = {box, {2, 0.5, 0.5, 1, 1}};
+  EXPECT_EQ(boxes_of("\xef\xbb\xbf"
+                     "1 .5 .25 .125 .5"),
+            one)
+      << "a byte-order mark";
+  EXPECT_EQ(boxes_of("1.0\t5e-1  0.25 0.125 0.5 \r\n2 0.5 0.5 1 1\r\n"), two) << "Windows";
+  EXPECT_EQ(boxes_of("1 .5 .25 .125 .5\r2 0.5 0.5 1 1\r"), two) << "old Macs";
+  EXPECT_EQ(boxes_of("1 .5 .25 .125 .5\n1 0.50 0.25 0.125 0.5\n"), one) << "the same twice";
+  EXPECT_EQ(boxes_of("2 0.5 0.5 1.0021 1"), (std::vector<LabelledBox>{two[1]})) << "a little too wide";
+  const std::string corners = "1 0.25 0.5 0.75 0.5 0.5 0.75\n";
+  EXPECT_EQ(boxes_of(corners, LongerLines::kPolygon), (std::vector<LabelledBox>{{1, 0.5, 0.625, 0.5, 0.25}}));
+  EXPECT_EQ(boxes_of(corners, LongerLines::kDrop), (std::vector<LabelledBox>{{1, 0.25, 0.5, 0.75, 0.5}}));
+  const LabelFile file =
+      read_label_file("2 0.5 0.5 1.002 1\n2 0.5 0.5 1 1\nx\n0 0.5 0.5 0.1 9\n", {.classes = 3});
+  EXPECT_EQ(file.clipped, std::vector<size_t>{1});
+  EXPECT_EQ(file.doubled, std::vector<size_t>{2});
+  ASSERT_EQ(file.faults.size(), 2u);
+  EXPECT_EQ(file.faults[1].line, 4u);
+}
+
+std::string said_by(const std::function<void()>& action) {
+  std::string said;
+  log::set_sink([&](const log::Record& record) { said += std::string(record.text) + "\n"; },
+                log::Level::kWarning);
+  action();
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  return said;
+}
+
+TEST(Yolo, FaultsOfAllLabelFilesAreFoundAtOnce) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"a", "b", "c"}) add(folder, name, {10, 10, {2, 2, 4, 4}}, 1);
+  folder.write("labels/a.txt", "1 0.5\n0 0.5 0.5 0.2 1.0021\n");
+  folder.write("labels/c.txt", "0 0.5 0.5 0.1 0.1\n0 0.5 x 0.2 0.2\n1 0.5\n");
+  const std::string said = said_by([&] {
+    const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
+    EXPECT_TRUE(test::holds(error.problem(), "3 faults in 2 of 3 label files"));
+    EXPECT_TRUE(test::holds(error.problem(), "lines of fewer than five values (2)"));
+    for (const char* const place : {"a.txt:1: has 2 values", "c.txt:3: has 2 values", "c.txt:2: \"x\""})
+      EXPECT_TRUE(test::holds(error.problem(), place));
+  });
+  EXPECT_TRUE(test::holds(said, "a.txt:2")) << "what is clipped is told";
+  std::unique_ptr<Dataset> data;
+  const std::string skipped =
+      said_by([&] { data = make_dataset({.choice = choice(folder), .skips_bad = true}); });
+  EXPECT_TRUE(test::holds(skipped, "3 faults in 2 of 3 label files"));
+  EXPECT_EQ(test::samples(*data, {1}).targets.size(1), 1);
+  test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0}); });
 }
 
 TEST(Yolo, ABadSampleNamesItsNumberAndFile) {
   const TemporaryFolder folder;
   add(folder, "a", {10, 10, {2, 2, 4, 4}}, 1);
   add(folder, "b", {10, 10, {2, 2, 4, 4}}, 1);
-  folder.write("labels/b.txt", "1 0.5\n");
   const auto data = make_dataset({choice(folder)});
+  folder.write("labels/b.txt", "1 0.5\n");
   Error error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "labels/b.txt").string() + ":1");
   folder.write("labels/b.txt", "");
   folder.write("images/b.png", "not a picture");
   error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "images/b.png").string());
+}
+
+TEST(Yolo, BoxesAreThoseOfTheUprightImage) {
+  const TemporaryFolder folder;
+  const Scene upright{20, 10, {4, 1, 8, 3}};
+  DecodedImage stored = decode_image(test::bytes_of(upright.image()), "x");
+  // Stored so that a quarter turn to the right makes it upright.
+  const DecodedImage whole = stored;
+  stored.size = stored.full_size = {10, 20};
+  for (int64_t y = 0; y < 10; ++y) {
+    for (int64_t x = 0; x < 20; ++x) {
+      for (int64_t c = 0; c < 3; ++c)
+        stored.pixels[static_cast<size_t>(3 * (y * 20 + x) + c)] =
+            whole.pixels[static_cast<size_t>(3 * (x * 10 + 9 - y) + c)];
+    }
+  }
+  folder.write("images/a.png", test::with_orientation(test::png_file(stored), 6));
+  folder.write("labels/a.txt", upright.label(1));
+  const Choice turned = choice(folder);
+  const auto data = make_dataset({turned});
+  const Batch batch = test::samples(*data, {0});
+  expect_around(batch.targets[0][0], batch.inputs[0]);
+  const DataLook look = look_at({turned}, *data, nullptr, {.depth = LookDepth::kStart});
+  ASSERT_EQ(look.doubts.size(), 1u);
+  EXPECT_TRUE(test::holds(look.doubts[0].kind, "stored turned"));
+}
+
+TEST(Yolo, ClassNamesComeFromListsAndFromYaml) {
+  const TemporaryFolder folder;
+  const auto names = [&](const char* file, const std::string& content) {
+    return read_class_names(folder.write(file, content));
+  };
+  const std::vector<std::string> two = {"cat", "dog"};
+  EXPECT_EQ(names("names",
+                  "\xef\xbb\xbf"
+                  "cat\r\n\ndog\r\n"),
+            two);
+  EXPECT_EQ(names("data.yaml", "path: x\ntrain: images\nnc: 2\nnames: [cat, dog]\n"), two);
+  EXPECT_EQ(names("map.yml", "names:\n  1: dog\n  0: cat\n"), two);
+  EXPECT_EQ(names("list.txt", "train: images\nnames:\n- cat\n- dog\n"), two) << "by its content";
+  EXPECT_EQ(names("nc.yaml", "nc: 3\n").size(), 3u);
+  for (const auto& [content, message] :
+       {std::pair{"nc: 3\nnames: [cat, dog]\n", "nc is 3, and names has 2"},
+        {"names: {1: cat, 2: dog}\n", "the class \"2\" is not a number from 0"},
+        {"train: x\n", "has no key names"},
+        {"names: {0: a, 0: b}\n", "named twice"},
+        {"names: [a\n", ":2:"}}) {
+    const Error error = test::expect_error(ExitCode::kBadData, [&] { names("bad.yaml", content); });
+    EXPECT_TRUE(test::holds(error.what(), message));
+  }
+}
+
+TEST(Yolo, ValidationHasTheClassesOfTheTrainingData) {
+  const TemporaryFolder folder;
+  add(folder, "a", {10, 10, {2, 2, 4, 4}}, 1);
+  folder.write("names", "cat\ndog\n");
+  folder.write("other", "dog\ncat\n");
+  const Keys folders = {{"images", (folder / "images").string()}, {"labels", (folder / "labels").string()}};
+  const auto with = [&](const char* key, const Value& value) {
+    Keys keys = folders;
+    keys[key] = value;
+    return Choice{"yolo", keys};
+  };
+  const Choice training = with("names", (folder / "names").string());
+  EXPECT_EQ(make_dataset({.choice = {"yolo", folders}, .training = &training})->info().classes, 2);
+  for (const Choice& other : {with("classes", int64_t{3}), with("names", (folder / "other").string())}) {
+    const Error error = test::expect_error(ExitCode::kBadRecipe,
+                                           [&] { make_dataset({.choice = other, .training = &training}); });
+    EXPECT_TRUE(test::holds(error.problem(), "2 (cat, dog)"));
+  }
+}
+
+TEST(Yolo, ALookCountsBoxesAndDoubtsOddOnes) {
+  const TemporaryFolder folder;
+  add(folder, "a", {10, 10, {2, 2, 4, 4}}, 1);
+  add(folder, "b", {10, 10, {2, 2, 4, 4}}, 2);
+  folder.write("labels/b.txt", "2 0.5 0.5 0.3 0.3\n2 0.5 0.5 0.05 0.3\n1 0.1 0.5 0.9 0.1\n");
+  folder.write("labels/lone.txt", "");
+  folder.write("images/a.png", "GIF89a");
+  const Choice place = choice(folder);
+  std::unique_ptr<Dataset> data;
+  EXPECT_TRUE(test::holds(said_by([&] { data = make_dataset({place}); }), "1 label files without an image"));
+  const DataLook look = look_at({place}, *data, nullptr, {.depth = LookDepth::kWhole, .threads = 2});
+  EXPECT_EQ(look.bars.at(0).counts, (std::vector<int64_t>{0, 2, 2}));
+  std::string kinds;
+  for (const Doubt& doubt : look.doubts) kinds += doubt.kind + "|";
+  for (const char* const kind : {"images that cannot be read", "less than two pixels", "far outside"})
+    EXPECT_TRUE(test::holds(kinds, kind));
 }
 
 TEST(Yolo, BoxesAreCutAndDroppedAtTheBorder) {

@@ -3,7 +3,7 @@
 
     pillow_test.py path/to/autotrain_tests
 
-Skipped (77) where Pillow is missing. PNG must be equal; JPEG within one level, since Pillow brings a libjpeg-turbo of
+Skipped (77) where Pillow is missing. All but JPEG must be equal; JPEG within one level, since Pillow brings a libjpeg-turbo of
 its own; resized images within one level, since Pillow rounds between its two passes.
 """
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 try:
     import numpy as np
-    from PIL import Image
+    from PIL import Image, ImageOps
     from safetensors.numpy import save_file
 except ImportError as error:
     print(f"skipped: {error}")
@@ -57,7 +57,37 @@ def image_files():
         "grey_alpha.png": (Image.fromarray(noise(11, 13, 2), "LA"), {}),
         "rgba.png": (alpha, {}),
         "grey16.png": (Image.fromarray(noise(9, 14, kind=np.uint16)), {}),
+        "lossless.webp": (rgb, {"lossless": True}),
+        "lossless_alpha.webp": (alpha, {"lossless": True, "exact": True}),
+        "rgb.tiff": (rgb, {}),
+        "deflated.tiff": (rgb, {"compression": "tiff_adobe_deflate"}),
+        "lzw_grey.tif": (grey, {"compression": "tiff_lzw"}),
+        "fax.tif": (grey.convert("1"), {"compression": "group4"}),
+        "palette.tif": (Image.fromarray(photograph(31, 37)).quantize(17), {}),
+        "grey16.tif": (Image.fromarray(noise(9, 14, kind=np.uint16)), {}),
+        "rgb.bmp": (rgb, {}),
+        "grey.bmp": (grey, {}),
+        "palette.bmp": (Image.fromarray(photograph(31, 37)).quantize(17), {}),
+        "bilevel.bmp": (grey.convert("1"), {}),
+        **{f"turned{i}.{ending}": (rgb, {"exif": exif(i), **options}) for i in range(2, 9)
+           for ending, options in [("png", {}), ("webp", {"lossless": True}), ("tif", {})]},
     }
+
+
+def exif(orientation):
+    made = Image.Exif()
+    made[0x0112] = orientation
+    return made
+
+
+def laid(pixels):
+    """Colours or grey with alpha as last channel, on white, or on black where all that is seen is nearly white."""
+    colours, alpha = pixels[..., :-1].astype(np.uint32), pixels[..., -1:].astype(np.uint32)
+    if alpha.min() == alpha.max():
+        return pixels[..., :-1].copy()
+    seen = colours.min(-1)[alpha[..., 0] >= 128]
+    ground = 0 if (seen >= 224).all() else 255
+    return ((colours * alpha + ground * (255 - alpha) + 127) // 255).astype(np.uint8)
 
 
 def expected_pixels(path):
@@ -65,7 +95,10 @@ def expected_pixels(path):
         if image.mode.startswith("I;16"):
             return (np.asarray(image) >> 8).astype(np.uint8)[..., None]
         if image.mode == "LA":
-            return np.asarray(image)[..., :1].copy()
+            return laid(np.asarray(image))
+        if image.mode == "RGBA" or "transparency" in image.info:
+            return laid(np.asarray(image.convert("RGBA")))
+        image = ImageOps.exif_transpose(image)
         pixels = np.asarray(image.convert("L" if image.mode in ("L", "1") else "RGB"))
         return pixels[..., None] if pixels.ndim == 2 else pixels
 

@@ -1,6 +1,7 @@
 #include "support/images.h"
 
 #include <png.h>
+#include <zlib.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -38,7 +39,8 @@ std::string png_file(const DecodedImage& image) {
   header.version = PNG_IMAGE_VERSION;
   header.width = static_cast<png_uint_32>(image.size.width);
   header.height = static_cast<png_uint_32>(image.size.height);
-  header.format = image.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  header.format = (image.channels >= 3 ? PNG_FORMAT_FLAG_COLOR : 0u) |
+                  (image.channels % 2 == 0 ? PNG_FORMAT_FLAG_ALPHA : 0u);
   png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(header);
   std::string file(bytes, '\0');
   if (png_image_write_to_memory(&header, file.data(), &bytes, 0, image.pixels.data(), 0, nullptr) == 0) {
@@ -46,6 +48,53 @@ std::string png_file(const DecodedImage& image) {
   }
   file.resize(bytes);
   return file;
+}
+
+namespace {
+
+std::string big_endian(uint32_t number) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xff);
+  return bytes;
+}
+
+std::string chunk(const std::string& name, const std::string& content) {
+  const std::string summed = name + content;
+  const auto sum =
+      ::crc32(0, reinterpret_cast<const Bytef*>(summed.data()), static_cast<uInt>(summed.size()));
+  return big_endian(static_cast<uint32_t>(content.size())) + summed + big_endian(static_cast<uint32_t>(sum));
+}
+
+constexpr size_t kPngHeader = 33;  // signature and IHDR
+
+}  // namespace
+
+std::string wide_png_file(int64_t height, int64_t width, const std::vector<uint16_t>& grey) {
+  std::string rows;
+  for (int64_t y = 0; y < height; ++y) {
+    rows += '\0';  // no filter
+    for (int64_t x = 0; x < width; ++x) {
+      const uint16_t value = grey[static_cast<size_t>(y * width + x)];
+      rows += {static_cast<char>(value >> 8), static_cast<char>(value & 0xff)};
+    }
+  }
+  std::string packed(::compressBound(rows.size()), '\0');
+  uLongf bytes = packed.size();
+  ::compress(reinterpret_cast<Bytef*>(packed.data()), &bytes, reinterpret_cast<const Bytef*>(rows.data()),
+             rows.size());
+  packed.resize(bytes);
+  const std::string header = big_endian(static_cast<uint32_t>(width)) +
+                             big_endian(static_cast<uint32_t>(height)) + std::string("\x10\0\0\0\0", 5);
+  return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", packed) + chunk("IEND", "");
+}
+
+std::string with_orientation(const std::string& file, int orientation) {
+  const std::string exif = std::string("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19) +
+                           static_cast<char>(orientation) + std::string(6, '\0');
+  if (file[1] == 'P') return file.substr(0, kPngHeader) + chunk("eXIf", exif) + file.substr(kPngHeader);
+  const std::string content = std::string("Exif\0\0", 6) + exif;
+  const auto length = static_cast<char>(content.size() + 2);
+  return file.substr(0, 2) + std::string("\xff\xe1\0", 3) + length + content + file.substr(2);
 }
 
 std::string jpeg_file(const DecodedImage& image, int quality) {

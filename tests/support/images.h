@@ -13,9 +13,15 @@ DecodedImage plain_image(int64_t height, int64_t width, const std::vector<uint8_
 /// Colours that change smoothly over the image, so that JPEG keeps them nearly as they are.
 DecodedImage gradient_image(int64_t height, int64_t width, int64_t channels);
 
-/// The bytes of a PNG or JPEG file.
+/// The bytes of a PNG or JPEG file; 2 and 4 channels have alpha, in a JPEG they are inks.
 std::string png_file(const DecodedImage& image);
 std::string jpeg_file(const DecodedImage& image, int quality = 95);
+
+/// A PNG of 16-bit grey.
+std::string wide_png_file(int64_t height, int64_t width, const std::vector<uint16_t>& grey);
+
+/// A PNG or JPEG file that says by EXIF how it is stored, 1 to 8.
+std::string with_orientation(const std::string& file, int orientation);
 
 /// A file's bytes as the decoders take them; `file` must outlive the result.
 std::span<const uint8_t> bytes_of(const std::string& file);
