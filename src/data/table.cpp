@@ -136,7 +136,7 @@ void report(const TableFile& file, const TableEncoding& encoding, const RowEncod
   }
   if (const FieldPlaces& bad = encoder.bad_cells_as_missing(); bad.count > 0) {
     log::warn("data", cat(bad.first[0].where, ": ", bad.first[0].text, " is no number, and so is missing",
-                          bad.others()));
+                          bad.counted_others()));
   }
 }
 

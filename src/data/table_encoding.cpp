@@ -31,11 +31,22 @@ std::string share_of(const ColumnSurvey& survey) {
 // ------------------------------------------------------------------ features
 
 [[noreturn]] void fail_bad_cells(const FieldPlaces& bad, const std::string& why, const std::string& cure) {
-  throw Error(ExitCode::kBadData, bad.first[0].where, bad.first[0].text + why + bad.others(), cure);
+  throw Error(ExitCode::kBadData, bad.first[0].where, bad.first[0].text + why + bad.counted_others(), cure);
 }
 
-std::string decimal_cure(const std::string& text) {
-  return text.find(',') == std::string::npos && text.find('.') == std::string::npos
+std::string why_no_number(const ColumnSurvey& survey) {
+  const std::string& text = survey.words.first[0].text;
+  const bool comma = survey.decimal == DecimalMark::kComma;
+  if (comma && text.find('.') != std::string::npos)
+    return " has a point, and the file's decimals stand after commas";
+  if (survey.numbers > 0) return cat(" is no number, as ", share_of(survey), " are");
+  if (!comma && text.find(',') != std::string::npos)
+    return " has a comma, and the file does not tell whether it stands before decimals or thousands";
+  return " looks like a number, but is written as none";
+}
+
+std::string cure_of_mark(const ColumnSurvey& survey) {
+  return survey.words.first[0].text.find_first_of(",.") == std::string::npos
              ? ""
              : "; if its comma or point stands before decimals, set decimal";
 }
@@ -45,12 +56,10 @@ bool is_categorical(const ColumnSurvey& survey, const std::string& name, const T
   if (survey.values() == 0) return survey.missing.count + survey.quoted_words.count > survey.empty;
   if (survey.words.count == 0) return survey.numbers == 0;
   if (survey.is_mostly_numbers()) {
-    if (options.bad_cells_are_missing) return false;
-    fail_bad_cells(survey.words,
-                   survey.numbers > 0 ? cat(" is no number, as ", share_of(survey), " are")
-                                      : " looks like a number, but is written as none",
+    if (options.bad_cells_are_missing && survey.numbers >= survey.words.count) return false;
+    fail_bad_cells(survey.words, why_no_number(survey),
                    cat("correct it, or set bad_cells: missing, or categorical: [", name,
-                       "] if these are categories", decimal_cure(survey.words.first[0].text)));
+                       "] if these are categories", cure_of_mark(survey)));
   }
   if (survey.is_undecided()) {
     fail_bad_cells(survey.words,
@@ -128,7 +137,7 @@ void check_target_is_there(const ColumnSurvey& survey) {
   throw Error(ExitCode::kBadData, first.where,
               cat("the target is missing", word ? " (" + first.text + ")" : "", " in ",
                   format_count(survey.missing.count), " of ", format_count(survey.rows), " rows",
-                  survey.missing.others()),
+                  survey.missing.count > 1 ? ", " + survey.missing.others() : ""),
               cat("remove ", survey.missing.count == 1 ? "the row" : "these rows",
                   word ? ", or set missing_words: [] if that is a class, or quote it in the file" : ""));
 }
@@ -187,11 +196,8 @@ Task find_task(const ColumnSurvey& survey, const TableOptions& options, const st
   const FieldPlaces& words = survey.words;
   if (words.count == 0 && survey.quoted_words.count == 0) return task_of_numbers(survey, options, target);
   if (words.count > 0 && (survey.is_mostly_numbers() || survey.is_undecided())) {
-    fail_bad_cells(words,
-                   survey.numbers > 0 ? cat(" is no number, as ", share_of(survey), " are")
-                                      : " looks like a number, but is written as none",
-                   cat("correct it, or set task: classification if these are classes",
-                       decimal_cure(words.first[0].text)));
+    fail_bad_cells(words, why_no_number(survey),
+                   cat("correct it, or set task: classification if these are classes", cure_of_mark(survey)));
   }
   return {true, loss_of_classes ? "the loss is for classes" : "not all fields are numbers"};
 }

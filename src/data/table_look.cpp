@@ -135,13 +135,14 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
                "set missing_words, or list the column in categorical",
                cat(s.quoted_words.first[0].where, ": ", s.quoted_words.first[0].text));
   }
-  if (!column.categorical && s.words.count > 0) {
-    for (const FieldPlace& bad : s.words.first)
-      look.doubt("fields that are no numbers, and so are missing", "correct them",
-                 cat(bad.where, ": ", bad.text));
-    look.doubts.back().count += s.words.count - std::ssize(s.words.first);
+  if (!column.categorical) {
+    for (const FieldPlace& bad : s.words.first) {
+      Doubt& doubt = look.doubt("fields that are no numbers, and so are missing", "correct them",
+                                cat(bad.where, ": ", bad.text));
+      if (&bad == &s.words.first.back()) doubt.count += s.words.count - std::ssize(s.words.first);
+    }
+    return;
   }
-  if (!column.categorical) return;
   if (different(s) > kManyWords && 2 * different(s) > s.rows && s.words.count > 0) {
     look.doubt("columns of words of which most are there once or twice, such as names, dates or texts",
                kLeaveOut,

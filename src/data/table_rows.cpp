@@ -57,7 +57,7 @@ float RowEncoder::quantity_of(const TableFile::Row& row) {
 void RowEncoder::check() const {
   if (faults_.empty()) return;
   const Fault& fault = faults_[0];
-  throw Error(ExitCode::kBadData, fault.fields.first[0].where, fault.what + fault.fields.others(),
+  throw Error(ExitCode::kBadData, fault.fields.first[0].where, fault.what + fault.fields.counted_others(),
               fault.cure);
 }
 

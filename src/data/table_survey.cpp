@@ -42,7 +42,11 @@ std::string FieldPlaces::others() const {
   std::vector<std::string> told;
   for (size_t i = 1; i < first.size(); ++i) told.push_back(first[i].at + " " + first[i].text);
   const bool all = count == static_cast<int64_t>(first.size());
-  return cat("; ", format_count(count), " such fields, also at ", join(told, ", "), all ? "" : ", …");
+  return cat("also at ", join(told, ", "), all ? "" : ", …");
+}
+
+std::string FieldPlaces::counted_others() const {
+  return count < 2 ? "" : cat("; ", format_count(count), " such fields, ", others());
 }
 
 std::string_view word_of(const CsvField& field) {

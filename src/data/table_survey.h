@@ -44,8 +44,11 @@ struct FieldPlaces {
 
   void add(const TableFile& file, const TableFile::Row& row, size_t column);
 
-  /// What a message about the first adds of the others: "; 12 such fields, also at 305:22 "12%", …".
+  /// What a message about the first adds of the others: "; also at 305:22 "12%", …".
   std::string others() const;
+
+  /// The same with their number: "; 12 such fields, also at 305:22 "12%", …".
+  std::string counted_others() const;
 };
 
 /// The name under which a quoted field without a letter is counted: it is no missing one.
