@@ -9,10 +9,27 @@
 
 namespace autotrain {
 
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf", kSeparatorLine = "sep=";
+
+}  // namespace
+
+char CsvReader::named_separator(std::string_view content) {
+  if (content.starts_with(kByteOrderMark)) content.remove_prefix(kByteOrderMark.size());
+  if (!content.starts_with(kSeparatorLine) || content.size() == kSeparatorLine.size()) return 0;
+  const char separator = content[kSeparatorLine.size()];
+  const std::string_view rest = content.substr(kSeparatorLine.size() + 1);
+  const bool ends = rest.empty() || rest.starts_with('\n') || rest.starts_with("\r\n");
+  return ends && separator != '\r' && separator != '\n' && separator != '"' ? separator : '\0';
+}
+
 CsvReader::CsvReader(std::string_view content, std::string file, char separator)
     : content_(content), file_(std::move(file)), separator_(separator) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (content_.starts_with(kByteOrderMark)) at_ = line_start_ = kByteOrderMark.size();
+  if (named_separator(content) == 0) return;
+  at_ += kSeparatorLine.size() + 1;
+  pass_line_end();
 }
 
 bool CsvReader::next(std::vector<CsvField>& fields) & {
@@ -43,6 +60,7 @@ CsvField CsvReader::plain_field() {
 
 CsvField CsvReader::quoted_field() {
   CsvField field = start_field();
+  field.quoted = true;
   field.text = text_to_closing_quote(field);
   while (at_ < content_.size() && content_[at_] == '"') {  // a doubled quote stands for one
     if (unescaped_.empty() || unescaped_.back().data() != field.text.data()) {

@@ -12,13 +12,17 @@ struct CsvField {
   std::string_view text;  ///< without quotes
   int64_t line = 0;       ///< of the file, from 1
   int64_t column = 0;     ///< byte of that line, from 1
+  bool quoted = false;
 };
 
 /// Records of RFC 4180: quoted fields may hold separators, line ends and doubled quotes; lines end in LF or
-/// CRLF; a byte order mark is skipped. Beyond the RFC, blank lines are skipped, and a quote inside a field
-/// that does not start with one is an ordinary character.
+/// CRLF; a byte order mark is skipped. Beyond the RFC, blank lines and a first line that names the separator,
+/// "sep=;", are skipped, and a quote inside a field that does not start with one is an ordinary character.
 class CsvReader {
  public:
+  /// The separator that the first line names, as spreadsheets write it; 0: it names none.
+  static char named_separator(std::string_view content);
+
   /// @param content must outlive this object.
   /// @param file of messages only.
   CsvReader(std::string_view content, std::string file, char separator);

@@ -1,4 +1,4 @@
-#include <cmath>
+#include <algorithm>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -9,6 +9,8 @@
 #include "data/datasets.h"
 #include "data/names.h"
 #include "data/table_encoding.h"
+#include "data/table_look.h"
+#include "data/table_rows.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -29,124 +31,83 @@ bool in_split(int64_t row, Split split, double validation_share) {
   return (random.uniform() < validation_share) == (split == Split::kValidation);
 }
 
-char separator_of(const Parameters& p, const fs::path& path) {
-  const std::string given = p.text("separator");
-  if (given.size() == 1) return given[0];
-  const std::string extension = path.extension().string();
-  return extension == ".tsv" || extension == ".tab" ? '\t' : ',';
+// The keys of a table where none is given.
+const Parameters& defaults() {
+  static const ChoiceSpec spec = table_row().spec;
+  static const Choice choice = {.name = spec.name};
+  static const Parameters parameters(choice, spec);
+  return parameters;
 }
 
-TableFile open_table(const Parameters& p, const std::string& key) {
-  const fs::path path = p.text(key);
-  if (path.empty()) {
-    throw Error(ExitCode::kBadRecipe, "table: " + key, "names no file", "give a .csv or .tsv file");
+// The keys of a table, of which those that are left at their defaults are as the training data have them.
+class TableKeys {
+ public:
+  explicit TableKeys(const Parameters& own, const Parameters* training = nullptr)
+      : own_(own), training_(training) {}
+
+  std::string text(const std::string& key) const { return value(key, &Parameters::text); }
+  std::vector<std::string> texts(const std::string& key) const { return value(key, &Parameters::texts); }
+  bool flag(const std::string& key) const { return value(key, &Parameters::flag); }
+  double real(const std::string& key) const { return value(key, &Parameters::real); }
+
+ private:
+  template <class T>
+  T value(const std::string& key, T (Parameters::*read)(const std::string&) const) const {
+    const T own = (own_.*read)(key);
+    return training_ != nullptr && own == (defaults().*read)(key) ? (training_->*read)(key) : own;
   }
-  return {path, separator_of(p, path), p.flag("header")};
+
+  const Parameters& own_;
+  const Parameters* training_;
+};
+
+TableFormatOptions format_of(const TableKeys& keys, const fs::path& path) {
+  const std::string separator = keys.text("separator"), decimal = keys.text("decimal"),
+                    extension = path.extension().string();
+  TableFormatOptions options{.header = keys.flag("header"),
+                             .likely_separator = extension == ".tsv" || extension == ".tab" ? '\t' : ','};
+  if (separator.size() == 1) options.separator = separator[0];
+  if (decimal != "auto") options.decimal = decimal == "comma" ? DecimalMark::kComma : DecimalMark::kPoint;
+  return options;
 }
 
-TableOptions options_of(const Parameters& p) {
-  const std::string missing = p.text("missing");
-  TableOptions options{.target = p.text("target"),
-                       .task = p.text("task"),
-                       .features = p.texts("features"),
-                       .categorical = p.texts("categorical"),
+TableFile open_table(const TableKeys& keys, const fs::path& path) {
+  if (path.empty())
+    throw Error(ExitCode::kBadRecipe, "table: file", "names no file", "give a .csv or .tsv file");
+  return {path, format_of(keys, path)};
+}
+
+LossTakes taken_by_loss(const TargetUse& use) {
+  switch (use.kind) {
+    case TargetUse::Kind::kUnknown: return LossTakes::kUnknown;
+    case TargetUse::Kind::kClasses: return LossTakes::kClasses;
+    case TargetUse::Kind::kLabels: return LossTakes::kLabels;
+    case TargetUse::Kind::kNumbers: return LossTakes::kNumbers;
+  }
+  return LossTakes::kUnknown;
+}
+
+TableOptions options_of(const TableKeys& keys, const TargetUse& use) {
+  const std::string missing = keys.text("missing");
+  TableOptions options{.target = keys.text("target"),
+                       .task = keys.text("task"),
+                       .features = keys.texts("features"),
+                       .categorical = keys.texts("categorical"),
+                       .numeric = keys.texts("numeric"),
                        .missing = missing == "fail"   ? MissingPolicy::kFail
                                   : missing == "mean" ? MissingPolicy::kMean
                                                       : MissingPolicy::kZero,
-                       .standardize = p.flag("standardize")};
+                       .missing_words = keys.texts("missing_words"),
+                       .bad_cells_are_missing = keys.text("bad_cells") == "missing",
+                       .standardize = keys.flag("standardize"),
+                       .loss_takes = taken_by_loss(use),
+                       .ignored = use.ignored};
   if (options.target.empty()) {
     throw Error(ExitCode::kBadRecipe, "table: target", "is missing",
                 "give the name of the column to be predicted, or its number from 1");
   }
   return options;
 }
-
-// Writes rows of a file as an encoding says; the columns are found by their names.
-class RowEncoder {
- public:
-  /// @param labelled whether rows have their target, which else is not asked for.
-  RowEncoder(const TableFile& file, const TableEncoding& encoding, const TableOptions& options, bool labelled)
-      : file_(file),
-        encoding_(encoding),
-        options_(options),
-        target_(labelled ? file.column(encoding.target, "target") : 0) {
-    for (const ColumnEncoding& column : encoding.features) {
-      columns_.push_back(file.column(column.name, "features"));
-    }
-  }
-
-  // Fills encoding.width() numbers.
-  void write_features(const TableFile::Row& row, float* out) {
-    for (size_t i = 0; i < columns_.size(); ++i) {
-      const ColumnEncoding& column = encoding_.features[i];
-      if (column.categorical)
-        write_category(column, row, columns_[i], out);
-      else
-        *out = static_cast<float>(scaled(column, row, columns_[i]));
-      out += column.width();
-    }
-  }
-
-  int64_t class_of(const TableFile::Row& row) const {
-    const auto found = encoding_.classes.find(class_name(row[target_].text));
-    if (found != encoding_.classes.end()) return found->second;
-    throw Error(ExitCode::kBadData, file_.place(row, target_),
-                cat("the class ", quote(trim(row[target_].text)), " is not in the training file"),
-                "correct the field, or let both files have every class");
-  }
-
-  float quantity_of(const TableFile::Row& row) const {
-    if (const auto number = field_number(row[target_].text)) return static_cast<float>(*number);
-    throw Error(ExitCode::kBadData, file_.place(row, target_),
-                quote(trim(row[target_].text)) + " is no number to be predicted", "correct the field");
-  }
-
-  int64_t unknown_categories() const { return unknown_; }
-  const std::string& first_unknown() const { return first_unknown_; }
-
- private:
-  void write_category(const ColumnEncoding& column, const TableFile::Row& row, size_t at, float* out) {
-    std::fill(out, out + column.width(), 0.0F);
-    const std::string_view text = is_missing(row[at].text) ? "" : trim(row[at].text);
-    const auto found = column.categories.find(text);
-    if (found != column.categories.end()) {
-      out[found->second] = 1;
-    } else if (unknown_++ == 0) {
-      first_unknown_ = file_.place(row, at) + ": " + quote(text);
-    }
-  }
-
-  double scaled(const ColumnEncoding& column, const TableFile::Row& row, size_t at) const {
-    const double number = number_of(column, row, at);
-    const double result = options_.standardize ? (number - column.mean) / column.deviation : number;
-    if (std::abs(result) <= double{std::numeric_limits<float>::max()}) return result;
-    throw Error(ExitCode::kBadData, file_.place(row, at),
-                quote(trim(row[at].text)) + " is too far from the column's mean for float32",
-                "correct the field, or set standardize: false");
-  }
-
-  double number_of(const ColumnEncoding& column, const TableFile::Row& row, size_t at) const {
-    const std::string_view text = row[at].text;
-    if (const auto number = field_number(text)) return *number;
-    if (!is_missing(text)) {
-      throw Error(ExitCode::kBadData, file_.place(row, at),
-                  quote(trim(text)) + " is no number, as the column's fields in the training file are",
-                  "correct the field, or list the column in categorical");
-    }
-    if (options_.missing == MissingPolicy::kFail) {
-      throw Error(ExitCode::kBadData, file_.place(row, at), "is missing", "fill it in, or set missing: mean");
-    }
-    return options_.missing == MissingPolicy::kMean ? column.mean : 0;
-  }
-
-  const TableFile& file_;
-  const TableEncoding& encoding_;
-  const TableOptions& options_;
-  std::vector<size_t> columns_;
-  size_t target_;
-  int64_t unknown_ = 0;
-  std::string first_unknown_;
-};
 
 int64_t count_rows(const TableFile& file, const std::function<bool(int64_t)>& wanted) {
   int64_t rows = 0;
@@ -156,38 +117,29 @@ int64_t count_rows(const TableFile& file, const std::function<bool(int64_t)>& wa
               "give more rows, or another validation_share");
 }
 
-void report(const TableFile& file, const TableEncoding& encoding, const RowEncoder& encoder, int64_t rows) {
-  int64_t categorical = 0;
-  for (const ColumnEncoding& column : encoding.features) categorical += column.categorical ? 1 : 0;
-  log::info(
-      "data",
-      cat(file.path(), " · ", format_count(rows), " rows · ", encoding.features.size(), " columns, ",
-          categorical, " of them categorical, as ", encoding.width(), " numbers · target ", encoding.target,
-          encoding.classification ? cat(": classification, ", encoding.classes.size(), " classes")
-                                  : ": regression"));
-  if (encoder.unknown_categories() == 0) return;
-  log::warn("data", cat(encoder.first_unknown(), " is a category that the training file does not have; ",
-                        encoder.unknown_categories(), " such fields count as no category"));
+std::string unusual_format(const TableFormat& format) {
+  std::string text;
+  if (format.separator != ',' && format.separator != '\t')
+    text += cat(" · separated by ", quote(std::string(1, format.separator)));
+  return text + (format.decimal == DecimalMark::kComma ? " · decimal commas" : "");
 }
 
-// The rows as samples, whose classes have names.
-class TableDataset final : public Dataset, public Named, public Classified {
- public:
-  TableDataset(TensorDataset rows, std::vector<std::string> classes)
-      : rows_(std::move(rows)), classes_(std::move(classes)) {}
-
-  int64_t size() const override { return rows_.size(); }
-  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
-    return rows_.get(indices, random);
+void report(const TableFile& file, const TableEncoding& encoding, const RowEncoder& encoder, int64_t rows) {
+  const int64_t categorical = std::ranges::count_if(encoding.features, &ColumnEncoding::categorical);
+  log::info("data", cat(file.path(), " · ", format_count(rows), " rows · ", encoding.features.size(),
+                        " columns, ", categorical, " of them categorical, as ", encoding.width(), " numbers",
+                        unusual_format(file.format()), " · target ", encoding.target, ": ", encoding.task(),
+                        " (", encoding.reason, ")"));
+  if (const FieldPlaces& unknown = encoder.unknown_categories(); unknown.count > 0) {
+    log::warn("data", cat(unknown.first[0].where, ": ", unknown.first[0].text,
+                          " is a category that the training file does not have; ", unknown.count,
+                          " such fields count as no category"));
   }
-  DatasetInfo info() const override { return rows_.info(); }
-  std::vector<std::string> class_names() const override { return classes_; }
-  std::vector<int64_t> classes_of_samples() const override { return classes_by_reading(rows_); }
-
- private:
-  TensorDataset rows_;
-  std::vector<std::string> classes_;
-};
+  if (const FieldPlaces& bad = encoder.bad_cells_as_missing(); bad.count > 0) {
+    log::warn("data", cat(bad.first[0].where, ": ", bad.first[0].text, " is no number, and so is missing",
+                          bad.counted_others()));
+  }
+}
 
 // By their numbers.
 std::vector<std::string> names_of(const Categories& classes) {
@@ -196,6 +148,30 @@ std::vector<std::string> names_of(const Categories& classes) {
   return names;
 }
 
+// The rows as samples, whose classes have names.
+class TableDataset final : public Dataset, public Named, public Classified, public ReadTable {
+ public:
+  TableDataset(TensorDataset rows, TableEncoding encoding, std::string path)
+      : rows_(std::move(rows)), encoding_(std::move(encoding)), path_(std::move(path)) {}
+
+  int64_t size() const override { return rows_.size(); }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    return rows_.get(indices, random);
+  }
+  DatasetInfo info() const override { return rows_.info(); }
+  std::vector<int64_t> classes_of_samples() const override { return classes_by_reading(rows_); }
+  std::vector<std::string> class_names() const override {
+    return encoding_.form == TargetForm::kClass ? names_of(encoding_.classes) : std::vector<std::string>{};
+  }
+  const TableEncoding& encoding() const override { return encoding_; }
+  const std::string& path() const override { return path_; }
+
+ private:
+  TensorDataset rows_;
+  TableEncoding encoding_;
+  std::string path_;
+};
+
 // What is made of the rows of a file.
 struct WantedRows {
   std::function<bool(int64_t row)> wanted;
@@ -203,15 +179,20 @@ struct WantedRows {
 };
 
 torch::Tensor empty_targets(const TableEncoding& encoding, int64_t rows) {
-  return encoding.classification ? torch::empty({rows}, torch::kInt64)
-                                 : torch::empty({rows, 1}, torch::kFloat32);
+  return encoding.form == TargetForm::kClass ? torch::empty({rows}, torch::kInt64)
+                                             : torch::empty({rows, 1}, torch::kFloat32);
 }
 
-std::unique_ptr<Dataset> encode(const TableFile& file, const TableEncoding& encoding,
-                                const TableOptions& options, const WantedRows& which) {
+float number_for(RowEncoder& encoder, const TableEncoding& encoding, const TableFile::Row& row) {
+  return encoding.form == TargetForm::kLabel ? static_cast<float>(encoder.class_of(row))
+                                             : encoder.quantity_of(row);
+}
+
+std::unique_ptr<Dataset> encode(const TableFile& file, TableEncoding encoding, const TableOptions& options,
+                                const WantedRows& which) {
   const int64_t rows = count_rows(file, which.wanted);
   const int64_t width = encoding.width();
-  const bool classes = encoding.classification;
+  const bool classes = encoding.form == TargetForm::kClass;
   torch::Tensor inputs = torch::empty({rows, width}, torch::kFloat32);
   torch::Tensor targets = which.labelled ? empty_targets(encoding, rows) : torch::Tensor();
   RowEncoder encoder(file, encoding, options, which.labelled);
@@ -225,39 +206,113 @@ std::unique_ptr<Dataset> encode(const TableFile& file, const TableEncoding& enco
     if (classes)
       targets.mutable_data_ptr<int64_t>()[done] = encoder.class_of(row);
     else
-      targets.mutable_data_ptr<float>()[done] = encoder.quantity_of(row);
+      targets.mutable_data_ptr<float>()[done] = number_for(encoder, encoding, row);
     ++done;
   });
+  encoder.check();
   report(file, encoding, encoder, rows);
   const int64_t outputs = classes ? static_cast<int64_t>(encoding.classes.size()) : 1;
   return std::make_unique<TableDataset>(TensorDataset(std::move(inputs), std::move(targets), outputs),
-                                        names_of(encoding.classes));
+                                        std::move(encoding), file.path());
+}
+
+bool is_same_file(const fs::path& one, const fs::path& other) {
+  std::error_code none;
+  return one == other || fs::equivalent(one, other, none);
+}
+
+// The file by which a table is read: what `like` names, else its own.
+fs::path source_of(const Parameters& p) {
+  return p.text("like").empty() ? p.text("file") : p.text("like");
+}
+
+[[noreturn]] void fail_difference(const std::string& key, const std::string& own, const std::string& other) {
+  throw Error(ExitCode::kBadRecipe, "table: " + key,
+              cat("is ", own, "; the training data, by which other data are read, have ", other),
+              "leave it out there, or give both the same");
+}
+
+// What data other than the training data ask for must be what these are read by.
+void check_like_training(const Parameters& own, const Parameters& training, const TableFile& file,
+                         const TableEncoding& encoding) {
+  if (!own.text("like").empty() && !is_same_file(own.text("like"), source_of(training)))
+    fail_difference("like", quote(own.text("like")), quote(source_of(training).string()));
+  if (!own.text("target").empty() &&
+      file.columns()[file.column(own.text("target"), "target")] != encoding.target)
+    fail_difference("target", quote(own.text("target")), quote(encoding.target));
+  const std::string task = own.text("task");
+  if (task != "auto" && (task == "classification") != encoding.has_classes())
+    fail_difference("task", task, encoding.has_classes() ? "classification" : "regression");
+  if (!own.flag("standardize") && training.flag("standardize"))
+    fail_difference("standardize", "false", "true");
+  const auto column_of = [&](const std::string& name, const std::string& key) {
+    const std::string& found = file.columns()[file.column(name, key)];
+    return std::ranges::find(encoding.features, found, &ColumnEncoding::name);
+  };
+  for (const std::string& name : own.texts("features")) {
+    if (column_of(name, "features") == encoding.features.end())
+      fail_difference("features", join(own.texts("features"), ", "), cat("no feature ", quote(name)));
+  }
+  if (!own.texts("features").empty() && own.texts("features").size() != encoding.features.size())
+    fail_difference("features", join(own.texts("features"), ", "),
+                    cat(encoding.features.size(), " features"));
+  for (const char* const key : {"categorical", "numeric"}) {
+    for (const std::string& name : own.texts(key)) {
+      const auto column = column_of(name, key);
+      if (column == encoding.features.end() || column->categorical != (key[0] == 'c'))
+        fail_difference(key, join(own.texts(key), ", "), cat(quote(name), " otherwise"));
+    }
+  }
+}
+
+// Rows are dealt alike, so that none is in both parts.
+void check_splits(const Parameters& own, const Parameters& training) {
+  const bool dealt = split_of(own) != Split::kAll && split_of(training) != Split::kAll;
+  const double share = own.real("validation_share"), other = training.real("validation_share");
+  const bool differ = share != other && share != defaults().real("validation_share");
+  if (dealt && differ && is_same_file(own.text("file"), training.text("file")))
+    fail_difference("validation_share", shortest(share), shortest(other));
 }
 
 // As the training file asks for it.
-TableEncoding encoding_of_run(const Parameters& p, const TableOptions& options) {
+TableEncoding encoding_of_run(const Parameters& own, const Parameters* training, const TargetUse& use) {
+  const Parameters& p = training != nullptr ? *training : own;
+  const TableKeys keys(p);
   const Split statistics = split_of(p) == Split::kAll ? Split::kAll : Split::kTrain;
   const double share = p.real("validation_share");
   const auto counts = [=](int64_t row) { return in_split(row, statistics, share); };
-  return find_encoding(open_table(p, p.text("like").empty() ? "file" : "like"), options, counts);
+  const TableFile file = open_table(keys, source_of(p));
+  TableEncoding encoding = find_encoding(file, options_of(keys, use), counts);
+  if (training == nullptr) return encoding;
+  check_like_training(own, *training, file, encoding);
+  check_splits(own, *training);
+  return encoding;
 }
 
 std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
-  const TableOptions options = options_of(p);
-  const TableFile file = open_table(p, "file");
+  const TableKeys keys(p, request.training);
+  const TableFile file = open_table(keys, p.text("file"));
   const Split split = split_of(p);
-  const double share = p.real("validation_share");
-  return encode(file, encoding_of_run(p, options), options,
+  const double share = keys.real("validation_share");
+  return encode(file, encoding_of_run(p, request.training, request.targets),
+                options_of(keys, request.targets),
                 {.wanted = [=](int64_t row) { return in_split(row, split, share); }});
 }
 
 std::unique_ptr<Dataset> make_unlabelled_table(const UnlabelledRequest& request) {
   const Parameters& p = request.parameters;
-  const TableOptions options = options_of(p);
-  const TableFile file(request.path, separator_of(p, request.path), p.flag("header"));
-  return encode(file, encoding_of_run(p, options), options,
+  const TableKeys keys(p, request.training);
+  const TableFile file = open_table(keys, request.path);
+  return encode(file, encoding_of_run(p, request.training, request.targets),
+                options_of(keys, request.targets),
                 {.wanted = [](int64_t) { return true; }, .labelled = false});
+}
+
+void look_at_table(const LookRequest& request, DataLook& look) {
+  const Parameters& p = request.made_from.parameters;
+  const TableKeys keys(p, request.made_from.training);
+  look_at_rows(request, open_table(keys, p.text("file")), MissingWords(keys.texts("missing_words")), look);
 }
 
 bool is_separator(const std::string& text) {
@@ -273,26 +328,40 @@ DatasetRow table_row() {
        "Rows of a CSV or TSV file: columns of numbers, and categories with one column for each.",
        {text_key("file", "The file, with a row for each sample."),
         text_key("target", "The column to be predicted: its name, or its number from 1; to be given."),
-        word_key(
-            "task",
-            "What the target is: one of classes, or a number; auto: classes if a field is no number or all "
-            "are whole with at most 100 different ones.",
-            {"auto", "classification", "regression"}, "auto"),
+        word_key("task",
+                 "What the target is: one of classes, or a number; auto: what the loss takes; where it "
+                 "leaves that "
+                 "open, classes if fields are words or all are whole with at most 100 different ones.",
+                 {"auto", "classification", "regression"}, "auto"),
         list_key(KeyKind::kTextList, "features", "The columns to predict from; empty: all others.",
                  std::vector<std::string>{}),
-        list_key(KeyKind::kTextList, "categorical",
-                 "Columns of categories. Those with a field that is no number are it in any case.",
+        list_key(
+            KeyKind::kTextList, "categorical",
+            "Columns of categories. Those of words are it in any case; a column that is mostly numbers is "
+            "it only if it is named here.",
+            std::vector<std::string>{}),
+        list_key(KeyKind::kTextList, "numeric", "Columns of numbers, whatever most of their fields are.",
                  std::vector<std::string>{}),
-        word_key(
-            "missing",
-            "What an empty field, NA, NaN or null of a column of numbers is: an error, the column's mean, "
-            "or 0. Of categories it is one of its own.",
-            {"fail", "mean", "zero"}, "fail"),
+        word_key("bad_cells",
+                 "What a field that is no number is in a column of numbers: an error, or missing.",
+                 {"fail", "missing"}, "fail"),
+        word_key("missing",
+                 "What a missing field of a column of numbers is: an error, the column's mean, or 0. Of "
+                 "categories, "
+                 "an empty field is one of its own, and words are words.",
+                 {"fail", "mean", "zero"}, "fail"),
+        list_key(
+            KeyKind::kTextList, "missing_words",
+            "What is missing beside empty fields, in any case of letters: in columns of numbers, and in the "
+            "target unless it is quoted.",
+            MissingWords::usual()),
         bool_key("standardize", "Shift and scale columns of numbers to mean 0 and deviation 1.", true),
         text_key(
             "like",
-            "The training file, for any other: columns, categories, classes, mean and deviation are then "
-            "those of its rows; null: of this file's."),
+            "The file whose rows columns, categories, classes, mean and deviation are of; null: that of the "
+            "training data, or this one where these are they. Other data also take from them the keys that "
+            "they "
+            "leave out."),
         word_key("split",
                  "Which rows; mean and deviation are then those of the train rows, categories and classes "
                  "those of all.",
@@ -302,12 +371,18 @@ DatasetRow table_row() {
             .from(0, 0.9),
         bool_key("header", "Whether the first line names the columns; without, they are called 1, 2, …",
                  true),
-        text_key("separator", "Between fields; auto: a tab in .tsv and .tab files, else a comma.", "auto")
-            .with_form("auto or one character", "^(auto|[\\t !#-~])$", is_separator)}},
+        text_key("separator",
+                 "Between fields; auto: that of comma, semicolon, tab and | by which all lines have as many "
+                 "fields, or which a first line sep=; names.",
+                 "auto")
+            .with_form("auto or one character", "^(auto|[\\t !#-~])$", is_separator),
+        word_key("decimal", "What stands before the decimals of numbers; auto: what the file's numbers show.",
+                 {"auto", "point", "comma"}, "auto")}},
       make_table,
       {},
       make_unlabelled_table,
-      "a table file"};
+      "a table file",
+      look_at_table};
 }
 
 }  // namespace autotrain

@@ -7,6 +7,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace autotrain {
 namespace {
@@ -14,51 +15,8 @@ namespace {
 // One column for each category: beyond this, a table is not the form for the data.
 constexpr size_t kMostCategories = 1000;
 constexpr size_t kMostClasses = 100'000;
-constexpr size_t kMostClassesOfNumbers = 100;  // with more, whole numbers are taken for quantities
-
-// The kind of a column's values.
-struct Survey {
-  size_t most_texts = kMostCategories;
-  std::set<std::string, std::less<>> texts = {};  // different ones, at most one more than `most_texts`
-  std::string word_at = {};                       // where the first is that is no number
-  std::string word = {};
-  bool whole = true;  // all numbers are integers
-
-  // Mean and sum of squared deviations of the numbers, updated one by one (Welford 1962).
-  double numbers = 0, mean = 0, squares = 0;
-
-  void add_text(std::string_view text) {
-    if (texts.size() <= most_texts && !texts.contains(text)) texts.emplace(text);
-  }
-
-  void add_number(double number) {
-    numbers += 1;
-    const double distance = number - mean;
-    mean += distance / numbers;
-    squares += distance * (number - mean);
-  }
-};
-
-void survey_feature(Survey& survey, const TableFile& file, const TableFile::Row& row, size_t column,
-                    bool counts) {
-  const std::string_view text = trim(row[column].text);
-  if (is_missing(text)) return survey.add_text("");
-  survey.add_text(text);
-  const auto number = field_number(text);
-  if (number && counts) survey.add_number(*number);
-  if (!number && survey.word_at.empty()) survey.word_at = file.place(row, column), survey.word = text;
-}
-
-void survey_target(Survey& survey, const TableFile& file, const TableFile::Row& row, size_t column) {
-  const std::string_view text = trim(row[column].text);
-  if (is_missing(text)) {
-    throw Error(ExitCode::kBadData, file.place(row, column), "the target is missing", "remove the row");
-  }
-  survey.add_text(class_name(text));
-  const auto number = field_number(text);
-  if (number && *number != std::floor(*number)) survey.whole = false;
-  if (!number && survey.word_at.empty()) survey.word_at = file.place(row, column), survey.word = text;
-}
+constexpr int64_t kMostClassesOfNumbers = 100;  // with more, whole numbers are taken for quantities
+constexpr int64_t kRowsOfAClass = 10;           // with fewer, numbers are no classes for a loss of classes
 
 Categories numbered(const std::vector<std::string>& texts) {
   Categories categories;
@@ -66,49 +24,76 @@ Categories numbered(const std::vector<std::string>& texts) {
   return categories;
 }
 
-ColumnEncoding encoding_of(const Survey& survey, const std::string& name, bool categorical) {
-  ColumnEncoding column{.name = name, .categorical = categorical || !survey.word_at.empty()};
-  if (!column.categorical) {
-    column.mean = survey.mean;
-    const double deviation = survey.numbers > 0 ? std::sqrt(survey.squares / survey.numbers) : 0;
-    if (deviation > 0) column.deviation = deviation;
-    return column;
+std::string share_of(const ColumnSurvey& survey) {
+  return cat(format_count(survey.numbers), " of the column's ", format_count(survey.values()), " fields");
+}
+
+// ------------------------------------------------------------------ features
+
+[[noreturn]] void fail_bad_cells(const FieldPlaces& bad, const std::string& why, const std::string& cure) {
+  throw Error(ExitCode::kBadData, bad.first[0].where, bad.first[0].text + why + bad.counted_others(), cure);
+}
+
+std::string why_no_number(const ColumnSurvey& survey) {
+  const std::string& text = survey.words.first[0].text;
+  const bool comma = survey.decimal == DecimalMark::kComma;
+  if (comma && text.find('.') != std::string::npos)
+    return " has a point, and the file's decimals stand after commas";
+  if (survey.numbers > 0) return cat(" is no number, as ", share_of(survey), " are");
+  if (!comma && text.find(',') != std::string::npos)
+    return " has a comma, and the file does not tell whether it stands before decimals or thousands";
+  return " looks like a number, but is written as none";
+}
+
+std::string cure_of_mark(const ColumnSurvey& survey) {
+  return survey.words.first[0].text.find_first_of(",.") == std::string::npos
+             ? ""
+             : "; if its comma or point stands before decimals, set decimal";
+}
+
+// Whether the column is one of categories; a column that might be either is refused.
+bool is_categorical(const ColumnSurvey& survey, const std::string& name, const TableOptions& options) {
+  if (survey.values() == 0) return survey.missing.count + survey.quoted_words.count > survey.empty;
+  if (survey.words.count == 0) return survey.numbers == 0;
+  if (survey.is_mostly_numbers()) {
+    if (options.bad_cells_are_missing && survey.numbers >= survey.words.count) return false;
+    fail_bad_cells(survey.words, why_no_number(survey),
+                   cat("correct it, or set bad_cells: missing, or categorical: [", name,
+                       "] if these are categories", cure_of_mark(survey)));
   }
-  if (survey.texts.size() > kMostCategories) {
-    throw Error(ExitCode::kBadData, categorical ? "table: categorical" : survey.word_at,
-                cat(categorical ? "" : cat(quote(survey.word), " is no number, which makes "), "the column ",
-                    quote(name), categorical ? " has" : " categorical, and it has", " more than ",
-                    kMostCategories, " categories"),
-                "correct the field if it should be a number, or leave the column out of features");
+  if (survey.is_undecided()) {
+    fail_bad_cells(survey.words,
+                   cat(" is no number, and ", share_of(survey), " are: the column may be one of either"),
+                   cat("set numeric: [", name, "] with bad_cells: missing, or categorical: [", name, "]"));
   }
-  column.categories = numbered({survey.texts.begin(), survey.texts.end()});
+  return true;
+}
+
+ColumnEncoding number_column(const ColumnSurvey& survey, const std::string& name,
+                             const TableOptions& options) {
+  if (survey.words.count > 0 && !options.bad_cells_are_missing) {
+    fail_bad_cells(survey.words, cat(" is no number, as the column's fields are to be"),
+                   "correct it, or set bad_cells: missing, or take the column from numeric");
+  }
+  ColumnEncoding column{.name = name, .mean = survey.mean};
+  const double deviation = survey.counted > 0 ? std::sqrt(survey.squares / survey.counted) : 0;
+  if (deviation > 0) column.deviation = deviation;
   return column;
 }
 
-bool is_classification(const Survey& survey, const std::string& task) {
-  if (task == "classification") return true;
-  if (task == "auto") {
-    return !survey.word_at.empty() || (survey.whole && survey.texts.size() <= kMostClassesOfNumbers);
+ColumnEncoding category_column(const ColumnSurvey& survey, const std::string& name, bool chosen) {
+  if (survey.too_many_texts) {
+    const bool word = !chosen && survey.words.count > 0;
+    throw Error(ExitCode::kBadData, word ? survey.words.first[0].where : "table: categorical",
+                cat(word ? survey.words.first[0].text + " is no number, which makes " : "", "the column ",
+                    quote(name), word ? " categorical, and it has" : " has", " more than ", kMostCategories,
+                    " categories"),
+                "correct the field if it should be a number, or leave the column out of features");
   }
-  if (survey.word_at.empty()) return false;
-  throw Error(ExitCode::kBadData, survey.word_at, quote(survey.word) + " is no number to be predicted",
-              "correct the field, or set task: classification");
-}
-
-// Numbers in their order, then words in theirs.
-Categories classes_of(const Survey& survey, const std::string& target) {
-  if (survey.texts.size() > kMostClasses) {
-    throw Error(ExitCode::kBadData, "table: target",
-                cat("the column ", quote(target), " has more than ", kMostClasses, " classes"),
-                "set task: regression for numbers to be predicted");
-  }
-  constexpr double kLast = std::numeric_limits<double>::infinity();
-  std::vector<std::pair<double, std::string>> keyed;
-  for (const std::string& text : survey.texts) keyed.emplace_back(field_number(text).value_or(kLast), text);
-  std::sort(keyed.begin(), keyed.end());
-  std::vector<std::string> names;
-  for (auto& [number, text] : keyed) names.push_back(std::move(text));
-  return numbered(names);
+  std::vector<std::string> texts;
+  for (const auto& [text, count] : survey.texts) texts.push_back(text);
+  std::ranges::sort(texts);
+  return {.name = name, .categorical = true, .categories = numbered(texts)};
 }
 
 std::vector<size_t> feature_columns(const TableFile& file, const TableOptions& options, size_t target) {
@@ -123,25 +108,187 @@ std::vector<size_t> feature_columns(const TableFile& file, const TableOptions& o
                 different.contains(target) ? "names the target" : "names a column twice", "remove it there");
   }
   if (columns.empty()) {
-    throw Error(ExitCode::kBadData, file.path(), "has no column beside the target", "check the separator");
+    throw Error(ExitCode::kBadData, file.path(), "has no column beside the target",
+                "check the separator, which may be set");
   }
   return columns;
 }
 
-std::set<size_t> categorical_columns(const TableFile& file, const TableOptions& options,
-                                     const std::vector<size_t>& features) {
+// The columns that a key names, which must be features.
+std::set<size_t> chosen_columns(const TableFile& file, const std::vector<std::string>& names,
+                                const std::vector<size_t>& features, const std::string& key) {
   std::set<size_t> columns;
-  for (const std::string& name : options.categorical) {
-    const size_t column = file.column(name, "categorical");
+  for (const std::string& name : names) {
+    const size_t column = file.column(name, key);
     columns.insert(column);
     if (std::find(features.begin(), features.end(), column) != features.end()) continue;
-    throw Error(ExitCode::kBadRecipe, "table: categorical", quote(name) + " is not one of the features",
-                "remove it there; task: classification makes the target one of classes");
+    throw Error(ExitCode::kBadRecipe, "table: " + key, quote(name) + " is not one of the features",
+                "remove it there; task says what the target is");
   }
   return columns;
+}
+
+// ------------------------------------------------------------------ target
+
+void check_target_is_there(const ColumnSurvey& survey) {
+  if (survey.missing.count == 0) return;
+  const FieldPlace& first = survey.missing.first[0];
+  const bool word = first.text != kEmptyText;
+  throw Error(ExitCode::kBadData, first.where,
+              cat("the target is missing", word ? " (" + first.text + ")" : "", " in ",
+                  format_count(survey.missing.count), " of ", format_count(survey.rows), " rows",
+                  survey.missing.count > 1 ? ", " + survey.missing.others() : ""),
+              cat("remove ", survey.missing.count == 1 ? "the row" : "these rows",
+                  word ? ", or set missing_words: [] if that is a class, or quote it in the file" : ""));
+}
+
+void check_target_is_numbers(const ColumnSurvey& survey, const std::string& cure) {
+  const FieldPlaces& bad = survey.words.count > 0 ? survey.words : survey.quoted_words;
+  if (bad.count == 0) return;
+  fail_bad_cells(bad, " is no number to be predicted", cure);
+}
+
+// Whether classes or numbers are to be predicted, and why.
+struct Task {
+  bool classes = false;
+  std::string reason = {};
+};
+
+int64_t different_texts(const ColumnSurvey& survey) {
+  return static_cast<int64_t>(survey.texts.size()) + (survey.too_many_texts ? 1 : 0);
+}
+
+Task task_of_numbers(const ColumnSurvey& survey, const TableOptions& options, const std::string& target) {
+  const int64_t different = different_texts(survey);
+  if (options.loss_takes == LossTakes::kUnknown) {
+    const bool few = different <= kMostClassesOfNumbers;
+    if (survey.whole && few) return {true, cat("all are whole, ", different, " different ones")};
+    return {false, survey.whole ? cat("more than ", kMostClassesOfNumbers, " different numbers")
+                                : "they are not whole"};
+  }
+  const bool few = different <= kMostClassesOfNumbers || different * kRowsOfAClass <= survey.rows;
+  if ((survey.whole && few) || different * kRowsOfAClass <= survey.rows)
+    return {true, "the loss is for classes"};
+  throw Error(ExitCode::kBadRecipe, "table: target",
+              cat(quote(target), " has ", survey.too_many_texts ? "more than " : "", format_count(different),
+                  " different numbers", survey.whole ? "" : ", not whole ones",
+                  ": numbers to be predicted, it seems, and the loss is for classes"),
+              "set loss.name: mean_squared_error, or task: classification if each is a class");
+}
+
+Task find_task(const ColumnSurvey& survey, const TableOptions& options, const std::string& target) {
+  const bool loss_of_classes =
+      options.loss_takes == LossTakes::kClasses || options.loss_takes == LossTakes::kLabels;
+  if (options.task == "classification") return {true, "task: classification"};
+  if (options.task == "regression") {
+    if (options.loss_takes == LossTakes::kClasses) {
+      throw Error(ExitCode::kBadRecipe, "table: task", "is regression, and the loss is for classes",
+                  "set loss.name: mean_squared_error, or task: classification");
+    }
+    check_target_is_numbers(survey, "correct the field, or set task: classification");
+    return {false, "task: regression"};
+  }
+  if (options.loss_takes == LossTakes::kNumbers) {
+    check_target_is_numbers(survey,
+                            "correct the field, or remove the row; for classes set loss.name: cross_entropy");
+    return {false, "the loss is for numbers"};
+  }
+  const FieldPlaces& words = survey.words;
+  if (words.count == 0 && survey.quoted_words.count == 0) return task_of_numbers(survey, options, target);
+  if (words.count > 0 && (survey.is_mostly_numbers() || survey.is_undecided())) {
+    fail_bad_cells(words, why_no_number(survey),
+                   cat("correct it, or set task: classification if these are classes", cure_of_mark(survey)));
+  }
+  return {true, loss_of_classes ? "the loss is for classes" : "not all fields are numbers"};
+}
+
+bool is_ignored(const std::string& text, const TableOptions& options) {
+  if (!options.ignored) return false;
+  const auto number = field_number(text);
+  return number && *number == static_cast<double>(*options.ignored);
+}
+
+// Numbers in their order, then words in theirs.
+Categories classes_of(const ColumnSurvey& survey, const TableOptions& options, const std::string& target) {
+  if (survey.too_many_texts) {
+    throw Error(ExitCode::kBadData, "table: target",
+                cat("the column ", quote(target), " has more than ", kMostClasses, " classes"),
+                "set task: regression for numbers to be predicted");
+  }
+  constexpr double kLast = std::numeric_limits<double>::infinity();
+  std::vector<std::pair<double, std::string>> keyed;
+  for (const auto& [text, count] : survey.texts) {
+    if (!is_ignored(text, options)) keyed.emplace_back(field_number(text).value_or(kLast), text);
+  }
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<std::string> names;
+  for (auto& [number, text] : keyed) names.push_back(std::move(text));
+  if (names.size() < 2) {
+    throw Error(ExitCode::kBadData, "table: target",
+                cat("the column ", quote(target), " has ", names.empty() ? "no class" : "one class only, ",
+                    names.empty() ? "" : quote(names[0]), ": there is nothing to learn"),
+                "give rows of several classes, or name another target");
+  }
+  return numbered(names);
+}
+
+// The loss knows the ignored target by its number, which no class may have.
+void check_ignored(const Categories& classes, const TableOptions& options) {
+  if (!options.ignored || *options.ignored < 0 || *options.ignored >= std::ssize(classes)) return;
+  const auto meant =
+      std::ranges::find_if(classes, [&](const auto& item) { return item.second == *options.ignored; });
+  throw Error(ExitCode::kBadRecipe, "loss.ignore_index",
+              cat(*options.ignored, " is the number of the class ", quote(meant->first),
+                  ", since classes are numbered from 0 in their order"),
+              "write -1 for targets that are not to count, and set loss.ignore_index: -1");
+}
+
+// Labels are 0 or 1, as numbers or as the first and second of two classes.
+void check_labels(const TableEncoding& encoding) {
+  const ColumnSurvey& survey = encoding.target_survey;
+  if (encoding.form == TargetForm::kLabel && encoding.classes.size() != 2) {
+    throw Error(ExitCode::kBadRecipe, "table: target",
+                cat(quote(encoding.target), " has ", encoding.classes.size(),
+                    " classes, and the loss is for a label that holds or not"),
+                "set loss.name: cross_entropy");
+  }
+  if (encoding.form == TargetForm::kNumber && (survey.least < 0 || survey.most > 1)) {
+    throw Error(ExitCode::kBadRecipe, "table: target",
+                cat(quote(encoding.target), " has numbers from ", brief(survey.least), " to ",
+                    brief(survey.most), ", and the loss is for labels from 0 to 1"),
+                "set loss.name: mean_squared_error, or cross_entropy for classes");
+  }
+}
+
+void decide_target(TableEncoding& encoding, const TableOptions& options) {
+  check_target_is_there(encoding.target_survey);
+  const Task task = find_task(encoding.target_survey, options, encoding.target);
+  const bool labels = options.loss_takes == LossTakes::kLabels;
+  encoding.reason = task.reason;
+  encoding.form = !task.classes ? TargetForm::kNumber : labels ? TargetForm::kLabel : TargetForm::kClass;
+  if (task.classes) encoding.classes = classes_of(encoding.target_survey, options, encoding.target);
+  if (task.classes) check_ignored(encoding.classes, options);
+  if (labels) check_labels(encoding);
 }
 
 }  // namespace
+
+std::optional<int64_t> find_category(const Categories& categories, const CsvField& field) {
+  const std::string_view text = word_of(field);
+  if (const auto found = categories.find(text); found != categories.end()) return found->second;
+  const auto plain = [](std::string_view word) {
+    return !has_leading_zeros(word) && word.find_first_of("eE+") == std::string_view::npos;
+  };
+  const auto number = field_number(text);
+  if (!number || field.quoted || !plain(text)) return std::nullopt;
+  std::optional<int64_t> only;
+  for (const auto& [name, index] : categories) {
+    if (!plain(name) || field_number(name) != number) continue;
+    if (only) return std::nullopt;
+    only = index;
+  }
+  return only;
+}
 
 int64_t TableEncoding::width() const {
   int64_t width = 0;
@@ -149,49 +296,44 @@ int64_t TableEncoding::width() const {
   return width;
 }
 
+std::string TableEncoding::task() const {
+  if (form == TargetForm::kNumber) return "regression";
+  return cat("classification, ", classes.size(), " classes");
+}
+
 TableEncoding find_encoding(const TableFile& file, const TableOptions& options,
                             const std::function<bool(int64_t row)>& counts) {
   const size_t target = file.column(options.target, "target");
   const std::vector<size_t> columns = feature_columns(file, options, target);
-  const std::set<size_t> categorical = categorical_columns(file, options, columns);
+  const std::set<size_t> categorical = chosen_columns(file, options.categorical, columns, "categorical");
+  const std::set<size_t> numeric = chosen_columns(file, options.numeric, columns, "numeric");
+  const MissingWords missing_words(options.missing_words);
 
-  std::vector<Survey> surveys(columns.size());
-  Survey target_survey{.most_texts = kMostClasses};
+  std::vector<ColumnSurvey> surveys(columns.size());
+  TableEncoding encoding{.path = file.path(), .format = file.format(), .target = file.columns()[target]};
+  encoding.target_survey.most_texts = kMostClasses;
   file.for_each_row([&](int64_t number, const TableFile::Row& row) {
     const bool counted = counts(number);
-    for (size_t i = 0; i < columns.size(); ++i) survey_feature(surveys[i], file, row, columns[i], counted);
-    survey_target(target_survey, file, row, target);
+    for (size_t i = 0; i < columns.size(); ++i) surveys[i].add(file, row, columns[i], missing_words, counted);
+    encoding.target_survey.add(file, row, target, missing_words, counted);
   });
 
-  TableEncoding encoding{.target = file.columns()[target],
-                         .classification = is_classification(target_survey, options.task)};
+  if (encoding.target_survey.rows == 0) throw Error(ExitCode::kBadData, file.path(), "has no rows");
+  decide_target(encoding, options);
   for (size_t i = 0; i < columns.size(); ++i) {
     const std::string& name = file.columns()[columns[i]];
-    encoding.features.push_back(encoding_of(surveys[i], name, categorical.contains(columns[i])));
+    const bool chosen = categorical.contains(columns[i]), number = numeric.contains(columns[i]);
+    if (chosen && number) {
+      throw Error(ExitCode::kBadRecipe, "table: numeric", quote(name) + " is in categorical, too",
+                  "remove it in one of them");
+    }
+    const bool words = chosen || (!number && is_categorical(surveys[i], name, options));
+    ColumnEncoding& column = encoding.features.emplace_back(words ? category_column(surveys[i], name, chosen)
+                                                                  : number_column(surveys[i], name, options));
+    column.survey = std::move(surveys[i]);
+    column.unnamed = file.is_unnamed(columns[i]);
   }
-  if (encoding.classification) encoding.classes = classes_of(target_survey, encoding.target);
   return encoding;
-}
-
-std::optional<double> field_number(std::string_view text) {
-  double number = 0;
-  if (!parse_real(trim(text), number)) return std::nullopt;
-  if (!(std::abs(number) <= double{std::numeric_limits<float>::max()})) return std::nullopt;
-  return number;
-}
-
-bool is_missing(std::string_view text) {
-  text = trim(text);
-  constexpr size_t kLongest = 4;
-  if (text.empty()) return true;
-  if (text.size() > kLongest) return false;
-  const std::string word = lower(text);
-  return word == "na" || word == "nan" || word == "null";
-}
-
-std::string class_name(std::string_view text) {
-  const auto number = field_number(text);
-  return number ? shortest(*number == 0 ? 0 : *number) : std::string(trim(text));
 }
 
 }  // namespace autotrain

@@ -8,10 +8,14 @@
 #include <vector>
 
 #include "data/table_file.h"
+#include "data/table_survey.h"
 
 namespace autotrain {
 
 enum class MissingPolicy { kFail, kMean, kZero };
+
+/// What the run's loss takes as the target of a row.
+enum class LossTakes { kUnknown, kClasses, kLabels, kNumbers };
 
 /// How fields of a table become numbers, as the user asks for it.
 struct TableOptions {
@@ -19,12 +23,22 @@ struct TableOptions {
   std::string task = "auto";               ///< or "classification", "regression"
   std::vector<std::string> features = {};  ///< none: all but the target
   std::vector<std::string> categorical = {};
+  std::vector<std::string> numeric = {};
   MissingPolicy missing = MissingPolicy::kFail;
+  std::vector<std::string> missing_words = MissingWords::usual();
+  bool bad_cells_are_missing = false;  ///< fields that are no numbers, in a column of numbers
   bool standardize = true;
+  LossTakes loss_takes = LossTakes::kUnknown;
+  std::optional<int64_t> ignored = {};  ///< a target of this number counts for nothing
 };
 
 /// Numbers of the texts of a categorical column, or of the classes of a target, from 0 in their order.
 using Categories = std::map<std::string, int64_t, std::less<>>;
+
+/// The number of a text; failing that, of the only one that is the same number: 2.0 for 2, as programs write
+/// a column with gaps. Codes ("02", "2E0") and quoted fields are themselves alone. Nothing where there is
+/// none.
+std::optional<int64_t> find_category(const Categories& categories, const CsvField& field);
 
 /// How the fields of one column become numbers.
 struct ColumnEncoding {
@@ -33,35 +47,44 @@ struct ColumnEncoding {
   Categories categories = {};  ///< "" is that of missing fields
   double mean = 0;             ///< of the numbers that are there
   double deviation = 1;        ///< their standard deviation; 1 where that is 0
+  ColumnSurvey survey = {};    ///< of the training file
+  bool unnamed = false;        ///< the header has no name for it
 
   /// Numbers that a field becomes.
   int64_t width() const { return categorical ? static_cast<int64_t>(categories.size()) : 1; }
 };
 
+enum class TargetForm {
+  kClass,   ///< the number of a class
+  kLabel,   ///< 0 or 1, for a loss of labels
+  kNumber,  ///< a number to be predicted
+};
+
 /// How the rows of a table become samples. Made from the training file and used for every file of the run.
 struct TableEncoding {
+  std::string path = {};  ///< of the training file
+  TableFormat format = {};
   std::vector<ColumnEncoding> features = {};
   std::string target = {};
-  bool classification = false;
+  TargetForm form = TargetForm::kNumber;
+  std::string reason = {};  ///< of the form: "the loss is for numbers"
   Categories classes = {};
+  ColumnSurvey target_survey = {};
 
   /// Numbers that a row becomes.
   int64_t width() const;
+
+  bool has_classes() const { return form != TargetForm::kNumber; }
+
+  /// "regression", "classification, 3 classes".
+  std::string task() const;
 };
 
 /// Looks through `file`: which columns are categorical, their categories and the classes over all rows; mean
 /// and deviation over the rows for which `counts(row number)`.
-/// @throws Error(kBadRecipe) for columns that are not there, Error(kBadData) with line and column.
+/// @throws Error(kBadRecipe) for columns that are not there and a task that does not go with the loss,
+/// Error(kBadData) with line and column for fields that may be meant in two ways.
 TableEncoding find_encoding(const TableFile& file, const TableOptions& options,
                             const std::function<bool(int64_t row)>& counts);
-
-/// The number that a field is, blanks around it left out: nothing if it is none that float32 holds.
-std::optional<double> field_number(std::string_view text);
-
-/// Whether nothing is there: an empty field, NA, NaN, null, in any case.
-bool is_missing(std::string_view text);
-
-/// What a class is known by: 1 and 1.0 are the same.
-std::string class_name(std::string_view text);
 
 }  // namespace autotrain

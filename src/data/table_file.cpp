@@ -8,14 +8,15 @@
 
 namespace autotrain {
 
-TableFile::TableFile(const std::filesystem::path& path, char separator, bool header)
-    : file_(path), separator_(separator), header_(header) {
+TableFile::TableFile(const std::filesystem::path& path, const TableFormatOptions& options)
+    : file_(path), format_(find_table_format(content(), path.string(), options)) {
   CsvReader records = reader();
   Row row;
   if (!records.next(row)) throw Error(ExitCode::kBadData, this->path(), "has no rows");
   std::set<std::string> names;
   for (size_t i = 0; i < row.size(); ++i) {
-    std::string name(header ? trim(row[i].text) : "");
+    std::string name(format_.header ? trim(row[i].text) : "");
+    unnamed_.push_back(format_.header && name.empty());
     if (name.empty()) name = std::to_string(i + 1);
     columns_.push_back(name);
     if (names.insert(std::move(name)).second) continue;
@@ -44,7 +45,7 @@ size_t TableFile::column(const std::string& name, const std::string& key) const 
 void TableFile::for_each_row(const std::function<void(int64_t number, const Row& row)>& visit) const {
   CsvReader records = reader();
   Row row;
-  if (header_) records.next(row);
+  if (format_.header) records.next(row);
   for (int64_t number = 0; records.next(row); ++number) {
     if (row.size() != columns_.size()) {
       throw Error(ExitCode::kBadData, cat(path(), ":", row.front().line),
@@ -59,9 +60,9 @@ std::string TableFile::place(const Row& row, size_t column) const {
   return cat(path(), ":", row[column].line, ":", row[column].column, ": ", columns_[column]);
 }
 
-CsvReader TableFile::reader() const {
+std::string_view TableFile::content() const {
   const auto bytes = file_.bytes();
-  return {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path(), separator_};
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace autotrain

@@ -7,17 +7,24 @@
 
 #include "base/mapped_file.h"
 #include "data/csv.h"
+#include "data/table_format.h"
 
 namespace autotrain {
 
 /// A CSV file whose columns have names and whose rows all have as many fields.
 class TableFile {
  public:
-  /// @param header whether the first record names the columns; else they are called "1", "2", …
-  /// @throws Error(kMissingFile, kBadData) when there is no record or two columns have one name.
-  TableFile(const std::filesystem::path& path, char separator, bool header);
+  /// Columns without a name, and all where there is no header, are called "1", "2", … by their places.
+  /// @throws Error(kMissingFile, kBadData) when there is no record, two columns have one name, or the file is
+  /// written in no way that is known.
+  TableFile(const std::filesystem::path& path, const TableFormatOptions& options);
 
   std::string path() const { return file_.path().string(); }
+  const TableFormat& format() const { return format_; }
+
+  /// Whether the header gives it no name.
+  bool is_unnamed(size_t column) const { return unnamed_[column]; }
+
   const std::vector<std::string>& columns() const { return columns_; }
 
   /// Number of the column called `name`; failing that, `name` is its number, from 1.
@@ -34,12 +41,13 @@ class TableFile {
   std::string place(const Row& row, size_t column) const;
 
  private:
-  CsvReader reader() const;
+  std::string_view content() const;
+  CsvReader reader() const { return {content(), path(), format_.separator}; }
 
   MappedFile file_;
-  char separator_;
-  bool header_;
+  TableFormat format_;
   std::vector<std::string> columns_;
+  std::vector<bool> unnamed_;
 };
 
 }  // namespace autotrain

@@ -1,5 +1,6 @@
 #include "report/csv_file.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/json.h"
@@ -11,6 +12,24 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
+
+// Spreadsheets take a cell that begins so for a formula, which whoever names a file or a class could then
+// have computed: https://owasp.org/www-community/attacks/CSV_Injection
+bool is_taken_for_formula(const std::string& cell) {
+  double number = 0;
+  return !cell.empty() && std::string_view("=+-@\t\r").find(cell[0]) != std::string_view::npos &&
+         !parse_real(cell, number);
+}
+
+// Names of files may hold any bytes; each that is no UTF-8 becomes U+FFFD.
+std::string valid_text(const std::string& cell) {
+  const bool ascii = std::ranges::all_of(cell, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  return ascii ? cell : as_written(cell).get<std::string>();
+}
+
+std::string plain_text(const std::string& cell) {
+  return (is_taken_for_formula(cell) ? "'" : "") + valid_text(cell);
+}
 
 std::string quoted(const std::string& cell) {
   if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
@@ -33,7 +52,7 @@ std::string csv_cell(const nlohmann::ordered_json& value) {
 
 std::string csv_line(const std::vector<std::string>& cells) {
   std::vector<std::string> out;
-  for (const std::string& cell : cells) out.push_back(quoted(cell));
+  for (const std::string& cell : cells) out.push_back(quoted(plain_text(cell)));
   return join(out, ",") + "\r\n";
 }
 

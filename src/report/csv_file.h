@@ -17,7 +17,9 @@ std::string csv_number(double value);
 /// or a number that is not finite.
 std::string csv_cell(const nlohmann::ordered_json& value);
 
-/// Cells as a line of a CSV file by RFC 4180: quoted where they hold a comma, a quote or a line end.
+/// Cells as a line of a CSV file by RFC 4180, in UTF-8: quoted where they hold a comma, a quote or a line
+/// end. Text that a spreadsheet would compute ("=1+1", "+", "@x", "-x"; numbers are none) gets an apostrophe
+/// before it.
 std::string csv_line(const std::vector<std::string>& cells);
 
 /// Writes a CSV file line by line. Nothing stands under `path` until `finish` put the whole there. It is not

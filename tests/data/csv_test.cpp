@@ -41,6 +41,14 @@ TEST(Csv, SeparatesByAnyCharacter) {
   EXPECT_EQ(read("a,b\tc\n", '\t'), (Records{{"a,b", "c"}}));
 }
 
+TEST(Csv, AFirstLineThatNamesTheSeparatorIsNoRecord) {
+  EXPECT_EQ(CsvReader::named_separator("sep=;\r\na;b\n"), ';');
+  EXPECT_EQ(CsvReader::named_separator("\xef\xbb\xbfsep=\t\na\tb\n"), '\t');
+  for (const char* other : {"sep=", "sep=\n", "sep=;;\n", "sep;a\n", "a;sep=;\n"})
+    EXPECT_EQ(CsvReader::named_separator(other), 0) << other;
+  EXPECT_EQ(read("sep=;\r\na;b\n", ';'), (Records{{"a", "b"}}));
+}
+
 TEST(Csv, AFileOfNothingHasNoRecords) {
   for (const char* content : {"", "\n", "\r\n\n", "\xef\xbb\xbf"}) EXPECT_TRUE(read(content).empty());
 }

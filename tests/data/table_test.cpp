@@ -59,9 +59,9 @@ TEST(Table, NamesOfColumnsMayBeQuoted) {
   const TemporaryFolder folder;
   const std::string name = "a \"quoted\" name, too long to be kept inside a string object";
   const auto path = folder.write(
-      "t.csv", "\"a \"\"quoted\"\" name, too long to be kept inside a string object\",y,b\n3,0,1\n");
+      "t.csv", "\"a \"\"quoted\"\" name, too long to be kept inside a string object\",y,b\n3,0,1\n3,1,1\n");
   const Keys keys = {{"features", Texts{name}}, {"standardize", false}};
-  EXPECT_EQ(all_samples(*table(path, keys)).inputs.item<float>(), 3);
+  EXPECT_TRUE(all_samples(*table(path, keys)).inputs.equal(torch::tensor({{3.F}, {3.F}})));
 }
 
 TEST(Table, TheSeparatorFollowsTheExtensionUnlessItIsGiven) {
@@ -100,10 +100,21 @@ TEST(Table, TheTaskFollowsTheTargetUnlessItIsGiven) {
   EXPECT_TRUE(all_samples(*regression).targets.equal(torch::tensor({{0.F}, {1.F}, {2.F}})));
 }
 
-TEST(Table, ClassesOfNumbersAreInTheirOrderHoweverTheyAreWritten) {
+TEST(Table, ClassesOfNumbersAreInTheirOrderAndCodesStayApart) {
   const TemporaryFolder folder;
-  const auto data = table(folder.write("t.csv", "x,y\n0,10\n0,9\n0,9.0\n0,-1\n0,1e1\n"));
-  EXPECT_TRUE(all_samples(*data).targets.equal(torch::tensor({2, 1, 1, 0, 2})));
+  const auto data = table(folder.write("t.csv", "x,y\n0,10\n0,9\n0,09\n0,-1\n0,\"1e1\"\n"));
+  EXPECT_TRUE(all_samples(*data).targets.equal(torch::tensor({3, 2, 1, 0, 4})));
+}
+
+TEST(Table, WholeNumbersThatAnotherFileWritesWithAPointAreTheSameClasses) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "x,y\n0,1\n0,2\n0,007\n");
+  const auto like = [&](const std::string& content) {
+    return all_samples(*table(folder.write("t.csv", content), {{"like", train.string()}})).targets;
+  };
+  EXPECT_TRUE(like("x,y\n0,2.0\n0,1.0\n").equal(torch::tensor({1, 0})));
+  for (const char* other : {"x,y\n0,7\n", "x,y\n0,02\n", "x,y\n0,\"2.0\"\n", "x,y\n0,2e0\n"})
+    test::expect_error(ExitCode::kBadData, [&] { like(other); });
 }
 
 TEST(Table, MissingNumbersAreAnErrorTheMeanOrZero) {
@@ -118,11 +129,11 @@ TEST(Table, MissingNumbersAreAnErrorTheMeanOrZero) {
   EXPECT_TRUE(test::holds(error.what(), "t.csv:3:1: a: is missing"));
 }
 
-TEST(Table, AMissingCategoryIsACategory) {
+TEST(Table, AMissingCategoryIsACategoryAndAWordForItIsAWord) {
   const TemporaryFolder folder;
-  const auto data = table(folder.write("t.csv", "a,y\nred,0\n,1\nNA,0\nblue,1\n"), kAsTheyAre);
-  EXPECT_TRUE(all_samples(*data).inputs.equal(
-      torch::tensor({{0.F, 0.F, 1.F}, {1.F, 0.F, 0.F}, {1.F, 0.F, 0.F}, {0.F, 1.F, 0.F}})));
+  const auto data = table(folder.write("t.csv", "a,y\nNA,0\n,1\nred,0\n\"\",1\n"), kAsTheyAre);
+  EXPECT_TRUE(all_samples(*data).inputs.equal(torch::tensor(
+      {{0.F, 0.F, 1.F, 0.F}, {1.F, 0.F, 0.F, 0.F}, {0.F, 0.F, 0.F, 1.F}, {0.F, 1.F, 0.F, 0.F}})));
 }
 
 TEST(Table, AnotherFileIsEncodedLikeTheTrainingFile) {
@@ -220,7 +231,7 @@ TEST_P(TableDamaged, SaysWhereAndWhy) {
 
 std::string many_words(int count) {
   std::string content = "a,y\n";
-  for (int i = 0; i < count; ++i) content += "w" + std::to_string(i) + ",1\n";
+  for (int i = 0; i < count; ++i) content += "w" + std::to_string(i) + (i % 2 == 0 ? ",1\n" : ",2\n");
   return content;
 }
 
@@ -270,11 +281,284 @@ INSTANTIATE_TEST_SUITE_P(
         TableDamage{
             "ManyChosenCategories", many_words(1001), {{"categorical", Texts{"a"}}}, kData, "more than 1000"},
         TableDamage{"NoValidationRows",
-                    "a,y\n1,1\n",
+                    "a,y\n1,1\n1,2\n",
                     {{"split", std::string("validation")}, {"validation_share", 0.0}},
                     kData,
                     "no rows for this split"}),
     [](const auto& instance) { return std::string(instance.param.name); });
+
+// A column of many numbers in which some fields are `field`.
+std::string numbers_with(const std::string& field, int count, int rows = 100) {
+  std::string content = "a,b,y\n";
+  for (int i = 0; i < rows; ++i)
+    content += (i < rows - count ? std::to_string(i) + ".5" : field) + ",1," + std::to_string(i % 2) + "\n";
+  return content;
+}
+
+TEST(Table, AFieldThatIsNoNumberAmongNumbersIsNoCategory) {
+  const TemporaryFolder folder;
+  for (const std::string field : {"~1100", "12%", "\"1,234.5\"", "word", "$5", "inf", "1e39", "0x10"}) {
+    const auto path = folder.write("t.csv", numbers_with(field, 3));
+    const Error error = test::expect_error(kData, [&] { table(path); });
+    EXPECT_TRUE(test::holds(error.what(), "t.csv:99:1: a: ")) << error.what();
+    EXPECT_TRUE(test::holds(error.what(), "97 of the column's 100 fields are; 3 such fields, also at 100:1"));
+    const Keys as_missing = {
+        {"bad_cells", std::string("missing")}, {"missing", std::string("zero")}, {"standardize", false}};
+    EXPECT_EQ(all_samples(*table(path, as_missing)).inputs[99][0].item<float>(), 0);
+    EXPECT_EQ(table(path, {{"categorical", Texts{"a"}}})->info().input_shape[0], 97 + 1 + 1);
+  }
+}
+
+TEST(Table, WordsForMissingAreKnownAndCanBeChosen) {
+  const TemporaryFolder folder;
+  for (const std::string field :
+       {"?", "-", "N/A", "#N/A", "None", "NULL", "<NA>", "nan", "\\N", "\"NA\"", "\"\""}) {
+    const auto path = folder.write("t.csv", numbers_with(field, 1));
+    const Keys zero = {{"missing", std::string("zero")}, {"standardize", false}};
+    EXPECT_EQ(all_samples(*table(path, zero)).inputs[99][0].item<float>(), 0) << field;
+    if (field == "\"\"") continue;
+    test::expect_error(kData, [&] { table(path, with(zero, "missing_words", Texts{})); });
+  }
+  const auto path = folder.write("t.csv", numbers_with("unknown", 1));
+  table(path, {{"missing", std::string("mean")}, {"missing_words", Texts{"Unknown"}}});
+}
+
+TEST(Table, NumbersAndWordsThatCouldBeEitherAreRefused) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("t.csv", numbers_with("word", 30));
+  const Error error = test::expect_error(kData, [&] { table(path); });
+  EXPECT_TRUE(test::holds(error.what(), "may be one of either"));
+  table(path, {{"categorical", Texts{"a"}}});
+  const Keys numeric = {
+      {"numeric", Texts{"a"}}, {"bad_cells", std::string("missing")}, {"missing", std::string("mean")}};
+  EXPECT_EQ(table(path, numeric)->info().input_shape[0], 2);
+  // A few codes among which some are numbers are categories.
+  EXPECT_EQ(table(folder.write("c.csv", "a,y\n1,0\n2,1\n3,0\ncrew,1\n"))->info().input_shape[0], 4);
+}
+
+std::unique_ptr<Dataset> table_for(TargetUse::Kind use, const std::filesystem::path& file, Keys keys = {},
+                                   std::optional<int64_t> ignored = {}) {
+  keys["file"] = file.string();
+  keys["target"] = std::string("y");
+  const Choice choice{"table", std::move(keys)};
+  return make_dataset({.choice = choice, .targets = {.kind = use, .ignored = ignored}});
+}
+
+TEST(Table, TheLossDecidesTheTask) {
+  const TemporaryFolder folder;
+  using Kind = TargetUse::Kind;
+  const auto whole = folder.write("w.csv", "x,y\n1,0\n2,1\n3,2\n4,1\n");
+  EXPECT_TRUE(all_samples(*table_for(Kind::kNumbers, whole))
+                  .targets.equal(torch::tensor({{0.F}, {1.F}, {2.F}, {1.F}})));
+  EXPECT_EQ(table_for(Kind::kClasses, whole)->info().classes, 3);
+  const Error task = test::expect_error(kRecipe, [&] {
+    table_for(Kind::kClasses, whole, {{"task", std::string("regression")}});
+  });
+  EXPECT_TRUE(test::holds(task.what(), "table: task: is regression, and the loss is for classes"));
+  const auto words = folder.write("words.csv", "x,y\n1,no\n2,yes\n3,no\n");
+  test::expect_error(kData, [&] { table_for(Kind::kNumbers, words); });
+  const auto labels = table_for(Kind::kLabels, words);
+  EXPECT_TRUE(all_samples(*labels).targets.equal(torch::tensor({{0.F}, {1.F}, {0.F}})));
+  EXPECT_EQ(labels->info().classes, 1);
+  test::expect_error(kRecipe, [&] { table_for(Kind::kLabels, whole); });
+
+  std::string rents = "x,y\n";
+  for (int i = 0; i < 300; ++i) rents += "1," + std::to_string(i) + ".25\n";
+  const Error quantity =
+      test::expect_error(kRecipe, [&] { table_for(Kind::kClasses, folder.write("r.csv", rents)); });
+  EXPECT_TRUE(test::holds(quantity.what(), "300 different numbers, not whole ones"));
+  const auto bad = folder.write("bad.csv", rents + "1,~1100\n");
+  for (const Kind use : {Kind::kUnknown, Kind::kClasses, Kind::kNumbers}) {
+    const Error error = test::expect_error(kData, [&] { table_for(use, bad); });
+    EXPECT_TRUE(test::holds(error.what(), "bad.csv:302:3: y: \"~1100\""));
+  }
+}
+
+TEST(Table, AnIgnoredTargetIsNoClass) {
+  const TemporaryFolder folder;
+  using Kind = TargetUse::Kind;
+  const auto path = folder.write("t.csv", "x,y\n1,-1\n2,3\n3,5\n");
+  const auto data = table_for(Kind::kClasses, path, {}, -1);
+  EXPECT_EQ(data->info().classes, 2);
+  EXPECT_TRUE(all_samples(*data).targets.equal(torch::tensor({-1, 0, 1})));
+  const Error error = test::expect_error(kRecipe, [&] { table_for(Kind::kClasses, path, {}, 1); });
+  EXPECT_TRUE(test::holds(error.what(), "1 is the number of the class \"3\""));
+}
+
+TEST(Table, AMissingTargetIsCountedAndInQuotesIsAClass) {
+  const TemporaryFolder folder;
+  const auto plain = folder.write("t.csv", "x,y\n1,EU\n2,NA\n3,AS\n4,NA\n");
+  const Error error = test::expect_error(kData, [&] { table(plain); });
+  EXPECT_TRUE(test::holds(error.what(), "t.csv:3:3: y: the target is missing (\"NA\") in 2 of 4 rows"));
+  EXPECT_TRUE(test::holds(error.what(), "missing_words: []"));
+  EXPECT_EQ(table(plain, {{"missing_words", Texts{}}})->info().classes, 3);
+  const auto quoted = folder.write("q.csv", "x,y\n1,\"EU\"\n2,\"NA\"\n3,\"AS\"\n");
+  EXPECT_EQ(table(quoted)->info().classes, 3);
+}
+
+TEST(Table, OneClassIsRefused) {
+  const TemporaryFolder folder;
+  const Error error = test::expect_error(kData, [&] { table(folder.write("t.csv", "x,y\n1,a\n2,a\n")); });
+  EXPECT_TRUE(test::holds(error.what(), "one class only, \"a\""));
+}
+
+// Other data beside training data.
+struct Beside {
+  Choice training, other;
+
+  Beside(const std::filesystem::path& train, const std::filesystem::path& file, Keys train_keys = {},
+         Keys keys = {})
+      : training(choice(train, std::move(train_keys))), other(choice(file, std::move(keys))) {
+    training.parameters.try_emplace("target", std::string("y"));
+  }
+
+  static Choice choice(const std::filesystem::path& file, Keys keys) {
+    keys["file"] = file.string();
+    return {"table", std::move(keys)};
+  }
+
+  std::unique_ptr<Dataset> make() const { return make_dataset({.choice = other, .training = &training}); }
+};
+
+TEST(Table, OtherDataAreReadAsTheTrainingDataAre) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "a,z,y\n1,0,a\n3,0,b\n5,?,c\n");
+  const auto other = folder.write("t.csv", "z,a,y\n,3,c\n0,11,b\n");
+  const auto data = Beside(train, other, {{"missing", std::string("zero")}}).make();
+  const Batch batch = all_samples(*data);
+  const float deviation = std::sqrt(8.F / 3);
+  EXPECT_TRUE(batch.inputs.allclose(torch::tensor({{0.F, 0.F}, {8 / deviation, 0.F}}), 1e-6, 0));
+  EXPECT_TRUE(batch.targets.equal(torch::tensor({2, 1})));
+  EXPECT_EQ(data->info().classes, 3);
+}
+
+TEST(Table, DataThatAskForOtherColumnsThanTheTrainingDataAreRefused) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "a,b,y,w\n1,2,0,1\n3,2,1,0\n");
+  const auto expect_refusal = [&](Keys train_keys, Keys keys, const std::string& key) {
+    const Beside data(train, train, std::move(train_keys), std::move(keys));
+    const Error error = test::expect_error(kRecipe, [&] { data.make(); });
+    EXPECT_TRUE(test::holds(error.what(), "table: " + key + ": is "));
+  };
+  expect_refusal({}, {{"target", std::string("w")}}, "target");
+  expect_refusal({}, {{"task", std::string("regression")}}, "task");
+  expect_refusal({}, {{"features", Texts{"a"}}}, "features");
+  expect_refusal({{"features", Texts{"a"}}}, {{"features", Texts{"b"}}}, "features");
+  expect_refusal({}, {{"categorical", Texts{"a"}}}, "categorical");
+  expect_refusal({}, {{"standardize", false}}, "standardize");
+  expect_refusal({}, {{"like", (folder.write("o.csv", "a,b,y,w\n1,2,0,1\n")).string()}}, "like");
+  expect_refusal({{"split", std::string("train")}},
+                 {{"split", std::string("validation")}, {"validation_share", 0.3}}, "validation_share");
+  Beside(train, train, {}, {{"target", std::string("3")}, {"features", Texts{"w", "2", "a"}}}).make();
+}
+
+TEST(Table, FilesOfSpreadsheetsWithDecimalCommas) {
+  const TemporaryFolder folder;
+  const auto expect = [&](const std::string& content) {
+    const Batch batch = all_samples(*table(folder.write("t.csv", content), kAsTheyAre));
+    EXPECT_TRUE(batch.inputs.equal(torch::tensor({{1.5F, 1.F}, {2.25F, 3.F}}))) << content;
+    EXPECT_TRUE(batch.targets.equal(torch::tensor({{10.5F}, {1234.125F}}))) << content;
+  };
+  expect("a;b;y\n1,5;1;10,5\n2,25;3;1234,125\n");
+  expect("sep=;\r\na;b;y\r\n1,5;1;10,5\r\n2,25;3;1234,125\r\n");
+  expect(
+      "\xef\xbb\xbf"
+      "a\tb\ty\n1,5\t1\t10,5\n2,25\t3\t1234,125\n");
+  expect("a,b,y\n\"1,5\",1,\"10,5\"\n\"2,25\",3,\"1234,125\"\n");
+  expect("a|b|y\n1.5|1|10.5\n2.25|3|1234.125\n");
+}
+
+TEST(Table, CommasBeforeDecimalsOrThousandsAreNotGuessed) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("t.csv", "a;y\n1,234;0\n2,500;1\n");
+  const Error error = test::expect_error(kData, [&] { table(path); });
+  EXPECT_TRUE(test::holds(error.what(), "does not tell whether it stands before decimals or thousands"));
+  const Keys comma = with(kAsTheyAre, "decimal", std::string("comma"));
+  EXPECT_TRUE(all_samples(*table(path, comma)).inputs.equal(torch::tensor({{1.234F}, {2.5F}})));
+  // Another number of the file tells.
+  const auto told = folder.write("t.csv", "a;b;y\n1,234;0,5;0\n2,500;0,7;1\n");
+  EXPECT_TRUE(
+      all_samples(*table(told, kAsTheyAre)).inputs.equal(torch::tensor({{1.234F, 0.5F}, {2.5F, 0.7F}})));
+}
+
+DataLook look_of(const std::filesystem::path& file, Keys keys = {}, LookDepth depth = LookDepth::kStart) {
+  keys["file"] = file.string();
+  keys.try_emplace("target", std::string("y"));
+  const Choice choice{"table", std::move(keys)};
+  const DatasetPlace place{.choice = choice};
+  const LookOptions options{.depth = depth};
+  return look_at(place, *make_dataset(place), nullptr, options);
+}
+
+// What is doubted of a table, as "kind: first place".
+Texts doubts_of(const DataLook& look) {
+  Texts texts;
+  for (const Doubt& doubt : look.doubts) texts.push_back(doubt.kind + ": " + doubt.places.at(0));
+  return texts;
+}
+
+// Twenty rows of a feature of noise beside `extra`, whose fields are made of the row's number.
+std::string rows_with(const std::string& header, const std::function<std::string(int row)>& fields) {
+  std::string content = header + ",x,y\n";
+  for (int i = 0; i < 30; ++i) {
+    content += fields(i) + "," + std::to_string(i * 7 % 11) + ".25," + std::to_string(i * i % 7 % 2) + "\n";
+  }
+  return content;
+}
+
+TEST(Table, DoubtsFeaturesThatAreNone) {
+  const TemporaryFolder folder;
+  const auto expect = [&](const std::string& header, const std::function<std::string(int)>& fields,
+                          const std::string& doubt, LookDepth depth = LookDepth::kStart) {
+    const Texts doubts = doubts_of(look_of(folder.write("t.csv", rows_with(header, fields)), {}, depth));
+    ASSERT_EQ(doubts.size(), doubt.empty() ? 0U : 1U) << testing::PrintToString(doubts);
+    if (!doubts.empty()) {
+      EXPECT_TRUE(test::holds(doubts[0], doubt));
+    }
+  };
+  const auto number = [](int i) { return std::to_string(i); };
+  expect(
+      "a", [](int i) { return std::to_string(i * 5 % 13); }, "");
+  expect("a", number, "look like row numbers: ");
+  expect(
+      "a", [](int i) { return std::to_string(1000 + 3 * i); }, "look like row numbers: ");
+  expect("", number, "columns without a name");
+  expect(
+      "a", [](int) { return std::string("7"); }, "of which all fields are the same");
+  expect(
+      "a", [](int i) { return "2024-01-" + std::to_string(10 + i); }, "there once or twice");
+  expect(
+      "a", [](int i) { return "0" + std::to_string(i * 5 % 13); }, "leading zeros");
+  expect(
+      "a", [](int i) { return std::string(i % 3 == 0   ? "Red"
+                                          : i % 3 == 1 ? "red"
+                                                       : "blue"); },
+      "differ only in how they are written: ");
+  expect(
+      "a", [](int i) { return std::string(i * i % 7 % 2 == 0 ? "left" : "right"); }, "give the target away",
+      LookDepth::kWhole);
+}
+
+TEST(Table, TheWholeLookFindsRowsOfTheTrainingDataAndTellsColumns) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "x,c,y\n1,red,a\n2,blue,b\n3,red,b\n");
+  const auto other = folder.write("t.csv", "x,c,y\n9,green,a\n2,blue,b\n");
+  const Beside data(train, other);
+  const auto training = make_dataset({.choice = data.training}), samples = data.make();
+  const DatasetPlace place{.choice = data.other, .training = &data.training};
+  const LookOptions options{.depth = LookDepth::kWhole};
+  const Texts doubts = doubts_of(look_at(place, *samples, training.get(), options));
+  ASSERT_EQ(doubts.size(), 2U);
+  EXPECT_TRUE(test::holds(doubts[0], "t.csv:2:3: c: \"green\""));
+  EXPECT_TRUE(test::holds(doubts[1], "rows that are in the training data, too: row 2"));
+
+  const DataLook look = look_of(train);
+  ASSERT_EQ(look.tables.size(), 1U);
+  ASSERT_EQ(look.tables[0].rows.size(), 3U);
+  EXPECT_EQ(std::get<std::string>(look.tables[0].rows[0][4]), "1 to 3");
+  EXPECT_EQ(std::get<std::string>(look.tables[0].rows[1][4]), "red (2), blue (1)");
+  EXPECT_EQ(look.bars.at(0).counts, (std::vector<int64_t>{2, 1}));
+}
 
 TEST(Table, NumbersThatFloatsDoNotHoldAreNone) {
   const TemporaryFolder folder;

@@ -106,7 +106,7 @@ class Tables(unittest.TestCase):
             fields = [rng.choice(self.MISSING) if rng.random() < missing else rng.choice(self.WORDS)
                       for _ in range(rows)]
             fields[0] = "x"  # one word at least, so that the column is categorical
-            names = ["" if field in self.MISSING else field.strip() for field in fields]
+            names = [field.strip() for field in fields]
             ordered = sorted(set(names), key=lambda name: name.encode())
             columns = [[float(name == category) for name in names] for category in ordered]
             return fields, columns, columns
@@ -129,13 +129,14 @@ class Tables(unittest.TestCase):
             numbers = [rng.gauss(0, 1) + 0.123 for _ in range(rows)]
             return [repr(number) for number in numbers], numpy.array(numbers, "float32")[:, None]
         fields = [rng.choice(self.WORDS) if kind == "words" else str(rng.randint(-3, 12)) for _ in range(rows)]
+        fields[:2] = self.WORDS[:2] if kind == "words" else ["1", "2"]  # one class alone is refused
         names = [field.strip() for field in fields]
         ordered = sorted(set(names), key=lambda name: name.encode() if kind == "words" else int(name))
         return fields, numpy.array([ordered.index(name) for name in names], "int64")
 
     def write(self, folder, rng):
         folder.mkdir()
-        rows = rng.randint(1, 40)
+        rows = rng.randint(2, 40)
         fields, raw, standardized = zip(*[self.column(rng, rows) for _ in range(rng.randint(1, 5))])
         target_fields, targets = self.target(rng, rows)
         at = rng.randint(0, len(fields))
@@ -153,8 +154,6 @@ class Tables(unittest.TestCase):
         columns = [column for group in (standardized if standardize else raw) for column in group]
         choice = {"dataset": "table", "file": str(path), "target": names[at] if header else str(at + 1),
                   "header": header, "standardize": standardize, "missing": "mean"}
-        if separator == ";":
-            choice["separator"] = ";"
         write_case(folder, choice, numpy.array(columns).T.astype("float32"), targets)
 
 

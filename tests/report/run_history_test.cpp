@@ -82,6 +82,15 @@ TEST(CsvFile, QuotesByRfc4180) {
             "\"a,b\",\"say \"\"x\"\"\",\"two\nlines\",\"cr\r\"\r\n");
 }
 
+TEST(CsvFile, TextIsNoFormulaAndNumbersStayNumbers) {
+  EXPECT_EQ(csv_line({"=1+1", "+x", "-x", "@SUM(A1)", "a=1"}), "'=1+1,'+x,'-x,'@SUM(A1),a=1\r\n");
+  EXPECT_EQ(csv_line({"-1.5", "-1e-05", "+3", "-"}), "-1.5,-1e-05,+3,'-\r\n");
+}
+
+TEST(CsvFile, BytesThatAreNoUtf8BecomeTheReplacementCharacter) {
+  EXPECT_EQ(csv_line({"caf\xe9", "caf\xc3\xa9"}), "caf\xef\xbf\xbd,caf\xc3\xa9\r\n");
+}
+
 TEST(CsvFile, NumbersReadBackEqual) {
   EXPECT_EQ(csv_number(1'000'000), "1000000");
   EXPECT_EQ(csv_number(NAN), "");

@@ -1,0 +1,202 @@
+#include "data/table_format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "data/csv.h"
+
+namespace autotrain {
+namespace {
+
+constexpr std::array kSeparators = {',', ';', '\t', '|'};
+constexpr int kSampledRecords = 200;
+
+std::string in_words(char separator) {
+  return separator == '\t' ? "tab" : quote(std::string(1, separator));
+}
+
+void check_bytes(std::string_view content, const std::string& file) {
+  if (content.starts_with("\xff\xfe") || content.starts_with("\xfe\xff") ||
+      content.substr(0, 4).find('\0') != std::string_view::npos) {
+    throw Error(ExitCode::kBadData, file,
+                "is no text in UTF-8: it looks like UTF-16, as spreadsheets write it",
+                "save it as CSV UTF-8, or convert it: iconv -f UTF-16 -t UTF-8");
+  }
+  if (content.find('\r') != std::string_view::npos && content.find('\n') == std::string_view::npos &&
+      content.find('\r') + 1 < content.size()) {
+    throw Error(ExitCode::kBadData, file, "has lines that end in a carriage return alone, as old Macs wrote",
+                "convert it: tr '\\r' '\\n'");
+  }
+}
+
+// The fields of each of the first records; none where it cannot be read by this separator.
+std::vector<size_t> field_counts(std::string_view content, char separator) {
+  std::vector<size_t> counts;
+  std::vector<CsvField> fields;
+  CsvReader records(content, "", separator);
+  try {
+    for (int i = 0; i < kSampledRecords && records.next(fields); ++i) counts.push_back(fields.size());
+  } catch (const Error&) {
+    return {};  // a quote that ends no field: another separator's file
+  }
+  return counts;
+}
+
+bool is_even(const std::vector<size_t>& counts) {
+  return !counts.empty() && counts[0] > 1 &&
+         std::ranges::all_of(counts, [&](size_t count) { return count == counts[0]; });
+}
+
+// Of those by which all of the first records have as many fields; failing that, by which the first has most.
+char find_separator(std::string_view content, const std::string& file, const TableFormatOptions& options) {
+  if (const char named = CsvReader::named_separator(content)) return named;
+  std::vector<char> even;
+  char best = options.likely_separator;
+  size_t most = 1;
+  std::vector<char> candidates = {options.likely_separator};
+  for (const char c : kSeparators) {
+    if (c != options.likely_separator) candidates.push_back(c);
+  }
+  for (const char candidate : candidates) {
+    const std::vector<size_t> counts = field_counts(content, candidate);
+    if (is_even(counts)) even.push_back(candidate);
+    if (counts.empty() || counts[0] <= most) continue;
+    best = candidate, most = counts[0];
+  }
+  if (even.size() < 2) return even.empty() ? best : even[0];
+  throw Error(ExitCode::kBadData, file,
+              cat("may be separated by ", in_words(even[0]), " or by ", in_words(even[1]),
+                  ": every line has as many fields by either"),
+              "set separator");
+}
+
+enum class NumberForm { kOther, kByPoint, kByComma, kByEither };
+
+// Which decimal mark alone makes a number of a field. By either: "1,234", "1.234", "12".
+NumberForm form_of(std::string_view text) {
+  text = trim(text);
+  const size_t mark = text.find_last_of(".,");
+  if (mark == std::string_view::npos || !is_digit(text.back())) return NumberForm::kOther;
+  std::string_view whole = text.substr(0, mark), decimals = text.substr(mark + 1);
+  if (whole.starts_with('-') || whole.starts_with('+')) whole.remove_prefix(1);
+  if (!std::ranges::all_of(decimals, is_digit)) return NumberForm::kOther;
+  const NumberForm by_mark = text[mark] == ',' ? NumberForm::kByComma : NumberForm::kByPoint;
+  const char grouping = text[mark] == ',' ? '.' : ',';
+  size_t digits = 0, groups = 0;  // digits since the last mark
+  for (const char c : whole) {
+    if (is_digit(c)) {
+      ++digits;
+    } else if (c == grouping && digits > 0) {
+      digits = 0, ++groups;
+    } else {
+      return NumberForm::kOther;
+    }
+  }
+  if (groups > 0) return digits == 3 ? by_mark : NumberForm::kOther;
+  const bool may_group = decimals.size() == 3 && !whole.empty() && whole.size() <= 3 && whole[0] != '0';
+  return may_group ? NumberForm::kByEither : by_mark;
+}
+
+DecimalMark find_decimal(std::string_view content, char separator, const std::string& file) {
+  const bool may_hold_commas = separator != ',' || content.find('"') != std::string_view::npos;
+  if (!may_hold_commas || content.find(',') == std::string_view::npos) return DecimalMark::kPoint;
+  int64_t commas = 0, points = 0;
+  std::vector<CsvField> fields;
+  CsvReader records(content, file, separator);
+  while (records.next(fields)) {
+    for (const CsvField& field : fields) {
+      const NumberForm form = form_of(field.text);
+      commas += form == NumberForm::kByComma ? 1 : 0;
+      points += form == NumberForm::kByPoint ? 1 : 0;
+    }
+  }
+  return commas > points ? DecimalMark::kComma : DecimalMark::kPoint;
+}
+
+void remove_any(std::string_view& text, std::initializer_list<std::string_view> signs) {
+  const auto removed = [&] {
+    for (const std::string_view sign : signs) {
+      if (text.starts_with(sign)) return text.remove_prefix(sign.size()), true;
+      if (text.ends_with(sign)) return text.remove_suffix(sign.size()), true;
+    }
+    return false;
+  };
+  while (removed()) {}
+}
+
+// Digits in groups of three, and decimals: 1,234.5 and 1.234,5 and 1 234 567; in the Indian way 1,00,000.
+bool is_grouped_number(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kMarks = {
+      ",", ".", "'", " ", "_", "\xc2\xa0", "\xe2\x80\xaf", "\xe2\x80\x89"};
+  std::vector<size_t> groups = {0};  // digits in each
+  std::vector<std::string_view> marks;
+  while (!text.empty() && text[0] != 'e') {
+    const auto mark = std::ranges::find_if(kMarks, [&](std::string_view m) { return text.starts_with(m); });
+    if (is_digit(text[0])) {
+      ++groups.back();
+      text.remove_prefix(1);
+    } else if (mark != kMarks.end() && groups.back() > 0) {
+      groups.push_back(0);
+      marks.push_back(*mark);
+      text.remove_prefix(mark->size());
+    } else {
+      return false;
+    }
+  }
+  if (!text.empty() && !field_number("1" + std::string(text))) return false;  // no exponent
+  if (groups.back() == 0 || marks.empty()) return groups.back() > 0;
+  const bool may_be_decimals = marks.back() == "," || marks.back() == ".";
+  const bool decimals = may_be_decimals && (marks.size() == 1 || marks.back() != marks[0]);
+  const size_t whole = groups.size() - (decimals ? 1 : 0);  // groups before the decimals
+  for (size_t i = 1; i < whole; ++i) {
+    const bool last = i + 1 == whole;
+    if (marks[i - 1] != marks[0] || (groups[i] != 3 && (last || groups[i] != 2))) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TableFormat find_table_format(std::string_view content, const std::string& file,
+                              const TableFormatOptions& options) {
+  check_bytes(content, file);
+  TableFormat format{.header = options.header};
+  format.separator = options.separator ? *options.separator : find_separator(content, file, options);
+  format.decimal = options.decimal ? *options.decimal : find_decimal(content, format.separator, file);
+  return format;
+}
+
+std::optional<double> field_number(std::string_view text, DecimalMark decimal) {
+  text = trim(text);
+  std::array<char, 64> with_point{};
+  if (decimal == DecimalMark::kComma && text.find_first_of(",.") != std::string_view::npos) {
+    if (text.size() > with_point.size() || text.find('.') != std::string_view::npos) return std::nullopt;
+    std::ranges::replace_copy(text, with_point.begin(), ',', '.');
+    text = {with_point.data(), text.size()};
+  }
+  double number = 0;
+  if (!parse_real(text, number)) return std::nullopt;
+  if (!(std::abs(number) <= double{std::numeric_limits<float>::max()})) return std::nullopt;
+  return number;
+}
+
+bool looks_like_number(std::string_view text) {
+  remove_any(text, {" ", "~", "<", ">", "=", "+", "-", "%", "$", "*",        "'",
+                    "≈", "±", "≤", "≥", "−", "€", "£", "¥", "‰", "\xc2\xa0", "\xe2\x80\xaf"});
+  const std::string word = lower(text);
+  double number = 0;
+  return word == "inf" || word == "infinity" || parse_real(text, number) || is_grouped_number(word);
+}
+
+bool has_leading_zeros(std::string_view text) {
+  text = trim(text);
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && is_digit(text[1]);
+}
+
+}  // namespace autotrain

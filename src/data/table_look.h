@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "data/datasets.h"
+#include "data/table_encoding.h"
+
+namespace autotrain {
+
+/// A data set of rows implements this, too: by what, and of what, they were made.
+class ReadTable {
+ public:
+  virtual ~ReadTable() = default;
+  virtual const TableEncoding& encoding() const = 0;
+  virtual const std::string& path() const = 0;  ///< of its own file
+};
+
+/// Says what was understood of a table, column by column, and what is doubtful. At the start that is what
+/// reading it found out; the whole look reads `file`, its own, again, and compares rows with those of the
+/// training data. Precondition: the data implement ReadTable.
+void look_at_rows(const LookRequest& request, const TableFile& file, const MissingWords& missing_words,
+                  DataLook& look);
+
+}  // namespace autotrain
