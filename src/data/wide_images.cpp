@@ -12,7 +12,7 @@
 namespace autotrain {
 namespace {
 
-constexpr int64_t kLookedAt = 256, kDecoded = 32;
+constexpr int64_t kImagesLookedAt = 256, kDecoded = 32;
 
 // Whether the first bytes are those of a PNG of 16 bits, or of a TIFF, whose depth may stand anywhere.
 bool may_be_wide(const std::string& path) {
@@ -27,7 +27,7 @@ bool may_be_wide(const std::string& path) {
 // Calls `visit` with wide images' paths and contents until it says false.
 template <class Visit>
 void for_each_wide(int64_t files, const std::function<std::string(int64_t)>& path, Visit visit) {
-  const int64_t looked_at = std::min(files, kLookedAt);
+  const int64_t looked_at = std::min(files, kImagesLookedAt);
   for (int64_t i = 0; i < looked_at; ++i) {
     const std::string name = path(i * files / looked_at);
     if (!may_be_wide(name)) continue;
