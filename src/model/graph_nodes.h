@@ -24,8 +24,36 @@ struct Given {
   size_t count_in_forward() const { return parameters + buffers + constants + inputs; }
 };
 
-/// Arithmetic on the sizes of tensors, which are numbers.
-enum class SizeOperator { kAdd, kSub, kMul, kFloordiv, kMod, kTruediv, kNeg };
+/// Arithmetic on the sizes of tensors and what is computed from them: whole or real numbers, or truths.
+enum class SizeOperator {
+  kAdd,
+  kSub,
+  kMul,
+  kFloordiv,
+  kMod,
+  kTruediv,
+  kNeg,
+  kPow,
+  kAbs,
+  kMax,
+  kMin,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kAnd,
+  kOr,
+  kNot,
+  kIte,  ///< the second operand where the first is true, else the third
+  kInt,  ///< towards zero
+  kFloat,
+  kFloor,
+  kCeil,
+  kRound,  ///< halves to the even number
+  kSqrt
+};
 
 /// An item of a list: a value, or what stands in the file in its place, a number or nothing.
 struct Element {

@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <cmath>
 #include <utility>
 
 #include "autotrain/error.h"
@@ -19,24 +20,111 @@ int64_t floor_divided(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-// As Python computes: quotients are rounded down, and a remainder has the sign of its divisor.
-IValue computed(SizeOperator op, const IValue& first, const IValue& second) {
-  const int64_t a = first.toInt();
-  if (op == SizeOperator::kNeg) return -a;
-  const int64_t b = second.toInt();
-  const bool divides =
-      op == SizeOperator::kFloordiv || op == SizeOperator::kMod || op == SizeOperator::kTruediv;
-  TORCH_CHECK(!divides || b != 0, "a size is divided by 0");
+bool is_real(const IValue& number) {
+  return number.isDouble();
+}
+
+int64_t whole(const IValue& number) {
+  return number.isBool() ? static_cast<int64_t>(number.toBool()) : number.toInt();
+}
+
+double real(const IValue& number) {
+  return is_real(number) ? number.toDouble() : static_cast<double>(whole(number));
+}
+
+bool is_true(const IValue& number) {
+  return is_real(number) ? number.toDouble() != 0 : whole(number) != 0;
+}
+
+// -1, 0 or 1, as the first is less than, equal to or greater than the second; 2 where one is no number.
+int compared(const IValue& first, const IValue& second) {
+  if (!is_real(first) && !is_real(second)) {
+    const int64_t a = whole(first), b = whole(second);
+    return a < b ? -1 : a > b ? 1 : 0;
+  }
+  const double a = real(first), b = real(second);
+  return a < b ? -1 : a > b ? 1 : a == b ? 0 : 2;
+}
+
+int64_t whole_power(int64_t base, int64_t exponent) {
+  int64_t power = 1;
+  for (; exponent > 0; exponent >>= 1) {
+    if (exponent & 1) TORCH_CHECK(!__builtin_mul_overflow(power, base, &power), "a size grows too large");
+    if (exponent > 1) TORCH_CHECK(!__builtin_mul_overflow(base, base, &base), "a size grows too large");
+  }
+  return power;
+}
+
+IValue real_arithmetic(SizeOperator op, double a, double b) {
   switch (op) {
     case SizeOperator::kAdd: return a + b;
     case SizeOperator::kSub: return a - b;
     case SizeOperator::kMul: return a * b;
-    case SizeOperator::kFloordiv: return floor_divided(a, b);
-    case SizeOperator::kMod: return a - b * floor_divided(a, b);
-    case SizeOperator::kTruediv: return static_cast<double>(a) / static_cast<double>(b);
-    case SizeOperator::kNeg: break;
+    case SizeOperator::kFloordiv: return std::floor(a / b);
+    case SizeOperator::kMod: return a - b * std::floor(a / b);
+    case SizeOperator::kPow: return std::pow(a, b);
+    default: return a / b;
   }
-  return -a;
+}
+
+// As Python computes: quotients are rounded down, and a remainder has the sign of its divisor.
+IValue arithmetic(SizeOperator op, const IValue& first, const IValue& second) {
+  const bool divides =
+      op == SizeOperator::kFloordiv || op == SizeOperator::kMod || op == SizeOperator::kTruediv;
+  TORCH_CHECK(!divides || real(second) != 0, "a size is divided by 0");
+  const bool fraction = op == SizeOperator::kTruediv || (op == SizeOperator::kPow && real(second) < 0);
+  if (fraction || is_real(first) || is_real(second)) return real_arithmetic(op, real(first), real(second));
+  const int64_t a = whole(first), b = whole(second);
+  switch (op) {
+    case SizeOperator::kAdd: return a + b;
+    case SizeOperator::kSub: return a - b;
+    case SizeOperator::kMul: return a * b;
+    case SizeOperator::kMod: return a - b * floor_divided(a, b);
+    case SizeOperator::kPow: return whole_power(a, b);
+    default: return floor_divided(a, b);
+  }
+}
+
+// Of a real number as a whole one.
+IValue rounded(double number) {
+  TORCH_CHECK(std::abs(number) < 0x1p62, "a number made of sizes is too large, or none: ", number);
+  return static_cast<int64_t>(number);
+}
+
+IValue of_one(SizeOperator op, const IValue& number) {
+  switch (op) {
+    case SizeOperator::kNot: return !is_true(number);
+    case SizeOperator::kFloat: return real(number);
+    case SizeOperator::kSqrt: return std::sqrt(real(number));
+    case SizeOperator::kNeg: return is_real(number) ? IValue(-real(number)) : IValue(-whole(number));
+    case SizeOperator::kAbs:
+      return is_real(number) ? IValue(std::abs(real(number))) : IValue(std::abs(whole(number)));
+    default: break;
+  }
+  if (!is_real(number)) return whole(number);
+  if (op == SizeOperator::kFloor) return rounded(std::floor(real(number)));
+  if (op == SizeOperator::kCeil) return rounded(std::ceil(real(number)));
+  if (op == SizeOperator::kRound) return rounded(std::nearbyint(real(number)));
+  return rounded(std::trunc(real(number)));
+}
+
+IValue computed(SizeOperator op, const std::vector<IValue>& operands) {
+  if (operands.size() == 1) return of_one(op, operands[0]);
+  if (op == SizeOperator::kIte) return is_true(operands[0]) ? operands[1] : operands[2];
+  const int order = compared(operands[0], operands[1]);
+  switch (op) {
+    case SizeOperator::kMax: return order < 0 ? operands[1] : operands[0];
+    case SizeOperator::kMin: return order > 0 ? operands[1] : operands[0];
+    case SizeOperator::kEq: return order == 0;
+    case SizeOperator::kNe: return order != 0;
+    case SizeOperator::kLt: return order == -1;
+    case SizeOperator::kLe: return order == -1 || order == 0;
+    case SizeOperator::kGt: return order == 1;
+    case SizeOperator::kGe: return order == 0 || order == 1;
+    case SizeOperator::kAnd: return is_true(operands[0]) && is_true(operands[1]);
+    case SizeOperator::kOr: return is_true(operands[0]) || is_true(operands[1]);
+    default: return arithmetic(op, operands[0], operands[1]);
+  }
 }
 
 }  // namespace
@@ -97,7 +185,7 @@ void Pass::call(const Node& node, std::vector<IValue>& stack) {
   if (node.op) {
     node.op->callBoxed(stack);
   } else {
-    stack = {computed(node.size_operator, stack.front(), stack.back())};
+    stack = {computed(node.size_operator, stack)};
   }
   take_results(node, stack);
 }
@@ -109,7 +197,7 @@ IValue Pass::value_of(const Argument& argument) const {
     case Kind::kDevice: return device_;
     case Kind::kValue: return values_[argument.value];
     case Kind::kTensorOfNumber: return tensor_of_number(values_[argument.value]);
-    case Kind::kRealOfNumber: return values_[argument.value].toScalar().toDouble();
+    case Kind::kRealOfNumber: return real(values_[argument.value]);
     case Kind::kIntegers: {
       c10::List<int64_t> list;
       for (const Element& element : argument.elements)

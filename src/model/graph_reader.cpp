@@ -30,10 +30,33 @@ struct SizeOperatorRow {
 };
 
 constexpr std::array kSizeOperators = {
-    SizeOperatorRow{"add", SizeOperator::kAdd, 2}, SizeOperatorRow{"sub", SizeOperator::kSub, 2},
-    SizeOperatorRow{"mul", SizeOperator::kMul, 2}, SizeOperatorRow{"floordiv", SizeOperator::kFloordiv, 2},
-    SizeOperatorRow{"mod", SizeOperator::kMod, 2}, SizeOperatorRow{"truediv", SizeOperator::kTruediv, 2},
+    SizeOperatorRow{"add", SizeOperator::kAdd, 2},
+    SizeOperatorRow{"sub", SizeOperator::kSub, 2},
+    SizeOperatorRow{"mul", SizeOperator::kMul, 2},
+    SizeOperatorRow{"floordiv", SizeOperator::kFloordiv, 2},
+    SizeOperatorRow{"mod", SizeOperator::kMod, 2},
+    SizeOperatorRow{"truediv", SizeOperator::kTruediv, 2},
     SizeOperatorRow{"neg", SizeOperator::kNeg, 1},
+    SizeOperatorRow{"pow", SizeOperator::kPow, 2},
+    SizeOperatorRow{"abs", SizeOperator::kAbs, 1},
+    SizeOperatorRow{"max", SizeOperator::kMax, 2},
+    SizeOperatorRow{"min", SizeOperator::kMin, 2},
+    SizeOperatorRow{"eq", SizeOperator::kEq, 2},
+    SizeOperatorRow{"ne", SizeOperator::kNe, 2},
+    SizeOperatorRow{"lt", SizeOperator::kLt, 2},
+    SizeOperatorRow{"le", SizeOperator::kLe, 2},
+    SizeOperatorRow{"gt", SizeOperator::kGt, 2},
+    SizeOperatorRow{"ge", SizeOperator::kGe, 2},
+    SizeOperatorRow{"and", SizeOperator::kAnd, 2},
+    SizeOperatorRow{"or", SizeOperator::kOr, 2},
+    SizeOperatorRow{"not", SizeOperator::kNot, 1},
+    SizeOperatorRow{"ite", SizeOperator::kIte, 3},
+    SizeOperatorRow{"int", SizeOperator::kInt, 1},
+    SizeOperatorRow{"float", SizeOperator::kFloat, 1},
+    SizeOperatorRow{"floor", SizeOperator::kFloor, 1},
+    SizeOperatorRow{"ceil", SizeOperator::kCeil, 1},
+    SizeOperatorRow{"round", SizeOperator::kRound, 1},
+    SizeOperatorRow{"sqrt", SizeOperator::kSqrt, 1},
 };
 
 // What is known of a value before anything runs.
@@ -152,7 +175,7 @@ class ArgumentReader {
       case TypeKind::SymFloatType: return real(json);
       case TypeKind::NumberType: return scalar(json);
       case TypeKind::BoolType:
-      case TypeKind::SymBoolType: return {.literal = json.get<bool>()};
+      case TypeKind::SymBoolType: return truth(json);
       case TypeKind::StringType: return {.literal = json.get<std::string>()};
       case TypeKind::DeviceObjType: return device(json);
       default: throw Malformed(cat("is of the type ", type->str(), ", which is not known here"));
@@ -163,6 +186,13 @@ class ArgumentReader {
     const auto value = whole_number<size_t>(json);
     if (value >= values_.size()) throw Malformed(cat("takes value ", value, ", which is not made yet"));
     return value;
+  }
+
+  // What arithmetic on sizes takes: a whole or real number or a truth, or one that is computed.
+  Argument number(const Json& json) const {
+    if (json.is_boolean()) return {.literal = json.get<bool>()};
+    if (is_value(json) || json.is_number_integer()) return integer(json);
+    return {.literal = json.is_object() ? special_number(json.at("float")) : json.get<double>()};
   }
 
   // A whole number that stands in the file, or one that is computed from sizes.
@@ -197,6 +227,11 @@ class ArgumentReader {
       return made;
     }
     return {.literal = json.is_object() ? special_number(json.at("float")) : json.get<double>()};
+  }
+
+  Argument truth(const Json& json) const {
+    if (is_value(json)) return value(json, /*tensor=*/false);
+    return {.literal = json.get<bool>()};
   }
 
   Argument tensor(const Json& json) const {
@@ -339,7 +374,7 @@ class GraphReader {
     node.size_operator = row->op;
     const Json& operands = list_at(json, "args");
     if (operands.size() != row->operands) throw Malformed(cat("takes ", row->operands, " operands"));
-    for (const Json& operand : operands) node.arguments.push_back(ArgumentReader(values_).integer(operand));
+    for (const Json& operand : operands) node.arguments.push_back(ArgumentReader(values_).number(operand));
     return {{.tensor = false}};
   }
 

@@ -1,9 +1,11 @@
 """Modules that the tests of exporting bring: layers, layouts and habits that PyTorch's users have."""
 
-from typing import Dict, Tuple
+import warnings
+from typing import Dict, NamedTuple, Tuple
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 
 def mlp():
@@ -327,3 +329,216 @@ class HalfParameters(nn.Module):
 
     def forward(self, x):
         return self.out(x.bfloat16()).float()
+
+
+class Checkpoints(nn.Module):
+    """Residual blocks that compute again for their gradients."""
+
+    def __init__(self, reentrant=False):
+        super().__init__()
+        self.reentrant, self.out = reentrant, nn.Linear(12 * 12 * 3, 5)
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(12, 12), nn.Dropout(0.1), nn.GELU(), nn.Linear(12, 12)) for _ in range(2)])
+
+    def forward(self, images):
+        for block in self.blocks:
+            images = images + checkpoint(block, images, use_reentrant=self.reentrant)
+        return self.out(images.flatten(1))
+
+
+def checkpoints_reentrantly():
+    return Checkpoints(reentrant=True)
+
+
+class ThreeNames(nn.Module):
+    """One table for both sides and the head, as encoders with decoders have it; used transposed, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Embedding(24, 8)
+        self.encoder = nn.ModuleDict({"token": nn.Embedding(24, 8)})
+        self.head = nn.Linear(8, 24, bias=False)
+        self.encoder["token"].weight = self.head.weight = self.token.weight
+
+    def forward(self, tokens):
+        x = self.token(tokens) + self.encoder["token"](tokens.flip(1))
+        return self.head(x) + torch.tanh(x) @ self.token.weight.t()
+
+
+class ListOfWeights(nn.Module):
+    """Uses its weights by a list that the module does not know."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.weights = [self.first.weight, self.second.weight]
+
+    def forward(self, x):
+        for weight in self.weights:
+            x = torch.tanh(x @ weight.t())
+        return self.first(x)
+
+
+class ViewOfAWeight(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 8)
+        self.half = self.out.weight[:4]
+        self.turned = self.out.weight.t()
+
+    def forward(self, x):
+        return self.out(x)[:, :4] + x @ self.half.t() + (x @ self.turned)[:, :4]
+
+
+class KeepsATableOfWeights(nn.Module):
+    """A table that is made of the weights once."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.table = nn.Linear(8, 2), None
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = self.out.weight.detach().exp()
+        return self.out(x) + x @ self.table.t()
+
+
+class CopiesAWeight(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+        self.first = self.out.weight.detach().clone()
+
+    def forward(self, x):
+        return self.out(x) - x @ self.first.t()
+
+
+def weight_norm_of_old():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return nn.Sequential(nn.utils.weight_norm(nn.Linear(8, 8)), nn.ReLU(), nn.Linear(8, 2))
+
+
+class SparseTable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag, self.token, self.out = nn.EmbeddingBag(24, 8, sparse=True), nn.Embedding(24, 8, sparse=True), nn.Linear(8, 5)
+
+    def forward(self, tokens):
+        return self.out(self.bag(tokens) + self.token(tokens).mean(1))
+
+
+def compiled_part():
+    return nn.Sequential(torch.compile(nn.Sequential(nn.Linear(8, 8), nn.ReLU())), nn.Linear(8, 2))
+
+
+class TargetMask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token, self.out = nn.Embedding(24, 16), nn.Linear(16, 24)
+        self.transformer = nn.Transformer(16, 2, 1, 1, 32, 0.0, batch_first=True)
+
+    def forward(self, tokens):
+        x = self.token(tokens)
+        mask = self.transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.out(self.transformer(x, x, tgt_mask=mask, src_key_padding_mask=tokens == 0))
+
+
+class KnownMask(nn.Module):
+    """Branches on a table that depends on nothing that is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        mask = torch.ones(8).tril()
+        mask[2:] = 0
+        if bool((mask > 0).all()):
+            return self.out(x)
+        return self.out(x * mask) * float(mask.sum()) + x[:, mask > 0].sum(1, keepdim=True)
+
+
+class DropsBetweenLayers(nn.Module):
+    def __init__(self, both_ways=False):
+        super().__init__()
+        size = 16 if both_ways else 8
+        self.first = nn.LSTM(8, 8, 3, dropout=0.3, batch_first=True, bidirectional=both_ways)
+        self.second = nn.GRU(size, 8, 2, dropout=0.3, bidirectional=both_ways)
+        self.out = nn.Linear(size, 5)
+
+    def forward(self, x):
+        x = self.first(x)[0]
+        return self.out(self.second(x.transpose(0, 1))[0][-1])
+
+
+def drops_between_layers_both_ways():
+    return DropsBetweenLayers(both_ways=True)
+
+
+class ArithmeticOfSizes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        count = torch.sym_max(x.shape[0], 3)
+        scale = torch.sym_float(torch.sym_min(x.shape[0], 4)) / torch.sym_sqrt(count * 1.0)
+        return self.out(x) * scale
+
+
+class Heads(NamedTuple):
+    logits: torch.Tensor
+    more: torch.Tensor
+
+
+class AuxiliaryHeads(nn.Module):
+    """Another head while it trains, as GoogLeNet has."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.more = nn.Linear(8, 2), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return Heads(self.out(x), self.more(x)) if self.training else self.out(x)
+
+
+class RandomLoss(nn.Module):
+    """A loss that draws random numbers, evaluated or not, as variational autoencoders do."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow, self.wide = nn.Linear(8, 4), nn.Linear(4, 8)
+
+    def forward(self, x):
+        z = self.narrow(x)
+        return (self.wide(z + torch.randn_like(z)) - x).square().sum()
+
+
+class CountsWhatIsTrue(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.out(x) + x[x > 0].sum()
+
+
+class BranchesOnANumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 2)
+
+    def forward(self, x):
+        most = x.abs().max().item()
+        return self.out(x) if most > 3 else -self.out(x)
+
+
+class Breaks(nn.Module):
+    """Its training, which is tried after its evaluation, raises an exception."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.table = nn.Linear(8, 2), {}
+
+    def forward(self, x):
+        return self.table["nothing"] if self.training else self.out(x)

@@ -55,12 +55,16 @@ def main(arguments=None):
                              "The mean over the samples of a batch, or their sum")
     parser.add_argument("--targets", metavar="[NAME=]TYPE[SHAPE]", help="what the targets of a batch look like, which such a module takes after its inputs")
     parser.add_argument("--seed", type=int, default=0, help="of PyTorch's random numbers, set before the module is made (default: 0)")
+    parser.add_argument("--check", choices=["short", "long"], default="short",
+                        help="how long graphs and module are compared: a few steps of small batches, or three steps of batches as large as the example, "
+                             "in every precision (default: short)")
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
     torch.manual_seed(options.seed)
     try:
         path = export(_load(options.source), options.example, options.output, options.precision, options.output_part,
-                      source=options.source, say=print, loss=options.loss, targets=options.targets, device=options.device)
+                      source=options.source, say=print, loss=options.loss, targets=options.targets, device=options.device, long=options.check == "long",
+                      progress=lambda line: print(f"autotrain_export: {line} …", file=sys.stderr, flush=True))
     except ExportError as error:
         print(f"autotrain_export: {error}", file=sys.stderr)
         return 65

@@ -1,24 +1,24 @@
-import json
-import os
-import zlib
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
-from .checking import STEPS, check, copies
+from .checking import Trial, check, copies, other_weights
 from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Examples
+from .habits import plainly
+from .places import place_of
 from .reduction import reduction_of
 from .subject import take_apart
-from .tracing import PRECISIONS, trace_evaluation, trace_training, traceable
+from .tracing import PRECISIONS, trace_evaluation, trace_training
+from .writing import ModelFile
 
 FORMAT = 2
 
 
 def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None,
-           loss=None, targets=None, device="cpu"):
+           loss=None, targets=None, device="cpu", long=False, progress=lambda line: None):
     """Writes `module` with its weights to the file `output`, as `model: {name: exported, file: …}` of a recipe reads it.
 
     module       maps inputs, tensors [n, …], to predictions, [n, …]; it need not be in training mode
@@ -30,6 +30,8 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     targets      what the targets look like that it computes its loss from: an Example, or its text; None where it needs none
     device       where the file will compute, which must be at hand: operators are those that PyTorch runs there. A GPU is "cuda"
     say          is told what was checked, line by line
+    long         whether the check takes batches as large as the example, more steps, and every precision at every size
+    progress     is told what begins
 
     Returns the path. Raises ExportError when the module cannot be traced or its graphs do not compute what it does; nothing is
     written then."""
@@ -44,21 +46,44 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, examples, output_part, "" if loss is True else loss)
-    with traceable(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
-        outputs = _run_once(subject, examples)
-        reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
-        traced = {precision: _trace(subject, examples, precision) for precision in precisions}
-        smallest = _check(subject, examples, traced, say)
+    with plainly(subject.module, subject.original), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
+        with _refusing(subject):
+            progress("running the module once")
+            outputs = _run_once(subject, examples)
+            reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
+            with plainly(subject.module, tracing=True):
+                traced = {precision: _trace(subject, examples, precision, progress) for precision in precisions}
+        document, tensors = _document(subject, examples, traced)
+        if unusable:
+            document["targets"]["unusable"] = unusable
+        document |= {"smallest_batch": 2, "source": source}
+        document |= {"classes": outputs[0].shape[-1]} if loss is None else {"loss": reduction}
+        progress(f"writing {sum(tensor.nbytes for tensor in tensors.values()):,} bytes of weights")
+        file = ModelFile(Path(output), tensors, document)
+        try:
+            with _refusing(subject), other_weights(subject, lambda: file.put_back(subject.parameters)):
+                document["smallest_batch"] = _check(subject, examples, traced, say, long, progress)
+            file.finish()
+        finally:
+            file.remove()
     if reduction is not None:
         say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches")
     for value in unusable:
         say(f"targets of {value}, which the loss ignores, end a run: with them it is not the {reduction} over samples")
-    document, tensors = _document(subject, examples, traced)
-    if unusable:
-        document["targets"]["unusable"] = unusable
-    document |= {"smallest_batch": smallest, "source": source}
-    document |= {"classes": outputs[0].shape[-1]} if loss is None else {"loss": reduction}
-    return _write(Path(output), document, tensors)
+    return Path(output)
+
+
+@contextmanager
+def _refusing(subject):
+    """Whatever goes wrong in somebody's module is a refusal that says where."""
+    try:
+        yield
+    except ExportError:
+        raise
+    except Exception as error:
+        place = place_of(error, subject.original) or place_of(error, subject.module)
+        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        raise ExportError(f"the module cannot be exported: {type(error).__name__}: {text}" + (f"\n  {place}" if place else "")) from error
 
 
 def _with_index(device):
@@ -73,7 +98,7 @@ def _with_index(device):
 
 def _run_once(subject, examples):
     """The outputs for a batch. Modules that make tables when they first need them make them now, and not while they are traced."""
-    tensors = copies({**subject.parameters, **subject.buffers})
+    tensors = {**subject.parameters, **copies(subject.buffers)}
     try:
         with torch.no_grad():
             return subject.run(tensors, examples.batch(examples.samples), training=False)
@@ -81,27 +106,39 @@ def _run_once(subject, examples):
         raise
     except Exception as error:
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in examples.all)
-        raise ExportError(f"the module does not take a batch like the example, {shapes}: {error}") from error
+        place = place_of(error, subject.module)
+        raise ExportError(f"the module does not take a batch like the example, {shapes}: {error}" + (f"\n  {place}" if place else "")) from error
 
 
-def _trace(subject, examples, precision):
+def _trace(subject, examples, precision, progress):
+    progress(f"tracing in {precision}")
     return {"training": trace_training(subject, examples, precision), "evaluation": trace_evaluation(subject, examples, precision)}
 
 
-def _batches(examples, samples):
-    return [examples.batch(samples, seed=samples + step) for step in range(STEPS)]
+def _trials(subject, examples, precision, long):
+    """Two sizes of the batch. Batch normalisation over two numbers would let roundings grow."""
+    if long:
+        return [Trial(examples.samples, 3), Trial(examples.samples + 3, 3)]
+    normalises = any("running_" in name for name in subject.buffers)
+    fewest = min(examples.samples, 4 if normalises else 2)
+    return [Trial(fewest, 2 if precision == "fp32" else 1), Trial(fewest + 1, 1)]
 
 
-def _check(subject, examples, traced, say):
+def _check(subject, examples, traced, say, long, progress):
     """Compares graphs and module at two sizes of the batch; returns the smallest size that the graphs are right for."""
     smallest = 1
-    sizes = (examples.samples, examples.samples + 3)
     what = "predictions" if subject.loss is None else "losses"
-    for precision, graphs in traced.items():
-        worst = max(check(graphs, subject, _batches(examples, samples), precision) for samples in sizes)
+    for place, (precision, graphs) in enumerate(traced.items()):
+        trials = _trials(subject, examples, precision, long)
+        worst = 0.0
+        for trial in trials:
+            progress(f"checking {precision}: {trial.steps} steps of {trial.samples} samples")
+            worst = max(worst, check(graphs, subject, trial.batches(examples), precision))
         agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
-        say(f"{precision}: {what}, gradients and buffers over {STEPS} steps at batches of {sizes[0]} and {sizes[1]} {agree}")
-        if not _takes_one(subject, examples, graphs, precision):
+        steps = sum(trial.steps for trial in trials)
+        say(f"{precision}: {what}, gradients and buffers over {steps} steps at batches of {trials[0].samples} and {trials[1].samples}, from other "
+            f"weights, {agree}")
+        if (place == 0 or long) and not _takes_one(subject, examples, graphs, precision):
             smallest = 2
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
@@ -114,7 +151,7 @@ def _described(example):
 
 def _takes_one(subject, examples, graphs, precision):
     try:
-        check(graphs, subject, _batches(examples, 1), precision)
+        check(graphs, subject, Trial(1, 1).batches(examples), precision)
         return True
     except Exception:  # batch normalisation refuses it, and so do others
         return False
@@ -140,8 +177,7 @@ def _document(subject, examples, traced):
         for graph in graphs.values():
             constants_of(graph, constants)
     given = len(subject.parameters) + len(subject.buffers)
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in {**subject.parameters, **subject.buffers}.items()}
-    tensors |= {f"constant {number}": tensor.detach().cpu().contiguous().clone() for number, tensor in enumerate(constants)}
+    tensors = {**subject.tensors, **{f"constant {number}": tensor.detach() for number, tensor in enumerate(constants)}}
     document = {
         "format": FORMAT,
         "torch": torch.__version__,
@@ -159,20 +195,3 @@ def _document(subject, examples, traced):
         },
     }
     return document, tensors
-
-
-def _umask():
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
-
-
-def _write(path, document, tensors):
-    # Each tensor's bytes have a checksum of their own, and so has the document, in which these stand.
-    document["crc32"] = {name: zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().tobytes()) for name, tensor in tensors.items()}
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False)
-    partial = path.with_name(path.name + ".part")
-    save_file(tensors, partial, metadata={"autotrain_model": text, "autotrain_model_crc32": str(zlib.crc32(text.encode()))})
-    partial.chmod(0o666 & ~_umask())
-    partial.replace(path)
-    return path

@@ -7,6 +7,8 @@ neither."""
 import math
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from .checking import copies
 from .errors import ExportError
@@ -73,12 +75,24 @@ def _with_value(batch, place, value):
     return (*batch[:place], changed, *batch[place + 1 :])
 
 
+class _StandStill(TorchDispatchMode):
+    """Random numbers are one number each, since those of a batch and of its parts would be others."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if torch.Tag.nondeterministic_seeded in function.tags:
+            for tensor in tree_leaves(result):
+                if isinstance(tensor, torch.Tensor):
+                    tensor.fill_(0.5 if tensor.dtype.is_floating_point else 1)
+        return result
+
+
 def _losses(subject, batch):
     """Of the batch, and of its parts."""
 
     def loss(first, end):
         tensors = {**subject.parameters, **copies(subject.buffers)}
-        with torch.no_grad():
+        with torch.no_grad(), _StandStill():
             return subject.run(tensors, [tensor[first:end].clone() for tensor in batch], training=False)[0].item()
 
     return loss(0, sum(PARTS)), loss(0, PARTS[0]), loss(PARTS[0], sum(PARTS))

@@ -14,11 +14,12 @@ class Subject:
     """A module and its tensors by name. A tensor with several names (tied weights) is there once, under the first. Buffers are those
     of the module's state dictionary; to its graphs the others are constants."""
 
-    module: torch.nn.Module  # a copy, which is traced
+    module: torch.nn.Module  # a copy, which is traced; its tensors are those of `original`
     original: torch.nn.Module  # the user's own, with which the graphs are compared
     parameters: dict
     buffers: dict
     other_names: dict = field(default_factory=dict)  # name → the name that is in `parameters` or `buffers`
+    other_places: set = field(default_factory=set)  # those of `other_names` that are not the same part of the module under another name
     frozen: list = field(default_factory=list)  # names of parts that are in evaluation mode while the module trains
     output: str | None = None  # which part of the module's output is the prediction
     loss: str | None = None  # which part is the loss that the module computes itself; "": all of it
@@ -35,11 +36,16 @@ class Subject:
         for name in self.frozen:
             module.get_submodule(name).eval()
 
+    @property
+    def tensors(self):
+        return {**self.parameters, **self.buffers}
+
     def run(self, tensors, batch, training):
         """What the module with these tensors instead of its own gives: see `outputs_of`."""
         self.set_mode(self.module, training)
         arguments, keywords = self.arguments(batch)
-        returned = torch.func.functional_call(self.module, tensors, arguments, keywords, tie_weights=True)
+        given = {**tensors, **{name: tensors[first] for name, first in self.other_names.items() if name in self.other_places}}
+        returned = torch.func.functional_call(self.module, given, arguments, keywords, tie_weights=False)
         return self.outputs_of(returned, training)
 
     def arguments(self, batch):
@@ -49,16 +55,18 @@ class Subject:
         """The tensors that graphs return: the prediction; of a module with its loss inside the loss and, in evaluation mode, the
         prediction beside it, if there is one."""
         if self.loss is None:
-            return (self._prediction_of(returned),)
+            return (self._prediction_of(returned, training),)
         loss = returned if self.loss == "" else _part(returned, self.loss)
         if not isinstance(loss, torch.Tensor) or loss.dim() > 0 or not loss.dtype.is_floating_point:
             raise ExportError(f"the loss is {_described(loss)}, not one number; --loss NAME names the part of the module's output that is the loss")
         if training or self.output is None:
             return (loss,)
-        return (loss, self._prediction_of(returned))
+        return (loss, self._prediction_of(returned, training))
 
-    def _prediction_of(self, returned):
-        prediction = returned if self.output is None else _part(returned, self.output)
+    def _prediction_of(self, returned, training):
+        # Modules with auxiliary heads return these in training only.
+        alone = self.output is None or (isinstance(returned, torch.Tensor) and not training)
+        prediction = returned if alone else _part(returned, self.output)
         if not isinstance(prediction, torch.Tensor):
             raise ExportError(f"the module returns {_described(prediction)}, not a tensor; --output-part names the part that is the prediction")
         if not prediction.dtype.is_floating_point:
@@ -71,6 +79,8 @@ def _described(value):
         return "a dictionary of " + ", ".join(map(str, value))
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {list(value.shape)}"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"a {type(value).__name__} of " + ", ".join(value._fields)
     return f"a {type(value).__name__} of {len(value)}" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
 
 
@@ -78,6 +88,8 @@ def _part(output, name):
     try:
         if isinstance(output, dict):
             return output[name]
+        if hasattr(output, "_fields") and name in output._fields:
+            return getattr(output, name)
         return output[int(name)] if isinstance(output, (list, tuple)) else getattr(output, name)
     except (KeyError, IndexError, ValueError, AttributeError):
         raise ExportError(f"the module's output has no part {name}: it is {_described(output)}") from None
@@ -105,9 +117,9 @@ def take_apart(module, examples, output=None, loss=None):
     module = getattr(module, "_orig_mod", module)  # of torch.compile
     _check_parameters(module)
     device = torch.device(examples.device)
-    traced = copy.deepcopy(module).to(device)
     lies_there = all(tensor.device == device for tensor in (*module.parameters(), *module.buffers()))
-    original = module if lies_there else copy.deepcopy(module).to(device)
+    original = module if lies_there else _copied(module, tensors_too=True).to(device)
+    traced = _copied(original)
     frozen = [name for name, part in module.named_modules() if module.training and not part.training]
     parameters, buffers, other_names, first = {}, {}, {}, {}
     saved = _saved_buffers(traced)
@@ -118,7 +130,31 @@ def take_apart(module, examples, output=None, loss=None):
             _add(name, buffer, buffers, other_names, first)
     names = _argument_names(module, examples)
     by_name = any(example.name for example in examples.all)
-    return Subject(traced, original, parameters, buffers, other_names, frozen, output, loss, names, by_name, device)
+    return Subject(traced, original, parameters, buffers, other_names, _other_places(traced, {**parameters, **buffers}, other_names), frozen,
+                   output, loss, names, by_name, device)  # fmt: skip
+
+
+def _copied(module, tensors_too=False):
+    """A copy whose tensors are the module's own: what is kept while it is traced stays in the copy."""
+    memo = {}
+    if not tensors_too:
+        kept = [tensor for part in module.modules() for tensor in _tensors_in([part._parameters, part._buffers, part.__dict__])]
+        memo = {id(tensor): tensor for tensor in kept}
+    try:
+        return copy.deepcopy(module, memo)
+    except Exception as error:
+        raise ExportError(
+            f"the module cannot be copied by copy.deepcopy: {type(error).__name__}: {error}\n"
+            "Keep what cannot be copied (locks, generators, open files) outside of the module, or give it a __deepcopy__ that returns itself."
+        ) from error
+
+
+def _tensors_in(value, depth=4):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (dict, list, tuple, set)) and depth > 0:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _tensors_in(item, depth - 1)
 
 
 def _add(name, tensor, tensors, other_names, first):
@@ -127,6 +163,19 @@ def _add(name, tensor, tensors, other_names, first):
     else:
         first[id(tensor)] = name
         tensors[name] = tensor
+
+
+def _other_places(module, tensors, other_names):
+    def place(name):
+        part, _, attribute = name.rpartition(".")
+        return id(module.get_submodule(part)), attribute
+
+    taken, others = {place(name) for name in tensors}, set()
+    for name in other_names:
+        if place(name) not in taken:
+            taken.add(place(name))
+            others.add(name)
+    return others
 
 
 def _saved_buffers(module):

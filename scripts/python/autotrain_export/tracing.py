@@ -1,7 +1,6 @@
 """Graphs of the very operators that eager PyTorch runs, forward and backward, for a batch of any size."""
 
-import logging
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -10,6 +9,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 from .errors import ExportError
+from .given import Given, same_tensor
+from .known import Known
+from .places import place_now, place_of
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -24,11 +26,13 @@ def trace_training(subject, examples, precision):
     gradient of each learning parameter, or None where there is none. Buffers are written in place, as the module does."""
 
     def joint(parameters, buffers, batch, cotangent):
-        with autocast(precision, subject.device):
-            (output,) = subject.run({**parameters, **buffers}, batch, training=True)
-        if cotangent is None:
-            return (output,)
-        gradients = torch.autograd.grad(output, [parameters[name] for name in subject.learning], cotangent, allow_unused=True)
+        tensors = {**parameters, **buffers}
+        with Given(subject.tensors, tensors):
+            with autocast(precision, subject.device):
+                (output,) = subject.run(tensors, batch, training=True)
+            if cotangent is None:
+                return (output,)
+            gradients = torch.autograd.grad(output, [parameters[name] for name in subject.learning], cotangent, allow_unused=True)
         return output.detach(), gradients
 
     return _trace(subject, examples, precision, joint)
@@ -39,8 +43,9 @@ def trace_evaluation(subject, examples, precision):
     one, the prediction."""
 
     def forward(parameters, buffers, batch, _):
-        with autocast(precision, subject.device), torch.no_grad():
-            return subject.run({**parameters, **buffers}, batch, training=False)
+        tensors = {**parameters, **buffers}
+        with Given(subject.tensors, tensors), autocast(precision, subject.device), torch.no_grad():
+            return subject.run(tensors, batch, training=False)
 
     return _trace(subject, examples, precision, forward)
 
@@ -63,46 +68,79 @@ class _FixedBatch(Exception):
     """The traced graph holds for one size of the batch only."""
 
 
+class _Shapes(ShapeEnv):
+    """Notes where in the module a size was compared with something."""
+
+    def __init__(self, module):
+        super().__init__(duck_shape=False)
+        self.module, self.fixed_at, self.compared_at = module, "", {}
+
+    def _set_replacement(self, symbol, expression, message):
+        self.fixed_at = self.fixed_at or place_now(self.module)
+        super()._set_replacement(symbol, expression, message)
+
+    def _log_guard(self, prefix, guard, forcing_spec):
+        self.compared_at.setdefault(str(guard), place_now(self.module))
+        super()._log_guard(prefix, guard, forcing_spec)
+
+
 def _trace(subject, examples, precision, function):
     """Traces the very operators that eager PyTorch runs, where these can be traced for any size of the batch. Some cannot, products
     of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can."""
-    try:
-        return _trace_with(nullcontext, subject, examples, function)
-    except ExportError:
-        raise
-    except Exception:
-        pass  # what is wrong for both ways is said below
-    try:
-        return _trace_with(enable_python_dispatcher, subject, examples, function)
-    except (ExportError, _FixedBatch) as error:
-        raise ExportError(str(error)) from None
-    except Exception as error:
-        raise ExportError(
-            f"the module cannot be traced ({precision}): {_first_line(error)}\n"
-            "Its forward pass must not depend on the values of tensors, nor on the size of the batch other than through shapes."
-        ) from error
+    errors = []
+    for dispatcher in (nullcontext, enable_python_dispatcher):
+        try:
+            graph = _trace_with(dispatcher, subject, examples, function)
+            _check_constants(graph, subject)
+            return graph
+        except (ExportError, _FixedBatch) as error:
+            if isinstance(error, ExportError) or dispatcher is enable_python_dispatcher:
+                raise ExportError(str(error)) from None
+        except Exception as error:
+            errors.append(error)
+    raise ExportError(_why(errors[-1], precision, subject.module)) from errors[-1]
 
 
-@contextmanager
-def traceable():
-    """Keeps torch.nn's encoder layers from the kernel that runs a whole layer in evaluation, which cannot be traced, and PyTorch's
-    tracer from logging errors that are raised, too."""
-    enabled = torch.backends.mha.get_fastpath_enabled()
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    level = logger.level
-    torch.backends.mha.set_fastpath_enabled(False)
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with torch.backends.mkldnn.flags(enabled=False):  # whose recurrent layers cannot be traced either
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(enabled)
-        logger.setLevel(level)
+def _why(error, precision, module):
+    """What a module does that cannot be traced, where, and what to do instead."""
+    place = place_of(error, module)
+    at = f"\n  {place}" if place else ""
+    kind = type(error).__name__
+    if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in str(error):
+        return (
+            f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
+            "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
+            'nothing is padded, or make the model with attn_implementation="eager".'
+        )
+    if kind == "DynamicOutputShapeException":
+        return (
+            f"the module makes a tensor whose size depends on values ({precision}), as nonzero, x[mask] and unique do:{at}\n"
+            "Keep the size: multiply by the mask, or use torch.where or masked_fill."
+        )
+    return (
+        f"the module cannot be traced ({precision}): {_first_line(error)}{at}\n"
+        "Its forward pass must not depend on the values of tensors, nor on the size of the batch other than through shapes, and must be made of "
+        "PyTorch's own operators."
+    )
+
+
+def _check_constants(graph_module, subject):
+    """A constant that is a weight would keep its first value, and have no gradient."""
+    for node in graph_module.graph.nodes:
+        constant = getattr(graph_module, node.target) if node.op == "get_attr" else None
+        name = same_tensor(constant, subject.tensors) if isinstance(constant, torch.Tensor) else None
+        if name is not None:
+            raise ExportError(
+                f"the module computes with {name}, or with a copy of its values, without that being its parameter or buffer there: the graph would keep "
+                "the first values for good.\nUse the module's own attribute in its forward pass; register a copy that is to stay as it is "
+                "by register_buffer."
+            )
 
 
 def _trace_with(dispatcher, subject, examples, function):
     # No two sizes are taken for one because they are equal, and only that of the batch may vary.
-    fakes = FakeTensorMode(shape_env=ShapeEnv(duck_shape=False), allow_non_fake_inputs=True)
+    shapes = _Shapes(subject.module)
+    fakes = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
 
     def fake(tensor, first=DimDynamic.STATIC):
         sizes = [first if axis == 0 else DimDynamic.STATIC for axis in range(tensor.dim())]
@@ -113,7 +151,7 @@ def _trace_with(dispatcher, subject, examples, function):
 
     example = examples.inputs[0]
     inputs = torch.empty((_unusual_size(subject, examples), *example.shape[1:]), dtype=example.dtype, device=subject.device)
-    with fakes, dispatcher():
+    with fakes, dispatcher(), Known():
         inputs = fake(inputs, DimDynamic.DYNAMIC)
         # The others have as many samples: the very same size.
         more = (torch.empty((inputs.shape[0], *other.shape[1:]), dtype=other.dtype, device=subject.device) for other in examples.all[1:])
@@ -122,29 +160,32 @@ def _trace_with(dispatcher, subject, examples, function):
         # The first run finds the shape of the gradient that is given to the second one.
         with torch.no_grad():
             outputs = function(parameters, fake_all(subject.buffers), batch, None)
-        graph = make_fx(function)(parameters, buffers, batch, torch.empty_like(outputs[0]))
-    _check_range(fakes.shape_env)
+        graph = make_fx(function, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty_like(outputs[0]))
+    _check_range(shapes)
     for prediction in outputs if subject.loss is None else outputs[1:]:
         if prediction.dim() == 0 or not isinstance(prediction.shape[0], torch.SymInt):
-            _fail_fixed(prediction, inputs)
-    if fakes.shape_env.replacements:
-        _fail_fixed(outputs[-1], inputs)
+            _fail_fixed(prediction, inputs, shapes)
+    if shapes.replacements:
+        _fail_fixed(outputs[-1], inputs, shapes)
     return graph
 
 
-def _fail_fixed(output, inputs):
+def _fail_fixed(output, inputs, shapes):
+    at = f"\n  {shapes.fixed_at}" if shapes.fixed_at else ""
     raise _FixedBatch(
         f"the module's output has the shape {list(output.shape)} for inputs of the shape {list(inputs.shape)}: "
-        "its forward pass fixes the size of the batch, or mixes the samples into one result"
+        f"its forward pass fixes the size of the batch, or mixes the samples into one result{at}\n"
+        "Write -1 or x.shape[0] where the batch's size stands, and leave means over samples to the recipe's loss."
     )
 
 
-def _check_range(shape_env):
+def _check_range(shapes):
     """Refuses a graph that holds for batches up to some size only. That it holds from some size on is usual: kernels are chosen so."""
-    for guard in shape_env.guards:
-        bound = shape_env.bound_sympy(next(iter(guard.expr.free_symbols))) if guard.expr.free_symbols else None
+    for guard in shapes.guards:
+        bound = shapes.bound_sympy(next(iter(guard.expr.free_symbols))) if guard.expr.free_symbols else None
         if bound is not None and bound.upper.is_number and bound.upper < UNBOUNDED:
-            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {guard.expr}")
+            place = shapes.compared_at.get(str(guard.expr), "")
+            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {guard.expr}" + (f"\n  {place}" if place else ""))
 
 
 def _first_line(error):

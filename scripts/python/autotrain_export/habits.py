@@ -1,0 +1,147 @@
+"""What modules do that says how to compute, and not what: it is left out while they are traced, and while graphs are held against them."""
+
+import logging
+from contextlib import ExitStack, contextmanager
+
+import torch
+import torch._dynamo
+import torch.utils.checkpoint
+
+RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+TENSORS_OF_STATE = {"lstm": 2}
+
+
+@contextmanager
+def put(holder, name, value):
+    """holder.name is `value` for a while."""
+    missing = object()
+    before = holder.__dict__.get(name, missing)
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        if before is missing:
+            delattr(holder, name)
+        else:
+            setattr(holder, name, before)
+
+
+class _NoCheckpoint:
+    """Stands for the checkpoint that computes again, reentrantly."""
+
+    @staticmethod
+    def apply(function, _, *arguments):
+        return function(*arguments)
+
+
+def _no_checkpoint(function, *arguments, **keywords):
+    """Stands for the checkpoint that computes again by hooks: the caller runs the function between two steps of this."""
+    yield
+
+
+def _not_by_values(mask, is_causal=None, size=None):
+    """Whether an attention mask is a causal one is a matter of speed: the mask is used as it is."""
+    return is_causal is True
+
+
+def _recurrent(name, apart):
+    """torch.nn's recurrent layers by operators that can be traced, which oneDNN's are not.
+
+    apart  whether several layers are run one by one, with what is dropped between them drawn as they draw it: traced as one, they would
+           draw other numbers"""
+    whole = getattr(torch._C._VariableFunctions, name)
+
+    def run(inputs, *rest):
+        with torch.backends.mkldnn.flags(enabled=False):
+            packed = len(rest) != 8 or isinstance(rest[2], (list, tuple))
+            if packed or not apart:
+                return whole(inputs, *rest)
+            state, weights, biases, layers, dropout, training, both_ways, batch_first = rest
+            if layers < 2 or dropout == 0 or not training:
+                return whole(inputs, *rest)
+            return by_layer(inputs, state, weights, biases, layers, dropout, both_ways, batch_first)
+
+    def by_layer(inputs, state, weights, biases, layers, dropout, both_ways, batch_first):
+        several = TENSORS_OF_STATE.get(name, 1) > 1
+        ways = 2 if both_ways else 1
+        each = len(weights) // layers
+        ends = []
+        outputs = inputs.transpose(0, 1) if batch_first else inputs
+        for layer in range(layers):
+            here = slice(layer * ways, (layer + 1) * ways)
+            first = tuple(part[here] for part in state) if several else state[here]
+            outputs, *end = whole(outputs, first, list(weights[layer * each : (layer + 1) * each]), biases, 1, 0.0, True, both_ways, False)
+            ends.append(end)
+            if layer + 1 < layers:
+                kept = torch.empty_like(outputs).bernoulli_(1 - dropout)
+                outputs = outputs * kept.div_(1 - dropout if dropout < 1 else 1)
+        if batch_first:
+            outputs = outputs.transpose(0, 1)
+        return (outputs, *(torch.cat(parts) for parts in zip(*ends)))
+
+    return run
+
+
+@contextmanager
+def _without_fast_path():
+    """Keeps torch.nn's encoder layers from the kernel that runs a whole layer in evaluation, which cannot be traced."""
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
+@contextmanager
+def _quiet():
+    """PyTorch's tracer logs errors that are raised, too."""
+    loggers = [logging.getLogger(name) for name in ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+@contextmanager
+def _dense_gradients(modules):
+    """Sparse gradients are the same numbers, laid out in a way that no optimizer here takes."""
+    sparse = [part for module in modules for part in module.modules() if getattr(part, "sparse", None) is True]
+    for part in sparse:
+        part.sparse = False
+    try:
+        yield
+    finally:
+        for part in sparse:
+            part.sparse = True
+
+
+def _configurations(modules):
+    """What transformers' models are made by: each once."""
+    found = {id(part.config): part.config for module in modules for part in module.modules() if hasattr(part, "config")}
+    return list(found.values())
+
+
+@contextmanager
+def plainly(*modules, tracing=False):
+    """Modules compute eagerly, operator by operator, and once: nothing is compiled, fused, checkpointed or chosen by values."""
+    with ExitStack() as stack:
+        stack.enter_context(_without_fast_path())
+        stack.enter_context(_quiet())
+        stack.enter_context(_dense_gradients(modules))
+        stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(torch._dynamo.config.patch(error_on_nested_fx_trace=False))
+        for configuration in _configurations(modules):
+            # Its kernel has no rule for the shapes of float32; by batches of products the experts compute the same.
+            if getattr(configuration, "_experts_implementation_internal", None) == "grouped_mm":
+                stack.enter_context(put(configuration, "_experts_implementation_internal", "batched_mm"))
+        stack.enter_context(put(torch.utils.checkpoint, "CheckpointFunction", _NoCheckpoint))
+        stack.enter_context(put(torch.utils.checkpoint, "_checkpoint_without_reentrant_generator", _no_checkpoint))
+        stack.enter_context(put(torch.nn.modules.transformer, "_detect_is_causal_mask", _not_by_values))
+        for name in RECURRENT:
+            stack.enter_context(put(torch._VF, name, _recurrent(name, tracing)))
+        yield

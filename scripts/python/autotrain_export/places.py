@@ -1,0 +1,50 @@
+"""Where in somebody's own code something happened: file, line, and the part of the module."""
+
+import linecache
+import os
+import sys
+import sysconfig
+import traceback
+
+import torch
+
+_NOT_THEIRS = tuple(os.path.join(os.path.realpath(folder), "") for folder in (os.path.dirname(torch.__file__), os.path.dirname(__file__)))
+_STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
+
+
+def _is_theirs(path):
+    path = os.path.realpath(path)
+    if path.startswith(_NOT_THEIRS) or not os.path.exists(path):
+        return False
+    return "site-packages" in path or not path.startswith(_STANDARD)
+
+
+def _described(frames, module):
+    """frames  (frame, line), the innermost last. Only what a module's forward pass calls counts."""
+    names = {id(part): name for name, part in module.named_modules()}
+    inside, part, line = False, "", ""
+    for frame, number in frames:
+        one = frame.f_locals.get("self")
+        if isinstance(one, torch.nn.Module) and frame.f_code.co_name == "forward":
+            inside = True
+            name = names.get(id(one), "")
+            part = f"{name} ({type(one).__name__})" if name else type(one).__name__
+        if inside and _is_theirs(frame.f_code.co_filename):
+            code = linecache.getline(frame.f_code.co_filename, number).strip()
+            line = f"{frame.f_code.co_filename}:{number}" + (f": {code}" if code else "")
+    if not inside:
+        return ""
+    return f"{line} (in {part})" if line else f"in {part}"
+
+
+def place_of(error, module):
+    """Where an exception arose in a module's forward pass, or "" where that is not known."""
+    while error.__cause__ is not None and error.__cause__.__traceback__ is not None:
+        error = error.__cause__
+    return _described(list(traceback.walk_tb(error.__traceback__)), module)
+
+
+def place_now(module):
+    """Where in a module's forward pass the program is."""
+    frames = list(traceback.walk_stack(sys._getframe()))
+    return _described(frames[::-1], module)
