@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <vector>
 
 #include "autotrain/error.h"
+#include "base/files.h"
 #include "data/file_sequence.h"
 #include "data/image_file.h"
 
@@ -17,8 +17,7 @@ constexpr int64_t kImagesLookedAt = 256, kDecoded = 32;
 // Whether the first bytes are those of a PNG of 16 bits, or of a TIFF, whose depth may stand anywhere.
 bool may_be_wide(const std::string& path) {
   std::array<char, 26> bytes = {};
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(bytes.data(), bytes.size())) return false;
+  if (InputFile(path).read(bytes.data(), bytes.size()) < bytes.size()) return false;
   const std::string_view begin(bytes.data(), bytes.size());
   if (begin.substr(1, 3) == "PNG") return bytes[24] == 16;
   return begin.starts_with(std::string_view("II*\0", 4)) || begin.starts_with(std::string_view("MM\0*", 4));
@@ -30,8 +29,8 @@ void for_each_wide(int64_t files, const std::function<std::string(int64_t)>& pat
   const int64_t looked_at = std::min(files, kImagesLookedAt);
   for (int64_t i = 0; i < looked_at; ++i) {
     const std::string name = path(i * files / looked_at);
-    if (!may_be_wide(name)) continue;
     try {
+      if (!may_be_wide(name)) continue;
       FileSequence sequence({{name}});
       const std::span<const uint8_t> content = sequence.next(name);
       if (read_image_facts(content, name).bits == 16 && !visit(name, content)) return;

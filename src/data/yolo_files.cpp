@@ -1,7 +1,5 @@
 #include "data/yolo_files.h"
 
-#include <yaml-cpp/yaml.h>
-
 #include <algorithm>
 #include <set>
 
@@ -10,6 +8,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "recipe/yaml_tree.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -61,54 +60,62 @@ bool is_yaml(const fs::path& path, std::string_view text) {
   });
 }
 
-[[noreturn]] void fail_names(const fs::path& path, const YAML::Mark& mark, const std::string& what) {
-  const std::string place = mark.is_null() ? "" : cat(":", mark.line + 1, ":", mark.column + 1);
-  throw Error(ExitCode::kBadData, path.string() + place, what,
+[[noreturn]] void fail_names(const Location& at, const std::string& what) {
+  throw Error(ExitCode::kBadData, at.text(), what,
               "have names: a list of the classes in the order of their numbers, or a map from 0, 1, …");
 }
 
+const std::string& text_of(const YamlNode& node) {
+  if (node.kind != YamlNode::Kind::kScalar) fail_names(node.location, "is no name");
+  return node.scalar;
+}
+
 // A map from numbers, or a list.
-std::vector<std::string> names_of_node(const fs::path& path, const YAML::Node& node) {
+std::vector<std::string> names_of_node(const YamlNode& node) {
   std::vector<std::string> names;
-  if (node.IsSequence()) {
-    for (const YAML::Node& name : node) names.push_back(name.as<std::string>());
+  if (node.kind == YamlNode::Kind::kSequence) {
+    for (const YamlNode& name : node.items) names.push_back(text_of(name));
     return names;
   }
-  if (!node.IsMap()) fail_names(path, node.Mark(), "names is neither a list nor a map");
-  names.resize(node.size());
-  std::vector<bool> named(names.size());
-  for (const auto& entry : node) {
+  if (node.kind != YamlNode::Kind::kMap) fail_names(node.location, "names is neither a list nor a map");
+  names.resize(node.entries.size());
+  for (const YamlEntry& entry : node.entries) {  // whose keys are distinct
     int64_t number = -1;
-    if (!parse_integer(entry.first.as<std::string>(), number) || number < 0 || number >= std::ssize(names))
-      fail_names(path, entry.first.Mark(),
-                 cat("the class ", quote(entry.first.as<std::string>()), " is not a number from 0 to ",
-                     names.size() - 1, ", of ", names.size(), " names"));
-    if (named[static_cast<size_t>(number)])
-      fail_names(path, entry.first.Mark(), cat("the class ", number, " is named twice"));
-    named[static_cast<size_t>(number)] = true;
-    names[static_cast<size_t>(number)] = entry.second.as<std::string>();
+    if (!parse_integer(entry.key, number) || number < 0 || number >= std::ssize(names))
+      fail_names(entry.key_location, cat("the class ", quote(entry.key), " is not a number from 0 to ",
+                                         names.size() - 1, ", of ", names.size(), " names"));
+    std::string& name = names[static_cast<size_t>(number)];
+    if (!name.empty()) fail_names(entry.key_location, cat("the class ", number, " is named twice"));
+    name = text_of(entry.value);
   }
   return names;
 }
 
+std::vector<std::string> names_of_root(const YamlNode& root) {
+  if (root.kind == YamlNode::Kind::kSequence) return names_of_node(root);
+  const YamlEntry* const names = root.find("names");
+  const YamlEntry* const count = root.find("nc");
+  if (names == nullptr && count == nullptr) fail_names(root.location, "has no key names");
+  int64_t stated = 0;
+  if (count != nullptr && (!parse_integer(text_of(count->value), stated) || stated < 1 || stated > 1 << 20))
+    fail_names(count->value.location, "nc is no number of classes");
+  std::vector<std::string> found;
+  if (names != nullptr) {
+    found = names_of_node(names->value);
+  } else {
+    for (int64_t i = 0; i < stated; ++i) found.push_back(std::to_string(i));
+  }
+  if (count != nullptr && stated != std::ssize(found))
+    fail_names(count->value.location, cat("nc is ", stated, ", and names has ", found.size()));
+  return found;
+}
+
 std::vector<std::string> names_of_yaml(const fs::path& path, const std::string& text) {
   try {
-    const YAML::Node root = YAML::Load(text);
-    if (root.IsSequence()) return names_of_node(path, root);
-    if (!root.IsMap() || (!root["names"] && !root["nc"])) fail_names(path, root.Mark(), "has no key names");
-    const bool counted = root["nc"].IsDefined();
-    const int64_t stated = counted ? root["nc"].as<int64_t>() : 0;
-    std::vector<std::string> names;
-    if (root["names"]) {
-      names = names_of_node(path, root["names"]);
-    } else {
-      for (int64_t i = 0; i < std::min<int64_t>(stated, 1 << 20); ++i) names.push_back(cat(i));
-    }
-    if (counted && stated != std::ssize(names))
-      fail_names(path, root["nc"].Mark(), cat("nc is ", stated, ", and names has ", names.size()));
-    return names;
-  } catch (const YAML::Exception& error) {
-    fail_names(path, error.mark, error.msg);
+    return names_of_root(parse_yaml(text, path.string()));
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadRecipe) throw;
+    throw Error(ExitCode::kBadData, error.where(), error.problem(), error.hint());  // it is data here
   }
 }
 
