@@ -46,9 +46,13 @@ std::string why_no_number(const ColumnSurvey& survey) {
 }
 
 std::string cure_of_mark(const ColumnSurvey& survey) {
-  return survey.words.first[0].text.find_first_of(",.") == std::string::npos
-             ? ""
-             : "; if its comma or point stands before decimals, set decimal";
+  if (survey.words.count == 0) return "";
+  const std::string& text = survey.words.first[0].text;
+  if (survey.decimal == DecimalMark::kComma)
+    return text.find('.') == std::string::npos ? "" : "; points that mark thousands must go";
+  return text.find(',') == std::string::npos ? ""
+                                             : "; commas that mark thousands must go, and those before "
+                                               "decimals are read with decimal: comma";
 }
 
 // Whether the column is one of categories; a column that might be either is refused.
@@ -144,8 +148,7 @@ void check_target_is_there(const ColumnSurvey& survey) {
 
 void check_target_is_numbers(const ColumnSurvey& survey, const std::string& cure) {
   const FieldPlaces& bad = survey.words.count > 0 ? survey.words : survey.quoted_words;
-  if (bad.count == 0) return;
-  fail_bad_cells(bad, " is no number to be predicted", cure);
+  if (bad.count > 0) fail_bad_cells(bad, " is no number to be predicted", cure + cure_of_mark(survey));
 }
 
 // Whether classes or numbers are to be predicted, and why.

@@ -186,8 +186,8 @@ std::optional<double> field_number(std::string_view text, DecimalMark decimal) {
 }
 
 bool looks_like_number(std::string_view text) {
-  remove_any(text, {" ", "~", "<", ">", "=", "+", "-", "%", "$", "*",        "'",
-                    "≈", "±", "≤", "≥", "−", "€", "£", "¥", "‰", "\xc2\xa0", "\xe2\x80\xaf"});
+  remove_any(text, {" ", "~", "<", ">", "=", "+", "-", "%", "$", "*", "'",        "(",
+                    ")", "≈", "±", "≤", "≥", "−", "€", "£", "¥", "‰", "\xc2\xa0", "\xe2\x80\xaf"});
   const std::string word = lower(text);
   double number = 0;
   return word == "inf" || word == "infinity" || parse_real(text, number) || is_grouped_number(word);

@@ -94,6 +94,17 @@ bool is_like_row_numbers(const ColumnEncoding& column) {
   return !column.categorical && s.whole && s.numbers == s.rows && s.rows >= kFewRows && s.rising;
 }
 
+// Whether texts are numbers with a unit behind them: "1248 cc", "5km".
+bool are_numbers_with_units(const ColumnSurvey& survey) {
+  const auto has_unit = [](const auto& item) {
+    const std::string_view text = item.first;
+    const size_t end = text.find_first_not_of("+-.,0123456789");
+    const std::string_view unit = end == std::string_view::npos ? "" : trim(text.substr(end));
+    return end != 0 && !unit.empty() && is_letter(unit[0]);
+  };
+  return 10 * std::ranges::count_if(survey.texts, has_unit) >= 9 * different(survey);
+}
+
 // Texts that are one when case, or the way in which a number is written, is left aside.
 std::vector<std::string> alike(const ColumnSurvey& survey) {
   std::map<std::string, std::vector<std::string>> by_sense;
@@ -147,6 +158,10 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
     look.doubt("columns of words of which most are there once or twice, such as names, dates or texts",
                kLeaveOut,
                cat(place, ": ", format_count(different(s)), " different in ", format_count(s.rows), " rows"));
+  }
+  if (different(s) > kManyWords && are_numbers_with_units(s)) {
+    look.doubt("columns of numbers with units, taken as categories", "take the units out of the file",
+               cat(s.words.first[0].where, ": ", s.words.first[0].text));
   }
   if (s.words.count > 0 && s.different_numbers() > kManyWords) {
     look.doubt("columns of numbers and words, taken as categories", "list it in numeric, or in categorical",

@@ -62,7 +62,7 @@ TEST(TableFormat, NumbersByEitherMark) {
 
 TEST(TableFormat, WhatWasMeantAsANumberLooksLikeOne) {
   for (const char* text : {"12%", "12 %", "1,234.5", "1.234,5", "1,234", "1,00,000", "~1100", "<5", "$ 5",
-                           "5 €", "inf", "-Infinity", "1 234 567", "1'234", "1,5e3", "−5", "1e999"})
+                           "5 €", "inf", "-Infinity", "1 234 567", "(5.20)", "1'234", "1,5e3", "−5", "1e999"})
     EXPECT_TRUE(looks_like_number(text)) << text;
   for (const char* text : {"", "-", "5 km", "12a", "2024-01-15", "12.05.2024", "12:30", "1/2", "10-20",
                            "0x10", "e5", "192.168.0.1", "red", "555 1234"})
