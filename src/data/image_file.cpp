@@ -20,21 +20,22 @@ struct Beginning {
 };
 
 // Formats that are not read, by what their files begin with.
-constexpr std::array<Beginning, 15> kOtherFormats = {{{"GIF8", 0, "a GIF"},
-                                                      {"ftypavif", 4, "an AVIF"},
-                                                      {"ftypheic", 4, "a HEIC"},
-                                                      {"ftypmif1", 4, "a HEIC"},
-                                                      {"ftypheix", 4, "a HEIC"},
-                                                      {"\x00\x00\x00\x0cjP  ", 0, "a JPEG 2000"},
-                                                      {"\xff\x0a", 0, "a JPEG XL"},
-                                                      {"\x00\x00\x00\x0cJXL ", 0, "a JPEG XL"},
-                                                      {"DICM", 128, "a DICOM"},
-                                                      {"8BPS", 0, "a Photoshop"},
-                                                      {"<svg", 0, "an SVG"},
-                                                      {"<?xml", 0, "an XML"},
-                                                      {"%PDF", 0, "a PDF"},
-                                                      {"<!DOCTYPE html", 0, "an HTML"},
-                                                      {"<html", 0, "an HTML"}}};
+constexpr std::array<Beginning, 15> kOtherFormats = {
+    {{"GIF8", 0, "a GIF"},
+     {"ftypavif", 4, "an AVIF"},
+     {"ftypheic", 4, "a HEIC"},
+     {"ftypmif1", 4, "a HEIC"},
+     {"ftypheix", 4, "a HEIC"},
+     {std::string_view("\0\0\0\x0cjP  ", 8), 0, "a JPEG 2000"},
+     {"\xff\x0a", 0, "a JPEG XL"},
+     {std::string_view("\0\0\0\x0cJXL ", 8), 0, "a JPEG XL"},
+     {"DICM", 128, "a DICOM"},
+     {"8BPS", 0, "a Photoshop"},
+     {"<svg", 0, "an SVG"},
+     {"<?xml", 0, "an XML"},
+     {"%PDF", 0, "a PDF"},
+     {"<!DOCTYPE html", 0, "an HTML"},
+     {"<html", 0, "an HTML"}}};
 
 [[noreturn]] void fail_format(std::span<const uint8_t> file, const std::string& where) {
   if (file.empty()) fail_image(where, "the file is empty");

@@ -202,6 +202,7 @@ std::vector<DamagedImage> damages() {
   return {
       {"Empty", "", "the file is empty"},
       {"Text", "no picture at all", "is neither a JPEG nor a PNG, WebP, TIFF or BMP file"},
+      {"Jp2", std::string("\0\0\0\x0cjP  \r\n\x87\n", 12), "is a JPEG 2000 file"},
       {"Gif", "GIF89a and so on", "is a GIF file, which is not read"},
       {"JpegCutInPixels", jpeg.substr(0, jpeg.size() * 3 / 4), "Premature end"},
       {"JpegCutAtItsEnd", jpeg.substr(0, jpeg.size() - 2), "Premature end"},
