@@ -132,8 +132,10 @@ void look_at_classes(const LookRequest& request, const NpyArray& file, NpyRange 
     bars.counts = found.counts;
     look.bars.push_back(std::move(bars));
   }
-  const bool by_file =
-      request.made_from.training == nullptr && !request.made_from.parameters.optional_integer("classes");
+  const std::optional<int64_t> ignored = ignored_class(request.made_from.targets);
+  const bool gap_is_meant = ignored && *ignored >= 0 && *ignored < classes;
+  const bool by_file = request.made_from.training == nullptr && !gap_is_meant &&
+                       !request.made_from.parameters.optional_integer("classes");
   if (file.row_size() == 1) doubt_classes(file, found, by_file, look);
   doubt_unknown_classes(request, file, found, look);
 }
