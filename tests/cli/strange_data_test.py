@@ -137,7 +137,7 @@ class StrangeData(unittest.TestCase):
         self.assertNotIn("update 1/", text)
 
     def test_a_batch_of_one_that_batch_normalisation_cannot_learn_from_is_refused(self):
-        images = {"dataset": "synthetic", "kind": "images", "samples": 21, "classes": 2, "size": 8}
+        images = {"dataset": "synthetic", "kind": "images", "samples": 21, "classes": 2}
         for key, more in (("batch.effective", {"batch.effective": 1}), ("execution.micro_batch", {"batch.effective": "auto", "execution": {"micro_batch": 1, "device": "cpu"}})):
             with self.subTest(key=key):
                 recipe = self.recipe(lambda i: 0, **{"data.train": images, "data.validation": images, "model": {"name": "resnet18"}, "execution": {"device": "cpu", "memory": {"budget": "1GiB"}}, **more})
