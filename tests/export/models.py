@@ -514,15 +514,6 @@ class RandomLoss(nn.Module):
         return (self.wide(z + torch.randn_like(z)) - x).square().sum()
 
 
-class CountsWhatIsTrue(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.out = nn.Linear(8, 2)
-
-    def forward(self, x):
-        return self.out(x) + x[x > 0].sum()
-
-
 class BranchesOnANumber(nn.Module):
     def __init__(self):
         super().__init__()
