@@ -451,7 +451,7 @@ class KnownMask(nn.Module):
         self.out = nn.Linear(8, 2)
 
     def forward(self, x):
-        mask = torch.ones(8).tril()
+        mask = torch.ones(8, 8).tril()[5].clone()
         mask[2:] = 0
         if bool((mask > 0).all()):
             return self.out(x)
