@@ -10,6 +10,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 MOST = 1 << 22  # numbers of a tensor whose values are kept
 aten = torch.ops.aten
 NUMBERS = (aten._local_scalar_dense.default, aten.equal.default)
+INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default, aten._index_put_impl_.default)
 SIZED_BY_VALUES = (aten.nonzero.default, aten.masked_select.default)
 
 
@@ -26,8 +27,8 @@ class Known(TorchDispatchMode):
         known = self._all_known(function, leaves, tensors)
         if known and function in (*NUMBERS, *SIZED_BY_VALUES):
             return self._computed(function, args, kwargs)
-        if function is aten.index.Tensor:
-            args = (args[0], self._places(args[1]))
+        if function in INDEXED:
+            args = (args[0], self._places(args[1]), *args[2:])
         result = function(*args, **kwargs)
         if known and _is_small(result):
             self._keep(result, self._computed(function, args, kwargs))
