@@ -198,13 +198,14 @@ def data_files(m):
 
 def tables(m):
     (m.folder / "train.csv").write_text("a,b,y\n1,red,0.5\n2,blue,1.5\n3,green,2\n4,red,3\n")
-    (m.folder / "other.csv").write_text("a,b,y\n1,red,0.5\n2,blue,1.5\n")
+    (m.folder / "kinds.csv").write_text("a,b,y\n1,red,no\n2,blue,yes\n3,green,no\n4,red,yes\n")
+    (m.folder / "other.csv").write_text("a,y\n1,no\n2,yes\n")
     table = SMALL.replace("{dataset: synthetic, kind: vectors, samples: 256}",
                           "{dataset: table, file: train.csv, target: y}").replace("effective: 32", "effective: 2")
-    m.expect("numbers to predict with a loss of classes", BAD_DATA, ["not classes", "mean_squared_error"],
+    m.expect("numbers to predict with a loss of classes", BAD_RECIPE, ["the loss is for classes", "mean_squared_error"],
              m.recipe(table))
-    validation = table.replace("target: y}", "target: y}, validation: {dataset: table, file: other.csv, target: y}")
-    m.expect("a validation table of other columns", BAD_RECIPE, ["data.validation: has samples of 3", "like"],
+    validation = table.replace("train.csv", "kinds.csv").replace("target: y}", "target: y}, validation: {dataset: table, file: other.csv, target: y}")
+    m.expect("a validation table of other columns", BAD_RECIPE, ["other.csv has no column \"b\""],
              m.recipe(validation))
     m.expect("a column that is not there", BAD_RECIPE, ["no column \"z\""],
              m.recipe(table.replace("target: y", "target: z")))
