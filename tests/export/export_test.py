@@ -278,8 +278,8 @@ class Supported(Exported):
         "a compiled part": (models.compiled_part, "float32[4,8]"),
         "a target mask": (models.TargetMask, TOKENS),
         "a known mask": (models.KnownMask, "float32[4,8]"),
-        "dropout between layers": (models.DropsBetweenLayers, "float32[4,6,8]"),
-        "dropout between layers, both ways": (models.drops_between_layers_both_ways, "float32[4,6,8]"),
+        "dropout between layers": (models.DropsBetweenLayers, "float32[4,3,8]"),
+        "dropout between layers, both ways": (models.drops_between_layers_both_ways, "float32[4,3,8]"),
         "arithmetic of sizes": (models.ArithmeticOfSizes, "float32[4,8]"),
         "auxiliary heads": (models.AuxiliaryHeads, "float32[4,8]"),
     }

@@ -462,7 +462,7 @@ class DropsBetweenLayers(nn.Module):
     def __init__(self, both_ways=False):
         super().__init__()
         size = 16 if both_ways else 8
-        self.first = nn.LSTM(8, 8, 3, dropout=0.3, batch_first=True, bidirectional=both_ways)
+        self.first = nn.LSTM(8, 8, 2, dropout=0.3, batch_first=True, bidirectional=both_ways)
         self.second = nn.GRU(size, 8, 2, dropout=0.3, bidirectional=both_ways)
         self.out = nn.Linear(size, 5)
 
