@@ -274,7 +274,8 @@ DatasetRow npy_row() {
       make_npy,
       {"flip", "crop_padding"},
       make_unlabelled_like_npy,
-      "a .npy file, or images where the run's arrays are bytes of such"};
+      "a .npy file, or images where the run's arrays are bytes of such",
+      look_at_npy};
 }
 
 }  // namespace autotrain

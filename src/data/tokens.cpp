@@ -54,13 +54,13 @@ class TokenFiles final : public TokenSource {
   void add(const fs::path& path) {
     MappedFile file(path);
     const auto bytes = static_cast<int64_t>(file.bytes().size());
+    check_token_file({path, file.bytes(), kTokenBytes, vocabulary_});
     if (bytes % kTokenBytes != 0) {
       throw Error(
           ExitCode::kBadData, path.string(),
           cat("has ", format_count(bytes), " bytes, no whole number of ", kTokenBytes, "-byte tokens"),
           "check dtype; the file is cut short or holds something else");
     }
-    check_token_file({path, file.bytes(), kTokenBytes, vocabulary_});
     spans_.add(bytes / kTokenBytes);
     files_.push_back(std::move(file));
   }
