@@ -435,6 +435,7 @@ TEST_F(NpyLook, FindsNumbersThatAreNoneConstantFeaturesAndRepeatedSamples) {
   for (const LookDepth depth : {LookDepth::kStart, LookDepth::kWhole}) {
     const DataLook found = look(choice("b", bad, {0, 1, 1}), depth);
     EXPECT_TRUE(test::holds(places_of(found, "not finite"), "bx.npy: sample 1, number 2: nan"));
+    ASSERT_FALSE(found.doubts.empty());
     EXPECT_TRUE(found.doubts[0].stops);
   }
   std::vector<float> twice = inputs_;
