@@ -8,8 +8,8 @@
 
 namespace autotrain {
 
-extern const Command kTrain, kData, kPlan, kVerify, kDoctor, kAdvise, kLr, kCompare, kSweep, kEvaluate, kPredict,
-    kExport, kReport, kConfig, kSchema;
+extern const Command kTrain, kData, kPlan, kVerify, kDoctor, kAdvise, kLr, kCompare, kSweep, kEvaluate,
+    kPredict, kExport, kReport, kConfig, kSchema;
 
 namespace {
 

@@ -275,7 +275,8 @@ TEST(Yolo, ClassNamesComeFromListsAndFromYaml) {
        {std::pair{"nc: 3\nnames: [cat, dog]\n", "nc is 3, and names has 2"},
         {"names: {1: cat, 2: dog}\n", "the class \"2\" is not a number from 0"},
         {"train: x\n", "has no key names"},
-        {"names: {0: a, 0: b}\n", "stands twice"}, {"names: {0: a, 00: b}\n", "named twice"},
+        {"names: {0: a, 0: b}\n", "stands twice"},
+        {"names: {0: a, 00: b}\n", "named twice"},
         {"names: [a\n", ":2:"}}) {
     const Error error = test::expect_error(ExitCode::kBadData, [&] { names("bad.yaml", content); });
     EXPECT_TRUE(test::holds(error.what(), message));
