@@ -210,8 +210,8 @@ void check_same_classes(const std::string& folder, const std::string& training) 
   };
   for (const auto& [some, others, in, by] :
        {std::tuple{&own, &theirs, &folder, &training}, std::tuple{&theirs, &own, &training, &folder}}) {
-    const auto odd =
-        std::ranges::find_if(*some, [&](const std::string& name) { return lacks(*others, name); });
+    const auto odd = std::ranges::find_if(
+        *some, [&names = *others, &lacks](const std::string& name) { return lacks(names, name); });
     if (odd == some->end()) continue;
     throw Error(ExitCode::kBadData, (fs::path(*in) / *odd).string(),
                 cat("is no class of ", *by, ": classes_from would number classes unlike the training data"),

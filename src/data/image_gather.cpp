@@ -18,7 +18,7 @@ void gather_one(const ImageGather& g, const ImagePlace& place, float* to) {
       const uint8_t* const row = from + c * g.channel_stride + (inside ? source_y : 0) * g.row_stride;
       const int64_t start = inside ? first : 0, end = inside ? last : 0;
       std::fill(to, to + start, shift);
-      const auto copy = [&](auto step) {
+      const auto copy = [&, scale = scale, shift = shift](auto step) {
         for (int64_t x = start; x < end; ++x)
           to[x] = static_cast<float>(row[(x + place.dx) * step()]) * scale + shift;
       };
