@@ -79,9 +79,10 @@ class Exported final : public Network {
  public:
   Exported(std::string path, ExportedFile file, ChosenInputs chosen)
       : path_(std::move(path)), file_(std::move(file)), chosen_(std::move(chosen)) {
-    for (const auto& [name, type] : file_.module_types) make_part(*this, name, type);
-    for (const ExportedFile::Parameter& parameter : file_.parameters)
+    for (const ExportedFile::Parameter& parameter : file_.parameters) {
+      make_parts_of(parameter.tensor.name);
       hold(parameter.tensor.name, parameter.tensor.tensor, parameter.learns);
+    }
     for (const NamedTensor& buffer : file_.buffers) {
       part_with(*this, buffer.name).register_buffer(last_part(buffer.name), buffer.tensor);
       tensors_.push_back(buffer.tensor);
@@ -148,6 +149,15 @@ class Exported final : public Network {
   }
 
  private:
+  // Makes the parts that a tensor lies in, in the order in which the file has its tensors, with what Python
+  // calls their kinds. A weight that has several names keeps its first one so.
+  void make_parts_of(const std::string& tensor) {
+    for (size_t dot = tensor.find('.'); dot != std::string::npos; dot = tensor.find('.', dot + 1)) {
+      const auto type = file_.module_types.find(tensor.substr(0, dot));
+      if (type != file_.module_types.end()) make_part(*this, type->first, type->second);
+    }
+  }
+
   struct Output {
     torch::Tensor value;
     torch::Tensor prediction_beside;

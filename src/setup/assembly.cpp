@@ -72,6 +72,14 @@ void warn_of_doubts(const DatasetPlace& place, const Dataset& data, const Datase
   for (const Doubt& doubt : look.doubts) log::warn("data", warning_of(doubt));
 }
 
+std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const DatasetPlace& place,
+                                              const Dataset& train) {
+  auto balance = make_balance(place, train, static_cast<uint64_t>(recipe.seed));
+  if (balance == nullptr || recipe.data.shuffle) return balance;
+  throw Error(ExitCode::kBadRecipe, "data.shuffle",
+              "is false, and data.train.balance draws samples in random order", "set data.shuffle: true");
+}
+
 // The model is built for the training samples; it must be able to take the others too.
 void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
   if (fits_in(validation, train) && validation.inputs == train.inputs &&
@@ -79,7 +87,7 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
     return;
   throw Error(ExitCode::kBadRecipe, "data.validation",
               cat("has ", describe(validation), "; data.train has ", describe(train)),
-              "give both the same keys; of a table, data.validation.like is the training file");
+              "give both the same keys");
 }
 
 }  // namespace
@@ -109,18 +117,6 @@ std::unique_ptr<Device> open_run_device(const Recipe& recipe, std::optional<Reso
   device->memory().set_limit(device->budget_bytes());
   return device;
 }
-
-namespace {
-
-std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const DatasetPlace& place,
-                                              const Dataset& train) {
-  auto balance = make_balance(place, train, static_cast<uint64_t>(recipe.seed));
-  if (balance == nullptr || recipe.data.shuffle) return balance;
-  throw Error(ExitCode::kBadRecipe, "data.shuffle",
-              "is false, and data.train.balance draws samples in random order", "set data.shuffle: true");
-}
-
-}  // namespace
 
 RunData load_data(const Recipe& recipe, Device& device) {
   const PhaseScope phase(MemoryPhase::kData);

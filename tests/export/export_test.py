@@ -467,7 +467,7 @@ class HostileFiles(Exported):
             (*training, "gradients"): ([1], "1 gradients for 6 parameters"),
             (*first, "op"): ("aten::from_file", "is no operator that a model file may use"),
             (*training, "nodes", 0, "op"): ("prim::Print", "is no operator that a model file may use"),
-            (*training, "nodes", 2, "op"): ("floor", "is no operator on sizes that is known here"),
+            (*training, "nodes", 2, "op"): ("trunc", "is no operator on sizes that is known here"),
             (*first, "overload"): ("Nowhere", "is no operator of this LibTorch"),
             (*first, "args"): ([{"v": 10**6}], "which is not made yet"),
             (*first, "out"): ([0], "makes another value than number"),
