@@ -83,12 +83,14 @@ class StrangeData(unittest.TestCase):
         self.assertGreaterEqual(summary["skipped_updates"], 8)
 
     def test_data_without_a_counted_target_are_refused_before_training(self):
-        for key, target, more in (("data.train", lambda i: 3, {"loss.ignore_index": 3}),
-                                  ("data.validation", lambda i: 3 if i >= 320 else i % 3, {"loss.ignore_index": 3}),
-                                  ("data.train", lambda i: i % 3, {"loss.class_weights": [0, 0, 0]})):
-            with self.subTest(key=key, more=more):
+        ignored = {"loss.ignore_index": 3}
+        for message, target, more in (
+                ("every target is 3, which the loss does not count", lambda i: 3, ignored),
+                ("data.validation: none of the targets of its", lambda i: 3 if i >= 320 else i % 3, ignored),
+                ("data.train: none of the targets of its", lambda i: i % 3, {"loss.class_weights": [0, 0, 0]})):
+            with self.subTest(message=message):
                 text = self.train(self.recipe(target, **more), code=65)
-                self.assertIn(f"{key}: none of the targets of its", text)
+                self.assertIn(message, text)
                 self.assertNotIn("update 1/", text)
 
     def test_a_figure_that_is_never_defined_ends_no_run_and_lowers_no_rate(self):
@@ -122,10 +124,11 @@ class StrangeData(unittest.TestCase):
 
     def test_a_value_that_is_not_finite_is_named_by_its_sample(self):
         self.inputs(lambda i, j: float("nan") if (i, j) == (150, 2) else (i + j) % 5)
-        text = self.train(self.recipe(lambda i: i % 3))
-        self.assertIn("the inputs of sample 150 hold nan", text)
-        text = self.train(self.recipe(lambda i: i % 3, **{"divergence.policy": "stop"}), code=76, output="stopped")
-        self.assertIn("correct that sample or leave it out", text)
+        text = self.train(self.recipe(lambda i: i % 3), code=65)
+        self.assertRegex(text, r"x\.npy: .*sample 150.* nan|x\.npy: .*nan.*sample 150|number 3 of sample 150 is nan")
+        text = self.train(self.recipe(lambda i: i % 3, **{"data.bad_samples": "skip"}), output="skipping")
+        self.assertIn("sample 150", text)
+        self.assertEqual(self.summary("skipping")["skipped_updates"], 0)
 
     def test_metrics_that_keep_more_than_there_is_memory_for_are_refused_before_training(self):
         synthetic = {"dataset": "synthetic", "kind": "vectors", "classes": 100}

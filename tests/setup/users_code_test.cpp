@@ -80,9 +80,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadTask{"NoGraph",
                 [](EvaluationTerms& terms, const Batch&, bool) { terms.loss.sum = terms.loss.sum.detach(); },
                 {"Task::loss", "depends on no parameter"}},
-        BadTask{"Undefined",
-                [](EvaluationTerms& terms, const Batch&, bool) { terms.loss.weight = torch::Tensor(); },
-                {"Task::loss", "weight is undefined"}},
+        BadTask{
+            "Undefined",
+            [](EvaluationTerms& terms, const Batch&, bool) { terms.loss.weight = torch::Tensor(); },
+            {"Task::evaluate", "weight is undefined"}},  // a sample is evaluated before any is learned from
         BadTask{"Integer",
                 [](EvaluationTerms& terms, const Batch&, bool evaluation) {
                   if (evaluation) terms.loss.sum = terms.loss.sum.to(torch::kInt64);
@@ -96,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
                 {"Task::evaluate", "no metric"}},
         BadTask{"Throws",
                 [](EvaluationTerms&, const Batch&, bool) { throw std::runtime_error("my own trouble"); },
-                {"Task::loss", "my own trouble", "inputs of [", "code of your own"}},
+                {"Task::evaluate", "my own trouble", "inputs of [", "code of your own"}},
         BadTask{"ThrowsInEvaluation",
                 [](EvaluationTerms&, const Batch&, bool evaluation) {
                   if (evaluation) throw std::runtime_error("my own trouble");
