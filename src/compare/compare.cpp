@@ -38,15 +38,8 @@ RunOutcome outcome_of(const RunOrder& order, const StudyResult& result) {
 }
 
 void check_measured(const std::string& who, const FigureKinds& kinds, const CompareOptions& options) {
-  std::vector<std::string> names;
-  for (const auto& [name, kind] : kinds) names.push_back(name);
-  const auto check = [&](const char* option, const std::string& figure) {
-    if (kinds.contains(figure)) return;
-    throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by ", who),
-                "one of " + join_choices(names));
-  };
-  if (options.target) check("--target", options.target->figure);
-  check("--figure", compared_figure(options));
+  if (options.target) measured_kind(kinds, options.target->figure, "--target", who);
+  measured_kind(kinds, compared_figure(options), "--figure", who);
 }
 
 void check_target(const CompareOptions& options, const FigureKinds& kinds) {
@@ -78,14 +71,6 @@ std::string machine_of(const std::vector<RunOutcome>& runs, int64_t ranks) {
                ranks > 1 ? cat(", ", ranks, " ranks") : "");
   }
   return "";
-}
-
-std::vector<std::pair<size_t, size_t>> all_pairs(const std::vector<size_t>& recipes) {
-  std::vector<std::pair<size_t, size_t>> pairs;
-  for (size_t a = 0; a < recipes.size(); ++a) {
-    for (size_t b = a + 1; b < recipes.size(); ++b) pairs.emplace_back(recipes[a], recipes[b]);
-  }
-  return pairs;
 }
 
 // Whether less of a figure is better; of one that nothing measured, never.
@@ -259,6 +244,24 @@ void check_figures(const CompareOptions& options) {
   const NamedRecipe& first = options.recipes.at(0);
   check_kinds(first.recipe.name, Trainer::from_recipe(first.recipe, {.write_files = false}).figure_kinds(),
               options);
+}
+
+std::vector<std::pair<size_t, size_t>> all_pairs(const std::vector<size_t>& recipes) {
+  std::vector<std::pair<size_t, size_t>> pairs;
+  for (size_t a = 0; a < recipes.size(); ++a) {
+    for (size_t b = a + 1; b < recipes.size(); ++b) pairs.emplace_back(recipes[a], recipes[b]);
+  }
+  return pairs;
+}
+
+const FigureKind& measured_kind(const FigureKinds& kinds, const std::string& figure, const char* option,
+                                const std::string& who) {
+  const auto found = kinds.find(figure);
+  if (found != kinds.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.push_back(name);
+  throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by ", who),
+              "one of " + join_choices(names));
 }
 
 std::string compared_figure(const CompareOptions& options) {

@@ -56,6 +56,14 @@ void check_comparison(const CompareOptions& options);
 /// @throws Error as opening the recipe does, and Error(kUsage).
 void check_figures(const CompareOptions& options);
 
+/// Every pair of some recipes, in their order.
+std::vector<std::pair<size_t, size_t>> all_pairs(const std::vector<size_t>& recipes);
+
+/// What is known of a figure. @param option by which it was asked for. @param who measures the others.
+/// @throws Error(kUsage) when it is not among them.
+const FigureKind& measured_kind(const FigureKinds& kinds, const std::string& figure, const char* option,
+                                const std::string& who);
+
 /// The figure that differences will be about.
 std::string compared_figure(const CompareOptions& options);
 

@@ -9,8 +9,8 @@ namespace autotrain {
 /// The tables of a comparison, with its notes, for a text in Markdown (GitHub's pipe tables).
 std::string comparison_to_markdown(const Comparison& comparison);
 
-/// The same tables for LaTeX, one `table` each, with \toprule, \midrule and \bottomrule of the package
-/// booktabs.
+/// Gives the same tables to LaTeX, one `table` each, which use \toprule, \midrule and \bottomrule of the
+/// package booktabs.
 std::string comparison_to_latex(const Comparison& comparison);
 
 /// Every evaluation of every run, a row each: recipe, seed, update, samples, seconds, epoch and all figures.

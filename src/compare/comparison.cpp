@@ -382,7 +382,7 @@ std::optional<double> compared_value(const Comparison& c, const RunOutcome& run,
     return best == nullptr ? std::nullopt : figure_in(best->figures, c.terms.figure);
   }
   const std::optional<double> place = place_on(c, run, axis);
-  // What a run had at its end it has from there on.
+  // A run that has ended keeps the figure of its end.
   const bool beyond = axis != FairAxis::kTrainingLoss && place && place_of(run.curve.back(), axis) <= *place;
   if (axis == FairAxis::kEnd || beyond) {
     const std::optional<double> end = figure_in(run.curve.back().figures, c.terms.figure);

@@ -149,8 +149,8 @@ struct Comparison {
   ComparisonTerms terms = {};
   std::vector<RunOutcome> runs = {};
 
-  /// Where equal samples are compared: where the runs of the shortest recipe end, in their median. A run that
-  /// ended before has there what it had at its end.
+  /// Equal samples are compared where the runs of the shortest recipe end, in their median. A run that ended
+  /// before keeps the figure of its end.
   int64_t samples = 0;
   double seconds = 0;  ///< likewise
 
@@ -175,11 +175,11 @@ std::vector<FairAxis> axes_of(const Comparison& comparison);
 const Spread& spread_on(const RecipeFigures& figures, FairAxis axis);
 std::optional<double> compared_value(const Comparison& comparison, const RunOutcome& run, FairAxis axis);
 
-/// Which runs of a recipe have no value on an axis, and why: "3 of 5 runs failed (seeds 1, 2, 4)"; "": all
-/// have one.
+/// Says which runs of a recipe have no value on an axis, and why: "3 of 5 runs failed (seeds 1, 2, 4)"; "":
+/// all have one.
 std::string missing_runs(const Comparison& comparison, size_t recipe, FairAxis axis);
 
-/// Where a recipe has its runs on an axis: whether halving left it out is no fault of theirs.
+/// Whether any of a recipe's runs was made to its end or failed; halving may have left it out before.
 bool has_part(const RecipeFigures& figures);
 
 /// compare.json; what cannot be computed again from the rest included, for those who read it.

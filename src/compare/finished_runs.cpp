@@ -1,12 +1,14 @@
 #include "compare/finished_runs.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "compare/compare.h"
 #include "compare/fairness.h"
 #include "compare/run_order.h"
 #include "plan/plan_json.h"
@@ -141,13 +143,8 @@ FigureKinds kinds_of(const std::vector<FinishedRun>& runs) {
               "go on with them: autotrain train --resume FOLDER");
 }
 
-const FigureKind& kind_of(const FigureKinds& kinds, const std::string& figure, const char* option) {
-  const auto found = kinds.find(figure);
-  if (found != kinds.end()) return found->second;
-  std::vector<std::string> names;
-  for (const auto& [name, kind] : kinds) names.push_back(name);
-  throw Error(ExitCode::kUsage, option, cat(quote(figure), " is not measured by these runs"),
-              "one of " + join_choices(names));
+bool is_lower_better(const FigureKinds& kinds, const std::string& figure, const char* option) {
+  return measured_kind(kinds, figure, option, "these runs").better == Better::kLower;
 }
 
 }  // namespace
@@ -162,17 +159,16 @@ Comparison compare_finished_runs(const FinishedRunsOptions& options) {
   terms.figure = !options.figure.empty() ? options.figure
                  : options.target        ? options.target->figure
                                          : recipes.front().recipe.evaluation.monitor;
-  terms.lower_is_better = kind_of(kinds, terms.figure, "--figure").better == Better::kLower;
+  terms.lower_is_better = is_lower_better(kinds, terms.figure, "--figure");
   terms.target = options.target;
-  if (terms.target)
-    terms.target->at_most = kind_of(kinds, terms.target->figure, "--target").better == Better::kLower;
+  if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure, "--target");
   std::set<int64_t> seeds;
   for (const FinishedRun& run : runs) seeds.insert(run.outcome.seed);
   terms.seeds.assign(seeds.begin(), seeds.end());
   for (const NamedRecipe& named : recipes) terms.recipes.push_back(named.label);
-  for (size_t a = 0; a < recipes.size(); ++a) {
-    for (size_t b = a + 1; b < recipes.size(); ++b) terms.pairs.emplace_back(a, b);
-  }
+  std::vector<size_t> all(recipes.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  terms.pairs = all_pairs(all);
   terms.differing_keys = differing_keys(recipes);
   terms.warnings = unfair_because(terms.differing_keys);
   terms.warnings.emplace_back("nothing tells whether the files of their data had the same bytes");

@@ -38,7 +38,7 @@ struct RunOrder {
 /// All runs of a comparison, interleaved, rung after rung; the last rung has the whole runs, and their names.
 std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& halving);
 
-/// What a comparison tells of a plan, whichever program made it.
+/// Picks out what a comparison tells of a plan, whichever program made that.
 nlohmann::ordered_json plan_in_brief(const BatchPlan& plan);
 
 /// The search of each recipe's micro-batch, and then the runs, whose values are outcome_to_json's.

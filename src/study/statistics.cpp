@@ -15,6 +15,11 @@ namespace bm = boost::math;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+// Of the mean of values.
+double squared_error(std::span<const double> values) {
+  return std::pow(standard_deviation(values), 2) / static_cast<double>(values.size());
+}
+
 // The power of Welch's test with `runs` values in each sample.
 double power_of(double runs, double difference, double variance_a, double variance_b, double alpha) {
   const double both = variance_a + variance_b;
@@ -49,9 +54,6 @@ double standard_deviation(std::span<const double> values) {
 
 WelchTest welch_test(std::span<const double> a, std::span<const double> b) {
   if (a.size() < 2 || b.size() < 2) return {kNaN, kNaN, kNaN};
-  const auto squared_error = [](std::span<const double> values) {
-    return std::pow(standard_deviation(values), 2) / static_cast<double>(values.size());
-  };
   const double error_a = squared_error(a), error_b = squared_error(b), both = error_a + error_b;
   const double difference = mean(b) - mean(a);
   if (both == 0)
@@ -91,9 +93,6 @@ ConfidenceInterval welch_interval(std::span<const double> a, std::span<const dou
   const WelchTest test = welch_test(a, b);
   const double difference = mean(b) - mean(a);
   if (std::isnan(test.degrees)) return {difference, difference};
-  const auto squared_error = [](std::span<const double> values) {
-    return std::pow(standard_deviation(values), 2) / static_cast<double>(values.size());
-  };
   const double reach = std::sqrt(squared_error(a) + squared_error(b)) *
                        bm::quantile(bm::complement(bm::students_t(test.degrees), (1 - confidence) / 2));
   return {difference - reach, difference + reach};
