@@ -97,7 +97,9 @@ ModelRow detector_row() {
        {integer_key("width", "Channels of the first block; each block has twice as many as the last.", 16)
             .from(1, 1 << 12),
         integer_key("blocks", "Blocks; a cell is 2 to the power of this many pixels wide.", 4).from(1, 7)}},
-      make_detector};
+      make_detector,
+      /*is_program=*/false,
+      /*predicts_once=*/false};
 }
 
 }  // namespace autotrain

@@ -120,6 +120,9 @@ struct ModelRow {
 
   /// Whether it is a program of its own, which may take several inputs, and compute its loss without targets.
   bool is_program = false;
+
+  /// Whether it predicts once for a sample, and not for each of its positions or for boxes in it.
+  bool predicts_once = true;
 };
 
 /// Every model a recipe can name. A model is added by a row here and a file beside it.

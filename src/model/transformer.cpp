@@ -130,7 +130,9 @@ ModelRow transformer_row() {
                      "Probability that an element of a residual branch or attention weight is dropped.", 0.0)
                 .from(0, 0.99),
             bool_key("tied", "Use the token embedding as the output layer too.", true)}},
-          make_transformer};
+          make_transformer,
+          /*is_program=*/false,
+          /*predicts_once=*/false};
 }
 
 }  // namespace autotrain

@@ -8,11 +8,11 @@
 namespace autotrain {
 namespace {
 
-// The transformer predicts for each position, a program for what it likes, and the detector for boxes.
+// A program predicts what it likes.
 bool predicts_once_a_sample(const std::string& model) {
   const auto& rows = model_table();
   const auto row = std::ranges::find_if(rows, [&](const ModelRow& r) { return r.spec.name == model; });
-  return row != rows.end() && !row->is_program && model != "transformer" && model != "detector";
+  return row != rows.end() && !row->is_program && row->predicts_once;
 }
 
 TargetUse target_use(const Recipe& recipe) {
