@@ -22,7 +22,7 @@ struct DataOptions : RecipeOptions, PrintOptions {
   int64_t samples = 32;
 };
 
-// What the sets say of themselves when they are opened stands in the result too, so warnings alone are
+// What the sets say of themselves when they are opened stands in the result too, so errors alone are
 // logged.
 Examination examine_with_progress(const DataOptions& options) {
   LiveText live(stderr, LiveText::Elsewhere::kLines);

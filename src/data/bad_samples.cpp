@@ -64,4 +64,9 @@ std::vector<SkippingDataset::BadSample> SkippingDataset::take_found() const {
   return std::exchange(found_, {});
 }
 
+const Dataset& itself(const Dataset& data) {
+  const auto* const skipping = dynamic_cast<const SkippingDataset*>(&data);
+  return skipping == nullptr ? data : skipping->dataset();
+}
+
 }  // namespace autotrain

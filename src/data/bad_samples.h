@@ -31,6 +31,7 @@ class SkippingDataset final : public Dataset {
   /// @throws Error(kBadData) when no sample can be read; what is no Error(kBadData) is thrown as it is.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
 
+  /// The data set that it goes on for.
   const Dataset& dataset() const { return *dataset_; }
 
   struct BadSample {
@@ -40,9 +41,6 @@ class SkippingDataset final : public Dataset {
 
   /// Those found since the last call, in the order of their discovery.
   std::vector<BadSample> take_found() const;
-
-  /// The data set that cannot go on.
-  const Dataset& inner() const { return *dataset_; }
 
   /// How many are known.
   int64_t count() const;
@@ -60,5 +58,8 @@ class SkippingDataset final : public Dataset {
   mutable std::set<int64_t> ever_bad_;
   mutable std::vector<BadSample> found_;
 };
+
+/// The data set itself, where one that goes on after bad samples stands before it.
+const Dataset& itself(const Dataset& data);
 
 }  // namespace autotrain

@@ -29,7 +29,8 @@ class Balance {
     int64_t copy;  ///< how often this epoch has had it before
   };
 
-  /// What stands at `slot` of an epoch, both from 0; slots of a sample are neighbours.
+  /// Returns the sample that stands at `slot` of an epoch, both counted from 0; the slots of a sample are
+  /// neighbours.
   Draw draw(int64_t epoch, int64_t slot) const;
 
   /// A number that differs where other samples are drawn.

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/batches.h"
 #include "data/names.h"
 #include "data/npy_convert.h"
 
@@ -169,15 +170,13 @@ std::vector<int64_t> classes_in(const torch::Tensor& targets) {
 std::vector<int64_t> classes_by_reading(const Dataset& data) {
   constexpr int64_t kAtOnce = 1024;
   std::vector<int64_t> classes;
-  for (int64_t first = 0; first < data.size(); first += kAtOnce) {
-    std::vector<int64_t> indices(static_cast<size_t>(std::min(kAtOnce, data.size() - first)));
-    std::iota(indices.begin(), indices.end(), first);
-    const std::vector<int64_t> epochs(indices.size());
-    const auto some = classes_in(data.get(indices, SampleRandom(0, indices, epochs)).targets);
-    if (some.empty()) return {};
+  bool all = true;
+  for_each_batch(data, kAtOnce, [&](const Batch& batch) {
+    const std::vector<int64_t> some = classes_in(batch.targets);
     classes.insert(classes.end(), some.begin(), some.end());
-  }
-  return classes;
+    return all = !some.empty();
+  });
+  return all ? classes : std::vector<int64_t>();
 }
 
 }  // namespace autotrain

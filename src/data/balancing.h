@@ -23,7 +23,7 @@ std::shared_ptr<const Balance> balance_of(const Parameters& parameters, const Da
 /// Targets [n] or [n, 1] as classes of samples; empty where they are others. Negative ones are none.
 std::vector<int64_t> classes_in(const torch::Tensor& targets);
 
-/// As `classes_in`, of targets that `data` gives; reads all of its samples.
+/// Reads all samples of `data`, and returns their classes as `classes_in` does.
 std::vector<int64_t> classes_by_reading(const Dataset& data);
 
 }  // namespace autotrain

@@ -87,7 +87,7 @@ Listing list_class(const fs::path& folder) {
   Listing listing = list_images(folder);
   if (!listing.images.empty()) return listing;
   throw Error(ExitCode::kBadData, folder.string(),
-              cat("holds no ", kImageEndings, " file",
+              cat("holds no ", image_endings(), " file",
                   listing.left_out.empty() ? "" : cat(", but ", words_of_endings(listing.left_out))),
               cat("remove the folder, or put images of the class there", folders_below(folder)));
 }
@@ -113,7 +113,7 @@ void warn_of_left_out(const fs::path& root, const ClassFiles& files) {
     named.resize(kMostNamed);
     named.push_back(cat("and so in ", files.mostly_left_out.size() - kMostNamed, " more folders"));
   }
-  log::warn("data", cat(root.string(), ": left out, since their names do not end in ", kImageEndings, ": ",
+  log::warn("data", cat(root.string(), ": left out, since their names do not end in ", image_endings(), ": ",
                         join(named, "; ")));
 }
 
@@ -181,8 +181,8 @@ ClassFiles find_files_without_classes(const fs::path& root) {
   announce(root, found, files.names.size());
   warn_of_left_out(root, files);
   if (files.names.size() > 0) return files;
-  throw Error(ExitCode::kBadData, root.string(), cat("holds no ", kImageEndings, " file, nor do its folders"),
-              "name a folder of images");
+  throw Error(ExitCode::kBadData, root.string(),
+              cat("holds no ", image_endings(), " file, nor do its folders"), "name a folder of images");
 }
 
 ClassFiles find_class_files(const fs::path& root, const ClassSource& classes, const Selection& selection) {

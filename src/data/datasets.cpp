@@ -6,6 +6,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/bad_samples.h"
 #include "data/balancing.h"
 
 namespace autotrain {
@@ -46,6 +47,14 @@ struct PlaceParameters {
       training.emplace(*place.training, row.spec);
   }
 
+  DatasetRequest request(const DatasetPlace& place) const {
+    return {.parameters = own,
+            .augment = place.augment,
+            .targets = place.targets,
+            .training = training ? &*training : nullptr,
+            .skips_bad = place.skips_bad};
+  }
+
   const DatasetRow& row;
   const Parameters own;
   std::optional<Parameters> training = {};
@@ -61,11 +70,7 @@ std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place) {
                 "is set, and an evaluation sees each sample once",
                 "set it in data.train alone; metrics such as macro_f1 weigh classes alike");
   }
-  return p.row.make({.parameters = p.own,
-                     .augment = place.augment,
-                     .targets = place.targets,
-                     .training = p.training ? &*p.training : nullptr,
-                     .skips_bad = place.skips_bad});
+  return p.row.make(p.request(place));
 }
 
 std::shared_ptr<const Balance> make_balance(const DatasetPlace& place, const Dataset& data, uint64_t seed) {
@@ -75,14 +80,14 @@ std::shared_ptr<const Balance> make_balance(const DatasetPlace& place, const Dat
 DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* training,
                  const LookOptions& options) {
   const PlaceParameters p(place);
-  const DatasetRequest made_from{.parameters = p.own,
-                                 .augment = place.augment,
-                                 .targets = place.targets,
-                                 .training = p.training ? &*p.training : nullptr,
-                                 .skips_bad = place.skips_bad};
+  const DatasetRequest made_from = p.request(place);
   DataLook look{.what = cat(place.choice.name, ": ", format_count(data.size()), " samples")};
   if (p.row.look)
-    p.row.look({.made_from = made_from, .data = data, .training = training, .options = options}, look);
+    p.row.look({.made_from = made_from,
+                .data = itself(data),
+                .training = training == nullptr ? nullptr : &itself(*training),
+                .options = options},
+               look);
   return look;
 }
 

@@ -10,17 +10,10 @@
 #include "autotrain/data.h"
 #include "data/balance.h"
 #include "data/look.h"
+#include "data/target_use.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
-
-/// What the run's loss makes of targets, for data whose files leave it open.
-struct TargetUse {
-  enum class Kind { kUnknown, kClasses, kLabels, kNumbers };
-  Kind kind = Kind::kUnknown;           ///< the loss does not say
-  std::optional<int64_t> ignored = {};  ///< a target of this value counts for nothing: it is no class
-  bool one_a_sample = false;            ///< the model predicts one class, or one row of numbers, for a sample
-};
 
 /// What a data set is built from.
 struct DatasetRequest {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <set>
 #include <string_view>
 
 #include "autotrain/error.h"
@@ -197,26 +196,19 @@ LookBars lengths_of(std::span<const Span> documents) {
   return bars;
 }
 
-// Documents that stand there twice, and those that the training data have, too.
-void doubt_repeated(const Documents& own, const Documents* training, DataLook& look) {
-  std::map<uint64_t, int64_t> seen;
-  const auto place = [&](const Span& d) {
-    return cat(own.files()[d.file].path().string(), ": offset ", d.at);
+std::vector<uint64_t> hashes_of(const Documents& data) {
+  std::vector<uint64_t> hashes;
+  for (const Span& document : data.documents()) hashes.push_back(fnv1a(data.text_of(document)));
+  return hashes;
+}
+
+void doubt_repeated_documents(const Documents& own, const Documents* training, DataLook& look) {
+  const std::vector<uint64_t> known = training == nullptr ? std::vector<uint64_t>() : hashes_of(*training);
+  const auto place = [&](size_t i) {
+    const Span& document = own.documents()[i];
+    return cat(own.files()[document.file].path().string(), ": offset ", document.at);
   };
-  for (const Span& document : own.documents()) {
-    if (++seen[fnv1a(own.text_of(document))] > 1)
-      look.doubt("documents that stand there more than once", "leave them out if that is not meant",
-                 place(document));
-  }
-  if (training == nullptr) return;
-  std::set<uint64_t> known;
-  for (const Span& document : training->documents()) known.insert(fnv1a(training->text_of(document)));
-  for (const Span& document : own.documents()) {
-    if (known.contains(fnv1a(own.text_of(document)))) {
-      look.doubt("validation documents that the training data have, too",
-                 "leave them out of one: they show what was learned by heart", place(document));
-    }
-  }
+  doubt_repeated("documents", hashes_of(own), training == nullptr ? nullptr : &known, place, look);
 }
 
 void look_at_documents(const LookRequest& request, DataLook& look) {
@@ -234,7 +226,7 @@ void look_at_documents(const LookRequest& request, DataLook& look) {
   const bool whole = request.options.depth == LookDepth::kWhole;
   for (const MappedFile& file : own->files()) look_at_text_file(file, request.options.depth, look);
   doubt_shared_files(request, look);
-  if (whole) doubt_repeated(*own, dynamic_cast<const Documents*>(request.training), look);
+  if (whole) doubt_repeated_documents(*own, dynamic_cast<const Documents*>(request.training), look);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "data/bad_samples.h"
 #include "data/datasets.h"
 #include "data/idx.h"
 #include "data/image_dataset.h"
@@ -68,9 +67,7 @@ std::unique_ptr<Dataset> make_fashion_mnist(const DatasetRequest& request) {
 }
 
 void look_at_fashion_mnist(const LookRequest& request, DataLook& look) {
-  const Dataset* data = &request.data;
-  if (const auto* const skipping = dynamic_cast<const SkippingDataset*>(data)) data = &skipping->inner();
-  const auto* const images = dynamic_cast<const ImageDataset*>(data);
+  const auto* const images = dynamic_cast<const ImageDataset*>(&request.data);
   if (images == nullptr || !images->labels().defined()) return;
   const std::vector<int64_t> shape = images->info().input_shape;
   look.what =

@@ -29,9 +29,9 @@ void for_each_entry(const fs::path& folder, Visit visit) {
   }
 }
 
+constexpr std::array kEndings = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp"};
+
 bool is_image_name(const fs::path& path) {
-  static constexpr std::array kEndings = {".jpg",  ".jpeg", ".jpe",  ".jfif", ".png",
-                                          ".webp", ".tif",  ".tiff", ".bmp"};
   return std::ranges::find(kEndings, lower(path.extension().string())) != kEndings.end();
 }
 
@@ -45,6 +45,10 @@ int64_t readable_bytes(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string image_endings() {
+  return join_choices({kEndings.begin(), kEndings.end()});
+}
 
 std::string words_of_endings(const Endings& endings) {
   std::vector<std::string> words;

@@ -34,7 +34,8 @@ using Endings = std::map<std::string, int64_t>;
 std::string words_of_endings(const Endings& endings);
 
 /// What a file's name must end in, in any case, to be taken for an image; what it is, its content says.
-inline constexpr const char* kImageEndings = ".jpg, .jpeg, .jpe, .jfif, .png, .webp, .tif, .tiff or .bmp";
+/// ".jpg, … or .bmp".
+std::string image_endings();
 
 /// What lies in a folder, hidden entries left out.
 struct Listing {

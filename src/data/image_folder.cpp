@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "data/bad_samples.h"
 #include "data/balance.h"
 #include "data/class_files.h"
 #include "data/colour.h"
@@ -416,13 +415,8 @@ void doubt_copies(const ImageFolder& folder, const std::vector<SeenImage>& seen,
   }
 }
 
-const ImageFolder* as_folder(const Dataset* data) {
-  if (const auto* const skipping = dynamic_cast<const SkippingDataset*>(data)) data = &skipping->inner();
-  return dynamic_cast<const ImageFolder*>(data);
-}
-
 void look_at_folder(const LookRequest& request, DataLook& look) {
-  const ImageFolder* const folder = as_folder(&request.data);
+  const auto* const folder = dynamic_cast<const ImageFolder*>(&request.data);
   if (folder == nullptr) return;
   const ClassFiles& files = folder->files();
   const std::vector<int64_t> shape = folder->info().input_shape;
@@ -437,7 +431,7 @@ void look_at_folder(const LookRequest& request, DataLook& look) {
   if (request.options.depth != LookDepth::kWhole) return;
   for (const std::string& place : files.mostly_left_out)
     look.doubt("classes of which many files are left out", "convert them to PNG or JPEG", place);
-  doubt_copies(*folder, seen, as_folder(request.training), request.options, look);
+  doubt_copies(*folder, seen, dynamic_cast<const ImageFolder*>(request.training), request.options, look);
 }
 
 }  // namespace

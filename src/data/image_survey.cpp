@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 
 #include "autotrain/error.h"
 #include "base/random.h"
@@ -16,19 +15,6 @@ namespace {
 
 constexpr int64_t kSeenAtStart = 16;
 constexpr ImageSize kAnySize{1, 1};  // JPEGs are decoded small: their bytes are read all the same
-
-// Runs in the threads that the options give, and tells progress from one at a time.
-void visit_with(int64_t count, const LookOptions& options, const std::function<void(int64_t)>& visit) {
-  std::mutex mutex;
-  PreloadWork work{.threads = std::max<int64_t>(1, std::min(options.threads, count))};
-  if (options.progress) {
-    work.progress = [&](int64_t done, int64_t of) {
-      const std::lock_guard lock(mutex);
-      options.progress(done, of);
-    };
-  }
-  visit_all(count, work, visit);
-}
 
 uint64_t hash_of(std::span<const uint8_t> bytes) {
   return fnv1a({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -164,7 +150,7 @@ std::vector<SeenImage> see_images(const ImageList& images, const LookOptions& op
   const bool whole = options.depth == LookDepth::kWhole;
   const int64_t count = whole ? images.count : std::min(images.count, kSeenAtStart);
   std::vector<SeenImage> seen(static_cast<size_t>(count));
-  visit_with(count, options, [&](int64_t i) {
+  visit_for_look(count, options, [&](int64_t i) {
     seen[static_cast<size_t>(i)] = see_image(images, whole ? i : i * images.count / count);
   });
   return seen;
@@ -172,7 +158,7 @@ std::vector<SeenImage> see_images(const ImageList& images, const LookOptions& op
 
 std::vector<uint64_t> hash_files(const ImageList& images, const LookOptions& options) {
   std::vector<uint64_t> hashes(static_cast<size_t>(images.count));
-  visit_with(images.count, options, [&](int64_t i) {
+  visit_for_look(images.count, options, [&](int64_t i) {
     try {
       const std::string path = images.path(i);
       FileSequence sequence({{path}});

@@ -1,5 +1,7 @@
 #include "data/look.h"
 
+#include <unordered_set>
+
 #include "base/text.h"
 #include "base/units.h"
 
@@ -11,6 +13,23 @@ Doubt& DataLook::doubt(const std::string& kind, const std::string& cure, const s
   ++found->count;
   if (!place.empty() && found->places.size() < Doubt::kMostPlaces) found->places.push_back(place);
   return *found;
+}
+
+void doubt_repeated(const std::string& name, const std::vector<uint64_t>& own,
+                    const std::vector<uint64_t>* known, const std::function<std::string(size_t i)>& place,
+                    DataLook& look) {
+  std::unordered_set<uint64_t> seen;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!seen.insert(own[i]).second)
+      look.doubt(name + " that stand there more than once", "leave them out if that is not meant", place(i));
+  }
+  if (known == nullptr) return;
+  const std::unordered_set<uint64_t> trained_on(known->begin(), known->end());
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (!trained_on.contains(own[i])) continue;
+    look.doubt(cat("validation ", name, " that the training data have, too"),
+               "leave them out of one: they show what was learned by heart", place(i));
+  }
 }
 
 std::string in_words(const Doubt& doubt) {

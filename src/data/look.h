@@ -58,6 +58,14 @@ struct DataLook {
   Doubt& doubt(const std::string& kind, const std::string& cure, const std::string& place = "");
 };
 
+/// Doubts what stands there more than once, and, of validation data, what the training data have, too.
+/// @param name  what they are, in the plural: "documents".
+/// @param own   a hash of each; `place` says where the i-th is.
+/// @param known hashes of the training data's; null: there are none to be compared with.
+void doubt_repeated(const std::string& name, const std::vector<uint64_t>& own,
+                    const std::vector<uint64_t>* known, const std::function<std::string(size_t i)>& place,
+                    DataLook& look);
+
 /// How a look goes about it.
 struct LookOptions {
   LookDepth depth = LookDepth::kStart;

@@ -6,7 +6,6 @@
 #include <map>
 #include <mutex>
 #include <string_view>
-#include <unordered_set>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -119,11 +118,12 @@ void doubt_unknown_classes(const LookRequest& request, const NpyArray& file, con
 
 void look_at_classes(const LookRequest& request, const NpyArray& file, NpyRange range, DataLook& look) {
   const int64_t classes = request.data.info().classes;
+  const std::optional<int64_t> ignored = ignored_class(request.made_from.targets);
   if (classes > kMostCounted) {
     look.facts.emplace_back("classes", format_count(classes));
     return;
   }
-  const Classes found = count_classes_of(file, range, ignored_class(request.made_from.targets), classes);
+  const Classes found = count_classes_of(file, range, ignored, classes);
   look.facts.emplace_back("classes", cat(classes, ", ", found.different(), " of them in the samples"));
   if (found.ignored > 0) look.facts.emplace_back("targets that do not count", format_count(found.ignored));
   if (classes <= kMostBars) {
@@ -132,7 +132,6 @@ void look_at_classes(const LookRequest& request, const NpyArray& file, NpyRange 
     bars.counts = found.counts;
     look.bars.push_back(std::move(bars));
   }
-  const std::optional<int64_t> ignored = ignored_class(request.made_from.targets);
   const bool gap_is_meant = ignored && *ignored >= 0 && *ignored < classes;
   const bool by_file = request.made_from.training == nullptr && !gap_is_meant &&
                        !request.made_from.parameters.optional_integer("classes");
@@ -247,42 +246,33 @@ void look_at_inputs(const LookRequest& request, const NpyArray& array, NpyRange 
   const int64_t rows = whole ? range.count : std::min(range.count, kReadAtStart / bytes);
   const int64_t part = std::max<int64_t>(1, (int64_t{1} << 20) / bytes);
   InputsLook inputs(array, several);
-  PreloadWork work{.threads = whole ? request.options.threads : 1};
-  std::mutex told;
-  work.progress = [&](int64_t done, int64_t of) {
-    const std::lock_guard lock(told);
-    if (request.options.progress) request.options.progress(done, of);
-  };
-  visit_all((rows + part - 1) / part, work,
-            [&](int64_t i) { inputs.read(range.first + i * part, std::min(part, rows - i * part), look); });
+  visit_for_look((rows + part - 1) / part, request.options, [&](int64_t i) {
+    inputs.read(range.first + i * part, std::min(part, rows - i * part), look);
+  });
   if (whole) inputs.tell(look);
 }
 
-uint64_t hash_of(const NpyArray& array, int64_t row) {
-  return fnv1a({reinterpret_cast<const char*>(array.row(row)), static_cast<size_t>(array.row_bytes())});
+std::vector<uint64_t> hashes_of(const NpyArray& array, NpyRange range) {
+  std::vector<uint64_t> hashes;
+  for (int64_t row = range.first; row < range.first + range.count; ++row) {
+    hashes.push_back(
+        fnv1a({reinterpret_cast<const char*>(array.row(row)), static_cast<size_t>(array.row_bytes())}));
+  }
+  return hashes;
 }
 
-// Samples that stand there twice, and those of the training data.
-void doubt_repeated(const NpyArray& own, NpyRange range, const NpyArray* training, NpyRange of_training,
-                    DataLook& look) {
-  const auto place = [&](int64_t row) { return cat(own.path().string(), ": sample ", row); };
+void doubt_repeated_samples(const NpyArray& own, NpyRange range, const NpyArray* training,
+                            NpyRange of_training, DataLook& look) {
   constexpr int64_t kFewBytes = 16;  // of samples that may well be alike
   if (own.row_bytes() < kFewBytes) return;
-  std::unordered_set<uint64_t> seen;
-  for (int64_t row = range.first; row < range.first + range.count; ++row) {
-    if (!seen.insert(hash_of(own, row)).second)
-      look.doubt("samples that stand there more than once", "leave them out if that is not meant",
-                 place(row));
-  }
-  if (training == nullptr || training->type() != own.type() || training->row_size() != own.row_size()) return;
-  std::unordered_set<uint64_t> known;
-  for (int64_t row = of_training.first; row < of_training.first + of_training.count; ++row)
-    known.insert(hash_of(*training, row));
-  for (int64_t row = range.first; row < range.first + range.count; ++row) {
-    if (!known.contains(hash_of(own, row))) continue;
-    look.doubt("validation samples that the training data have, too",
-               "leave them out of one: they show what was learned by heart", place(row));
-  }
+  const bool comparable =
+      training != nullptr && training->type() == own.type() && training->row_size() == own.row_size();
+  const std::vector<uint64_t> known =
+      comparable ? hashes_of(*training, of_training) : std::vector<uint64_t>();
+  const auto place = [&](size_t i) {
+    return cat(own.path().string(), ": sample ", range.first + static_cast<int64_t>(i));
+  };
+  doubt_repeated("samples", hashes_of(own, range), comparable ? &known : nullptr, place, look);
 }
 
 // Rows of one file that both data sets read, and pixels that become other numbers in the one than in the
@@ -329,7 +319,7 @@ void look_at_npy(const LookRequest& request, DataLook& look) {
   for (size_t i = 0; i < theirs.size() && i < arrays.size(); ++i)
     doubt_unlike_training(arrays[i], range, theirs[i], of_training, look);
   if (request.options.depth == LookDepth::kWhole && arrays.size() == 1)
-    doubt_repeated(arrays[0], range, theirs.size() == 1 ? &theirs[0] : nullptr, of_training, look);
+    doubt_repeated_samples(arrays[0], range, theirs.size() == 1 ? &theirs[0] : nullptr, of_training, look);
 }
 
 }  // namespace autotrain

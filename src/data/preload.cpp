@@ -1,5 +1,6 @@
 #include "data/preload.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -57,6 +58,16 @@ class Visit {
 
 void visit_all(int64_t count, const PreloadWork& work, const std::function<void(int64_t)>& visit) {
   Visit(count, work, visit).run();
+}
+
+void visit_for_look(int64_t count, const LookOptions& options, const std::function<void(int64_t)>& visit) {
+  std::mutex mutex;
+  PreloadWork work{.threads = std::max<int64_t>(1, std::min(options.threads, count))};
+  work.progress = [&](int64_t done, int64_t of) {
+    const std::lock_guard lock(mutex);
+    if (options.progress) options.progress(done, of);
+  };
+  visit_all(count, work, visit);
 }
 
 }  // namespace autotrain

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "data/look.h"
+
 namespace autotrain {
 
 struct PreloadWork {
@@ -35,5 +37,8 @@ class Preloadable {
 /// Calls `visit(i)` for i in [0, count) from several threads; after an exception no more, and rethrows it.
 /// @throws Error(kInterrupted) after a signal.
 void visit_all(int64_t count, const PreloadWork& work, const std::function<void(int64_t)>& visit);
+
+/// The same in the threads of a look, whose progress is told by one of them at a time.
+void visit_for_look(int64_t count, const LookOptions& options, const std::function<void(int64_t)>& visit);
 
 }  // namespace autotrain

@@ -77,16 +77,6 @@ TableFile open_table(const TableKeys& keys, const fs::path& path) {
   return {path, format_of(keys, path)};
 }
 
-LossTakes taken_by_loss(const TargetUse& use) {
-  switch (use.kind) {
-    case TargetUse::Kind::kUnknown: return LossTakes::kUnknown;
-    case TargetUse::Kind::kClasses: return LossTakes::kClasses;
-    case TargetUse::Kind::kLabels: return LossTakes::kLabels;
-    case TargetUse::Kind::kNumbers: return LossTakes::kNumbers;
-  }
-  return LossTakes::kUnknown;
-}
-
 TableOptions options_of(const TableKeys& keys, const TargetUse& use) {
   const std::string missing = keys.text("missing");
   TableOptions options{.target = keys.text("target"),
@@ -100,8 +90,7 @@ TableOptions options_of(const TableKeys& keys, const TargetUse& use) {
                        .missing_words = keys.texts("missing_words"),
                        .bad_cells_are_missing = keys.text("bad_cells") == "missing",
                        .standardize = keys.flag("standardize"),
-                       .loss_takes = taken_by_loss(use),
-                       .ignored = use.ignored};
+                       .targets = use};
   if (options.target.empty()) {
     throw Error(ExitCode::kBadRecipe, "table: target", "is missing",
                 "give the name of the column to be predicted, or its number from 1");
@@ -320,69 +309,69 @@ bool is_separator(const std::string& text) {
   return text == "auto" || text == "\t" || visible;
 }
 
+std::vector<KeySpec> table_keys() {
+  return {
+      text_key("file", "The file, with a row for each sample."),
+      text_key("target", "The column to be predicted: its name, or its number from 1; to be given."),
+      word_key("task",
+               "What the target is: one of classes, or a number; auto: what the loss takes; where it "
+               "leaves that "
+               "open, classes if fields are words or all are whole with at most 100 different ones.",
+               {"auto", "classification", "regression"}, "auto"),
+      list_key(KeyKind::kTextList, "features", "The columns to predict from; empty: all others.",
+               std::vector<std::string>{}),
+      list_key(KeyKind::kTextList, "categorical",
+               "Columns of categories. Those of words are it in any case; a column that is mostly numbers is "
+               "it only if it is named here.",
+               std::vector<std::string>{}),
+      list_key(KeyKind::kTextList, "numeric", "Columns of numbers, whatever most of their fields are.",
+               std::vector<std::string>{}),
+      word_key("bad_cells", "What a field that is no number is in a column of numbers: an error, or missing.",
+               {"fail", "missing"}, "fail"),
+      word_key("missing",
+               "What a missing field of a column of numbers is: an error, the column's mean, or 0. Of "
+               "categories, "
+               "an empty field is one of its own, and words are words.",
+               {"fail", "mean", "zero"}, "fail"),
+      list_key(
+          KeyKind::kTextList, "missing_words",
+          "What is missing beside empty fields, in any case of letters: in columns of numbers, and in the "
+          "target unless it is quoted.",
+          MissingWords::usual()),
+      bool_key("standardize", "Shift and scale columns of numbers to mean 0 and deviation 1.", true),
+      text_key(
+          "like",
+          "The file whose rows columns, categories, classes, mean and deviation are of; null: that of the "
+          "training data, or this one where these are they. Other data also take from them the keys that "
+          "they "
+          "leave out."),
+      word_key("split",
+               "Which rows; mean and deviation are then those of the train rows, categories and classes "
+               "those of all.",
+               {"all", "train", "validation"}, "all"),
+      real_key("validation_share", "The share of the rows, drawn by their numbers, in split: validation.",
+               0.1)
+          .from(0, 0.9),
+      bool_key("header", "Whether the first line names the columns; without, they are called 1, 2, …", true),
+      text_key("separator",
+               "Between fields; auto: that of comma, semicolon, tab and | by which all lines have as many "
+               "fields, or which a first line sep=; names.",
+               "auto")
+          .with_form("auto or one character", "^(auto|[\\t !#-~])$", is_separator),
+      word_key("decimal", "What stands before the decimals of numbers; auto: what the file's numbers show.",
+               {"auto", "point", "comma"}, "auto")};
+}
+
 }  // namespace
 
 DatasetRow table_row() {
-  return {
-      {"table",
-       "Rows of a CSV or TSV file: columns of numbers, and categories with one column for each.",
-       {text_key("file", "The file, with a row for each sample."),
-        text_key("target", "The column to be predicted: its name, or its number from 1; to be given."),
-        word_key("task",
-                 "What the target is: one of classes, or a number; auto: what the loss takes; where it "
-                 "leaves that "
-                 "open, classes if fields are words or all are whole with at most 100 different ones.",
-                 {"auto", "classification", "regression"}, "auto"),
-        list_key(KeyKind::kTextList, "features", "The columns to predict from; empty: all others.",
-                 std::vector<std::string>{}),
-        list_key(
-            KeyKind::kTextList, "categorical",
-            "Columns of categories. Those of words are it in any case; a column that is mostly numbers is "
-            "it only if it is named here.",
-            std::vector<std::string>{}),
-        list_key(KeyKind::kTextList, "numeric", "Columns of numbers, whatever most of their fields are.",
-                 std::vector<std::string>{}),
-        word_key("bad_cells",
-                 "What a field that is no number is in a column of numbers: an error, or missing.",
-                 {"fail", "missing"}, "fail"),
-        word_key("missing",
-                 "What a missing field of a column of numbers is: an error, the column's mean, or 0. Of "
-                 "categories, "
-                 "an empty field is one of its own, and words are words.",
-                 {"fail", "mean", "zero"}, "fail"),
-        list_key(
-            KeyKind::kTextList, "missing_words",
-            "What is missing beside empty fields, in any case of letters: in columns of numbers, and in the "
-            "target unless it is quoted.",
-            MissingWords::usual()),
-        bool_key("standardize", "Shift and scale columns of numbers to mean 0 and deviation 1.", true),
-        text_key(
-            "like",
-            "The file whose rows columns, categories, classes, mean and deviation are of; null: that of the "
-            "training data, or this one where these are they. Other data also take from them the keys that "
-            "they "
-            "leave out."),
-        word_key("split",
-                 "Which rows; mean and deviation are then those of the train rows, categories and classes "
-                 "those of all.",
-                 {"all", "train", "validation"}, "all"),
-        real_key("validation_share", "The share of the rows, drawn by their numbers, in split: validation.",
-                 0.1)
-            .from(0, 0.9),
-        bool_key("header", "Whether the first line names the columns; without, they are called 1, 2, …",
-                 true),
-        text_key("separator",
-                 "Between fields; auto: that of comma, semicolon, tab and | by which all lines have as many "
-                 "fields, or which a first line sep=; names.",
-                 "auto")
-            .with_form("auto or one character", "^(auto|[\\t !#-~])$", is_separator),
-        word_key("decimal", "What stands before the decimals of numbers; auto: what the file's numbers show.",
-                 {"auto", "point", "comma"}, "auto")}},
-      make_table,
-      {},
-      make_unlabelled_table,
-      "a table file",
-      look_at_table};
+  return {{"table", "Rows of a CSV or TSV file: columns of numbers, and categories with one column for each.",
+           table_keys()},
+          make_table,
+          {},
+          make_unlabelled_table,
+          "a table file",
+          look_at_table};
 }
 
 }  // namespace autotrain

@@ -163,7 +163,7 @@ int64_t different_texts(const ColumnSurvey& survey) {
 
 Task task_of_numbers(const ColumnSurvey& survey, const TableOptions& options, const std::string& target) {
   const int64_t different = different_texts(survey);
-  if (options.loss_takes == LossTakes::kUnknown) {
+  if (options.targets.kind == TargetUse::Kind::kUnknown) {
     const bool few = different <= kMostClassesOfNumbers;
     if (survey.whole && few) return {true, cat("all are whole, ", different, " different ones")};
     return {false, survey.whole ? cat("more than ", kMostClassesOfNumbers, " different numbers")
@@ -181,17 +181,17 @@ Task task_of_numbers(const ColumnSurvey& survey, const TableOptions& options, co
 
 Task find_task(const ColumnSurvey& survey, const TableOptions& options, const std::string& target) {
   const bool loss_of_classes =
-      options.loss_takes == LossTakes::kClasses || options.loss_takes == LossTakes::kLabels;
+      options.targets.kind == TargetUse::Kind::kClasses || options.targets.kind == TargetUse::Kind::kLabels;
   if (options.task == "classification") return {true, "task: classification"};
   if (options.task == "regression") {
-    if (options.loss_takes == LossTakes::kClasses) {
+    if (options.targets.kind == TargetUse::Kind::kClasses) {
       throw Error(ExitCode::kBadRecipe, "table: task", "is regression, and the loss is for classes",
                   "set loss.name: mean_squared_error, or task: classification");
     }
     check_target_is_numbers(survey, "correct the field, or set task: classification");
     return {false, "task: regression"};
   }
-  if (options.loss_takes == LossTakes::kNumbers) {
+  if (options.targets.kind == TargetUse::Kind::kNumbers) {
     check_target_is_numbers(survey,
                             "correct the field, or remove the row; for classes set loss.name: cross_entropy");
     return {false, "the loss is for numbers"};
@@ -206,9 +206,9 @@ Task find_task(const ColumnSurvey& survey, const TableOptions& options, const st
 }
 
 bool is_ignored(const std::string& text, const TableOptions& options) {
-  if (!options.ignored) return false;
+  if (!options.targets.ignored) return false;
   const auto number = field_number(text);
-  return number && *number == static_cast<double>(*options.ignored);
+  return number && *number == static_cast<double>(*options.targets.ignored);
 }
 
 // Numbers in their order, then words in theirs.
@@ -237,11 +237,13 @@ Categories classes_of(const ColumnSurvey& survey, const TableOptions& options, c
 
 // The loss knows the ignored target by its number, which no class may have.
 void check_ignored(const Categories& classes, const TableOptions& options) {
-  if (!options.ignored || *options.ignored < 0 || *options.ignored >= std::ssize(classes)) return;
-  const auto meant =
-      std::ranges::find_if(classes, [&](const auto& item) { return item.second == *options.ignored; });
+  if (!options.targets.ignored || *options.targets.ignored < 0 ||
+      *options.targets.ignored >= std::ssize(classes))
+    return;
+  const auto meant = std::ranges::find_if(
+      classes, [&](const auto& item) { return item.second == *options.targets.ignored; });
   throw Error(ExitCode::kBadRecipe, "loss.ignore_index",
-              cat(*options.ignored, " is the number of the class ", quote(meant->first),
+              cat(*options.targets.ignored, " is the number of the class ", quote(meant->first),
                   ", since classes are numbered from 0 in their order"),
               "write -1 for targets that are not to count, and set loss.ignore_index: -1");
 }
@@ -266,7 +268,7 @@ void check_labels(const TableEncoding& encoding) {
 void decide_target(TableEncoding& encoding, const TableOptions& options) {
   check_target_is_there(encoding.target_survey);
   const Task task = find_task(encoding.target_survey, options, encoding.target);
-  const bool labels = options.loss_takes == LossTakes::kLabels;
+  const bool labels = options.targets.kind == TargetUse::Kind::kLabels;
   encoding.reason = task.reason;
   encoding.form = !task.classes ? TargetForm::kNumber : labels ? TargetForm::kLabel : TargetForm::kClass;
   if (task.classes) encoding.classes = classes_of(encoding.target_survey, options, encoding.target);

@@ -9,13 +9,11 @@
 
 #include "data/table_file.h"
 #include "data/table_survey.h"
+#include "data/target_use.h"
 
 namespace autotrain {
 
 enum class MissingPolicy { kFail, kMean, kZero };
-
-/// What the run's loss takes as the target of a row.
-enum class LossTakes { kUnknown, kClasses, kLabels, kNumbers };
 
 /// How fields of a table become numbers, as the user asks for it.
 struct TableOptions {
@@ -28,8 +26,7 @@ struct TableOptions {
   std::vector<std::string> missing_words = MissingWords::usual();
   bool bad_cells_are_missing = false;  ///< fields that are no numbers, in a column of numbers
   bool standardize = true;
-  LossTakes loss_takes = LossTakes::kUnknown;
-  std::optional<int64_t> ignored = {};  ///< a target of this number counts for nothing
+  TargetUse targets = {};
 };
 
 /// Numbers of the texts of a categorical column, or of the classes of a target, from 0 in their order.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "base/text.h"
 #include "base/units.h"
+#include "data/batches.h"
 
 namespace autotrain {
 namespace {
@@ -206,14 +206,12 @@ void doubt_header(const TableFile& file, DataLook& look) {
 // Calls `visit` with the rows of each chunk: inputs [n, width], targets [n] or [n, 1].
 void for_each_chunk(const Dataset& data, const LookOptions& options,
                     const std::function<void(const Batch&)>& visit) {
-  std::vector<int64_t> indices, epochs;
-  for (int64_t first = 0; first < data.size(); first += kChunk) {
-    indices.resize(static_cast<size_t>(std::min(kChunk, data.size() - first)));
-    std::iota(indices.begin(), indices.end(), first);
-    epochs.assign(indices.size(), 0);
-    visit(data.get(indices, SampleRandom(0, indices, epochs)));
-    if (options.progress) options.progress(first + std::ssize(indices), data.size());
-  }
+  int64_t done = 0;
+  for_each_batch(data, kChunk, [&](const Batch& batch) {
+    visit(batch);
+    if (options.progress) options.progress(done += batch.samples, data.size());
+    return true;
+  });
 }
 
 uint64_t hash_of(const Batch& batch, int64_t row) {

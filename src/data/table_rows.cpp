@@ -33,8 +33,9 @@ void RowEncoder::write_features(const TableFile::Row& row, float* out) {
 
 int64_t RowEncoder::class_of(const TableFile::Row& row) {
   const CsvField& field = row[target_];
-  const auto number = options_.ignored ? field_number(field.text, file_.format().decimal) : std::nullopt;
-  if (number && *number == static_cast<double>(*options_.ignored)) return *options_.ignored;
+  const auto number =
+      options_.targets.ignored ? field_number(field.text, file_.format().decimal) : std::nullopt;
+  if (number && *number == static_cast<double>(*options_.targets.ignored)) return *options_.targets.ignored;
   if (const auto found = find_category(encoding_.classes, field)) return *found;
   if (is_missing(field))
     refuse(row, target_, "the target is missing", "remove the row, or quote the field if it is a class");

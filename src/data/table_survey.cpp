@@ -15,7 +15,7 @@ constexpr int64_t kFewNumbers = 20;  // with no more, numbers beside words are t
 
 MissingWords::MissingWords(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
-    words_.emplace(lower(trim(word)), true);
+    words_.insert(lower(trim(word)));
     longest_ = std::max(longest_, word.size());
   }
 }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,7 +25,7 @@ class MissingWords {
   bool contains(std::string_view text) const;
 
  private:
-  std::map<std::string, bool, std::less<>> words_;
+  std::set<std::string> words_;
   size_t longest_ = 0;
 };
 

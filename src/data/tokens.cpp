@@ -161,13 +161,7 @@ void count_tokens(const std::vector<MappedFile>& files, const LookOptions& optio
       parts.push_back({file, first, std::min(whole ? kPart : kAtStart, tokens - first)});
   }
   if (!whole && parts.size() > 16) parts.resize(16);
-  PreloadWork work{.threads = whole ? options.threads : 1};
-  std::mutex told;
-  work.progress = [&](int64_t done, int64_t of) {
-    const std::lock_guard lock(told);
-    if (options.progress) options.progress(done, of);
-  };
-  visit_all(std::ssize(parts), work, [&](int64_t i) {
+  visit_for_look(std::ssize(parts), options, [&](int64_t i) {
     const Part& part = parts[static_cast<size_t>(i)];
     count.count<Token>(files[part.file], part.first, part.count, look);
   });

@@ -131,7 +131,7 @@ LabelledFiles find_labelled_files(const fs::path& images, const fs::path& labels
   const Listing listing = list_images(images);
   if (listing.images.empty()) {
     throw Error(ExitCode::kBadData, images.string(),
-                cat("holds no ", kImageEndings, " file",
+                cat("holds no ", image_endings(), " file",
                     listing.left_out.empty() ? "" : cat(", but ", words_of_endings(listing.left_out))),
                 "name the folder that holds the images themselves");
   }

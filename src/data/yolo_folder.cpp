@@ -8,7 +8,6 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "data/bad_samples.h"
 #include "data/colour.h"
 #include "data/datasets.h"
 #include "data/file_sequence.h"
@@ -322,9 +321,7 @@ void doubt_turned(const std::vector<SeenImage>& seen, const ImageList& list, Dat
 }
 
 void look_at_boxes(const LookRequest& request, DataLook& look) {
-  const Dataset* data = &request.data;
-  if (const auto* const skipping = dynamic_cast<const SkippingDataset*>(data)) data = &skipping->inner();
-  const auto* const folder = dynamic_cast<const YoloFolder*>(data);
+  const auto* const folder = dynamic_cast<const YoloFolder*>(&request.data);
   if (folder == nullptr) return;
   const LabelSummary& labels = folder->summary();
   look.what =

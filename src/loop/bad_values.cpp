@@ -10,8 +10,7 @@ namespace autotrain {
 namespace {
 
 std::string in_words(const Dataset& data, int64_t index, const NotFinite& found) {
-  const auto* const skipping = dynamic_cast<const SkippingDataset*>(&data);
-  const auto* const named = dynamic_cast<const Named*>(skipping != nullptr ? &skipping->dataset() : &data);
+  const auto* const named = dynamic_cast<const Named*>(&itself(data));
   const std::string name =
       named != nullptr && named->names_samples() ? cat(" (", named->sample_name(index), ")") : "";
   return cat("the ", found.of, " of sample ", index, name, " hold ", found.value, ": the data are at fault");
