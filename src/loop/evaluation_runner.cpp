@@ -40,7 +40,7 @@ std::optional<EvaluationRecord> EvaluationRunner::run() {
   if (bench.average.active())
     share_buffers(bench);  // those that are learned with: the others are shared below
   const AveragedWeights averaged(bench.average);
-  for (int failed = 0;; ++failed) {
+  for (Attempts attempts;;) {
     try {
       auto found = evaluate(bench, session_.plan.evaluation_micro_batch, proceed);
       if (!found) return std::nullopt;
@@ -50,20 +50,21 @@ std::optional<EvaluationRecord> EvaluationRunner::run() {
     } catch (const std::exception& error) {
       if (!lacks_memory(error)) throw;
       session_.bench.ranks->share(error);
-      prepare_another_attempt(error, failed);
+      prepare_another_attempt(error, attempts);
     }
   }
 }
 
-// The size is halved as a window's is, but a smaller one is kept: evaluations are few, and long.
-void EvaluationRunner::prepare_another_attempt(const std::exception& error, int failed) {
+// A smaller size is kept: evaluations are few, and long.
+void EvaluationRunner::prepare_another_attempt(const std::exception& error, Attempts& attempts) {
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   int64_t& size = session_.plan.evaluation_micro_batch;
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
-  if (failed > 0) check_gathered();
-  if (stop || (failed > 0 && size <= 1))
+  if (attempts.failed() > 0) check_gathered();
+  const int64_t next = attempts.after_failure(size);
+  if (stop || next == 0)
     throw out_of_memory(session_.bench, session_.plan, error, refusal, "evaluation", size, "");
-  if (failed > 0) size = std::max<int64_t>(1, size / 2);
+  size = next;
   ++session_.state.totals.recoveries;
   session_.note(EventKind::kOutOfMemory,
                 cat("evaluation: ", first_line(error), "; it starts again in micro-batches of ", size));

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "loop/out_of_memory.h"
 #include "loop/saver.h"
 #include "loop/session.h"
 
@@ -19,7 +20,7 @@ class EvaluationRunner {
 
  private:
   void check_gathered() const;
-  void prepare_another_attempt(const std::exception& error, int failed);
+  void prepare_another_attempt(const std::exception& error, Attempts& attempts);
 
   Session& session_;
   Saver& saver_;

@@ -50,6 +50,11 @@ bool lacks_memory(const std::exception& error) {
   return failure == Failure::kOutOfMemory || failure == Failure::kLibraryMemory;
 }
 
+int64_t Attempts::after_failure(int64_t size, const std::function<int64_t(int64_t half)>& largest_up_to) {
+  if (failed_++ == 0) return size;
+  return largest_up_to ? largest_up_to(size / 2) : size / 2;
+}
+
 std::optional<Refusal> free_memory(Session& session, Saver& saver) {
   MemoryMeter& memory = session.bench.device->memory();
   const std::optional<Refusal> refusal = memory.last_refusal();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <string>
 
 #include "autotrain/error.h"
@@ -13,6 +14,24 @@ namespace autotrain {
 
 /// Whether what was thrown tells of memory that was refused, by an allocator or inside a library.
 bool lacks_memory(const std::exception& error);
+
+/// Attempts at one piece of work under which memory runs out. The one after the first failure has the same
+/// size, from emptied caches: what was lacking may be there again, and the same cut gives the same bits. From
+/// then on each has at most half as many samples.
+class Attempts {
+ public:
+  /// The next size after an attempt at `size` failed; 0: there is none.
+  /// @param largest_up_to the size to take of those up to half; 0 where there is none. None: any size.
+  int64_t after_failure(int64_t size, const std::function<int64_t(int64_t half)>& largest_up_to = {});
+
+  /// The work was done: the next failure is of another piece.
+  void begin_anew() { failed_ = 0; }
+
+  int failed() const { return failed_; }
+
+ private:
+  int failed_ = 0;
+};
 
 /// Gives back everything that can be had back, a checkpoint's copy included. @return what had been refused.
 std::optional<Refusal> free_memory(Session& session, Saver& saver);

@@ -92,7 +92,7 @@ void WindowRunner::stop_recording() {
 }
 
 void WindowRunner::restart() {
-  attempts_ = 0;
+  attempts_.begin_anew();
   micro_batch_ = plan_.micro_batch;
   loader_.reset();
 }
@@ -204,8 +204,6 @@ void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedU
   saver_.mark_changed();
 }
 
-// The first time at the same size, from emptied caches: what was lacking may be there again, and the same cut
-// gives the same bits. From then on with at most half as many samples at a time.
 void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t samples) {
   bench_.step.abandon();
   stop_recording();
@@ -213,13 +211,13 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
   expect_delay();  // a rank that writes a checkpoint ends that first
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
-  const int64_t smaller = attempts_ > 0 ? smaller_micro_batch(samples) : micro_batch_;
-  if (stop || smaller == 0) {
-    const std::string layer = smaller == 0 ? layer_out_of_memory(samples) : "";
+  const int64_t next =
+      attempts_.after_failure(micro_batch_, [&](int64_t) { return smaller_micro_batch(samples); });
+  if (stop || next == 0) {
+    const std::string layer = next == 0 ? layer_out_of_memory(samples) : "";
     throw out_of_memory(bench_, plan_, error, refusal, "training", micro_batch_, layer);
   }
-  micro_batch_ = smaller;
-  ++attempts_;
+  micro_batch_ = next;
   ++state_.totals.recoveries;
   session_.note(EventKind::kOutOfMemory,
                 cat("window ", state_.position.windows, ": ", first_line(error), "; its ", samples,
@@ -248,7 +246,7 @@ int64_t WindowRunner::smaller_micro_batch(int64_t samples) const {
 // The window is done. If it took a smaller micro-batch, the next one has the plan's again, unless that is
 // what happens all the time.
 void WindowRunner::keep_or_restore_micro_batch() {
-  attempts_ = 0;
+  attempts_.begin_anew();
   if (micro_batch_ == plan_.micro_batch) return;
   std::vector<int64_t>& shrunk = state_.position.shrunk_windows;
   const int64_t windows = state_.position.windows;

@@ -7,6 +7,7 @@
 
 #include "data/loading_rates.h"
 #include "data/worker_tuner.h"
+#include "loop/out_of_memory.h"
 #include "loop/saver.h"
 #include "loop/session.h"
 #include "loop/update_times.h"
@@ -105,7 +106,7 @@ class WindowRunner {
   int64_t micro_batch_;        // of the window under way
   const bool measures_noise_;
   NoiseStrides noise_strides_;  // at the window under way
-  int attempts_ = 0;            // that failed in the window under way
+  Attempts attempts_;           // at the window under way
   double slowest_ = 0;   // seconds that the passes of a window took on any rank, from the second window on
   int64_t windows_ = 0;  // run so far
   bool delayed_ = false;

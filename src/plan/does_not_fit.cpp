@@ -35,6 +35,14 @@ std::string readable_budget(double bytes) {
   return Budget{.kind = Budget::Kind::kBytes, .bytes = rounded}.text();
 }
 
+// Of all ranks.
+int64_t agreed_least(Workbench& bench, int64_t bytes) {
+  if (!bench.ranks->several()) return bytes;
+  int64_t least = bytes;
+  for (const Ranks::Note& note : bench.ranks->meet(bytes)) least = std::min(least, note.get<int64_t>());
+  return least;
+}
+
 // The remedies, in the order a user would try them. @param enough a budget that was measured to be; or "".
 std::string advice(Workbench& bench, const MemoryStatement& memory, const std::string& half,
                    const std::string& enough) {
@@ -74,10 +82,10 @@ std::string Planner::half_that_fits(int64_t size) {
 // What the size takes, by a trial with the limit lifted to what the device has: in words, a budget whose band
 // it is in; "" when even that does not do, or it ended its process before.
 std::string Planner::budget_that_is_enough(int64_t size) {
-  const ProbeRecord* const known = find_size(history_, size);
+  const ProbeRecord* const known = find_size(search_->history(), size);
   const bool crashed = known != nullptr && known->outcome == ProbeOutcome::kCrashed;
   const int64_t budget = bench_.device->budget_bytes();
-  const int64_t room = agreed_least(bench_.device->obtainable_bytes() - budget);
+  const int64_t room = agreed_least(bench_, bench_.device->obtainable_bytes() - budget);
   if (crashed || room <= 0) return "";
   log::info("plan", cat("measuring what ", size, size == 1 ? " sample takes" : " samples take",
                         " with up to ", format_bytes(budget + room)));
@@ -93,10 +101,10 @@ std::string Planner::budget_that_is_enough(int64_t size) {
 
 void Planner::fail_smallest() {
   const auto smallest = std::min_element(
-      history_.begin(), history_.end(),
+      search_->history().begin(), search_->history().end(),
       [](const ProbeRecord& a, const ProbeRecord& b) { return a.micro_batch < b.micro_batch; });
   const std::string size = cat(smallest->micro_batch, smallest->micro_batch == 1 ? " sample" : " samples");
-  const MemoryStatement memory = statement();
+  const MemoryStatement memory = memory_statement(bench_);
   const std::optional<Refusal> refusal = refusal_;
   std::string why = library_error_.empty() ? in_words(smallest->outcome)
                                            : cat(in_words(smallest->outcome), ": ", library_error_);
@@ -116,21 +124,17 @@ void Planner::fail_smallest() {
 
 void Planner::fail_typed(int64_t size) {
   const std::optional<Refusal> refusal = refusal_;
-  SearchLimits limits = this->limits();
-  limits.cap = std::min(limits.cap, size - 1);
+  const bool smaller = size > search_->limits().minimum;
   std::string hint;
-  if (limits.cap >= limits.minimum) {
-    const Capacity capacity = search(limits);
-    if (capacity.size > 0) {
-      hint = cat("execution.micro_batch: ", capacity.size, " fits (measured, ",
-                 format_percent(capacity.record.fill), " of the budget); or auto");
-    }
+  if (const auto capacity = smaller ? search_->look_up_to(size - 1) : std::nullopt) {
+    hint = cat("execution.micro_batch: ", capacity->size, " fits (measured, ",
+               format_percent(capacity->record.fill), " of the budget); or auto");
   }
-  const MemoryStatement memory = statement();
+  const MemoryStatement memory = memory_statement(bench_);
   if (hint.empty()) {
-    const bool smallest = limits.cap < limits.minimum;  // a large one may take minutes to be made
     const std::string half = half_that_fits(size);
-    hint = advice(bench_, memory, half, smallest ? budget_that_is_enough(size) : "");
+    // A large size may take minutes to be made.
+    hint = advice(bench_, memory, half, smaller ? "" : budget_that_is_enough(size));
   }
   throw Error(ExitCode::kDoesNotFit, "execution.micro_batch",
               cat(size, " does not fit", describe(memory, refusal)), hint);

@@ -6,8 +6,7 @@
 
 #include "autotrain/plan.h"
 #include "device/device.h"
-#include "plan/planner.h"
-#include "plan/search.h"
+#include "plan/size_search.h"
 
 namespace autotrain {
 

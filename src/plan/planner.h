@@ -8,6 +8,7 @@
 #include "plan/plan_cache.h"
 #include "plan/probe.h"
 #include "plan/search.h"
+#include "plan/size_search.h"
 #include "plan/split_check.h"
 
 namespace autotrain {
@@ -33,12 +34,6 @@ struct PlanRequest {
   int64_t share() const;
 };
 
-/// Sees every trial as it happens.
-struct TrialListener {
-  std::function<void(int64_t micro_batch)> on_start = [](int64_t) {};
-  std::function<void(const ProbeRecord&)> on_end = [](const ProbeRecord&) {};
-};
-
 /// The recipe's learning rate, scaled by its rule to so many samples an update.
 LearningRatePlan learning_rate_plan(const Recipe& recipe, int64_t effective_batch);
 
@@ -54,65 +49,37 @@ class Planner {
   BatchPlan plan();
 
  private:
-  struct Capacity {
-    int64_t size = 0;
-    ProbeRecord record;
-    SearchReason reason = SearchReason::kFixed;
-  };
+  using Capacity = SizeSearch::Found;
 
-  int64_t smallest_piece() const;
   std::vector<int64_t> smaller_windows(int64_t effective) const;
   std::vector<int64_t> shares_of_smaller_batches() const;
   SearchLimits limits() const;
   TrialShape shape_for(int64_t micro_batch) const;
+  ProbeRecord run_trial(int64_t size, const ExtendTrial& extend);
+  void begin_search();
 
-  Capacity search(SearchLimits limits);
-  bool raise_the_edge(SearchLimits& limits);
-  Capacity named(Capacity capacity) const;
-  Capacity search_confirmed(SearchLimits limits);
   Capacity take_typed(int64_t size);
   std::optional<SearchResult> kept_capacity() const;
-  std::optional<Capacity> try_kept(const SearchLimits& limits);
+  std::optional<Capacity> try_kept();
   Capacity find_capacity(BatchPlan& plan);
-  void describe_executed(BatchPlan& plan, const Capacity& capacity);
-  ProbeRecord confirm(int64_t size);
-  ProbeRecord run_probe(int64_t size, const Probe::Extend& extend);
-  void keep(const ProbeRecord& record);
-  void distrust_short_trials(const ProbeRecord& short_trial, const ProbeRecord& whole);
-  void lower_budget();
-  void judge_anew();
-  void agree_on_the_floor();
-
   ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
+  void describe_executed(BatchPlan& plan, const Capacity& capacity);
   void describe_machine(BatchPlan& plan) const;
-  std::string why_not_recorded() const;
   void decide_recording(BatchPlan& plan);
   bool try_recorded(BatchPlan& plan, bool always);
-  bool may_accumulate() const;
-  void check_effective(int64_t effective) const;
-  void check_single_samples() const;
-  void check_window(BatchPlan& plan, const std::optional<SplitVerdict>& verdict) const;
   void keep_plan(const BatchPlan& plan) const;
-  MemoryStatement statement() const;
+
   std::string half_that_fits(int64_t size);
   std::string budget_that_is_enough(int64_t size);
-  int64_t agreed_least(int64_t bytes) const;
   [[noreturn]] void fail_smallest();
   [[noreturn]] void fail_typed(int64_t size);
 
   PlanRequest request_;
   Workbench& bench_;
   TrialListener listener_;
-  double target_high_;  ///< the band's upper edge, raised where not even the smallest size is below it
+  const int64_t smallest_;  ///< micro-batch that the module may be trained on
   Probe probe_;
-  const StrategyRow& strategy_;
-  std::vector<ProbeRecord> history_;  ///< one record a size: the latest
-  std::vector<ProbeRecord> all_;      ///< every trial, in order
-  bool whole_trials_ = false;         ///< each from now on with everything that a confirmation runs
-  int64_t distrusted_ = 0;            ///< trials that were dropped from the history
-  const int64_t announced_bytes_;     ///< the budget before any trial
-  const std::string announced_source_;
-  std::optional<int64_t> agreed_floor_;  ///< of all ranks, where there are several
+  std::optional<SizeSearch> search_;  ///< since begin_search
   std::optional<Refusal> refusal_;
   std::string library_error_;  ///< of the last size that did not fit, if a library said it in words
   std::string key_;            ///< under which the plan is kept
@@ -124,5 +91,8 @@ bool has_batch_norm(const torch::nn::Module& module);
 /// The fewest samples that the module is trained on at once where there are more: batch normalisation has no
 /// statistics of one vector, and poor ones of one image.
 int64_t smallest_batch(const torch::nn::Module& module);
+
+/// Why the bench's updates cannot be recorded, as far as device, recipe and data go; "" where they can.
+std::string why_not_recorded(const Workbench& bench);
 
 }  // namespace autotrain

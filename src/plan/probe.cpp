@@ -78,15 +78,6 @@ void raise_to(ProbeRecord& record, const MemoryPeak& peak) {
   record.outside_bytes = std::max(record.outside_bytes, peak.outside_bytes);
 }
 
-bool lower_budget_to(int64_t granted, const std::string& source, Device& device) {
-  if (granted == device.budget_bytes()) return false;
-  log::warn("plan", cat("the budget of ", format_bytes(device.budget_bytes()),
-                        " cannot be had: trials were refused at ", format_bytes(granted),
-                        ", which is the budget from now on"));
-  device.set_budget({granted, source});
-  return true;
-}
-
 std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch) {
   const std::vector<Piece> cut = WindowCut{window.samples(), micro_batch}.cut(window);
   std::vector<Piece> pieces = {cut.front()};
@@ -106,7 +97,7 @@ Probe::Probe(Workbench& bench, UpdateStep& step, double target_high)
   }
 }
 
-ProbeRecord Probe::run(const TrialShape& shape, const Extend& extend) {
+ProbeRecord Probe::run(const TrialShape& shape, const ExtendTrial& extend) {
   const Stopwatch watch;
   MemoryMeter& memory = bench_.device->memory();
   begin_trial(memory);
@@ -149,7 +140,7 @@ ProbeRecord Probe::agreed(const ProbeRecord& mine) {
   return worst_of(all);
 }
 
-void Probe::measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
+void Probe::measure(const TrialShape& shape, const ExtendTrial& extend, ProbeRecord& record) {
   bench_.task->module().train();
   stand_beside(*bench_.data.train, /*several=*/true);
   if (!run_worst(shape, extend, record)) return;
@@ -179,7 +170,7 @@ Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
 
 // False when it ended after one update, or ran only after the caches had been emptied. The second update has
 // what the first one compiled and left between its blocks; a third one would be like it.
-bool Probe::run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record) {
+bool Probe::run_worst(const TrialShape& shape, const ExtendTrial& extend, ProbeRecord& record) {
   const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
   TrialFeed feed = feed_worst(pieces);
   update(feed, pieces, 0, record);

@@ -8,6 +8,7 @@
 #include "autotrain/plan.h"
 #include "data/loading_rates.h"
 #include "device/failure.h"
+#include "plan/size_search.h"
 #include "plan/trial_feed.h"
 #include "plan/workbench.h"
 
@@ -21,10 +22,6 @@ void begin_trial(MemoryMeter& memory);
 
 /// Raises the record's bytes to those of a peak.
 void raise_to(ProbeRecord& record, const MemoryPeak& peak);
-
-/// Makes what trials were granted the budget from now on, and warns of it; false: it was the budget already.
-/// @param source of the lowered budget.
-bool lower_budget_to(int64_t granted, const std::string& source, Device& device);
 
 /// The size under trial and the window it will have in the run.
 struct TrialShape {
@@ -53,9 +50,6 @@ class Probe {
 
   void set_target_high(double target_high) { target_high_ = target_high; }
 
-  /// After the first update, decides whether to go on to a confirmation.
-  using Extend = std::function<bool(const ProbeRecord& so_far)>;
-
   /// One trial from clean state: caches emptied before, one update, and if `extend` says so everything else
   /// of which the run will have the shape: one more update, those that are smaller if they are cut otherwise,
   /// an evaluation micro-batch and what is left over of an evaluation. Where samples differ in cost all are
@@ -63,7 +57,7 @@ class Probe {
   /// Leaves no trace: generators, scaler and buffers are put back, gradients dropped.
   /// @throws whatever the task throws that does not mean "does not fit".
   /// All ranks make the same trial together: its record is that of the rank on which it went worst.
-  ProbeRecord run(const TrialShape& shape, const Extend& extend);
+  ProbeRecord run(const TrialShape& shape, const ExtendTrial& extend);
 
   /// From now on a trial's updates but the first are recorded, where they can be: the memory of recordings is
   /// part of its peak. @param make null: they are launched.
@@ -80,8 +74,8 @@ class Probe {
 
  private:
   using Pieces = std::vector<Piece>;
-  void measure(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
-  bool run_worst(const TrialShape& shape, const Extend& extend, ProbeRecord& record);
+  void measure(const TrialShape& shape, const ExtendTrial& extend, ProbeRecord& record);
+  bool run_worst(const TrialShape& shape, const ExtendTrial& extend, ProbeRecord& record);
   Pieces worst_pieces(int64_t samples, int64_t micro_batch);
   void run_smaller_windows(const TrialShape& shape, Pieces known, ProbeRecord& record);
   void run_mixed(const TrialShape& shape, ProbeRecord& record);

@@ -10,11 +10,10 @@
 
 namespace autotrain {
 
-// "" where they can be, as far as device, recipe and data go.
-std::string Planner::why_not_recorded() const {
-  if (bench_.device->make_recorder() == nullptr) return "this device records nothing";
-  if (!bench_.step.can_record()) return "updates of several lanes or ranks are not recorded";
-  if (has_costs(*bench_.data.train)) return "samples differ in length, and so do micro-batches in shape";
+std::string why_not_recorded(const Workbench& bench) {
+  if (bench.device->make_recorder() == nullptr) return "this device records nothing";
+  if (!bench.step.can_record()) return "updates of several lanes or ranks are not recorded";
+  if (has_costs(*bench.data.train)) return "samples differ in length, and so do micro-batches in shape";
   return "";
 }
 
@@ -32,7 +31,7 @@ void Planner::decide_recording(BatchPlan& plan) {
   if (asked == CudaGraphs::kOff || (asked == CudaGraphs::kAuto && bench_.device->torch_device().is_cpu()))
     return;
   const bool always = asked == CudaGraphs::kOn;
-  plan.cuda_graphs_why = why_not_recorded();
+  plan.cuda_graphs_why = why_not_recorded(bench_);
   if (plan.cuda_graphs_why.empty()) plan.cuda_graphs = try_recorded(plan, always);
   const std::string line = cat("CUDA graphs: ", plan.cuda_graphs ? "" : "no; ", plan.cuda_graphs_why);
   always && !plan.cuda_graphs ? log::warn("plan", line) : log::info("plan", line);
@@ -40,7 +39,7 @@ void Planner::decide_recording(BatchPlan& plan) {
 
 bool Planner::try_recorded(BatchPlan& plan, bool always) {
   const TrialShape shape = shape_for(plan.micro_batch);
-  const ProbeRecord* const executed = find_size(history_, plan.micro_batch);
+  const ProbeRecord* const executed = find_size(search_->history(), plan.micro_batch);
   const double rate = executed != nullptr ? executed->pass_samples_per_second : 0;
   if (const double seconds = rate > 0 ? static_cast<double>(plan.micro_batch) / rate : 0;
       !always && seconds > kLongPassSeconds) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -194,7 +195,7 @@ class Prediction {
                 "the same command with --resume goes on");
   }
 
-  // Writes the rows of the next batch. False: memory ran out, and a smaller one is to be tried.
+  // Writes the rows of the next batch. False: memory ran out, and it is to be tried again.
   bool write_batch() {
     try {
       if (!loader_) loader_ = predictor().open_loader(done_, summary_.batch);
@@ -204,9 +205,10 @@ class Prediction {
       done_ += batch.samples;
     } catch (const std::exception& error) {
       if (!lacks_memory(error)) throw;
-      shrink(error);
+      prepare_another_attempt(error);
       return false;
     }
+    attempts_.begin_anew();
     if (since_mark_.seconds() >= kSecondsBetweenMarks) {
       file_->mark(done_, summary_.batch);
       since_mark_.restart();
@@ -214,20 +216,20 @@ class Prediction {
     return true;
   }
 
-  void shrink(const std::exception& error) {
+  void prepare_another_attempt(const std::exception& error) {
     loader_.reset();
     MemoryMeter& memory = predictor().device().memory();
     const std::optional<Refusal> refusal = memory.last_refusal();
     memory.empty_cache();
     memory.reset_peak();
-    if (summary_.batch == 1) {
+    const int64_t next = attempts_.after_failure(summary_.batch);
+    if (next == 0) {
       throw Error(ExitCode::kDoesNotFit, "predict",
                   cat("out of memory with one sample in a batch: ", first_line(error),
                       refusal ? describe(*refusal) : ""),
                   "raise execution.memory.budget, or use less memory elsewhere; --resume goes on");
     }
-    const int64_t before = summary_.batch;
-    summary_.batch = before / 2;
+    const int64_t before = std::exchange(summary_.batch, next);
     ++summary_.oom_recoveries;
     log::warn("predict", cat("out of memory with a batch of ", before, " from sample ", done_,
                              " on: the same samples again, in batches of ", summary_.batch));
@@ -244,7 +246,8 @@ class Prediction {
   std::unique_ptr<Prepared> prepared_;
   std::unique_ptr<PredictionFile> file_;
   std::unique_ptr<Loader> loader_;
-  int64_t done_ = 0;  // samples whose rows are written
+  Attempts attempts_;  // at the batch under way
+  int64_t done_ = 0;   // samples whose rows are written
   Stopwatch since_mark_;
   PredictionSummary summary_;
 };

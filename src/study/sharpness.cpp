@@ -68,18 +68,20 @@ Sharpness measured(Workbench& bench, const BatchPlan& plan) {
   const EvaluationMode mode(bench.task->module());
   const int64_t samples = std::min(kSharpnessSamples, bench.data.validation->size());
   int64_t micro_batch = std::clamp(plan.micro_batch / 4, int64_t{1}, samples);
-  while (true) {
+  for (Attempts attempts;;) {
     try {
       LossSurface surface(*bench.task, batches_of(bench, samples, micro_batch));
       return measured(surface, samples);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
-      if (!lacks_memory(error) || micro_batch == 1) throw;
+      if (!lacks_memory(error)) throw;
       log::info("study", cat("sharpness: no memory for micro-batches of ", micro_batch));
+      const int64_t next = attempts.after_failure(micro_batch);
+      if (next == 0) throw;
+      micro_batch = next;
     }
     bench.device->memory().empty_cache();
-    micro_batch /= 2;
   }
 }
 

@@ -20,8 +20,8 @@ using test::everything;
 using test::expect_equal;
 using test::SmallNet;
 
-const Probe::Extend kConfirm = [](const ProbeRecord&) { return true; };
-const Probe::Extend kOnce = [](const ProbeRecord&) { return false; };
+const ExtendTrial kConfirm = [](const ProbeRecord&) { return true; };
+const ExtendTrial kOnce = [](const ProbeRecord&) { return false; };
 
 class ProbeTrace : public testing::TestWithParam<SmallNet::Middle> {};
 

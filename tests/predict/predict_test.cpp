@@ -286,28 +286,29 @@ TEST(Predict, ASecondOneIntoTheSameFileIsRefusedAndLeavesTheFirstAlone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2) << "the lock is gone";
 }
 
-// While it lives, the next allocation of a forward pass is refused each time that it is armed.
+// While it lives, an allocation of each of the next forward passes is refused, as many as it is armed for.
 class Refusals {
  public:
   Refusals() {
     CachingAllocator::process_wide().set_fault([this](int64_t, MemoryPhase phase) {
-      return phase == MemoryPhase::kEvaluation && std::exchange(armed_, false);
+      return phase == MemoryPhase::kEvaluation && left_ > 0 && left_-- > 0;
     });
   }
   ~Refusals() { CachingAllocator::process_wide().set_fault({}); }
   Refusals(const Refusals&) = delete;
   Refusals& operator=(const Refusals&) = delete;
-  void arm() { armed_ = true; }
+  void arm(int refusals) { left_ = refusals; }
 
  private:
-  bool armed_ = false;
+  int left_ = 0;
 };
 
-// Predicts with memory that runs out after 128 and after 256 samples, and a crash after 320 if asked for.
-PredictionSummary predict_in_short_memory(const PredictOptions& options, bool crash) {
+// Predicts with memory that is refused so often after 128 and after 256 samples, and a crash after 320 if
+// asked for.
+PredictionSummary predict_in_short_memory(const PredictOptions& options, int refusals_each, bool crash) {
   Refusals refusals;
   return predict(options, {.on_batch = [&](int64_t done, int64_t, int64_t) {
-                   if (done == 128 || done == 256) refusals.arm();
+                   if (done == 128 || done == 256) refusals.arm(refusals_each);
                    if (crash && done == 320) throw Crash();
                  }});
 }
@@ -315,18 +316,27 @@ PredictionSummary predict_in_short_memory(const PredictOptions& options, bool cr
 // The command that was killed goes on with the batch that memory left it.
 void expect_resumed_at_smaller_batch(const fs::path& path, const fs::path& undisturbed) {
   PredictOptions options = options_for(path, 64);
-  EXPECT_THROW(predict_in_short_memory(options, /*crash=*/true), Crash);
+  EXPECT_THROW(predict_in_short_memory(options, 2, /*crash=*/true), Crash);
   options.start = PredictionStart::kResume;
   EXPECT_EQ(predict(options).batch, 16);
   EXPECT_TRUE(slurp(path) == slurp(undisturbed));
+}
+
+TEST(Predict, MemoryThatIsThereAgainChangesNoByte) {
+  const TemporaryFolder folder;
+  predict(options_for(folder / "whole.csv", 64));
+  const PredictionSummary summary = predict_in_short_memory(options_for(folder / "p.csv", 64), 1, false);
+  EXPECT_EQ(summary.oom_recoveries, 2);
+  EXPECT_EQ(summary.batch, 64);
+  EXPECT_TRUE(slurp(folder / "p.csv") == slurp(folder / "whole.csv"));
 }
 
 TEST(Predict, MemoryThatRunsOutHalvesTheBatchAndChangesRowsByRoundingOnly) {
   const TemporaryFolder folder;
   const PredictionSummary undisturbed = predict(options_for(folder / "whole.csv", 64));
   EXPECT_EQ(undisturbed.oom_recoveries, 0);
-  const PredictionSummary summary = predict_in_short_memory(options_for(folder / "p.csv", 64), false);
-  EXPECT_EQ(summary.oom_recoveries, 2);
+  const PredictionSummary summary = predict_in_short_memory(options_for(folder / "p.csv", 64), 2, false);
+  EXPECT_EQ(summary.oom_recoveries, 4);
   EXPECT_EQ(summary.batch, 16);
   expect_resumed_at_smaller_batch(folder / "again.csv", folder / "p.csv");
   const auto rows = rows_of(folder / "p.csv"), whole = rows_of(folder / "whole.csv");

@@ -1,0 +1,66 @@
+#include "study/evaluated_checkpoint.h"
+
+#include "autotrain/trainer.h"
+#include "device/caching_allocator.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+constexpr const char* kRecipe = R"(
+data:
+  train: {dataset: synthetic, kind: vectors, samples: 512}
+  validation: {dataset: synthetic, kind: vectors, samples: 512}
+model: {name: mlp, depth: 1, width: 8}
+batch: {effective: 64}
+stop: {epochs: 1}
+execution: {precision: fp32, memory: {budget: 64MiB}, micro_batch: 64}
+)";
+
+// While it lives, the first allocation of each of the next evaluations' passes is refused.
+class Refusals {
+ public:
+  explicit Refusals(int refusals) {
+    CachingAllocator::process_wide().set_fault([left = refusals](int64_t, MemoryPhase phase) mutable {
+      return phase == MemoryPhase::kEvaluation && left > 0 && left-- > 0;
+    });
+  }
+  ~Refusals() { CachingAllocator::process_wide().set_fault({}); }
+  Refusals(const Refusals&) = delete;
+  Refusals& operator=(const Refusals&) = delete;
+};
+
+struct Evaluated {
+  explicit Evaluated(const test::TemporaryFolder& folder) {
+    recipe = load_recipe(folder.write("recipe.yaml", kRecipe));
+    Trainer trainer = Trainer::from_recipe(recipe, {.output = folder / "run"});
+    const int64_t update = trainer.fit().updates;
+    run = on_training_set(recipe, trainer.plan(), folder / "run", update);
+  }
+
+  double loss_after(int refusals) {
+    const Refusals refused(refusals);
+    return evaluate_checkpoint(run, [](int64_t) {}).figures.at("loss");
+  }
+
+  Recipe recipe;
+  TrainedRun run;
+};
+
+TEST(EvaluatedCheckpoint, MemoryThatRunsOutIsGotOver) {
+  const test::TemporaryFolder folder;
+  Evaluated evaluated(folder);
+  const double undisturbed = evaluated.loss_after(0);
+  EXPECT_EQ(evaluated.loss_after(1), undisturbed) << "the same size, so the same bits";
+  EXPECT_NEAR(evaluated.loss_after(3), undisturbed, 1e-6 * std::abs(undisturbed)) << "a quarter of the size";
+}
+
+TEST(EvaluatedCheckpoint, NoMemoryForOneSampleIsAnErrorThatSaysWhatWouldHelp) {
+  const test::TemporaryFolder folder;
+  Evaluated evaluated(folder);
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { evaluated.loss_after(1'000'000); });
+  EXPECT_TRUE(test::holds(error.problem(), "out of memory with 1 sample"));
+}
+
+}  // namespace
+}  // namespace autotrain
