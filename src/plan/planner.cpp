@@ -39,6 +39,20 @@ int64_t agreed_floor(Workbench& bench) {
   return most;
 }
 
+void describe_machine(const PlanRequest& request, Workbench& bench, BatchPlan& plan) {
+  plan.device = bench.device->torch_device().str();
+  plan.device_name = bench.device->name();
+  plan.precision = bench.precision;
+  plan.memory_format = bench.memory_format;
+  plan.world_size = bench.ranks->place().world;
+  plan.lanes = request.lanes;
+  plan.budget_bytes = bench.device->budget_bytes();
+  plan.budget_source = bench.device->budget_source();
+  if (!bench.device->torch_device().is_cpu()) plan.others_bytes = bench.device->used_by_others_bytes();
+  plan.target_low = request.recipe.execution.memory.target_low;
+  plan.target_high = request.recipe.execution.memory.target_high;
+}
+
 }  // namespace
 
 bool has_batch_norm(const torch::nn::Module& module) {
@@ -72,6 +86,15 @@ Planner::Planner(const PlanRequest& request, Workbench& bench, TrialListener lis
 
 int64_t PlanRequest::share() const {
   return recipe.batch.effective ? ceil_div(*recipe.batch.effective, lanes) : 0;
+}
+
+std::vector<int64_t> PlanRequest::shares_of_smaller_batches() const {
+  std::vector<int64_t> shares;
+  for (const int64_t batch : smaller_batches) {
+    shares.push_back(ceil_div(batch, lanes));
+    shares.push_back(std::max<int64_t>(1, batch / lanes));
+  }
+  return shares;
 }
 
 SearchLimits Planner::limits() const {
@@ -109,10 +132,9 @@ SearchLimits Planner::limits() const {
   return limits;
 }
 
-// Of all ranks; the last one of the run among them.
-std::vector<int64_t> Planner::smaller_windows(int64_t effective) const {
-  std::vector<int64_t> windows = request_.smaller_batches;
-  if (const int64_t last = request_.last_window(effective); last > 0) windows.push_back(last);
+std::vector<int64_t> PlanRequest::smaller_windows(int64_t effective) const {
+  std::vector<int64_t> windows = smaller_batches;
+  if (const int64_t last = last_window(effective); last > 0) windows.push_back(last);
   return windows;
 }
 
@@ -126,7 +148,7 @@ TrialShape Planner::shape_for(int64_t micro_batch) const {
   const int64_t lanes = request_.lanes;
   std::vector<int64_t> smaller;
   for (const int64_t window :
-       smaller_windows(request_.recipe.batch.effective.value_or(micro_batch * lanes))) {
+       request_.smaller_windows(request_.recipe.batch.effective.value_or(micro_batch * lanes))) {
     if (const int64_t samples = without_rest(ceil_div(window, lanes)); samples > 0)
       smaller.push_back(samples);
   }
@@ -173,16 +195,6 @@ Planner::Capacity Planner::take_typed(int64_t size) {
   return *typed;
 }
 
-// Of the lanes that get most, and of those that get least.
-std::vector<int64_t> Planner::shares_of_smaller_batches() const {
-  std::vector<int64_t> shares;
-  for (const int64_t batch : request_.smaller_batches) {
-    shares.push_back(ceil_div(batch, request_.lanes));
-    shares.push_back(std::max<int64_t>(1, batch / request_.lanes));
-  }
-  return shares;
-}
-
 // The record of the size that the run executes. Memory is not monotone in the size, so a smaller one than the
 // capacity may not fit: then the capacity is executed, which was run with its own remainder, or where that
 // remainder cannot be left, the next size below that fits.
@@ -195,7 +207,7 @@ ProbeRecord Planner::execute(const Capacity& capacity, int64_t& micro_batch) {
                      .cut = request_.recipe.execution.cut,
                      .minimum = smallest_,
                      .uneven = request_.recipe.batch.effective.value_or(0) % request_.lanes != 0,
-                     .others = shares_of_smaller_batches()};
+                     .others = request_.shares_of_smaller_batches()};
   for (;;) {
     micro_batch = executed_micro_batch(request);
     if (micro_batch == capacity.size) return capacity.record;
@@ -275,20 +287,6 @@ void Planner::describe_executed(BatchPlan& plan, const Capacity& capacity) {
   plan.loss_factor = loss_factor_for(executed.weight);
 }
 
-void Planner::describe_machine(BatchPlan& plan) const {
-  plan.device = bench_.device->torch_device().str();
-  plan.device_name = bench_.device->name();
-  plan.precision = bench_.precision;
-  plan.memory_format = bench_.memory_format;
-  plan.world_size = bench_.ranks->place().world;
-  plan.lanes = request_.lanes;
-  plan.budget_bytes = bench_.device->budget_bytes();
-  plan.budget_source = bench_.device->budget_source();
-  if (!bench_.device->torch_device().is_cpu()) plan.others_bytes = bench_.device->used_by_others_bytes();
-  plan.target_low = request_.recipe.execution.memory.target_low;
-  plan.target_high = request_.recipe.execution.memory.target_high;
-}
-
 BatchPlan Planner::plan() {
   const Recipe& r = request_.recipe;
   check_effective(request_, bench_);
@@ -301,7 +299,7 @@ BatchPlan Planner::plan() {
   Capacity capacity = find_capacity(plan);
   describe_executed(plan, capacity);
   search_->judge(capacity.record);
-  describe_machine(plan);
+  describe_machine(request_, bench_, plan);
   plan.cut = r.execution.cut;
   plan.fill = static_cast<double>(plan.peak_bytes) / static_cast<double>(plan.budget_bytes);
   plan.effective_batch = r.batch.effective.value_or(plan.micro_batch * request_.lanes);

@@ -32,6 +32,13 @@ struct PlanRequest {
 
   /// Samples of an update in its largest lane; 0 while `effective: auto` leaves it open.
   int64_t share() const;
+
+  /// Samples over all ranks of every update that is smaller than the recipe's, the last one of the run among
+  /// them.
+  std::vector<int64_t> smaller_windows(int64_t effective) const;
+
+  /// Of updates of other stages: the samples of the lanes that get most, and of those that get least.
+  std::vector<int64_t> shares_of_smaller_batches() const;
 };
 
 /// The recipe's learning rate, scaled by its rule to so many samples an update.
@@ -51,8 +58,6 @@ class Planner {
  private:
   using Capacity = SizeSearch::Found;
 
-  std::vector<int64_t> smaller_windows(int64_t effective) const;
-  std::vector<int64_t> shares_of_smaller_batches() const;
   SearchLimits limits() const;
   TrialShape shape_for(int64_t micro_batch) const;
   ProbeRecord run_trial(int64_t size, const ExtendTrial& extend);
@@ -64,7 +69,6 @@ class Planner {
   Capacity find_capacity(BatchPlan& plan);
   ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);
   void describe_executed(BatchPlan& plan, const Capacity& capacity);
-  void describe_machine(BatchPlan& plan) const;
   void decide_recording(BatchPlan& plan);
   bool try_recorded(BatchPlan& plan, bool always);
   void keep_plan(const BatchPlan& plan) const;

@@ -187,9 +187,9 @@ Trainer::Run::Place& Trainer::Run::place() {
         ranks_->from_first({exact_text(place.folder ? place.folder->path().string() : ""),
                             resume_to_json(place.resume_point), session});
     if (!ranks_->first()) {
-      place.told_path = read_exact_text(found.at(0));
+      place.first_ranks_path = read_exact_text(found.at(0));
       place.resume_point = resume_from_json(found.at(1));
-      place.told_session = found.at(2).get<std::string>();
+      place.first_ranks_session = found.at(2).get<std::string>();
     }
   }
   place_.emplace(std::move(place));
@@ -363,8 +363,8 @@ std::unique_ptr<TelemetrySampler> Trainer::Run::start_telemetry(const RunState& 
 
 // Null on the first rank, and where nothing is written.
 std::unique_ptr<Deputy> Trainer::Run::make_deputy(const RunState& state) {
-  if (place().told_session.empty()) return nullptr;
-  return std::make_unique<Deputy>(place().told_path, place().told_session, bench(),
+  if (place().first_ranks_session.empty()) return nullptr;
+  return std::make_unique<Deputy>(place().first_ranks_path, place().first_ranks_session, bench(),
                                   state.position.metrics_bytes);
 }
 
