@@ -17,12 +17,17 @@ function(group_files name)
   endforeach()
 endfunction()
 
-# room(NAME PLAIN file… COLD file… TORCH file…): names without ".cpp". Appends to `plain_files`, `cold_files` and
+# room(NAME PLAIN file… COLD file… ELSEWHERE file…): names without ".cpp". All other files of the folder see LibTorch;
+# those named last are added where it is known whether they are needed. Appends to `plain_files`, `cold_files` and
 # `torch_files`.
 macro(room name)
-  cmake_parse_arguments(room "" "" "PLAIN;COLD;TORCH" ${ARGN})
-  foreach(kind PLAIN COLD TORCH)
+  cmake_parse_arguments(room "" "" "PLAIN;COLD;ELSEWHERE" ${ARGN})
+  file(GLOB room_TORCH RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS ${name}/*.cpp)
+  foreach(kind PLAIN COLD ELSEWHERE)
     list(TRANSFORM room_${kind} REPLACE "(.+)" "${name}/\\1.cpp")
+    list(REMOVE_ITEM room_TORCH ${room_${kind}})
+  endforeach()
+  foreach(kind PLAIN COLD TORCH)
     group_files(${name}_${kind} ${room_${kind}})
   endforeach()
   list(APPEND plain_files ${room_PLAIN})

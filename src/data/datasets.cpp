@@ -11,6 +11,17 @@
 
 namespace autotrain {
 
+// Each is defined in a file of its name.
+DatasetRow documents_row();
+DatasetRow fashion_mnist_row();
+DatasetRow image_folder_row();
+DatasetRow npy_row();
+DatasetRow synthetic_row();
+DatasetRow table_row();
+DatasetRow text_row();
+DatasetRow tokens_row();
+DatasetRow yolo_row();
+
 namespace {
 
 std::vector<DatasetRow> with_balance_keys(std::vector<DatasetRow> rows) {

@@ -102,14 +102,4 @@ std::unique_ptr<Dataset> make_images_like_bytes(const UnlabelledRequest& request
 void check_augmentations(const std::string& dataset, const std::vector<std::string>& known,
                          const AugmentRecipe& augment);
 
-DatasetRow documents_row();
-DatasetRow fashion_mnist_row();
-DatasetRow npy_row();
-DatasetRow image_folder_row();
-DatasetRow synthetic_row();
-DatasetRow table_row();
-DatasetRow text_row();
-DatasetRow tokens_row();
-DatasetRow yolo_row();
-
 }  // namespace autotrain

@@ -14,6 +14,9 @@
 #include "data/npy_targets.h"
 
 namespace autotrain {
+
+DatasetRow npy_row();  // below
+
 namespace {
 
 // An input of every sample: rows of an array, and what they become.

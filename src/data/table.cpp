@@ -13,6 +13,9 @@
 #include "data/table_rows.h"
 
 namespace autotrain {
+
+DatasetRow table_row();  // below
+
 namespace fs = std::filesystem;
 
 namespace {

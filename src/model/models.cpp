@@ -5,6 +5,15 @@
 
 namespace autotrain {
 
+// Each is defined in a file of its name.
+ModelRow mlp_row();
+ModelRow cnn_row();
+ModelRow resnet_row(int64_t layers);  // 18, 34 or 50
+ModelRow transformer_row();
+ModelRow detector_row();
+ModelRow exported_row();
+ModelRow torchscript_row();
+
 const std::vector<ModelRow>& model_table() {
   static const std::vector<ModelRow> table = {mlp_row(),      cnn_row(),      resnet_row(18),
                                               resnet_row(34), resnet_row(50), transformer_row(),

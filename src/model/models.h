@@ -138,12 +138,4 @@ void check_has_targets(const std::string& model, const SampleShape& shape);
 /// Says that `model` needs images (or tokens) and does not get them.
 [[noreturn]] void fail_model(const std::string& model, const std::string& what, const std::string& hint);
 
-ModelRow mlp_row();
-ModelRow cnn_row();
-ModelRow resnet_row(int64_t layers);  ///< 18, 34 or 50
-ModelRow transformer_row();
-ModelRow detector_row();
-ModelRow exported_row();
-ModelRow torchscript_row();
-
 }  // namespace autotrain

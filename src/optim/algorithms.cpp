@@ -2,6 +2,15 @@
 
 namespace autotrain {
 
+// Each is defined in a file of its name.
+OptimizerRow sgd_row();
+OptimizerRow adam_row();
+OptimizerRow adamw_row();
+OptimizerRow nadamw_row();
+OptimizerRow lion_row();
+OptimizerRow lars_row();
+OptimizerRow lamb_row();
+
 const std::vector<OptimizerRow>& optimizer_table() {
   static const std::vector<OptimizerRow> table = {sgd_row(),  adam_row(), adamw_row(), nadamw_row(),
                                                   lion_row(), lars_row(), lamb_row()};

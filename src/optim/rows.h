@@ -2,16 +2,7 @@
 
 #include "optim/optimizer.h"
 
-// One function for each optimizer, beside its implementation.
 namespace autotrain {
-
-OptimizerRow sgd_row();
-OptimizerRow adam_row();
-OptimizerRow adamw_row();
-OptimizerRow nadamw_row();
-OptimizerRow lion_row();
-OptimizerRow lars_row();
-OptimizerRow lamb_row();
 
 /// A key for how much of a running mean is kept at each update.
 KeySpec decay_key(const char* name, const char* sentence, double fallback);

@@ -1,6 +1,10 @@
 #include "data/datasets.h"
 #include "fuzz.h"
 
+namespace autotrain {
+DatasetRow npy_row();
+}
+
 // The bytes as inputs and as targets of each kind, as far as a sample, and looked at.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace autotrain;

@@ -4,6 +4,10 @@
 #include "data/table_survey.h"
 #include "fuzz.h"
 
+namespace autotrain {
+DatasetRow table_row();
+}
+
 namespace {
 
 using autotrain::Choice;
