@@ -96,7 +96,10 @@ struct Node {
   std::optional<c10::OperatorHandle> op = {};  ///< none: the size operator
   SizeOperator size_operator = SizeOperator::kAdd;
   std::vector<Argument> arguments = {};
-  bool has_effect = false;    ///< beside its results: it writes to an argument, or draws random numbers
+  bool has_effect = false;          ///< beside its results: it writes to an argument, or draws random numbers
+  bool draws = false;               ///< random numbers
+  std::vector<size_t> writes = {};  ///< values that it writes to
+  std::vector<size_t> statistics = {};  ///< its arguments that are running statistics, which it only keeps up
   bool returns_list = false;  ///< whether the operator returns one list, whose items are the results
   std::vector<std::optional<size_t>> results = {};
   std::vector<size_t> last_uses = {};  ///< values that no later node uses
@@ -108,9 +111,11 @@ struct Graph {
   Given given = {};
   std::vector<Node> nodes = {};
   size_t values = 0;
-  size_t backward_begin = 0;  ///< the first node that needs the gradient of the output
-  size_t output = 0;          ///< the prediction or, of a module with its loss inside, the loss
-  bool keeps_output = false;  ///< whether the backward pass needs it
+  std::vector<size_t> memory = {};   ///< by value: those of equal numbers may share memory
+  std::vector<bool> is_tensor = {};  ///< by value; false: a size, or computed from sizes
+  size_t backward_begin = 0;         ///< the first node that needs the gradient of the output
+  size_t output = 0;                 ///< the prediction or, of a module with its loss inside, the loss
+  bool keeps_output = false;         ///< whether the backward pass needs it
   std::optional<size_t> prediction_beside = {};       ///< beside a loss
   std::vector<std::optional<size_t>> gradients = {};  ///< of the parameters that learn, in their order
 };

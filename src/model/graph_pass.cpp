@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "autotrain/error.h"
+#include "base/clock.h"
 #include "base/text.h"
 
 namespace autotrain::graph {
@@ -170,12 +171,23 @@ void Pass::run(size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     const Node& node = graph_->nodes[i];
     try {
-      call(node, stack);
+      costs_ == nullptr ? call(node, stack) : measure(i, stack);
     } catch (c10::Error& error) {
       error.add_context(cat("in operator ", i, " of the model file, ", node.name));
       throw;
     }
     for (const size_t value : node.last_uses) values_[value] = IValue();
+  }
+}
+
+void Pass::measure(size_t number, std::vector<IValue>& stack) {
+  const Node& node = graph_->nodes[number];
+  const Stopwatch watch;
+  call(node, stack);
+  costs_->seconds[number] = watch.seconds();
+  for (const auto& result : node.results) {
+    if (result && values_[*result].isTensor() && values_[*result].toTensor().defined())
+      costs_->bytes[*result] = static_cast<int64_t>(values_[*result].toTensor().storage().nbytes());
   }
 }
 

@@ -9,6 +9,12 @@
 
 namespace autotrain::graph {
 
+/// What a pass through a graph took.
+struct GraphCosts {
+  std::vector<double> seconds = {};  ///< by node
+  std::vector<int64_t> bytes = {};   ///< by value: of the memory that it lies in
+};
+
 /// One pass through a graph. Values are freed at their last use, as eager PyTorch frees them.
 class Pass {
  public:
@@ -21,6 +27,9 @@ class Pass {
   /// @throws c10::Error of an operator, which it names; c10::OutOfMemoryError when memory is refused.
   torch::Tensor forward();
 
+  /// Has what its operators take measured, into where it adds nothing else; null: not any more.
+  void measure_into(GraphCosts* costs) { costs_ = costs; }
+
   /// What is predicted beside a loss; undefined where nothing is. Precondition: `forward` was called.
   torch::Tensor prediction_beside() const;
 
@@ -31,12 +40,14 @@ class Pass {
  private:
   void run(size_t begin, size_t end);
   void call(const Node& node, std::vector<c10::IValue>& stack);
+  void measure(size_t number, std::vector<c10::IValue>& stack);
   c10::IValue value_of(const Argument& argument) const;
   void take_results(const Node& node, std::vector<c10::IValue>& stack);
 
   std::shared_ptr<const Graph> graph_;
   torch::Device device_;
   std::vector<c10::IValue> values_;
+  GraphCosts* costs_ = nullptr;
 };
 
 }  // namespace autotrain::graph

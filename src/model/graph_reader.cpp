@@ -305,6 +305,10 @@ class GraphReader {
   Graph read(const Json& json, size_t gradients) {
     for (const Json& node : list_at(json, "nodes")) read_node(node);
     graph_.values = values_.size();
+    for (const ValueFacts& value : values_) {
+      graph_.memory.push_back(value.memory);
+      graph_.is_tensor.push_back(value.tensor);
+    }
     if (!backward_began_) {
       graph_.backward_begin = graph_.nodes.size();
       forward_values_ = values_.size();
@@ -393,14 +397,30 @@ class GraphReader {
                                        : fallback(declared[i]));
         const bool writes = (declared[i].alias_info() != nullptr && declared[i].alias_info()->isWrite()) ||
                             writes_statistics(name, declared[i].name());
-        if (writes) note_write(node.arguments.back());
+        if (writes) note_write(node.arguments.back(), node);
+        if (writes_statistics(name, declared[i].name())) node.statistics.push_back(i);
         node.has_effect |= writes;
       } catch (const Malformed& error) {
         throw Malformed(cat("argument ", quote(declared[i].name()), " ", error.what()));
       }
     }
-    node.has_effect |= node.op->hasTag(at::Tag::nondeterministic_seeded);
+    if (!node.statistics.empty() && !learns_statistics(node)) {
+      node.statistics.clear();
+      node.writes.clear();
+    }
+    node.draws = node.op->hasTag(at::Tag::nondeterministic_seeded);
+    node.has_effect |= node.draws;
     return results_of(node, is_view(name));
+  }
+
+  // Batch normalisation in evaluation mode reads them.
+  static bool learns_statistics(const Node& node) {
+    const std::vector<c10::Argument>& declared = node.op->schema().arguments();
+    for (size_t i = 0; i < declared.size(); ++i) {
+      const bool tells = declared[i].name() == "training" || declared[i].name() == "use_input_stats";
+      if (tells && node.arguments[i].literal.isBool()) return node.arguments[i].literal.toBool();
+    }
+    return false;
   }
 
   static Argument fallback(const c10::Argument& declared) {
@@ -410,7 +430,7 @@ class GraphReader {
   }
 
   // Whoever made a view of what is written to wants to see what is written: a copy in its place would not.
-  void note_write(const Argument& argument) {
+  void note_write(const Argument& argument, Node& node) {
     if (argument.kind == Kind::kTensorOfNumber ||
         (argument.kind == Kind::kLiteral && !argument.literal.isNone()))
       throw Malformed("is written to, a number");
@@ -418,6 +438,7 @@ class GraphReader {
       if (!values_[value].writable) throw Malformed("is written to, a parameter, a constant or the inputs");
       for (const size_t view : std::exchange(views_[values_[value].memory], {}))
         graph_.nodes[view].op = find_operator("aten::view", "");
+      node.writes.push_back(value);
     });
   }
 

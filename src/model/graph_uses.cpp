@@ -15,11 +15,6 @@ std::vector<bool> used_at_the_end(const Graph& graph) {
   return used;
 }
 
-template <class Use>
-void for_each_argument(const Node& node, Use use) {
-  for (const Argument& argument : node.arguments) argument.for_each_value(use);
-}
-
 // Whether each node is needed for what is wanted. Nodes that write are: who sees what they write is not
 // known.
 std::vector<bool> needed_nodes(const Graph& graph) {
@@ -30,7 +25,7 @@ std::vector<bool> needed_nodes(const Graph& graph) {
     needed[i] = node.has_effect || std::ranges::any_of(node.results, [&](const auto& result) {
                   return result && used[*result];
                 });
-    if (needed[i]) for_each_argument(node, [&](size_t value) { used[value] = true; });
+    if (needed[i]) for_each_value(node, [&](size_t value) { used[value] = true; });
   }
   return needed;
 }
@@ -64,7 +59,7 @@ void find_last_uses(Graph& graph) {
       node->last_uses.push_back(value);
     };
     node->last_uses.clear();
-    for_each_argument(*node, use);
+    for_each_value(*node, use);
     for (const auto& result : node->results) {
       if (result) use(*result);
     }
@@ -87,7 +82,7 @@ Graph prediction_alone(const Graph& graph) {
 
 bool uses(const Graph& graph, size_t value) {
   bool used = false;
-  for (const Node& node : graph.nodes) for_each_argument(node, [&](size_t each) { used |= each == value; });
+  for (const Node& node : graph.nodes) for_each_value(node, [&](size_t each) { used |= each == value; });
   return used;
 }
 

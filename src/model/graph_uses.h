@@ -18,6 +18,12 @@ Graph without_gradients(const Graph& graph, const std::vector<bool>& wanted);
 /// prediction.
 Graph prediction_alone(const Graph& graph);
 
+/// Calls `use` with the number of every value that the node takes.
+template <class Use>
+void for_each_value(const Node& node, Use use) {
+  for (const Argument& argument : node.arguments) argument.for_each_value(use);
+}
+
 /// Whether an operator takes the value.
 bool uses(const Graph& graph, size_t value);
 

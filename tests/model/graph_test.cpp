@@ -6,6 +6,7 @@
 #include "device/cpu_meter.h"
 #include "model/graph_pass.h"
 #include "model/graph_reader.h"
+#include "model/graph_recompute.h"
 #include "model/graph_uses.h"
 #include "support/support.h"
 
@@ -174,6 +175,106 @@ TEST(Graph, ValuesAreFreedAtTheirLastUse) {
   const torch::Tensor prediction = pass.forward();
   // The sum before the tanh is gone; the backward pass needs the tanh only, which is the prediction.
   EXPECT_EQ(meter.allocated_bytes(), static_cast<int64_t>(prediction.nbytes()));
+}
+
+// tanh(sigmoid(mask · r)) · r, where r = relu(x · W) is made in place and the mask is drawn; forward and
+// backward.
+Graph of_cheap_operators() {
+  const Given given{.parameters = 1, .training = true};  // W [8, 8]; then x [n, 8], and the gradient
+  const Json none = {{"default", true}};
+  return graph::read_graph(
+      {{"nodes",
+        {node("aten::mm", "", {value(1), value(0)}, {3}), node("aten::relu_", "", {value(3)}, {4}),
+         node("aten::rand_like", "", {value(4), none, none, none, none, none}, {5}),
+         node("aten::mul", "Tensor", {value(4), value(5)}, {6}), node("aten::sigmoid", "", {value(6)}, {7}),
+         node("aten::tanh", "", {value(7)}, {8}), node("aten::mul", "Tensor", {value(8), value(4)}, {9}),
+         node("aten::mul", "Tensor", {value(2), value(4)}, {10}),
+         node("aten::tanh_backward", "", {value(10), value(8)}, {11}),
+         node("aten::sigmoid_backward", "", {value(11), value(7)}, {12}),
+         node("aten::mul", "Tensor", {value(12), value(5)}, {13}),
+         node("aten::mul", "Tensor", {value(2), value(8)}, {14}),
+         node("aten::add", "Tensor", {value(13), value(14), none}, {15}),
+         node("aten::threshold_backward", "", {value(15), value(4), 0}, {16}),
+         node("aten::t", "", {value(1)}, {17}), node("aten::mm", "", {value(17), value(16)}, {18})}},
+       {"prediction", 9},
+       {"gradients", {18}}},
+      given, 1);
+}
+
+struct Differentiated {
+  torch::Tensor output;
+  std::vector<torch::Tensor> gradients = {};
+  int64_t kept_bytes = 0;  // between the two halves, the output left out
+};
+
+Differentiated differentiated(const Graph& graph, const std::vector<torch::Tensor>& given,
+                              const torch::Tensor& cotangent, graph::GraphCosts* costs = nullptr) {
+  torch::manual_seed(1);
+  CpuMeter meter;
+  graph::Pass pass(shared(graph), given);
+  pass.measure_into(costs);
+  Differentiated result{.output = pass.forward()};
+  result.kept_bytes = meter.allocated_bytes() - static_cast<int64_t>(result.output.nbytes());
+  result.gradients = pass.backward(cotangent);
+  return result;
+}
+
+graph::GraphCosts costs_of(const Graph& graph, const std::vector<torch::Tensor>& given,
+                           const torch::Tensor& cotangent) {
+  graph::GraphCosts costs{std::vector<double>(graph.nodes.size()), std::vector<int64_t>(graph.values)};
+  differentiated(graph, given, cotangent, &costs);
+  costs.seconds.assign(graph.nodes.size(), 1);  // a clock would make another choice each time
+  return costs;
+}
+
+TEST(Graph, WhatIsComputedAgainHasTheSameBitsAndIsNotKept) {
+  const Graph graph = of_cheap_operators();
+  const std::vector<torch::Tensor> given = {torch::randn({8, 8}), torch::randn({4096, 8})};
+  const torch::Tensor cotangent = torch::randn({4096, 8});
+  const auto each = static_cast<int64_t>(cotangent.nbytes());
+  const graph::GraphCosts costs = costs_of(graph, given, cotangent);
+  const Differentiated whole = differentiated(graph, given, cotangent);
+  EXPECT_EQ(whole.kept_bytes, 4 * each) << "relu, mask, sigmoid, tanh";
+  EXPECT_EQ(graph::kept_bytes(graph, costs), 4 * each);
+  for (const auto& [seconds, kept] : std::map<double, int64_t>{{0, 4}, {1, 3}, {2, 3}, {3, 2}, {1e9, 1}}) {
+    const graph::Recomputation again = graph::recompute(graph, costs, seconds);
+    EXPECT_LE(again.seconds, seconds);
+    EXPECT_EQ(again.kept_bytes, kept * each) << seconds;
+    const Differentiated result = differentiated(again.graph, given, cotangent);
+    EXPECT_EQ(result.kept_bytes, again.kept_bytes) << seconds;
+    EXPECT_TRUE(result.output.equal(whole.output));
+    EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << seconds;
+  }
+  EXPECT_EQ(graph::recompute(graph, costs, 0).graph.nodes.size(), graph.nodes.size());
+}
+
+// What was read before it was written over cannot be had from what is there afterwards.
+TEST(Graph, AValueThatIsWrittenOverIsNotComputedFromWhatBecameOfIt) {
+  const Given given{.parameters = 1, .training = true};
+  const Json none = {{"default", true}};
+  const Graph graph =
+      graph::read_graph({{"nodes",
+                          {node("aten::mul", "Tensor", {value(1), value(0)}, {3}),
+                           node("aten::exp", "", {value(3)}, {4}), node("aten::relu_", "", {value(3)}, {5}),
+                           node("aten::add", "Tensor", {value(4), value(5), none}, {6}),
+                           node("aten::mul", "Tensor", {value(2), value(4)}, {7}),
+                           node("aten::threshold_backward", "", {value(2), value(5), 0}, {8}),
+                           node("aten::add", "Tensor", {value(7), value(8), none}, {9}),
+                           node("aten::mul", "Tensor", {value(9), value(1)}, {10})}},
+                         {"prediction", 6},
+                         {"gradients", {10}}},
+                        given, 1);
+  const std::vector<torch::Tensor> tensors = {torch::randn({4096, 8}), torch::randn({4096, 8})};
+  const torch::Tensor cotangent = torch::randn({4096, 8});
+  const graph::GraphCosts costs = costs_of(graph, tensors, cotangent);
+  const Differentiated whole = differentiated(graph, tensors, cotangent);
+  for (double seconds = 0; seconds < 8; ++seconds) {
+    const graph::Recomputation again = graph::recompute(graph, costs, seconds);
+    const Differentiated result = differentiated(again.graph, tensors, cotangent);
+    EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << seconds;
+    EXPECT_EQ(result.kept_bytes, again.kept_bytes) << seconds;
+  }
+  EXPECT_LT(graph::recompute(graph, costs, 100).kept_bytes, graph::kept_bytes(graph, costs));
 }
 
 TEST(Graph, SizesAreComputedAsInPython) {

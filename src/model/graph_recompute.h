@@ -1,0 +1,29 @@
+#pragma once
+
+#include "model/graph_nodes.h"
+#include "model/graph_pass.h"
+
+namespace autotrain::graph {
+
+/// A graph whose backward half computes some of what the forward half would have kept for it once more.
+struct Recomputation {
+  Graph graph;
+  int64_t kept_bytes = 0;  ///< that the forward half keeps for the backward half, beside what is given to it
+  int64_t bytes_before = 0;  ///< the same of the graph that this one was made of
+  double seconds = 0;        ///< that computing again takes
+  int64_t operators = 0;     ///< that run once more
+};
+
+/// Has values of the forward half computed again just before the backward half first needs them, those first
+/// of which a second brings the most bytes, until computing again takes `most_seconds`. Every operator gets
+/// what it got, so each gradient has the same bits. Never computed again: random numbers, and what was
+/// written over since; of batch normalisation the output is, without its running statistics being kept up
+/// twice. Chen et al. 2016 (arXiv:1604.06174) keep whole layers' inputs; here the choice is of single values,
+/// as in Jain et al. 2020 (arXiv:1910.02653), by greed.
+/// @param costs of a pass through the graph.
+Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_seconds);
+
+/// Bytes that the forward half keeps for the backward half, beside what is given to the graph.
+int64_t kept_bytes(const Graph& graph, const GraphCosts& costs);
+
+}  // namespace autotrain::graph
