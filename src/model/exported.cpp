@@ -11,6 +11,7 @@
 #include "model/chosen_inputs.h"
 #include "model/exported_file.h"
 #include "model/graph_pass.h"
+#include "model/graph_recompute.h"
 #include "model/graph_uses.h"
 #include "model/models.h"
 #include "model/name_patterns.h"
@@ -119,8 +120,22 @@ class Exported final : public Network {
   int64_t smallest_batch() const override { return file_.smallest_batch; }
   std::string fingerprint() const override { return file_.digest; }
 
+  RecomputedBytes recompute(const Batch& batch, Precision precision) override {
+    constexpr double kMostWork = 16;  // bytes moved for each that is not kept
+    std::vector<torch::Tensor> given = chosen_.of(batch);
+    check_inputs(given);
+    if (file_.loss && file_.targets) given.push_back(batch.targets);
+    std::shared_ptr<const graph::Graph>& training = file_.graphs.at(name_of_graphs(precision)).training;
+    const graph::Recomputation again = graph::recompute(*training, costs_of(training, given), kMostWork);
+    training = std::make_shared<const graph::Graph>(again.graph);
+    recomputes_ = true;
+    return {.before = again.bytes_before, .kept = again.kept_bytes, .operators = again.operators};
+  }
+
   // Keys of kept plans are made of what modules print.
-  void pretty_print(std::ostream& stream) const override { stream << "exported " << file_.digest; }
+  void pretty_print(std::ostream& stream) const override {
+    stream << "exported " << file_.digest << (recomputes_ ? " recomputed" : "");
+  }
 
  protected:
   void on_frozen(const char* key) override {
@@ -170,6 +185,19 @@ class Exported final : public Network {
     if (graph->given.training && torch::GradMode::is_enabled())
       differentiate(output.value, std::move(pass), weights);
     return output;
+  }
+
+  // Of one pass over copies of what it writes to.
+  graph::GraphCosts costs_of(const std::shared_ptr<const graph::Graph>& training,
+                             const std::vector<torch::Tensor>& given) {
+    const torch::NoGradGuard no_gradients;
+    std::vector<torch::Tensor> weights = weights_in_use();
+    for (size_t i = file_.parameters.size(); i < weights.size(); ++i) weights[i] = weights[i].clone();
+    graph::GraphCosts costs(*training);
+    graph::Pass pass(training, with_constants_and(given, std::move(weights)));
+    pass.measure_into(&costs);
+    pass.backward(torch::ones_like(pass.forward()));
+    return costs;
   }
 
   torch::Tensor predicted(std::vector<torch::Tensor> inputs) {
@@ -329,6 +357,7 @@ class Exported final : public Network {
 
   std::string path_;
   ExportedFile file_;
+  bool recomputes_ = false;
   ChosenInputs chosen_;
   std::map<std::string, std::shared_ptr<const graph::Graph>> predictions_;  // beside a loss, by precision
   std::vector<torch::Tensor> tensors_;  // parameters and buffers, in the order in which graphs take them

@@ -3,12 +3,16 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "autotrain/error.h"
-#include "base/clock.h"
 #include "base/text.h"
+#include "model/graph_uses.h"
 
 namespace autotrain::graph {
 namespace {
@@ -128,6 +132,55 @@ IValue computed(SizeOperator op, const std::vector<IValue>& operands) {
   }
 }
 
+// A result that shares memory with an argument costs nothing, unless something is written.
+bool is_view(const Node& node) {
+  return !node.op || (node.writes.empty() && !node.op->schema().returns().empty() &&
+                      node.op->schema().returns()[0].alias_info() != nullptr);
+}
+
+// Operators beside those that LibTorch marks as elementwise whose time is that of reading and writing memory.
+constexpr std::array<std::string_view, 32> kOnlyMove = {"native_batch_norm",
+                                                        "native_layer_norm",
+                                                        "native_group_norm",
+                                                        "_softmax",
+                                                        "_log_softmax",
+                                                        "mean",
+                                                        "sum",
+                                                        "amax",
+                                                        "amin",
+                                                        "var_mean",
+                                                        "max_pool2d_with_indices",
+                                                        "avg_pool2d",
+                                                        "adaptive_avg_pool2d",
+                                                        "_adaptive_avg_pool2d",
+                                                        "upsample_nearest2d",
+                                                        "upsample_bilinear2d",
+                                                        "cat",
+                                                        "stack",
+                                                        "clone",
+                                                        "_to_copy",
+                                                        "copy",
+                                                        "embedding",
+                                                        "gather",
+                                                        "index_select",
+                                                        "index",
+                                                        "constant_pad_nd",
+                                                        "reflection_pad2d",
+                                                        "repeat",
+                                                        "cumsum",
+                                                        "roll",
+                                                        "masked_fill",
+                                                        "_unsafe_view"};
+
+bool only_moves(const Node& node) {
+  if (node.op->hasTag(at::Tag::pointwise)) return true;
+  const std::string& name = node.op->operator_name().name;  // "aten::relu_"
+  std::string_view bare(name);
+  if (const size_t colon = bare.rfind(':'); colon != std::string_view::npos) bare.remove_prefix(colon + 1);
+  if (bare.ends_with('_')) bare.remove_suffix(1);
+  return std::ranges::find(kOnlyMove, bare) != kOnlyMove.end();
+}
+
 }  // namespace
 
 Pass::Pass(std::shared_ptr<const Graph> graph, std::vector<torch::Tensor> tensors)
@@ -182,13 +235,21 @@ void Pass::run(size_t begin, size_t end) {
 
 void Pass::measure(size_t number, std::vector<IValue>& stack) {
   const Node& node = graph_->nodes[number];
-  const Stopwatch watch;
+  double moved = 0;
+  const auto count = [&](size_t value) {
+    const IValue& held = values_[value];
+    if (!held.isTensor() || !held.toTensor().defined()) return;
+    moved += static_cast<double>(held.toTensor().nbytes());
+    costs_->bytes[value] = static_cast<int64_t>(held.toTensor().storage().nbytes());
+  };
+  for_each_value(node, count);
   call(node, stack);
-  costs_->seconds[number] = watch.seconds();
   for (const auto& result : node.results) {
-    if (result && values_[*result].isTensor() && values_[*result].toTensor().defined())
-      costs_->bytes[*result] = static_cast<int64_t>(values_[*result].toTensor().storage().nbytes());
+    if (result) count(*result);
   }
+  costs_->work[number] = is_view(node)      ? 0
+                         : only_moves(node) ? moved
+                                            : std::numeric_limits<double>::infinity();
 }
 
 void Pass::call(const Node& node, std::vector<IValue>& stack) {

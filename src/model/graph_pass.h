@@ -9,10 +9,12 @@
 
 namespace autotrain::graph {
 
-/// What a pass through a graph took.
+/// What a pass through a graph takes at one batch. The same figures each time: nothing is timed.
 struct GraphCosts {
-  std::vector<double> seconds = {};  ///< by node
-  std::vector<int64_t> bytes = {};   ///< by value: of the memory that it lies in
+  explicit GraphCosts(const Graph& graph) : work(graph.nodes.size()), bytes(graph.values) {}
+  std::vector<double>
+      work;  ///< by node: bytes that it reads and writes; infinite where it multiplies matrices
+  std::vector<int64_t> bytes;  ///< by value: of the memory that it lies in
 };
 
 /// One pass through a graph. Values are freed at their last use, as eager PyTorch frees them.

@@ -1,6 +1,7 @@
 #include "model/graph_recompute.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -141,7 +142,7 @@ class Rewriter {
     return true;
   }
 
-  double seconds() const { return seconds_; }
+  double work() const { return work_; }
   int64_t operators() const { return operators_; }
 
  private:
@@ -172,7 +173,7 @@ class Rewriter {
   bool make_again(size_t place) {
     std::set<size_t> nodes, made;
     if (!collect(place, nodes, made)) return false;
-    for (const size_t number : nodes) seconds_ += costs_.seconds[number];
+    for (const size_t number : nodes) work_ += costs_.work[number];
     operators_ += std::ssize(nodes);
     if (out_ != nullptr) repeat(nodes, made);
     // What was made on the way and is kept nowhere is made again where it is needed again.
@@ -229,7 +230,7 @@ class Rewriter {
   Graph* const out_;
   std::set<size_t> done_;            // places that were made again so far
   std::map<size_t, size_t> copies_;  // of their values
-  double seconds_ = 0;
+  double work_ = 0;
   int64_t operators_ = 0;
 };
 
@@ -239,34 +240,39 @@ int64_t kept_bytes(const Graph& graph, const GraphCosts& costs) {
   return Places(graph, costs).kept_bytes({});
 }
 
-Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_seconds) {
+Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_work) {
   constexpr int64_t kLeastShare = 4096;  // of all bytes, that are worth an operator
   const Places places(graph, costs);
   Recomputation result;
   result.bytes_before = places.kept_bytes({});
   struct Candidate {
     size_t place;
-    double seconds_per_byte;
+    double bytes, work_per_byte;
   };
   std::vector<Candidate> candidates;
   for (const auto& [place, bytes] : places.kept()) {
     if (bytes * kLeastShare < result.bytes_before) continue;
     const std::set<size_t> alone = {place};
     Rewriter counter(graph, costs, places, alone);
-    if (counter.write()) candidates.push_back({place, counter.seconds() / static_cast<double>(bytes)});
+    const auto each = static_cast<double>(bytes);
+    if (counter.write() && std::isfinite(counter.work()))
+      candidates.push_back({place, each, counter.work() / each});
   }
-  std::ranges::stable_sort(candidates, {}, &Candidate::seconds_per_byte);
+  std::ranges::stable_sort(candidates, {}, &Candidate::work_per_byte);
 
   std::set<size_t> again;
   for (const Candidate& candidate : candidates) {
     again.insert(candidate.place);
     Rewriter counter(graph, costs, places, again);
-    if (!counter.write() || counter.seconds() > most_seconds) again.erase(candidate.place);
+    if (counter.write() && counter.work() - result.work <= most_work * candidate.bytes) {
+      result.work = counter.work();
+    } else {
+      again.erase(candidate.place);
+    }
   }
   Rewriter writer(graph, costs, places, again, &result.graph);
   check_invariant(writer.write(), "what could be counted can be written");
   result.kept_bytes = places.kept_bytes(again);
-  result.seconds = writer.seconds();
   result.operators = writer.operators();
   return result;
 }

@@ -10,18 +10,19 @@ struct Recomputation {
   Graph graph;
   int64_t kept_bytes = 0;  ///< that the forward half keeps for the backward half, beside what is given to it
   int64_t bytes_before = 0;  ///< the same of the graph that this one was made of
-  double seconds = 0;        ///< that computing again takes
-  int64_t operators = 0;     ///< that run once more
+  double work = 0;           ///< of the operators that run once more
+  int64_t operators = 0;     ///< how many these are
 };
 
-/// Has values of the forward half computed again just before the backward half first needs them, those first
-/// of which a second brings the most bytes, until computing again takes `most_seconds`. Every operator gets
-/// what it got, so each gradient has the same bits. Never computed again: random numbers, and what was
-/// written over since; of batch normalisation the output is, without its running statistics being kept up
-/// twice. Chen et al. 2016 (arXiv:1604.06174) keep whole layers' inputs; here the choice is of single values,
-/// as in Jain et al. 2020 (arXiv:1910.02653), by greed.
+/// Has values of the forward half computed again just before the backward half first needs them, wherever
+/// that takes little: those first that bring the most bytes for their work. Every operator gets what it got,
+/// so each gradient has the same bits. Never computed again: random numbers, and what was made of what has
+/// been written over since; of batch normalisation the output is, without its running statistics being kept
+/// up twice. Chen et al. 2016 (arXiv:1604.06174) keep the inputs of whole layers; here single values are
+/// chosen, by greed (Jain et al. 2020, arXiv:1910.02653, find the best choice by a solver).
 /// @param costs of a pass through the graph.
-Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_seconds);
+/// @param most_work that a byte less may take.
+Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_work);
 
 /// Bytes that the forward half keeps for the backward half, beside what is given to the graph.
 int64_t kept_bytes(const Graph& graph, const GraphCosts& costs);

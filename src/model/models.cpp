@@ -38,6 +38,12 @@ void check_has_targets(const std::string& model, const SampleShape& shape) {
   fail_model(model, "has nothing to predict: the data have no targets", "name the targets below data.train");
 }
 
+RecomputedBytes Network::recompute(const Batch&, Precision) {
+  throw Error(ExitCode::kBadRecipe, "execution.recompute",
+              "is on, and only exported models can compute again what they would keep",
+              "set it to off; python -m autotrain_export makes a file of a PyTorch module");
+}
+
 void Network::train(bool on) {
   Module::train(on);
   for (torch::nn::Module* const part : frozen_) part->eval();

@@ -31,6 +31,13 @@ struct OwnLoss {
 
 /// A module of ours: one tensor in, one tensor of predictions out; some take several, and some compute their
 /// loss, too.
+/// What a forward pass keeps for the backward pass, at one batch.
+struct RecomputedBytes {
+  int64_t before = 0;     ///< bytes, where nothing is computed again
+  int64_t kept = 0;       ///< bytes
+  int64_t operators = 0;  ///< that run once more
+};
+
 class Network : public torch::nn::Module {
  public:
   virtual torch::Tensor forward(torch::Tensor inputs) = 0;
@@ -77,6 +84,13 @@ class Network : public torch::nn::Module {
 
   /// The fewest samples that it can be trained on at once, as far as it says.
   virtual int64_t smallest_batch() const { return 1; }
+
+  /// Has its backward pass compute again, from now on, what its forward pass would keep for it and what is
+  /// cheap to have again. Every gradient keeps its bits. The choice depends on the model and the shape of the
+  /// samples alone. @param batch samples like those of training, on the model's device. @param precision of
+  /// training.
+  /// @throws Error(kBadRecipe) where it cannot.
+  virtual RecomputedBytes recompute(const Batch& batch, Precision precision);
 
   /// A text that differs where two networks of one recipe compute something else; "" where they cannot.
   virtual std::string fingerprint() const { return ""; }

@@ -1,4 +1,5 @@
 // An exported model as the rest of the program sees it.
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 
 #include "data/channels_last.h"
@@ -67,6 +68,34 @@ TEST(Exported, WithoutGradModeATrainingPassHoldsNothing) {
   const torch::Tensor prediction = model->forward(inputs);
   EXPECT_FALSE(prediction.requires_grad());
   EXPECT_EQ(meter.allocated_bytes(), static_cast<int64_t>(prediction.nbytes()));
+}
+
+TEST(Exported, WhatIsComputedAgainChangesNoBitAndKeepsLess) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const auto whole = small(), again = small();
+    if (!whole->computes_in(precision)) continue;
+    const torch::Tensor inputs = torch::randn({16, 3, 32, 32});
+    const RecomputedBytes bytes = again->recompute({inputs, {}, 16}, precision);
+    EXPECT_LT(bytes.kept, bytes.before);
+    EXPECT_GT(bytes.operators, 0);
+    for (const int64_t samples : {16, 3}) {
+      const torch::Tensor some = inputs.narrow(0, 0, samples).contiguous();
+      std::vector<int64_t> held;
+      for (const auto& model : {whole, again}) {
+        CpuMeter meter;
+        at::autocast::set_autocast_enabled(torch::kCPU, precision == Precision::kBf16);
+        const torch::Tensor prediction = model->forward(some);
+        at::autocast::set_autocast_enabled(torch::kCPU, false);
+        held.push_back(meter.allocated_bytes());
+        prediction.sum().backward();
+      }
+      EXPECT_LT(held[1], held[0]);
+      for (size_t i = 0; i < whole->parameters().size(); ++i)
+        EXPECT_TRUE(whole->parameters()[i].grad().equal(again->parameters()[i].grad())) << i;
+      for (size_t i = 0; i < whole->buffers().size(); ++i)
+        EXPECT_TRUE(whole->buffers()[i].equal(again->buffers()[i])) << "statistics are kept up once";
+    }
+  }
 }
 
 TEST(Exported, SaysWhatItCanBeTrainedIn) {

@@ -221,9 +221,9 @@ Differentiated differentiated(const Graph& graph, const std::vector<torch::Tenso
 
 graph::GraphCosts costs_of(const Graph& graph, const std::vector<torch::Tensor>& given,
                            const torch::Tensor& cotangent) {
-  graph::GraphCosts costs{std::vector<double>(graph.nodes.size()), std::vector<int64_t>(graph.values)};
+  graph::GraphCosts costs(graph);
   differentiated(graph, given, cotangent, &costs);
-  costs.seconds.assign(graph.nodes.size(), 1);  // a clock would make another choice each time
+  costs.work.assign(graph.nodes.size(), static_cast<double>(cotangent.nbytes()));  // of products, too
   return costs;
 }
 
@@ -236,16 +236,28 @@ TEST(Graph, WhatIsComputedAgainHasTheSameBitsAndIsNotKept) {
   const Differentiated whole = differentiated(graph, given, cotangent);
   EXPECT_EQ(whole.kept_bytes, 4 * each) << "relu, mask, sigmoid, tanh";
   EXPECT_EQ(graph::kept_bytes(graph, costs), 4 * each);
-  for (const auto& [seconds, kept] : std::map<double, int64_t>{{0, 4}, {1, 3}, {2, 3}, {3, 2}, {1e9, 1}}) {
-    const graph::Recomputation again = graph::recompute(graph, costs, seconds);
-    EXPECT_LE(again.seconds, seconds);
-    EXPECT_EQ(again.kept_bytes, kept * each) << seconds;
+  for (const auto& [work, kept] : std::map<double, int64_t>{{0, 4}, {1, 3}, {2, 1}, {1e9, 1}}) {
+    const graph::Recomputation again = graph::recompute(graph, costs, work);
+    EXPECT_EQ(again.kept_bytes, kept * each) << work;
+    EXPECT_EQ(again.bytes_before, 4 * each);
     const Differentiated result = differentiated(again.graph, given, cotangent);
-    EXPECT_EQ(result.kept_bytes, again.kept_bytes) << seconds;
+    EXPECT_EQ(result.kept_bytes, again.kept_bytes) << work;
     EXPECT_TRUE(result.output.equal(whole.output));
-    EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << seconds;
+    EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << work;
   }
   EXPECT_EQ(graph::recompute(graph, costs, 0).graph.nodes.size(), graph.nodes.size());
+}
+
+TEST(Graph, ProductsAreNotComputedAgain) {
+  const Graph graph = of_cheap_operators();
+  const std::vector<torch::Tensor> given = {torch::randn({8, 8}), torch::randn({4096, 8})};
+  graph::GraphCosts costs(graph);
+  const torch::Tensor cotangent = torch::randn({4096, 8});
+  differentiated(graph, given, cotangent, &costs);
+  EXPECT_EQ(costs.work[1], 2.0 * static_cast<double>(cotangent.nbytes())) << "relu_ reads and writes";
+  EXPECT_TRUE(std::isinf(costs.work[0]) && std::isinf(costs.work.back()));
+  EXPECT_EQ(graph::recompute(graph, costs, 1e9).kept_bytes, 2 * static_cast<int64_t>(cotangent.nbytes()))
+      << "relu of the product, and the mask";
 }
 
 // What was read before it was written over cannot be had from what is there afterwards.
@@ -268,11 +280,11 @@ TEST(Graph, AValueThatIsWrittenOverIsNotComputedFromWhatBecameOfIt) {
   const torch::Tensor cotangent = torch::randn({4096, 8});
   const graph::GraphCosts costs = costs_of(graph, tensors, cotangent);
   const Differentiated whole = differentiated(graph, tensors, cotangent);
-  for (double seconds = 0; seconds < 8; ++seconds) {
-    const graph::Recomputation again = graph::recompute(graph, costs, seconds);
+  for (double work = 0; work < 8; ++work) {
+    const graph::Recomputation again = graph::recompute(graph, costs, work);
     const Differentiated result = differentiated(again.graph, tensors, cotangent);
-    EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << seconds;
-    EXPECT_EQ(result.kept_bytes, again.kept_bytes) << seconds;
+    EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << work;
+    EXPECT_EQ(result.kept_bytes, again.kept_bytes) << work;
   }
   EXPECT_LT(graph::recompute(graph, costs, 100).kept_bytes, graph::kept_bytes(graph, costs));
 }
