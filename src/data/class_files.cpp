@@ -1,6 +1,7 @@
 #include "data/class_files.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -117,6 +118,36 @@ void warn_of_left_out(const fs::path& root, const ClassFiles& files) {
                         join(named, "; ")));
 }
 
+// What the names of a root's folders tell of classes that were not meant so.
+void warn_of_classes(const fs::path& root, const std::vector<std::string>& folders) {
+  if (folders.size() == 1) {
+    log::warn("data", cat(root.string(), ": has one class only, ", quote(folders[0]),
+                          ": there is nothing to tell apart. Try: name as root the folder whose folders are "
+                          "the classes"));
+  }
+  std::map<std::string, std::string> by_sense;
+  for (const std::string& folder : folders) {
+    const auto [found, is_new] = by_sense.emplace(lower(trim(folder)), folder);
+    if (is_new) continue;
+    log::warn("data", cat(root.string(), ": ", quote(found->second), " and ", quote(folder),
+                          " are two classes, and differ only in how they are written. Try: move the files "
+                          "into one folder if they are the same"));
+  }
+}
+
+// Images below the folders of classes are not read; a folder without any would have been refused.
+void warn_of_folders_below(const fs::path& root, const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    for (const std::string& below : list_folders(root / folder)) {
+      const Listing listing = list_images(root / folder / below);
+      if (listing.images.empty()) continue;
+      return log::warn("data", cat((root / folder / below).string(), ": ", listing.images.size(),
+                                   " images there are not read: those of a class lie in its folder itself. "
+                                   "Try: move them up"));
+    }
+  }
+}
+
 std::vector<std::string> classes_without_files(const ClassFiles& files) {
   std::vector<bool> has(files.class_names.size());
   for (const int32_t number : files.classes) has[static_cast<size_t>(number)] = true;
@@ -148,6 +179,8 @@ ClassFiles list_files(const fs::path& root, const ClassSource& source, const Sel
   found.without = classes_without_files(files);
   announce(root, found, files.names.size());
   warn_of_left_out(root, files);
+  if (source.folder.empty()) warn_of_classes(root, folders);
+  warn_of_folders_below(root, folders);
   return files;
 }
 

@@ -21,7 +21,8 @@ void for_each_entry(const fs::path& folder, Visit visit) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    if (!entries->path().filename().string().starts_with('.')) visit(*entries);
+    const std::string name = entries->path().filename().string();
+    if (!name.starts_with('.') && name != "__MACOSX") visit(*entries);  // a Mac's zip files have the latter
   }
   if (error) {
     throw Error(ExitCode::kMissingFile, folder.string(), error.message(),

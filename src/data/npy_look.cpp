@@ -218,6 +218,8 @@ class InputsLook {
     }
   }
 
+  const Spread& spread() const { return spread_; }
+
   void tell(DataLook& look) const {
     look.facts.emplace_back(cat("range of ", array_.path().filename().string()), spread_.in_words());
     if (spread_.count <= std::ssize(columns_)) return;  // one sample
@@ -238,18 +240,58 @@ class InputsLook {
   std::vector<Spread> columns_;  // of each number of a sample
 };
 
-void look_at_inputs(const LookRequest& request, const NpyArray& array, NpyRange range, bool several,
-                    DataLook& look) {
+// Numbers that no one scales: those of uint8 are divided by 255, all others stay as they are.
+void doubt_scale(const NpyArray& array, const Spread& spread, DataLook& look) {
+  if (array.type() == NpyType::kUint8 || array.shape().size() < 3 || spread.count == 0) return;
+  constexpr double kLarge = 50;
+  const double largest = std::max(std::abs(spread.least), std::abs(spread.most));
+  if (largest < kLarge) return;
+  const bool pixels = spread.least >= 0 && spread.most <= 255;
+  look.doubt(pixels ? "images whose pixels reach up to 255 and are not divided by it"
+                    : "inputs with large numbers, which are used as they are",
+             pixels ? "save array.astype('uint8'), which is divided by 255, or array / 255"
+                    : "scale them before they are saved, to some -1 to 1",
+             cat(array.path().string(), ": ", name_of(array.type()), ", ", spread.in_words()));
+}
+
+// @return the range of what was read.
+Spread look_at_inputs(const LookRequest& request, const NpyArray& array, NpyRange range, bool several,
+                      DataLook& look) {
   const bool whole = request.options.depth == LookDepth::kWhole;
-  if (!whole && !array.is_real()) return;
   const int64_t bytes = std::max<int64_t>(1, array.row_bytes());
-  const int64_t rows = whole ? range.count : std::min(range.count, kReadAtStart / bytes);
+  const int64_t at_start = array.is_real() ? kReadAtStart : kReadAtStart / 16;  // integers are finite
+  const int64_t rows = whole ? range.count : std::min(range.count, at_start / bytes);
   const int64_t part = std::max<int64_t>(1, (int64_t{1} << 20) / bytes);
   InputsLook inputs(array, several);
   visit_for_look((rows + part - 1) / part, request.options, [&](int64_t i) {
     inputs.read(range.first + i * part, std::min(part, rows - i * part), look);
   });
   if (whole) inputs.tell(look);
+  return inputs.spread();
+}
+
+// The largest number of so many of the first samples of an array.
+double largest_of(const NpyArray& array, NpyRange range) {
+  const int64_t rows = std::min(range.count, std::max<int64_t>(1, kReadAtStart / 16 / array.row_bytes()));
+  double largest = 0;
+  for_each_element<double>(array, range.first, rows, [&](double value, int64_t) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+    return true;
+  });
+  return array.type() == NpyType::kUint8 && array.shape().size() > 2 ? largest / 255 : largest;
+}
+
+// Numbers of another size than the training data's: one of both was scaled.
+void doubt_other_scale(const NpyArray& own, NpyRange range, const NpyArray& training, NpyRange of_training,
+                       DataLook& look) {
+  const auto may_be_tokens = [](const NpyArray& a) { return !a.is_real() && a.shape().size() < 3; };
+  if (may_be_tokens(own) || may_be_tokens(training)) return;
+  constexpr double kTimes = 20;
+  const double here = largest_of(own, range), there = largest_of(training, of_training);
+  if (!(here > 0 && there > 0) || (here < kTimes * there && there < kTimes * here)) return;
+  look.doubt("inputs of another size than the training data's", "scale both alike",
+             cat(own.path().string(), ": up to ", brief(here), "; ", training.path().string(), ": up to ",
+                 brief(there)));
 }
 
 std::vector<uint64_t> hashes_of(const NpyArray& array, NpyRange range) {
@@ -310,14 +352,18 @@ void look_at_npy(const LookRequest& request, DataLook& look) {
                             cat(array.shape_in_words(), " ", name_of(array.type())));
   }
   look_at_targets(request, range, look);
-  for (const NpyArray& array : arrays)
-    look_at_inputs(request, array, range, arrays.size() > 1 || !p.texts("arrays").empty(), look);
+  const bool several = arrays.size() > 1 || !p.texts("arrays").empty();
+  for (const NpyArray& array : arrays) {
+    const Spread spread = look_at_inputs(request, array, range, several, look);
+    if (!several && request.training == nullptr) doubt_scale(array, spread, look);
+  }
   const Parameters* const training = request.training == nullptr ? nullptr : request.made_from.training;
   const std::vector<NpyArray> theirs =
       training == nullptr ? std::vector<NpyArray>() : input_arrays(*training);
   const NpyRange of_training = training == nullptr ? NpyRange() : npy_range(*training, theirs[0]);
   for (size_t i = 0; i < theirs.size() && i < arrays.size(); ++i)
     doubt_unlike_training(arrays[i], range, theirs[i], of_training, look);
+  if (!theirs.empty() && !several) doubt_other_scale(arrays[0], range, theirs[0], of_training, look);
   if (request.options.depth == LookDepth::kWhole && arrays.size() == 1)
     doubt_repeated_samples(arrays[0], range, theirs.size() == 1 ? &theirs[0] : nullptr, of_training, look);
 }

@@ -2,6 +2,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/mapped_file.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -143,8 +144,11 @@ std::vector<std::string> names_of(const Categories& classes) {
 // The rows as samples, whose classes have names.
 class TableDataset final : public Dataset, public Named, public Classified, public ReadTable {
  public:
-  TableDataset(TensorDataset rows, TableEncoding encoding, std::string path)
-      : rows_(std::move(rows)), encoding_(std::move(encoding)), path_(std::move(path)) {}
+  TableDataset(TensorDataset rows, TableEncoding encoding, std::string path, bool standardized)
+      : rows_(std::move(rows)),
+        encoding_(std::move(encoding)),
+        path_(std::move(path)),
+        standardized_(standardized) {}
 
   int64_t size() const override { return rows_.size(); }
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
@@ -157,11 +161,13 @@ class TableDataset final : public Dataset, public Named, public Classified, publ
   }
   const TableEncoding& encoding() const override { return encoding_; }
   const std::string& path() const override { return path_; }
+  bool standardized() const override { return standardized_; }
 
  private:
   TensorDataset rows_;
   TableEncoding encoding_;
   std::string path_;
+  bool standardized_;
 };
 
 // What is made of the rows of a file.
@@ -205,7 +211,7 @@ std::unique_ptr<Dataset> encode(const TableFile& file, TableEncoding encoding, c
   report(file, encoding, encoder, rows);
   const int64_t outputs = classes ? static_cast<int64_t>(encoding.classes.size()) : 1;
   return std::make_unique<TableDataset>(TensorDataset(std::move(inputs), std::move(targets), outputs),
-                                        std::move(encoding), file.path());
+                                        std::move(encoding), file.path(), options.standardize);
 }
 
 bool is_same_file(const fs::path& one, const fs::path& other) {
@@ -301,8 +307,25 @@ std::unique_ptr<Dataset> make_unlabelled_table(const UnlabelledRequest& request)
                 {.wanted = [](int64_t) { return true; }, .labelled = false});
 }
 
+bool have_same_bytes(const fs::path& one, const fs::path& other) {
+  std::error_code none;
+  if (is_same_file(one, other)) return true;
+  if (fs::file_size(one, none) != fs::file_size(other, none) || none) return false;
+  return std::ranges::equal(MappedFile(one).bytes(), MappedFile(other).bytes());
+}
+
+// Validation data of which the training data have every row, since both are one file and not divided.
+void doubt_same_file(const Parameters& own, const Parameters& training, DataLook& look) {
+  const bool dealt = split_of(own) != Split::kAll && split_of(training) != Split::kAll;
+  if (dealt || !have_same_bytes(own.text("file"), training.text("file"))) return;
+  look.doubt("validation data that are the training data", "set split: train and split: validation",
+             own.text("file"));
+}
+
 void look_at_table(const LookRequest& request, DataLook& look) {
   const Parameters& p = request.made_from.parameters;
+  if (request.training != nullptr && request.made_from.training != nullptr)
+    doubt_same_file(p, *request.made_from.training, look);
   const TableKeys keys(p, request.made_from.training);
   look_at_rows(request, open_table(keys, p.text("file")), MissingWords(keys.texts("missing_words")), look);
 }

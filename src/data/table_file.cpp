@@ -7,12 +7,42 @@
 #include "base/text.h"
 
 namespace autotrain {
+namespace {
+
+// A first line of fewer fields than most that follow is a title, a comment or a header without a name for
+// the last column.
+void check_header(const TableFile::Row& header, CsvReader records, const std::string& path) {
+  constexpr int kSampled = 20;
+  TableFile::Row row;
+  std::vector<size_t> counts;
+  for (int i = 0; i < kSampled && records.next(row); ++i) {
+    if (row.size() > header.size())
+      counts.push_back(row.size());
+    else if (row.size() == header.size() && header.size() > 1)
+      return;
+  }
+  if (counts.size() < 2) return;
+  const bool title = header.size() == 1 || header[0].text.starts_with('#');
+  throw Error(ExitCode::kBadData, cat(path, ":", header[0].line),
+              cat("has ", header.size(), header.size() == 1 ? " field" : " fields", ", and later lines have ",
+                  counts.back(), title ? ": it does not name the columns" : ": some column has no name"),
+              title ? "remove the lines above that of the columns' names (comments, titles, notes)"
+                    : "name every column there, or take the separators from the ends of the rows");
+}
+
+// The separator of columns that blanks keep apart cannot be told from blanks in names.
+bool may_be_separated_by_blanks(const std::vector<std::string>& columns) {
+  return columns.size() == 1 && columns[0].find_first_of(" \t") != std::string::npos;
+}
+
+}  // namespace
 
 TableFile::TableFile(const std::filesystem::path& path, const TableFormatOptions& options)
     : file_(path), format_(find_table_format(content(), path.string(), options)) {
   CsvReader records = reader();
   Row row;
   if (!records.next(row)) throw Error(ExitCode::kBadData, this->path(), "has no rows");
+  if (format_.header) check_header(row, records, this->path());
   std::set<std::string> names;
   for (size_t i = 0; i < row.size(); ++i) {
     std::string name(format_.header ? trim(row[i].text) : "");
@@ -36,7 +66,18 @@ size_t TableFile::column(const std::string& name, const std::string& key) const 
   const bool all = columns_.size() <= kMostShown;
   const std::vector<std::string> shown(columns_.begin(),
                                        all ? columns_.end() : columns_.begin() + kMostShown);
-  const std::string near = nearest(name, columns_);
+  if (2 * std::ranges::count(unnamed_, true) > std::ssize(columns_)) {
+    throw Error(
+        ExitCode::kBadRecipe, "table: " + key, cat(path(), " has no column ", quote(name)),
+        "its first line names few columns: remove the lines above that of their names (titles, notes)");
+  }
+  if (may_be_separated_by_blanks(columns_)) {
+    throw Error(ExitCode::kBadRecipe, "table: " + key, cat(path(), " has no column ", quote(name)),
+                cat("its only column is ", quote(columns_[0]),
+                    ": columns that blanks keep apart are read after tr -s ' ' ',' < old > new"));
+  }
+  const auto alike = std::ranges::find(columns_, lower(name), [](const std::string& c) { return lower(c); });
+  const std::string near = alike != columns_.end() ? *alike : nearest(name, columns_);
   throw Error(ExitCode::kBadRecipe, "table: " + key, cat(path(), " has no column ", quote(name)),
               near.empty() ? cat("its columns are ", join(shown, ", "), all ? "" : ", …")
                            : cat("did you mean ", quote(near), "?"));

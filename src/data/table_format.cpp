@@ -9,6 +9,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "data/csv.h"
+#include "data/file_kinds.h"
 
 namespace autotrain {
 namespace {
@@ -20,7 +21,29 @@ std::string in_words(char separator) {
   return separator == '\t' ? "tab" : quote(std::string(1, separator));
 }
 
+// Files that are named .csv, or taken for a table, and are something else.
+void check_kind(std::string_view content, const std::string& file) {
+  const auto fail = [&](const std::string& name, const std::string& cure) {
+    throw Error(ExitCode::kBadData, file, cat("is ", name, ", not a table of text"), cure);
+  };
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(content.data());
+  const FileKind kind = kind_of_file({bytes, content.size()});
+  if (content.starts_with("PK\x03\x04"))
+    fail("a zip archive, as spreadsheets are", "save it as CSV from the spreadsheet, or unpack it first");
+  if (!kind.name.empty() && !is_text({bytes, std::min<size_t>(content.size(), 4096)}))
+    fail(kind.name,
+         kind.cure.starts_with("unpack") ? kind.cure : "write its rows as CSV: pandas' to_csv does");
+  if (content.starts_with("version https://git-lfs"))
+    fail("a pointer of Git LFS to the file", "get the file itself: git lfs pull");
+  const std::string start = lower(trim(content.substr(0, 64)));
+  if (start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<?xml"))
+    fail("a page of HTML or XML", "get the file itself: a download may have ended at a page that says why");
+  if (start.starts_with("{\"") || start.starts_with("[{"))
+    fail("JSON", "write its rows as CSV: pandas.read_json(path).to_csv(path, index=False)");
+}
+
 void check_bytes(std::string_view content, const std::string& file) {
+  check_kind(content, file);
   if (content.starts_with("\xff\xfe") || content.starts_with("\xfe\xff") ||
       content.substr(0, 4).find('\0') != std::string_view::npos) {
     throw Error(ExitCode::kBadData, file,
@@ -31,6 +54,12 @@ void check_bytes(std::string_view content, const std::string& file) {
       content.find('\r') + 1 < content.size()) {
     throw Error(ExitCode::kBadData, file, "has lines that end in a carriage return alone, as old Macs wrote",
                 "convert it: tr '\\r' '\\n'");
+  }
+  if (const size_t zero = content.find('\0'); zero != std::string_view::npos) {
+    const auto line = 1 + std::ranges::count(content.substr(0, zero), '\n');
+    throw Error(ExitCode::kBadData, cat(file, ":", line),
+                "holds a zero byte, which no text has: it was damaged, or part of it was never written",
+                "write the file again");
   }
 }
 

@@ -122,12 +122,101 @@ std::vector<std::string> alike(const ColumnSurvey& survey) {
   return out;
 }
 
+// Whether texts are dates: 2024-03-01, 1.3.24, 2024/03/01 12:30.
+bool is_date(std::string_view text) {
+  int groups = 0, digits = 0, years = 0, marks = 0;
+  const auto end_group = [&] {
+    groups += digits > 0 ? 1 : 0;
+    years += digits == 4 ? 1 : 0;
+    const bool ok = digits == 1 || digits == 2 || digits == 4;
+    digits = 0;
+    return ok;
+  };
+  for (const char c : text.substr(0, text.find_first_of(" T"))) {
+    if (is_digit(c)) {
+      ++digits;
+    } else if ((c == '-' || c == '/' || c == '.') && end_group()) {
+      ++marks;
+    } else {
+      return false;
+    }
+  }
+  return end_group() && groups == 3 && marks == 2 && years < 2;
+}
+
+// Whether a whole number is a day, as 20240301.
+bool is_day(double number) {
+  const auto day = static_cast<int64_t>(number);
+  const int64_t month = day / 100 % 100;
+  return day >= 19000101 && day < 21010000 && month >= 1 && month <= 12 && day % 100 >= 1 && day % 100 <= 31;
+}
+
+bool are_days(const ColumnSurvey& s) {
+  if (!s.whole || s.numbers == 0 || !is_day(s.least) || !is_day(s.most)) return false;
+  return std::ranges::all_of(s.texts, [&](const auto& item) {
+    const auto number = field_number(item.first, s.decimal);
+    return !number || is_day(*number);
+  });
+}
+
+// Whether a column's name says that its values name the rows.
+bool is_named_as_key(const std::string& name) {
+  const std::string word = lower(name);
+  return word == "id" || word == "uuid" || word == "key" || word == "index" || word.ends_with("_id") ||
+         word.ends_with(" id") || word.ends_with("-id") || name.ends_with("Id") || name.ends_with("ID");
+}
+
+// A number at an end of the column that is there again and again, consists of nines (999, -9999), and is
+// further from all others than these are from each other. Nothing: there is none.
+std::optional<double> sentinel_of(const ColumnSurvey& s) {
+  std::map<double, int64_t> counts;  // of numbers
+  for (const auto& [text, count] : s.texts) {
+    if (const auto number = field_number(text, s.decimal)) counts[*number] += count;
+  }
+  constexpr size_t kFewest = 4;  // different numbers
+  if (counts.size() < kFewest) return std::nullopt;
+  const auto is_sentinel = [](double value) {
+    const std::string digits = shortest(std::abs(value));
+    return digits.size() >= 2 && digits.find_first_not_of('9') == std::string::npos;
+  };
+  const auto low = counts.begin(), high = std::prev(counts.end());
+  const double second = std::next(low)->first, last_but_one = std::prev(high)->first;
+  if (low->second > 1 && is_sentinel(low->first) && second - low->first > high->first - second)
+    return low->first;
+  if (high->second > 1 && is_sentinel(high->first) && high->first - last_but_one > last_but_one - low->first)
+    return high->first;
+  return std::nullopt;
+}
+
+// What a column of numbers may be instead.
+void doubt_numbers(const std::string& place, const ColumnEncoding& column, const char* leave_out,
+                   DataLook& look) {
+  const ColumnSurvey& s = column.survey;
+  if (const auto sentinel = sentinel_of(s)) {
+    const std::string text = shortest(*sentinel);
+    look.doubt("numbers that may stand for what is missing",
+               "list them in missing_words if they do, and set missing: mean",
+               cat(place, ": ", text, ", far from all others"));
+  }
+  if (are_days(s)) {
+    look.doubt("columns of dates, taken as numbers",
+               "make numbers of them, such as days since the first; or name features to leave it out",
+               cat(place, ": ", brief(s.least, 8)));
+  }
+  const bool all_differ = s.numbers == s.rows && (s.too_many_texts || different(s) == s.rows);
+  if (s.whole && all_differ && s.rows >= kFewRows && !is_like_row_numbers(column) &&
+      is_named_as_key(column.name))
+    look.doubt("features that name the rows, by their names and values", leave_out, place);
+}
+
 void doubt_column(const std::string& path, const ColumnEncoding& column, DataLook& look) {
   const ColumnSurvey& s = column.survey;
   const std::string place = cat(path, ": ", quote(column.name));
   const char* const kLeaveOut = "name features to leave it out";
-  if (column.unnamed)
+  if (column.unnamed && is_like_row_numbers(column))
     look.doubt("columns without a name, which look like row numbers", kLeaveOut, place);
+  else if (column.unnamed)
+    look.doubt("columns without a name", kLeaveOut, place);
   else if (is_like_row_numbers(column))
     look.doubt(
         "features that look like row numbers", kLeaveOut,
@@ -136,6 +225,7 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
     look.doubt("features of which all fields are the same", kLeaveOut, place);
   else if (!column.categorical && s.numbers == 0)
     look.doubt("features without any value", kLeaveOut, place);
+  if (!column.categorical) doubt_numbers(place, column, kLeaveOut, look);
   if (!column.categorical && s.coded.count > 0) {
     look.doubt("numbers with leading zeros, as codes have them", "list the column in categorical if they are",
                cat(s.coded.first[0].where, ": ", s.coded.first[0].text))
@@ -154,7 +244,12 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
     }
     return;
   }
-  if (different(s) > kManyWords && 2 * different(s) > s.rows && s.words.count > 0) {
+  const auto dates = std::ranges::count_if(s.texts, [](const auto& item) { return is_date(item.first); });
+  if (different(s) > 1 && 10 * dates >= 9 * different(s)) {
+    look.doubt("columns of dates, taken as categories",
+               "make numbers of them, such as days since the first; or name features to leave it out",
+               cat(place, ": ", quote(example_of(s))));
+  } else if (different(s) > kManyWords && 2 * different(s) > s.rows && s.words.count > 0) {
     look.doubt("columns of words of which most are there once or twice, such as names, dates or texts",
                kLeaveOut,
                cat(place, ": ", format_count(different(s)), " different in ", format_count(s.rows), " rows"));
@@ -283,6 +378,51 @@ class Giveaway {
   std::map<double, double> by_value_, by_target_;
 };
 
+// How one column of the validation data lies among the training data's.
+struct Drift {
+  double sum = 0, squares = 0;  // of standardised numbers
+  double least = 0, most = 0;
+
+  void add(double value, bool first) {
+    sum += value, squares += value * value;
+    least = first ? value : std::min(least, value), most = first ? value : std::max(most, value);
+  }
+};
+
+constexpr double kFarDeviations = 10, kNarrow = 0.01;
+
+// Columns of numbers that are another thing than in the training data: in other units, or missing.
+void doubt_drift(const LookRequest& request, const TableEncoding& encoding, const std::string& path,
+                 DataLook& look) {
+  std::vector<Drift> drifts(encoding.features.size());
+  int64_t rows = 0;
+  for_each_chunk(request.data, {}, [&](const Batch& batch) {
+    const auto* inputs = batch.inputs.const_data_ptr<float>();
+    for (int64_t i = 0; i < batch.samples; ++i, ++rows) {
+      for (size_t k = 0; k < drifts.size(); ++k) {
+        if (!encoding.features[k].categorical) drifts[k].add(*inputs, rows == 0);
+        inputs += encoding.features[k].width();
+      }
+    }
+  });
+  for (size_t k = 0; k < drifts.size() && rows >= kFewRows; ++k) {
+    const ColumnEncoding& column = encoding.features[k];
+    const double mean = drifts[k].sum / static_cast<double>(rows);
+    const double deviation =
+        std::sqrt(std::max(0.0, drifts[k].squares / static_cast<double>(rows) - mean * mean));
+    const bool same = drifts[k].least == drifts[k].most;
+    if (column.categorical || column.survey.least == column.survey.most) continue;
+    const std::string place = cat(path, ": ", quote(column.name));
+    if (same && drifts[k].least == 0)
+      look.doubt("columns that are missing from every row", "correct the file, or name features", place);
+    else if (std::abs(mean) > kFarDeviations || (!same && deviation < kNarrow))
+      look.doubt("columns whose numbers are far from the training data's, as in other units",
+                 "write both in the same units",
+                 cat(place, ": mean ", brief(column.mean + mean * column.deviation), ", the training data's ",
+                     brief(column.mean), " (deviation ", brief(column.deviation), ")"));
+  }
+}
+
 void find_giveaways(const LookRequest& request, const TableEncoding& encoding, const std::string& path,
                     DataLook& look) {
   std::vector<Giveaway> giveaways(encoding.features.size());
@@ -366,6 +506,7 @@ void look_at_rows(const LookRequest& request, const TableFile& file, const Missi
     return count_repeated_rows(request, look);
   }
   look.facts.emplace_back("read as", encoding.path);
+  if (table.standardized()) doubt_drift(request, encoding, table.path(), look);
   if (!whole) return;
   const TableEncoding own = surveyed(encoding, file, missing_words);
   add_target(own, look);

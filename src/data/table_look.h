@@ -13,6 +13,7 @@ class ReadTable {
   virtual ~ReadTable() = default;
   virtual const TableEncoding& encoding() const = 0;
   virtual const std::string& path() const = 0;  ///< of its own file
+  virtual bool standardized() const = 0;        ///< numbers are those less their mean, by their deviation
 };
 
 /// Says what was understood of a table, column by column, and what is doubtful. At the start that is what

@@ -83,8 +83,9 @@ double RowEncoder::scaled(const ColumnEncoding& column, const TableFile::Row& ro
 
 double RowEncoder::number_of(const ColumnEncoding& column, const TableFile::Row& row, size_t at) {
   const std::string_view text = row[at].text;
-  if (const auto number = field_number(text, file_.format().decimal)) return *number;
   const bool missing = is_missing(row[at]) || missing_words_.contains(trim(text));
+  const auto number = missing ? std::nullopt : field_number(text, file_.format().decimal);
+  if (number) return *number;
   if (!missing && !options_.bad_cells_are_missing) {
     refuse(row, at, quote(trim(text)) + " is no number, as the column's fields in the training file are",
            "correct the field, or set bad_cells: missing, or list the column in categorical");

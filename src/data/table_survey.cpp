@@ -74,7 +74,8 @@ void ColumnSurvey::add(const TableFile& file, const TableFile::Row& row, size_t 
     empty += field.quoted ? 0 : 1;
     return missing.add(file, row, column);
   }
-  if (const auto number = field_number(text, decimal)) {
+  const auto number = field_number(text, decimal);
+  if (number && !missing_words.contains(text)) {
     if (has_leading_zeros(text)) coded.add(file, row, column);
     return add_number(*number, counts);
   }

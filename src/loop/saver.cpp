@@ -70,9 +70,8 @@ void Saver::notice_failure() {
 CheckpointContent Saver::content(int64_t metrics_bytes) {
   state_.totals.seconds = session_.seconds();
   state_.position.metrics_bytes = metrics_bytes;
-  return checkpoint_content(
-      session_.bench, {state_, session_.plan, write_recipe(recipe_, catalog()),
-                       identity_of(*session_.bench.device, session_.plan, session_.bench.task->module())});
+  return checkpoint_content(session_.bench, {state_, session_.plan, write_recipe(recipe_, catalog()),
+                                             identity_of(session_.bench, session_.plan)});
 }
 
 // Beside training, which with them stays below the band's upper edge. On a GPU they are in host memory, some

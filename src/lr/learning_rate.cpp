@@ -73,10 +73,11 @@ LearningRateTest test_on(Workbench& bench, const Recipe& recipe, const BatchPlan
                          const RangeTestOptions& options) {
   LearningRateTest test{.name = recipe.name,
                         .plan = with_room_for_copies(recipe, plan, bench),
-                        .clip_norm = recipe.optimizer.clip_norm};
+                        .clip_norm = recipe.optimizer.clip_norm,
+                        .samples = bench.data.train->size()};
   test.definition = definition_of(recipe, options);
   test.stretches = range_test(bench, test.plan, options);
-  test.suggestion = suggest(test.stretches, test.plan.lr);
+  test.suggestion = suggest(test.stretches, test.plan.lr, test.reading());
   return test;
 }
 

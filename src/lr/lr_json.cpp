@@ -43,6 +43,7 @@ Json to_json(const LearningRateTest& test) {
   for (const RateStretch& stretch : test.stretches) stretches.push_back(json_of(stretch_columns(), stretch));
   return {{"recipe", test.name},
           {"updates", test.updates},
+          {"samples", test.samples},
           {"effective_batch", test.plan.effective_batch},
           {"micro_batch", test.plan.micro_batch},
           {"precision", to_string(test.plan.precision)},
@@ -66,10 +67,11 @@ LearningRateTest learning_rate_test_from_json(const Json& json) {
                         .plan = plan_from_json(json.at("plan")),
                         .clip_norm = optional_number(json.at("clip_norm")),
                         .updates = whole_number<int64_t>(json.at("updates")),
+                        .samples = json.contains("samples") ? whole_number<int64_t>(json.at("samples")) : 0,
                         .definition = json.at("definition")};
   for (const Json& stretch : json.at("stretches"))
     read_record(stretch_columns(), stretch, test.stretches.emplace_back());
-  test.suggestion = suggest(test.stretches, test.plan.lr);
+  test.suggestion = suggest(test.stretches, test.plan.lr, test.reading());
   return test;
 }
 

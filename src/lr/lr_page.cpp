@@ -110,6 +110,13 @@ std::vector<std::string> notes_of(const LearningRateTest& test) {
                         ", as in the recipe, which hides divergence: --set optimizer.clip_norm=null shows "
                         "the edge without"));
   }
+  double times = 0;
+  for (const RateStretch& stretch : test.stretches)
+    times = std::max(times, times_read(stretch, test.reading()));
+  if (times >= 2) {
+    notes.push_back(cat("in a stretch each of the ", test.samples, " samples was read up to ",
+                        brief(times, 2), " times: a loss may fall because they are known by then"));
+  }
   notes.push_back(
       "a range test sees some updates, not a run: autotrain lr --race trains such rates and compares them "
       "(docs/learning_rate.md)");

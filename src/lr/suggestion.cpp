@@ -18,6 +18,34 @@ double suggestion_of(const RateStretch& stretch) {
                   stretch.valley_end.value_or(kNone) / kBelowValleyEnd);
 }
 
+constexpr double kMemory = 10;  // readings of a sample, by which a fall of the loss may be memory alone
+
+double share_of(int64_t updates, const RangeReading& reading) {
+  if (reading.samples == 0) return 0;
+  return static_cast<double>(updates) * static_cast<double>(reading.effective_batch) /
+         static_cast<double>(reading.samples);
+}
+
+// How often each sample was read while the loss fell.
+double times_learned(const RateStretch& stretch, const RangeReading& reading) {
+  if (!stretch.steepest) return 0;
+  const double first = *stretch.steepest / 10, last = stretch.valley_end.value_or(*stretch.steepest);
+  return share_of(std::ranges::count_if(stretch.points,
+                                        [&](const RatePoint& p) { return p.lr >= first && p.lr <= last; }),
+                  reading);
+}
+
+std::string why_memory(const std::vector<RateStretch>& stretches, const RangeReading& reading) {
+  for (const RateStretch& stretch : stretches) {
+    const double times = times_learned(stretch, reading);
+    if (times < kMemory) continue;
+    return cat("the loss fell while each of the ", reading.samples, " samples was read ", brief(times, 2),
+               " times, so that it may show memory and no rate: more samples, a smaller batch.effective, or "
+               "autotrain lr --race, which compares on validation data");
+  }
+  return "";
+}
+
 // Why a stretch suggests nothing; "" when it does.
 std::string why_none(const RateStretch& stretch) {
   if (stretch.diverges && !stretch.edge)
@@ -59,11 +87,17 @@ std::optional<RateSpread> spread_of(const std::vector<double>& rates) {
   return RateSpread{std::exp(logarithms / static_cast<double>(rates.size())), greatest / least};
 }
 
-RateSuggestion suggest(const std::vector<RateStretch>& stretches, const LearningRatePlan& plan) {
+double times_read(const RateStretch& stretch, const RangeReading& reading) {
+  return share_of(std::ssize(stretch.points), reading);
+}
+
+RateSuggestion suggest(const std::vector<RateStretch>& stretches, const LearningRatePlan& plan,
+                       const RangeReading& reading) {
   RateSuggestion found{.edge = spread_over(stretches, &RateStretch::edge),
                        .steepest = spread_over(stretches, &RateStretch::steepest),
                        .valley_end = spread_over(stretches, &RateStretch::valley_end)};
   found.why_not = why_undetermined(stretches);
+  if (found.why_not.empty()) found.why_not = why_memory(stretches, reading);
   if (!found.why_not.empty()) return found;
   std::vector<double> suggestions;
   for (const RateStretch& stretch : stretches) suggestions.push_back(suggestion_of(stretch));

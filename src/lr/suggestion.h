@@ -39,9 +39,21 @@ struct RateSuggestion {
   std::string why_not = {};  ///< a sentence; "" where there is a suggestion
 };
 
-/// Suggests a rate only where every stretch has one and they agree within a factor of 3.
+/// How a range test reads the training data.
+struct RangeReading {
+  int64_t effective_batch = 0;  ///< samples that an update reads
+  int64_t samples = 0;          ///< there are; 0: not known
+};
+
+/// How often the average sample was read in a stretch while the rate grew.
+double times_read(const RateStretch& stretch, const RangeReading& reading);
+
+/// Suggests a rate only where every stretch has one, they agree within a factor of 3, and the loss did not
+/// fall because the same few samples were read over and over: ten times or more at rates from a tenth of the
+/// steepest to the valley's end.
 /// @param plan whose learning-rate rule is undone for `recipe_lr`.
-RateSuggestion suggest(const std::vector<RateStretch>& stretches, const LearningRatePlan& plan);
+RateSuggestion suggest(const std::vector<RateStretch>& stretches, const LearningRatePlan& plan,
+                       const RangeReading& reading = {});
 
 /// A range test of a recipe, and what it comes to.
 struct LearningRateTest {
@@ -49,9 +61,12 @@ struct LearningRateTest {
   BatchPlan plan = {};    ///< with the micro-batch that the test ran
   std::optional<double> clip_norm = {};
   int64_t updates = 0;  ///< of the checkpoint from which it began; 0: from the first weights
+  int64_t samples = 0;  ///< of the training data; 0: not known
   std::vector<RateStretch> stretches = {};
   RateSuggestion suggestion = {};
   nlohmann::ordered_json definition = {};  ///< everything that decides what is found (definition_of)
+
+  RangeReading reading() const { return {plan.effective_batch, samples}; }
 };
 
 }  // namespace autotrain

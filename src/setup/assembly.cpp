@@ -1,5 +1,7 @@
 #include "setup/assembly.h"
 
+#include <cmath>
+
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/random.h"
@@ -23,6 +25,18 @@
 
 namespace autotrain {
 namespace {
+
+// Of the micro-batches under way.
+double norm_of_gradients(const torch::nn::Module& module) {
+  double squares = 0;
+  for (const torch::Tensor& parameter : module.parameters()) {
+    const torch::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    const torch::Tensor dense = gradient.is_sparse() ? gradient._values() : gradient;
+    squares += dense.to(torch::kFloat64).square().sum().item<double>();
+  }
+  return std::sqrt(squares);
+}
 
 constexpr int64_t kMostWorkers = 16;  // that `auto` comes to: each may hold a batch
 
@@ -181,6 +195,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   const auto learn = [&](const Batch& batch) {
     const WindowScope window(bench->step);
     bench->step.accumulate(batch, 0, 0);
+    return norm_of_gradients(bench->task->module());
   };
   bench->memory_format =
       resolve_memory_format(recipe, precision, *bench->device, *bench->task, *bench->data.train, learn);

@@ -1,10 +1,13 @@
 #include "setup/memory_format.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -97,19 +100,61 @@ struct Objection {
   std::string broken = {};  // what goes wrong; "" for nothing
 };
 
+// Fills what kernels allocate with numbers that are none: a kernel that reads memory which nobody wrote then
+// always shows it, instead of in one run of two.
+class FilledMemoryScope {
+ public:
+  FilledMemoryScope() {
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    at::globalContext().setDeterministicFillUninitializedMemory(true);
+  }
+  ~FilledMemoryScope() {
+    at::globalContext().setDeterministicFillUninitializedMemory(filled_);
+    at::globalContext().setDeterministicAlgorithms(deterministic_, warn_only_);
+  }
+  FilledMemoryScope(const FilledMemoryScope&) = delete;
+  FilledMemoryScope& operator=(const FilledMemoryScope&) = delete;
+
+ private:
+  const bool deterministic_ = at::globalContext().deterministicAlgorithms(),
+             warn_only_ = at::globalContext().deterministicAlgorithmsWarnOnly(),
+             filled_ = at::globalContext().deterministicFillUninitializedMemory();
+};
+
+// Kernels that repeat and those that do not are others: memory is filled in the one run and not in the next.
+std::vector<double> gradient_norms(const std::function<double(const Batch&)>& learn, const Batch& batch) {
+  std::vector<double> norms = {learn(batch)};
+  const FilledMemoryScope filled;
+  norms.push_back(learn(batch));
+  return norms;
+}
+
+// What is wrong with gradients of channels last; "" for nothing. Those that differ by rounding, or by what
+// dropout left out, do not differ by a factor of two.
+std::string fault_of_gradients(const std::vector<double>& contiguous, const std::vector<double>& norms) {
+  constexpr double kFactor = 2;
+  for (size_t i = 0; i < norms.size(); ++i) {
+    const bool alike = norms[i] <= kFactor * contiguous[i] && contiguous[i] <= kFactor * norms[i];
+    if (alike || !std::isfinite(contiguous[i])) continue;
+    return cat("the norm of its gradients would be ", brief(norms[i]), " instead of ", brief(contiguous[i]));
+  }
+  return "";
+}
+
 // Returns nothing when the model fails with contiguous images too: then the format is not the cause.
 std::optional<Objection> find_objection(Task& task, const Batch& batch, const Yardstick& yardstick,
-                                        const std::function<void(const Batch&)>& run) {
+                                        const std::function<double(const Batch&)>& learn) {
   if (batch.inputs.dim() != 4) return Objection{"", "samples are no images [C, H, W]"};
   const BufferScope buffers(task.module());
   SlowOperators slow;
   double contiguous = 0;
+  std::vector<double> gradients;
   try {
     {
       const OperatorScope<SlowOperators> scope(slow);
       contiguous = loss_of(task, batch, yardstick.precision);
     }
-    run(batch);
+    gradients = gradient_norms(learn, batch);
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -121,8 +166,7 @@ std::optional<Objection> find_objection(Task& task, const Batch& batch, const Ya
       return Objection{slow.found, cat("the model does not take it: its loss on ", batch.samples,
                                        " samples would be ", brief(loss), " instead of ", brief(contiguous))};
     }
-    run(other);
-    return Objection{slow.found, ""};
+    return Objection{slow.found, fault_of_gradients(gradients, gradient_norms(learn, other))};
   } catch (const std::exception& error) {
     return Objection{slow.found, "the model does not take it: " + first_line(error)};
   }
@@ -136,7 +180,7 @@ std::optional<Objection> find_objection(Task& task, const Batch& batch, const Ya
 }  // namespace
 
 MemoryFormat resolve_memory_format(const Recipe& recipe, Precision precision, Device& device, Task& task,
-                                   const Dataset& train, const std::function<void(const Batch&)>& run) {
+                                   const Dataset& train, const std::function<double(const Batch&)>& learn) {
   const MemoryFormat asked = recipe.execution.memory_format;
   const bool by_rule = asked == MemoryFormat::kAuto;
   const bool convolutions = has_weights_of_convolutions(task.module());
@@ -148,7 +192,7 @@ MemoryFormat resolve_memory_format(const Recipe& recipe, Precision precision, De
   const std::optional<Batch> batch = first_samples(device, train);
   if (!batch) return by_rule ? MemoryFormat::kContiguous : asked;
   const std::optional<Objection> against =
-      find_objection(task, *batch, yardstick_for(task.module(), precision), run);
+      find_objection(task, *batch, yardstick_for(task.module(), precision), learn);
   if (!by_rule) {
     if (against && !against->broken.empty()) fail_asked(against->broken);
     return asked;

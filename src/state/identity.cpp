@@ -19,7 +19,12 @@
 namespace autotrain {
 namespace {
 
-constexpr const char *kDeterministic = "deterministic", *kModelFile = "model's file";
+constexpr const char *kDeterministic = "deterministic", *kModelFile = "model's file",
+                     *kTraining = "training data", *kValidation = "validation data", *kDraws = "draws";
+
+bool is_of_data(const std::string& fact) {
+  return fact == kTraining || fact == kValidation || fact == kDraws;
+}
 
 // The number of ranks counts no more than that of the lanes that they share, but for buffers of their own.
 std::string ranks_in_words(const BatchPlan& plan, bool own_buffers) {
@@ -52,7 +57,9 @@ std::string fingerprint(const torch::nn::Module& module) {
 
 }  // namespace
 
-Identity identity_of(const Device& device, const BatchPlan& plan, const torch::nn::Module& module) {
+Identity identity_of(const Workbench& bench, const BatchPlan& plan) {
+  const Device& device = *bench.device;
+  const torch::nn::Module& module = bench.task->module();
   const bool own_buffers = has_batch_norm(module);
   Identity identity = {{"autotrain", version()},
                        {"device", device.name()},
@@ -67,6 +74,10 @@ Identity identity_of(const Device& device, const BatchPlan& plan, const torch::n
                        {"micro-batch of evaluations", std::to_string(plan.evaluation_micro_batch)}};
   const std::string model = fingerprint(module);
   if (!model.empty()) identity[kModelFile] = model;
+  identity[kTraining] = cat(bench.data.train->size(), " samples");
+  if (bench.data.validation != nullptr)
+    identity[kValidation] = cat(bench.data.validation->size(), " samples");
+  if (bench.data.balance) identity[kDraws] = cat("weights that come to ", bench.data.balance->fingerprint());
   return identity;
 }
 
@@ -95,9 +106,25 @@ void check_model_file(const Identity& trained, const torch::nn::Module& module) 
               "put that file back, or name it: --set model.file=…");
 }
 
+std::vector<std::string> changes_of_data(const Identity& before, const Identity& now) {
+  std::vector<std::string> changes;
+  for (const auto& [fact, value] : now) {
+    const auto former = before.find(fact);
+    if (!is_of_data(fact) || former == before.end() || former->second == value) continue;
+    changes.push_back(fact == kDraws
+                          ? cat("the classes or weights by which samples are drawn have changed since "
+                                "the checkpoint was written, and with them what epochs hold")
+                          : cat("the ", fact, " have ", value, ", and had ", former->second,
+                                " when the checkpoint was written"));
+  }
+  return changes;
+}
+
 std::string exactness(const Identity& before, const Identity& now) {
+  if (!changes_of_data(before, now).empty()) return "with other data than it was begun with";
   std::vector<std::string> reasons;
   for (const auto& [fact, value] : now) {
+    if (is_of_data(fact)) continue;
     const auto former = before.find(fact);
     const std::string was = former == before.end() ? "unknown" : former->second;
     if (was != value) reasons.push_back(cat(fact, " is ", value, ", was ", was));

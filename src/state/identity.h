@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "autotrain/plan.h"
 #include "autotrain/recipe.h"
@@ -13,9 +14,11 @@ namespace autotrain {
 /// What the bits of a run depend on beside its recipe: names of facts and their values.
 using Identity = std::map<std::string, std::string>;
 
-/// @param own_buffers each rank changes buffers of its own (batch normalisation), so that their number
-/// counts.
-Identity identity_of(const Device& device, const BatchPlan& plan, const torch::nn::Module& module);
+Identity identity_of(const Workbench& bench, const BatchPlan& plan);
+
+/// What is told of data that are others than those that a run began with, a sentence each: files whose names
+/// stayed have other samples or weights.
+std::vector<std::string> changes_of_data(const Identity& before, const Identity& now);
 
 /// What all ranks of a run must have in common: their program, machine and data, and every key of the recipe.
 Identity facts_of_rank(const Recipe& recipe, const Workbench& bench);
@@ -25,7 +28,7 @@ Identity facts_of_rank(const Recipe& recipe, const Workbench& bench);
 void check_model_file(const Identity& trained, const torch::nn::Module& module);
 
 /// Whether a continuation under `now` of a run under `before` gives the same bits: "exact", or "equal to
-/// rounding, because …".
+/// rounding, because …", or "with other data than it was begun with".
 std::string exactness(const Identity& before, const Identity& now);
 
 }  // namespace autotrain

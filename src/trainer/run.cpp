@@ -334,7 +334,11 @@ RunState Trainer::Run::restored_state() {
   warn_of_other_batch(from.saved, plan().effective_batch, recipe_);
   if (!from.same_recipe)
     tell_jump_of_rate(from.saved, recipe_, bench().data.train->size(), plan().effective_batch);
-  const Identity now = identity_of(*bench().device, plan(), bench().task->module());
+  const Identity now = identity_of(bench(), plan());
+  if (from.same_recipe) {
+    for (const std::string& change : changes_of_data(from.saved.identity, now))
+      log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
+  }
   const std::string how =
       from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";
   const std::string where = place().folder ? place().folder->path().string() : "the first rank's checkpoint";

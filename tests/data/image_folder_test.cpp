@@ -209,6 +209,20 @@ TEST(ImageFolder, AClassOfWhichManyFilesAreLeftOutIsAWarning) {
   EXPECT_EQ(said.find("a: "), std::string::npos);
 }
 
+TEST(ImageFolder, ClassesThatWereNotMeantSoAreWarnings) {
+  const auto said = [](const std::vector<std::string>& files) {
+    const TemporaryFolder folder;
+    fill(folder, files);
+    return said_by([&] { make_dataset({choice(folder)}); }, log::Level::kWarning);
+  };
+  EXPECT_EQ(said({"a/1.png", "b/1.png", "__MACOSX/._1.png"}), "");
+  EXPECT_TRUE(test::holds(said({"images/1.png", "images/2.png"}), "has one class only, \"images\""));
+  EXPECT_TRUE(
+      test::holds(said({"Cat/1.png", "cat/1.png", "dog/1.png"}), "\"Cat\" and \"cat\" are two classes"));
+  EXPECT_TRUE(
+      test::holds(said({"a/1.png", "a/more/2.png", "b/1.png"}), "a/more: 1 images there are not read"));
+}
+
 TEST(ImageFolder, BitsOfSixteenAreThoseThatTheTrainingImagesUse) {
   const TemporaryFolder train, validation;
   train.write("a/1.png", test::wide_png_file(5, 5, std::vector<uint16_t>(25, 4000)));

@@ -407,6 +407,24 @@ class NpyLook : public testing::Test {
   std::vector<float> inputs_ = {1, 2, 3, 0, 5, 6, 7, 0, 9, 10, 11, 0};
 };
 
+TEST_F(NpyLook, DoubtsNumbersThatNoOneScales) {
+  const auto images = [&](const std::string& name, float most) {
+    const auto x = write<float>(folder_, name + "x.npy", "<f4", "(3, 2, 2)",
+                                std::vector<float>{0, 1, 2, most, 0, 1, 2, 3, 0, 1, 2, 3});
+    return npy(
+        x,
+        {{"targets",
+          write<uint8_t>(folder_, name + "y.npy", "|u1", "(3,)", std::vector<uint8_t>{0, 1, 1}).string()}});
+  };
+  const Choice pixels = images("p", 255), large = images("l", 60000), small = images("s", 1);
+  const auto start = LookDepth::kStart;
+  EXPECT_TRUE(test::holds(places_of(look(pixels, start), "not divided by it"), "float32, 0 to 255"));
+  EXPECT_TRUE(test::holds(places_of(look(large, start), "used as they are"), "0 to 60"));
+  EXPECT_TRUE(look(small, start).doubts.empty());
+  EXPECT_TRUE(test::holds(places_of(look(pixels, start, &small), "another size"), "up to 255; "));
+  EXPECT_EQ(places_of(look(small, start, &small), "another size"), "");
+}
+
 TEST_F(NpyLook, DoubtsHowClassesAreNumbered) {
   const auto start = LookDepth::kStart;
   EXPECT_TRUE(

@@ -522,11 +522,37 @@ TEST(Table, DoubtsFeaturesThatAreNone) {
   expect("a", number, "look like row numbers: ");
   expect(
       "a", [](int i) { return std::to_string(1000 + 3 * i); }, "look like row numbers: ");
-  expect("", number, "columns without a name");
+  expect("", number, "columns without a name, which look like row numbers");
+  expect(
+      "", [](int i) { return std::to_string(i * 5 % 13); }, "columns without a name: ");
   expect(
       "a", [](int) { return std::string("7"); }, "of which all fields are the same");
   expect(
-      "a", [](int i) { return "2024-01-" + std::to_string(10 + i); }, "there once or twice");
+      "a", [](int i) { return "n" + std::to_string(10 + i); }, "there once or twice");
+  for (const char* const year_first : {"2024-01-", "2024/1/", "1.3."}) {
+    expect(
+        "a", [&](int i) { return year_first + std::to_string(10 + i % 5); },
+        "columns of dates, taken as categories: ");
+  }
+  expect(
+      "a", [](int i) { return "1.3-" + std::to_string(10 + i % 5); }, "");
+  expect(
+      "a", [](int i) { return std::to_string(20240110 + i * 5 % 13); },
+      "columns of dates, taken as numbers: ");
+  expect(
+      "a", [](int i) { return std::to_string(20249910 + i * 5 % 13); }, "");
+  expect(
+      "a", [](int i) { return i % 9 == 3 ? std::string("-999") : std::to_string(i * 5 % 13); },
+      "may stand for what is missing: ");
+  expect(
+      "a", [](int i) { return i % 9 == 3 ? std::string("99") : std::to_string(60 + i * 5 % 35); }, "");
+  expect(
+      "user_id", [](int i) { return std::to_string(1000 + i * 7 % 31); }, "features that name the rows");
+  expect(
+      "a", [](int i) { return std::to_string(1000 + i * 7 % 31); }, "");
+  expect(
+      "a", [](int i) { return std::to_string(i * 7 % 31) + " kg"; },
+      "numbers with units, taken as categories: ");
   expect(
       "a", [](int i) { return "0" + std::to_string(i * 5 % 13); }, "leading zeros");
   expect(
@@ -537,6 +563,66 @@ TEST(Table, DoubtsFeaturesThatAreNone) {
   expect(
       "a", [](int i) { return std::string(i * i % 7 % 2 == 0 ? "left" : "right"); }, "give the target away",
       LookDepth::kWhole);
+}
+
+// Numbers of other units, a column that nothing is in, and the training file itself.
+TEST(Table, DoubtsOtherDataThatAreUnlikeTheTrainingDataOrAreThem) {
+  const TemporaryFolder folder;
+  const auto rows = [](double scale, double offset) {
+    std::string content = "a,y\n";
+    for (int i = 0; i < 30; ++i)
+      content += std::to_string(i * 7 % 11 * scale + offset) + "," + std::to_string(i % 2) + "\n";
+    return content;
+  };
+  const auto train = folder.write("train.csv", rows(1, 0));
+  const auto doubts = [&](const std::string& content) {
+    const Beside data(train, folder.write("t.csv", content), {{"missing", std::string("mean")}});
+    const auto training = make_dataset({.choice = data.training}), samples = data.make();
+    const DatasetPlace place{.choice = data.other, .training = &data.training};
+    return testing::PrintToString(doubts_of(look_at(place, *samples, training.get(), {})));
+  };
+  EXPECT_EQ(doubts(rows(1, 1)), "{}");
+  EXPECT_TRUE(test::holds(doubts(rows(100, 1000)), "far from the training data's"));
+  EXPECT_TRUE(test::holds(doubts(rows(0.001, 0)), "far from the training data's"));
+  EXPECT_TRUE(test::holds(doubts(rows(1, 0)), "that are the training data"));
+  std::string nothing = "a,y\n";
+  for (int i = 0; i < 30; ++i) nothing += "," + std::to_string(i % 2) + "\n";
+  EXPECT_TRUE(test::holds(doubts(nothing), "missing from every row"));
+}
+
+TEST(Table, NumbersMayBeWordsForMissing) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("t.csv", "x,y\n1,0.5\n-999,0.5\n3,0.5\n");
+  const Keys keys = {{"missing_words", Texts{"-999"}},
+                     {"missing", std::string("mean")},
+                     {"standardize", false},
+                     {"task", std::string("regression")}};
+  EXPECT_TRUE(all_samples(*table(file, keys)).inputs.equal(torch::tensor({{1.0F}, {2.0F}, {3.0F}})));
+}
+
+TEST(Table, FilesThatAreSomethingElseAreNamed) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& content) {
+    return std::string(
+        test::expect_error(ExitCode::kBadData, [&] { table(folder.write("t.csv", content)); }).what());
+  };
+  const std::string zeros(100, '\0');
+  EXPECT_TRUE(test::holds(refusal("\x1f\x8b" + zeros), "is a gzip file"));
+  EXPECT_TRUE(test::holds(refusal("PK\x03\x04" + zeros), "is a zip archive, as spreadsheets are"));
+  EXPECT_TRUE(test::holds(refusal("PAR1" + zeros), "is a Parquet file"));
+  EXPECT_TRUE(test::holds(refusal("<!DOCTYPE html>\n<html>\n"), "is a page of HTML"));
+  EXPECT_TRUE(test::holds(refusal("[{\"x\": 1, \"y\": 2}]\n"), "is JSON"));
+  EXPECT_TRUE(test::holds(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:1\n"), "Git LFS"));
+  EXPECT_TRUE(test::holds(refusal(std::string("x,y\n1,2\n") + '\0' + ",3\n"), "t.csv:3: holds a zero byte"));
+  EXPECT_TRUE(test::holds(refusal("# a comment\nx,y,z\n1,2,3\n4,5,6\n"), "t.csv:1: has 1 field"));
+  EXPECT_TRUE(test::holds(refusal("x,y\n1,2,3\n4,5,6\n"), "some column has no name"));
+  const Error blanks =
+      test::expect_error(ExitCode::kBadRecipe, [&] { table(folder.write("t.csv", "x  y\n1  2\n3  4\n")); });
+  EXPECT_TRUE(test::holds(blanks.what(), "has no column \"y\""));
+  EXPECT_TRUE(test::holds(blanks.hint(), "blanks"));
+  const Error title = test::expect_error(ExitCode::kBadRecipe,
+                                         [&] { table(folder.write("t.csv", "Export,,\nx,z,y\n1,2,3\n")); });
+  EXPECT_TRUE(test::holds(title.hint(), "titles"));
 }
 
 TEST(Table, TheWholeLookFindsRowsOfTheTrainingDataAndTellsColumns) {

@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 const Json kDefinition = {{"recipe", {{"optimizer.lr", "0.1"}}}, {"from", 1e-6}};
 
 LearningRateTest some_test() {
-  LearningRateTest test{.name = "some", .clip_norm = 1.5, .definition = kDefinition};
+  LearningRateTest test{.name = "some", .clip_norm = 1.5, .samples = 5000, .definition = kDefinition};
   test.plan.effective_batch = 256;
   test.plan.lr = {.base = 0.1, .reference_batch = 64, .rule = "sqrt", .scaled = 0.2};
   test.stretches = {{.position = 512,
@@ -25,7 +25,7 @@ LearningRateTest some_test() {
                      .steepest = 0.3,
                      .valley_end = 0.6},
                     {.start_loss = 2.4, .edge = 0.2, .diverges = true}};
-  test.suggestion = suggest(test.stretches, test.plan.lr);
+  test.suggestion = suggest(test.stretches, test.plan.lr, test.reading());
   return test;
 }
 

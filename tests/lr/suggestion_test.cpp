@@ -52,6 +52,20 @@ TEST(Suggestion, IsUndeterminedWhereTheGridDoesNotShowTheValleyOrNothingFalls) {
   EXPECT_TRUE(suggest({noisy, stretch(8, 3)}, kPlan).steepest) << "of the stretch that has one";
 }
 
+// Rates from 0.001 on, of which those from a tenth of the steepest (0.01) to the valley's end (3) are learned
+// at: all.
+TEST(Suggestion, IsUndeterminedWhereTheLossMayFallBecauseFewSamplesAreReadAgainAndAgain) {
+  RateStretch fallen = stretch(8, 3);
+  for (const double rate : rate_grid(0.001, 3, 1.1)) fallen.points.push_back({rate, 1});
+  ASSERT_EQ(fallen.points.size(), 84U);
+  const RateSuggestion few = suggest({fallen}, kPlan, {.effective_batch = 32, .samples = 40});
+  EXPECT_FALSE(few.lr);
+  EXPECT_NE(few.why_not.find("each of the 40 samples was read 67 times"), std::string::npos) << few.why_not;
+  EXPECT_TRUE(suggest({fallen}, kPlan, {.effective_batch = 32, .samples = 40'000}).lr);
+  EXPECT_TRUE(suggest({fallen}, kPlan).lr) << "it is not known how many there are";
+  EXPECT_DOUBLE_EQ(times_read(fallen, {.effective_batch = 10, .samples = 84}), 10);
+}
+
 TEST(Suggestion, NeedsTheEdgeOrTheEndOfTheValleyAndNotBoth) {
   RateStretch calm = stretch({}, 6);
   calm.diverges = false;

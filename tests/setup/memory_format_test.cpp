@@ -22,7 +22,7 @@ using test::make_workbench;
 struct ConvNet : torch::nn::Module {
   // The module does this to the images first. It does nothing of the kind behind the convolution, because the
   // format of what that returns depends on threads and processor.
-  enum class First { kNothing, kView, kRawMemory };
+  enum class First { kNothing, kView, kRawMemory, kBadGradients };
 
   explicit ConvNet(First what = First::kNothing, bool group_norm = false) : first(what) {
     if (group_norm) groups = register_module("groups", torch::nn::GroupNorm(2, 8));
@@ -36,7 +36,10 @@ struct ConvNet : torch::nn::Module {
     if (first == First::kView) x = x.view({n, -1}).view({n, 3, 6, 6});
     // A kernel does the same that takes the memory behind a tensor for contiguous images.
     if (first == First::kRawMemory) x = x.as_strided({n, 3, 6, 6}, {108, 36, 6, 1});
+    const bool last = x.is_contiguous(at::MemoryFormat::ChannelsLast);
     x = conv->forward(x);
+    if (first == First::kBadGradients && last && x.requires_grad())
+      x.register_hook([](const torch::Tensor& g) { return g * std::numeric_limits<float>::quiet_NaN(); });
     if (groups) x = groups->forward(x);
     x = at::max_pool2d(norm->forward(x).relu(), 2);
     return output->forward(x.flatten(1));
@@ -112,6 +115,30 @@ TEST(MemoryFormat, AModelThatDoesNotTakeItKeepsItsImagesContiguous) {
   const TensorDataset images = small_images(64);
   for (const auto first : {ConvNet::First::kView, ConvNet::First::kRawMemory})
     EXPECT_EQ(chosen(MemoryFormat::kAuto, conv_task(first), images), MemoryFormat::kContiguous);
+}
+
+// The forward pass of such a model, and its loss, are those of contiguous images.
+TEST(MemoryFormat, AModelWhoseGradientsItSpoilsKeepsItsImagesContiguous) {
+  const TensorDataset images = small_images(64);
+  EXPECT_EQ(chosen(MemoryFormat::kAuto, conv_task(ConvNet::First::kBadGradients), images),
+            MemoryFormat::kContiguous);
+  const Error refusal = test::expect_error(ExitCode::kBadRecipe, [&] {
+    chosen(MemoryFormat::kChannelsLast, conv_task(ConvNet::First::kBadGradients), images);
+  });
+  EXPECT_TRUE(test::holds(refusal.what(), "the norm of its gradients would be nan")) << refusal.what();
+}
+
+TEST(MemoryFormat, TryingItLeavesTheKernelsThatRepeatAsTheyWere) {
+  const TensorDataset images = small_images(64);
+  const auto state = [] {
+    const at::Context& context = at::globalContext();
+    return std::array{context.deterministicAlgorithms(), context.deterministicAlgorithmsWarnOnly(),
+                      context.deterministicFillUninitializedMemory()};
+  };
+  chosen(MemoryFormat::kContiguous, conv_task(), images);
+  const auto untried = state();
+  chosen(MemoryFormat::kChannelsLast, conv_task(), images);
+  EXPECT_EQ(state(), untried);
 }
 
 TEST(MemoryFormat, AModelThatIsComputedInHalfPrecisionAloneIsTriedInIt) {
