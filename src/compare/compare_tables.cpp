@@ -448,6 +448,9 @@ namespace {
 
 // The run that set the training loss at which all are compared; "" where there is none.
 std::string least_learned(const Comparison& c) {
+  const bool any = std::ranges::any_of(
+      c.recipes, [](const RecipeFigures& r) { return spread_on(r, FairAxis::kTrainingLoss).count > 0; });
+  if (!any) return "";
   const RunOutcome* worst = nullptr;
   double most = -std::numeric_limits<double>::infinity();
   for (const RunOutcome& run : c.runs) {
@@ -592,6 +595,29 @@ std::vector<std::string> look_notes(const Comparison& c) {
               brief(verdict_level(c.terms)), " here, which keeps all looks together below 10 %.")};
 }
 
+// Runs of one recipe do the same work: where their speeds differ, the machine had other work.
+std::vector<std::string> speed_notes(const Comparison& c) {
+  constexpr double kDisturbed = 1.5;
+  double most = 1;
+  std::string whose;
+  for (const std::string& recipe : c.terms.recipes) {
+    double slowest = HUGE_VAL, fastest = 0;
+    for (const RunOutcome& run : c.runs) {
+      if (run.recipe != recipe || !(run.samples_per_second > 0)) continue;
+      slowest = std::min(slowest, run.samples_per_second);
+      fastest = std::max(fastest, run.samples_per_second);
+    }
+    if (fastest / slowest <= most) continue;
+    most = fastest / slowest;
+    whose = recipe;
+  }
+  if (most < kDisturbed) return {};
+  return {cat(
+      "Runs of ", whose, " were up to ", brief(most, 2),
+      " times as fast as others of it: the machine had other work, or they ran on several, so what is said "
+      "of equal time says little about the recipes.")};
+}
+
 // Whether pairing by seed helps, or helped.
 std::vector<std::string> pairing_notes(const Comparison& c) {
   std::vector<std::string> notes;
@@ -602,7 +628,7 @@ std::vector<std::string> pairing_notes(const Comparison& c) {
     if (c.terms.paired)
       notes.push_back(cat("In pairs of the same seed ", pair,
                           " rise and fall together with r = ", brief(d.correlation, 2), ": pairing ",
-                          d.correlation > 0.3 ? "helps" : "does not help", " (p ", number_text(d.p_paired),
+                          d.p_paired < d.p_welch ? "helps" : "does not help", " (p ", number_text(d.p_paired),
                           " in pairs, ", number_text(d.p_welch), " by Welch's test)."));
     else if (d.correlation > kHigh && seeds_of(c, d.a).size() > 2)
       notes.push_back(
@@ -658,7 +684,8 @@ std::vector<std::string> notes_of(const Comparison& c) {
   constexpr size_t kFewDifferences = 6;
   std::vector<std::string> notes = {question_of(c), answer_of(c), limits_of(c)};
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
-  for (auto* const more : {&failure_notes, &plan_notes, &twin_notes, &look_notes, &pairing_notes}) {
+  for (auto* const more :
+       {&failure_notes, &plan_notes, &twin_notes, &look_notes, &pairing_notes, &speed_notes}) {
     for (std::string& note : (*more)(c)) notes.push_back(std::move(note));
   }
   if (c.differences.size() <= kFewDifferences) {

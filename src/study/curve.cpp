@@ -69,8 +69,8 @@ Curve curve_from_json(const Json& json) {
                      .samples = row.at("samples"),
                      .seconds = row.at("seconds"),
                      .epoch = row.value("epoch", 0.0),
-                     .evaluated = row.value("evaluated", int64_t{0}),
-                     .figures = figures_of(row.at("figures"))});
+                     .figures = figures_of(row.at("figures")),
+                     .evaluated = row.value("evaluated", int64_t{0})});
   }
   return curve;
 }

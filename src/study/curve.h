@@ -17,11 +17,11 @@ namespace autotrain {
 /// An evaluation of a run and what the run had spent by then.
 struct CurvePoint {
   int64_t update = 0;
-  int64_t samples = 0;    ///< trained on
-  double seconds = 0;     ///< spent on updates, not on searching or evaluating
-  double epoch = 0;       ///< samples ÷ samples in the data set
-  int64_t evaluated = 0;  ///< samples that it was evaluated on; 0: not known
+  int64_t samples = 0;  ///< trained on
+  double seconds = 0;   ///< spent on updates, not on searching or evaluating
+  double epoch = 0;     ///< samples ÷ samples in the data set
   std::map<std::string, double> figures = {};
+  int64_t evaluated = 0;  ///< samples that the figures are of; 0: not known
 };
 
 using Curve = std::vector<CurvePoint>;

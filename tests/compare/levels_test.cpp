@@ -67,8 +67,8 @@ Counts count(const Kind& kind, int64_t seeds, int studies, bool differ, Random& 
     const ComparisonTerms terms{
         .recipes = {"a", "b"}, .figure = "loss", .lower_is_better = true, .pairs = {{0, 1}}};
     const Difference d = analyse(terms, std::move(runs)).differences.at(0);
-    using Verdict = Difference::Verdict;
-    counts.verdicts += d.verdict == Verdict::kBetter || d.verdict == Verdict::kWorse ? 1 : 0;
+    counts.verdicts +=
+        d.verdict == Difference::Verdict::kBetter || d.verdict == Difference::Verdict::kWorse ? 1 : 0;
     if (std::isfinite(d.interval.low)) {
       ++counts.intervals;
       counts.covered += d.interval.low <= shift && shift <= d.interval.high ? 1 : 0;
