@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -37,6 +38,9 @@ struct CompareCommandOptions : OverrideOptions, PrintOptions, OutputOption {
   int64_t ranks = 1;
   bool halving = false;
   bool sharpness = false;
+  bool paired = false;
+  std::string margin = {};  ///< "0.3%", "12.5"
+  bool confirm = false;
 };
 
 std::string text_of(const Comparison& comparison) {
@@ -57,6 +61,17 @@ std::optional<Target> target_of(const CompareCommandOptions& options) {
                 "for instance --target accuracy=0.9");
   }
   return target;
+}
+
+std::optional<Margin> margin_of(const CompareCommandOptions& options) {
+  if (options.margin.empty()) return std::nullopt;
+  Margin margin{.percent = options.margin.ends_with('%')};
+  const std::string number = options.margin.substr(0, options.margin.size() - (margin.percent ? 1 : 0));
+  if (!parse_real(number, margin.value) || !(margin.value > 0) || !std::isfinite(margin.value)) {
+    throw Error(ExitCode::kUsage, "--margin", quote(options.margin) + " is no number above 0",
+                "for instance --margin 0.3% of a share, or --margin 12.5");
+  }
+  return margin;
 }
 
 std::vector<Axis> axes_of(const std::vector<std::string>& vary) {
@@ -112,25 +127,54 @@ bool names_runs(const CompareCommandOptions& options) {
   throw Error(ExitCode::kUsage, "compare", "is given recipes and folders of runs", "name either of them");
 }
 
+// The best and those that cannot be told from it, on seeds that had no part in choosing them; null: nothing
+// was chosen.
+std::optional<Comparison> confirm(const CompareCommandOptions& options, const CompareOptions& study,
+                                  const Comparison& found) {
+  if (!found.best.recipe) return std::nullopt;
+  CompareOptions fresh = study;
+  fresh.recipes = {study.recipes[*found.best.recipe]};
+  for (const size_t alike : found.best.alike) fresh.recipes.push_back(study.recipes[alike]);
+  fresh.first_seed = study.seeds + 1;
+  fresh.pairs.clear();
+  fresh.axes.clear();
+  fresh.halving.reset();
+  fresh.folder = study.folder / cat("confirm-from-seed-", fresh.first_seed);
+  CompareWatch watch("confirm", fresh, options.talks());
+  watch.follow(fresh);
+  return saying_how_to_go_on(study.folder, [&] { return compare(fresh); });
+}
+
 ExitCode report_comparison(const CompareCommandOptions& options, const Comparison& found,
-                           const std::filesystem::path& folder) {
+                           const std::filesystem::path& folder,
+                           const std::optional<Comparison>& confirmed = std::nullopt) {
   Tally tally;
   for (const RunOutcome& outcome : found.runs) tally.add(outcome.failure, outcome.code);
   const std::string last = cat(tally.all, tally.all == 1 ? " run" : " runs", " compared",
                                tally.failed > 0 ? cat(", of which ", tally.failed, " failed") : "", " · ",
                                (folder / "report.html").string(), "\n");
-  const std::string text = options.talks() ? text_of(found) + "\n" : "";
-  print_study(options, comparison_to_json(found), text + last, folder);
+  std::string text = options.talks() ? text_of(found) + "\n" : "";
+  nlohmann::ordered_json json = comparison_to_json(found);
+  if (confirmed) {
+    if (options.talks())
+      text += "confirmed on fresh seeds, which had no part in choosing:\n\n" + text_of(*confirmed) + "\n";
+    json["confirmed"] = comparison_to_json(*confirmed);
+    for (const RunOutcome& outcome : confirmed->runs) tally.add(outcome.failure, outcome.code);
+  }
+  print_study(options, json, text + last, folder);
   return tally.code();
 }
 
 ExitCode compare_runs_that_are_there(const CLI::App& app, const CompareCommandOptions& options) {
   refuse_options(app,
                  {"--vary", "--rules", "--sample", "--seeds", "--set", "--halving", "--sharpness",
-                  "--training-set", "--ranks"},
+                  "--training-set", "--ranks", "--confirm"},
                  "says how runs are made, and these are there already", "leave it out, or name recipes");
-  const Comparison found = compare_finished_runs(
-      {.folders = options.recipes, .figure = options.figure, .target = target_of(options)});
+  const Comparison found = compare_finished_runs({.folders = options.recipes,
+                                                  .figure = options.figure,
+                                                  .target = target_of(options),
+                                                  .paired = options.paired,
+                                                  .margin = margin_of(options)});
   const std::filesystem::path folder =
       options.output.empty() ? claim_first_free("runs", "compare") : options.output;
   make_folders(folder);
@@ -148,6 +192,8 @@ ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) 
   study.seeds = options.seeds;
   study.figure = options.figure;
   study.target = target_of(options);
+  study.paired = options.paired;
+  study.margin = margin_of(options);
   study.training_set |= options.training_set;
   study.sharpness = options.sharpness;
   study.ranks = options.ranks;
@@ -158,7 +204,8 @@ ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) 
   watch.follow(study);
   if (options.talks()) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
-  return report_comparison(options, found, study.folder);
+  return report_comparison(options, found, study.folder,
+                           options.confirm ? confirm(options, study, found) : std::nullopt);
 }
 
 void declare_grid(CLI::App& app, CompareCommandOptions& options) {
@@ -195,6 +242,17 @@ void declare_comparison(CLI::App& app, CompareCommandOptions& options) {
       "--sharpness", options.sharpness,
       "Also measure how sharp the minimum of the final weights is: the largest eigenvalue of the Hessian, "
       "and how the loss rises along random directions");
+  app.add_flag(
+      "--paired", options.paired,
+      "Test in pairs of the same seed, where recipes rise and fall together over the seeds; to be chosen "
+      "before the figures are seen");
+  app.add_option("--margin", options.margin,
+                 "The least difference that matters: also tests whether recipes are the same within it")
+      ->type_name("NUMBER[%]");
+  app.add_flag(
+      "--confirm", options.confirm,
+      "Then train the best, and those that cannot be told from it, with as many fresh seeds, and report "
+      "that apart");
   app.add_flag(
       "--halving", options.halving,
       "Successive halving: of all points a third goes on to three times the length, and so on; for many "

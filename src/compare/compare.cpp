@@ -1,6 +1,7 @@
 #include "compare/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -54,6 +55,8 @@ void check_target(const CompareOptions& options, const FigureKinds& kinds) {
 void check_kinds(const std::string& who, const FigureKinds& kinds, const CompareOptions& options) {
   check_measured(who, kinds, options);
   check_target(options, kinds);
+  if (options.margin)
+    margin_in(*options.margin, kinds.at(compared_figure(options)), compared_figure(options));
 }
 
 // The first that a recipe names; 0: none does.
@@ -94,10 +97,13 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
                          const FigureKinds& kinds, const Halving& halving) {
   ComparisonTerms terms{.machine = machine_of(runs, options.ranks), .figure = compared_figure(options)};
   for (const NamedRecipe& named : options.recipes) terms.recipes.push_back(named.label);
-  for (int64_t seed = 1; seed <= options.seeds; ++seed) terms.seeds.push_back(seed);
+  for (int64_t seed = 0; seed < options.seeds; ++seed) terms.seeds.push_back(options.first_seed + seed);
   terms.lower_is_better = is_lower_better(kinds, terms.figure);
   terms.target = options.target;
   if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure);
+  terms.paired = options.paired;
+  if (const auto kind = kinds.find(terms.figure); options.margin && kind != kinds.end())
+    terms.margin = margin_in(*options.margin, kind->second, terms.figure);
   const bool halved = halving.rungs() > 1;
   if (options.halving) terms.rungs = rungs_of(halving, options.recipes.size(), terms.lower_is_better);
   // Halving may leave none of the pairs that were wanted.
@@ -113,8 +119,8 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
 // Results as they come, and the comparison of those that are there.
 class Outcomes {
  public:
-  Outcomes(const CompareOptions& options, const std::vector<RunOrder>& orders)
-      : options_(options), orders_(orders), halving_(halving_of(options)) {}
+  Outcomes(const CompareOptions& options, const std::vector<RunOrder>& orders, std::vector<int64_t> looks)
+      : options_(options), orders_(orders), looks_(std::move(looks)), halving_(halving_of(options)) {}
 
   /// Whether a search or a run is to be made, now that its turn has come.
   bool wants(const StudyRun& run) const {
@@ -143,6 +149,7 @@ class Outcomes {
       runs[place->second] = by_name_.at(order.name);
     }
     ComparisonTerms terms = terms_of(options_, runs, kinds_, halving_);
+    terms.looks = looks_;
     return analyse(std::move(terms), std::move(runs));
   }
 
@@ -169,6 +176,7 @@ class Outcomes {
 
   const CompareOptions& options_;
   const std::vector<RunOrder>& orders_;
+  const std::vector<int64_t> looks_;  // with how many seeds
   Halving halving_;
   FigureKinds kinds_;  // of what the recipes measure
   std::map<std::string, RunOutcome> by_name_;
@@ -181,8 +189,9 @@ void keep_former_report(const CompareOptions& options) {
   const ComparisonTerms former = read_comparison(options.folder).terms;
   std::vector<std::string> labels;
   for (const NamedRecipe& named : options.recipes) labels.push_back(named.label);
+  const bool same_margin = former.margin.has_value() == options.margin.has_value();
   if (former.recipes == labels && std::ssize(former.seeds) == options.seeds &&
-      former.figure == compared_figure(options))
+      former.figure == compared_figure(options) && former.paired == options.paired && same_margin)
     return;
   int number = 1;
   while (fs::exists(options.folder / cat("former-", number))) ++number;
@@ -194,14 +203,42 @@ void keep_former_report(const CompareOptions& options) {
   }
 }
 
+// With how many seeds the folder's study was looked at: by the report that is there and those before it. A
+// report without a test, as of one seed or of a study that was stopped, showed no verdict.
+std::vector<int64_t> looks_at(const CompareOptions& options) {
+  if (!is_comparison_folder(options.folder)) return {};
+  const Comparison former = read_comparison(options.folder);
+  std::set<int64_t> looks(former.terms.looks.begin(), former.terms.looks.end());
+  const bool tested = std::ranges::any_of(
+      former.differences, [](const Difference& difference) { return !std::isnan(difference.p_welch); });
+  if (tested) looks.insert(std::ssize(former.terms.seeds));
+  looks.erase(options.seeds);
+  return {looks.begin(), looks.end()};
+}
+
 }  // namespace
+
+double margin_in(const Margin& margin, const FigureKind& kind, const std::string& figure) {
+  if (margin.percent && !kind.share)
+    throw Error(ExitCode::kUsage, "--margin", cat(figure, " is no share, of which there could be percent"),
+                "a number in its own measure");
+  constexpr double kSurelyAShare = 0.05;
+  if (!margin.percent && kind.share && margin.value > kSurelyAShare)
+    throw Error(
+        ExitCode::kUsage, "--margin",
+        cat(shortest(margin.value), " may mean ", shortest(margin.value), " points or ",
+            shortest(100 * margin.value), " points of ", figure, ", which is from 0 to 1"),
+        cat("--margin ", shortest(margin.value), "% or --margin ", shortest(100 * margin.value), "%"));
+  return margin.percent ? margin.value / 100 : margin.value;
+}
 
 Comparison compare(const CompareOptions& options) {
   check_comparison(options);
+  const std::vector<int64_t> looks = looks_at(options);
   keep_former_report(options);
   const std::vector<RunOrder> orders = orders_of(options, halving_of(options));
   const std::vector<StudyRun> runs = study_runs_of(orders);
-  Outcomes outcomes(options, orders);
+  Outcomes outcomes(options, orders, looks);
   const StopSignalScope requeue(requeue_signal_of(options.recipes));
   run_study(runs, {.kind = "comparison",
                    .folder = options.folder,

@@ -14,11 +14,23 @@
 
 namespace autotrain {
 
+/// The least difference that matters.
+struct Margin {
+  double value = 0;      ///< above 0, in the figure's own measure, or
+  bool percent = false;  ///< in percent of a share
+};
+
+/// In the figure's own measure. @throws Error(kUsage) where two readings are possible: 0.3 of a share.
+double margin_in(const Margin& margin, const FigureKind& kind, const std::string& figure);
+
 struct CompareOptions {
   std::vector<NamedRecipe> recipes;
   int64_t seeds = 3;        ///< each recipe is trained with 1, 2, …, in place of its own seed
   std::string figure = "";  ///< to compare; "": the target's, else what the first recipe monitors
   std::optional<Target> target = {};
+  bool paired = false;                                ///< tests in pairs of the same seed
+  std::optional<Margin> margin = {};                  ///< also tests whether recipes are the same within it
+  int64_t first_seed = 1;                             ///< the seeds are this and those that follow
   std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes to test; empty: all
   std::vector<DifferingKey> axes = {};  ///< of the grid whose points the recipes are; empty: they are none
   bool training_set = false;            ///< also evaluate the final weights on the training data

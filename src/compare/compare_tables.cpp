@@ -22,6 +22,9 @@ std::string spread_in(const Spread& s, Format format) {
              part.empty() ? "" : cat(" (", part, ")"));
 }
 
+// Of many recipes a row for each pair would hide the answer.
+constexpr size_t kMostDifferenceRows = 40;
+
 std::string number_text(double value) {
   return std::isfinite(value) ? brief(value) : "-";
 }
@@ -113,15 +116,46 @@ page::Table halving_table(const Comparison& c) {
   return table;
 }
 
+std::string share_interval_text(const ConfidenceInterval& share) {
+  return cat(format_percent(share.low, 0), " to ", format_percent(share.high, 0));
+}
+
 page::Table target_table(const Comparison& c) {
   if (!c.terms.target) return {};
-  page::Table table{"to " + target_text(*c.terms.target), {"recipe", "reached"}};
+  const std::string horizon = cat("after ", format_count(c.samples), " samples");
+  page::Table table{cat("to ", target_text(*c.terms.target), "; of runs that never reach it, ",
+                        format_count(c.samples), " samples count"),
+                    {"recipe", "reached", cat("reached ", horizon), "95 % interval", "mean samples, all runs",
+                     "without best and worst"}};
   for (const auto* const column : columns_shown(/*of_target=*/true)) table.header.push_back(column->heading);
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     const RecipeFigures& r = c.recipes[i];
     std::vector<std::string>& row = table.rows.emplace_back();
-    row = {c.terms.recipes[i], cat(spread_of(r, "target_updates").count, " of ", r.runs)};
+    row = {c.terms.recipes[i],
+           cat(spread_of(r, "target_updates").count, " of ", r.runs),
+           cat(r.reached, " of ", r.restricted.runs),
+           r.restricted.runs > 0 ? share_interval_text(r.reached_share) : "-",
+           spread_in(r.restricted, [](double value) { return format_count(std::llround(value)); }),
+           std::isfinite(r.olympic_samples) ? format_count(std::llround(r.olympic_samples)) : "-"};
     for (const auto* const column : columns_shown(/*of_target=*/true)) row.push_back(spread_cell(r, *column));
+  }
+  return table;
+}
+
+// Which of two comes sooner to the target, runs that never do counted as the last.
+page::Table target_test_table(const Comparison& c) {
+  page::Table table{
+      "sooner to the target, in samples: log-rank test, exact over all ways to divide the runs, with "
+      "Holm's correction",
+      {"a", "b", "p", "p (Holm)", "verdict"}};
+  if (c.target_tests.size() > kMostDifferenceRows) return {};
+  for (const TargetTest& test : c.target_tests) {
+    const bool told = test.p_holm < verdict_level(c.terms);
+    table.rows.push_back({c.terms.recipes[test.a], c.terms.recipes[test.b], number_text(test.p),
+                          number_text(test.p_holm),
+                          std::isnan(test.p) ? "not tested"
+                          : told ? cat(c.terms.recipes[test.statistic > 0 ? test.b : test.a], " is sooner")
+                                 : "not distinguishable with these seeds"});
   }
   return table;
 }
@@ -159,12 +193,11 @@ page::Table sharpness_table(const Comparison& c) {
   return table;
 }
 
-// Of many recipes a row for each pair would hide the answer.
-constexpr size_t kMostDifferenceRows = 40;
-
 std::string p_cell(const Difference& d) {
   using Verdict = Difference::Verdict;
-  if (d.verdict == Verdict::kNotComparable) return "other data";
+  if (d.verdict == Verdict::kNotComparable) return "not comparable";
+  if (d.verdict == Verdict::kNoSpread) return "no spread";
+  if (d.verdict == Verdict::kEquivalent) return cat(brief(d.p_holm, 2), " ≈");
   if (d.verdict == Verdict::kRunsMissing) return "runs missing";
   if (!std::isfinite(d.p_holm)) return "-";
   if (d.verdict == Verdict::kNotDistinguishable) return brief(d.p_holm, 2);
@@ -173,9 +206,9 @@ std::string p_cell(const Difference& d) {
 
 // The corrected p of each pair on an axis, the first of a pair downwards.
 page::Table p_matrix(const Comparison& c, FairAxis axis) {
-  page::Table table{
-      cat("p (Holm) of pairs, ", place_text(c, axis), "; ▲ the row's recipe is better, ▼ the column's"),
-      {""}};
+  page::Table table{cat("p (Holm) of pairs, ", place_text(c, axis),
+                        "; ▲ the row's recipe is better, ▼ the column's, ≈ the same within the margin"),
+                    {""}};
   std::vector<size_t> columns;
   for (const Difference& d : c.differences) {
     if (d.axis == axis && std::ranges::find(columns, d.b) == columns.end()) columns.push_back(d.b);
@@ -201,10 +234,38 @@ std::vector<page::Table> p_matrices(const Comparison& c) {
 
 page::Table difference_table(const Comparison& c) {
   if (c.differences.size() > kMostDifferenceRows) return {};
-  page::Table table{"differences: b − a, with Welch's test and Holm's correction",
+  page::Table table{cat("differences: b − a, with ", c.terms.paired ? "the paired" : "Welch's",
+                        " test and Holm's correction"),
                     headings_of(difference_columns())};
   for (const Difference& d : c.differences)
     table.rows.push_back(table_row(difference_columns(), {c.terms, d}));
+  return table;
+}
+
+std::string estimate_text(const Estimate& e, std::string (*format)(double)) {
+  if (!std::isfinite(e.value)) return "-";
+  if (!std::isfinite(e.interval.low)) return format(e.value);
+  return cat(format(e.value), " (", format(e.interval.low), " to ", format(e.interval.high), ")");
+}
+
+std::string percent_text(double share) {
+  return format_percent(share, 0);
+}
+
+// How large differences are, and what pairing by seed or a margin says of them.
+page::Table effect_table(const Comparison& c) {
+  if (c.differences.size() > kMostDifferenceRows) return {};
+  page::Table table{"how large differences are (95 % intervals)",
+                    {"a", "b", "at equal", "b − a in deviations (Hedges' g)", "a run of b is better",
+                     "r by seed", "p Welch", "p paired"}};
+  if (c.terms.margin) table.header.push_back(cat("p of ± ", shortest(*c.terms.margin), " or more"));
+  for (const Difference& d : c.differences) {
+    if (std::isnan(d.effect.value)) continue;
+    table.rows.push_back({c.terms.recipes[d.a], c.terms.recipes[d.b], words_of(d.axis),
+                          estimate_text(d.effect, number_text), estimate_text(d.chance_better, percent_text),
+                          number_text(d.correlation), number_text(d.p_welch), number_text(d.p_paired)});
+    if (c.terms.margin) table.rows.back().push_back(number_text(d.p_equivalent));
+  }
   return table;
 }
 
@@ -307,11 +368,16 @@ std::string spread_text(const Spread& spread) {
 std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
   using Verdict = Difference::Verdict;
   if (d.verdict == Verdict::kBetter || d.verdict == Verdict::kWorse)
-    return cat(terms.recipes[d.verdict == Verdict::kBetter ? d.b : d.a], " is better");
-  if (d.verdict == Verdict::kNotTested) return "not tested: needs two values of each";
+    return cat(terms.recipes[d.verdict == Verdict::kBetter ? d.b : d.a], " is better",
+               d.p_equivalent < verdict_level(terms) ? cat(", by less than ", shortest(*terms.margin)) : "");
+  if (d.verdict == Verdict::kEquivalent) return cat("the same within ", shortest(*terms.margin));
+  if (d.verdict == Verdict::kNotTested)
+    return "not tested: " + (d.reason.empty() ? "needs two values of each" : d.reason);
+  if (d.verdict == Verdict::kNoSpread) return "no verdict: " + d.reason;
   if (d.verdict == Verdict::kRunsMissing) return "no verdict: " + d.reason;
   if (d.verdict == Verdict::kNotComparable) return cat("not compared: they ", d.reason);
   if (d.mean == 0) return "no difference with these seeds";
+  if (terms.paired) return "not distinguishable with these seeds";
   return cat("not distinguishable with these seeds; ",
              d.runs_needed ? cat("about ", *d.runs_needed) : cat("more than ", format_count(kMostRunsNeeded)),
              " of each would be needed");
@@ -351,6 +417,10 @@ std::string answer_of(const Comparison& c) {
   std::string answer;
   if (!best.why_none.empty()) {
     answer = cat("No best is named: ", best.why_none, ".");
+  } else if (best.recipe && c.recipes.size() == 1) {
+    answer = cat("One recipe, so there is nothing to compare it with: after ", format_count(c.samples),
+                 " samples its ", c.terms.figure, " is ",
+                 spread_text(spread_on(c.recipes[0], FairAxis::kSamples)), ".");
   } else if (best.recipe) {
     answer =
         cat("After ", format_count(c.samples), " samples ", c.terms.recipes[*best.recipe], " has the best ",
@@ -358,6 +428,11 @@ std::string answer_of(const Comparison& c) {
             best.alike.empty()
                 ? "."
                 : cat("; these seeds cannot tell it from ", join(labels_of(c, best.alike), ", "), "."));
+    if (c.terms.recipes.size() > 2)
+      answer +=
+          " It was chosen by the runs that it is judged by, so its figure is flattered; fresh seeds "
+          "(--confirm) "
+          "would show by how much.";
     if (const std::string edge = edge_of(c, *best.recipe); !edge.empty())
       answer += cat(" It has ", edge, " of the grid: what is best may lie beyond.");
   } else {
@@ -373,6 +448,9 @@ namespace {
 
 // The run that set the training loss at which all are compared; "" where there is none.
 std::string least_learned(const Comparison& c) {
+  const bool any = std::ranges::any_of(
+      c.recipes, [](const RecipeFigures& r) { return spread_on(r, FairAxis::kTrainingLoss).count > 0; });
+  if (!any) return "";
   const RunOutcome* worst = nullptr;
   double most = -std::numeric_limits<double>::infinity();
   for (const RunOutcome& run : c.runs) {
@@ -389,15 +467,177 @@ std::string least_learned(const Comparison& c) {
 
 namespace {
 
+std::string seeds_text(const std::vector<int64_t>& seeds) {
+  if (seeds.empty()) return "no seed";
+  const bool row = seeds.size() > 2 && seeds.back() - seeds.front() + 1 == std::ssize(seeds);
+  if (row) return cat("seeds ", seeds.front(), " to ", seeds.back());
+  std::vector<std::string> words;
+  for (const int64_t seed : seeds) words.push_back(std::to_string(seed));
+  return cat(seeds.size() == 1 ? "seed " : "seeds ", join(words, ", "));
+}
+
+// On how many seeds each recipe stands: of all, or where that is not the same, of each.
+std::string runs_text(const Comparison& c) {
+  std::map<std::vector<int64_t>, std::vector<std::string>> recipes;  // by their seeds
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    if (has_part(c.recipes[i])) recipes[seeds_of(c, i)].push_back(c.terms.recipes[i]);
+  }
+  if (recipes.empty()) return "of which no run has ended yet";
+  if (recipes.size() == 1) {
+    const std::vector<int64_t>& seeds = recipes.begin()->first;
+    const bool all = recipes.begin()->second.size() == c.recipes.size();
+    return cat(
+        all ? c.recipes.size() == 1 ? "" : "each " : cat(recipes.begin()->second.size(), " of them "),
+        "trained with ", seeds.size(), seeds.size() == 1 ? " seed" : " seeds",
+        seeds == c.terms.seeds || c.terms.seeds.empty() ? "" : cat(" (so far: ", seeds_text(seeds), ")"));
+  }
+  std::vector<std::string> parts;
+  for (const auto& [seeds, labels] : recipes)
+    parts.push_back(cat(join(labels, ", "), " with ", seeds_text(seeds)));
+  return cat("trained with seeds that are not the same (", join(parts, "; "), ")");
+}
+
 // What was asked, for those who see it for the first time.
 std::string question_of(const Comparison& c) {
-  const size_t recipes = c.terms.recipes.size(), seeds = c.terms.seeds.size();
-  return cat(recipes, recipes == 1 ? " recipe" : " recipes", ", each trained with ", seeds,
-             seeds == 1 ? " seed" : " seeds", ", compared by ", c.terms.figure,
-             " on the validation data, of which ", c.terms.lower_is_better ? "less" : "more",
-             " is better. That one is better is said where it would be false in at most one study of twenty "
-             "in which "
-             "nothing differs.");
+  const size_t recipes = c.terms.recipes.size(), axes = axes_of(c).size();
+  std::string text =
+      cat(recipes, recipes == 1 ? " recipe, " : " recipes, ", runs_text(c), ", compared by ", c.terms.figure,
+          " on the validation data, of which ", c.terms.lower_is_better ? "less" : "more", " is better.");
+  if (recipes > 1)
+    text += cat(" That one is better is said where it would be false in at most one study of ",
+                std::llround(1 / verdict_level(c.terms)), " in which nothing differs, for each of the ", axes,
+                " ways of making runs equal by itself: decide beforehand which of them counts.");
+  return text;
+}
+
+// The least and the most samples that evaluations were on; 0: not known.
+std::pair<int64_t, int64_t> evaluated_samples(const Comparison& c) {
+  std::pair<int64_t, int64_t> range = {0, 0};
+  for (const RunOutcome& run : c.runs) {
+    if (run.curve.empty() || run.curve.back().evaluated == 0) continue;
+    const int64_t samples = run.curve.back().evaluated;
+    range = {range.first == 0 ? samples : std::min(range.first, samples), std::max(range.second, samples)};
+  }
+  return range;
+}
+
+bool is_share(const Comparison& c) {
+  return std::ranges::any_of(c.runs, [&](const RunOutcome& run) {
+    const auto kind = run.figure_kinds.find(c.terms.figure);
+    return kind != run.figure_kinds.end() && kind->second.share;
+  });
+}
+
+// How far a share of so many samples is uncertain by those samples alone, in words.
+std::string sampling_text(const Comparison& c, int64_t samples) {
+  const size_t shown = c.best.recipe.value_or(0);
+  const double share = spread_on(c.recipes[shown], FairAxis::kSamples).mean;
+  if (!is_share(c) || !(share >= 0 && share <= 1)) return "";
+  const ConfidenceInterval interval =
+      share_interval(std::llround(share * static_cast<double>(samples)), samples);
+  return cat(": one sample more or less is ", brief(1 / static_cast<double>(samples)), ", and a ",
+             c.terms.figure, " of ", brief(share), " on these may be ", brief(interval.low), " to ",
+             brief(interval.high), " on all data like them (95 % interval)");
+}
+
+// What cannot be said, however small p is.
+std::string limits_of(const Comparison& c) {
+  std::string text;
+  const auto [least, most] = evaluated_samples(c);
+  if (least > 0 && least == most) {
+    text = cat("Verdicts are about other seeds and the same ", format_count(least),
+               " validation samples, not about other data", sampling_text(c, least), ".");
+  } else {
+    text = "Verdicts are about other seeds and the same validation data, not about other data.";
+  }
+  if (least != most)
+    text += cat(" Runs were evaluated on different numbers of samples, ", format_count(least), " to ",
+                format_count(most), ".");
+  std::vector<std::string> single;
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    if (seeds_of(c, i).size() == 1) single.push_back(c.terms.recipes[i]);
+  }
+  if (!single.empty())
+    text += cat(" ", join(single, ", "), single.size() == 1 ? " has one run" : " have one run each",
+                ", which tells nothing of chance: there is no test.");
+  return text;
+}
+
+// Recipes that made the same runs under two names.
+std::vector<std::string> twin_notes(const Comparison& c) {
+  std::vector<std::string> notes;
+  for (const auto& [a, b] : c.terms.pairs) {
+    if (!same_figures(c, a, b)) continue;
+    std::vector<std::string> keys;
+    for (const DifferingKey& key : c.terms.differing_keys) {
+      if (key.values.at(a) != key.values.at(b)) keys.push_back(key.path);
+    }
+    notes.push_back(cat(c.terms.recipes[a], " and ", c.terms.recipes[b], " came to the same ", c.terms.figure,
+                        " with every seed: ",
+                        keys.empty() ? "they are one recipe under two names, and no second measurement"
+                                     : cat("what they differ in (", join(keys, ", "), ") did nothing to it"),
+                        "."));
+  }
+  return notes;
+}
+
+// Seeds that were added with the verdicts of fewer in view.
+std::vector<std::string> look_notes(const Comparison& c) {
+  if (c.terms.looks.empty()) return {};
+  std::vector<std::string> seeds;
+  for (const int64_t look : c.terms.looks) seeds.push_back(std::to_string(look));
+  const auto looks = static_cast<double>(c.terms.looks.size() + 1);
+  return {cat("Seeds were changed after ", c.terms.looks.size(),
+              c.terms.looks.size() == 1 ? " look" : " looks", " (with ", join(seeds, ", "),
+              "): who goes on until something differs finds it by chance in up to ",
+              format_percent(1 - std::pow(1 - kFalseAlarms, looks), 0),
+              " of studies instead of 5 %. A verdict therefore asks for p below ",
+              brief(verdict_level(c.terms)), " here, which keeps all looks together below 10 %.")};
+}
+
+// Runs of one recipe do the same work: where their speeds differ, the machine had other work.
+std::vector<std::string> speed_notes(const Comparison& c) {
+  constexpr double kDisturbed = 1.5;
+  double most = 1;
+  std::string whose;
+  for (const std::string& recipe : c.terms.recipes) {
+    double slowest = HUGE_VAL, fastest = 0;
+    for (const RunOutcome& run : c.runs) {
+      if (run.recipe != recipe || !(run.samples_per_second > 0)) continue;
+      slowest = std::min(slowest, run.samples_per_second);
+      fastest = std::max(fastest, run.samples_per_second);
+    }
+    if (fastest / slowest <= most) continue;
+    most = fastest / slowest;
+    whose = recipe;
+  }
+  if (most < kDisturbed) return {};
+  return {cat(
+      "Runs of ", whose, " were up to ", brief(most, 2),
+      " times as fast as others of it: the machine had other work, or they ran on several, so what is said "
+      "of equal time says little about the recipes.")};
+}
+
+// Whether pairing by seed helps, or helped.
+std::vector<std::string> pairing_notes(const Comparison& c) {
+  std::vector<std::string> notes;
+  for (const Difference& d : c.differences) {
+    if (d.axis != FairAxis::kSamples || std::isnan(d.correlation)) continue;
+    const std::string pair = cat(c.terms.recipes[d.a], " and ", c.terms.recipes[d.b]);
+    constexpr double kHigh = 0.7;
+    if (c.terms.paired)
+      notes.push_back(cat("In pairs of the same seed ", pair,
+                          " rise and fall together with r = ", brief(d.correlation, 2), ": pairing ",
+                          d.p_paired < d.p_welch ? "helps" : "does not help", " (p ", number_text(d.p_paired),
+                          " in pairs, ", number_text(d.p_welch), " by Welch's test)."));
+    else if (d.correlation > kHigh && seeds_of(c, d.a).size() > 2)
+      notes.push_back(
+          cat(pair, " rise and fall together over the seeds (r = ", brief(d.correlation, 2),
+              "): a test of pairs (--paired) would find smaller differences. It counts where it was "
+              "chosen before, or on fresh seeds."));
+    if (notes.size() > 3) break;
+  }
+  return notes;
 }
 
 // A recipe that fails now and then is worth less than the mean of its other runs.
@@ -442,7 +682,12 @@ std::vector<std::string> plan_notes(const Comparison& c) {
 
 std::vector<std::string> notes_of(const Comparison& c) {
   constexpr size_t kFewDifferences = 6;
-  std::vector<std::string> notes = {question_of(c), answer_of(c)};
+  std::vector<std::string> notes = {question_of(c), answer_of(c), limits_of(c)};
+  for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
+  for (auto* const more :
+       {&failure_notes, &plan_notes, &twin_notes, &look_notes, &pairing_notes, &speed_notes}) {
+    for (std::string& note : (*more)(c)) notes.push_back(std::move(note));
+  }
   if (c.differences.size() <= kFewDifferences) {
     for (const Difference& d : c.differences) {
       const bool own = d.axis == FairAxis::kEnd || d.axis == FairAxis::kBest;
@@ -469,9 +714,6 @@ std::vector<std::string> notes_of(const Comparison& c) {
       notes.push_back(cat("The sharpness of ", c.terms.recipes[i], " is not available, because ",
                           c.recipes[i].no_sharpness, "."));
   }
-  for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
-  for (std::string& note : failure_notes(c)) notes.push_back(std::move(note));
-  for (std::string& note : plan_notes(c)) notes.push_back(std::move(note));
   if (std::ranges::any_of(c.runs, [](const RunOutcome& run) { return !run.warnings.empty(); }))
     notes.push_back("Some runs warned: the last table has of what.");
   const std::vector<FairAxis> axes = axes_of(c);
@@ -487,9 +729,9 @@ std::vector<page::Table> tables_of(const Comparison& c) {
   std::vector<page::Table> tables = {figures_table(c)};
   for (const FairAxis axis : axes_of(c)) tables.push_back(grid_table(c, axis));
   for (page::Table& table : p_matrices(c)) tables.push_back(std::move(table));
-  for (page::Table& table :
-       std::vector{halving_table(c), target_table(c), difference_table(c), gap_table(c), sharpness_table(c),
-                   plan_table(c), key_table(c), failure_table(c), warning_table(c)})
+  for (page::Table& table : std::vector{
+           halving_table(c), target_table(c), target_test_table(c), difference_table(c), effect_table(c),
+           gap_table(c), sharpness_table(c), plan_table(c), key_table(c), failure_table(c), warning_table(c)})
     tables.push_back(std::move(table));
   std::erase_if(tables, [](const page::Table& table) { return table.rows.empty(); });
   return tables;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <set>
 
 #include "base/text.h"
 #include "compare/compare_columns.h"
@@ -114,6 +115,33 @@ std::optional<double> figure_in(const std::map<std::string, double>& figures, co
   return found == figures.end() ? std::nullopt : std::optional(found->second);
 }
 
+// By seed.
+std::map<int64_t, double> values_by_seed(const Comparison& c, size_t recipe, FairAxis axis) {
+  std::map<int64_t, double> values;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe != c.terms.recipes[recipe] || !ended(run)) continue;
+    if (const auto value = compared_value(c, run, axis); value && std::isfinite(*value))
+      values[run.seed] = *value;
+  }
+  return values;
+}
+
+// The values of two recipes, those of the same seeds side by side where both have the same seeds.
+struct PairOfValues {
+  Values a = {}, b = {};
+  bool same_seeds = false;
+};
+
+PairOfValues pair_of_values(const Comparison& c, size_t a, size_t b, FairAxis axis) {
+  PairOfValues pair;
+  const auto of_a = values_by_seed(c, a, axis), of_b = values_by_seed(c, b, axis);
+  for (const auto& [seed, value] : of_a) pair.a.push_back(value);
+  for (const auto& [seed, value] : of_b) pair.b.push_back(value);
+  pair.same_seeds = std::ranges::equal(of_a, of_b, {}, &std::pair<const int64_t, double>::first,
+                                       &std::pair<const int64_t, double>::first);
+  return pair;
+}
+
 // Runs of one recipe are evaluated at the same updates. Where one of them has no value, the mean of the
 // others would be of other runs than beside it: there is no point.
 std::vector<BandPoint> band_of(const Comparison& c, size_t recipe) {
@@ -178,6 +206,51 @@ void add_sharpness(RecipeFigures& figures, const Comparison& c, size_t recipe) {
   }
 }
 
+// When each of a recipe's runs came to the target, in samples; infinite: not by Comparison::samples, or
+// never.
+Values times_to_target(const Comparison& c, size_t recipe) {
+  Values times;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe != c.terms.recipes[recipe] || !counts(run)) continue;
+    const CurvePoint* const reached =
+        c.terms.target && run.failure.empty() ? first_reaching(run.curve, *c.terms.target) : nullptr;
+    const bool in_time = reached != nullptr && reached->samples <= c.samples;
+    times.push_back(in_time ? static_cast<double>(reached->samples)
+                            : std::numeric_limits<double>::infinity());
+  }
+  return times;
+}
+
+void add_way_to_target(RecipeFigures& figures, const Comparison& c, size_t recipe) {
+  if (!c.terms.target) return;
+  Values times = times_to_target(c, recipe);
+  if (times.empty()) return;
+  figures.reached = std::ranges::count_if(times, [](double time) { return std::isfinite(time); });
+  figures.reached_share = share_interval(figures.reached, std::ssize(times));
+  figures.olympic_samples = olympic_mean(times);
+  for (double& time : times) time = std::min(time, static_cast<double>(c.samples));
+  figures.restricted = spread_of(times, std::ssize(times));
+}
+
+// All pairs whose figures are the same quantity: one family of tests.
+std::vector<TargetTest> target_tests_of(const Comparison& c) {
+  std::vector<TargetTest> tests;
+  if (!c.terms.target) return tests;
+  ComparisonTerms of_target = c.terms;
+  of_target.figure = c.terms.target->figure;
+  std::vector<double> p;
+  for (const auto& [a, b] : c.terms.pairs) {
+    LogRankTest test = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
+    if (why_not_comparable(of_target, a, b).empty())
+      test = log_rank_test(times_to_target(c, a), times_to_target(c, b));
+    tests.push_back({.a = a, .b = b, .statistic = test.statistic, .p = test.p, .p_holm = 0});
+    p.push_back(test.p);
+  }
+  const std::vector<double> corrected = holm(std::move(p));
+  for (size_t i = 0; i < tests.size(); ++i) tests[i].p_holm = corrected[i];
+  return tests;
+}
+
 RecipeFigures figures_of(const Comparison& c, size_t recipe) {
   RecipeFigures figures;
   for (const RunOutcome& run : c.runs) {
@@ -198,8 +271,39 @@ RecipeFigures figures_of(const Comparison& c, size_t recipe) {
     }));
   add_gaps(figures, c, recipe);
   add_sharpness(figures, c, recipe);
+  add_way_to_target(figures, c, recipe);
   figures.curve = band_of(c, recipe);
   return figures;
+}
+
+std::set<std::string> machines_of(const Comparison& c, size_t a, size_t b) {
+  std::set<std::string> machines;
+  for (const RunOutcome& run : c.runs) {
+    const bool of_pair = run.recipe == c.terms.recipes[a] || run.recipe == c.terms.recipes[b];
+    if (of_pair && run.plan.is_object()) machines.insert(run.plan.value("device_name", ""));
+  }
+  return machines;
+}
+
+bool differ_in(const ComparisonTerms& terms, size_t a, size_t b, const char* path) {
+  return std::ranges::any_of(terms.differing_keys, [&](const DifferingKey& key) {
+    return key.path == path && key.values.at(a) != key.values.at(b);
+  });
+}
+
+// Why an axis makes nothing equal for two recipes; "": it does.
+std::string why_not_on(const Comparison& c, size_t a, size_t b, FairAxis axis) {
+  if (axis == FairAxis::kBest && differ_in(c.terms, a, b, "evaluation.every"))
+    return "are evaluated at different intervals (evaluation.every), and the best of more evaluations looks "
+           "better";
+  if (axis == FairAxis::kSeconds && !differ_in(c.terms, a, b, "execution.device")) {
+    const std::set<std::string> machines = machines_of(c, a, b);
+    if (machines.size() > 1)
+      return cat("ran on different machines (",
+                 join(std::vector<std::string>(machines.begin(), machines.end()), ", "),
+                 "), whose seconds are not the same");
+  }
+  return "";
 }
 
 // What is known of a pair before anything is computed of it: whether something may be said.
@@ -208,7 +312,9 @@ Difference pair_of(const Comparison& c, size_t a, size_t b, FairAxis axis) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   Difference d{
       .a = a, .b = b, .axis = axis, .mean = kNaN, .interval = {kNaN, kNaN}, .p = kNaN, .p_holm = kNaN};
-  if (d.reason = why_not_comparable(c.terms, a, b); !d.reason.empty()) {
+  d.reason = why_not_comparable(c.terms, a, b);
+  if (d.reason.empty()) d.reason = why_not_on(c, a, b, axis);
+  if (!d.reason.empty()) {
     d.verdict = Verdict::kNotComparable;
     return d;
   }
@@ -221,38 +327,74 @@ Difference pair_of(const Comparison& c, size_t a, size_t b, FairAxis axis) {
   return d;
 }
 
-Difference::Verdict verdict_of(const Difference& d, bool lower_is_better) {
-  if (std::isnan(d.p_holm)) return Difference::Verdict::kNotTested;
-  if (d.p_holm >= kFalseAlarms) return Difference::Verdict::kNotDistinguishable;
-  return (d.mean < 0) == lower_is_better ? Difference::Verdict::kBetter : Difference::Verdict::kWorse;
+Difference::Verdict verdict_of(const Difference& d, const ComparisonTerms& terms) {
+  using Verdict = Difference::Verdict;
+  if (std::isnan(d.p_holm)) return Verdict::kNotTested;
+  if (d.p_holm < verdict_level(terms))
+    return (d.mean < 0) == terms.lower_is_better ? Verdict::kBetter : Verdict::kWorse;
+  return d.p_equivalent < verdict_level(terms) ? Verdict::kEquivalent : Verdict::kNotDistinguishable;
+}
+
+Estimate chance_better(const PairOfValues& values, bool lower_is_better) {
+  return lower_is_better ? probability_above(values.b, values.a) : probability_above(values.a, values.b);
+}
+
+// A test of two recipes; its p is NaN, with the reason, where the values allow none.
+void test_pair(const Comparison& c, Difference& d, const PairOfValues& values) {
+  using Verdict = Difference::Verdict;
+  d.mean = mean(values.b) - mean(values.a);
+  d.effect = hedges_g(values.a, values.b);
+  d.chance_better = chance_better(values, c.terms.lower_is_better);
+  const WelchTest welch = welch_test(values.a, values.b);
+  d.p_welch = welch.p;
+  if (values.same_seeds) {
+    d.correlation = correlation(values.a, values.b);
+    d.p_paired = paired_test(values.a, values.b).p;
+  }
+  if (c.terms.paired && !values.same_seeds) {
+    d.reason = "their runs have different seeds, so they make no pairs";
+    return;
+  }
+  const WelchTest test = c.terms.paired ? paired_test(values.a, values.b) : welch;
+  if (std::isnan(test.degrees) && test.p == 0) {  // both constant, or all differences the same
+    d.verdict = Verdict::kNoSpread;
+    d.reason = c.terms.paired ? "all pairs differ by the same, so nothing tells what chance does"
+                              : "neither varies over these seeds, so nothing tells what chance does";
+    d.p_welch = d.p_paired = std::numeric_limits<double>::quiet_NaN();
+    return;
+  }
+  d.p = test.p;
+  d.interval = c.terms.paired ? paired_interval(values.a, values.b) : welch_interval(values.a, values.b);
+  if (c.terms.margin) d.p_equivalent = equivalence_p(values.a, values.b, *c.terms.margin, c.terms.paired);
+}
+
+// Holm's correction of one of their members, over the family.
+void correct(std::vector<Difference>& family, double Difference::*from, double Difference::*to) {
+  std::vector<double> p;
+  for (const Difference& d : family) p.push_back(d.*from);
+  const std::vector<double> corrected = holm(std::move(p));
+  for (size_t i = 0; i < family.size(); ++i) family[i].*to = corrected[i];
 }
 
 // All pairs on one axis: one family of tests.
 std::vector<Difference> differences_on(const Comparison& c, FairAxis axis) {
   std::vector<Difference> family;
-  std::vector<double> p;
   for (const auto& [a, b] : c.terms.pairs) {
     Difference& d = family.emplace_back(pair_of(c, a, b, axis));
-    if (d.reason.empty()) {
-      const Values of_a = values_on(c, a, axis), of_b = values_on(c, b, axis);
-      d.mean = mean(of_b) - mean(of_a);
-      d.interval = welch_interval(of_a, of_b);
-      d.p = welch_test(of_a, of_b).p;
-    }
-    p.push_back(d.p);
+    if (d.reason.empty()) test_pair(c, d, pair_of_values(c, a, b, axis));
   }
-  const auto tests = std::count_if(p.begin(), p.end(), [](double value) { return !std::isnan(value); });
-  const std::vector<double> corrected = holm(p);
-  for (size_t i = 0; i < family.size(); ++i) {
-    Difference& d = family[i];
+  const auto tests = std::ranges::count_if(family, [](const Difference& d) { return !std::isnan(d.p); });
+  correct(family, &Difference::p, &Difference::p_holm);
+  for (auto member : {&Difference::p_welch, &Difference::p_paired, &Difference::p_equivalent})
+    correct(family, member, member);
+  for (Difference& d : family) {
     if (!d.reason.empty()) continue;
-    d.p_holm = corrected[i];
-    d.verdict = verdict_of(d, c.terms.lower_is_better);
-    if (d.verdict != Difference::Verdict::kNotDistinguishable) continue;
+    d.verdict = verdict_of(d, c.terms);
+    if (d.verdict != Difference::Verdict::kNotDistinguishable || c.terms.paired) continue;
     // At the level of Holm's first step, the strictest.
-    d.runs_needed =
-        runs_needed(d.mean, standard_deviation(values_on(c, d.a, axis)),
-                    standard_deviation(values_on(c, d.b, axis)), kFalseAlarms / static_cast<double>(tests));
+    d.runs_needed = runs_needed(d.mean, standard_deviation(values_on(c, d.a, axis)),
+                                standard_deviation(values_on(c, d.b, axis)),
+                                verdict_level(c.terms) / static_cast<double>(tests));
   }
   return family;
 }
@@ -271,6 +413,9 @@ NoValue why_no_value(const Comparison& c, const RunOutcome& run, FairAxis axis) 
     return {"never came to that training loss", "never came to that training loss"};
   if (place && place_of(run.curve.front(), axis) > *place)
     return {"was not evaluated by then", "were not evaluated by then"};
+  const bool measured = std::ranges::any_of(
+      run.curve, [&](const CurvePoint& point) { return point.figures.contains(c.terms.figure); });
+  if (!measured) return {"did not measure " + c.terms.figure, "did not measure " + c.terms.figure};
   return {cat("has no finite ", c.terms.figure, " there"), cat("have no finite ", c.terms.figure, " there")};
 }
 
@@ -300,9 +445,10 @@ std::vector<size_t> alike_to(const Comparison& c, size_t best, const std::vector
   for (size_t i = 0; i < candidates.size(); ++i) {
     for (size_t j = i + 1; j < candidates.size(); ++j) {
       pairs.emplace_back(candidates[i], candidates[j]);
-      p.push_back(welch_test(values_on(c, candidates[i], FairAxis::kSamples),
-                             values_on(c, candidates[j], FairAxis::kSamples))
-                      .p);
+      Difference d;
+      d.p = std::numeric_limits<double>::quiet_NaN();
+      test_pair(c, d, pair_of_values(c, candidates[i], candidates[j], FairAxis::kSamples));
+      p.push_back(d.p);
     }
   }
   const std::vector<double> corrected = holm(std::move(p));
@@ -313,7 +459,7 @@ std::vector<size_t> alike_to(const Comparison& c, size_t best, const std::vector
     const auto asked = std::ranges::find_if(c.differences, [&](const Difference& d) {
       return d.axis == FairAxis::kSamples && std::minmax(d.a, d.b) == std::minmax(a, b);
     });
-    const bool told = asked == c.differences.end() ? corrected[i] < kFalseAlarms
+    const bool told = asked == c.differences.end() ? corrected[i] < verdict_level(c.terms)
                                                    : asked->verdict == Difference::Verdict::kBetter ||
                                                          asked->verdict == Difference::Verdict::kWorse;
     if (!told) alike.push_back(a == best ? b : a);
@@ -359,6 +505,31 @@ std::string missing_runs(const Comparison& c, size_t recipe, FairAxis axis) {
   return join(parts, ", ");
 }
 
+double verdict_level(const ComparisonTerms& terms) {
+  return kFalseAlarms / std::pow(2, static_cast<double>(terms.looks.size()));
+}
+
+std::vector<int64_t> seeds_of(const Comparison& c, size_t recipe) {
+  std::vector<int64_t> seeds;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe == c.terms.recipes[recipe] && counts(run)) seeds.push_back(run.seed);
+  }
+  std::ranges::sort(seeds);
+  return seeds;
+}
+
+bool same_figures(const Comparison& c, size_t a, size_t b) {
+  const auto of_a = values_by_seed(c, a, FairAxis::kEnd), of_b = values_by_seed(c, b, FairAxis::kEnd);
+  size_t both = 0;
+  for (const auto& [seed, value] : of_a) {
+    const auto other = of_b.find(seed);
+    if (other == of_b.end()) continue;
+    if (other->second != value) return false;
+    ++both;
+  }
+  return both > 0;
+}
+
 bool has_part(const RecipeFigures& figures) {
   return figures.runs > figures.unfinished;
 }
@@ -402,6 +573,7 @@ Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs) {
   for (const FairAxis axis : axes_of(c)) {
     for (const Difference& difference : differences_on(c, axis)) c.differences.push_back(difference);
   }
+  c.target_tests = target_tests_of(c);
   c.best = best_of(c);
   return c;
 }

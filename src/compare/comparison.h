@@ -65,6 +65,15 @@ struct ComparisonTerms {
   std::vector<Rung> rungs = {};            ///< of successive halving; empty: it was not asked for
   std::vector<DifferingKey> axes = {};  ///< of the grid that the recipes are points of; empty: they are none
 
+  bool paired = false;  ///< whether the runs of two recipes are tested in pairs of the same seed
+
+  /// Differences below it do not matter, in the figure's own measure; unset: nobody said.
+  std::optional<double> margin = {};
+
+  /// With how many seeds this study was looked at before, with its verdicts in view; the present number is
+  /// not among them.
+  std::vector<int64_t> looks = {};
+
   /// Whether the losses of all updates are the same quantity, so that runs can be made equal in them.
   bool equal_losses = true;
 };
@@ -100,7 +109,25 @@ struct RecipeFigures {
   std::vector<Spread> sharpness = {};       ///< by figure of sharpness_figures(); empty: not asked
   std::string no_sharpness = {};            ///< why one of its runs has none; "": all have, or were not asked
   std::vector<BandPoint> curve = {};
+
+  // Of the way to the target, where there is one. Runs that failed never reach it.
+  ConfidenceInterval reached_share = {};  ///< of runs that reach it by Comparison::samples, 95 %
+  int64_t reached = 0;                    ///< runs that did
+  Spread restricted = {};                 ///< samples until then, at most Comparison::samples
+  double olympic_samples = std::numeric_limits<double>::quiet_NaN();  ///< without the best and the worst run
 };
+
+/// Whether two recipes come to the target differently soon, in samples: a log-rank test.
+struct TargetTest {
+  size_t a = 0, b = 0;
+  double statistic = 0;  ///< above 0: b reaches it sooner, or more often
+  double p = 0;          ///< NaN: not tested
+  double p_holm = 0;
+};
+
+inline constexpr Estimate kNoEstimate = {
+    std::numeric_limits<double>::quiet_NaN(),
+    {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()}};
 
 /// The difference of two recipes on one axis: b − a.
 struct Difference {
@@ -111,6 +138,8 @@ struct Difference {
     kNotTested,      ///< one of them has fewer than two values
     kRunsMissing,    ///< one of them has runs without a value: those that are left may be the better ones
     kNotComparable,  ///< their figures are different quantities
+    kNoSpread,       ///< neither varies over the seeds, so nothing tells what chance does
+    kEquivalent,     ///< the same within the margin
   };
   size_t a = 0, b = 0;  ///< recipes
   FairAxis axis = FairAxis::kSamples;
@@ -121,6 +150,13 @@ struct Difference {
   Verdict verdict = Verdict::kNotTested;    ///< of b
   std::optional<int64_t> runs_needed = {};  ///< of each recipe, to tell them apart if they differ as it seems
   std::string reason = {};                  ///< why nothing may be said; "": something may
+
+  Estimate effect = kNoEstimate;           ///< Hedges' g: b − a in standard deviations
+  Estimate chance_better = kNoEstimate;    ///< that a run of b is better than one of a
+  double correlation = kNoEstimate.value;  ///< of the runs of the same seeds; NaN: the seeds are not the same
+  double p_paired = kNoEstimate.value;     ///< of the paired test, corrected like p_holm
+  double p_welch = kNoEstimate.value;      ///< of Welch's, likewise
+  double p_equivalent = kNoEstimate.value;  ///< that they differ by the margin or more; corrected
 };
 
 constexpr auto enum_names(Difference::Verdict) {
@@ -130,12 +166,18 @@ constexpr auto enum_names(Difference::Verdict) {
                     EnumName<Verdict>{Verdict::kNotDistinguishable, "not_distinguishable"},
                     EnumName<Verdict>{Verdict::kNotTested, "not_tested"},
                     EnumName<Verdict>{Verdict::kRunsMissing, "runs_missing"},
-                    EnumName<Verdict>{Verdict::kNotComparable, "not_comparable"}};
+                    EnumName<Verdict>{Verdict::kNotComparable, "not_comparable"},
+                    EnumName<Verdict>{Verdict::kNoSpread, "no_spread"},
+                    EnumName<Verdict>{Verdict::kEquivalent, "equivalent"}};
 }
 
 /// What differences must stay below to be told apart: the chance that one of an axis's verdicts "better" or
 /// "worse" is false when nothing differs.
 inline constexpr double kFalseAlarms = 0.05;
+
+/// What p must stay below for a verdict: half as much after each look at fewer seeds, so that all looks
+/// together raise less than twice as many false alarms as one.
+double verdict_level(const ComparisonTerms& terms);
 
 /// The best recipe at equal samples, as far as it may be named.
 struct BestRecipe {
@@ -161,6 +203,7 @@ struct Comparison {
 
   std::vector<RecipeFigures> recipes = {};
   std::vector<Difference> differences = {};
+  std::vector<TargetTest> target_tests = {};  ///< of the pairs; empty: no target
   BestRecipe best = {};
 };
 
@@ -178,6 +221,12 @@ std::optional<double> compared_value(const Comparison& comparison, const RunOutc
 /// Says which runs of a recipe have no value on an axis, and why: "3 of 5 runs failed (seeds 1, 2, 4)"; "":
 /// all have one.
 std::string missing_runs(const Comparison& comparison, size_t recipe, FairAxis axis);
+
+/// The seeds of the runs of a recipe that ought to have a value, in ascending order.
+std::vector<int64_t> seeds_of(const Comparison& comparison, size_t recipe);
+
+/// Whether two recipes came to the same figures with every seed that both have, and at least with one.
+bool same_figures(const Comparison& comparison, size_t a, size_t b);
 
 /// Whether any of a recipe's runs was made to its end or failed; halving may have left it out before.
 bool has_part(const RecipeFigures& figures);

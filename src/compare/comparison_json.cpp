@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "compare/compare_columns.h"
+#include "compare/compare_tables.h"
 #include "report/metrics_file.h"
 
 namespace autotrain {
@@ -51,6 +52,13 @@ Json to_json(const RecipeFigures& r, const std::string& label, bool has_target) 
                {"plan", r.plan},
                {"final", to_json(r.final)}};
   add_spreads(json, r, has_target);
+  if (has_target) {
+    json["to_target"]["reached"] = r.reached;
+    json["to_target"]["reached_share_low"] = r.reached_share.low;
+    json["to_target"]["reached_share_high"] = r.reached_share.high;
+    json["to_target"]["restricted_samples"] = to_json(r.restricted);
+    json["to_target"]["olympic_samples"] = finite_or_null(r.olympic_samples);
+  }
   json.update(
       {{"generalisation_gap", Json::object()}, {"sharpness", Json::object()}, {"curve", Json::array()}});
   for (const auto& [name, gap] : r.gaps) json["generalisation_gap"][name] = to_json(gap);
@@ -133,6 +141,10 @@ Json comparison_to_json(const Comparison& c) {
                {"equal_training_loss", finite_or_null(c.training_loss)},
                {"training_loss_window", c.loss_window},
                {"losses_are_alike", c.terms.equal_losses},
+               {"paired", c.terms.paired},
+               {"margin", c.terms.margin ? Json(*c.terms.margin) : Json(nullptr)},
+               {"looks", c.terms.looks},
+               {"level", verdict_level(c.terms)},
                {"recipes", Json::array()},
                {"pairs", c.terms.pairs},
                {"differences", Json::array()},
@@ -146,6 +158,14 @@ Json comparison_to_json(const Comparison& c) {
   for (const Difference& d : c.differences)
     json["differences"].push_back(json_of(difference_columns(), {c.terms, d}));
   json["best"] = to_json(c.best, c.terms);
+  json["target_tests"] = Json::array();
+  for (const TargetTest& test : c.target_tests)
+    json["target_tests"].push_back({{"a", c.terms.recipes[test.a]},
+                                    {"b", c.terms.recipes[test.b]},
+                                    {"statistic", finite_or_null(test.statistic)},
+                                    {"p", finite_or_null(test.p)},
+                                    {"p_holm", finite_or_null(test.p_holm)}});
+  json["notes"] = notes_of(c);
   json["differing_keys"] = to_json(c.terms.differing_keys);
   json["axes"] = to_json(c.terms.axes);
   for (const Rung& rung : c.terms.rungs) json["halving"].push_back(to_json(rung));
@@ -166,6 +186,10 @@ Comparison comparison_from_json(const Json& json) {
   terms.differing_keys = keys_from_json(json.at("differing_keys"));
   terms.axes = keys_from_json(json.value("axes", Json::array()));
   terms.equal_losses = json.value("losses_are_alike", true);
+  terms.paired = json.value("paired", false);
+  if (const Json margin = json.value("margin", Json()); margin.is_number())
+    terms.margin = margin.get<double>();
+  terms.looks = json.value("looks", std::vector<int64_t>());
   for (const Json& rung : json.value("halving", Json::array())) terms.rungs.push_back(rung_from_json(rung));
   check_sizes(terms, json);
   std::vector<RunOutcome> runs;

@@ -15,6 +15,7 @@
 #include "recipe/compare.h"
 #include "recipe/load.h"
 #include "report/figures_json.h"
+#include "report/metrics_file.h"
 #include "state/catalog.h"
 
 namespace autotrain {
@@ -64,6 +65,20 @@ Json json_of_file(const fs::path& path) {
   }
 }
 
+// What happened to a run that a run without it would not have done: memory that ran out, updates that were
+// skipped, states that were taken up again.
+std::vector<std::string> events_of(const fs::path& metrics) {
+  std::vector<std::string> events;
+  for_each_row(metrics, [&](const Json& row) {
+    if (row.value("kind", "") != "event" || row.value("event", "") == "batch")
+      return;  // as the recipe has it
+    const std::string name = row.value("event", ""), detail = row.value("detail", "");
+    events.push_back(
+        cat("update ", row.value("update", int64_t{0}), ": ", name, detail.empty() ? "" : ": ", detail));
+  });
+  return events;
+}
+
 // Fills what a run that ended left of itself.
 void read_end(const fs::path& folder, const Json& summary, RunOutcome& outcome) {
   outcome.samples_per_second = number_or_nan(summary.at("samples_per_second"));
@@ -71,6 +86,7 @@ void read_end(const fs::path& folder, const Json& summary, RunOutcome& outcome) 
   outcome.figure_kinds = kinds_from_json(summary.at("figure_kinds"));
   outcome.curve = read_curve(folder / "metrics.jsonl");
   outcome.losses = read_loss_sums(folder / "metrics.jsonl");
+  outcome.warnings = events_of(folder / "metrics.jsonl");
 }
 
 FinishedRun read_run(const fs::path& folder) {
@@ -161,6 +177,8 @@ Comparison compare_finished_runs(const FinishedRunsOptions& options) {
                                          : recipes.front().recipe.evaluation.monitor;
   terms.lower_is_better = is_lower_better(kinds, terms.figure, "--figure");
   terms.target = options.target;
+  terms.paired = options.paired;
+  if (options.margin) terms.margin = margin_in(*options.margin, kinds.at(terms.figure), terms.figure);
   if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure, "--target");
   std::set<int64_t> seeds;
   for (const FinishedRun& run : runs) seeds.insert(run.outcome.seed);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/compare.h"
 #include "compare/comparison.h"
 
 namespace autotrain {
@@ -13,6 +14,8 @@ struct FinishedRunsOptions {
   std::vector<std::filesystem::path> folders;  ///< of runs, or of folders with runs in them
   std::string figure = "";                     ///< as in CompareOptions
   std::optional<Target> target = {};
+  bool paired = false;
+  std::optional<Margin> margin = {};
 };
 
 /// Compares runs that are there, whoever made them: those whose recipes learn alike, but for the seed, are

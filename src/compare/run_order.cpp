@@ -182,7 +182,7 @@ StudyRun run_of(const RunOrder& order) {
 std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
   std::vector<StudyRun> runs;
   for (const RunOrder& order : orders) {
-    if (order.recipe.seed != 1 || order.rung > 0) continue;
+    if (order.recipe.seed != orders.front().recipe.seed || order.rung > 0) continue;
     runs.push_back({.name = order.search,
                     .variant = "",
                     .definition = search_definition(order),
@@ -235,7 +235,7 @@ std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& ha
                      .training_set = options.training_set && rung + 1 == halving.rungs(),
                      .sharpness = options.sharpness && rung + 1 == halving.rungs(),
                      .ranks = options.ranks};
-      order.recipe.seed = static_cast<int64_t>(round) + 1;
+      order.recipe.seed = options.first_seed + static_cast<int64_t>(round);
       const std::string run = cat(names[i], "-seed", order.recipe.seed);
       order.name = order.share < 1 ? cat(run, "-rung", rung + 1) : run;
       order.folder = options.folder / "runs" / run;

@@ -39,6 +39,7 @@ Curve read_curve(const std::filesystem::path& metrics) {
     } else if (kind == "evaluation") {
       now.update = row.at("update");
       now.epoch = row.value("epoch", 0.0);
+      now.evaluated = row.value("samples", int64_t{0});
       now.figures = figures_of(row);
       std::erase_if(curve, [&](const CurvePoint& point) { return point.update >= now.update; });
       curve.push_back(now);
@@ -54,6 +55,7 @@ Json curve_to_json(const Curve& curve) {
                 {"samples", point.samples},
                 {"seconds", point.seconds},
                 {"epoch", point.epoch}};
+    if (point.evaluated > 0) row["evaluated"] = point.evaluated;
     for (const auto& [name, value] : point.figures) row["figures"][name] = finite_or_null(value);
     rows.push_back(std::move(row));
   }
@@ -67,7 +69,8 @@ Curve curve_from_json(const Json& json) {
                      .samples = row.at("samples"),
                      .seconds = row.at("seconds"),
                      .epoch = row.value("epoch", 0.0),
-                     .figures = figures_of(row.at("figures"))});
+                     .figures = figures_of(row.at("figures")),
+                     .evaluated = row.value("evaluated", int64_t{0})});
   }
   return curve;
 }

@@ -21,6 +21,7 @@ struct CurvePoint {
   double seconds = 0;   ///< spent on updates, not on searching or evaluating
   double epoch = 0;     ///< samples ÷ samples in the data set
   std::map<std::string, double> figures = {};
+  int64_t evaluated = 0;  ///< samples that the figures are of; 0: not known
 };
 
 using Curve = std::vector<CurvePoint>;

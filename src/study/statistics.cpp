@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/non_central_t.hpp>
+#include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -31,6 +33,55 @@ double power_of(double runs, double difference, double variance_a, double varian
   return bm::cdf(bm::complement(shifted, critical)) + bm::cdf(shifted, -critical);
 }
 
+double normal_quantile(double p) {
+  return bm::quantile(bm::normal(), p);
+}
+
+// The noncentrality at which a t at least as large as the one seen has this chance.
+double noncentrality(double degrees, double t, double chance_above) {
+  double low = t - 40, high = t + 40;  // the quantiles that are asked for lie some units from t
+  low = std::min(low, t * 3 - 40), high = std::max(high, t * 3 + 40);
+  for (int i = 0; i < 50; ++i) {
+    const double middle = (low + high) / 2;
+    const double above = bm::cdf(bm::complement(bm::non_central_t(degrees, middle), t));
+    (above < chance_above ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+std::vector<double> differences_of_pairs(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> differences;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) differences.push_back(b[i] - a[i]);
+  return differences;
+}
+
+// Scores of the log-rank test: a value's part of the statistic, so that the sum over a sample is its events
+// less those expected.
+std::vector<double> log_rank_scores(const std::vector<double>& times) {
+  std::vector<double> events(times);
+  std::erase_if(events, [](double time) { return !std::isfinite(time); });
+  std::ranges::sort(events);
+  std::vector<double> scores;
+  for (const double time : times) {
+    double score = std::isfinite(time) ? 1 : 0;
+    for (size_t i = 0; i < events.size() && events[i] <= time; ++i)  // each event, among those still without
+      score -=
+          1 / static_cast<double>(std::ranges::count_if(times, [&](double t) { return t >= events[i]; }));
+    scores.push_back(score);
+  }
+  return scores;
+}
+
+// How many ways there are to choose; kMostPermutations + 1: more.
+int64_t ways(size_t chosen, size_t of) {
+  double count = 1;
+  for (size_t i = 0; i < chosen; ++i) {
+    count *= static_cast<double>(of - i) / static_cast<double>(i + 1);
+    if (count > static_cast<double>(kMostPermutations)) return kMostPermutations + 1;
+  }
+  return std::llround(count);
+}
+
 }  // namespace
 
 std::vector<double> finite_values(std::span<const double> values) {
@@ -46,6 +97,8 @@ double mean(std::span<const double> values) {
 
 double standard_deviation(std::span<const double> values) {
   if (values.size() < 2) return kNaN;
+  if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end())
+    return 0;  // not what rounding says
   const double centre = mean(values);
   double sum = 0;
   for (const double value : values) sum += (value - centre) * (value - centre);
@@ -63,6 +116,28 @@ WelchTest welch_test(std::span<const double> a, std::span<const double> b) {
                           error_b * error_b / static_cast<double>(b.size() - 1));
   const double t = difference / std::sqrt(both);
   return {t, degrees, 2 * bm::cdf(bm::complement(bm::students_t(degrees), std::abs(t)))};
+}
+
+WelchTest paired_test(std::span<const double> a, std::span<const double> b) {
+  const std::vector<double> differences = differences_of_pairs(a, b);
+  if (differences.size() < 2) return {kNaN, kNaN, kNaN};
+  const double centre = mean(differences), error = std::sqrt(squared_error(differences));
+  double largest = 0;
+  for (const double value : a) largest = std::max(largest, std::abs(value));
+  constexpr double kRounding = 1e-14;  // of subtractions, against values themselves
+  if (error <= kRounding * largest)
+    return {centre == 0 ? 0 : std::copysign(HUGE_VAL, centre), kNaN, centre == 0 ? 1.0 : 0.0};
+  const double t = centre / error, degrees = static_cast<double>(differences.size() - 1);
+  return {t, degrees, 2 * bm::cdf(bm::complement(bm::students_t(degrees), std::abs(t)))};
+}
+
+double correlation(std::span<const double> a, std::span<const double> b) {
+  const double both = standard_deviation(a) * standard_deviation(b);
+  if (a.size() != b.size() || !(both > 0)) return kNaN;
+  double sum = 0;
+  const double centre_a = mean(a), centre_b = mean(b);
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - centre_a) * (b[i] - centre_b);
+  return sum / static_cast<double>(a.size() - 1) / both;
 }
 
 double p_of_mean_above(std::span<const double> values, double bound) {
@@ -96,6 +171,92 @@ ConfidenceInterval welch_interval(std::span<const double> a, std::span<const dou
   const double reach = std::sqrt(squared_error(a) + squared_error(b)) *
                        bm::quantile(bm::complement(bm::students_t(test.degrees), (1 - confidence) / 2));
   return {difference - reach, difference + reach};
+}
+
+ConfidenceInterval paired_interval(std::span<const double> a, std::span<const double> b, double confidence) {
+  const std::vector<double> differences = differences_of_pairs(a, b);
+  if (differences.size() < 2) return {kNaN, kNaN};
+  const double degrees = static_cast<double>(differences.size() - 1);
+  const double reach = std::sqrt(squared_error(differences)) *
+                       bm::quantile(bm::complement(bm::students_t(degrees), (1 - confidence) / 2));
+  return {mean(differences) - reach, mean(differences) + reach};
+}
+
+double equivalence_p(std::span<const double> a, std::span<const double> b, double margin, bool paired) {
+  const WelchTest test = paired ? paired_test(a, b) : welch_test(a, b);
+  if (!std::isfinite(test.degrees)) return kNaN;
+  const double difference = mean(b) - mean(a);
+  const double error = paired ? std::sqrt(squared_error(differences_of_pairs(a, b)))
+                              : std::sqrt(squared_error(a) + squared_error(b));
+  return bm::cdf(bm::complement(bm::students_t(test.degrees), (margin - std::abs(difference)) / error));
+}
+
+Estimate hedges_g(std::span<const double> a, std::span<const double> b, double confidence) {
+  if (a.size() < 2 || b.size() < 2) return {kNaN, {kNaN, kNaN}};
+  const auto n = static_cast<double>(a.size()), m = static_cast<double>(b.size());
+  const double degrees = n + m - 2;
+  const double pooled = std::sqrt(
+      ((n - 1) * std::pow(standard_deviation(a), 2) + (m - 1) * std::pow(standard_deviation(b), 2)) /
+      degrees);
+  if (!(pooled > 0)) return {kNaN, {kNaN, kNaN}};
+  const double unbiased =
+      std::exp(std::lgamma(degrees / 2) - std::lgamma((degrees - 1) / 2)) / std::sqrt(degrees / 2);
+  const double d = (mean(b) - mean(a)) / pooled, scale = std::sqrt(1 / n + 1 / m);
+  const double outside = (1 - confidence) / 2, t = d / scale;
+  constexpr double kFurthest = 60;  // beyond it the series of the distribution no longer converges
+  if (std::abs(t) > kFurthest) return {unbiased * d, {kNaN, kNaN}};
+  return {unbiased * d,
+          {noncentrality(degrees, t, outside) * scale, noncentrality(degrees, t, 1 - outside) * scale}};
+}
+
+Estimate probability_above(std::span<const double> a, std::span<const double> b, double confidence) {
+  if (a.empty() || b.empty()) return {kNaN, {kNaN, kNaN}};
+  double above = 0;
+  for (const double x : a) {
+    for (const double y : b) above += y > x ? 1 : y == x ? 0.5 : 0;
+  }
+  const auto n = static_cast<double>(a.size()), m = static_cast<double>(b.size());
+  const double seen = above / (n * m), z = normal_quantile(1 - (1 - confidence) / 2),
+               others = (n + m) / 2 - 1;
+  const auto inside = [&](double theta) {  // whether the share seen is what this one may well show
+    const double variance =
+        theta * (1 - theta) * (1 + others * ((1 - theta) / (2 - theta) + theta / (1 + theta))) / (n * m);
+    return std::abs(seen - theta) <= z * std::sqrt(variance);
+  };
+  const auto edge = [&](double outer) {  // between what was seen and 0 or 1
+    if (inside(outer)) return outer;
+    double in = seen, out = outer;
+    for (int i = 0; i < 60; ++i) (inside((in + out) / 2) ? in : out) = (in + out) / 2;
+    return in;
+  };
+  return {seen, {edge(0), edge(1)}};
+}
+
+double olympic_mean(std::vector<double> values) {
+  constexpr size_t kFewest = 5;
+  if (values.size() < kFewest) return kNaN;
+  std::ranges::sort(values);
+  const double middle = mean(std::span(values).subspan(1, values.size() - 2));
+  return std::isfinite(middle) ? middle : kNaN;
+}
+
+LogRankTest log_rank_test(std::span<const double> a, std::span<const double> b) {
+  if (a.empty() || b.empty() || ways(b.size(), a.size() + b.size()) > kMostPermutations) return {kNaN, kNaN};
+  std::vector<double> times(a.begin(), a.end());
+  times.insert(times.end(), b.begin(), b.end());
+  const std::vector<double> scores = log_rank_scores(times);
+  const double seen = std::accumulate(scores.begin() + std::ssize(a), scores.end(), 0.0);
+  constexpr double kRounding = 1e-9;
+  int64_t as_far = 0, all = 0;
+  std::vector<bool> chosen(scores.size(), false);
+  std::fill_n(chosen.rbegin(), b.size(), true);
+  do {
+    double sum = 0;
+    for (size_t i = 0; i < scores.size(); ++i) sum += chosen[i] ? scores[i] : 0;
+    as_far += std::abs(sum) >= std::abs(seen) - kRounding ? 1 : 0;
+    ++all;
+  } while (std::next_permutation(chosen.begin(), chosen.end()));
+  return {seen, static_cast<double>(as_far) / static_cast<double>(all)};
 }
 
 ConfidenceInterval share_interval(int64_t count, int64_t of, double confidence) {

@@ -49,6 +49,7 @@ TEST(Compare, TrainsEveryRecipeWithEverySeedAndGoesOnWithMore) {
   EXPECT_EQ(read_comparison(folder / "study" / "former-1").terms.seeds.size(), 2u)
       << "the report of two seeds";
   EXPECT_FALSE(std::filesystem::exists(folder / "study" / "former-2"));
+  EXPECT_EQ(c.terms.looks, std::vector<int64_t>{2}) << "its verdicts were seen";
   const std::vector<std::pair<std::string, bool>> expected = {
       {"slow1", true},    {"twin1", true},    {"twin2", true},  {"slow2", true}, {"broken1", false},
       {"broken2", false}, {"broken3", false}, {"slow3", false}, {"twin3", false}};
@@ -197,6 +198,26 @@ TEST(Compare, ATargetThatAFractionNeverReachesIsRefused) {
   const Error error = test::expect_error(ExitCode::kUsage, [&] { compare(options); });
   EXPECT_TRUE(test::holds(error.what(), "accuracy=0.8"));
   EXPECT_FALSE(std::filesystem::exists(folder / "s" / "runs")) << "known before anything is trained";
+}
+
+TEST(Compare, AMarginThatMayMeanTwoThingsIsRefused) {
+  const FigureKind share{.better = Better::kHigher, .share = true}, error{};
+  EXPECT_DOUBLE_EQ(margin_in({.value = 0.3, .percent = true}, share, "accuracy"), 0.003);
+  EXPECT_DOUBLE_EQ(margin_in({.value = 0.003}, share, "accuracy"), 0.003);
+  EXPECT_DOUBLE_EQ(margin_in({.value = 12.5}, error, "loss"), 12.5);
+  test::expect_error(ExitCode::kUsage, [&] { margin_in({.value = 0.3}, share, "accuracy"); });
+  test::expect_error(ExitCode::kUsage, [&] { margin_in({.value = 3, .percent = true}, error, "loss"); });
+}
+
+TEST(Compare, FreshSeedsAreThoseThatFollow) {
+  const test::TemporaryFolder folder;
+  CompareOptions options{
+      .recipes = {named(folder, "a", {})}, .seeds = 2, .first_seed = 3, .folder = folder / "study"};
+  const Comparison c = compare(options);
+  EXPECT_EQ(c.terms.seeds, (std::vector<int64_t>{3, 4}));
+  EXPECT_TRUE(std::filesystem::exists(folder / "study" / "results" / "a-search.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "study" / "results" / "a-seed4.json"));
+  EXPECT_EQ(c.recipes[0].final.count, 2);
 }
 
 TEST(Compare, ARecipeWithoutValidationIsRefused) {

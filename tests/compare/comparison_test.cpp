@@ -10,6 +10,7 @@
 #include "compare/compare_columns.h"
 #include "compare/compare_exports.h"
 #include "compare/compare_tables.h"
+#include "compare/fairness.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -416,6 +417,146 @@ TEST(Comparison, CurvesHaveARowForEachEvaluation) {
       csv,
       "recipe,seed,update,samples,seconds,epoch,accuracy\r\na,1,5,500,5,0.5,0.25\r\na,1,10,1000,10,1,0.75\r\n"
       "a,2,5,500,5,0.5,\r\na,2,10,1000,10,1,0.5\r\n");
+}
+
+// With few validation samples figures are often the same: that is no certainty.
+TEST(Comparison, WhatDoesNotVaryIsNotTested) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 3; ++seed) {
+    runs.push_back(outcome("a", seed, 0.1, 0.9));
+    runs.push_back(outcome("b", seed, 0.1, 0.8));
+  }
+  const Comparison c = analyse(terms({"a", "b"}), runs);
+  EXPECT_EQ(c.differences[0].verdict, Verdict::kNoSpread);
+  EXPECT_TRUE(std::isnan(c.differences[0].p));
+  EXPECT_EQ(c.best.alike, std::vector<size_t>{1});
+}
+
+TEST(Comparison, PairsOfSeedsFindWhatWelchsTestDoesNot) {
+  std::vector<RunOutcome> runs;
+  const std::vector<double> of_seed = {0.70, 0.80, 0.90, 0.75, 0.85};
+  for (size_t i = 0; i < of_seed.size(); ++i) {
+    const double noise = 0.001 * static_cast<double>(i % 3);
+    runs.push_back(outcome("a", static_cast<int64_t>(i) + 1, 0.1, of_seed[i]));
+    runs.push_back(outcome("b", static_cast<int64_t>(i) + 1, 0.1, of_seed[i] + 0.01 + noise));
+  }
+  ComparisonTerms t = terms({"a", "b"});
+  EXPECT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kNotDistinguishable);
+  EXPECT_TRUE(test::holds(join(notes_of(analyse(t, runs)), " "), "--paired"));
+  t.paired = true;
+  const Comparison paired = analyse(t, runs);
+  EXPECT_EQ(paired.differences[0].verdict, Verdict::kBetter);
+  EXPECT_GT(paired.differences[0].correlation, 0.99);
+  EXPECT_LT(paired.differences[0].p_paired, 0.05);
+  EXPECT_GT(paired.differences[0].p_welch, 0.05);
+  runs.back().seed = 6;
+  const Comparison others = analyse(t, runs);
+  EXPECT_EQ(others.differences[0].verdict, Verdict::kNotTested) << "their seeds make no pairs";
+  EXPECT_TRUE(test::holds(join(notes_of(others), " "), "seeds that are not the same"));
+}
+
+TEST(Comparison, AMarginTellsWhatIsTheSameFromWhatIsNotKnown) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 5; ++seed) {
+    const double noise = 0.001 * static_cast<double>(seed % 3);
+    runs.push_back(outcome("a", seed, 0.1, 0.9 + noise));
+    runs.push_back(outcome("b", seed, 0.1, 0.901 + 0.001 * static_cast<double>((seed + 1) % 3)));
+  }
+  ComparisonTerms t = terms({"a", "b"});
+  t.margin = 0.01;
+  const Comparison same = analyse(t, runs);
+  EXPECT_EQ(same.differences[0].verdict, Verdict::kEquivalent);
+  EXPECT_EQ(verdict_text(same.differences[0], t), "the same within 0.01");
+  t.margin = 0.001;
+  EXPECT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kNotDistinguishable);
+}
+
+TEST(Comparison, ALookBeforeMakesVerdictsStricter) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 5; ++seed) {
+    const double noise = 0.01 * static_cast<double>(seed);
+    runs.push_back(outcome("a", seed, 0.1, 0.5 + noise));
+    runs.push_back(outcome("b", seed, 0.1, 0.527 + noise));
+  }
+  ComparisonTerms t = terms({"a", "b"});
+  const Comparison first = analyse(t, runs);
+  ASSERT_GT(first.differences[0].p, 0.025);
+  ASSERT_EQ(first.differences[0].verdict, Verdict::kBetter);
+  t.looks = {3};
+  const Comparison second = analyse(t, runs);
+  EXPECT_EQ(second.differences[0].verdict, Verdict::kNotDistinguishable);
+  EXPECT_TRUE(test::holds(join(notes_of(second), " "), "Seeds were changed after 1 look (with 3)"));
+}
+
+TEST(Comparison, SecondsOfDifferentMachinesAreNotCompared) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 3; ++seed) {
+    for (const char* const recipe : {"a", "b"}) {
+      runs.push_back(outcome(recipe, seed, 0.1, 0.5 + 0.01 * static_cast<double>(seed)));
+      runs.back().plan = {{"device_name", recipe == std::string("a") ? "small" : "large"}};
+    }
+  }
+  const Comparison c = analyse(terms({"a", "b"}), runs);
+  EXPECT_EQ(c.differences[0].verdict, Verdict::kNotDistinguishable);
+  EXPECT_EQ(c.differences[1].verdict, Verdict::kNotComparable);
+  EXPECT_TRUE(test::holds(c.differences[1].reason, "large, small"));
+}
+
+TEST(Comparison, TheBestOfMoreEvaluationsIsNotCompared) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 3; ++seed) {
+    runs.push_back(outcome("a", seed, 0.1, 0.5 + 0.01 * static_cast<double>(seed)));
+    runs.push_back(outcome("b", seed, 0.1, 0.5 + 0.01 * static_cast<double>(seed), 10, 1200));
+  }
+  ComparisonTerms t = terms({"a", "b"});
+  t.differing_keys = {{"evaluation.every", {"1 epochs", "10 updates"}}};
+  const Comparison c = analyse(t, runs);
+  for (const Difference& d : c.differences)
+    EXPECT_EQ(d.verdict == Verdict::kNotComparable, d.axis == FairAxis::kBest) << words_of(d.axis);
+}
+
+TEST(Comparison, OneRecipeUnderTwoNamesIsNamed) {
+  const std::vector<RunOutcome> runs = {outcome("a", 1, 0, 0.8), outcome("b", 1, 0, 0.8),
+                                        outcome("a", 2, 0, 0.9), outcome("b", 2, 0, 0.9)};
+  ComparisonTerms t = terms({"a", "b"});
+  EXPECT_TRUE(test::holds(join(notes_of(analyse(t, runs)), " "), "one recipe under two names"));
+  t.differing_keys = {{"loss.name", {"x", "y"}}};
+  EXPECT_TRUE(test::holds(join(notes_of(analyse(t, runs)), " "), "(loss.name) did nothing to it"));
+}
+
+TEST(Comparison, FewValidationSamplesAreSaid) {
+  std::vector<RunOutcome> runs = {outcome("a", 1, 0, 0.8), outcome("a", 2, 0, 0.8)};
+  for (RunOutcome& run : runs) {
+    run.figure_kinds["accuracy"].share = true;
+    for (CurvePoint& point : run.curve) point.evaluated = 10;
+  }
+  const std::string said = join(notes_of(analyse(terms({"a"}), runs)), " ");
+  EXPECT_TRUE(test::holds(said, "the same 10 validation samples"));
+  EXPECT_TRUE(test::holds(said, "one sample more or less is 0.1"));
+  EXPECT_TRUE(test::holds(said, "0.4439 to 0.9748"));  // Clopper and Pearson, of 8 of 10
+}
+
+// Five runs that come early against five of which two never come; failed ones never do.
+TEST(Comparison, RunsThatNeverReachATargetCount) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 5; ++seed) {
+    runs.push_back(outcome("a", seed, 0.9, 0.9));
+    runs.push_back(seed <= 2   ? failure("b", seed)
+                   : seed == 3 ? outcome("b", seed, 0.1, 0.2)
+                               : outcome("b", seed, 0.1, 0.9));
+  }
+  ComparisonTerms t = terms({"a", "b"});
+  t.target = Target{.figure = "accuracy", .value = 0.85};
+  const Comparison c = analyse(t, runs);
+  EXPECT_EQ(c.recipes[0].reached, 5);
+  EXPECT_EQ(c.recipes[0].restricted.mean, 500);
+  EXPECT_EQ(c.recipes[0].olympic_samples, 500);
+  EXPECT_EQ(c.recipes[1].reached, 2);
+  EXPECT_EQ(c.recipes[1].restricted.mean, 1000);
+  EXPECT_TRUE(std::isnan(c.recipes[1].olympic_samples)) << "more than the worst never came";
+  ASSERT_EQ(c.target_tests.size(), 1u);
+  EXPECT_NEAR(c.target_tests[0].p, 2.0 / 252, 1e-12);
+  EXPECT_LT(c.target_tests[0].statistic, 0) << "a is sooner";
 }
 
 // Studies in which nothing differs: every verdict is a false alarm. Five recipes with five seeds are ten

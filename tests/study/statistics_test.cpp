@@ -4,6 +4,7 @@
 
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "base/random.h"
@@ -52,6 +53,73 @@ TEST(Statistics, IntervalsEqualSciPys) {
     EXPECT_NEAR(interval.low, row.at("low"), 1e-9);
     EXPECT_NEAR(interval.high, row.at("high"), 1e-9);
   }
+}
+
+TEST(Statistics, PairsEffectsAndEquivalenceEqualSciPys) {
+  for (const auto& row : test::fixture("statistics.json").at("effects")) {
+    const Values a = row.at("a"), b = row.at("b");
+    const auto near = [&](double value, const char* name) {
+      EXPECT_NEAR(value, row.at(name).get<double>(), 1e-8 * std::max(1.0, std::abs(value))) << name;
+    };
+    near(paired_test(a, b).t, "paired_t");
+    near(paired_test(a, b).p, "paired_p");
+    near(paired_interval(a, b).low, "paired_low");
+    near(paired_interval(a, b).high, "paired_high");
+    near(correlation(a, b), "correlation");
+    near(equivalence_p(a, b, row.at("margin"), /*paired=*/false), "equivalent_p");
+    near(hedges_g(a, b).value, "g");
+    near(hedges_g(a, b).interval.low, "g_low");
+    near(hedges_g(a, b).interval.high, "g_high");
+    near(probability_above(a, b).value, "above");
+  }
+}
+
+TEST(Statistics, TheLogRankTestIsExactOverAllDivisions) {
+  const auto times = [](const nlohmann::json& row) {
+    Values values;
+    for (const auto& time : row) values.push_back(time.is_null() ? HUGE_VAL : time.get<double>());
+    return values;
+  };
+  for (const auto& row : test::fixture("statistics.json").at("log_ranks"))
+    EXPECT_NEAR(log_rank_test(times(row.at("a")), times(row.at("b"))).p, row.at("p"), 1e-12);
+  EXPECT_TRUE(std::isnan(log_rank_test({}, Values{1}).p));
+  EXPECT_TRUE(std::isnan(log_rank_test(Values(15, 1.0), Values(15, 2.0)).p)) << "too many divisions";
+}
+
+TEST(Statistics, TheOlympicMeanLeavesOutTheBestAndTheWorst) {
+  EXPECT_EQ(olympic_mean({5, 1, 2, 3, 100}), 10.0 / 3);
+  EXPECT_EQ(olympic_mean({5, 1, 2, 3, HUGE_VAL}), 10.0 / 3) << "one that never came is the worst";
+  EXPECT_TRUE(std::isnan(olympic_mean({5, 1, 2, HUGE_VAL, HUGE_VAL})));
+  EXPECT_TRUE(std::isnan(olympic_mean({1, 2, 3, 4})));
+}
+
+// The two agree as the definition of two one-sided tests has it, and a margin of nothing is never met.
+TEST(Statistics, EquivalenceIsAnIntervalOfNinetyPercentInsideTheMargin) {
+  Random random(6);
+  for (int i = 0; i < 1000; ++i) {
+    const Values a = normal_values(random, 5, 0, 1), b = normal_values(random, 5, 0.2, 1);
+    for (const bool paired : {false, true}) {
+      const auto inside = paired ? paired_interval(a, b, 0.9) : welch_interval(a, b, 0.9);
+      EXPECT_EQ(equivalence_p(a, b, 1, paired) < 0.05, inside.low > -1 && inside.high < 1);
+    }
+    EXPECT_GE(equivalence_p(a, b, 0, false), 0.5);
+  }
+}
+
+TEST(Statistics, EffectsAreTurnedRoundWithTheirSamples) {
+  Random random(7);
+  for (int i = 0; i < 100; ++i) {
+    const Values a = normal_values(random, 4, 0, 1), b = normal_values(random, 6, 1, 1);
+    EXPECT_NEAR(hedges_g(a, b).interval.low, -hedges_g(b, a).interval.high, 1e-8);
+    EXPECT_NEAR(probability_above(a, b).value, 1 - probability_above(b, a).value, 1e-12);
+    EXPECT_NEAR(probability_above(a, b).interval.low, 1 - probability_above(b, a).interval.high, 1e-9);
+  }
+}
+
+// What rounding leaves of a sum is no spread: 0.9 + 0.9 + 0.9 is not three times 0.9.
+TEST(Statistics, EqualValuesHaveNoSpread) {
+  for (const double value : {0.9, 0.1, 1.0 / 3}) EXPECT_EQ(standard_deviation(Values(7, value)), 0);
+  EXPECT_TRUE(std::isnan(paired_test(Values{0.1, 0.2, 0.3}, Values{0.2, 0.3, 0.4}).degrees));
 }
 
 // What is said of an interval and what a test says of the same values never contradict each other.
