@@ -16,7 +16,9 @@ class Case:
     examples: list
     options: dict = field(default_factory=dict)  # of autotrain_export.export
     loss: str = "cross_entropy"  # of the recipe; "model" where the module computes it
-    targets: str = "classes"  # classes, tokens, values or none: of the data
+    targets: str = "classes"  # classes or values, with the shape of a sample's, or none: of the data
+    classes: int = CLASSES  # that targets are drawn from
+    sums: bool = False  # whether the module's own loss is the sum over samples
 
 
 ZOO = {}
@@ -81,7 +83,7 @@ def _():
     import torchvision
 
     net = torchvision.models.segmentation.fcn_resnet50(weights=None, weights_backbone=None, num_classes=CLASSES)
-    return Case(net, ["float32[4,3,32,32]"], {"output_part": "out"}, targets="pixels 32 32")
+    return Case(net, ["float32[4,3,32,32]"], {"output_part": "out"}, targets="classes 32 32")
 
 
 @case("torchvision r3d_18")
@@ -105,6 +107,7 @@ for _name, _arguments in {
     ZOO[f"timm {_name}"] = _timm
 
 WORDS, LENGTH = 40, 16
+FOLLOWING = {"targets": f"classes {LENGTH}", "classes": WORDS}  # of a sample of tokens: one for each
 TOKENS = f"int64[4,{LENGTH}]<{WORDS}"
 MASK = f"int64[4,{LENGTH}]<2"
 
@@ -113,7 +116,8 @@ def _transformers(model, config, examples, targets="tokens", output="logits", **
     import transformers
 
     made = getattr(transformers, config)(**arguments)
-    return Case(getattr(transformers, model)(made), examples, {"output_part": output}, targets=targets)
+    of_samples = FOLLOWING if targets == "tokens" else {"targets": targets}
+    return Case(getattr(transformers, model)(made), examples, {"output_part": output}, **of_samples)
 
 
 BERT = dict(vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, max_position_embeddings=32,
@@ -192,8 +196,8 @@ class Words(nn.Module):
 
 
 for _kind in ("LSTM", "GRU", "RNN"):
-    ZOO[f"example words by {_kind}"] = lambda kind=_kind: Case(Words(kind), [TOKENS], targets="tokens")
-    ZOO[f"example words by {_kind} with dropout"] = lambda kind=_kind: Case(Words(kind, 0.3), [TOKENS], targets="tokens")
+    ZOO[f"example words by {_kind}"] = lambda kind=_kind: Case(Words(kind), [TOKENS], **FOLLOWING)
+    ZOO[f"example words by {_kind} with dropout"] = lambda kind=_kind: Case(Words(kind, 0.3), [TOKENS], **FOLLOWING)
 
 
 class WordsByTransformer(nn.Module):
@@ -210,7 +214,7 @@ class WordsByTransformer(nn.Module):
 
 @case("example words by nn.TransformerEncoder")
 def _():
-    return Case(WordsByTransformer(), [TOKENS], targets="tokens")
+    return Case(WordsByTransformer(), [TOKENS], **FOLLOWING)
 
 
 class Translator(nn.Module):
@@ -227,7 +231,7 @@ class Translator(nn.Module):
 
 @case("example nn.Transformer with tgt_mask")
 def _():
-    return Case(Translator(), [f"source={TOKENS}", f"target={TOKENS}"], targets="tokens")
+    return Case(Translator(), [f"source={TOKENS}", f"target={TOKENS}"], **FOLLOWING)
 
 
 class Autoencoder(nn.Module):
@@ -248,7 +252,7 @@ class Autoencoder(nn.Module):
 
 @case("example vae")
 def _():
-    return Case(Autoencoder(), ["float32[4,64]"], {"loss": True}, "model", "none")
+    return Case(Autoencoder(), ["float32[4,64]"], {"loss": True}, "model", "none", sums=True)
 
 
 class SuperResolution(nn.Module):
@@ -327,7 +331,7 @@ class UNet(nn.Module):
 
 @case("example unet, classes for every pixel")
 def _():
-    return Case(UNet(), ["float32[4,3,16,16]"], targets="pixels 16 16")
+    return Case(UNet(), ["float32[4,3,16,16]"], targets="classes 16 16")
 
 
 class Checkpointed(nn.Module):
@@ -438,4 +442,4 @@ class Minimal(nn.Module):
 
 @case("example nanogpt")
 def _():
-    return Case(Minimal(), [TOKENS], targets="tokens")
+    return Case(Minimal(), [TOKENS], **FOLLOWING)

@@ -22,9 +22,16 @@ torch::Tensor flat_classes(const torch::Tensor& target) {
               "set loss.name: mean_squared_error, or give the data integer targets");
 }
 
-// Labels in float32, of the prediction's shape.
+// Labels in float32, of the prediction's shape. One label for every pixel may stand without its dimension of
+// one.
 torch::Tensor labels(const torch::Tensor& prediction, const torch::Tensor& target) {
   if (target.sizes() == prediction.sizes()) return target.to(torch::kFloat32);
+  if (target.dim() > 2 && target.dim() + 1 == prediction.dim() &&
+      target.unsqueeze(1).sizes() == prediction.sizes())
+    return target.unsqueeze(1).to(torch::kFloat32);
+  if (target.dim() > 3 && target.dim() == prediction.dim() + 1 &&
+      target.sizes() == prediction.unsqueeze(1).sizes())
+    return target.squeeze(1).to(torch::kFloat32);
   throw Error(ExitCode::kBadData, "binary_cross_entropy",
               cat("predictions are ", prediction.sizes(), " and targets ", target.sizes()),
               "targets need a 0 or 1 for every label; for one class a sample set loss.name: cross_entropy");
@@ -85,21 +92,32 @@ torch::Tensor weight_of(const torch::Tensor& targets, const torch::Tensor& weigh
   return (weights_of(targets, weights).to(torch::kFloat64) * counted).sum();
 }
 
+// What `summed` gives; on a CPU the kernel itself finds classes that the model does not predict.
+template <class Summed>
+torch::Tensor of_known_classes(Summed summed, const torch::Tensor& targets, int64_t classes,
+                               int64_t ignore_index) {
+  try {
+    return summed();
+  } catch (const c10::IndexError&) {
+    const torch::Tensor counted = targets.masked_select(targets != ignore_index);
+    throw Error(ExitCode::kBadData, "cross_entropy",
+                cat("targets are from ", counted.min().item<int64_t>(), " to ", counted.max().item<int64_t>(),
+                    ", and the model predicts ", classes, " classes, counted from 0"),
+                "take a model that predicts them all; a value that is no class is loss.ignore_index");
+  }
+}
+
 LossTerms cross_entropy_terms(const CrossEntropyOptions& o, ClassWeights& class_weights,
                               const torch::Tensor& prediction, const torch::Tensor& target) {
-  const torch::Tensor targets = flat_classes(target), logits = flat_logits(prediction).to(torch::kFloat32);
-  if (targets.size(0) != logits.size(0)) {
-    throw Error(
-        ExitCode::kBadData, "cross_entropy",
-        cat("predictions are ", prediction.sizes(), " and targets ", target.sizes()),
-        "targets need one class for each row of logits that the model predicts, whose last dimension is "
-        "that of the classes; of one-hot targets save array.argmax(1)");
-  }
+  const torch::Tensor targets = flat_classes(target);
+  const torch::Tensor logits = flat_logits(prediction, target).to(torch::kFloat32);
   const torch::Tensor weights = class_weights.on(logits);
-  const torch::Tensor sum = o.focal_gamma > 0
-                                ? focal_sum(logits, targets, weights, o.focal_gamma, o.ignore_index)
-                                : at::cross_entropy_loss(logits, targets, weights, at::Reduction::Sum,
-                                                         o.ignore_index, o.label_smoothing);
+  const auto summed = [&] {
+    return o.focal_gamma > 0 ? focal_sum(logits, targets, weights, o.focal_gamma, o.ignore_index)
+                             : at::cross_entropy_loss(logits, targets, weights, at::Reduction::Sum,
+                                                      o.ignore_index, o.label_smoothing);
+  };
+  const torch::Tensor sum = of_known_classes(summed, targets, logits.size(1), o.ignore_index);
   return {sum, weight_of(targets, weights, o.ignore_index)};
 }
 
@@ -110,7 +128,8 @@ PredictionMetrics default_metrics(TargetKind kind, int64_t ignore_index = -100) 
   const MetricOptions options{.kind = kind, .ignore_index = ignore_index};
   switch (kind) {
     case TargetKind::kClasses:
-      return {make_metric("accuracy", options), make_metric("top5", options), sequence_perplexity(options)};
+      return {make_metric("accuracy", options), make_metric("top5", options), sequence_perplexity(options),
+              dense_iou(options)};
     case TargetKind::kLabels:
       return {make_metric("label_accuracy", options), make_metric("macro_f1", options)};
     case TargetKind::kNumbers: return {make_metric("mean_absolute_error", options)};

@@ -43,7 +43,7 @@ std::shared_ptr<const PredictionMetric> mean_metric(std::string name, FigureKind
 // Logits and classes, one row a target, and which of them count.
 struct Classified {
   Classified(const torch::Tensor& prediction, const torch::Tensor& target, int64_t ignore_index)
-      : logits(flat_logits(prediction)), truth(target.reshape({-1})), counts(truth != ignore_index) {}
+      : logits(flat_logits(prediction, target)), truth(target.reshape({-1})), counts(truth != ignore_index) {}
 
   torch::Tensor number_counted() const { return counts.sum(torch::kFloat64); }
 
@@ -152,11 +152,17 @@ std::shared_ptr<const PredictionMetric> confusion_matrix(const std::string& name
 
 // ------------------------------------------------------------------ precision and recall
 
+// Labels as [n, K]; those of pixels, [n, K, …], as a row each.
+torch::Tensor label_rows(const torch::Tensor& labels) {
+  return labels.dim() < 4 ? labels : labels.movedim(1, -1).reshape({-1, labels.size(1)});
+}
+
 // [3, K] per class or label: right, predicted, true.
 torch::Tensor class_counts(const torch::Tensor& prediction, const torch::Tensor& target,
                            const MetricOptions& o) {
   if (o.kind == TargetKind::kLabels) {
-    const torch::Tensor predicted = (prediction > 0).to(torch::kFloat64), truth = target.to(torch::kFloat64);
+    const torch::Tensor predicted = label_rows(prediction > 0).to(torch::kFloat64),
+                        truth = label_rows(target.reshape_as(prediction)).to(torch::kFloat64);
     return at::stack({(predicted * truth).sum(0), predicted.sum(0), truth.sum(0)});
   }
   const Classified c(prediction, target, o.ignore_index);
@@ -177,6 +183,7 @@ struct ClassCounts {
   double precision() const { return right / predicted; }  // NaN when it was never predicted
   double recall() const { return right / true_ones; }     // NaN when it never occurs
   double f1() const { return 2 * right / (predicted + true_ones); }
+  double iou() const { return right / (predicted + true_ones - right); }
 };
 
 std::vector<ClassCounts> counts_of(const MetricState& whole) {
@@ -232,8 +239,9 @@ MetricRow macro_row(std::string name, std::string sentence, double (ClassCounts:
 std::shared_ptr<const PredictionMetric> per_class(const std::string& name, const MetricOptions& o) {
   return std::make_shared<FunctionMetric>(
       [name, o](const torch::Tensor& prediction, const torch::Tensor& target) {
-        check_listed(name, prediction.size(-1));
-        return sums_of({class_counts(prediction, target, o)});
+        const torch::Tensor counts = class_counts(prediction, target, o);
+        check_listed(name, counts.size(-1));
+        return sums_of({counts});
       },
       [](const MetricState& whole) {
         const std::vector<ClassCounts> counts = counts_of(whole);
@@ -249,7 +257,7 @@ std::shared_ptr<const PredictionMetric> per_class(const std::string& name, const
 std::shared_ptr<const PredictionMetric> label_accuracy(const std::string& name, const MetricOptions&) {
   return mean_metric(name, share_to_raise(),
                      [](const torch::Tensor& prediction, const torch::Tensor& target) {
-                       const torch::Tensor right = (prediction > 0) == (target > 0.5);
+                       const torch::Tensor right = (prediction > 0) == (target.reshape_as(prediction) > 0.5);
                        return sums_of({count_true(right), at::full({}, static_cast<double>(right.numel()),
                                                                    right.options().dtype(torch::kFloat64))});
                      });
@@ -306,6 +314,7 @@ std::vector<MetricRow> class_rows() {
       macro_row("macro_precision", "Precision, averaged over classes or labels.", &ClassCounts::precision),
       macro_row("macro_recall", "Recall, averaged over classes or labels.", &ClassCounts::recall),
       macro_row("macro_f1", "F1, averaged over classes or labels.", &ClassCounts::f1),
+      macro_row("mean_iou", "Intersection over union, averaged over classes or labels.", &ClassCounts::iou),
       {{"micro_f1", "F1 of all decisions together."},
        {K::kClasses, K::kLabels},
        [](const std::string& name, const MetricOptions& o) {
@@ -370,6 +379,24 @@ std::vector<std::string> names_for(TargetKind kind) {
   return names;
 }
 
+// The shape of targets, [n, …], without a dimension of one that the prediction has its classes in.
+std::vector<int64_t> positions_of(const torch::Tensor& prediction, const torch::Tensor& target) {
+  std::vector<int64_t> sizes = target.sizes().vec();
+  if (target.dim() != prediction.dim() || target.dim() < 2) return sizes;
+  if (sizes[1] == 1) {
+    sizes.erase(sizes.begin() + 1);
+  } else if (sizes.back() == 1) {
+    sizes.pop_back();
+  }
+  return sizes;
+}
+
+[[noreturn]] void fail_logits(const torch::Tensor& prediction, const torch::Tensor& target,
+                              const std::string& why, const std::string& cure) {
+  throw Error(ExitCode::kBadData, "cross_entropy",
+              cat("predictions are ", prediction.sizes(), " and targets ", target.sizes(), ", ", why), cure);
+}
+
 }  // namespace
 
 std::vector<FigureTable> Metric::tables(const MetricState&) const {
@@ -397,8 +424,31 @@ std::vector<Measured> measured(const PredictionMetrics& metrics, const torch::Te
   return all;
 }
 
-torch::Tensor flat_logits(const torch::Tensor& prediction) {
-  return prediction.reshape({-1, prediction.size(-1)});
+std::shared_ptr<const PredictionMetric> dense_iou(const MetricOptions& options) {
+  const auto whole = make_metric("mean_iou", options);
+  return std::make_shared<FunctionMetric>(
+      [whole](const torch::Tensor& prediction, const torch::Tensor& target) {
+        return prediction.dim() > 3 ? whole->measure(prediction, target) : MetricState{};
+      },
+      [whole](const MetricState& state) { return whole->figures(state); });
+}
+
+torch::Tensor flat_logits(const torch::Tensor& prediction, const torch::Tensor& target) {
+  const auto rows = [](const torch::Tensor& logits) { return logits.reshape({-1, logits.size(-1)}); };
+  const std::vector<int64_t> wanted = positions_of(prediction, target);
+  std::vector<int64_t> but_second = prediction.sizes().vec(), but_last = but_second;
+  but_last.pop_back();
+  if (prediction.dim() > 2) but_second.erase(but_second.begin() + 1);
+  const bool last = but_last == wanted, second = prediction.dim() > 2 && but_second == wanted;
+  if (last && second && prediction.dim() > 3) {
+    fail_logits(prediction, target, "and the classes may be the second dimension or the last",
+                "take a size of samples that is not the number of classes");
+  }
+  if (second && !last) return rows(prediction.movedim(1, -1));
+  if (last || (prediction.dim() == 2 && prediction.size(0) == target.numel())) return rows(prediction);
+  fail_logits(prediction, target, "which go together in no way",
+              "targets need one class for each row of logits that the model predicts, whose classes are the "
+              "last dimension or the second; of one-hot targets save array.argmax(1)");
 }
 
 torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Tensor& target) {

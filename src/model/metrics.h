@@ -18,8 +18,12 @@ struct MetricRow {
 
 const std::vector<MetricRow>& metric_table();
 
-/// [n, length, K] as [n × length, K]: the class dimension is last in both.
-torch::Tensor flat_logits(const torch::Tensor& prediction);
+/// One row of logits for each target: [targets, K]. The prediction has its classes last, [n, K] or [n, …, K],
+/// or second, [n, K, …], as PyTorch has those of pixels and positions; the target, [n, …] or [n, 1, …], says
+/// which. Where all sizes are equal, of a sequence the classes are the last.
+/// @throws Error(kBadData) where it is neither; where it may be both, of more than one dimension of
+/// positions.
+torch::Tensor flat_logits(const torch::Tensor& prediction, const torch::Tensor& target);
 
 /// The target of a regression in float32: of the prediction's shape, or class indices as one-hot vectors.
 /// @throws Error(kBadData) when it is neither.
@@ -27,6 +31,9 @@ torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Te
 
 /// Perplexity where predictions are of sequences; of others it gives no figure.
 std::shared_ptr<const PredictionMetric> sequence_perplexity(const MetricOptions& options);
+
+/// Mean intersection over union where there is a class for every pixel; of others it gives no figure.
+std::shared_ptr<const PredictionMetric> dense_iou(const MetricOptions& options);
 
 /// What a batch adds to each metric.
 std::vector<Measured> measured(const PredictionMetrics& metrics, const torch::Tensor& prediction,

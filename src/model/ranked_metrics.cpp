@@ -20,7 +20,7 @@ struct Scored {
 // rest.
 Scored scored_classes(const torch::Tensor& prediction, const torch::Tensor& target, int64_t ignore_index) {
   const torch::Tensor truth = target.reshape({-1, 1});
-  const torch::Tensor shares = at::softmax(flat_logits(prediction).to(torch::kFloat32), 1);
+  const torch::Tensor shares = at::softmax(flat_logits(prediction, target).to(torch::kFloat32), 1);
   const torch::Tensor of_class = truth == at::arange(shares.size(1), truth.options()).unsqueeze(0);
   const int64_t first = shares.size(1) == 2 ? 1 : 0;
   return {shares.slice(1, first), of_class.slice(1, first), (truth != ignore_index).squeeze(1)};

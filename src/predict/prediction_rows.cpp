@@ -103,8 +103,8 @@ torch::Tensor told_of(const PredictionRule& rule, const torch::Tensor& output, c
   if (!batch.targets.defined())
     throw Error(ExitCode::kBadData, "data", "has no targets, and the loss of a sequence needs them");
   const torch::Tensor target = batch.targets.reshape({-1});
-  const torch::Tensor losses =
-      at::cross_entropy_loss(flat_logits(wide), target, {}, at::Reduction::None, rule.ignore_index);
+  const torch::Tensor losses = at::cross_entropy_loss(flat_logits(wide, batch.targets), target, {},
+                                                      at::Reduction::None, rule.ignore_index);
   const torch::Tensor sums = losses.view({batch.samples, -1}).sum(1, /*keepdim=*/false, torch::kFloat64);
   const torch::Tensor counted =
       (target != rule.ignore_index).view({batch.samples, -1}).sum(1, /*keepdim=*/false, torch::kFloat64);

@@ -1,5 +1,6 @@
 #include "setup/own_loss_check.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autotrain/error.h"
@@ -15,6 +16,8 @@ namespace {
 
 constexpr int64_t kFirst = 1, kRest = 3;  // of different size
 constexpr double kRounding = 1e-4;        // float32 adds up in another order
+constexpr int kDraws = 24;                // of a loss that draws random numbers
+constexpr double kErrors = 8;             // standard errors of their mean
 
 // Σ of the samples' losses, as the model's loss has it.
 double sum_of(Workbench& bench, const Batch& batch) {
@@ -27,19 +30,47 @@ Batch part_of(const Batch& whole, int64_t first, int64_t count) {
   return part;
 }
 
+// The sum over the samples, and over those of both parts.
+struct Sums {
+  double all = 0, first = 0, rest = 0;
+
+  double apart() const { return all - first - rest; }
+  double scale() const { return std::abs(all) + std::abs(first) + std::abs(rest); }
+};
+
+Sums sums_of(Workbench& bench, const Batch& whole) {
+  return {sum_of(bench, whole), sum_of(bench, part_of(whole, 0, kFirst)),
+          sum_of(bench, part_of(whole, kFirst, kRest))};
+}
+
+// Whether a loss that draws random numbers, such as a variational one, may be the sum of its parts': what is
+// apart on average of some draws lies within their spread.
+bool agree_on_average(Workbench& bench, const Batch& whole, const Sums& once) {
+  double sum = once.apart(), squares = once.apart() * once.apart();
+  for (int draw = 1; draw < kDraws; ++draw) {
+    const double apart = sums_of(bench, whole).apart();
+    sum += apart;
+    squares += apart * apart;
+  }
+  const double mean = sum / kDraws;
+  const double variance = std::max(0.0, squares / kDraws - mean * mean) / (kDraws - 1);
+  return std::abs(mean) <= kErrors * std::sqrt(variance) + kRounding * once.scale();
+}
+
 void compare(Workbench& bench, const Batch& whole) {
   const EvaluationMode mode(bench.task->module());
-  const double all = sum_of(bench, whole), first = sum_of(bench, part_of(whole, 0, kFirst)),
-               rest = sum_of(bench, part_of(whole, kFirst, kRest));
-  const double scale = std::abs(all) + std::abs(first) + std::abs(rest);
-  if (!std::isfinite(scale) || std::abs(all - first - rest) <= kRounding * scale) return;
+  const Sums sums = sums_of(bench, whole);
+  if (!std::isfinite(sums.scale()) || std::abs(sums.apart()) <= kRounding * sums.scale()) return;
+  const bool draws = std::abs(sum_of(bench, whole) - sums.all) > kRounding * sums.scale();
+  if (draws && agree_on_average(bench, whole, sums)) return;
   throw Error(
       ExitCode::kBadRecipe, "loss.name",
-      cat("model: of ", whole.samples, " samples the loss comes to ", brief(all),
-          " in sum, and of its parts of ", kFirst, " and ", kRest, " to ", brief(first), " and ", brief(rest),
+      cat("model: of ", whole.samples, " samples the loss comes to ", brief(sums.all),
+          " in sum, and of its parts of ", kFirst, " and ", kRest, " to ", brief(sums.first), " and ",
+          brief(sums.rest),
+          draws ? ", with other random numbers each time and more apart than these explain" : "",
           ": it is not what it is said to be, the mean over the samples or their sum, and cut into "
-          "micro-batches "
-          "it would be another"),
+          "micro-batches it would be another"),
       "have the module return the mean over the samples, or their sum (model.reduction: sum of a TorchScript "
       "module); a mean over what is masked or ignored weighs samples by that");
 }

@@ -246,6 +246,22 @@ class Refusals(SeveralInputs):
             recipe.write_text(json.dumps(document))
             self.fails(recipe, 78 if message else 0, message or "")
 
+    def test_a_loss_that_draws_random_numbers_is_held_against_its_parts_on_average(self):
+        values = numpy.random.default_rng(0).normal(size=(SAMPLES, 8)).astype("float32")
+        numpy.save(self.folder / "values.npy", values)
+        for reduction, message in (("sum", None), ("mean", "with other random numbers each time and more apart than these explain")):
+            torch.jit.script(made(models.RandomLoss)).save(self.folder / "m.pt")
+            recipe = self.recipe("images", loss={"name": "model"}, stop={"updates": 3},
+                                 model={"name": "torchscript", "file": str(self.folder / "m.pt"), "loss": "all", "reduction": reduction})  # fmt: skip
+            document = json.loads(recipe.read_text())
+            document["data"] = {"train": {"dataset": "npy", "inputs": str(self.folder / "values.npy")}}
+            recipe.write_text(json.dumps(document))
+            self.fails(recipe, 78 if message else 0, message or "")
+        export(made(models.RandomLoss), "float32[4,8]", self.folder / "m.autotrain", precisions=["fp32"], loss=True)
+        document["model"] = {"name": "exported", "file": str(self.folder / "m.autotrain")}
+        recipe.write_text(json.dumps(document))
+        self.assertEqual(len(self.train(recipe)), 3)
+
     def test_a_target_that_the_loss_ignores_ends_the_run(self):
         torch.manual_seed(0)
         said = []

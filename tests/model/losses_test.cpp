@@ -59,6 +59,69 @@ TEST(Losses, SequencesAreFlattenedAndHavePerplexity) {
   EXPECT_NEAR(measured(cross_entropy(), logits, targets).figures.at("perplexity"), 8, 1e-4);
 }
 
+TEST(Losses, ClassesOfPixelsStandSecondOrLastAndAreWeightedAsInPyTorch) {
+  const torch::Tensor logits = torch::randn({2, 5, 3, 4}), targets = torch::randint(5, {2, 3, 4});
+  targets[0][1] = 255;
+  const std::vector<double> weights = {1, 2, 3, 0.5, 4};
+  const Loss loss = cross_entropy({.ignore_index = 255, .class_weights = weights});
+  const double sum = at::cross_entropy_loss(logits, targets, torch::tensor(weights, torch::kFloat32),
+                                            at::Reduction::Sum, 255)
+                         .item<double>();
+  for (const torch::Tensor& wanted : {targets, targets.unsqueeze(1), targets.unsqueeze(3)}) {
+    for (const torch::Tensor& given : {logits, logits.permute({0, 2, 3, 1})})
+      EXPECT_NEAR(sum_of(loss.terms(given, wanted)), sum, 1e-4);
+  }
+  const torch::Tensor counted = targets != 255, right = (logits.argmax(1) == targets).logical_and(counted);
+  const auto figures = measured(loss, logits, targets).figures;
+  EXPECT_NEAR(figures.at("accuracy"), right.sum().item<double>() / counted.sum().item<double>(), 1e-6);
+  double iou = 0;
+  for (int64_t k = 0; k < 5; ++k) {
+    const torch::Tensor chosen = (logits.argmax(1) == k).logical_and(counted), wanted = targets == k;
+    iou +=
+        chosen.logical_and(wanted).sum().item<double>() / chosen.logical_or(wanted).sum().item<double>() / 5;
+  }
+  EXPECT_NEAR(figures.at("mean_iou"), iou, 1e-6);
+}
+
+TEST(Losses, SizesOfWhichTheClassesMayBeEitherAreThoseOfASequenceOrRefused) {
+  const torch::Tensor logits = torch::randn({2, 4, 4}), targets = torch::randint(4, {2, 4});
+  EXPECT_NEAR(
+      sum_of(cross_entropy().terms(logits, targets)),
+      at::cross_entropy_loss(logits.flatten(0, 1), targets.flatten(), {}, at::Reduction::Sum).item<double>(),
+      1e-4);
+  EXPECT_THROW(cross_entropy().terms(torch::randn({2, 4, 4, 4}), torch::zeros({2, 4, 4}, torch::kInt64)),
+               Error);
+  // As many rows of logits as targets, which are not theirs.
+  EXPECT_THROW(cross_entropy().terms(torch::randn({2, 3, 6, 4}), torch::zeros({2, 4, 9}, torch::kInt64)),
+               Error);
+}
+
+TEST(Losses, ATargetThatTheModelDoesNotPredictIsNamed) {
+  try {
+    cross_entropy().terms(torch::randn({2, 3, 5, 5}), torch::full({2, 5, 5}, 7, torch::kInt64));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadData);
+    EXPECT_TRUE(test::holds(error.what(), "to 7, and the model predicts 3 classes"));
+  }
+}
+
+TEST(Losses, OneLabelForEveryPixelMayStandWithoutItsDimension) {
+  const torch::Tensor logits = torch::randn({2, 1, 3, 4}), targets = torch::rand({2, 3, 4});
+  const double sum =
+      at::binary_cross_entropy_with_logits(logits.squeeze(1), targets, {}, {}, at::Reduction::Sum)
+          .item<double>();
+  EXPECT_NEAR(sum_of(binary_cross_entropy().terms(logits, targets)), sum, 1e-4);
+  EXPECT_NEAR(sum_of(binary_cross_entropy().terms(logits.squeeze(1), targets.unsqueeze(1))), sum, 1e-4);
+  const torch::Tensor wanted = targets > 0.5;
+  const auto figures = measured(binary_cross_entropy(), logits, wanted.to(torch::kFloat32)).figures;
+  const torch::Tensor chosen = logits.squeeze(1) > 0;
+  EXPECT_NEAR(figures.at("label_accuracy"), (chosen == wanted).to(torch::kFloat64).mean().item<double>(),
+              1e-6);
+  const double both = chosen.logical_and(wanted).sum().item<double>();
+  EXPECT_NEAR(figures.at("macro_f1"), 2 * both / (chosen.sum() + wanted.sum()).item<double>(), 1e-6);
+}
+
 TEST(Losses, AccuracyAndTopFiveCountHits) {
   torch::Tensor logits = torch::zeros({3, 7});
   logits[0][2] = 5;                                         // hit

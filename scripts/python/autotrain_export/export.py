@@ -57,7 +57,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
         if unusable:
             document["targets"]["unusable"] = unusable
         document |= {"smallest_batch": 2, "source": source}
-        document |= {"classes": outputs[0].shape[-1]} if loss is None else {"loss": reduction}
+        document |= {"classes": _most_classes(outputs[0])} if loss is None else {"loss": reduction}
         progress(f"writing {sum(tensor.nbytes for tensor in tensors.values()):,} bytes of weights")
         file = ModelFile(Path(output), tensors, document)
         try:
@@ -143,6 +143,11 @@ def _check(subject, examples, traced, say, long, progress):
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest
+
+
+def _most_classes(prediction):
+    """How many classes a prediction [n, …] may be of, which has them last or, as PyTorch has those of pixels, second."""
+    return max(prediction.shape[-1], prediction.shape[1] if prediction.dim() > 2 else 0)
 
 
 def _described(example):
