@@ -213,6 +213,9 @@ enum class Statistics {
   kOff,
 };
 
+/// Whether the backward pass computes again what is cheap to have again.
+enum class Recompute { kOff, kOn };
+
 /// Whether the kernels of an update are recorded and replayed as CUDA graphs.
 enum class CudaGraphs {
   kAuto,  ///< where a measured trial is faster with them
@@ -283,6 +286,7 @@ struct ExecutionRecipe {
   double telemetry = 1;                            ///< seconds between rows of telemetry.jsonl; 0: none
   Statistics statistics = Statistics::kAuto;       ///< of gradients
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;
+  Recompute recompute = Recompute::kOff;  ///< in the backward pass, what would be kept for it
   RequeueSignal requeue_signal = RequeueSignal::kNone;
   MemoryRecipe memory;
   SearchRecipe search;

@@ -12,16 +12,25 @@
 namespace autotrain {
 namespace {
 
-Alternative plan_in(Recipe recipe, Precision precision, const TrainerOptions& options) {
+std::string name_of(const Alternative& alternative) {
+  return to_string(alternative.precision) +
+         (alternative.recompute == Recompute::kOn ? ", recompute: on" : "");
+}
+
+Alternative plan_with(Recipe recipe, Precision precision, Recompute recompute,
+                      const TrainerOptions& options) {
   recipe.execution.precision = precision;
-  log::info("plan", cat("alternative: ", to_string(precision)));
+  recipe.execution.recompute = recompute;
+  Alternative alternative{.precision = precision, .recompute = recompute};
+  log::info("plan", "alternative: " + name_of(alternative));
   try {
     Trainer trainer = Trainer::from_recipe(std::move(recipe), options);
-    return {precision, trainer.plan(), ""};
+    alternative.plan = trainer.plan();
   } catch (const Error& error) {
     if (error.code() != ExitCode::kDoesNotFit) throw;
-    return {precision, std::nullopt, first_line(error)};
+    alternative.why_not = first_line(error);
   }
+  return alternative;
 }
 
 }  // namespace
@@ -29,24 +38,29 @@ Alternative plan_in(Recipe recipe, Precision precision, const TrainerOptions& op
 std::vector<Alternative> plan_alternatives(const Recipe& recipe, const BatchPlan& asked,
                                            const TrainerOptions& options) {
   std::vector<Alternative> alternatives;
+  const std::string& model = recipe.model.name;
+  const std::vector<Recompute> ways = model == "exported" ? std::vector{Recompute::kOff, Recompute::kOn}
+                                                          : std::vector{recipe.execution.recompute};
   for (const Precision precision : precisions_to_compare(asked.device.starts_with("cuda"))) {
-    alternatives.push_back(precision == asked.precision ? Alternative{precision, asked, ""}
-                                                        : plan_in(recipe, precision, options));
+    for (const Recompute recompute : ways) {
+      const bool same = precision == asked.precision && recompute == recipe.execution.recompute;
+      alternatives.push_back(same ? Alternative{precision, recompute, asked, ""}
+                                  : plan_with(recipe, precision, recompute, options));
+    }
   }
   return alternatives;
 }
 
 std::string alternatives_text(const std::vector<Alternative>& alternatives) {
-  TextTable table({"precision", "capacity", "fill", "executed", "samples/s", ""});
+  TextTable table({"with", "capacity", "fill", "executed", "samples/s", ""});
   for (const Alternative& row : alternatives) {
     if (!row.plan) {
-      table.add_row({to_string(row.precision), "-", "-", "-", "-", row.why_not});
+      table.add_row({name_of(row), "-", "-", "-", "-", row.why_not});
       continue;
     }
     const BatchPlan& plan = *row.plan;
-    table.add_row({to_string(row.precision), std::to_string(plan.search.micro_batch),
-                   format_percent(plan.search.fill), window_in_words(plan),
-                   format_rate(plan.samples_per_second), ""});
+    table.add_row({name_of(row), std::to_string(plan.search.micro_batch), format_percent(plan.search.fill),
+                   window_in_words(plan), format_rate(plan.samples_per_second), ""});
   }
   return table.text();
 }

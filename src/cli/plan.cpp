@@ -29,6 +29,7 @@ void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternati
   for (const Alternative& row : alternatives) {
     out["alternatives"].push_back(
         {{"precision", to_string(row.precision)},
+         {"recompute", row.recompute == Recompute::kOn ? "on" : "off"},
          {"plan", row.plan ? plan_to_json(*row.plan) : nlohmann::ordered_json(nullptr)},
          {"why_not", row.why_not}});
   }
@@ -70,7 +71,8 @@ std::function<ExitCode()> declare_plan(CLI::App& app) {
   options->RecipeOptions::declare(app);
   options->PrintOptions::declare(app);
   options->RanksOption::declare(app);
-  app.add_flag("--alternatives", options->alternatives, "Also search in the other precision, side by side");
+  app.add_flag("--alternatives", options->alternatives,
+               "Also search in the other precision, and with and without execution.recompute");
   return [options] { return print_plan_of(*options); };
 }
 

@@ -92,6 +92,15 @@ Field cuda_graphs_field(ExecutionRecipe& e) {
       e.cuda_graphs);
 }
 
+Field recompute_field(ExecutionRecipe& e) {
+  return bind_enum(
+      "recompute",
+      "Whether the backward pass computes again what is cheap to have again, instead of the forward pass "
+      "keeping it: larger micro-batches fit, an update takes longer, and no bit differs. Of exported models. "
+      "autotrain plan --alternatives measures both.",
+      e.recompute);
+}
+
 Field requeue_signal_field(ExecutionRecipe& e) {
   return bind_enum(
       "requeue_signal",
@@ -165,7 +174,8 @@ Section execution_section(Recipe& r) {
                 .in("seconds")
                 .deciding(Decides::kRun),
             e.telemetry),
-       trace_field(e), statistics_field(e), cuda_graphs_field(e), requeue_signal_field(e)}};
+       trace_field(e), statistics_field(e), cuda_graphs_field(e), recompute_field(e),
+       requeue_signal_field(e)}};
 }
 
 Section memory_section(Recipe& r) {

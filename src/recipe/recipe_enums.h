@@ -69,6 +69,10 @@ constexpr auto enum_names(CudaGraphs) {
   return std::array{EnumName<G>{G::kAuto, "auto"}, EnumName<G>{G::kOn, "on"}, EnumName<G>{G::kOff, "off"}};
 }
 
+constexpr auto enum_names(Recompute) {
+  return std::array{EnumName<Recompute>{Recompute::kOff, "off"}, EnumName<Recompute>{Recompute::kOn, "on"}};
+}
+
 constexpr auto enum_names(RequeueSignal) {
   using S = RequeueSignal;
   return std::array{EnumName<S>{S::kNone, "none"}, EnumName<S>{S::kUsr1, "SIGUSR1"},

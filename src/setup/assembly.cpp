@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/bad_samples.h"
+#include "data/channels_last.h"
 #include "device/cores.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
@@ -18,9 +19,11 @@
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
 #include "setup/data_places.h"
+#include "setup/first_samples.h"
 #include "setup/memory_format.h"
 #include "setup/own_loss_check.h"
 #include "setup/preloading.h"
+#include "step/generators.h"
 #include "step/precision.h"
 
 namespace autotrain {
@@ -102,6 +105,22 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
   throw Error(ExitCode::kBadRecipe, "data.validation",
               cat("has ", describe(validation), "; data.train has ", describe(train)),
               "give both the same keys");
+}
+
+void recompute_activations(Workbench& bench) {
+  auto* const network = dynamic_cast<Network*>(&bench.task->module());
+  if (network == nullptr) {
+    throw Error(ExitCode::kBadRecipe, "execution.recompute",
+                "is on, and a model of one's own keeps what it keeps", "set it to off");
+  }
+  const GeneratorScope generators(bench.device->torch_device());
+  std::optional<Batch> batch = first_samples(*bench.device, *bench.data.train);
+  if (!batch) return;  // whoever needs the samples says why there are none
+  if (bench.memory_format == MemoryFormat::kChannelsLast) batch->inputs = channels_last(batch->inputs);
+  const RecomputedBytes bytes = network->recompute(*batch, bench.precision);
+  log::info("plan", cat("recompute: of ", format_bytes(bytes.before), " kept for the backward pass of ",
+                        batch->samples, " samples, ", format_bytes(bytes.before - bytes.kept),
+                        " are computed again by ", bytes.operators, " operators"));
 }
 
 }  // namespace
@@ -199,6 +218,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   };
   bench->memory_format =
       resolve_memory_format(recipe, precision, *bench->device, *bench->task, *bench->data.train, learn);
+  if (recipe.execution.recompute == Recompute::kOn) recompute_activations(*bench);
   const LoaderRecipe& asked = recipe.execution.loader;
   const int64_t ranks_here = bench->ranks->place().local_world;
   bench->loader = resolve_loader(asked, *bench->device, bench->memory_format, ranks_here);

@@ -13,10 +13,10 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "data/channels_last.h"
-#include "data/loader.h"
 #include "device/failure.h"
 #include "model/models.h"
 #include "plan/scopes.h"
+#include "setup/first_samples.h"
 #include "step/generators.h"
 #include "step/operator_scope.h"
 #include "step/precision.h"
@@ -25,10 +25,6 @@
 namespace autotrain {
 namespace {
 
-// Small images are run sixteen at a time, because for fewer some kernels are others than in training. Batch
-// normalisation needs more than one sample.
-constexpr int64_t kFewest = 2, kMost = 16;
-constexpr int64_t kManyNumbers = 1 << 20;
 // What losses in both formats are computed in, and how far they may be apart.
 struct Yardstick {
   Precision precision = Precision::kFp32;
@@ -68,25 +64,6 @@ bool has_weights_of_convolutions(const torch::nn::Module& module) {
 // contiguous images round before and after each of them.
 bool may_gain(Precision precision, const Device& device) {
   return device.torch_device().is_cpu() || is_half(precision);
-}
-
-// Returns nothing when the samples cannot be read: whoever needs them says why.
-std::optional<Batch> first_samples(Device& device, const Dataset& train) {
-  const int64_t size = train.size();
-  const auto load = [&](int64_t count) {
-    Loader loader(train, Stream(0, size, /*shuffle=*/false),
-                  repeated({consecutive(0, std::min(count, size))}), {.workers = 0, .prefetch = 0});
-    return *loader.next();
-  };
-  try {
-    const Batch few = load(kFewest);
-    const int64_t numbers = std::max<int64_t>(1, few.inputs.numel() / few.samples);
-    const int64_t count = std::clamp(kManyNumbers / numbers, kFewest, kMost);
-    return device.upload(count > kFewest ? load(count) : few);
-  } catch (const std::exception& error) {
-    log::debug("trainer", cat("no samples to choose the memory format by: ", first_line(error)));
-    return std::nullopt;
-  }
 }
 
 double loss_of(Task& task, const Batch& batch, Precision precision) {
