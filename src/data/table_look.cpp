@@ -125,6 +125,7 @@ std::vector<std::string> alike(const ColumnSurvey& survey) {
 // Whether texts are dates: 2024-03-01, 1.3.24, 2024/03/01 12:30.
 bool is_date(std::string_view text) {
   int groups = 0, digits = 0, years = 0, marks = 0;
+  char mark = 0;  // one kind of it stands between all
   const auto end_group = [&] {
     groups += digits > 0 ? 1 : 0;
     years += digits == 4 ? 1 : 0;
@@ -135,7 +136,8 @@ bool is_date(std::string_view text) {
   for (const char c : text.substr(0, text.find_first_of(" T"))) {
     if (is_digit(c)) {
       ++digits;
-    } else if ((c == '-' || c == '/' || c == '.') && end_group()) {
+    } else if ((c == '-' || c == '/' || c == '.') && (mark == 0 || c == mark) && end_group()) {
+      mark = c;
       ++marks;
     } else {
       return false;
@@ -249,14 +251,13 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
     look.doubt("columns of dates, taken as categories",
                "make numbers of them, such as days since the first; or name features to leave it out",
                cat(place, ": ", quote(example_of(s))));
+  } else if (different(s) > kManyWords && are_numbers_with_units(s)) {
+    look.doubt("columns of numbers with units, taken as categories", "take the units out of the file",
+               cat(s.words.first[0].where, ": ", s.words.first[0].text));
   } else if (different(s) > kManyWords && 2 * different(s) > s.rows && s.words.count > 0) {
     look.doubt("columns of words of which most are there once or twice, such as names, dates or texts",
                kLeaveOut,
                cat(place, ": ", format_count(different(s)), " different in ", format_count(s.rows), " rows"));
-  }
-  if (different(s) > kManyWords && are_numbers_with_units(s)) {
-    look.doubt("columns of numbers with units, taken as categories", "take the units out of the file",
-               cat(s.words.first[0].where, ": ", s.words.first[0].text));
   }
   if (s.words.count > 0 && s.different_numbers() > kManyWords) {
     look.doubt("columns of numbers and words, taken as categories", "list it in numeric, or in categorical",
