@@ -12,7 +12,7 @@ from .places import place_of
 from .reduction import reduction_of
 from .subject import take_apart
 from .tracing import PRECISIONS, trace_evaluation, trace_training
-from .writing import ModelFile
+from .writing import TYPES, ModelFile
 
 FORMAT = 2
 
@@ -176,6 +176,16 @@ def _module_types(subject):
     return types
 
 
+def _check_types(subject, constants):
+    for name, tensor in [*subject.tensors.items(), *(("a tensor that the forward pass makes", constant) for constant in constants)]:
+        if tensor.dtype in TYPES:
+            continue
+        kind = "buffer " if name in subject.buffers else "parameter " if name in subject.parameters else ""
+        cure = ("Keep it as pairs of real numbers, torch.view_as_real(…), and make it complex in the forward pass; or register_buffer(…, persistent=False)."
+                if tensor.is_complex() else f"Keep it as one of {', '.join(str(each).removeprefix('torch.') for each in TYPES)}.")  # fmt: skip
+        raise ExportError(f"{kind}{name} is {str(tensor.dtype).removeprefix('torch.')}, which no model file holds.\n{cure}")
+
+
 def _document(subject, examples, traced):
     constants = []
     for graphs in traced.values():
@@ -183,6 +193,7 @@ def _document(subject, examples, traced):
             constants_of(graph, constants)
     given = len(subject.parameters) + len(subject.buffers)
     tensors = {**subject.tensors, **{f"constant {number}": tensor.detach() for number, tensor in enumerate(constants)}}
+    _check_types(subject, constants)
     document = {
         "format": FORMAT,
         "torch": torch.__version__,

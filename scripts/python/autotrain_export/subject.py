@@ -194,6 +194,9 @@ def _check_parameters(module):
             continue
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
             raise ExportError(f"parameter {name} has no shape yet; run the module once")
+        if parameter.dtype.is_complex:
+            raise ExportError(f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and autotrain trains real numbers\n"
+                              "Make it a real one, torch.view_as_real(…), of which the forward pass takes torch.view_as_complex.")
         if parameter.dtype != torch.float32:
             raise ExportError(f"parameter {name} is {parameter.dtype}; autotrain trains float32 parameters (half precision is a way to compute: --precision)")
         if parameter._backward_hooks:
