@@ -83,7 +83,10 @@ def _refusing(subject):
     except Exception as error:
         place = place_of(error, subject.original) or place_of(error, subject.module)
         text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        raise ExportError(f"the module cannot be exported: {type(error).__name__}: {text}" + (f"\n  {place}" if place else "")) from error
+        raise ExportError(
+            f"the module cannot be exported: {type(error).__name__}: {text}" + (f"\n  {place}" if place else "") + "\n"
+            "The same forward pass must run in training and in evaluation mode, for batches of any size, and more than once."
+        ) from error
 
 
 def _with_index(device):
@@ -107,7 +110,10 @@ def _run_once(subject, examples):
     except Exception as error:
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in examples.all)
         place = place_of(error, subject.module)
-        raise ExportError(f"the module does not take a batch like the example, {shapes}: {error}" + (f"\n  {place}" if place else "")) from error
+        raise ExportError(
+            f"the module does not take a batch like the example, {shapes}: {error}" + (f"\n  {place}" if place else "") + "\n"
+            "Give each input as the forward pass takes it, tokens as int64[4,128]<50257; it runs under no_grad here, in evaluation mode."
+        ) from error
 
 
 def _trace(subject, examples, precision, progress):

@@ -94,11 +94,19 @@ def _trace(subject, examples, precision, function):
             _check_constants(graph, subject)
             return graph
         except (ExportError, _FixedBatch) as error:
-            if isinstance(error, ExportError) or dispatcher is enable_python_dispatcher:
+            if isinstance(error, ExportError):
+                raise ExportError(_with_place(str(error), place_of(error, subject.module))) from None
+            if dispatcher is enable_python_dispatcher:
                 raise ExportError(str(error)) from None
         except Exception as error:
             errors.append(error)
     raise ExportError(_why(errors[-1], precision, subject.module)) from errors[-1]
+
+
+def _with_place(text, place):
+    """A sentence with where that is, before what may be done."""
+    first, _, rest = text.partition("\n")
+    return "\n".join(line for line in (first, f"  {place}" if place else "", rest) if line)
 
 
 def _why(error, precision, module):
