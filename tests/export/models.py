@@ -591,3 +591,25 @@ class PacksSequences(nn.Module):
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
         rows = nn.utils.rnn.pad_packed_sequence(self.rows(packed)[0], batch_first=True)[0]
         return self.out(rows[:, -1])
+
+
+class PairsOfSamples(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(x) @ self.out(x).t()
+
+
+class TakesANumberOut(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(x) / self.out.weight.norm().item()
+
+
+def scripted_part():
+    return nn.Sequential(torch.jit.trace(nn.Linear(8, 8), torch.zeros(2, 8)), nn.Linear(8, 5))

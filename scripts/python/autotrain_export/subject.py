@@ -115,6 +115,10 @@ def take_apart(module, examples, output=None, loss=None):
     """What a module is made of. Parts that are in evaluation mode in a module that is not, as frozen batch normalisation is, stay in
     it."""
     module = getattr(module, "_orig_mod", module)  # of torch.compile
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise ExportError(f"{'part ' + name if name else 'the module'} is a TorchScript module, which cannot be traced\n"
+                              "Export it as it was written in Python; or script all of it: model: {name: torchscript}.")
     _check_parameters(module)
     device = torch.device(examples.device)
     lies_there = all(tensor.device == device for tensor in (*module.parameters(), *module.buffers()))
