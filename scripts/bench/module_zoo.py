@@ -46,7 +46,7 @@ for _name, _arguments in {
     "alexnet": {"dropout": 0.0}, "vgg11_bn": {"dropout": 0.0}, "resnet18": {}, "resnet50": {}, "resnext50_32x4d": {}, "densenet121": {},
     "squeezenet1_1": {"dropout": 0.0}, "shufflenet_v2_x0_5": {}, "mobilenet_v2": {"dropout": 0.0}, "mobilenet_v3_small": {"dropout": 0.0},
     "efficientnet_b0": {"dropout": 0.0, "stochastic_depth_prob": 0.0}, "efficientnet_v2_s": {}, "regnet_y_400mf": {}, "mnasnet0_5": {"dropout": 0.0},
-    "convnext_tiny": {"stochastic_depth_prob": 0.0}, "swin_t": {"stochastic_depth_prob": 0.0}, "swin_v2_t": {"stochastic_depth_prob": 0.0},
+    "convnext_tiny": {"stochastic_depth_prob": 0.0}, "swin_t": {}, "swin_v2_t": {},
 }.items():  # fmt: skip
     ZOO[f"torchvision {_name}"] = lambda name=_name, arguments=_arguments: _vision(name, **arguments)
 
@@ -287,7 +287,7 @@ class Siamese(nn.Module):
 
 @case("example siamese")
 def _():
-    return Case(Siamese(), ["first=float32[4,1,32,32]", "second=float32[4,1,32,32]"])
+    return Case(Siamese(), ["first=float32[4,1,32,32]", "second=float32[4,1,32,32]"], classes=2)
 
 
 class Sine(nn.Module):

@@ -282,6 +282,8 @@ class Supported(Exported):
         "dropout between layers, both ways": (models.drops_between_layers_both_ways, "float32[4,3,8]"),
         "arithmetic of sizes": (models.ArithmeticOfSizes, "float32[4,8]"),
         "auxiliary heads": (models.AuxiliaryHeads, "float32[4,8]"),
+        "a table of complex numbers": (models.TurnsByComplexNumbers, "float32[4,8]"),
+        "frequencies": (models.SplitsByFrequency, "float32[4,8]"),
     }
 
     def test_they_are_exported_in_both_precisions_and_read(self):
@@ -330,7 +332,13 @@ class Refusals(Exported):
             "lacks a tensor": (models.tokens, TOKENS, {}, "--output-part names the part"),
             "has no such part": (models.tokens, TOKENS, {"output_part": "loss"}, "has no part loss: it is a dictionary of hidden, logits"),
             "branches on values": (models.BranchesOnValues, "float32[4,8]", {}, "models.py:%d: return" % line_of("if x.sum() > 0")),
-            "takes a number out": (models.BranchesOnANumber, "float32[4,8]", {}, "decides by the values"),
+            "takes a number out": (models.BranchesOnANumber, "float32[4,8]", {}, "models.py:%d: return" % line_of("if most > 3 else")),
+            "complex weight": (models.ComplexWeight, "float32[4,8]", {}, "parameter weight is complex64"),
+            "complex buffer": (models.saves_complex_numbers, "float32[4,8]", {}, "buffer turns is complex64, which no model file holds"),
+            "packs sequences": (models.PacksSequences, "float32[4,3,8]", {}, "models.py:%d: packed = " % line_of("packed = nn.utils")),
+            "pairs of samples": (models.PairsOfSamples, "float32[4,8]", {}, "mixes the samples"),
+            "takes a number out of weights": (models.TakesANumberOut, "float32[4,8]", {}, "takes numbers or sizes out of the values"),
+            "a scripted part": (models.scripted_part, "float32[4,8]", {}, "part 0 is a TorchScript module"),
             "breaks": (models.Breaks, "float32[4,8]", {}, "KeyError"),
             "assigns a buffer": (models.KeepsAnAverage, "float32[4,8]", {}, "keeps tensors in attributes"),
             "keeps a table of weights": (models.KeepsATableOfWeights, "float32[4,8]", {}, "tensors in attributes"),

@@ -544,3 +544,72 @@ class Pixels(nn.Module):
 
     def forward(self, images):
         return {"out": self.body(images)}
+
+
+class TurnsByComplexNumbers(nn.Module):
+    """Positions turn pairs of numbers, by a table of complex numbers that is saved or not."""
+
+    def __init__(self, persistent=False):
+        super().__init__()
+        self.mix, self.out = nn.Linear(8, 8), nn.Linear(8, 5)
+        self.register_buffer("turns", torch.polar(torch.ones(4), torch.arange(4.0)), persistent=persistent)
+
+    def forward(self, x):
+        pairs = torch.view_as_complex(self.mix(x).reshape(-1, 4, 2))
+        return self.out(torch.view_as_real(pairs * self.turns).flatten(1))
+
+
+def saves_complex_numbers():
+    return TurnsByComplexNumbers(persistent=True)
+
+
+class ComplexWeight(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.out = nn.Parameter(torch.randn(8, dtype=torch.complex64)), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out((x * self.weight).abs())
+
+
+class SplitsByFrequency(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.filter, self.out = nn.Parameter(torch.randn(5, 2)), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(torch.fft.irfft(torch.fft.rfft(x) * torch.view_as_complex(self.filter), n=8))
+
+
+class PacksSequences(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows, self.out = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 5)
+
+    def forward(self, x):
+        lengths = torch.full((x.shape[0],), 3)
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        rows = nn.utils.rnn.pad_packed_sequence(self.rows(packed)[0], batch_first=True)[0]
+        return self.out(rows[:, -1])
+
+
+class PairsOfSamples(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(x) @ self.out(x).t()
+
+
+class TakesANumberOut(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(x) / self.out.weight.norm().item()
+
+
+def scripted_part():
+    return nn.Sequential(torch.jit.trace(nn.Linear(8, 8), torch.zeros(2, 8)), nn.Linear(8, 5))

@@ -108,6 +108,10 @@ class _Writer:
             results = self.values[node]
         self.nodes.append({"op": schema.name, "overload": schema.overload_name, "args": self.arguments(node), "out": results})
 
+    def make_complex(self, node):
+        pairs, self.values[node] = self.values[node], self.value()
+        self.nodes.append({"op": "aten::view_as_complex", "overload": "", "args": [{"v": pairs}], "out": [self.values[node]]})
+
     def size_operator(self, node):
         arguments = [self.encode(argument) for argument in node.args]
         self.values[node] = self.value()
@@ -144,10 +148,15 @@ def _number_among(constants, tensor):
     return len(constants) - 1
 
 
+def _as_real(tensor):
+    """A constant as the file has it: complex numbers as pairs."""
+    return torch.view_as_real(tensor.detach().resolve_conj()).contiguous() if tensor.is_complex() else tensor
+
+
 def constants_of(graph_module, constants):
     """The numbers among `constants` of the tensors that a graph holds, by name; adds those that are new."""
     nodes = (node for node in graph_module.graph.nodes if node.op == "get_attr")
-    return {node.target: _number_among(constants, getattr(graph_module, node.target)) for node in nodes}
+    return {node.target: _number_among(constants, _as_real(getattr(graph_module, node.target))) for node in nodes}
 
 
 def write_graph(graph_module, given, constants, training, loss):
@@ -172,6 +181,8 @@ def write_graph(graph_module, given, constants, training, loss):
     for node in graph.nodes:
         if node.op == "get_attr":
             writer.values[node] = first_constant + numbers[node.target]
+            if getattr(graph_module, node.target).is_complex():
+                writer.make_complex(node)
         elif node.op == "output":
             results = torch.utils._pytree.tree_leaves(node.args[0], is_leaf=lambda leaf: leaf is None)
         elif node.op == "call_function":

@@ -12,7 +12,7 @@ from .places import place_of
 from .reduction import reduction_of
 from .subject import take_apart
 from .tracing import PRECISIONS, trace_evaluation, trace_training
-from .writing import ModelFile
+from .writing import TYPES, ModelFile
 
 FORMAT = 2
 
@@ -83,7 +83,10 @@ def _refusing(subject):
     except Exception as error:
         place = place_of(error, subject.original) or place_of(error, subject.module)
         text = str(error).strip().splitlines()[0] if str(error).strip() else ""
-        raise ExportError(f"the module cannot be exported: {type(error).__name__}: {text}" + (f"\n  {place}" if place else "")) from error
+        raise ExportError(
+            f"the module cannot be exported: {type(error).__name__}: {text}" + (f"\n  {place}" if place else "") + "\n"
+            "The same forward pass must run in training and in evaluation mode, for batches of any size, and more than once."
+        ) from error
 
 
 def _with_index(device):
@@ -107,7 +110,10 @@ def _run_once(subject, examples):
     except Exception as error:
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in examples.all)
         place = place_of(error, subject.module)
-        raise ExportError(f"the module does not take a batch like the example, {shapes}: {error}" + (f"\n  {place}" if place else "")) from error
+        raise ExportError(
+            f"the module does not take a batch like the example, {shapes}: {error}" + (f"\n  {place}" if place else "") + "\n"
+            "Give each input as the forward pass takes it, tokens as int64[4,128]<50257; it runs under no_grad here, in evaluation mode."
+        ) from error
 
 
 def _trace(subject, examples, precision, progress):
@@ -176,6 +182,16 @@ def _module_types(subject):
     return types
 
 
+def _check_types(subject, constants):
+    for name, tensor in [*subject.tensors.items(), *(("a tensor that the forward pass makes", constant) for constant in constants)]:
+        if tensor.dtype in TYPES:
+            continue
+        kind = "buffer " if name in subject.buffers else "parameter " if name in subject.parameters else ""
+        cure = ("Keep it as pairs of real numbers, torch.view_as_real(…), and make it complex in the forward pass; or register_buffer(…, persistent=False)."
+                if tensor.is_complex() else f"Keep it as one of {', '.join(str(each).removeprefix('torch.') for each in TYPES)}.")  # fmt: skip
+        raise ExportError(f"{kind}{name} is {str(tensor.dtype).removeprefix('torch.')}, which no model file holds.\n{cure}")
+
+
 def _document(subject, examples, traced):
     constants = []
     for graphs in traced.values():
@@ -183,6 +199,7 @@ def _document(subject, examples, traced):
             constants_of(graph, constants)
     given = len(subject.parameters) + len(subject.buffers)
     tensors = {**subject.tensors, **{f"constant {number}": tensor.detach() for number, tensor in enumerate(constants)}}
+    _check_types(subject, constants)
     document = {
         "format": FORMAT,
         "torch": torch.__version__,

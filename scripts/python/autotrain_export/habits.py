@@ -7,6 +7,8 @@ import torch
 import torch._dynamo
 import torch.utils.checkpoint
 
+from .errors import ExportError
+
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 TENSORS_OF_STATE = {"lstm": 2}
 
@@ -82,6 +84,13 @@ def _recurrent(name, apart):
     return run
 
 
+def _packing(*_):
+    raise ExportError(
+        "the module packs sequences, whose layout depends on their lengths, and a graph holds one layout only:\n"
+        "Run the layer over the padded batch, and take the last step of each sequence by its length (gather), or mask what is padding."
+    )
+
+
 @contextmanager
 def _without_fast_path():
     """Keeps torch.nn's encoder layers from the kernel that runs a whole layer in evaluation, which cannot be traced."""
@@ -142,6 +151,8 @@ def plainly(*modules, tracing=False):
         stack.enter_context(put(torch.utils.checkpoint, "CheckpointFunction", _NoCheckpoint))
         stack.enter_context(put(torch.utils.checkpoint, "_checkpoint_without_reentrant_generator", _no_checkpoint))
         stack.enter_context(put(torch.nn.modules.transformer, "_detect_is_causal_mask", _not_by_values))
+        if tracing:
+            stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))
         for name in RECURRENT:
             stack.enter_context(put(torch._VF, name, _recurrent(name, tracing)))
         yield

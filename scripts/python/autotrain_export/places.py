@@ -19,13 +19,18 @@ def _is_theirs(path):
     return "site-packages" in path or not path.startswith(_STANDARD)
 
 
+def _is_forward(code, part):
+    """Whether it is the forward pass of the part, by whatever name it was made, and however it was decorated."""
+    return code.co_name == "forward" or code is getattr(type(part).forward, "__code__", None)
+
+
 def _described(frames, module):
     """frames  (frame, line), the innermost last. Only what a module's forward pass calls counts."""
     names = {id(part): name for name, part in module.named_modules()}
     inside, part, line = False, "", ""
     for frame, number in frames:
         one = frame.f_locals.get("self")
-        if isinstance(one, torch.nn.Module) and frame.f_code.co_name == "forward":
+        if isinstance(one, torch.nn.Module) and _is_forward(frame.f_code, one):
             inside = True
             name = names.get(id(one), "")
             part = f"{name} ({type(one).__name__})" if name else type(one).__name__

@@ -115,6 +115,10 @@ def take_apart(module, examples, output=None, loss=None):
     """What a module is made of. Parts that are in evaluation mode in a module that is not, as frozen batch normalisation is, stay in
     it."""
     module = getattr(module, "_orig_mod", module)  # of torch.compile
+    for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise ExportError(f"{'part ' + name if name else 'the module'} is a TorchScript module, which cannot be traced\n"
+                              "Export it as it was written in Python; or script all of it: model: {name: torchscript}.")
     _check_parameters(module)
     device = torch.device(examples.device)
     lies_there = all(tensor.device == device for tensor in (*module.parameters(), *module.buffers()))
@@ -194,6 +198,9 @@ def _check_parameters(module):
             continue
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
             raise ExportError(f"parameter {name} has no shape yet; run the module once")
+        if parameter.dtype.is_complex:
+            raise ExportError(f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and autotrain trains real numbers\n"
+                              "Make it a real one, torch.view_as_real(…), of which the forward pass takes torch.view_as_complex.")
         if parameter.dtype != torch.float32:
             raise ExportError(f"parameter {name} is {parameter.dtype}; autotrain trains float32 parameters (half precision is a way to compute: --precision)")
         if parameter._backward_hooks:

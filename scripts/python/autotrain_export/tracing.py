@@ -94,11 +94,19 @@ def _trace(subject, examples, precision, function):
             _check_constants(graph, subject)
             return graph
         except (ExportError, _FixedBatch) as error:
-            if isinstance(error, ExportError) or dispatcher is enable_python_dispatcher:
+            if isinstance(error, ExportError):
+                raise ExportError(_with_place(str(error), place_of(error, subject.module))) from None
+            if dispatcher is enable_python_dispatcher:
                 raise ExportError(str(error)) from None
         except Exception as error:
             errors.append(error)
     raise ExportError(_why(errors[-1], precision, subject.module)) from errors[-1]
+
+
+def _with_place(text, place):
+    """A sentence with where that is, before what may be done."""
+    first, _, rest = text.partition("\n")
+    return "\n".join(line for line in (first, f"  {place}" if place else "", rest) if line)
 
 
 def _why(error, precision, module):
@@ -111,6 +119,11 @@ def _why(error, precision, module):
             f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
             "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
             'nothing is padded, or make the model with attn_implementation="eager".'
+        )
+    if kind == "PendingUnbackedSymbolNotFound":
+        return (
+            f"the module takes numbers or sizes out of the values of tensors ({precision}), as item(), tolist(), nonzero and x[mask] do:{at}\n"
+            "Compute with the tensor itself; keep sizes: multiply by the mask, or use torch.where."
         )
     if kind == "DynamicOutputShapeException":
         return (
@@ -163,7 +176,8 @@ def _trace_with(dispatcher, subject, examples, function):
         graph = make_fx(function, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty_like(outputs[0]))
     _check_range(shapes)
     for prediction in outputs if subject.loss is None else outputs[1:]:
-        if prediction.dim() == 0 or not isinstance(prediction.shape[0], torch.SymInt):
+        # A prediction whose other sizes vary with the batch, such as x @ x.t(), is of pairs of its samples.
+        if prediction.dim() == 0 or [isinstance(size, torch.SymInt) for size in prediction.shape] != [True] + [False] * (prediction.dim() - 1):
             _fail_fixed(prediction, inputs, shapes)
     if shapes.replacements:
         _fail_fixed(outputs[-1], inputs, shapes)
