@@ -101,7 +101,7 @@ struct Objection {
 std::optional<Objection> find_objection(Task& task, const Batch& batch, const Yardstick& yardstick,
                                         const std::function<void(const Batch&)>& run) {
   if (batch.inputs.dim() != 4) return Objection{"", "samples are no images [C, H, W]"};
-  const BufferScope buffers(task.module());
+  const BufferScope buffers(task);
   SlowOperators slow;
   double contiguous = 0;
   try {

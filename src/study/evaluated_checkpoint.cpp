@@ -11,7 +11,7 @@ Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(i
   const Recipe recipe = run.as_planned();
   const auto bench = assemble(recipe, load_materials(recipe));
   load_evaluated_weights(run, bench->task->module());
-  const auto found = evaluate(*bench, run.plan.evaluation_micro_batch, [&](int64_t samples) {
+  const auto found = evaluate(*bench, *bench->data.validation, run.plan.evaluation_micro_batch, [&](int64_t samples) {
     proceed(samples);
     return pending_interrupt() != Interrupt::kStop;
   });
