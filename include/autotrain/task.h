@@ -12,13 +12,14 @@
 
 #include "autotrain/batch.h"
 #include "autotrain/metrics.h"
+#include "autotrain/named_tensor.h"
 
 namespace autotrain {
 
 /// What a micro-batch adds to an update's loss: the update minimises Σ sums ÷ Σ weights over all its
 /// micro-batches and ranks, however they were cut.
 struct LossTerms {
-  torch::Tensor sum = {};     ///< scalar float32 with gradient: the *sum* of the losses
+  torch::Tensor sum = {};     ///< scalar with gradient: the *sum* of the losses, added up in float32 or wider
   torch::Tensor weight = {};  ///< scalar without gradient: samples, tokens, Σ class weights
 };
 
@@ -29,8 +30,28 @@ struct EvaluationTerms {
   std::vector<Measured> metrics = {};
 };
 
+/// Which update a task is asked to act in.
+struct UpdateInfo {
+  int64_t update = 0;   ///< its number in the run, from 1; that of one that is skipped comes again
+  int64_t samples = 0;  ///< of the stream that were consumed before it, over all ranks
+  double epoch = 0;     ///< the same in epochs
+  bool trial = false;   ///< made to measure memory and time: nothing of it stays
+};
+
+/// The gradients of an update, computed when they are first asked for: who does not ask pays nothing.
+class Gradients {
+ public:
+  virtual ~Gradients() = default;
+
+  /// The gradient of the mean loss over all micro-batches, lanes and ranks, of every parameter that has one,
+  /// in the model's order: its name, and a tensor of its shape, float32, to be changed in place. Before the
+  /// penalty, the norm and clipping. Not finite where the update is about to be skipped.
+  virtual const std::vector<NamedTensor>& all() = 0;
+};
+
 /// A module together with how a batch becomes a loss and metrics. All tensors are on the run's
-/// device; forward passes run under the run's autocast. Called from one thread.
+/// device; forward passes run under the run's autocast. Called from one thread. docs/embedding.md draws the
+/// order of the calls.
 class Task {
  public:
   virtual ~Task() = default;
@@ -41,7 +62,8 @@ class Task {
   /// Forward and loss of one micro-batch. Must not call backward.
   virtual LossTerms loss(const Batch& batch) = 0;
 
-  /// Loss and metrics without gradients, in evaluation mode.
+  /// Loss and metrics without gradients, in evaluation mode. Where the loss itself differentiates, as that of
+  /// a differential equation does, it is called with them.
   virtual EvaluationTerms evaluate(const Batch& batch) { return {loss(batch), {}}; }
 
   /// A penalty on the parameters, added to the mean loss once an update: a scalar with gradient, or
@@ -52,6 +74,31 @@ class Task {
   /// micro-batches. False for losses that mix samples (contrastive, expert balancing): such a task is
   /// never accumulated.
   virtual bool splittable() const { return true; }
+
+  /// What the task keeps beside the module from one update to the next (queues, averages, counters): the same
+  /// tensors at every call, on any device, changed in place, alike on all ranks. Saved in checkpoints and
+  /// resumed with the same bits; put back after trials, skipped updates and windows that are run again.
+  virtual std::vector<NamedTensor> state() { return {}; }
+
+  /// Before the first forward pass of an update; again where its window is run again, everything put back.
+  virtual void begin_update(const UpdateInfo& info) { (void)info; }
+
+  /// When all backward passes of an update are made: gradients may be looked at and changed. On several ranks
+  /// all have the same ones, and must change them alike.
+  virtual void before_step(const UpdateInfo& info, Gradients& gradients) { (void)info, (void)gradients; }
+
+  /// When an update has changed the parameters, before any other pass, evaluation, checkpoint or callback;
+  /// not for one that is skipped, and not in a trial. What it throws ends the run at the last checkpoint.
+  virtual void after_step(const UpdateInfo& info) {
+    (void)info;
+    idle_after_step_ = true;
+  }
+
+  /// Whether `after_step` was called and is not overridden: nobody then waits for an update to end.
+  virtual bool idle_after_step() const { return idle_after_step_; }
+
+ private:
+  bool idle_after_step_ = false;
 };
 
 /// A loss and the metrics that go with it, of a prediction and a target.

@@ -73,14 +73,18 @@ struct TrainerOptions {
 
 /// A training run: plans, trains, evaluates, checkpoints, resumes.
 ///
-/// One trainer is one run; use it from one thread. Runs that overlap in one process share LibTorch's
-/// global settings (CPU allocator, thread count, determinism).
+/// One trainer is one run; use it from one thread. Trainers of one thread may live and be used in turn, one
+/// within a callback of another too; while one works, a call in another thread is an Error(kUsage). What a
+/// run changes of the process (random generators, threads, determinism, signals, environment) is as it was
+/// whenever a call returns or throws; docs/embedding.md lists it. Memory that the program takes outside of
+/// these calls, in callbacks and in threads of its own is not in the run's budget.
 class Trainer {
  public:
-  /// A run of the caller's own module, data and loss. The data sets must outlive the trainer. The
-  /// recipe's `data`, `model` and `loss` sections and `evaluation.metrics` are checked, and otherwise
-  /// ignored. The module is moved to the run's device.
-  /// @throws Error(kBadRecipe) when the recipe contradicts itself, Error(kDoesNotFit) when the device
+  /// A run of the caller's own module, data and loss. The data sets must outlive the trainer. The module is
+  /// moved to the run's device.
+  /// @throws Error(kBadRecipe) when the recipe contradicts itself, or gives a key that is for a model, a loss
+  /// or data that it names (`model`, `loss`, `data` but for `data.shuffle`, `evaluation.metrics`), and which
+  /// nobody would read; Error(kDoesNotFit) when the device
   /// has no memory.
   Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options = {});
   Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, const Dataset& validation,
@@ -94,7 +98,8 @@ class Trainer {
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  /// Called after every applied update; kStop ends the run at this update, with a checkpoint.
+  /// Called after every applied update and before any other pass, evaluation or checkpoint; kStop ends the
+  /// run at this update, with a checkpoint. On a GPU, an update is waited for where there is a callback.
   void on_update(std::function<Flow(const UpdateRecord&)> callback);
   void on_evaluation(std::function<Flow(const EvaluationRecord&)> callback);
 
@@ -113,7 +118,23 @@ class Trainer {
   /// Summary::status.
   Summary fit();
 
-  /// The trained module.
+  /// Evaluates the module as it is now on other data, as the run does on its own. Nothing is recorded, and
+  /// the run's best is what it was.
+  /// @throws Error as evaluations in `fit` do.
+  EvaluationRecord evaluate(const Dataset& data);
+
+  /// Which weights and buffers the module is given.
+  enum class Weights {
+    kLast,     ///< of the last update, as `fit` leaves them
+    kBest,     ///< of the best evaluation, as they were evaluated; there must be a run folder
+    kAverage,  ///< averages over the updates (average.half_life)
+  };
+
+  /// To be called after `fit`, any number of times.
+  /// @throws Error(kUsage) before `fit`, and where there are no such weights.
+  void take(Weights which);
+
+  /// The trained module, in the mode (training, evaluation) that the caller left each of its parts in.
   torch::nn::Module& module();
 
  private:

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/run_thread.h"
 
 namespace autotrain {
 namespace {
@@ -42,7 +43,10 @@ struct Attributes {
 
 // pthread_create says EAGAIN of memory that its stack does not get, too.
 pthread_t start(const Attributes& attributes, std::function<void()> work) {
-  auto owned = std::make_unique<std::function<void()>>(std::move(work));
+  auto owned = std::make_unique<std::function<void()>>([work = std::move(work), for_run = works_for_run()] {
+    const ThreadWork as_its_maker(for_run);
+    work();
+  });
   pthread_t thread{};
   const int error = ::pthread_create(&thread, &attributes.value, &run, owned.get());
   if (error == EAGAIN && !has_room_for(attributes.stack_bytes())) throw std::bad_alloc();

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 
 namespace autotrain {
 

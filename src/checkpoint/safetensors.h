@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 
 namespace autotrain {
 

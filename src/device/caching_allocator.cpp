@@ -1,6 +1,9 @@
 #include "device/caching_allocator.h"
 
+#include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +11,7 @@
 #include <map>
 
 #include "autotrain/error.h"
+#include "base/run_thread.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/system_memory.h"
@@ -78,6 +82,7 @@ BlockPool::Pages CachingAllocator::pages_of(AddressSpace& space) {
 c10::DataPtr CachingAllocator::allocate(size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, nullptr, &free_block, cpu};
+  if (!serves_caller()) return allocate_for_program(bytes);
   std::lock_guard lock(mutex_);
   const auto requested = static_cast<int64_t>(bytes);
   const bool absurd = bytes > static_cast<size_t>(kUnlimited) / 2;
@@ -104,8 +109,55 @@ c10::DataPtr CachingAllocator::allocate(size_t bytes) {
   return {data, data, &free_block, cpu};
 }
 
+void CachingAllocator::install() {
+  if (before_ != nullptr) return;
+  before_ = c10::GetCPUAllocator();
+  c10::SetCPUAllocator(this);
+}
+
+// What helps a run within one operation may be any thread.
+bool CachingAllocator::serves_caller() const {
+  if (before_ == nullptr) return true;
+  return in_use_ && (works_for_run() || !run_lives() || at::in_parallel_region());
+}
+
+c10::DataPtr CachingAllocator::allocate_for_program(size_t bytes) {
+  if (before_ != c10::GetDefaultCPUAllocator()) return before_->allocate(bytes);  // not counted
+  void* const data = before_->raw_allocate(bytes);
+  program_bytes_ += static_cast<int64_t>(::malloc_usable_size(data));
+  return {data, data, &free_of_program, c10::Device(c10::DeviceType::CPU)};
+}
+
+void CachingAllocator::free_of_program(void* data) noexcept {
+  if (data == nullptr) return;
+  CachingAllocator& here = process_wide();
+  here.program_bytes_ -= static_cast<int64_t>(::malloc_usable_size(data));
+  here.before_->raw_deallocate(data);
+}
+
+// Of memory that was allocated raw, nobody knows by which of the two.
+void CachingAllocator::free_any(void* data) noexcept {
+  CachingAllocator& here = process_wide();
+  if (data == nullptr || here.holds(data)) return free_block(data);
+  if (here.before_ == c10::GetDefaultCPUAllocator()) return free_of_program(data);
+  here.before_->raw_deallocate(data);
+}
+
+bool CachingAllocator::holds(const void* data) const {
+  const auto within = [&](const AddressSpace& space) {
+    return data >= space.base() && data < space.base() + space.size();
+  };
+  std::lock_guard lock(mutex_);
+  return within(medium_space_) || within(large_space_);
+}
+
+// What was allocated before the installation is given back uncounted at most once.
+int64_t CachingAllocator::program_bytes() const {
+  return std::max<int64_t>(0, program_bytes_);
+}
+
 c10::DeleterFnPtr CachingAllocator::raw_deleter() const {
-  return &free_block;
+  return before_ != nullptr ? &free_any : &free_block;
 }
 
 void CachingAllocator::copy_data(void* destination, const void* source, size_t bytes) const {

@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,17 @@ class CachingAllocator final : public c10::Allocator {
 
   /// The one of this process, made at the first call.
   static CachingAllocator& process_wide();
+
+  /// Puts the process-wide one in the place of LibTorch's, where it stays: memory of the one before may be
+  /// given back by way of this one at any time, and the other way round. It hands out memory of its own to
+  /// runs only, and that of the allocator before to everybody else.
+  void install();
+
+  /// Whether there is a run, or somebody else who measures memory; before the first, nothing is handed out.
+  void set_in_use(bool yes) { in_use_ = yes; }
+
+  /// What the allocator before holds for the program beside the runs.
+  int64_t program_bytes() const;
 
   /// @throws c10::OutOfMemoryError when the limit or the system refuses.
   c10::DataPtr allocate(size_t bytes) override;
@@ -83,6 +95,11 @@ class CachingAllocator final : public c10::Allocator {
   enum class Pool : uint8_t { kMedium, kLarge };
 
   static void free_block(void* data) noexcept;
+  static void free_of_program(void* data) noexcept;
+  static void free_any(void* data) noexcept;
+  bool serves_caller() const;
+  bool holds(const void* data) const;
+  c10::DataPtr allocate_for_program(size_t bytes);
   void release(void* data) noexcept;
 
   BlockPool& pool(Pool which) { return which == Pool::kLarge ? large_ : medium_; }
@@ -96,6 +113,9 @@ class CachingAllocator final : public c10::Allocator {
   Refusal describe_refusal(int64_t bytes) const;
   void count(int64_t bytes);
 
+  c10::Allocator* before_ = nullptr;  ///< null: this one was not installed
+  std::atomic<bool> in_use_ = false;
+  std::atomic<int64_t> program_bytes_ = 0;
   mutable std::mutex mutex_;
   AddressSpace medium_space_;
   AddressSpace large_space_;

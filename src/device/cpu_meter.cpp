@@ -2,8 +2,6 @@
 
 #include <malloc.h>
 
-#include <c10/core/CPUAllocator.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -13,11 +11,10 @@
 namespace autotrain {
 namespace {
 
-// Who uses the caching allocator now, the one whose limit holds last; and what was there before the first.
+// Who uses the caching allocator now, the one whose limit holds last.
 struct Installation {
   std::mutex mutex;
   std::vector<CpuMeter*> meters;
-  c10::Allocator* before = nullptr;
 };
 
 Installation& installation() {
@@ -31,10 +28,8 @@ CpuMeter::CpuMeter() : allocator_(CachingAllocator::process_wide()) {
   {
     Installation& shared = installation();
     std::lock_guard lock(shared.mutex);
-    if (shared.meters.empty()) {
-      shared.before = c10::GetCPUAllocator();
-      c10::SetCPUAllocator(&allocator_);
-    }
+    allocator_.install();
+    allocator_.set_in_use(true);
     shared.meters.push_back(this);
   }
   allocator_.empty_cache();
@@ -54,7 +49,7 @@ CpuMeter::~CpuMeter() {
     if (shared.meters.empty()) {
       remove_limit();
       allocator_.set_headroom({});
-      c10::SetCPUAllocator(shared.before);
+      allocator_.set_in_use(false);
     } else {
       CpuMeter& other = *shared.meters.back();
       std::lock_guard others(other.mutex_);
@@ -93,7 +88,7 @@ std::vector<MemoryBound> CpuMeter::bounds() const {
 int64_t CpuMeter::beside_allocator(int64_t ProcessMemory::*mapped, const ProcessMemory& now) const {
   const int64_t held = allocator_.reserved_bytes();
   const bool addresses = mapped == &ProcessMemory::address_bytes;
-  return now.*mapped - held - (addresses ? allocator_.idle_address_bytes() : 0);
+  return now.*mapped - held - allocator_.program_bytes() - (addresses ? allocator_.idle_address_bytes() : 0);
 }
 
 // Libraries map memory that cannot be refused to them, so tensors stop short of these limits by a reserve.

@@ -18,7 +18,7 @@ std::string first_non_finite_layer(const Session& session, const QueuedUpdate& u
   Workbench& bench = session.bench;
   try {
     const torch::Device device = bench.device->torch_device();
-    const BufferScope buffers(bench.task->module());
+    const BufferScope buffers(*bench.task);
     const WindowCut cut{update.samples, session.plan.micro_batch, bench.lanes};
     Loader loader(*bench.data.train, bench.stream,
                   endless_windows(*bench.data.train, bench.stream, cut, update.first),

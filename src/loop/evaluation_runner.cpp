@@ -42,7 +42,7 @@ std::optional<EvaluationRecord> EvaluationRunner::run() {
   const AveragedWeights averaged(bench.average);
   for (Attempts attempts;;) {
     try {
-      auto found = evaluate(bench, session_.plan.evaluation_micro_batch, proceed);
+      auto found = evaluate(bench, *bench.data.validation, session_.plan.evaluation_micro_batch, proceed);
       if (!found) return std::nullopt;
       return record_of(std::move(*found));
     } catch (const Error&) {

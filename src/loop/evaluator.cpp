@@ -254,6 +254,7 @@ namespace {
 
 EvaluationTerms terms_of_first(Workbench& bench) {
   const EvaluationMode mode(bench.task->module());
+  const BufferScope buffers(*bench.task);
   Loader loader(*bench.data.validation, Stream(0, bench.data.validation->size(), /*shuffle=*/false),
                 repeated({consecutive(0, 1)}), {.prefetch = 0, .channels_last = bench.loader.channels_last});
   return evaluate_batch(*bench.task, bench.device->upload(*loader.next()), bench.step.options().precision);
@@ -298,11 +299,10 @@ Error too_much_gathered(const Gathering& gathering, const std::string& beside) {
           "; or evaluate fewer samples (limit), or raise execution.memory.budget"));
 }
 
-std::optional<Evaluation> evaluate(Workbench& bench, int64_t micro_batch,
+std::optional<Evaluation> evaluate(Workbench& bench, const Dataset& data, int64_t micro_batch,
                                    const std::function<bool(int64_t)>& proceed) {
   const PhaseScope phase(MemoryPhase::kEvaluation);
   const EvaluationMode mode(bench.task->module());
-  const Dataset& data = *bench.data.validation;
   Ranks& ranks = *bench.ranks;
   share_buffers(bench);
   Loader loader(data, Stream(0, data.size(), /*shuffle=*/false),

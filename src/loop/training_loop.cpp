@@ -11,7 +11,9 @@
 #include "device/failure.h"
 #include "loop/adapted_batch.h"
 #include "model/losses.h"
+#include "plan/scopes.h"
 #include "report/noise_words.h"
+#include "setup/users_code.h"
 #include "state/snapshot.h"
 
 namespace autotrain {
@@ -37,7 +39,7 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
   if (session.plan.cuda_graphs && bench_.step.can_record()) {
     if (auto recorder = bench_.device->make_recorder()) bench_.step.record_with(std::move(recorder));
   }
-  bench_.task->module().train();
+  set_training(bench_.task->module());
 }
 
 // The position may be of a checkpoint that is older than the resume that changed the recipe.
@@ -61,12 +63,17 @@ StopReason TrainingLoop::run() {
     bench_.ranks->share_end(Error(ExitCode::kInternal, "", first_line(error)));
     rescue();
     throw;
+  } catch (...) {
+    bench_.ranks->share_end(Error(ExitCode::kBrokenContract, "", words_of_odd_exception()));
+    rescue();
+    throw;
   }
   return stopped_by_;
 }
 
 void TrainingLoop::run_to_the_end() {
   windows_.restart();
+  compare_loss_ahead();
   if (position_.evaluation_owed) evaluate();
   stop_at_limits();  // resumed at its end
   while (!stopping()) {
@@ -84,9 +91,43 @@ void TrainingLoop::run_to_the_end() {
   }
   tell_never_defined();
   session_.sample_memory();
+  if (session_.folder != nullptr) position_.loss_ahead = loss_ahead();
   saver_.checkpoint_if_changed();
   saver_.wait();
   times_.finish();
+}
+
+// A task that declares no state may have some: nobody sees its members.
+bool TrainingLoop::may_keep_to_itself() const {
+  return !bench_.data.from_recipe && !bench_.ranks->several() && bench_.task->state().empty();
+}
+
+// Nothing where there is no window to come, or what is wrong with it is for training to tell.
+std::optional<double> TrainingLoop::loss_ahead() {
+  const int64_t samples = horizon_.next_window(session_.learned(), effective());
+  if (samples == 0 || !may_keep_to_itself()) return std::nullopt;
+  try {
+    const double loss = windows_.first_loss(samples);
+    return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
+  } catch (const std::exception& error) {
+    log::debug("trainer", cat("the loss ahead is not known: ", first_line(error)));
+    windows_.restart();
+    return std::nullopt;
+  }
+}
+
+// With the weights, samples and random numbers that the session before had, to the bit.
+void TrainingLoop::compare_loss_ahead() {
+  const std::optional<double> before = std::exchange(position_.loss_ahead, std::nullopt);
+  if (!before) return;
+  const std::optional<double> now = loss_ahead();
+  if (!now || *now == *before) return;
+  log::warn(
+      "trainer",
+      cat("the continuation is not exact: the loss of the next micro-batch was ", brief(*before),
+          " when the run ended, and is ", brief(*now),
+          " with the same weights, samples and random numbers. The task keeps something that no checkpoint "
+          "has (a counter, a queue, a recurrent state): give it in Task::state"));
 }
 
 // ------------------------------------------------------------------ updates
@@ -95,13 +136,34 @@ void TrainingLoop::train_window() {
   note_stage();
   const int64_t samples = horizon_.next_window(session_.learned(), effective());
   const auto decide = [this] { return decide_update(); };
+  bench_.step.set_info(info_of(position_.updates + (queued_.figures.valid() ? 2 : 1), position_.cursor));
   const WindowRunner::End end = windows_.run(samples, decide, queued_);
   if (end == WindowRunner::End::kStopped) stop(windows_.stopped_by());
   if (end != WindowRunner::End::kQueued) return;
+  if (somebody_acts()) return read_queued_update();
   // Whether this one was applied decides whether the next window is cut otherwise, or there is none.
   const int64_t learned = session_.learned() + effective();
   const int64_t next = effective_at(learned);
   if (next != effective() || horizon_.next_window(learned, next) != samples) read_queued_update();
+}
+
+// A CPU has made the update already: there is nothing to wait for.
+bool TrainingLoop::somebody_acts() const {
+  return bench_.device->torch_device().is_cpu() || callbacks_.follow_updates() ||
+         !bench_.task->idle_after_step();
+}
+
+UpdateInfo TrainingLoop::info_of(int64_t update, int64_t cursor) const {
+  return {.update = update,
+          .samples = cursor,
+          .epoch = static_cast<double>(cursor) / static_cast<double>(bench_.stream.size())};
+}
+
+// What it changes cannot be taken back.
+void TrainingLoop::after_step() {
+  torn_ = true;
+  bench_.task->after_step(info_of(position_.updates, queued_.first));
+  torn_ = false;
 }
 
 int64_t TrainingLoop::effective() const {
@@ -149,6 +211,7 @@ void TrainingLoop::read_queued_update() {
     ++position_.updates;
     position_.learned += queued_.samples;
     position_.consecutive_skips = position_.uncounted = 0;
+    after_step();
   } else {
     ++totals_.skipped;
     outcome.weight == 0 ? position_.uncounted += queued_.samples : ++position_.consecutive_skips;

@@ -23,7 +23,8 @@ namespace autotrain {
 /// The loop of one session: windows, evaluations and checkpoints until a stop is reached.
 ///
 /// The figures of an update are read when the next window's backward passes are queued, so that a GPU never
-/// waits for the host, or earlier when something depends on them.
+/// waits for the host, or earlier when something depends on them: at once where a callback or the task acts
+/// between updates.
 class TrainingLoop {
  public:
   /// @param callbacks asked after every update and evaluation whether to stop; also among the followers.
@@ -46,6 +47,9 @@ class TrainingLoop {
   void read_queued_update();
   void record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent);
   std::optional<GradientNoise> take_noise(const WindowNorms& norms, int64_t stride, NoiseBlocks& blocks);
+  bool somebody_acts() const;
+  void after_step();
+  UpdateInfo info_of(int64_t update, int64_t cursor) const;
   void record_skipped(const UpdateOutcome& outcome);
   void record_uncounted();
   std::string why_skipped(const UpdateOutcome& outcome);
@@ -60,6 +64,9 @@ class TrainingLoop {
   void checkpoint(Saver::Training training);
   void roll_back();
   void leave_what_a_resume_replaced();
+  bool may_keep_to_itself() const;
+  std::optional<double> loss_ahead();
+  void compare_loss_ahead();
   Ranks::Note newest_checkpoint() const;
 
   void stop(StopReason reason);

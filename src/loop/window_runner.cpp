@@ -15,6 +15,9 @@
 #include "plan/planner.h"
 #include "plan/scopes.h"
 #include "plan/search.h"
+#include "step/autocast.h"
+#include "step/generators.h"
+#include "step/loss_terms.h"
 
 namespace autotrain {
 namespace {
@@ -270,12 +273,26 @@ void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
   if (session_.folder) session_.folder->write_json("plan.json", plan_to_json(plan_));
 }
 
+double WindowRunner::first_loss(int64_t samples) {
+  restart();
+  const GeneratorScope generators(bench_.device->torch_device());
+  const BufferScope buffers(*bench_.task);
+  open_loader(samples);
+  const Batch batch = bench_.device->upload(*loader_->next());
+  const StepOptions& options = bench_.step.options();
+  seed_for_micro_batch(options.device, options.seed, state_.position.windows, 0);
+  const AutocastScope autocast(options.device.type(), options.precision);
+  const double loss = loss_terms(*bench_.task, batch).sum.item<double>();
+  restart();
+  return loss;
+}
+
 // Where the smallest micro-batch fails, if its forward pass does. For a run that is about to end.
 std::string WindowRunner::layer_out_of_memory(int64_t samples) {
   std::string layer;
   if (cut_of(samples).share() == 0) return layer;
   try {
-    const BufferScope buffers(bench_.task->module());
+    const BufferScope buffers(*bench_.task);
     open_loader(samples);  // its first micro-batch is the costliest
     const Batch batch = bench_.device->upload(*loader_->next());
     const PhaseScope phase(MemoryPhase::kForward);

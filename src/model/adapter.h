@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 
 namespace autotrain {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autotrain/batch.h"
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 #include "model/graph_nodes.h"
 #include "model/models.h"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 
 namespace autotrain {
 

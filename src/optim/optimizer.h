@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/flat_layout.h"
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 #include "optim/parameter_groups.h"
 #include "recipe/keys.h"
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autotrain/recipe.h"
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 
 namespace autotrain {
 

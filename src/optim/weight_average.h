@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 
 namespace autotrain {
 

@@ -43,7 +43,7 @@ struct SingleValues {
 
 std::string statistics_of_single_values(Workbench& bench, int64_t samples) {
   const GeneratorScope generators(bench.device->torch_device());
-  const BufferScope buffers(bench.task->module());
+  const BufferScope buffers(*bench.task);
   SingleValues single;
   try {
     Loader loader(*bench.data.train, bench.stream, repeated({consecutive(0, samples)}),

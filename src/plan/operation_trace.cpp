@@ -56,10 +56,12 @@ struct Recording {
   void end(const at::RecordFunction& function) {
     if (measures || --depth > 0 || leaves_uninitialised(function.name())) return;
     measures = true;
-    OperationTrace::Operation operation{function.name(), last_module, {}};
+    OperationTrace::Operation operation{function.name(), last_module, {}, 0};
     for (const c10::IValue& output : function.outputs()) {
       if (output.isTensor()) operation.samples = figures(output.toTensor(), samples);
-      if (!operation.samples.empty()) break;
+      if (operation.samples.empty()) continue;
+      operation.rows = output.toTensor().size(0);
+      break;
     }
     operations.push_back(std::move(operation));
     measures = false;
@@ -94,6 +96,7 @@ OperationTrace::OperationTrace(Task& task, const std::vector<Batch>& batches) {
       std::vector<double>& joined = operations_[i].samples;
       const std::vector<double>& more = part.operations[i].samples;
       joined.insert(joined.end(), more.begin(), more.end());
+      operations_[i].rows += part.operations[i].rows;
     }
   }
 }
@@ -104,7 +107,8 @@ OperationPlace first_difference(const OperationTrace& a, const OperationTrace& b
     const auto& left = a.operations()[i];
     const auto& right = b.operations()[i];
     if (left.name != right.name) return {left.name, left.module};
-    if (left.samples.size() != right.samples.size()) continue;
+    // A dimension that does not grow with the samples is another one: of features, say.
+    if (left.samples.size() != right.samples.size() || left.rows != right.rows) continue;
     double size = 0, gap = 0;
     for (size_t j = 0; j < left.samples.size(); ++j) {
       size = std::max({size, std::abs(left.samples[j]), std::abs(right.samples[j])});

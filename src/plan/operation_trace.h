@@ -16,6 +16,7 @@ class OperationTrace {
     std::string name;             ///< "aten::batch_norm"
     std::string module;           ///< owner of a parameter among its inputs, or the last such before it
     std::vector<double> samples;  ///< one figure a sample; empty when the result has no sample dimension
+    int64_t rows = 0;             ///< first dimension of the result, over all batches
   };
 
   /// Runs the loss of each batch in turn and joins the samples of corresponding operations.

@@ -141,7 +141,7 @@ ProbeRecord Probe::agreed(const ProbeRecord& mine) {
 }
 
 void Probe::measure(const TrialShape& shape, const ExtendTrial& extend, ProbeRecord& record) {
-  bench_.task->module().train();
+  set_training(bench_.task->module());
   stand_beside(*bench_.data.train, /*several=*/true);
   if (!run_worst(shape, extend, record)) return;
   if (has_costs(*bench_.data.train)) run_mixed(shape, record);
@@ -348,7 +348,7 @@ void Probe::evaluate_next(const Piece& piece, PieceSource pieces) {
   const Batch batch = feed.next(piece);
   feed.wait_until_full();
   {
-    const BufferScope buffers(module);
+    const BufferScope buffers(*bench_.task);
     const EvaluationMode mode(module);
     const Batch there = upload(batch);
     evaluate_batch(*bench_.task, there, step_.options().precision);

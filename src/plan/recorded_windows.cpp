@@ -122,7 +122,7 @@ RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& bat
   const TensorScope scaler(bench.scaler.state());
   const RecordingScope recording(bench.step);
   const WindowScope window(bench.step);
-  bench.task->module().train();
+  set_training(bench.task->module());
   Windows windows(bench, batches);
   windows.queue(0).read();  // compiles and loads
   found.launched_seconds = windows.time();

@@ -21,4 +21,21 @@ TensorScope::~TensorScope() {
   });
 }
 
+ModeScope::ModeScope(torch::nn::Module& module) {
+  modes_.emplace_back(&module, module.is_training());
+  for (const auto& part : module.modules(/*include_self=*/false))
+    modes_.emplace_back(part.get(), part->is_training());
+}
+
+// `train` goes down to the parts, which come after what they are in.
+ModeScope::~ModeScope() {
+  for (const auto& [part, training] : modes_) {
+    if (part->is_training() != training) part->train(training);
+  }
+}
+
+void set_training(torch::nn::Module& module) {
+  if (!module.is_training()) module.train();
+}
+
 }  // namespace autotrain

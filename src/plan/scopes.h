@@ -2,10 +2,11 @@
 
 #include <exception>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "autotrain/log.h"
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
 #include "step/changing_buffers.h"
 #include "step/update_step.h"
 
@@ -65,22 +66,35 @@ class RecordingScope {
   UpdateStep& step_;
 };
 
-/// Evaluation mode until the scope ends; training mode after it.
-class EvaluationMode {
+/// The mode, training or evaluation, of each part of a module: as it was when the scope ends.
+class ModeScope {
  public:
-  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
-  ~EvaluationMode() { module_.train(); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  explicit ModeScope(torch::nn::Module& module);
+  ~ModeScope();
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
 
  private:
-  torch::nn::Module& module_;
+  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
 };
 
-/// The buffers that forward passes in this scope change, such as running statistics.
+/// Evaluation mode until the scope ends.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : before_(module) { module.eval(); }
+
+ private:
+  ModeScope before_;
+};
+
+/// Puts a module in training mode. Parts that are in evaluation mode within one that trains stay so: a
+/// teacher, or a batch normalisation that is frozen.
+void set_training(torch::nn::Module& module);
+
+/// Whatever forward passes in this scope change: running statistics, frozen parameters, the task's state.
 class BufferScope {
  public:
-  explicit BufferScope(const torch::nn::Module& module) : buffers_(module) {
+  explicit BufferScope(Task& task) : buffers_(task) {
     buffers_.save();
     watch_.emplace(buffers_);
   }

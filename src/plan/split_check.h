@@ -13,6 +13,7 @@ struct SplitVerdict {
     kBatchNorm,   ///< batch normalisation: statistics are those of the micro-batch
     kRandom,      ///< the model draws random numbers that depend on the cut
     kMixes,       ///< samples influence each other
+    kCarried,     ///< a pass leaves behind what changes the next one: the same samples again come to another
     kPadding,     ///< what fills samples up to the longest of a micro-batch counts
     kNotChecked,  ///< there were too few samples, no memory, or no float32 for the comparison
   };

@@ -122,7 +122,7 @@ std::string fault_of_gradients(const std::vector<double>& contiguous, const std:
 std::optional<Objection> find_objection(Task& task, const Batch& batch, const Yardstick& yardstick,
                                         const std::function<double(const Batch&)>& learn) {
   if (batch.inputs.dim() != 4) return Objection{"", "samples are no images [C, H, W]"};
-  const BufferScope buffers(task.module());
+  const BufferScope buffers(task);
   SlowOperators slow;
   double contiguous = 0;
   std::vector<double> gradients;

@@ -1,8 +1,15 @@
 #include "setup/users_code.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <typeinfo>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/text.h"
 #include "device/failure.h"
 
@@ -37,6 +44,15 @@ void check_terms(const std::string& method, const LossTerms& terms) {
   if (!terms.sum.is_floating_point()) {
     fail(method, cat("LossTerms::sum is of type ", terms.sum.dtype().name()), "return a float32 sum");
   }
+  // Some two digits: of a million samples the last thousands would be lost.
+  const auto narrow = [&](const char* name, const torch::Tensor& value) {
+    if (value.scalar_type() != torch::kBFloat16 && value.scalar_type() != torch::kHalf) return;
+    fail(method, cat(name, " is of type ", value.dtype().name(), ", in which sums are rounded away"),
+         "add the losses up in float32: losses.to(torch::kFloat32).sum(); execution.precision: fp32 computes "
+         "all of it so");
+  };
+  narrow("LossTerms::sum", terms.sum);
+  narrow("LossTerms::weight", terms.weight);
   if (terms.weight.requires_grad()) {
     fail(method, "LossTerms::weight has a gradient", "detach it: the weight counts samples or tokens");
   }
@@ -70,7 +86,7 @@ class CheckedTask final : public Task {
   }
 
   EvaluationTerms evaluate(const Batch& batch) override {
-    EvaluationTerms terms = call_on("Task::evaluate", batch, [&] { return task_->evaluate(batch); });
+    EvaluationTerms terms = call_on("Task::evaluate", batch, [&] { return evaluated(batch); });
     check_terms("Task::evaluate", terms.loss);
     for (const Measured& measured : terms.metrics) {
       if (!measured.metric)
@@ -89,9 +105,66 @@ class CheckedTask final : public Task {
     return call_user("Task::splittable", [&] { return task_->splittable(); });
   }
 
+  std::vector<NamedTensor> state() override {
+    std::vector<NamedTensor> state = call_user("Task::state", [&] { return task_->state(); });
+    check_state(state);
+    return state;
+  }
+
+  void begin_update(const UpdateInfo& info) override {
+    call_user("Task::begin_update", [&] { task_->begin_update(info); });
+  }
+  void before_step(const UpdateInfo& info, Gradients& gradients) override {
+    call_user("Task::before_step", [&] { task_->before_step(info, gradients); });
+  }
+  void after_step(const UpdateInfo& info) override {
+    call_user("Task::after_step", [&] { task_->after_step(info); });
+  }
+  bool idle_after_step() const override { return task_->idle_after_step(); }
+
  private:
+  // A loss that differentiates, as that of a differential equation does, cannot be computed without gradients.
+  EvaluationTerms evaluated(const Batch& batch) {
+    if (!differentiates_) {
+      try {
+        return task_->evaluate(batch);
+      } catch (const c10::Error& error) {
+        if (std::string_view(error.what()).find("does not require grad") == std::string_view::npos) throw;
+      }
+      log::info("trainer", "Task::evaluate differentiates: evaluations are made with gradients");
+      differentiates_ = true;
+    }
+    const torch::AutoGradMode with_gradients(true);
+    EvaluationTerms terms = task_->evaluate(batch);
+    for (torch::Tensor* const term : {&terms.loss.sum, &terms.loss.weight})
+      if (term->defined()) *term = term->detach();
+    for (Measured& measured : terms.metrics) {
+      for (torch::Tensor& sum : measured.state.sums) sum = sum.detach();
+      for (torch::Tensor& row : measured.state.rows) row = row.detach();
+    }
+    return terms;
+  }
+
+  // The same tensors as at the first call: whoever saves them or puts them back holds on to these.
+  void check_state(const std::vector<NamedTensor>& state) {
+    const auto same = [](const NamedTensor& a, const NamedTensor& b) {
+      return a.name == b.name && a.tensor.is_same(b.tensor);
+    };
+    for (const NamedTensor& each : state) {
+      if (!each.tensor.defined()) fail("Task::state", quote(each.name) + " is undefined", "make it first");
+      if (std::ranges::count(state, each.name, &NamedTensor::name) > 1)
+        fail("Task::state", "gives two tensors the name " + quote(each.name), "rename one of them");
+    }
+    if (!known_state_) known_state_ = state;
+    if (std::ranges::equal(*known_state_, state, same)) return;
+    fail("Task::state", "gives other tensors than at its first call",
+         "keep the tensors and change them in place: queue.copy_(next), count.add_(1)");
+  }
+
   std::unique_ptr<Task> task_;
   torch::nn::Module* module_;
+  bool differentiates_ = false;  // in evaluations too
+  std::optional<std::vector<NamedTensor>> known_state_;
 };
 
 // ------------------------------------------------------------------ data sets
@@ -215,6 +288,15 @@ void rethrow_from_user(const std::string& method, const std::string& with) {
         cat("threw", with.empty() ? "" : " ", with, ": ", first_line(error)),
         "it is code of your own: mend it, or throw autotrain::Error to end the run with a code of yours");
   }
+}
+
+std::string words_of_odd_exception() {
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "threw what is no std::exception";
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
+  return cat("threw ", name ? name.get() : type->name(), ", which is no std::exception");
 }
 
 std::unique_ptr<Task> checked_task(std::unique_ptr<Task> task) {

@@ -15,6 +15,9 @@ namespace autotrain {
 /// @param with what the method was called with: "on a batch of [8, 3, 32, 32]"; may be empty.
 [[noreturn]] void rethrow_from_user(const std::string& method, const std::string& with);
 
+/// Of the exception under way, which is no std::exception: "threw int, which is no std::exception".
+std::string words_of_odd_exception();
+
 /// Calls code of the user's own, named `method` in errors.
 template <class Call>
 auto call_user(const std::string& method, Call call) {

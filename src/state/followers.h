@@ -50,6 +50,9 @@ class Callbacks final : public RunObserver {
   /// Whether one of them returned kStop.
   bool asked_to_stop() const { return asked_to_stop_; }
 
+  /// Whether somebody acts between updates.
+  bool follow_updates() const { return !update.empty(); }
+
   void on_update(const UpdateRecord& record, int64_t) override { call(update, record); }
   void on_evaluation(const EvaluationRecord& record) override { call(evaluation, record); }
 

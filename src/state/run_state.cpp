@@ -56,6 +56,7 @@ void visit_fields(State& s, Visit visit) {
   visit.added("preconditioned_noise_traces", s.position.preconditioned_noise.traces);
   visit.added("preconditioned_noise_squares", s.position.preconditioned_noise.squares);
   visit("metrics_bytes", s.position.metrics_bytes);
+  visit.added("loss_ahead", s.position.loss_ahead);
 }
 
 }  // namespace

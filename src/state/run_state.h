@@ -42,6 +42,10 @@ struct Position {
   NoiseBlocks noise = {};                 ///< of the updates so far
   NoiseBlocks preconditioned_noise = {};  ///< likewise, in the optimizer's metric
   int64_t metrics_bytes = 0;              ///< length of metrics.jsonl at the checkpoint
+
+  /// Of the first micro-batch of the window that comes next: where a session ends and a task may keep what no
+  /// checkpoint has, so that a resume can tell.
+  std::optional<double> loss_ahead = {};
 };
 
 /// What is counted over all sessions of a run. A rollback takes nothing of it back.

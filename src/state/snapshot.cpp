@@ -22,10 +22,16 @@ void add_scaler(std::vector<NamedTensor>& tensors, const Workbench& bench) {
     tensors.push_back({"scaler." + value.name, value.tensor});
 }
 
+// The task's own, beside the module's.
+void add_task_state(std::vector<NamedTensor>& tensors, const Workbench& bench) {
+  for (const NamedTensor& value : bench.task->state()) tensors.push_back({"task." + value.name, value.tensor});
+}
+
 std::vector<NamedTensor> optimizer_tensors(Workbench& bench) {
   const Shard* const shard = bench.step.shard();
   std::vector<NamedTensor> tensors = shard != nullptr ? shard->state() : bench.optimizer->state();
   add_scaler(tensors, bench);
+  add_task_state(tensors, bench);
   return tensors;
 }
 
@@ -34,6 +40,7 @@ std::vector<NamedTensor> common_optimizer_tensors(const Workbench& bench) {
   std::vector<NamedTensor> tensors =
       bench.optimizer->sharded() ? bench.optimizer->scalars() : bench.optimizer->state();
   add_scaler(tensors, bench);
+  add_task_state(tensors, bench);
   return tensors;
 }
 

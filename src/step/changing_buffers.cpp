@@ -53,17 +53,23 @@ void ChangingBuffers::find_buffers() {
   copies_.clear(), large_.clear();
   sound_.clear();
   std::vector<Buffers> kinds;
-  for (const auto& item : module_.named_buffers()) {
-    const torch::Tensor& buffer = item.value();
+  std::vector<NamedTensor> kept;
+  for (const auto& item : module_.named_buffers()) kept.push_back({item.key(), item.value()});
+  if (task_ != nullptr) {
+    for (NamedTensor& item : task_->state()) kept.push_back(std::move(item));
+  }
+  for (const auto& [name, buffer] : kept) {
     if (static_cast<int64_t>(buffer.nbytes()) >= kLargeFrom) {
       large_.push_back({.buffer = buffer});
     } else {
       sort_in(buffer, kinds);
       // A mask may hold minus infinity for good.
       if (buffer.is_floating_point() && buffer.numel() > 0 && at::isfinite(buffer).all().item<bool>())
-        sound_.push_back({item.key(), buffer});
+        sound_.push_back({name, buffer});
     }
   }
+  for (const torch::Tensor& parameter : module_.parameters())
+    large_.push_back({.buffer = parameter, .parameter = true});
   const PhaseScope phase(MemoryPhase::kBufferCopies);
   for (Buffers& kind : kinds) {
     const bool selects = !kind[0].is_cpu();
@@ -95,8 +101,8 @@ void ChangingBuffers::save() {
 
 void ChangingBuffers::note_unseen_changes() {
   for (size_t i = 0; i < large_.size();) {
-    const bool changed = large_[i].buffer._version() != large_[i].version;
-    if (changed) {
+    const Large& large = large_[i];
+    if (large.changed || (!large.parameter && large.buffer._version() != large.version)) {
       move_to_copied(i);
     } else {
       ++i;
@@ -104,8 +110,12 @@ void ChangingBuffers::note_unseen_changes() {
   }
 }
 
+void ChangingBuffers::note_changed_parameters() {
+  for (Large& large : large_) large.changed |= large.parameter && large.buffer._version() != large.version;
+}
+
 void ChangingBuffers::move_to_copied(size_t i) {
-  add_copy(large_[i].buffer);
+  add_copy(large_[i].buffer.detach());
   large_.erase(large_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
@@ -116,22 +126,26 @@ void ChangingBuffers::start(const at::RecordFunction& operation) {
   const c10::ArrayRef<const c10::IValue> inputs = operation.inputs();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!all && !(schema && writes_to(*schema, i))) continue;
-    if (inputs[i].isTensor()) copy_before_change(inputs[i].toTensor());
+    // Normalisation writes to none of its parameters.
+    if (inputs[i].isTensor()) copy_before_change(inputs[i].toTensor(), !all);
     if (!inputs[i].isTensorList()) continue;
-    for (const torch::Tensor& tensor : inputs[i].toTensorVector()) copy_before_change(tensor);
+    for (const torch::Tensor& tensor : inputs[i].toTensorVector()) copy_before_change(tensor, !all);
   }
 }
 
 // An exception here would be swallowed by LibTorch.
-void ChangingBuffers::copy_before_change(const torch::Tensor& written) {
-  const auto found =
-      std::ranges::find_if(large_, [&](const Large& large) { return share_memory(large.buffer, written); });
-  if (found == large_.end()) return;
+void ChangingBuffers::copy_before_change(const torch::Tensor& written, bool parameters) {
   copying_ = true;
   try {
     const torch::NoGradGuard no_gradients;
-    move_to_copied(static_cast<size_t>(found - large_.begin()));
-    copies_.back().copy_(live_.back());
+    for (size_t i = 0; i < large_.size();) {  // views of one memory may be several of them
+      if ((large_[i].parameter && !parameters) || !share_memory(large_[i].buffer, written)) {
+        ++i;
+        continue;
+      }
+      move_to_copied(i);
+      copies_.back().copy_(live_.back());
+    }
   } catch (...) {
     uncopied_ = true;
     failure_ = std::current_exception();

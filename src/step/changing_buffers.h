@@ -7,23 +7,28 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensor.h"
+#include "autotrain/named_tensor.h"
+#include "autotrain/task.h"
 #include "step/flat_copies.h"
 #include "step/operator_scope.h"
 
 namespace autotrain {
 
-/// Copies of those buffers of a module that its forward changes (running statistics, queues), to put back
-/// when what the forward was for did not happen.
+/// Copies of those tensors that a forward pass changes (running statistics, queues, frozen parameters), to put
+/// back when what the forward was for did not happen: a module's buffers and parameters, and a task's state.
 ///
 /// Small buffers are always copied. A large one may be a constant that takes most of the memory: it is copied
 /// when an operation is about to write to it, and at every `save` from then on. To see that, the first window
 /// is watched, operation by operation; what writes to a large buffer by a pointer of its own is not seen
-/// then, but by the buffer's version, if it moves that, at the next `save`.
+/// then, but by the buffer's version, if it moves that, at the next `save`. Parameters, which seldom change in
+/// a forward pass, are copied as large buffers are; those that are trained change between windows too.
 class ChangingBuffers {
  public:
   /// `module` must outlive this object.
   explicit ChangingBuffers(const torch::nn::Module& module) : module_(module) {}
+
+  /// With the task's state.
+  explicit ChangingBuffers(Task& task) : module_(task.module()), task_(&task) {}
 
   /// Begins a window: the buffers as they are now are what `restore` puts back.
   void save();
@@ -44,6 +49,10 @@ class ChangingBuffers {
 
   /// Whether a buffer was changed in this window for whose copy there was no memory: it cannot be put back.
   bool changed_for_good() const { return uncopied_; }
+
+  /// The passes of a window are over, and parameters are about to be updated: those that changed meanwhile
+  /// are copied from the next `save` on.
+  void note_changed_parameters();
 
   /// A window was watched to its end: which buffers change is known from now on.
   void settle() { settled_ = found_; }
@@ -68,23 +77,26 @@ class ChangingBuffers {
   friend class OperatorScope<ChangingBuffers>;
   struct Large {
     torch::Tensor buffer;
-    int64_t version = 0;  // at the last `save`
+    bool parameter = false;
+    bool changed = false;  // by a pass that was not watched: it is copied from the next `save` on
+    int64_t version = 0;   // at the last `save`
   };
 
   void start(const at::RecordFunction& operation);
   void end(const at::RecordFunction&) {}
   void find_buffers();
   void note_unseen_changes();
-  void copy_before_change(const torch::Tensor& written);
+  void copy_before_change(const torch::Tensor& written, bool parameters);
   void move_to_copied(size_t large);
   void add_copy(const torch::Tensor& buffer);
 
   const torch::nn::Module& module_;
+  Task* const task_ = nullptr;
   std::vector<FlatCopies> small_;    // of each type
   std::vector<NamedTensor> sound_;   // small ones that were finite when they were found
   std::vector<torch::Tensor> live_;  // large ones that change
   std::vector<torch::Tensor> copies_;
-  std::vector<Large> large_;  // those without a copy
+  std::vector<Large> large_;  // those without a copy, parameters among them
   bool found_ = false;
   bool settled_ = false;  // a whole window was watched
   bool copying_ = false;

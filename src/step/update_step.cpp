@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "autotrain/error.h"
@@ -90,7 +91,7 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       scaler_(scaler),
       options_(options),
       average_(average),
-      buffers_(task.module()),
+      buffers_(task),
       totals_(options.lanes, {7}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
   if (options_.static_buffers) make_rate();
   close_window();
@@ -264,7 +265,12 @@ void UpdateStep::take_first_norms(const torch::Tensor& weight) {
 
 // @return the norm before, where there is a penalty and statistics want it; else undefined.
 torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
-  torch::Tensor penalty = task_.penalty();
+  torch::Tensor penalty;
+  {
+    const ChangingBuffers::Watch watch(buffers_);
+    penalty = task_.penalty();
+  }
+  buffers_.rethrow_failure();
   if (!penalty.defined()) return {};
   // No trial compares it with what is launched.
   if (recording_) throw CannotRecord("it has a penalty, which is the task's own code");
@@ -276,6 +282,63 @@ torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
   }
   torch::autograd::backward({penalty}, {divisor.to(penalty.scalar_type()).reshape(penalty.sizes())});
   return before;
+}
+
+namespace {
+
+// The mean gradients of a window, in the place of those that are scaled, once somebody asks for them.
+class MeanGradients final : public Gradients {
+ public:
+  // What is to be done first, and what gradients are then divided by: a scalar.
+  using Begin = std::function<torch::Tensor(std::vector<NamedTensor>& gradients)>;
+  explicit MeanGradients(Begin begin) : begin_(std::move(begin)) {}
+
+  const std::vector<NamedTensor>& all() override {
+    if (shown()) return all_;
+    const torch::NoGradGuard no_gradients;
+    divisor_ = begin_(all_);
+    for (const NamedTensor& gradient : all_) gradient.tensor.div_(divisor_);
+    return all_;
+  }
+
+  bool shown() const { return divisor_.defined(); }
+
+  // Scaled again. What the scale makes not finite stays so, and the update is skipped.
+  void put_back() {
+    const torch::NoGradGuard no_gradients;
+    for (const NamedTensor& gradient : all_) gradient.tensor.mul_(divisor_);
+  }
+
+ private:
+  const Begin begin_;
+  torch::Tensor divisor_;
+  std::vector<NamedTensor> all_;
+};
+
+}  // namespace
+
+// Outside of what is recorded: it is the task's own code.
+void UpdateStep::ask_task() {
+  norm_before_task_ = torch::Tensor();
+  MeanGradients gradients([&](std::vector<NamedTensor>& all) {
+    const GradientScale scale(scaler_.scale(), options_.loss_factor, weight_sum_);
+    if (options_.statistics) norm_before_task_ = scaled_norm() / scale.of_mean;
+    const std::string reached = gradients_ ? gradients_->reached() : "";
+    const std::vector<NamedTensor>& parameters = optimizer_.parameters();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const torch::Tensor& gradient = parameters[i].tensor.grad();
+      if (gradient.defined() && (reached.empty() || reached.at(i) == '1'))
+        all.push_back({parameters[i].name, gradient});
+    }
+    return scale.of_mean;
+  });
+  {
+    const ChangingBuffers::Watch watch(buffers_);
+    task_.before_step(info_, gradients);
+  }
+  buffers_.rethrow_failure();
+  if (gradients.shown()) gradients.put_back();
+  gradients_shown_ = gradients.shown();
 }
 
 void UpdateStep::end_lane() {
@@ -322,8 +385,9 @@ void UpdateStep::prepare(double lr, Apply apply) {
     sum_over_ranks();
   }
   enter(Activity::kUpdate);
+  ask_task();
   if (has_fixed_addresses()) lr_.fill_(lr);
-  if (const Recordings::Update* const recorded = recorded_update(apply)) {
+  if (const Recordings::Update* const recorded = gradients_shown_ ? nullptr : recorded_update(apply)) {
     prepared_ = {.recorded = recorded};
     return;
   }
@@ -343,7 +407,8 @@ std::pair<UpdateStep::Prepared, torch::Tensor> UpdateStep::compute_update(double
   const GradientScale scale(scaler_.scale(), options_.loss_factor, weight_sum_);
   torch::Tensor preconditioned;
   if (takes_preconditioned()) preconditioned = preconditioned_norm_->squared() / scale.of_mean.square();
-  const torch::Tensor norm_before_penalty = add_penalty(scale.of_mean);
+  const torch::Tensor norm_with_task = add_penalty(scale.of_mean);
+  const torch::Tensor norm_before_penalty = norm_before_task_.defined() ? norm_before_task_ : norm_with_task;
   if (gradients_) gradients_->leave_reached();
 
   const torch::NoGradGuard no_gradients;
@@ -385,6 +450,7 @@ PendingUpdate UpdateStep::commit() {
   const torch::NoGradGuard no_gradients;
   const PhaseScope phase(MemoryPhase::kUpdate);
   check_invariant(prepared_.has_value(), "an update is prepared before it is committed");
+  buffers_.note_changed_parameters();
   committing_ = true;
   Prepared prepared = *std::exchange(prepared_, std::nullopt);
   if (prepared.recorded != nullptr) {
@@ -439,6 +505,11 @@ void UpdateStep::open_window() {
   totals_.open();
   attach_totals();
   window_open_ = true;
+  {
+    const ChangingBuffers::Watch watch(buffers_);
+    task_.begin_update(info_);
+  }
+  buffers_.rethrow_failure();
 }
 
 void UpdateStep::attach_totals() {
@@ -470,7 +541,10 @@ std::optional<size_t> UpdateStep::at_fixed_address(const Batch& batch) {
 }
 
 void UpdateStep::abandon() {
-  if (window_open_) buffers_.restore();
+  if (window_open_) {
+    buffers_.note_changed_parameters();
+    buffers_.restore();
+  }
   close_window();
 }
 

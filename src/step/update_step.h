@@ -105,6 +105,9 @@ class UpdateStep {
   UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, StepOptions options,
              WeightAverage* average = nullptr);
 
+  /// Which update the next windows are for; before that, trials.
+  void set_info(const UpdateInfo& info) { info_ = info; }
+
   /// Forward and backward of one micro-batch, already on the device.
   /// @param window number of the window in the run; @param offset of the micro-batch's first sample
   /// in the window. Both key the model's random numbers.
@@ -239,6 +242,7 @@ class UpdateStep {
   bool takes_preconditioned() const { return preconditioned_ && preconditioned_norm_ != nullptr; }
   void take_first_norms(const torch::Tensor& weight);
   torch::Tensor add_penalty(const torch::Tensor& divisor);
+  void ask_task();
 
   Task& task_;
   Optimizer& optimizer_;
@@ -262,6 +266,9 @@ class UpdateStep {
   LaneSum totals_;          // [7] float64: sum and weight of the losses; first_norms_ and so on
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
+  UpdateInfo info_{.update = 1, .trial = true};
+  bool gradients_shown_ = false;      // the task has seen this update's, and may have changed them
+  torch::Tensor norm_before_task_ = {};  // where it has, and statistics want it
   std::optional<Prepared> prepared_;
   torch::Tensor loss_sum_;  // scalars of the lane under way; of the window once its lanes are done
   torch::Tensor weight_sum_;

@@ -19,7 +19,7 @@ Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(i
   int64_t micro_batch = run.plan.evaluation_micro_batch;
   for (Attempts attempts;;) {
     try {
-      const auto found = evaluate(*bench, micro_batch, [&](int64_t samples) {
+      const auto found = evaluate(*bench, *bench->data.validation, micro_batch, [&](int64_t samples) {
         proceed(samples);
         return pending_interrupt() != Interrupt::kStop;
       });

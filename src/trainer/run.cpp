@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/safetensors.h"
 #include "comm/launch.h"
 #include "device/device_error.h"
 #include "device/failure.h"
@@ -23,6 +24,7 @@
 #include "plan/cut.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
+#include "plan/scopes.h"
 #include "recipe/checks.h"
 #include "recipe/compare.h"
 #include "recipe/load.h"
@@ -37,6 +39,7 @@
 #include "state/identity.h"
 #include "state/snapshot.h"
 #include "trainer/advice.h"
+#include "trainer/call_scope.h"
 #include "trainer/run_checks.h"
 #include "trainer/run_report.h"
 
@@ -115,6 +118,19 @@ void tell_jump_of_rate(const SavedRun& saved, const Recipe& recipe, int64_t size
 }  // namespace
 
 template <class Work>
+auto Trainer::Run::call(Work work) {
+  const CallScope scope(settings_, may_be_on_gpu());
+  std::optional<ModeScope> mode;
+  if (bench_) mode.emplace(bench_->task->module());
+  return together(work);
+}
+
+// Before a search in a process of its own the driver must not have been started.
+bool Trainer::Run::may_be_on_gpu() const {
+  return recipe_.execution.device != "cpu" && (bench_ || !options_.search_apart);
+}
+
+template <class Work>
 auto Trainer::Run::together(Work work) {
   try {
     return naming_device_errors(work);
@@ -123,6 +139,9 @@ auto Trainer::Run::together(Work work) {
     throw;
   } catch (const std::exception& error) {
     ranks_->share_end(Error(ExitCode::kInternal, "", error.what()));
+    throw;
+  } catch (...) {
+    ranks_->share_end(Error(ExitCode::kBrokenContract, "", words_of_odd_exception()));
     throw;
   }
 }
@@ -133,6 +152,7 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
       observer_(options_.observer),
       build_(std::move(build)) {
   check_recipe(recipe_, catalog());
+  const CallScope scope(settings_, may_be_on_gpu());
   ranks_ = options_.group ? Ranks::over(options_.group, process_environment()) : launched_ranks(recipe_);
   // A process of its own for the search would be no rank.
   if (ranks_->several()) options_.search_apart = false;
@@ -142,6 +162,7 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
 std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_ptr<Task> task, RunData data,
                                                     TrainerOptions options) {
   options.search_apart = false;
+  check_keys_of_own_task(recipe);
   task = checked_task(std::move(task));
   // It is called at once, and only once, so it may take data and task away.
   const auto build = [&](const Recipe& r, std::optional<ResolvedBudget> settled,
@@ -304,7 +325,7 @@ BatchPlan& Trainer::Run::made_plan() {
 }
 
 const BatchPlan& Trainer::Run::plan() {
-  return *together([&] { return &made_plan(); });
+  return *call([&] { return &made_plan(); });
 }
 
 // A recipe gives initial weights to a model that it names. A resume needs none: a checkpoint has all weights.
@@ -318,23 +339,23 @@ void Trainer::Run::load_initial_weights() {
 }
 
 FigureKinds Trainer::Run::figure_kinds() {
-  return evaluation_kinds(bench());
+  return call([&] { return evaluation_kinds(bench()); });
 }
 
 // The state to begin with; tensors are a checkpoint's where there is one.
 RunState Trainer::Run::restored_state() {
   if (!place().resume_point) return {};
   const ResumePoint& from = *place().resume_point;
-  const RunState state = from.saved.state;
+  RunState state = from.saved.state;
   if (RunFolder* const folder = place().folder.get()) {
     load_tensors(folder->checkpoints(), from.update, bench());
     // Checkpoints of later updates are broken or half written, or this one would not be the newest.
     folder->checkpoints().prune(from.update, retention_of(recipe_));
   }
-  warn_of_other_batch(from.saved, plan().effective_batch, recipe_);
+  warn_of_other_batch(from.saved, made_plan().effective_batch, recipe_);
   if (!from.same_recipe)
-    tell_jump_of_rate(from.saved, recipe_, bench().data.train->size(), plan().effective_batch);
-  const Identity now = identity_of(bench(), plan());
+    tell_jump_of_rate(from.saved, recipe_, bench().data.train->size(), made_plan().effective_batch);
+  const Identity now = identity_of(bench(), made_plan());
   if (from.same_recipe) {
     for (const std::string& change : changes_of_data(from.saved.identity, now))
       log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
@@ -344,6 +365,7 @@ RunState Trainer::Run::restored_state() {
   const std::string where = place().folder ? place().folder->path().string() : "the first rank's checkpoint";
   log::info("trainer", cat("resumed at update ", state.position.updates, " from ", where,
                            "; the continuation is ", how));
+  if (how != "exact") state.position.loss_ahead.reset();  // it would differ by rounding
   return state;
 }
 
@@ -351,7 +373,7 @@ RunState Trainer::Run::restored_state() {
 void Trainer::Run::begin_files(const RunState& state) {
   RunFolder& folder = *place().folder;
   folder.save_recipe(recipe_);
-  folder.write_json("plan.json", plan_to_json(plan()));
+  folder.write_json("plan.json", plan_to_json(made_plan()));
   folder.open_metrics(options_.resume ? std::optional(state.position.metrics_bytes) : std::nullopt);
 }
 
@@ -378,10 +400,10 @@ void Trainer::Run::train(Reached& reached) {
   RunState& state = reached.state.emplace(restored_state());
   share_tensors(bench(), place().resume_point.has_value());
   const std::unique_ptr<Deputy> deputy = make_deputy(state);
-  log_start(recipe_, plan(), bench());
+  log_start(recipe_, made_plan(), bench());
   tell_undefined_figures(recipe_, bench());
-  start_loader(plan(), recipe_.execution.loader, bench());
-  observer_.on_start(plan(), start_table(recipe_, plan(), bench(), hosts_));
+  start_loader(made_plan(), recipe_.execution.loader, bench());
+  observer_.on_start(made_plan(), start_table(recipe_, made_plan(), bench(), hosts_));
   Followers followers;
   std::optional<TensorBoardFollower> tensorboard;
   if (folder != nullptr) {
@@ -416,8 +438,8 @@ void Trainer::Run::train(Reached& reached) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
-    throw out_of_memory(bench(), plan(), error, bench().device->memory().last_refusal(), "training",
-                        plan().micro_batch, "");
+    throw out_of_memory(bench(), made_plan(), error, bench().device->memory().last_refusal(), "training",
+                        made_plan().micro_batch, "");
   }
 }
 
@@ -494,7 +516,82 @@ void Trainer::Run::write_end(const Summary& summary) {
 }
 
 Summary Trainer::Run::fit() {
-  return together([&] { return fit_together(); });
+  return call([&] { return fit_together(); });
+}
+
+EvaluationRecord Trainer::Run::evaluate(const Dataset& data) {
+  return call([&] { return evaluate_on(data); });
+}
+
+EvaluationRecord Trainer::Run::evaluate_on(const Dataset& data) {
+  const std::unique_ptr<const Dataset> checked = checked_dataset(data, "Dataset");
+  const Stopwatch watch;
+  const Position at = ended_.value_or(Position());
+  const BatchPlan& plan = made_plan();
+  int64_t size = plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
+  bench().device->use_from_this_thread();
+  for (;; size = std::max<int64_t>(1, size / 2)) {
+    try {
+      auto found = autotrain::evaluate(bench(), *checked, size, [](int64_t) { return true; });
+      return {.update = at.updates,
+              .epoch = static_cast<double>(at.cursor) / static_cast<double>(bench().data.train->size()),
+              .split = "evaluate",
+              .figures = std::move(found->figures),
+              .kinds = std::move(found->kinds),
+              .tables = std::move(found->tables),
+              .seconds = watch.seconds(),
+              .samples = checked->size()};
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (!lacks_memory(error) || ranks_->several()) throw;
+      const std::optional<Refusal> refusal = bench().device->memory().last_refusal();
+      if (size == 1) throw out_of_memory(bench(), plan, error, refusal, "evaluation", size, "");
+      bench().device->memory().empty_cache();
+    }
+  }
+}
+
+void Trainer::Run::take(Weights which) {
+  call([&] { return take_weights_of(which), true; });
+}
+
+void Trainer::Run::take_weights_of(Weights which) {
+  if (!ended_) throw Error(ExitCode::kUsage, "Trainer::take", "the run has not ended", "call fit() first");
+  if (which == Weights::kAverage && !bench().average.active()) {
+    throw Error(ExitCode::kUsage, "Trainer::take", "weights were not averaged",
+                "set average.half_life, or take kLast or kBest");
+  }
+  const torch::NoGradGuard no_gradients;
+  const std::vector<NamedTensor> live = model_tensors(bench().task->module());
+  if (last_.empty()) {
+    const ThreadWork program(false);  // which asks for it
+    for (const NamedTensor& each : live)
+      last_.push_back(each.tensor.to(torch::kCPU, each.tensor.scalar_type(),
+                                     /*non_blocking=*/false, /*copy=*/true));
+  }
+  if (which == Weights::kBest) return take_best();
+  for (size_t i = 0; i < live.size(); ++i) live[i].tensor.copy_(last_[i]);
+  if (which == Weights::kLast) return;
+  const std::vector<NamedTensor> averages = bench().average.state();
+  for (size_t i = 0; i < averages.size(); ++i) bench().average.live()[i].tensor.copy_(averages[i].tensor);
+}
+
+// The first rank reads them, whose tensors all have then.
+void Trainer::Run::take_best() {
+  if (ended_->best_update < 0 || place_->path().empty()) {
+    throw Error(ExitCode::kUsage, "Trainer::take",
+                place_->path().empty() ? "the run wrote no checkpoint" : "no evaluation found a best",
+                "give validation data, and a folder to write into; or take kLast");
+  }
+  if (place_->folder) {
+    const std::filesystem::path best = place_->folder->checkpoints().path_of(ended_->best_update);
+    const std::filesystem::path averaged = best / "averaged.safetensors";
+    read_safetensors_into(std::filesystem::exists(averaged) ? averaged : best / "model.safetensors",
+                          model_tensors(bench().task->module()),
+                          "the checkpoint is of another model than this program's");
+  }
+  share_tensors(bench(), /*loaded=*/false);
 }
 
 Summary Trainer::Run::fit_together() {
@@ -528,7 +625,7 @@ Summary Trainer::Run::fit_together() {
   try {
     naming_device_errors([&] {
       place();
-      plan();
+      made_plan();
       load_initial_weights();
       train(reached);
     });
@@ -541,11 +638,15 @@ Summary Trainer::Run::fit_together() {
   } catch (const std::exception& error) {
     end(RunStatus::kFailed, ExitCode::kInternal, error.what());
     throw;
+  } catch (...) {
+    end(RunStatus::kFailed, ExitCode::kBrokenContract, words_of_odd_exception());
+    throw;
   }
+  ended_ = reached.state->position;
   const bool interrupted = reached.stopped_by == StopReason::kSignal;
   const Summary summary = end(interrupted ? RunStatus::kInterrupted : RunStatus::kCompleted,
                               interrupted ? ExitCode::kInterrupted : ExitCode::kDone, "");
-  observer_.on_finish(summary, plan(), advice_for(recipe_, plan(), bench(), summary));
+  observer_.on_finish(summary, made_plan(), advice_for(recipe_, made_plan(), bench(), summary));
   return summary;
 }
 

@@ -7,7 +7,9 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "base/run_thread.h"
 #include "device/device_error.h"
+#include "device/process_settings.h"
 #include "loop/telemetry_sampler.h"
 #include "loop/tensorboard_follower.h"
 #include "loop/training_loop.h"
@@ -33,6 +35,8 @@ class Trainer::Run {
   const BatchPlan& plan();
   FigureKinds figure_kinds();
   Summary fit();
+  EvaluationRecord evaluate(const Dataset& data);
+  void take(Weights which);
 
   Callbacks callbacks;
   Task& task() { return *bench().task; }
@@ -69,9 +73,18 @@ class Trainer::Run {
   const std::optional<ResumePoint>& resume_point();
   BatchPlan& made_plan();
 
+  /// What `work` returns, with the run's settings of the process in force.
+  template <class Work>
+  auto call(Work work);
+
   /// What `work` returns. When it throws, the other ranks learn why.
   template <class Work>
   auto together(Work work);
+
+  bool may_be_on_gpu() const;
+  EvaluationRecord evaluate_on(const Dataset& data);
+  void take_weights_of(Weights which);
+  void take_best();
   Summary fit_together();
 
   bool searches_apart();
@@ -91,6 +104,8 @@ class Trainer::Run {
   DeviceLost with_last_checkpoint(const DeviceLost& error) const;
   void write_end(const Summary& summary);
 
+  const LivingRun living_ = {};
+  std::optional<ProcessSettings> settings_;  // the run's; nothing before its first call
   Recipe recipe_;
   TrainerOptions options_;
   std::shared_ptr<Ranks> ranks_;
@@ -101,7 +116,9 @@ class Trainer::Run {
   std::optional<Place> place_;
   std::optional<BatchPlan> plan_;
   bool fitted_ = false;
-  bool weights_loaded_ = false;  // the initial ones
+  bool weights_loaded_ = false;      // the initial ones
+  std::optional<Position> ended_;    // where `fit` came to
+  std::vector<torch::Tensor> last_;  // the model's tensors then, once it was given others
 };
 
 }  // namespace autotrain

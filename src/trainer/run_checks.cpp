@@ -16,9 +16,11 @@
 #include "plan/cut.h"
 #include "plan/memory_statement.h"
 #include "plan/planner.h"
+#include "recipe/compare.h"
 #include "recipe/reader.h"
 #include "setup/batch_stages.h"
 #include "setup/horizon.h"
+#include "state/catalog.h"
 
 namespace autotrain {
 namespace {
@@ -124,6 +126,21 @@ void check_statistics(const Recipe& recipe, const Workbench& bench, const BatchP
 }
 
 }  // namespace
+
+void check_keys_of_own_task(const Recipe& recipe) {
+  for (const KeyDifference& key : changed_keys(recipe, catalog())) {
+    const bool of_names = key.path.starts_with("model.") || key.path.starts_with("loss.") ||
+                          (key.path.starts_with("data.") && key.path != "data.shuffle") ||
+                          key.path == "evaluation.metrics";
+    if (!of_names) continue;
+    fail_recipe(recipe, key.path,
+                cat("is ", key.after,
+                    ", and the program brings a model, a loss and data of its own, which it does "
+                    "not reach"),
+                "leave it out and do it in the program (freeze with requires_grad_(false), load weights with "
+                "torch::load), or run Trainer::from_recipe");
+  }
+}
 
 void check_evaluations(const Recipe& recipe, const Workbench& bench) {
   if (bench.data.validation != nullptr) return;

@@ -10,6 +10,10 @@ namespace autotrain {
 // naming the key.
 
 /// Refuses what waits for evaluations where there are no validation data.
+/// Keys for a model, a loss and data that the recipe names, and which a task of the caller's own never reads.
+/// @throws Error(kBadRecipe) naming the first that is not left at its default.
+void check_keys_of_own_task(const Recipe& recipe);
+
 void check_evaluations(const Recipe& recipe, const Workbench& bench);
 
 /// Refuses figures that no evaluation will measure. One small evaluation tells which there are, before hours

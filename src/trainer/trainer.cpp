@@ -1,5 +1,6 @@
 #include "autotrain/trainer.h"
 
+#include "base/run_thread.h"
 #include "setup/users_code.h"
 #include "trainer/run.h"
 
@@ -38,12 +39,14 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 void Trainer::on_update(std::function<Flow(const UpdateRecord&)> callback) {
   run_->callbacks.update.push_back([callback = std::move(callback)](const UpdateRecord& record) {
+    const ThreadWork program(false);
     return call_user("the callback of Trainer::on_update", [&] { return callback(record); });
   });
 }
 
 void Trainer::on_evaluation(std::function<Flow(const EvaluationRecord&)> callback) {
   run_->callbacks.evaluation.push_back([callback = std::move(callback)](const EvaluationRecord& record) {
+    const ThreadWork program(false);
     return call_user("the callback of Trainer::on_evaluation", [&] { return callback(record); });
   });
 }
@@ -58,6 +61,14 @@ FigureKinds Trainer::figure_kinds() {
 
 Summary Trainer::fit() {
   return run_->fit();
+}
+
+EvaluationRecord Trainer::evaluate(const Dataset& data) {
+  return run_->evaluate(data);
+}
+
+void Trainer::take(Weights which) {
+  run_->take(which);
 }
 
 torch::nn::Module& Trainer::module() {

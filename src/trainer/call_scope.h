@@ -1,0 +1,35 @@
+#pragma once
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <memory>
+#include <optional>
+
+#include "base/run_thread.h"
+#include "device/process_settings.h"
+
+namespace autotrain {
+
+/// A call into a trainer. While it lasts, the run's settings of the process are in force and the calling
+/// thread works for the run; when it ends, on any way out, the process is as the caller left it, and what the
+/// run had set is kept for the next call. Calls of one thread nest.
+class CallScope {
+ public:
+  /// @param mine the run's settings; nothing before its first call. @param gpus it may be on one.
+  /// @throws Error(kUsage) while another thread is in such a call.
+  CallScope(std::optional<ProcessSettings>& mine, bool gpus);
+  ~CallScope();
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+ private:
+  std::optional<ProcessSettings>& mine_;
+  const bool gpus_;
+  const ProcessSettings callers_;
+  const c10::InferenceMode no_inference_{false};
+  const at::AutoGradMode with_gradients_{true};
+  const ThreadWork work_{true};
+};
+
+}  // namespace autotrain

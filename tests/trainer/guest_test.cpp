@@ -1,0 +1,513 @@
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fenv.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/conv.h>
+
+#include <atomic>
+#include <clocale>
+#include <csignal>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "autotrain/log.h"
+#include "autotrain/trainer.h"
+#include "base/text.h"
+#include "support/small_run.h"
+
+// A trainer is a guest in a program: what it changes of it, what it does when, and what it leaves.
+namespace autotrain {
+namespace {
+
+using test::SmallNet;
+using test::TemporaryFolder;
+
+// A task that a test fills in.
+class Open : public Task {
+ public:
+  explicit Open(SmallNet::Middle middle = SmallNet::Middle::kNothing) {
+    torch::manual_seed(11);
+    net = std::make_shared<SmallNet>(middle);
+  }
+  torch::nn::Module& module() override { return *net; }
+  LossTerms loss(const Batch& batch) override {
+    ++calls;
+    LossTerms terms{at::cross_entropy_loss(net->forward(batch.inputs), batch.targets, {}, at::Reduction::Sum),
+                    torch::tensor(static_cast<double>(batch.samples))};
+    if (changed_loss) changed_loss(terms, batch);
+    return terms;
+  }
+  torch::Tensor penalty() override { return changed_penalty ? changed_penalty() : torch::Tensor(); }
+  std::vector<NamedTensor> state() override { return kept; }
+  void begin_update(const UpdateInfo& info) override {
+    if (on_begin) on_begin(info);
+  }
+  void before_step(const UpdateInfo& info, Gradients& gradients) override {
+    if (on_gradients) on_gradients(info, gradients);
+  }
+  void after_step(const UpdateInfo& info) override {
+    if (on_step) on_step(info);
+  }
+
+  std::shared_ptr<SmallNet> net;
+  int calls = 0;
+  std::function<void(LossTerms&, const Batch&)> changed_loss;
+  std::function<torch::Tensor()> changed_penalty;
+  std::vector<NamedTensor> kept;
+  std::function<void(const UpdateInfo&)> on_begin, on_step;
+  std::function<void(const UpdateInfo&, Gradients&)> on_gradients;
+};
+
+const TensorDataset& data() {
+  static const TensorDataset data = test::small_data(640);
+  return data;
+}
+
+Recipe recipe(int64_t updates = 6, int64_t micro = 16) {
+  Recipe r = test::small_recipe();
+  r.batch.effective = 64;
+  r.execution.micro_batch = micro;
+  r.execution.memory.budget = *Budget::parse("64MiB");
+  r.optimizer.lr = 0.01;
+  r.stop = {};
+  r.stop.updates = updates;
+  return r;
+}
+
+uint64_t digest(const torch::nn::Module& module) {
+  uint64_t hash = 1469598103934665603ull;
+  const auto add = [&](const torch::Tensor& tensor) {
+    const torch::Tensor dense = tensor.detach().contiguous();
+    const auto* const bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
+    for (size_t i = 0; i < dense.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ull;
+  };
+  for (const auto& parameter : module.parameters()) add(parameter);
+  for (const auto& buffer : module.buffers()) add(buffer);
+  return hash;
+}
+
+struct House {
+  torch::Tensor generator = at::globalContext().defaultGenerator(torch::kCPU).get_state();
+  int threads = at::get_num_threads();
+  size_t interop_threads = at::get_num_interop_threads();
+  bool deterministic = at::globalContext().deterministicAlgorithms(),
+       warns = at::globalContext().deterministicAlgorithmsWarnOnly(),
+       fills = at::globalContext().deterministicFillUninitializedMemory(),
+       benchmark = at::globalContext().benchmarkCuDNN(), repeats = at::globalContext().deterministicCuDNN(),
+       gradients = at::GradMode::is_enabled(), inference = c10::InferenceMode::is_enabled();
+  c10::ScalarType type = c10::typeMetaToScalarType(c10::get_default_dtype());
+  std::string locale = std::setlocale(LC_ALL, nullptr), cxx_locale = std::locale().name();
+  std::vector<void (*)(int)> handlers = all_handlers();
+  std::vector<std::string> environment = all_variables();
+  int rounding = ::fegetround();
+
+  static std::vector<void (*)(int)> all_handlers() {
+    std::vector<void (*)(int)> handlers;
+    for (int number = 1; number < NSIG; ++number) {
+      struct sigaction action {};
+      handlers.push_back(::sigaction(number, nullptr, &action) == 0 ? action.sa_handler : nullptr);
+    }
+    return handlers;
+  }
+  static std::vector<std::string> all_variables() {
+    std::vector<std::string> variables;
+    for (char** each = environ; *each != nullptr; ++each) variables.emplace_back(*each);
+    std::ranges::sort(variables);
+    return variables;
+  }
+};
+
+void expect_as_it_was(const House& before, const std::string& way) {
+  const House now;
+  EXPECT_TRUE(torch::equal(now.generator, before.generator)) << way;
+  EXPECT_EQ(now.threads, before.threads) << way;
+  EXPECT_EQ(now.interop_threads, before.interop_threads) << way;
+  EXPECT_EQ(now.deterministic, before.deterministic) << way;
+  EXPECT_EQ(now.warns, before.warns) << way;
+  EXPECT_EQ(now.fills, before.fills) << way;
+  EXPECT_EQ(now.benchmark, before.benchmark) << way;
+  EXPECT_EQ(now.repeats, before.repeats) << way;
+  EXPECT_EQ(now.gradients, before.gradients) << way;
+  EXPECT_EQ(now.inference, before.inference) << way;
+  EXPECT_EQ(now.type, before.type) << way;
+  EXPECT_EQ(now.locale, before.locale) << way;
+  EXPECT_EQ(now.cxx_locale, before.cxx_locale) << way;
+  EXPECT_EQ(now.handlers, before.handlers) << way;
+  EXPECT_EQ(now.environment, before.environment) << way;
+  EXPECT_EQ(now.rounding, before.rounding) << way;
+  EXPECT_TRUE(torch::full({}, 1e-40f).mul(2).item<float>() > 0) << way;
+}
+
+TEST(Guest, LeavesTheHouseAsItWasOnEveryWayOut) {
+  at::set_num_threads(1);
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  at::globalContext().setDeterministicFillUninitializedMemory(true);
+  torch::manual_seed(77);
+  Recipe r = recipe();
+  r.execution.threads = 2;
+  r.execution.requeue_signal = RequeueSignal::kUsr2;
+  const House before;
+  {
+    auto task = std::make_unique<Open>();
+    at::Generator(at::globalContext().defaultGenerator(torch::kCPU)).set_state(before.generator);
+    Open& open = *task;
+    const torch::NoGradGuard no_gradients;
+    const House without_gradients;
+    Trainer trainer(r, std::move(task), data(), data(), {.write_files = false});
+    expect_as_it_was(without_gradients, "construction");
+    trainer.plan();
+    expect_as_it_was(without_gradients, "plan");
+    trainer.figure_kinds();
+    expect_as_it_was(without_gradients, "figure_kinds");
+    trainer.fit();
+    expect_as_it_was(without_gradients, "fit");
+    trainer.evaluate(data());
+    expect_as_it_was(without_gradients, "evaluate");
+    trainer.take(Trainer::Weights::kLast);
+    expect_as_it_was(without_gradients, "take");
+    EXPECT_GT(open.calls, 0);
+  }
+  expect_as_it_was(before, "the trainer's end");
+  for (const bool plain : {true, false}) {
+    auto task = std::make_unique<Open>();
+    at::Generator(at::globalContext().defaultGenerator(torch::kCPU)).set_state(before.generator);
+    task->changed_loss = [plain](LossTerms&, const Batch&) {
+      at::set_num_threads(2);
+      at::globalContext().setDeterministicAlgorithms(true, false);
+      torch::manual_seed(5);
+      c10::set_default_dtype(caffe2::TypeMeta::Make<double>());
+      ::setenv("LRU_CACHE_CAPACITY", "7", 1);
+      if (plain) throw std::runtime_error("mine");
+      throw 7;
+    };
+    Trainer trainer(r, std::move(task), data(), {.write_files = false});
+    EXPECT_ANY_THROW(trainer.fit());
+    expect_as_it_was(before, plain ? "an exception" : "an odd exception");
+  }
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+TEST(Guest, TrialsOfASearchInALoopDrawTheirOwnNumbers) {
+  std::vector<std::unique_ptr<Task>> tasks;
+  for (int i = 0; i < 3; ++i) tasks.push_back(test::small_task());
+  torch::manual_seed(0);
+  std::set<double> drawn;
+  for (std::unique_ptr<Task>& task : tasks) {
+    drawn.insert(torch::rand({1}).item<double>());
+    Trainer(recipe(), std::move(task), data(), {.write_files = false}).fit();
+  }
+  EXPECT_EQ(drawn.size(), 3);
+}
+
+TEST(Guest, ACallbackComesBeforeAnyOtherPass) {
+  for (const int64_t micro : {64, 16}) {
+    auto task = std::make_unique<Open>();
+    Open& open = *task;
+    Trainer trainer(recipe(6, micro), std::move(task), data(), {.write_files = false});
+    trainer.plan();
+    const int64_t before = open.calls, passes = 64 / micro;
+    int64_t steps = 0;
+    open.on_step = [&](const UpdateInfo& info) {
+      EXPECT_EQ(info.update, ++steps);
+      EXPECT_EQ(open.calls, before + steps * passes);
+    };
+    trainer.on_update([&](const UpdateRecord& record) {
+      EXPECT_EQ(open.calls, before + record.update * passes) << record.update;
+      EXPECT_EQ(steps, record.update) << "the task acts first";
+      return record.update == 4 ? Flow::kStop : Flow::kContinue;
+    });
+    EXPECT_EQ(trainer.fit().updates, 4);
+    EXPECT_EQ(open.calls, before + 4 * passes) << "no pass for nothing";
+  }
+}
+
+// ------------------------------------------------------------------ what is put back
+
+TEST(Guest, ASearchPutsBackFrozenParametersWhateverWritesToThem) {
+  for (const bool in_penalty : {false, true}) {
+    auto task = std::make_unique<Open>();
+    const std::shared_ptr<SmallNet> net = task->net;
+    const torch::Tensor frozen = net->register_parameter("frozen", torch::zeros({3}), false),
+                        large = net->register_buffer("large", torch::zeros({3 << 18})),
+                        trained = net->first->bias;
+    const torch::Tensor kept = torch::zeros({2});
+    task->kept = {{"kept", kept}};
+    const torch::Tensor first = trained.detach().clone();
+    const auto write = [=] {
+      const torch::NoGradGuard no_gradients;
+      for (const torch::Tensor& each : {frozen, large, kept, trained}) each.add_(1);
+    };
+    if (in_penalty) task->changed_penalty = [=] { return write(), net->second->bias.square().sum(); };
+    if (!in_penalty) task->changed_loss = [=](LossTerms&, const Batch&) { write(); };
+    Trainer trainer(recipe(), std::move(task), data(), data(), {.write_files = false});
+    trainer.plan();
+    for (const torch::Tensor& each : {frozen, large, kept}) EXPECT_EQ(each.abs().sum().item<double>(), 0);
+    EXPECT_TRUE(torch::equal(trained, first));
+  }
+}
+
+TEST(Guest, ASkippedUpdatePutsBackFrozenParametersAndState) {
+  auto task = std::make_unique<Open>();
+  const torch::Tensor frozen = task->net->register_parameter("frozen", torch::zeros({1}), false),
+                      own = torch::zeros({1});
+  task->kept = {{"own", own}};
+  bool trial = true;
+  int windows = 0;
+  task->on_begin = [&](const UpdateInfo& info) { trial = info.trial, own.add_(1); };
+  task->changed_loss = [&](LossTerms& terms, const Batch&) {
+    if (!trial && ++windows == 2) terms.sum = terms.sum * NAN;
+    const torch::NoGradGuard no_gradients;
+    frozen.add_(1);
+  };
+  Trainer trainer(recipe(4, 64), std::move(task), data(), {.write_files = false});
+  EXPECT_EQ(trainer.fit().skipped_updates, 1);
+  EXPECT_EQ(windows, 5);
+  EXPECT_EQ(frozen.item<double>(), 4);
+  EXPECT_EQ(own.item<double>(), 4);
+}
+
+// ------------------------------------------------------------------ places to act
+
+TEST(Places, AQueueAndAnAverageResumeWithTheSameBits) {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, bool resume, int64_t stop) {
+    auto task = std::make_unique<Open>(SmallNet::Middle::kDropout);
+    const std::shared_ptr<SmallNet> net = task->net;
+    const torch::Tensor queue = torch::zeros({64, 4}), average = net->second->weight.detach().clone();
+    task->kept = {{"queue", queue}, {"average", average}};
+    task->changed_loss = [=](LossTerms& terms, const Batch&) {
+      terms.sum = terms.sum + 0.1 * (net->second->weight.sum() * queue.sum() +
+                                     (net->second->weight - average).square().sum());
+    };
+    task->on_step = [=](const UpdateInfo& info) {
+      const torch::NoGradGuard no_gradients;
+      average.lerp_(net->second->weight, 0.1);
+      queue[info.update % 64].copy_(net->second->bias);
+    };
+    task->on_gradients = [=](const UpdateInfo&, Gradients& gradients) {
+      for (const NamedTensor& each : gradients.all()) each.tensor.clamp_(-0.01, 0.01);
+    };
+    Trainer trainer(recipe(12), std::move(task), data(), {.output = folder / name, .resume = resume});
+    trainer.on_update(
+        [=](const UpdateRecord& u) { return u.update == stop ? Flow::kStop : Flow::kContinue; });
+    trainer.fit();
+    return std::pair(digest(*net), std::pair(queue.sum().item<double>(), average.sum().item<double>()));
+  };
+  const auto straight = run("straight", false, 0);
+  run("stopped", false, 5);
+  EXPECT_EQ(run("stopped", true, 0), straight);
+}
+
+// Runs to update 5 and on from there; what was warned of meanwhile.
+std::string warnings_of_resume(bool counts, bool declared) {
+  const TemporaryFolder folder;
+  std::string warned;
+  log::set_sink([&](const log::Record& record) { warned += cat(record.text, "\n"); }, log::Level::kWarning);
+  for (const bool resume : {false, true}) {
+    auto task = std::make_unique<Open>(SmallNet::Middle::kDropout);
+    const torch::Tensor count = torch::zeros({});
+    if (declared) task->kept = {{"count", count}};
+    task->changed_loss = [=](LossTerms& terms, const Batch&) {
+      if (counts) terms.sum = terms.sum / (1 + count.add_(1).item<double>());
+    };
+    Trainer trainer(recipe(10), std::move(task), data(), {.output = folder / "run", .resume = resume});
+    trainer.on_update([](const UpdateRecord& u) { return u.update == 5 ? Flow::kStop : Flow::kContinue; });
+    trainer.fit();
+  }
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  return warned;
+}
+
+TEST(Places, StateThatNobodyDeclaredIsToldOnResume) {
+  EXPECT_TRUE(test::holds(warnings_of_resume(/*counts=*/true, /*declared=*/false), "Task::state"));
+  EXPECT_EQ(warnings_of_resume(true, true).find("Task::state"), std::string::npos);
+  EXPECT_EQ(warnings_of_resume(false, false).find("Task::state"), std::string::npos);
+}
+
+TEST(Places, GradientsAreThoseOfTheMeanLossHoweverItIsCut) {
+  const auto gradients_of = [](int64_t micro, int64_t lanes, bool own_penalty) {
+    auto task = std::make_unique<Open>();
+    const std::shared_ptr<SmallNet> net = task->net;
+    std::vector<torch::Tensor> seen;
+    task->on_gradients = [&](const UpdateInfo& info, Gradients& gradients) {
+      if (info.trial || info.update > 1) return;
+      for (const NamedTensor& each : gradients.all()) seen.push_back(each.tensor.clone());
+    };
+    if (own_penalty) task->changed_penalty = [=] { return net->first->weight.square().sum(); };
+    Recipe r = recipe(1, micro);
+    r.execution.lanes = lanes;
+    Trainer(r, std::move(task), data(), {.write_files = false}).fit();
+    return seen;
+  };
+  const auto whole = gradients_of(64, 1, false);
+  ASSERT_EQ(whole.size(), 4);
+  for (const auto& other : {gradients_of(16, 1, false), gradients_of(16, 2, true)}) {
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(at::allclose(whole[i], other[i], 1e-4, 1e-6));
+  }
+}
+
+TEST(Places, ChangedGradientsAreWhatIsApplied) {
+  auto task = std::make_unique<Open>();
+  const std::shared_ptr<SmallNet> net = task->net;
+  const uint64_t before = digest(*net);
+  task->on_gradients = [](const UpdateInfo&, Gradients& gradients) {
+    for (const NamedTensor& each : gradients.all()) each.tensor.zero_();
+  };
+  Recipe r = recipe();
+  r.optimizer.algorithm = {"sgd", {}};
+  double norm = -1;
+  Trainer trainer(r, std::move(task), data(), {.write_files = false});
+  trainer.on_update([&](const UpdateRecord& u) { return norm = u.grad_norm, Flow::kContinue; });
+  trainer.fit();
+  EXPECT_EQ(digest(*net), before);
+  EXPECT_EQ(norm, 0);
+}
+
+TEST(Places, StateThatIsReplacedIsRefused) {
+  auto task = std::make_unique<Open>();
+  Open& open = *task;
+  open.kept = {{"queue", torch::zeros({2})}};
+  open.on_step = [&](const UpdateInfo&) { open.kept[0].tensor = torch::zeros({3}); };
+  const TemporaryFolder folder;
+  Trainer trainer(recipe(), std::move(task), data(), {.output = folder / "run"});
+  const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "in place"));
+}
+
+TEST(Places, AfterFitOtherDataAreEvaluatedAndOtherWeightsTaken) {
+  const TemporaryFolder folder;
+  Recipe r = recipe(20);
+  r.average.half_life = 100;
+  r.evaluation.every = *Interval::parse("5 updates");
+  auto task = std::make_unique<Open>();
+  const std::shared_ptr<SmallNet> net = task->net;
+  net->first->eval();  // a part that its owner keeps in evaluation mode
+  Trainer trainer(r, std::move(task), data(), data(), {.output = folder / "run"});
+  EXPECT_THROW(trainer.take(Trainer::Weights::kLast), Error);
+  const Summary summary = trainer.fit();
+  EXPECT_TRUE(net->is_training());
+  EXPECT_FALSE(net->first->is_training());
+  const uint64_t last = digest(*net);
+  trainer.take(Trainer::Weights::kAverage);
+  EXPECT_NE(digest(*net), last);
+  EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), summary.final.at("loss"));
+  trainer.take(Trainer::Weights::kBest);
+  EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), summary.best.at("loss"));
+  trainer.take(Trainer::Weights::kLast);
+  EXPECT_EQ(digest(*net), last);
+}
+
+// ------------------------------------------------------------------ threads and memory
+
+TEST(Guest, ARunBesideAnotherThreadsRunIsRefusedAtOnce) {
+  auto task = std::make_unique<Open>();
+  Trainer other(recipe(), test::small_task(), data(), {.write_files = false});
+  std::string refused;
+  Trainer trainer(recipe(), std::move(task), data(), {.write_files = false});
+  trainer.on_update([&](const UpdateRecord&) {
+    std::thread([&] {
+      try {
+        other.fit();
+      } catch (const Error& error) {
+        refused = error.what();
+      }
+    }).join();
+    return Flow::kStop;
+  });
+  trainer.fit();
+  EXPECT_TRUE(test::holds(refused, "another thread"));
+  EXPECT_EQ(other.fit().updates, 6) << "it was left as it was";
+}
+
+TEST(Guest, WhatTheProgramTakesIsNotTheRunsBudget) {
+  auto task = std::make_unique<Open>();
+  Trainer trainer(recipe(), std::move(task), data(), {.write_files = false});
+  const torch::Tensor between = torch::ones({32 << 20});  // 128 MiB of 64
+  torch::Tensor in_callback, in_thread;
+  trainer.on_update([&](const UpdateRecord&) {
+    in_callback = torch::ones({32 << 20});
+    std::thread([&] { in_thread = torch::ones({32 << 20}); }).join();
+    return Flow::kContinue;
+  });
+  const Summary summary = trainer.fit();
+  EXPECT_EQ(summary.oom_recoveries, 0);
+  EXPECT_EQ(summary.updates, 6);
+}
+
+TEST(Guest, AThreadOfTheProgramComputesWhileTrainersComeAndGo) {
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> done{0};
+  std::thread own([&] {
+    torch::nn::Conv2d convolution(torch::nn::Conv2dOptions(3, 8, 3));
+    while (!stop) {
+      convolution(torch::ones({2, 3, 16, 16}, torch::requires_grad())).sum().backward();
+      ++done;
+    }
+  });
+  test::wait_until([&] { return done > 0; });
+  for (int i = 0; i < 8; ++i) Trainer(recipe(), test::small_task(), data(), {.write_files = false}).fit();
+  stop = true;
+  own.join();
+}
+
+// ------------------------------------------------------------------ what an own task may not do, or may
+
+TEST(OwnTask, KeysThatItDoesNotReadAreRefusedByName) {
+  const auto expect_refused = [](const std::string& key, const std::function<void(Recipe&)>& change) {
+    Recipe r = recipe();
+    change(r);
+    const Error error = test::expect_error(
+        ExitCode::kBadRecipe, [&] { Trainer(r, test::small_task(), data(), {.write_files = false}); });
+    EXPECT_TRUE(test::holds(error.what(), key));
+  };
+  expect_refused("freeze", [](Recipe& r) { r.freeze = {"first.*"}; });
+  expect_refused("weights.file", [](Recipe& r) { r.weights.file = "here.safetensors"; });
+  expect_refused("lora", [](Recipe& r) { r.lora.rank = 4; });
+  expect_refused("loss.name", [](Recipe& r) { r.loss = {"mse", {}}; });
+  expect_refused("evaluation.metrics", [](Recipe& r) { r.evaluation.metrics = {"accuracy"}; });
+}
+
+TEST(OwnTask, ASumInHalfPrecisionIsRefused) {
+  auto task = std::make_unique<Open>();
+  task->changed_loss = [](LossTerms& terms, const Batch&) { terms.sum = terms.sum.to(torch::kBFloat16); };
+  Trainer trainer(recipe(), std::move(task), data(), {.write_files = false});
+  const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "float32"));
+}
+
+TEST(OwnTask, ThrowingWhatIsNoExceptionLeavesStateAndSummary) {
+  const TemporaryFolder folder;
+  auto task = std::make_unique<Open>();
+  Open& open = *task;
+  open.on_begin = [](const UpdateInfo& info) {
+    if (info.update == 4 && !info.trial) throw 7;
+  };
+  Trainer trainer(recipe(), std::move(task), data(), {.output = folder / "run"});
+  int thrown = 0;
+  try {
+    trainer.fit();
+  } catch (int number) {
+    thrown = number;
+  }
+  EXPECT_EQ(thrown, 7);
+  const auto summary = test::read_json(folder / "run" / "summary.json");
+  EXPECT_EQ(summary.at("status"), "failed");
+  EXPECT_TRUE(test::holds(summary.at("error"), "threw int"));
+  EXPECT_NE(test::model_digest(folder / "run", 3), 0) << "the state up to the last whole update";
+}
+
+TEST(OwnTask, ALossThatDifferentiatesIsEvaluatedToo) {
+  auto task = std::make_unique<Open>();
+  const std::shared_ptr<SmallNet> net = task->net;
+  task->changed_loss = [=](LossTerms& terms, const Batch& batch) {
+    const torch::Tensor x = batch.inputs.detach().requires_grad_();
+    const torch::Tensor y = net->forward(x).sum();
+    terms.sum = terms.sum + torch::autograd::grad({y}, {x}, {}, true, true)[0].square().sum();
+  };
+  Trainer trainer(recipe(), std::move(task), data(), data(), {.write_files = false});
+  EXPECT_TRUE(std::isfinite(trainer.fit().final.at("loss")));
+}
+
+}  // namespace
+}  // namespace autotrain
