@@ -119,8 +119,6 @@ def losses_in_python(module, case, inputs, targets, torch):
 def one(name, folder, precisions, threads):
     """In a process of its own: exports, and writes data, a recipe and the losses of PyTorch to the folder."""
     sys.path.insert(0, str(ROOT / "scripts/python"))
-    import copy
-
     import numpy
     import torch
     from module_zoo import ZOO
@@ -145,7 +143,9 @@ def one(name, folder, precisions, threads):
     }))  # fmt: skip
     note(folder, prepared=True)
     train = case.module.train()
-    nudged = copy.deepcopy(train)
+    torch.manual_seed(0)
+    nudged = ZOO[name]().module.train()  # the same again; not all can be copied
+    nudged.load_state_dict(train.state_dict())
     with torch.no_grad():
         for parameter in nudged.parameters():
             if parameter.dtype.is_floating_point:
@@ -153,10 +153,11 @@ def one(name, folder, precisions, threads):
     torch.manual_seed(5)
     note(folder, eager=losses_in_python(train, case, inputs, targets, torch))
     torch.manual_seed(5)
-    other = copy.deepcopy(nudged)
+    first = {key: value.clone() for key, value in nudged.state_dict().items()}
     note(folder, nudged=losses_in_python(nudged, case, inputs, targets, torch))
+    nudged.load_state_dict(first)
     torch.manual_seed(6)
-    note(folder, reseeded=losses_in_python(other, case, inputs, targets, torch))
+    note(folder, reseeded=losses_in_python(nudged, case, inputs, targets, torch))
 
 
 def trained(folder, seconds):
