@@ -226,7 +226,8 @@ std::string SplitVerdict::text() const {
     case Kind::kMixes: return compared + where + ": it mixes samples, so accumulating is not the big batch";
     case Kind::kCarried:
       return compared +
-             ": what a pass leaves behind changes the next one (a recurrent state that is carried on, a counter), "
+             ": what a pass leaves behind changes the next one (a recurrent state that is carried on, a "
+             "counter), "
              "so it depends on how batches are cut, and on the samples before";
     case Kind::kPadding:
       return compared + ": what fills up shorter samples counts, so accumulating is not the big batch";

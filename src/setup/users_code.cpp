@@ -123,7 +123,8 @@ class CheckedTask final : public Task {
   bool idle_after_step() const override { return task_->idle_after_step(); }
 
  private:
-  // A loss that differentiates, as that of a differential equation does, cannot be computed without gradients.
+  // A loss that differentiates, as that of a differential equation does, cannot be computed without
+  // gradients.
   EvaluationTerms evaluated(const Batch& batch) {
     if (!differentiates_) {
       try {

@@ -14,14 +14,15 @@
 
 namespace autotrain {
 
-/// Copies of those tensors that a forward pass changes (running statistics, queues, frozen parameters), to put
-/// back when what the forward was for did not happen: a module's buffers and parameters, and a task's state.
+/// Copies of those tensors that a forward pass changes (running statistics, queues, frozen parameters), to
+/// put back when what the forward was for did not happen: a module's buffers and parameters, and a task's
+/// state.
 ///
 /// Small buffers are always copied. A large one may be a constant that takes most of the memory: it is copied
 /// when an operation is about to write to it, and at every `save` from then on. To see that, the first window
 /// is watched, operation by operation; what writes to a large buffer by a pointer of its own is not seen
-/// then, but by the buffer's version, if it moves that, at the next `save`. Parameters, which seldom change in
-/// a forward pass, are copied as large buffers are; those that are trained change between windows too.
+/// then, but by the buffer's version, if it moves that, at the next `save`. Parameters, which seldom change
+/// in a forward pass, are copied as large buffers are; those that are trained change between windows too.
 class ChangingBuffers {
  public:
   /// `module` must outlive this object.

@@ -267,7 +267,7 @@ class UpdateStep {
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   UpdateInfo info_{.update = 1, .trial = true};
-  bool gradients_shown_ = false;      // the task has seen this update's, and may have changed them
+  bool gradients_shown_ = false;         // the task has seen this update's, and may have changed them
   torch::Tensor norm_before_task_ = {};  // where it has, and statistics want it
   std::optional<Prepared> prepared_;
   torch::Tensor loss_sum_;  // scalars of the lane under way; of the window once its lanes are done

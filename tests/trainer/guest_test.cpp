@@ -64,7 +64,7 @@ const TensorDataset& data() {
   return data;
 }
 
-Recipe recipe(int64_t updates = 6, int64_t micro = 16) {
+Recipe guest_recipe(int64_t updates = 6, int64_t micro = 16) {
   Recipe r = test::small_recipe();
   r.batch.effective = 64;
   r.execution.micro_batch = micro;
@@ -144,7 +144,7 @@ TEST(Guest, LeavesTheHouseAsItWasOnEveryWayOut) {
   at::globalContext().setDeterministicAlgorithms(false, false);
   at::globalContext().setDeterministicFillUninitializedMemory(true);
   torch::manual_seed(77);
-  Recipe r = recipe();
+  Recipe r = guest_recipe();
   r.execution.threads = 2;
   r.execution.requeue_signal = RequeueSignal::kUsr2;
   const House before;
@@ -195,7 +195,7 @@ TEST(Guest, TrialsOfASearchInALoopDrawTheirOwnNumbers) {
   std::set<double> drawn;
   for (std::unique_ptr<Task>& task : tasks) {
     drawn.insert(torch::rand({1}).item<double>());
-    Trainer(recipe(), std::move(task), data(), {.write_files = false}).fit();
+    Trainer(guest_recipe(), std::move(task), data(), {.write_files = false}).fit();
   }
   EXPECT_EQ(drawn.size(), 3);
 }
@@ -204,7 +204,7 @@ TEST(Guest, ACallbackComesBeforeAnyOtherPass) {
   for (const int64_t micro : {64, 16}) {
     auto task = std::make_unique<Open>();
     Open& open = *task;
-    Trainer trainer(recipe(6, micro), std::move(task), data(), {.write_files = false});
+    Trainer trainer(guest_recipe(6, micro), std::move(task), data(), {.write_files = false});
     trainer.plan();
     const int64_t before = open.calls, passes = 64 / micro;
     int64_t steps = 0;
@@ -240,7 +240,7 @@ TEST(Guest, ASearchPutsBackFrozenParametersWhateverWritesToThem) {
     };
     if (in_penalty) task->changed_penalty = [=] { return write(), net->second->bias.square().sum(); };
     if (!in_penalty) task->changed_loss = [=](LossTerms&, const Batch&) { write(); };
-    Trainer trainer(recipe(), std::move(task), data(), data(), {.write_files = false});
+    Trainer trainer(guest_recipe(), std::move(task), data(), data(), {.write_files = false});
     trainer.plan();
     for (const torch::Tensor& each : {frozen, large, kept}) EXPECT_EQ(each.abs().sum().item<double>(), 0);
     EXPECT_TRUE(torch::equal(trained, first));
@@ -260,7 +260,7 @@ TEST(Guest, ASkippedUpdatePutsBackFrozenParametersAndState) {
     const torch::NoGradGuard no_gradients;
     frozen.add_(1);
   };
-  Trainer trainer(recipe(4, 64), std::move(task), data(), {.write_files = false});
+  Trainer trainer(guest_recipe(4, 64), std::move(task), data(), {.write_files = false});
   EXPECT_EQ(trainer.fit().skipped_updates, 1);
   EXPECT_EQ(windows, 5);
   EXPECT_EQ(frozen.item<double>(), 4);
@@ -288,7 +288,7 @@ TEST(Places, AQueueAndAnAverageResumeWithTheSameBits) {
     task->on_gradients = [=](const UpdateInfo&, Gradients& gradients) {
       for (const NamedTensor& each : gradients.all()) each.tensor.clamp_(-0.01, 0.01);
     };
-    Trainer trainer(recipe(12), std::move(task), data(), {.output = folder / name, .resume = resume});
+    Trainer trainer(guest_recipe(12), std::move(task), data(), {.output = folder / name, .resume = resume});
     trainer.on_update(
         [=](const UpdateRecord& u) { return u.update == stop ? Flow::kStop : Flow::kContinue; });
     trainer.fit();
@@ -311,7 +311,7 @@ std::string warnings_of_resume(bool counts, bool declared) {
     task->changed_loss = [=](LossTerms& terms, const Batch&) {
       if (counts) terms.sum = terms.sum / (1 + count.add_(1).item<double>());
     };
-    Trainer trainer(recipe(10), std::move(task), data(), {.output = folder / "run", .resume = resume});
+    Trainer trainer(guest_recipe(10), std::move(task), data(), {.output = folder / "run", .resume = resume});
     trainer.on_update([](const UpdateRecord& u) { return u.update == 5 ? Flow::kStop : Flow::kContinue; });
     trainer.fit();
   }
@@ -335,7 +335,7 @@ TEST(Places, GradientsAreThoseOfTheMeanLossHoweverItIsCut) {
       for (const NamedTensor& each : gradients.all()) seen.push_back(each.tensor.clone());
     };
     if (own_penalty) task->changed_penalty = [=] { return net->first->weight.square().sum(); };
-    Recipe r = recipe(1, micro);
+    Recipe r = guest_recipe(1, micro);
     r.execution.lanes = lanes;
     Trainer(r, std::move(task), data(), {.write_files = false}).fit();
     return seen;
@@ -354,7 +354,7 @@ TEST(Places, ChangedGradientsAreWhatIsApplied) {
   task->on_gradients = [](const UpdateInfo&, Gradients& gradients) {
     for (const NamedTensor& each : gradients.all()) each.tensor.zero_();
   };
-  Recipe r = recipe();
+  Recipe r = guest_recipe();
   r.optimizer.algorithm = {"sgd", {}};
   double norm = -1;
   Trainer trainer(r, std::move(task), data(), {.write_files = false});
@@ -370,14 +370,14 @@ TEST(Places, StateThatIsReplacedIsRefused) {
   open.kept = {{"queue", torch::zeros({2})}};
   open.on_step = [&](const UpdateInfo&) { open.kept[0].tensor = torch::zeros({3}); };
   const TemporaryFolder folder;
-  Trainer trainer(recipe(), std::move(task), data(), {.output = folder / "run"});
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.output = folder / "run"});
   const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
   EXPECT_TRUE(test::holds(error.what(), "in place"));
 }
 
 TEST(Places, AfterFitOtherDataAreEvaluatedAndOtherWeightsTaken) {
   const TemporaryFolder folder;
-  Recipe r = recipe(20);
+  Recipe r = guest_recipe(20);
   r.average.half_life = 100;
   r.evaluation.every = *Interval::parse("5 updates");
   auto task = std::make_unique<Open>();
@@ -402,9 +402,9 @@ TEST(Places, AfterFitOtherDataAreEvaluatedAndOtherWeightsTaken) {
 
 TEST(Guest, ARunBesideAnotherThreadsRunIsRefusedAtOnce) {
   auto task = std::make_unique<Open>();
-  Trainer other(recipe(), test::small_task(), data(), {.write_files = false});
+  Trainer other(guest_recipe(), test::small_task(), data(), {.write_files = false});
   std::string refused;
-  Trainer trainer(recipe(), std::move(task), data(), {.write_files = false});
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
   trainer.on_update([&](const UpdateRecord&) {
     std::thread([&] {
       try {
@@ -422,7 +422,7 @@ TEST(Guest, ARunBesideAnotherThreadsRunIsRefusedAtOnce) {
 
 TEST(Guest, WhatTheProgramTakesIsNotTheRunsBudget) {
   auto task = std::make_unique<Open>();
-  Trainer trainer(recipe(), std::move(task), data(), {.write_files = false});
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
   const torch::Tensor between = torch::ones({32 << 20});  // 128 MiB of 64
   torch::Tensor in_callback, in_thread;
   trainer.on_update([&](const UpdateRecord&) {
@@ -446,7 +446,8 @@ TEST(Guest, AThreadOfTheProgramComputesWhileTrainersComeAndGo) {
     }
   });
   test::wait_until([&] { return done > 0; });
-  for (int i = 0; i < 8; ++i) Trainer(recipe(), test::small_task(), data(), {.write_files = false}).fit();
+  for (int i = 0; i < 8; ++i)
+    Trainer(guest_recipe(), test::small_task(), data(), {.write_files = false}).fit();
   stop = true;
   own.join();
 }
@@ -455,7 +456,7 @@ TEST(Guest, AThreadOfTheProgramComputesWhileTrainersComeAndGo) {
 
 TEST(OwnTask, KeysThatItDoesNotReadAreRefusedByName) {
   const auto expect_refused = [](const std::string& key, const std::function<void(Recipe&)>& change) {
-    Recipe r = recipe();
+    Recipe r = guest_recipe();
     change(r);
     const Error error = test::expect_error(
         ExitCode::kBadRecipe, [&] { Trainer(r, test::small_task(), data(), {.write_files = false}); });
@@ -471,7 +472,7 @@ TEST(OwnTask, KeysThatItDoesNotReadAreRefusedByName) {
 TEST(OwnTask, ASumInHalfPrecisionIsRefused) {
   auto task = std::make_unique<Open>();
   task->changed_loss = [](LossTerms& terms, const Batch&) { terms.sum = terms.sum.to(torch::kBFloat16); };
-  Trainer trainer(recipe(), std::move(task), data(), {.write_files = false});
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
   const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
   EXPECT_TRUE(test::holds(error.what(), "float32"));
 }
@@ -483,7 +484,7 @@ TEST(OwnTask, ThrowingWhatIsNoExceptionLeavesStateAndSummary) {
   open.on_begin = [](const UpdateInfo& info) {
     if (info.update == 4 && !info.trial) throw 7;
   };
-  Trainer trainer(recipe(), std::move(task), data(), {.output = folder / "run"});
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.output = folder / "run"});
   int thrown = 0;
   try {
     trainer.fit();
@@ -505,7 +506,7 @@ TEST(OwnTask, ALossThatDifferentiatesIsEvaluatedToo) {
     const torch::Tensor y = net->forward(x).sum();
     terms.sum = terms.sum + torch::autograd::grad({y}, {x}, {}, true, true)[0].square().sum();
   };
-  Trainer trainer(recipe(), std::move(task), data(), data(), {.write_files = false});
+  Trainer trainer(guest_recipe(), std::move(task), data(), data(), {.write_files = false});
   EXPECT_TRUE(std::isfinite(trainer.fit().final.at("loss")));
 }
 
