@@ -27,7 +27,7 @@ Alternative plan_with(Recipe recipe, Precision precision, Recompute recompute,
     Trainer trainer = Trainer::from_recipe(std::move(recipe), options);
     alternative.plan = trainer.plan();
   } catch (const Error& error) {
-    if (error.code() != ExitCode::kDoesNotFit) throw;
+    if (error.code() != ExitCode::kDoesNotFit && error.code() != ExitCode::kBadRecipe) throw;
     alternative.why_not = first_line(error);
   }
   return alternative;

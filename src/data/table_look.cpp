@@ -148,9 +148,10 @@ bool is_date(std::string_view text) {
 
 // Whether a whole number is a day, as 20240301.
 bool is_day(double number) {
+  if (!(number >= 19000101 && number < 21010000)) return false;
   const auto day = static_cast<int64_t>(number);
   const int64_t month = day / 100 % 100;
-  return day >= 19000101 && day < 21010000 && month >= 1 && month <= 12 && day % 100 >= 1 && day % 100 <= 31;
+  return month >= 1 && month <= 12 && day % 100 >= 1 && day % 100 <= 31;
 }
 
 bool are_days(const ColumnSurvey& s) {

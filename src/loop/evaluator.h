@@ -67,9 +67,9 @@ Gathering gathered_by_metrics(Workbench& bench);
 /// Error(kDoesNotFit) naming the metrics, and those that keep nothing. @param beside what there is for it.
 Error too_much_gathered(const Gathering& gathering, const std::string& beside);
 
-/// Evaluates data, such as those of validation, once, in pieces of `micro_batch`, in evaluation mode. Several ranks share
-/// the pieces out, all with the first one's buffers; what they find is added in the order of the pieces, to
-/// the bits of one rank.
+/// Evaluates data, such as those of validation, once, in pieces of `micro_batch`, in evaluation mode. Several
+/// ranks share the pieces out, all with the first one's buffers; what they find is added in the order of the
+/// pieces, to the bits of one rank.
 /// @param proceed called after every piece with the samples done; false stops the evaluation on all ranks.
 /// @return nothing when it was stopped.
 /// @throws as Ranks::meet.

@@ -68,8 +68,8 @@ class WindowRunner {
   /// Why the last window was stopped.
   StopReason stopped_by() const { return stopped_by_; }
 
-  /// The loss of the first micro-batch of the next window, which leaves no trace but in what the task keeps to
-  /// itself. Ends loading; `restart` comes next.
+  /// The loss of the first micro-batch of the next window, which leaves no trace but in what the task keeps
+  /// to itself. Ends loading; `restart` comes next.
   double first_loss(int64_t samples);
 
   /// Ends loading. Another window may follow after `restart` only.

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "autotrain/recipe.h"
 #include "autotrain/named_tensor.h"
+#include "autotrain/recipe.h"
 
 namespace autotrain {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/flat_layout.h"
 #include "autotrain/named_tensor.h"
+#include "base/flat_layout.h"
 #include "optim/parameter_groups.h"
 #include "recipe/keys.h"
 

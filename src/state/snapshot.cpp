@@ -24,7 +24,8 @@ void add_scaler(std::vector<NamedTensor>& tensors, const Workbench& bench) {
 
 // The task's own, beside the module's.
 void add_task_state(std::vector<NamedTensor>& tensors, const Workbench& bench) {
-  for (const NamedTensor& value : bench.task->state()) tensors.push_back({"task." + value.name, value.tensor});
+  for (const NamedTensor& value : bench.task->state())
+    tensors.push_back({"task." + value.name, value.tensor});
 }
 
 std::vector<NamedTensor> optimizer_tensors(Workbench& bench) {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "autotrain/recipe.h"
 #include "autotrain/named_tensor.h"
+#include "autotrain/recipe.h"
 
 namespace autotrain {
 

@@ -50,8 +50,8 @@ class Trainer::Run {
   struct Place {
     std::unique_ptr<RunFolder> folder;        // null: nothing is written
     std::optional<ResumePoint> resume_point;  // nothing: the run begins at its beginning
-    std::filesystem::path first_ranks_path;          // of the first rank's folder, on another one
-    std::string first_ranks_session;                 // that the first rank has begun there
+    std::filesystem::path first_ranks_path;   // of the first rank's folder, on another one
+    std::string first_ranks_session;          // that the first rank has begun there
     bool held_a_summary = false;              // before anything was done there
 
     std::filesystem::path path() const { return folder ? folder->path() : first_ranks_path; }

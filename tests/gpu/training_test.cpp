@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "autotrain/trainer.h"
+#include "base/run_thread.h"
 #include "base/units.h"
 #include "support/small_run.h"
 
@@ -100,6 +101,7 @@ class Hog final : public RunObserver {
 
   // All that can be had, up to `free_bytes`, less what is to be left.
   void take(const torch::Device& device, int64_t free_bytes) {
+    const ThreadWork for_run(true);  // what a callback takes is else the program's, in no budget
     const auto hold = [&](int64_t bytes) {
       held_ = torch::empty({bytes}, torch::dtype(torch::kUInt8).device(device));
     };

@@ -32,16 +32,6 @@ TEST(Recompute, ChangesNoBitOfARun) {
   EXPECT_TRUE(weights_after(recipe_of(typed + "on", kExported)) == kept);
 }
 
-TEST(Recompute, FitsLargerMicroBatches) {
-  const auto capacity = [](const std::string& recompute) {
-    Recipe recipe = recipe_of("memory: {budget: 96MiB}, recompute: " + recompute, kExported);
-    return Trainer::from_recipe(recipe, {.write_files = false}).plan().search;
-  };
-  const SearchResult kept = capacity("off"), again = capacity("on");
-  EXPECT_EQ(again.reason, SearchReason::kInBand);
-  EXPECT_GT(again.micro_batch, kept.micro_batch);
-}
-
 TEST(Recompute, IsRefusedByNameWhereAModelCannot) {
   const Recipe recipe = recipe_of("memory: {budget: 1GiB}, recompute: on", "{name: cnn}");
   const Error error = test::expect_error(
