@@ -125,7 +125,9 @@ class Exported final : public Network {
     std::vector<torch::Tensor> given = chosen_.of(batch);
     check_inputs(given);
     if (file_.loss && file_.targets) given.push_back(batch.targets);
-    std::shared_ptr<const graph::Graph>& training = file_.graphs.at(name_of_graphs(precision)).training;
+    const std::string name = name_of_graphs(precision);
+    graphs_in(name);
+    std::shared_ptr<const graph::Graph>& training = file_.graphs.at(name).training;
     const graph::Recomputation again = graph::recompute(*training, costs_of(training, given), kMostWork);
     training = std::make_shared<const graph::Graph>(again.graph);
     recomputes_ = true;
@@ -284,7 +286,10 @@ class Exported final : public Network {
                       c10::DeviceTypeName(device, true)),
                   cat("set execution.device: ", file_.device));
     }
-    const std::string precision = precision_in_force(device);
+    return graphs_in(precision_in_force(device));
+  }
+
+  const ExportedFile::Graphs& graphs_in(const std::string& precision) const {
     const auto found = file_.graphs.find(precision);
     if (found != file_.graphs.end()) return found->second;
     throw Error(ExitCode::kBadRecipe, path_, cat("has no graphs for ", precision),
