@@ -46,7 +46,7 @@ class Recompute(Exported):
         self.assertIn("has no graphs for bf16", rows["bf16", "off"]["why_not"])
         sizes = {way: rows["fp32", way]["plan"]["search"]["micro_batch"] for way in ("off", "on")}
         self.assertEqual(plan["search"]["micro_batch"], sizes["off"])
-        self.assertGreater(sizes["on"], 1.2 * sizes["off"])
+        self.assertGreater(sizes["on"], sizes["off"])
 
 
 if __name__ == "__main__":
