@@ -136,15 +136,13 @@ void warn_of_classes(const fs::path& root, const std::vector<std::string>& folde
 }
 
 // Images below the folders of classes are not read; a folder without any would have been refused.
-void warn_of_folders_below(const fs::path& root, const std::vector<std::string>& folders) {
-  for (const std::string& folder : folders) {
-    for (const std::string& below : list_folders(root / folder)) {
-      const Listing listing = list_images(root / folder / below);
-      if (listing.images.empty()) continue;
-      return log::warn("data", cat((root / folder / below).string(), ": ", listing.images.size(),
-                                   " images there are not read: those of a class lie in its folder itself. "
-                                   "Try: move them up"));
-    }
+void warn_of_folders_below(const std::vector<fs::path>& folders) {
+  for (const fs::path& folder : folders) {
+    const Listing listing = list_images(folder);
+    if (listing.images.empty()) continue;
+    return log::warn("data", cat(folder.string(), ": ", listing.images.size(),
+                                 " images there are not read: those of a class lie in its folder itself. "
+                                 "Try: move them up"));
   }
 }
 
@@ -162,9 +160,11 @@ ClassFiles list_files(const fs::path& root, const ClassSource& source, const Sel
   const std::vector<std::string> folders = class_names(root);
   ClassFiles files{.class_names = source.folder.empty() ? folders : class_names(source.folder)};
   Found found{.classes = folders.size()};
+  std::vector<fs::path> below;  // the folders of classes
   for (const std::string& folder : folders) {
     const int32_t index = class_index(files.class_names, folder, root, source);
     const Listing listing = list_class(root / folder);
+    for (const std::string& deeper : listing.folders) below.push_back(root / folder / deeper);
     found.images += std::ssize(listing.images);
     found.bytes += listing.image_bytes;
     found.others += listing.others;
@@ -180,7 +180,7 @@ ClassFiles list_files(const fs::path& root, const ClassSource& source, const Sel
   announce(root, found, files.names.size());
   warn_of_left_out(root, files);
   if (source.folder.empty()) warn_of_classes(root, folders);
-  warn_of_folders_below(root, folders);
+  warn_of_folders_below(below);
   return files;
 }
 

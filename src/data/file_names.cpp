@@ -65,13 +65,17 @@ Listing list_images(const fs::path& folder) {
     const bool folder_itself = entry.is_directory(ignored);
     if (!is_image_name(entry.path()) || folder_itself) {
       ++listing.others;
-      if (!folder_itself) ++listing.left_out[lower(entry.path().extension().string())];
+      if (folder_itself)
+        listing.folders.push_back(entry.path().filename().string());
+      else
+        ++listing.left_out[lower(entry.path().extension().string())];
       return;
     }
     listing.image_bytes += readable_bytes(entry.path());
     listing.images.push_back(entry.path().filename().string());
   });
   std::sort(listing.images.begin(), listing.images.end());
+  std::sort(listing.folders.begin(), listing.folders.end());
   return listing;
 }
 

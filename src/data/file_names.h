@@ -41,8 +41,9 @@ std::string image_endings();
 struct Listing {
   std::vector<std::string> images = {};  ///< names of files with an image's ending, sorted
   int64_t image_bytes = 0;
-  int64_t others = 0;     ///< entries that are no images
-  Endings left_out = {};  ///< of others that are no folders
+  int64_t others = 0;                     ///< entries that are no images
+  Endings left_out = {};                  ///< of others that are no folders
+  std::vector<std::string> folders = {};  ///< names of others that are, sorted
 };
 
 /// @throws Error(kMissingFile) when the folder, or an image in it, is not there or may not be read.

@@ -1,5 +1,6 @@
 #include "loop/out_of_memory.h"
 
+#include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/failure.h"
@@ -50,9 +51,30 @@ bool lacks_memory(const std::exception& error) {
   return failure == Failure::kOutOfMemory || failure == Failure::kLibraryMemory;
 }
 
-int64_t Attempts::after_failure(int64_t size, const std::function<int64_t(int64_t half)>& largest_up_to) {
+int64_t Attempts::after_failure(int64_t size, const std::function<int64_t()>& smaller) {
   if (failed_++ == 0) return size;
-  return largest_up_to ? largest_up_to(size / 2) : size / 2;
+  return smaller ? smaller() : size / 2;
+}
+
+std::optional<Evaluation> evaluate_in_attempts(Workbench& bench, const BatchPlan& plan, const Dataset& data,
+                                               int64_t micro_batch,
+                                               const std::function<bool(int64_t samples)>& proceed) {
+  for (Attempts attempts;;) {
+    try {
+      return evaluate(bench, data, micro_batch, proceed);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (!lacks_memory(error) || bench.ranks->several()) throw;
+      const auto refusal = bench.device->memory().last_refusal();
+      const int64_t next = attempts.after_failure(micro_batch);
+      if (next == 0) throw out_of_memory(bench, plan, error, refusal, "evaluation", micro_batch, "");
+      log::warn("evaluate", cat("memory ran out in micro-batches of ", micro_batch, " (", first_line(error),
+                                "): it starts again in micro-batches of ", next));
+      micro_batch = next;
+    }
+    bench.device->memory().empty_cache();
+  }
 }
 
 std::optional<Refusal> free_memory(Session& session, Saver& saver) {

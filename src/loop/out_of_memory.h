@@ -6,6 +6,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/plan.h"
+#include "loop/evaluator.h"
 #include "loop/saver.h"
 #include "loop/session.h"
 #include "setup/assembly.h"
@@ -15,14 +16,21 @@ namespace autotrain {
 /// Whether what was thrown tells of memory that was refused, by an allocator or inside a library.
 bool lacks_memory(const std::exception& error);
 
+/// Evaluates data outside of training, as `evaluate` does, and gets over memory that runs out: it starts
+/// again as Attempts say. Several ranks make one attempt.
+/// @return nothing when `proceed` stopped it. @throws Error(kDoesNotFit) when not even one sample fits.
+std::optional<Evaluation> evaluate_in_attempts(Workbench& bench, const BatchPlan& plan, const Dataset& data,
+                                               int64_t micro_batch,
+                                               const std::function<bool(int64_t samples)>& proceed);
+
 /// Attempts at one piece of work under which memory runs out. The one after the first failure has the same
 /// size, from emptied caches: what was lacking may be there again, and the same cut gives the same bits. From
 /// then on each has at most half as many samples.
 class Attempts {
  public:
   /// The next size after an attempt at `size` failed; 0: there is none.
-  /// @param largest_up_to the size to take of those up to half; 0 where there is none. None: any size.
-  int64_t after_failure(int64_t size, const std::function<int64_t(int64_t half)>& largest_up_to = {});
+  /// @param smaller the size to take then, at most half; 0 where there is none. None: half.
+  int64_t after_failure(int64_t size, const std::function<int64_t()>& smaller = {});
 
   /// The work was done: the next failure is of another piece.
   void begin_anew() { failed_ = 0; }

@@ -214,8 +214,7 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
   expect_delay();  // a rank that writes a checkpoint ends that first
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
-  const int64_t next =
-      attempts_.after_failure(micro_batch_, [&](int64_t) { return smaller_micro_batch(samples); });
+  const int64_t next = attempts_.after_failure(micro_batch_, [&] { return smaller_micro_batch(samples); });
   if (stop || next == 0) {
     const std::string layer = next == 0 ? layer_out_of_memory(samples) : "";
     throw out_of_memory(bench_, plan_, error, refusal, "training", micro_batch_, layer);

@@ -236,10 +236,6 @@ class Rewriter {
 
 }  // namespace
 
-int64_t kept_bytes(const Graph& graph, const GraphCosts& costs) {
-  return Places(graph, costs).kept_bytes({});
-}
-
 Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_work) {
   constexpr int64_t kLeastShare = 4096;  // of all bytes, that are worth an operator
   const Places places(graph, costs);

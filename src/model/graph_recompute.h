@@ -24,7 +24,4 @@ struct Recomputation {
 /// @param most_work that a byte less may take.
 Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_work);
 
-/// Bytes that the forward half keeps for the backward half, beside what is given to the graph.
-int64_t kept_bytes(const Graph& graph, const GraphCosts& costs);
-
 }  // namespace autotrain::graph

@@ -80,6 +80,11 @@ TensorLists live_tensors(Workbench& bench) {
   return {model_tensors(bench.task->module()), optimizer_tensors(bench), averaged_tensors(bench)};
 }
 
+std::filesystem::path evaluated_weights(const std::filesystem::path& checkpoint) {
+  const std::filesystem::path averaged = checkpoint / "averaged.safetensors";
+  return std::filesystem::exists(averaged) ? averaged : checkpoint / "model.safetensors";
+}
+
 CheckpointContent checkpoint_content(Workbench& bench, const SavedRun& run) {
   return {live_tensors(bench), state_to_json(run)};
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+
 #include "autotrain/plan.h"
 #include "checkpoint/checkpoint.h"
 #include "plan/workbench.h"
@@ -18,6 +20,9 @@ struct SavedRun {
 
 /// The parameters and buffers of a module, under their names; tied ones several times.
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& module);
+
+/// The weights of a checkpoint that are evaluated: averages where there are some.
+std::filesystem::path evaluated_weights(const std::filesystem::path& checkpoint);
 
 /// The live tensors of a run with its state, ready to be written. Tensors are not copied.
 /// Those of a sharded optimizer are where Shard::gather_state has put them.

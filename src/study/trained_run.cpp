@@ -83,11 +83,6 @@ TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::stri
   return run;
 }
 
-fs::path evaluated_weights(const fs::path& checkpoint) {
-  const fs::path averaged = checkpoint / "averaged.safetensors";
-  return fs::exists(averaged) ? averaged : checkpoint / "model.safetensors";
-}
-
 void load_evaluated_weights(const TrainedRun& run, const torch::nn::Module& module) {
   const CheckpointFolder checkpoints(run.checkpoint.parent_path());
   check_model_file(saved_run(checkpoints.read_state(run.update)).identity, module);

@@ -8,6 +8,7 @@
 
 #include "autotrain/plan.h"
 #include "autotrain/recipe.h"
+#include "state/snapshot.h"
 
 namespace autotrain {
 
@@ -34,9 +35,6 @@ struct TrainedRun {
 /// @throws Error(kMissingFile) when the folder holds no run or not that checkpoint, Error(kUsage) when
 /// `checkpoint` is no word of these, Error(kBadData) when the run's plan cannot be read; as load_recipe does.
 TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::string>& overrides);
-
-/// The weights of a checkpoint that are evaluated: averages where there are some.
-std::filesystem::path evaluated_weights(const std::filesystem::path& checkpoint);
 
 /// Fills the module with the evaluated weights of the run's checkpoint.
 /// @throws Error(kBadData) when the checkpoint is broken, when its weights are of another model, and when the

@@ -528,28 +528,17 @@ EvaluationRecord Trainer::Run::evaluate_on(const Dataset& data) {
   const Stopwatch watch;
   const Position at = ended_.value_or(Position());
   const BatchPlan& plan = made_plan();
-  int64_t size = plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
+  const int64_t size = plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
   bench().device->use_from_this_thread();
-  for (;; size = std::max<int64_t>(1, size / 2)) {
-    try {
-      auto found = autotrain::evaluate(bench(), *checked, size, [](int64_t) { return true; });
-      return {.update = at.updates,
-              .epoch = static_cast<double>(at.cursor) / static_cast<double>(bench().data.train->size()),
-              .split = "evaluate",
-              .figures = std::move(found->figures),
-              .kinds = std::move(found->kinds),
-              .tables = std::move(found->tables),
-              .seconds = watch.seconds(),
-              .samples = checked->size()};
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {
-      if (!lacks_memory(error) || ranks_->several()) throw;
-      const std::optional<Refusal> refusal = bench().device->memory().last_refusal();
-      if (size == 1) throw out_of_memory(bench(), plan, error, refusal, "evaluation", size, "");
-      bench().device->memory().empty_cache();
-    }
-  }
+  auto found = evaluate_in_attempts(bench(), plan, *checked, size, [](int64_t) { return true; });
+  return {.update = at.updates,
+          .epoch = static_cast<double>(at.cursor) / static_cast<double>(bench().data.train->size()),
+          .split = "evaluate",
+          .figures = std::move(found->figures),
+          .kinds = std::move(found->kinds),
+          .tables = std::move(found->tables),
+          .seconds = watch.seconds(),
+          .samples = checked->size()};
 }
 
 void Trainer::Run::take(Weights which) {
@@ -586,9 +575,7 @@ void Trainer::Run::take_best() {
   }
   if (place_->folder) {
     const std::filesystem::path best = place_->folder->checkpoints().path_of(ended_->best_update);
-    const std::filesystem::path averaged = best / "averaged.safetensors";
-    read_safetensors_into(std::filesystem::exists(averaged) ? averaged : best / "model.safetensors",
-                          model_tensors(bench().task->module()),
+    read_safetensors_into(evaluated_weights(best), model_tensors(bench().task->module()),
                           "the checkpoint is of another model than this program's");
   }
   share_tensors(bench(), /*loaded=*/false);

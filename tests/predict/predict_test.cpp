@@ -12,10 +12,10 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "data/datasets.h"
-#include "device/caching_allocator.h"
 #include "predict/predictor.h"
 #include "report/metrics_file.h"
 #include "support/images.h"
+#include "support/refusals.h"
 #include "support/small_run.h"
 #include "support/support.h"
 
@@ -286,27 +286,10 @@ TEST(Predict, ASecondOneIntoTheSameFileIsRefusedAndLeavesTheFirstAlone) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2) << "the lock is gone";
 }
 
-// While it lives, an allocation of each of the next forward passes is refused, as many as it is armed for.
-class Refusals {
- public:
-  Refusals() {
-    CachingAllocator::process_wide().set_fault([this](int64_t, MemoryPhase phase) {
-      return phase == MemoryPhase::kEvaluation && left_ > 0 && left_-- > 0;
-    });
-  }
-  ~Refusals() { CachingAllocator::process_wide().set_fault({}); }
-  Refusals(const Refusals&) = delete;
-  Refusals& operator=(const Refusals&) = delete;
-  void arm(int refusals) { left_ = refusals; }
-
- private:
-  int left_ = 0;
-};
-
 // Predicts with memory that is refused so often after 128 and after 256 samples, and a crash after 320 if
 // asked for.
 PredictionSummary predict_in_short_memory(const PredictOptions& options, int refusals_each, bool crash) {
-  Refusals refusals;
+  test::Refusals refusals;
   return predict(options, {.on_batch = [&](int64_t done, int64_t, int64_t) {
                    if (done == 128 || done == 256) refusals.arm(refusals_each);
                    if (crash && done == 320) throw Crash();

@@ -1,7 +1,7 @@
 #include "study/evaluated_checkpoint.h"
 
 #include "autotrain/trainer.h"
-#include "device/caching_allocator.h"
+#include "support/refusals.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -17,19 +17,6 @@ stop: {epochs: 1}
 execution: {precision: fp32, memory: {budget: 64MiB}, micro_batch: 64}
 )";
 
-// While it lives, the first allocation of each of the next evaluations' passes is refused.
-class Refusals {
- public:
-  explicit Refusals(int refusals) {
-    CachingAllocator::process_wide().set_fault([left = refusals](int64_t, MemoryPhase phase) mutable {
-      return phase == MemoryPhase::kEvaluation && left > 0 && left-- > 0;
-    });
-  }
-  ~Refusals() { CachingAllocator::process_wide().set_fault({}); }
-  Refusals(const Refusals&) = delete;
-  Refusals& operator=(const Refusals&) = delete;
-};
-
 struct Evaluated {
   explicit Evaluated(const test::TemporaryFolder& folder) {
     recipe = load_recipe(folder.write("recipe.yaml", kRecipe));
@@ -39,7 +26,7 @@ struct Evaluated {
   }
 
   double loss_after(int refusals) {
-    const Refusals refused(refusals);
+    const test::Refusals refused(refusals);
     return evaluate_checkpoint(run, [](int64_t) {}).figures.at("loss");
   }
 
