@@ -59,7 +59,7 @@ int allocator_step(int argc, char** argv) {
   const Stream stream(1, workload.train->size(), true);
   Loader loader(*workload.train, stream,
                 endless_windows(*workload.train, stream, {batch_size, batch_size}, 0), {.prefetch = 0});
-  const int64_t idle = ours.allocated_bytes();
+  const int64_t idle = ours.counts().allocated_bytes;
   if (budget_mib > 0) limit_data_to(budget_mib);
 
   nlohmann::ordered_json result = {
@@ -89,9 +89,9 @@ int allocator_step(int argc, char** argv) {
                                     static_cast<double>(std::max<int64_t>(steps, 1));
   result["kernel_share"] = system / std::max(1e-9, user + system);  // of the CPU time
   result["peak_rss_mib"] = status_kib("VmHWM") / 1024;
-  result["peak_allocated_mib"] = static_cast<double>(ours.peak_allocated_bytes()) / 1048576;
-  result["peak_above_idle_mib"] = static_cast<double>(ours.peak_allocated_bytes() - idle) / 1048576;
-  result["peak_reserved_mib"] = static_cast<double>(ours.peak_reserved_bytes()) / 1048576;
+  result["peak_allocated_mib"] = static_cast<double>(ours.counts().peak_allocated_bytes) / 1048576;
+  result["peak_above_idle_mib"] = static_cast<double>(ours.counts().peak_allocated_bytes - idle) / 1048576;
+  result["peak_reserved_mib"] = static_cast<double>(ours.counts().peak_reserved_bytes) / 1048576;
   std::printf("%s\n", result.dump().c_str());
   return 0;
 }

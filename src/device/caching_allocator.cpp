@@ -1,17 +1,12 @@
 #include "device/caching_allocator.h"
 
-#include <ATen/Parallel.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
 
-#include "autotrain/error.h"
-#include "base/run_thread.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/system_memory.h"
@@ -29,19 +24,11 @@ struct alignas(64) CachingAllocator::Header {
 
 namespace {
 
-// Blocks below a mebibyte live apart, so that a small tensor that stays does not keep a large hole
-// from being joined or given back.
 constexpr int64_t kLargeFrom = kMiB;
-constexpr int64_t kMediumAlignment = 64;
-constexpr int64_t kLargeAlignment = 4 * kKiB;
 
 // More free memory than this share of the peak is traded for page faults: reserved stays within
 // 1.1 × the peak allocated.
 constexpr double kReserveFactor = 1.08;
-
-BlockPool::Units units(int64_t alignment) {
-  return {.granule = AddressSpace::kGranule, .page = AddressSpace::kPage, .alignment = alignment};
-}
 
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
@@ -63,26 +50,16 @@ CachingAllocator::Options options_for_this_process() {
 }  // namespace
 
 CachingAllocator::CachingAllocator(Options options)
-    : medium_space_(options.small_address_bytes),
-      large_space_(options.large_address_bytes),
-      medium_(medium_space_.size(), units(kMediumAlignment), pages_of(medium_space_)),
-      large_(large_space_.size(), units(kLargeAlignment), pages_of(large_space_)),
-      limit_bytes_(kUnlimited) {}
+    : pools_(options.small_address_bytes, options.large_address_bytes), limit_bytes_(kUnlimited) {}
 
 CachingAllocator& CachingAllocator::process_wide() {
   static auto* const allocator = new CachingAllocator(options_for_this_process());
   return *allocator;
 }
 
-BlockPool::Pages CachingAllocator::pages_of(AddressSpace& space) {
-  return {.commit = [&space](int64_t at, int64_t bytes) { return space.commit(at, bytes); },
-          .decommit = [&space](int64_t at, int64_t bytes) { space.decommit(at, bytes); }};
-}
-
 c10::DataPtr CachingAllocator::allocate(size_t bytes) {
   const c10::Device cpu(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, nullptr, &free_block, cpu};
-  if (!serves_caller()) return allocate_for_program(bytes);
   std::lock_guard lock(mutex_);
   const auto requested = static_cast<int64_t>(bytes);
   const bool absurd = bytes > static_cast<size_t>(kUnlimited) / 2;
@@ -102,66 +79,26 @@ c10::DataPtr CachingAllocator::allocate(size_t bytes) {
                         format_bytes(refusal_->limit_bytes), " for tensors"));
   }
   block->phase = PhaseScope::current();
-  const AddressSpace& space = which == Pool::kLarge ? large_space_ : medium_space_;
-  auto* const header = new (space.base() + block->offset) Header{this, block, requested, which};
-  count(requested);
+  auto* const header = new (pools_.address(which, *block)) Header{this, block, requested, which};
+  allocated_bytes_ += requested;
+  most_allocated_ever_ = std::max(most_allocated_ever_, allocated_bytes_);
+  peak_allocated_bytes_ = std::max(peak_allocated_bytes_, allocated_bytes_);
+  peak_reserved_bytes_ = std::max(peak_reserved_bytes_, pools_.committed_bytes());
   void* const data = header + 1;
   return {data, data, &free_block, cpu};
 }
 
-void CachingAllocator::install() {
-  if (before_ != nullptr) return;
-  before_ = c10::GetCPUAllocator();
-  c10::SetCPUAllocator(this);
-}
-
-// What helps a run within one operation may be any thread.
-bool CachingAllocator::serves_caller() const {
-  if (before_ == nullptr) return true;
-  return in_use_ && (works_for_run() || !run_lives() || at::in_parallel_region());
-}
-
-c10::DataPtr CachingAllocator::allocate_for_program(size_t bytes) {
-  if (before_ != c10::GetDefaultCPUAllocator()) return before_->allocate(bytes);  // not counted
-  void* const data = before_->raw_allocate(bytes);
-  program_bytes_ += static_cast<int64_t>(::malloc_usable_size(data));
-  return {data, data, &free_of_program, c10::Device(c10::DeviceType::CPU)};
-}
-
-void CachingAllocator::free_of_program(void* data) noexcept {
-  if (data == nullptr) return;
-  CachingAllocator& here = process_wide();
-  here.program_bytes_ -= static_cast<int64_t>(::malloc_usable_size(data));
-  here.before_->raw_deallocate(data);
-}
-
-// Of memory that was allocated raw, nobody knows by which of the two.
-void CachingAllocator::free_any(void* data) noexcept {
-  CachingAllocator& here = process_wide();
-  if (data == nullptr || here.holds(data)) return free_block(data);
-  if (here.before_ == c10::GetDefaultCPUAllocator()) return free_of_program(data);
-  here.before_->raw_deallocate(data);
-}
-
-bool CachingAllocator::holds(const void* data) const {
-  const auto within = [&](const AddressSpace& space) {
-    return data >= space.base() && data < space.base() + space.size();
-  };
-  std::lock_guard lock(mutex_);
-  return within(medium_space_) || within(large_space_);
-}
-
-// What was allocated before the installation is given back uncounted at most once.
-int64_t CachingAllocator::program_bytes() const {
-  return std::max<int64_t>(0, program_bytes_);
-}
-
 c10::DeleterFnPtr CachingAllocator::raw_deleter() const {
-  return before_ != nullptr ? &free_any : &free_block;
+  return &free_block;
 }
 
 void CachingAllocator::copy_data(void* destination, const void* source, size_t bytes) const {
   default_copy_data(destination, source, bytes);
+}
+
+bool CachingAllocator::holds(const void* data) const {
+  std::lock_guard lock(mutex_);
+  return pools_.holds(data);
 }
 
 void CachingAllocator::free_block(void* data) noexcept {
@@ -173,10 +110,9 @@ void CachingAllocator::release(void* data) noexcept {
   const Header header = *(static_cast<Header*>(data) - 1);
   std::lock_guard lock(mutex_);
   allocated_bytes_ -= header.requested_bytes;
-  pool(header.pool).release(header.block);
-  if (reserved_unlocked() > limit_bytes_) {  // the limit was lowered meanwhile
-    trim_unlocked(reserved_unlocked() - limit_bytes_, header.pool, 0);
-  }
+  pools_[header.pool].release(header.block);
+  const int64_t excess = pools_.committed_bytes() - limit_bytes_;
+  if (excess > 0) pools_.trim(excess, header.pool, 0);  // the limit was lowered meanwhile
 }
 
 bool CachingAllocator::injected_fault(int64_t bytes) {
@@ -186,14 +122,14 @@ bool CachingAllocator::injected_fault(int64_t bytes) {
 }
 
 BlockPool::Block* CachingAllocator::find_block(Pool which, int64_t bytes) {
-  BlockPool& pool = this->pool(which);
+  BlockPool& pool = pools_[which];
   refused_by_system_ = false;
   if (BlockPool::Block* const block = pool.allocate(bytes)) return block;
   const int64_t spare = make_room(which, bytes);
   if (spare < 0) return nullptr;
   if (!pool.grow(bytes, spare)) {
     // The system refused. Whatever is free here may be just what it lacks.
-    trim_unlocked(kUnlimited, which, bytes);
+    pools_.trim(kUnlimited, which, bytes);
     refused_by_system_ = !pool.grow(bytes, 0);
     if (refused_by_system_) return nullptr;
   }
@@ -206,48 +142,27 @@ BlockPool::Block* CachingAllocator::find_block(Pool which, int64_t bytes) {
 int64_t CachingAllocator::make_room(Pool which, int64_t bytes) {
   const int64_t most = std::max(most_allocated_ever_, allocated_bytes_ + bytes);
   const auto wanted = static_cast<int64_t>(static_cast<double>(most) * kReserveFactor);
-  const int64_t limit = limit_now();
+  // Giving memory back raises the headroom by as much as it lowers what is reserved: the sum stays.
+  const int64_t limit =
+      headroom_ ? std::min(limit_bytes_, pools_.committed_bytes() + headroom_()) : limit_bytes_;
   const int64_t ceiling = std::min(limit, std::max(wanted, 4 * AddressSpace::kGranule));
   const auto after_growth = [&] {
-    const int64_t growth = pool(which).growth_needed(bytes);
-    return growth < 0 ? kUnlimited : reserved_unlocked() + growth;
+    const int64_t growth = pools_[which].growth_needed(bytes);
+    return growth < 0 ? kUnlimited : pools_.committed_bytes() + growth;
   };
   int64_t needed = after_growth();
-  if (needed > ceiling) trim_unlocked(needed - ceiling, which, bytes), needed = after_growth();
+  if (needed > ceiling) pools_.trim(needed - ceiling, which, bytes), needed = after_growth();
   // The block that would have grown is free memory too, but it may be the last there is.
-  if (needed > limit) trim_unlocked(needed - limit, which, 0), needed = after_growth();
+  if (needed > limit) pools_.trim(needed - limit, which, 0), needed = after_growth();
   refused_by_system_ = needed > limit && needed <= limit_bytes_;
   return needed > limit ? -1 : std::max<int64_t>(0, ceiling - needed);
-}
-
-// Giving memory back raises the headroom by as much as it lowers what is reserved: the sum stays.
-int64_t CachingAllocator::limit_now() const {
-  if (!headroom_) return limit_bytes_;
-  return std::min(limit_bytes_, reserved_unlocked() + headroom_());
-}
-
-int64_t CachingAllocator::trim_unlocked(int64_t bytes, Pool growing, int64_t spared_for) noexcept {
-  const Pool other = growing == Pool::kLarge ? Pool::kMedium : Pool::kLarge;
-  const int64_t given_back = pool(growing).trim(bytes, spared_for);
-  return given_back < bytes ? given_back + pool(other).trim(bytes - given_back) : given_back;
-}
-
-int64_t CachingAllocator::reserved_unlocked() const {
-  return medium_.committed_bytes() + large_.committed_bytes();
-}
-
-void CachingAllocator::count(int64_t bytes) {
-  allocated_bytes_ += bytes;
-  most_allocated_ever_ = std::max(most_allocated_ever_, allocated_bytes_);
-  peak_allocated_bytes_ = std::max(peak_allocated_bytes_, allocated_bytes_);
-  peak_reserved_bytes_ = std::max(peak_reserved_bytes_, reserved_unlocked());
 }
 
 void CachingAllocator::set_limit(int64_t bytes) {
   std::lock_guard lock(mutex_);
   limit_bytes_ = bytes;
-  const int64_t excess = reserved_unlocked() - limit_bytes_;
-  if (excess > 0) trim_unlocked(excess, Pool::kLarge, 0);
+  const int64_t excess = pools_.committed_bytes() - limit_bytes_;
+  if (excess > 0) pools_.trim(excess, Pool::kLarge, 0);
 }
 
 void CachingAllocator::set_headroom(std::function<int64_t()> headroom) {
@@ -260,50 +175,32 @@ void CachingAllocator::set_fault(Fault fault) {
   fault_ = std::move(fault);
 }
 
-int64_t CachingAllocator::limit_bytes() const {
+CachingAllocator::Counts CachingAllocator::counts() const {
   std::lock_guard lock(mutex_);
-  return limit_bytes_;
+  const int64_t reserved = pools_.committed_bytes();
+  return {.allocated_bytes = allocated_bytes_,
+          .reserved_bytes = reserved,
+          .peak_allocated_bytes = peak_allocated_bytes_,
+          .peak_reserved_bytes = peak_reserved_bytes_,
+          .limit_bytes = limit_bytes_,
+          .idle_address_bytes = pools_.address_bytes() - reserved};
 }
 
-int64_t CachingAllocator::allocated_bytes() const {
+void CachingAllocator::start_counting() {
   std::lock_guard lock(mutex_);
-  return allocated_bytes_;
-}
-
-int64_t CachingAllocator::reserved_bytes() const {
-  std::lock_guard lock(mutex_);
-  return reserved_unlocked();
-}
-
-int64_t CachingAllocator::peak_allocated_bytes() const {
-  std::lock_guard lock(mutex_);
-  return peak_allocated_bytes_;
-}
-
-int64_t CachingAllocator::idle_address_bytes() const {
-  std::lock_guard lock(mutex_);
-  return medium_space_.size() + large_space_.size() - reserved_unlocked();
+  peak_allocated_bytes_ = allocated_bytes_;
+  peak_reserved_bytes_ = pools_.committed_bytes();
+  refusal_.reset();
 }
 
 void CachingAllocator::give_up_addresses(int64_t bytes) {
   std::lock_guard lock(mutex_);
-  large_space_.drop_end(large_.drop_end(round_up(bytes, AddressSpace::kGranule)));
-}
-
-int64_t CachingAllocator::peak_reserved_bytes() const {
-  std::lock_guard lock(mutex_);
-  return peak_reserved_bytes_;
-}
-
-void CachingAllocator::reset_peaks() {
-  std::lock_guard lock(mutex_);
-  peak_allocated_bytes_ = allocated_bytes_;
-  peak_reserved_bytes_ = reserved_unlocked();
+  pools_.drop_end(bytes);
 }
 
 void CachingAllocator::empty_cache() {
   std::lock_guard lock(mutex_);
-  trim_unlocked(kUnlimited, Pool::kLarge, 0);
+  pools_.trim(kUnlimited, Pool::kLarge, 0);
   most_allocated_ever_ = allocated_bytes_;
 }
 
@@ -312,28 +209,12 @@ std::optional<Refusal> CachingAllocator::last_refusal() const {
   return refusal_;
 }
 
-void CachingAllocator::clear_refusal() {
-  std::lock_guard lock(mutex_);
-  refusal_.reset();
-}
-
-std::array<int64_t, kMemoryPhases> CachingAllocator::allocated_by_phase() const {
-  std::lock_guard lock(mutex_);
-  std::array<int64_t, kMemoryPhases> bytes{};
-  const auto add = [&](const BlockPool::Block& block) {
-    bytes[static_cast<size_t>(block.phase)] += block.size;
-  };
-  medium_.visit_used(add);
-  large_.visit_used(add);
-  return bytes;
-}
-
 Refusal CachingAllocator::describe_refusal(int64_t bytes) const {
   constexpr size_t kRows = 8;
   Refusal refusal;
   refusal.requested_bytes = bytes;
   refusal.allocated_bytes = allocated_bytes_;
-  refusal.reserved_bytes = reserved_unlocked();
+  refusal.reserved_bytes = pools_.committed_bytes();
   refusal.limit_bytes = limit_bytes_ == kUnlimited ? -1 : limit_bytes_;
   refusal.by_system = refused_by_system_;
   refusal.phase = to_string(PhaseScope::current());
@@ -346,8 +227,7 @@ Refusal CachingAllocator::describe_refusal(int64_t bytes) const {
     row.bytes += block.size;
     ++row.count;
   };
-  medium_.visit_used(add);
-  large_.visit_used(add);
+  pools_.visit_used(add);
   for (auto it = counts.rbegin(); it != counts.rend() && refusal.largest.size() < kRows; ++it) {
     refusal.largest.push_back({it->first.first, it->second, to_string(it->first.second)});
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "device/allocator_switch.h"
 #include "device/kernel_caches.h"
 #include "device/system_memory.h"
 
@@ -28,15 +29,15 @@ CpuMeter::CpuMeter() : allocator_(CachingAllocator::process_wide()) {
   {
     Installation& shared = installation();
     std::lock_guard lock(shared.mutex);
-    allocator_.install();
-    allocator_.set_in_use(true);
+    AllocatorSwitch::process_wide().install();
+    AllocatorSwitch::process_wide().set_in_use(true);
     shared.meters.push_back(this);
   }
   allocator_.empty_cache();
-  allocator_.reset_peaks();
-  allocator_.clear_refusal();
-  allocated_before_ = allocator_.allocated_bytes();
-  reserved_before_ = allocator_.reserved_bytes();
+  allocator_.start_counting();
+  const CachingAllocator::Counts counts = allocator_.counts();
+  allocated_before_ = counts.allocated_bytes;
+  reserved_before_ = counts.reserved_bytes;
   resident_before_ = beside_allocator(&ProcessMemory::anonymous_bytes, ProcessMemory::now());
   watch_mapping_limits();
 }
@@ -49,7 +50,7 @@ CpuMeter::~CpuMeter() {
     if (shared.meters.empty()) {
       remove_limit();
       allocator_.set_headroom({});
-      allocator_.set_in_use(false);
+      AllocatorSwitch::process_wide().set_in_use(false);
     } else {
       CpuMeter& other = *shared.meters.back();
       std::lock_guard others(other.mutex_);
@@ -64,11 +65,11 @@ void CpuMeter::put_in_force() {
 }
 
 int64_t CpuMeter::allocated_bytes() const {
-  return allocator_.allocated_bytes() - allocated_before_;
+  return allocator_.counts().allocated_bytes - allocated_before_;
 }
 
 int64_t CpuMeter::reserved_bytes() const {
-  return allocator_.reserved_bytes() - reserved_before_;
+  return allocator_.counts().reserved_bytes - reserved_before_;
 }
 
 // Where addresses are limited, the allocator has reserved nearly all of them. A fifth is left for the holes
@@ -77,7 +78,7 @@ std::vector<MemoryBound> CpuMeter::bounds() const {
   std::vector<MemoryBound> bounds = memory_bounds(ResourceLimits::of_this_process());
   for (MemoryBound& bound : bounds) {
     if (bound.name != kAddressSpaceBound) continue;
-    bound.used_bytes -= allocator_.idle_address_bytes();
+    bound.used_bytes -= allocator_.counts().idle_address_bytes;
     bound.used_bytes += bound.available_bytes() / 5;
   }
   return bounds;
@@ -86,9 +87,10 @@ std::vector<MemoryBound> CpuMeter::bounds() const {
 // Committed memory is touched when it is committed, so it is resident, and counts as mapped data. Its
 // addresses were mapped long before.
 int64_t CpuMeter::beside_allocator(int64_t ProcessMemory::*mapped, const ProcessMemory& now) const {
-  const int64_t held = allocator_.reserved_bytes();
+  const CachingAllocator::Counts counts = allocator_.counts();
+  const int64_t program = AllocatorSwitch::process_wide().program_bytes();
   const bool addresses = mapped == &ProcessMemory::address_bytes;
-  return now.*mapped - held - allocator_.program_bytes() - (addresses ? allocator_.idle_address_bytes() : 0);
+  return now.*mapped - counts.reserved_bytes - program - (addresses ? counts.idle_address_bytes : 0);
 }
 
 // Libraries map memory that cannot be refused to them, so tensors stop short of these limits by a reserve.
@@ -144,15 +146,15 @@ void CpuMeter::give_up_addresses() {
 
 MemoryPeak CpuMeter::peak() const {
   std::lock_guard lock(mutex_);
-  return {.allocated_bytes = allocator_.peak_allocated_bytes() - allocated_before_,
-          .reserved_bytes = allocator_.peak_reserved_bytes() - reserved_before_,
+  const CachingAllocator::Counts counts = allocator_.counts();
+  return {.allocated_bytes = counts.peak_allocated_bytes - allocated_before_,
+          .reserved_bytes = counts.peak_reserved_bytes - reserved_before_,
           .outside_bytes = peak_outside_bytes_};
 }
 
 void CpuMeter::reset_peak() {
   std::lock_guard lock(mutex_);
-  allocator_.reset_peaks();
-  allocator_.clear_refusal();
+  allocator_.start_counting();
   peak_outside_bytes_ = outside_bytes_;
 }
 

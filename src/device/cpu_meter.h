@@ -9,9 +9,10 @@
 
 namespace autotrain {
 
-/// The meter of the CPU. While one lives, the process-wide CachingAllocator, which is LibTorch's from the
-/// first one on, hands out its own memory; those that live in one process share it, and the last limit set by
-/// one that lives holds. What the program takes beside its runs (`base/run_thread.h`) is not counted.
+/// The meter of the CPU. From the first one on, LibTorch's allocator is the process-wide `AllocatorSwitch`;
+/// while one lives, runs get the memory of the process-wide `CachingAllocator`. Those that live in one
+/// process share it, and the last limit set by one that lives holds. What the program takes beside its runs
+/// (`base/run_thread.h`) is not counted.
 class CpuMeter final : public MemoryMeter {
  public:
   CpuMeter();

@@ -24,11 +24,11 @@ TEST(CachingAllocator, CountsEveryByteExactly) {
   {
     const c10::DataPtr a = allocator.allocate(1000);
     const c10::DataPtr b = allocator.allocate(5 * kMiB + 3);
-    EXPECT_EQ(allocator.allocated_bytes(), 1000 + 5 * kMiB + 3);
-    EXPECT_GE(allocator.reserved_bytes(), allocator.allocated_bytes());
+    EXPECT_EQ(allocator.counts().allocated_bytes, 1000 + 5 * kMiB + 3);
+    EXPECT_GE(allocator.counts().reserved_bytes, allocator.counts().allocated_bytes);
   }
-  EXPECT_EQ(allocator.allocated_bytes(), 0);
-  EXPECT_EQ(allocator.peak_allocated_bytes(), 1000 + 5 * kMiB + 3);
+  EXPECT_EQ(allocator.counts().allocated_bytes, 0);
+  EXPECT_EQ(allocator.counts().peak_allocated_bytes, 1000 + 5 * kMiB + 3);
 }
 
 TEST(CachingAllocator, MemoryIsAlignedWritableAndDataIsContext) {
@@ -47,12 +47,12 @@ TEST(CachingAllocator, MemoryIsAlignedWritableAndDataIsContext) {
 TEST(CachingAllocator, FreedMemoryIsReusedWithoutNewMemory) {
   auto allocator = make_allocator();
   { const c10::DataPtr first = allocator.allocate(20 * kMiB); }
-  const int64_t reserved = allocator.reserved_bytes();
+  const int64_t reserved = allocator.counts().reserved_bytes;
   EXPECT_GE(reserved, 20 * kMiB);
   { const c10::DataPtr again = allocator.allocate(20 * kMiB); }
-  EXPECT_EQ(allocator.reserved_bytes(), reserved);
+  EXPECT_EQ(allocator.counts().reserved_bytes, reserved);
   allocator.empty_cache();
-  EXPECT_EQ(allocator.reserved_bytes(), 0);
+  EXPECT_EQ(allocator.counts().reserved_bytes, 0);
 }
 
 TEST(CachingAllocator, NeverReservesBeyondItsLimit) {
@@ -60,7 +60,7 @@ TEST(CachingAllocator, NeverReservesBeyondItsLimit) {
   allocator.set_limit(16 * kMiB);
   const c10::DataPtr held = allocator.allocate(10 * kMiB);
   EXPECT_THROW(allocator.allocate(10 * kMiB), c10::OutOfMemoryError);
-  EXPECT_LE(allocator.peak_reserved_bytes(), 16 * kMiB);
+  EXPECT_LE(allocator.counts().peak_reserved_bytes, 16 * kMiB);
   const auto refusal = allocator.last_refusal();
   ASSERT_TRUE(refusal);
   EXPECT_EQ(refusal->requested_bytes, 10 * kMiB);
@@ -73,25 +73,25 @@ TEST(CachingAllocator, FragmentedFreeMemoryIsMovedBeforeARefusal) {
   auto allocator = make_allocator();
   std::vector<c10::DataPtr> blocks;
   for (int i = 0; i < 16; ++i) blocks.push_back(allocator.allocate(4 * kMiB));
-  allocator.set_limit(allocator.reserved_bytes());
+  allocator.set_limit(allocator.counts().reserved_bytes);
   for (size_t i = 0; i < blocks.size(); i += 2) blocks[i].clear();
   // 32 MiB are free, in holes of 4 MiB.
   EXPECT_NO_THROW(allocator.allocate(24 * kMiB)) << "holes are given back and committed in one piece";
-  EXPECT_LE(allocator.peak_reserved_bytes(), allocator.limit_bytes());
+  EXPECT_LE(allocator.counts().peak_reserved_bytes, allocator.counts().limit_bytes);
 }
 
 TEST(CachingAllocator, LoweringTheLimitGivesFreeMemoryBack) {
   auto allocator = make_allocator();
   { const c10::DataPtr block = allocator.allocate(32 * kMiB); }
   allocator.set_limit(8 * kMiB);
-  EXPECT_LE(allocator.reserved_bytes(), 8 * kMiB);
+  EXPECT_LE(allocator.counts().reserved_bytes, 8 * kMiB);
 }
 
 TEST(CachingAllocator, AbsurdSizesAreRefusedNotOverflowed) {
   auto allocator = make_allocator();
   EXPECT_THROW(allocator.allocate(size_t{1} << 62), c10::OutOfMemoryError);
   EXPECT_THROW(allocator.allocate(~size_t{0}), c10::OutOfMemoryError);
-  EXPECT_EQ(allocator.allocated_bytes(), 0);
+  EXPECT_EQ(allocator.counts().allocated_bytes, 0);
 }
 
 TEST(CachingAllocator, RefusalsTellWhatWasAliveByPhase) {
@@ -137,19 +137,19 @@ TEST(CachingAllocator, ThreadsNeverShareABlock) {
   std::vector<std::thread> threads;
   for (uint64_t seed = 0; seed < 4; ++seed) threads.emplace_back(work, seed);
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(allocator.allocated_bytes(), 0);
+  EXPECT_EQ(allocator.counts().allocated_bytes, 0);
 }
 
 TEST(CachingAllocator, SmallBlocksUseTheOtherAddressesWhenTheirOwnAreFull) {
   CachingAllocator allocator({.small_address_bytes = 2 * kMiB, .large_address_bytes = 64 * kMiB});
-  EXPECT_EQ(allocator.idle_address_bytes(), 66 * kMiB);
+  EXPECT_EQ(allocator.counts().idle_address_bytes, 66 * kMiB);
   std::vector<c10::DataPtr> blocks;
   for (int i = 0; i < 20; ++i) blocks.push_back(allocator.allocate(512 * kKiB));
-  EXPECT_EQ(allocator.allocated_bytes(), 20 * 512 * kKiB);
-  EXPECT_EQ(allocator.idle_address_bytes(), 66 * kMiB - allocator.reserved_bytes());
+  EXPECT_EQ(allocator.counts().allocated_bytes, 20 * 512 * kKiB);
+  EXPECT_EQ(allocator.counts().idle_address_bytes, 66 * kMiB - allocator.counts().reserved_bytes);
   blocks.clear();
   allocator.empty_cache();
-  EXPECT_EQ(allocator.reserved_bytes(), 0);
+  EXPECT_EQ(allocator.counts().reserved_bytes, 0);
 }
 
 TEST(CachingAllocator, GivesUpIdleAddressesButNoneThatHoldMemory) {
@@ -172,16 +172,16 @@ TEST(CachingAllocator, GivingBackNeedsNoHeapEvenWhereMemoryGoesToTheSystem) {
   for (int i = 0; i < 64; ++i)
     blocks.push_back(allocator.allocate(i % 2 == 0 ? 3 * kMiB + 100 : 100 * kKiB + 64));
   allocator.set_limit(kMiB);
-  const int64_t reserved = allocator.reserved_bytes();
+  const int64_t reserved = allocator.counts().reserved_bytes;
   {
     const test::RefusingHeap refusing;
     for (size_t i = 0; i < blocks.size(); i += 3) blocks[i].clear();
     for (auto& block : blocks) block.clear();
   }
-  EXPECT_EQ(allocator.allocated_bytes(), 0);
-  EXPECT_LT(allocator.reserved_bytes(), reserved / 2) << "what it has at hand suffices for most";
+  EXPECT_EQ(allocator.counts().allocated_bytes, 0);
+  EXPECT_LT(allocator.counts().reserved_bytes, reserved / 2) << "what it has at hand suffices for most";
   EXPECT_NO_THROW(allocator.allocate(100 * kKiB));
-  EXPECT_LE(allocator.reserved_bytes(), kMiB);
+  EXPECT_LE(allocator.counts().reserved_bytes, kMiB);
 }
 
 TEST(CachingAllocator, RefusesWhenTheSystemHasNoHeadroomLeft) {
