@@ -28,10 +28,15 @@ struct Batch {
   /// any dtype.
   std::vector<torch::Tensor> more_inputs = {};
 
+  /// Where the task asks which samples it holds (Task::names_samples), both [n] int64; else undefined. Of
+  /// each sample its number in the data set, and a key that is its own in this epoch, however an update is
+  /// cut and whichever rank has it: `randn_like` draws by it (autotrain/random.h).
+  torch::Tensor indices = {}, keys = {};
+
   /// `inputs`, and more of them.
   std::vector<torch::Tensor> all_inputs() const;
 
-  /// All that is defined: inputs, targets, more inputs.
+  /// All that is defined: inputs, targets, more inputs, indices, keys.
   std::vector<torch::Tensor> tensors() const;
 
   /// The same samples, with what `change` makes of each of those tensors in its place.

@@ -35,16 +35,17 @@ struct GradientNoise {
 
 /// One applied update, as a row of metrics.jsonl.
 struct UpdateRecord {
-  int64_t update = 0;             ///< applied updates, this one included
-  double epoch = 0;               ///< samples ÷ samples in the data set
-  int64_t samples = 0;            ///< of the stream consumed so far, over all ranks
-  int64_t effective_batch = 0;    ///< samples of this update, over all ranks
-  double loss = 0;                ///< Σ loss sums ÷ Σ weights of this update
-  double lr = 0;                  ///< used by this update
-  double grad_norm = 0;           ///< global L2 norm before clipping
-  double scale = 1;               ///< loss scale
-  double samples_per_second = 0;  ///< over all ranks, since the previous update
-  int64_t peak_bytes = 0;         ///< since training started: reserved plus outside
+  int64_t update = 0;                             ///< applied updates, this one included
+  double epoch = 0;                               ///< samples ÷ samples in the data set
+  int64_t samples = 0;                            ///< of the stream consumed so far, over all ranks
+  int64_t effective_batch = 0;                    ///< samples of this update, over all ranks
+  double loss = 0;                                ///< Σ loss sums ÷ Σ weights of this update
+  std::map<std::string, double> loss_parts = {};  ///< LossTerms::parts, each Σ sums ÷ Σ weights; empty: none
+  double lr = 0;                                  ///< used by this update
+  double grad_norm = 0;                           ///< global L2 norm before clipping
+  double scale = 1;                               ///< loss scale
+  double samples_per_second = 0;                  ///< over all ranks, since the previous update
+  int64_t peak_bytes = 0;                         ///< since training started: reserved plus outside
   double data_wait_fraction = 0;  ///< share of the time since the previous update spent waiting for data
   double training_seconds = 0;    ///< spent on updates so far, over all sessions; evaluations are left out
 

@@ -16,11 +16,19 @@
 
 namespace autotrain {
 
+/// Parts of a loss at most.
+inline constexpr int64_t kMostLossParts = 16;
+
 /// What a micro-batch adds to an update's loss: the update minimises Σ sums ÷ Σ weights over all its
 /// micro-batches and ranks, however they were cut.
 struct LossTerms {
   torch::Tensor sum = {};     ///< scalar with gradient: the *sum* of the losses, added up in float32 or wider
   torch::Tensor weight = {};  ///< scalar without gradient: samples, tokens, Σ class weights
+
+  /// What is reported beside the loss, such as what it is made of (reconstruction, divergence; one for each
+  /// head): scalar sums, each divided by Σ weights as the loss is. The same names at every call,
+  /// `kMostLossParts` at most. They have no part in the gradient.
+  std::vector<NamedTensor> parts = {};
 };
 
 /// What a batch adds to an evaluation: to the loss, and to each metric, the same ones in the same
@@ -74,6 +82,10 @@ class Task {
   /// micro-batches. False for losses that mix samples (contrastive, expert balancing): such a task is
   /// never accumulated.
   virtual bool splittable() const { return true; }
+
+  /// Whether batches say which samples they hold (Batch::indices, Batch::keys): for random numbers that do
+  /// not depend on how an update is cut, and for what is remembered of a sample. Asked once.
+  virtual bool names_samples() const { return false; }
 
   /// What the task keeps beside the module from one update to the next (queues, averages, counters): the same
   /// tensors at every call, on any device, changed in place, alike on all ranks. Saved in checkpoints and

@@ -111,6 +111,12 @@ class Trainer {
   /// Precondition: there is validation data.
   FigureKinds figure_kinds();
 
+  /// Gives parameters and buffers the values of a safetensors file that has all of them by name
+  /// (`model.safetensors` of a checkpoint, say), half precision becoming their own type. To be called before
+  /// `fit`; a resume goes on from its checkpoint all the same.
+  /// @throws Error: kUsage after `fit`, kMissingFile, and kBadData naming the tensors that do not match.
+  void load_weights(const std::filesystem::path& file);
+
   /// Plans if need be, trains to the end, evaluates, checkpoints. A trainer does it once.
   /// @throws Error: kUsage at a second call, kDoesNotFit, kDiverged, kInputOutput, kBadData, and
   /// kBrokenContract when the task, the data set or a callback throws or gives what it must not. The run

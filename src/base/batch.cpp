@@ -13,6 +13,8 @@ std::vector<torch::Tensor> Batch::tensors() const {
   if (inputs.defined()) all.push_back(inputs);
   if (targets.defined()) all.push_back(targets);
   all.insert(all.end(), more_inputs.begin(), more_inputs.end());
+  if (indices.defined()) all.push_back(indices);
+  if (keys.defined()) all.push_back(keys);
   return all;
 }
 
@@ -21,6 +23,8 @@ Batch Batch::with_each(const std::function<torch::Tensor(const torch::Tensor&)>&
   if (inputs.defined()) changed.inputs = change(inputs);
   if (targets.defined()) changed.targets = change(targets);
   for (torch::Tensor& input : changed.more_inputs) input = change(input);
+  if (indices.defined()) changed.indices = change(indices);
+  if (keys.defined()) changed.keys = change(keys);
   return changed;
 }
 

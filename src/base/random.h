@@ -38,7 +38,8 @@ enum class RandomUse : uint64_t {
   kModel = 3,
   kWeights = 4,
   kSynthetic = 5,
-  kSplit = 6
+  kSplit = 6,
+  kTask = 7
 };
 
 /// SplitMix64 started at a key. A value: cheap to make, one for each sample.

@@ -18,9 +18,8 @@ std::optional<std::string> value_of(const char* name) {
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
 }
 
-std::vector<at::Generator> default_generators(bool gpus) {
-  std::vector<at::Generator> found = {at::globalContext().defaultGenerator(torch::kCPU)};
-  if (!gpus) return found;
+std::vector<at::Generator> generators_of_gpus() {
+  std::vector<at::Generator> found;
   const auto devices = static_cast<c10::DeviceIndex>(at::detail::getCUDAHooks().deviceCount());
   for (c10::DeviceIndex i = 0; i < devices; ++i)
     found.push_back(at::globalContext().defaultGenerator({torch::kCUDA, i}));
@@ -33,16 +32,16 @@ ProcessSettings ProcessSettings::now(bool gpus) {
   const at::Context& context = at::globalContext();
   gpus = gpus && at::Context::hasCUDA();
   ProcessSettings settings;
-  for (at::Generator& generator : default_generators(gpus)) {
-    std::lock_guard lock(generator.mutex());
-    settings.generators_.emplace_back(generator, generator.get_state());
-  }
   settings.threads_ = at::get_num_threads();
   settings.deterministic_ = context.deterministicAlgorithms();
   settings.warns_only_ = context.deterministicAlgorithmsWarnOnly();
   settings.fills_uninitialised_ = context.deterministicFillUninitializedMemory();
   settings.default_type_ = c10::typeMetaToScalarType(c10::get_default_dtype());
   if (gpus) {
+    for (at::Generator& generator : generators_of_gpus()) {
+      std::lock_guard lock(generator.mutex());
+      settings.generators_.emplace_back(generator, generator.get_state());
+    }
     settings.gpus_ = {.benchmark = context.benchmarkCuDNN(),
                       .deterministic = context.deterministicCuDNN(),
                       .tf32_products = at::globalContext().allowTF32CuBLAS(),

@@ -13,7 +13,7 @@
 
 namespace autotrain {
 
-/// All that a run changes of its process, as it was at one time: LibTorch's generators, threads, determinism,
+/// All that a run changes of its process, as it was at one time: generators of GPUs, threads, determinism,
 /// choice of kernels and default type; the variables of the environment that libraries read when they are
 /// first used; the signal of a lost connection; how the calling thread rounds. What cannot be put back is not
 /// here: LibTorch's CPU allocator stays installed, and so do glibc's settings of its heap.
@@ -29,7 +29,7 @@ class ProcessSettings {
     bool benchmark = false, deterministic = false, tf32_products = false, tf32_convolutions = false;
   };
 
-  std::vector<std::pair<at::Generator, torch::Tensor>> generators_;
+  std::vector<std::pair<at::Generator, torch::Tensor>> generators_;  // of GPUs
   int threads_ = 1;
   bool deterministic_ = false, warns_only_ = false, fills_uninitialised_ = true;
   c10::ScalarType default_type_ = c10::ScalarType::Float;

@@ -82,6 +82,11 @@ void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
 void EvaluationSums::add(const EvaluationTerms& terms) {
   add_to(loss_sum_, terms.loss.sum);
   add_to(loss_weight_, terms.loss.weight);
+  if (parts_.empty()) parts_ = std::vector<NamedTensor>(terms.loss.parts.size());
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    parts_[i].name = terms.loss.parts.at(i).name;
+    add_to(parts_[i].tensor, terms.loss.parts[i].tensor);
+  }
   if (batches_++ == 0) {
     for (const Measured& measured : terms.metrics) metrics_.push_back({measured.metric, {}, {}});
   }
@@ -95,7 +100,10 @@ void EvaluationSums::add(const EvaluationTerms& terms) {
 
 Evaluation EvaluationSums::result() const {
   Evaluation found;
-  add_figure(found, {"loss", loss_sum_.item<double>() / loss_weight_.item<double>(), {}});
+  const auto weight = loss_weight_.item<double>();
+  add_figure(found, {"loss", loss_sum_.item<double>() / weight, {}});
+  for (const NamedTensor& part : parts_)
+    add_figure(found, {"loss." + part.name, part.tensor.item<double>() / weight, {}});
   for (const Gathered& gathered : metrics_) {
     const MetricState whole = joined(gathered.sums, gathered.rows);
     if (whole.empty()) continue;
@@ -110,11 +118,12 @@ Evaluation EvaluationSums::result() const {
 
 namespace {
 
-// What a batch gave as tensors alone, for other ranks: sum and weight of the loss, the lengths of each
-// metric's lists, and the lists.
+// What a batch gave as tensors alone, for other ranks: sum and weight of the loss, how many parts it has and
+// the lengths of each metric's lists, and these.
 std::vector<torch::Tensor> packed(const EvaluationTerms& terms) {
-  std::vector<int64_t> lengths;
+  std::vector<int64_t> lengths = {std::ssize(terms.loss.parts)};
   std::vector<torch::Tensor> tensors = {terms.loss.sum, terms.loss.weight, {}};
+  for (const NamedTensor& part : terms.loss.parts) tensors.push_back(part.tensor);
   for (const Measured& measured : terms.metrics) {
     for (const auto* const list : {&measured.state.sums, &measured.state.rows}) {
       lengths.push_back(std::ssize(*list));
@@ -126,9 +135,9 @@ std::vector<torch::Tensor> packed(const EvaluationTerms& terms) {
   return tensors;
 }
 
-// The inverse, taking tensors from `from` on. @param metrics those of this rank's own batches.
+// The inverse, taking tensors from `from` on. @param own what a batch of this rank gave.
 EvaluationTerms unpacked(const std::vector<torch::Tensor>& tensors, size_t& from,
-                         const std::vector<Measured>& metrics) {
+                         const EvaluationTerms& own) {
   EvaluationTerms terms{.loss = {tensors.at(from), tensors.at(from + 1)}};
   const torch::Tensor lengths = tensors.at(from + 2);
   from += 3;
@@ -137,10 +146,12 @@ EvaluationTerms unpacked(const std::vector<torch::Tensor>& tensors, size_t& from
     for (int64_t left = lengths[index].item<int64_t>(); left > 0; --left) list.push_back(tensors.at(from++));
     return list;
   };
+  const std::vector<torch::Tensor> parts = take(0);
+  for (size_t i = 0; i < parts.size(); ++i) terms.loss.parts.push_back({own.loss.parts.at(i).name, parts[i]});
   for (int64_t i = 0; i < lengths.numel() / 2; ++i) {
-    MetricState state{.sums = take(2 * i)};
-    state.rows = take(2 * i + 1);
-    terms.metrics.push_back({metrics.at(static_cast<size_t>(i)).metric, std::move(state)});
+    MetricState state{.sums = take(2 * i + 1)};
+    state.rows = take(2 * i + 2);
+    terms.metrics.push_back({own.metrics.at(static_cast<size_t>(i)).metric, std::move(state)});
   }
   return terms;
 }
@@ -167,7 +178,7 @@ class SharedEvaluation {
   SharedEvaluation(Ranks& ranks, torch::Device device) : ranks_(ranks), device_(device) {}
 
   void add(const EvaluationTerms& terms) {
-    if (metrics_.empty()) metrics_ = terms.metrics;
+    if (batches_ == 0) own_ = terms;
     const std::vector<torch::Tensor> tensors = packed(terms);
     mine_.insert(mine_.end(), tensors.begin(), tensors.end());
     ++batches_;
@@ -203,7 +214,7 @@ class SharedEvaluation {
     const int64_t most = *std::ranges::max_element(batches);
     for (int64_t turn = 0; turn < most; ++turn) {
       for (size_t rank = 0; rank < all.size(); ++rank) {
-        if (turn < batches[rank]) sums.add(unpacked(tensors[rank], from[rank], metrics_));
+        if (turn < batches[rank]) sums.add(unpacked(tensors[rank], from[rank], own_));
       }
     }
     return sums.result();
@@ -211,7 +222,7 @@ class SharedEvaluation {
 
   Ranks& ranks_;
   torch::Device device_;
-  std::vector<Measured> metrics_;
+  EvaluationTerms own_;  // of the first batch
   std::vector<torch::Tensor> mine_;
   int64_t batches_ = 0;
 };

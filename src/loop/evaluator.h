@@ -42,6 +42,7 @@ class EvaluationSums {
   static void add(Gathered& gathered, const MetricState& state);
 
   torch::Tensor loss_sum_, loss_weight_;  // float64 scalars
+  std::vector<NamedTensor> parts_;        // of the loss, likewise
   std::vector<Gathered> metrics_;
   int64_t batches_ = 0;
 };

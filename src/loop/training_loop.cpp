@@ -15,6 +15,7 @@
 #include "report/noise_words.h"
 #include "setup/users_code.h"
 #include "state/snapshot.h"
+#include "step/generators.h"
 
 namespace autotrain {
 
@@ -162,6 +163,8 @@ UpdateInfo TrainingLoop::info_of(int64_t update, int64_t cursor) const {
 // What it changes cannot be taken back.
 void TrainingLoop::after_step() {
   torn_ = true;
+  const StepOptions& options = bench_.step.options();
+  seed_for_place(options.device, options.seed, PlaceToAct::kAfterStep, queued_.first);
   bench_.task->after_step(info_of(position_.updates, queued_.first));
   torn_ = false;
 }
@@ -238,6 +241,7 @@ void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTime
       .samples = position_.cursor,
       .effective_batch = queued_.samples,
       .loss = outcome.loss,
+      .loss_parts = outcome.loss_parts,
       .lr = queued_.lr,
       .grad_norm = outcome.grad_norm,
       .scale = outcome.scale,

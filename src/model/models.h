@@ -29,8 +29,6 @@ struct OwnLoss {
   torch::Tensor prediction = {};  ///< in evaluation mode, where it makes one
 };
 
-/// A module of ours: one tensor in, one tensor of predictions out; some take several, and some compute their
-/// loss, too.
 /// What a forward pass keeps for the backward pass, at one batch.
 struct RecomputedBytes {
   int64_t before = 0;     ///< bytes, where nothing is computed again
@@ -38,6 +36,8 @@ struct RecomputedBytes {
   int64_t operators = 0;  ///< that run once more
 };
 
+/// A module of ours: one tensor in, one tensor of predictions out; some take several, and some compute their
+/// loss, too.
 class Network : public torch::nn::Module {
  public:
   virtual torch::Tensor forward(torch::Tensor inputs) = 0;

@@ -220,6 +220,20 @@ Chart loss_chart(const RunHistory& history, const Clock& clock) {
   return chart;
 }
 
+// What the loss is made of, where the task says it.
+Chart parts_chart(const RunHistory& history, const Clock& clock) {
+  constexpr std::string_view kPrefix = "loss_parts.";
+  Chart chart{.title = "Parts of the loss, each update", .x = clock.axes(), .y = {"loss"}};
+  for (const std::string& column : history.updates.names) {
+    if (!column.starts_with(kPrefix)) continue;
+    Series series = update_series(history.updates, clock, column);
+    series.name = column.substr(kPrefix.size());
+    series.smoothable = true;
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
 // One plot for each figure that is not the loss.
 std::vector<Chart> figure_charts(const RunHistory& history, const Clock& clock) {
   std::set<std::string> figures;
@@ -306,7 +320,7 @@ Chart noise_chart(const Columns& updates, const Clock& clock) {
 
 std::vector<Chart> training_charts(const RunHistory& history) {
   const Clock clock(history.updates);
-  std::vector<Chart> charts = {loss_chart(history, clock)};
+  std::vector<Chart> charts = {loss_chart(history, clock), parts_chart(history, clock)};
   for (Chart& chart : figure_charts(history, clock)) charts.push_back(std::move(chart));
   for (const Column<UpdateRecord>& column : update_columns()) {
     if (is_of_training(column, history.updates))

@@ -136,6 +136,7 @@ void TensorBoardFile::write(const UpdateRecord& r) {
     if (value.is_number() && column.name != "update")
       values.emplace_back("train/" + column.name, number_of(value));
   }
+  for (const auto& [name, value] : r.loss_parts) values.emplace_back("train/loss." + name, value);
   const auto add_scale = [&](const char* tag, const std::optional<GradientNoise>& noise) {
     if (noise && noise->scale && noise->scale->samples) values.emplace_back(tag, *noise->scale->samples);
   };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <typeinfo>
@@ -82,12 +83,14 @@ class CheckedTask final : public Task {
   LossTerms loss(const Batch& batch) override {
     LossTerms terms = call_on("Task::loss", batch, [&] { return task_->loss(batch); });
     check_terms("Task::loss", terms);
+    check_parts("Task::loss", terms.parts);
     return terms;
   }
 
   EvaluationTerms evaluate(const Batch& batch) override {
     EvaluationTerms terms = call_on("Task::evaluate", batch, [&] { return evaluated(batch); });
     check_terms("Task::evaluate", terms.loss);
+    check_parts("Task::evaluate", terms.loss.parts);
     for (const Measured& measured : terms.metrics) {
       if (!measured.metric)
         fail("Task::evaluate", "a Measured has no metric", "use mean_figure or make_metric");
@@ -99,6 +102,10 @@ class CheckedTask final : public Task {
     torch::Tensor penalty = call_user("Task::penalty", [&] { return task_->penalty(); });
     if (penalty.defined()) check_scalar("Task::penalty", "the penalty", penalty);
     return penalty;
+  }
+
+  bool names_samples() const override {
+    return call_user("Task::names_samples", [&] { return task_->names_samples(); });
   }
 
   bool splittable() const override {
@@ -139,11 +146,41 @@ class CheckedTask final : public Task {
     EvaluationTerms terms = task_->evaluate(batch);
     for (torch::Tensor* const term : {&terms.loss.sum, &terms.loss.weight})
       if (term->defined()) *term = term->detach();
+    for (NamedTensor& part : terms.loss.parts)
+      if (part.tensor.defined()) part.tensor = part.tensor.detach();
     for (Measured& measured : terms.metrics) {
       for (torch::Tensor& sum : measured.state.sums) sum = sum.detach();
       for (torch::Tensor& row : measured.state.rows) row = row.detach();
     }
     return terms;
+  }
+
+  // The same names at every call, of an update's losses and of an evaluation's: they are the columns of a
+  // table.
+  void check_parts(const std::string& method, const std::vector<NamedTensor>& parts) {
+    std::vector<std::string> names;
+    for (const NamedTensor& part : parts) {
+      check_scalar(method, "one of LossTerms::parts", part.tensor);
+      if (part.name.empty() || std::ranges::count(names, part.name) > 0)
+        fail(method,
+             part.name.empty() ? "gives a part of the loss no name"
+                               : cat("gives two parts of the loss the name ", quote(part.name)),
+             "give each a name of its own");
+      names.push_back(part.name);
+    }
+    if (std::ssize(names) > kMostLossParts)
+      fail(method, cat("gives ", names.size(), " parts of the loss"),
+           cat("give ", kMostLossParts, " at most"));
+    std::optional<std::vector<std::string>>& known = known_parts_[method];
+    if (!known) known = names;
+    if (*known == names) return;
+    fail(method,
+         cat("gives the parts of the loss ", in_words(names), ", and gave ", in_words(*known), " before"),
+         "give the same ones at every call, 0 where one does not apply");
+  }
+
+  static std::string in_words(const std::vector<std::string>& names) {
+    return names.empty() ? "none" : join(names, ", ");
   }
 
   // The same tensors as at the first call: whoever saves them or puts them back holds on to these.
@@ -166,6 +203,7 @@ class CheckedTask final : public Task {
   torch::nn::Module* module_;
   bool differentiates_ = false;  // in evaluations too
   std::optional<std::vector<NamedTensor>> known_state_;
+  std::map<std::string, std::optional<std::vector<std::string>>> known_parts_;  // by method
 };
 
 // ------------------------------------------------------------------ data sets
@@ -182,7 +220,8 @@ std::string indices_text(c10::ArrayRef<int64_t> indices) {
 
 class CheckedDataset final : public Dataset {
  public:
-  CheckedDataset(const Dataset& data, const std::string& name) : data_(data), name_(name) {
+  CheckedDataset(const Dataset& data, const std::string& name, bool names_samples)
+      : data_(data), name_(name), names_samples_(names_samples) {
     size_ = call_user(name_ + "::size", [&] { return data_.size(); });
     if (size_ < 1) fail(name_ + "::size", cat("is ", size_), "give a data set with at least one sample");
     inputs_ = std::max<size_t>(1, info().inputs.size());
@@ -209,6 +248,7 @@ class CheckedDataset final : public Dataset {
                inputs_),
            "name all of them in DatasetInfo::inputs, in the order of Batch::inputs and Batch::more_inputs");
     }
+    if (names_samples_) name_samples(batch, indices, random);
     return batch;
   }
 
@@ -227,6 +267,13 @@ class CheckedDataset final : public Dataset {
   }
 
  private:
+  static void name_samples(Batch& batch, c10::ArrayRef<int64_t> indices, const SampleRandom& random) {
+    batch.indices = torch::tensor(indices, torch::kInt64);
+    batch.keys = torch::empty_like(batch.indices);
+    auto* const keys = batch.keys.mutable_data_ptr<int64_t>();
+    for (size_t i = 0; i < indices.size(); ++i) keys[i] = static_cast<int64_t>(random.key(i));
+  }
+
   std::optional<int64_t> cost_of(int64_t index) const {
     return call_user(name_ + "::cost", [&] { return data_.cost(index); });
   }
@@ -269,6 +316,7 @@ class CheckedDataset final : public Dataset {
 
   const Dataset& data_;
   const std::string name_;
+  const bool names_samples_;
   int64_t size_;
   size_t inputs_;
   bool has_costs_ = false;
@@ -304,8 +352,9 @@ std::unique_ptr<Task> checked_task(std::unique_ptr<Task> task) {
   return std::make_unique<CheckedTask>(std::move(task));
 }
 
-std::unique_ptr<const Dataset> checked_dataset(const Dataset& data, const std::string& name) {
-  return std::make_unique<CheckedDataset>(data, name);
+std::unique_ptr<const Dataset> checked_dataset(const Dataset& data, const std::string& name,
+                                               bool names_samples) {
+  return std::make_unique<CheckedDataset>(data, name, names_samples);
 }
 
 }  // namespace autotrain

@@ -31,9 +31,11 @@ auto call_user(const std::string& method, Call call) {
 /// The user's task, each result of which is held against what Task promises.
 std::unique_ptr<Task> checked_task(std::unique_ptr<Task> task);
 
-/// The user's data set, likewise. @param data must outlive the result.
+/// The user's data set, likewise. @param data must outlive the result. @param names_samples
+/// whether batches say which samples they hold.
 /// @throws Error(kBrokenContract) when it is empty, or gives a cost for some of its samples only.
-std::unique_ptr<const Dataset> checked_dataset(const Dataset& data, const std::string& name);
+std::unique_ptr<const Dataset> checked_dataset(const Dataset& data, const std::string& name,
+                                               bool names_samples);
 
 /// Passes everything on to the user's observer.
 class CheckedObserver final : public RunObserver {

@@ -6,9 +6,19 @@
 
 namespace autotrain {
 
-/// Seeds LibTorch's generators of the CPU and of `device` for one micro-batch: what a model draws
+/// Seeds the generators of the CPU (`cpu_generator`) and of `device`.
+void seed_generators(torch::Device device, uint64_t key);
+
+/// Seeds them for one micro-batch: what a model draws
 /// depends only on (seed, window, offset of the micro-batch in its window).
 void seed_for_micro_batch(torch::Device device, uint64_t seed, int64_t window, int64_t offset);
+
+/// Where a task acts beside its loss.
+enum class PlaceToAct : uint64_t { kBeginUpdate, kBeforeStep, kAfterStep };
+
+/// Seeds them for one of these: what a task draws there depends only on (seed, place, samples of the stream
+/// before the update), and is the same on all ranks.
+void seed_for_place(torch::Device device, uint64_t seed, PlaceToAct place, int64_t samples);
 
 /// Puts the generators of the CPU and of `device` back when the scope ends.
 class GeneratorScope {

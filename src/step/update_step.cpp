@@ -53,8 +53,8 @@ class Flag {
 
 }  // namespace
 
-PendingUpdate::PendingUpdate(const torch::Tensor& figures)
-    : host_(figures.to(torch::kCPU, /*non_blocking=*/true)) {
+PendingUpdate::PendingUpdate(const torch::Tensor& figures, std::vector<std::string> part_names)
+    : host_(figures.to(torch::kCPU, /*non_blocking=*/true)), part_names_(std::move(part_names)) {
   if (figures.is_cpu()) return;
   const c10::impl::VirtualGuardImpl device(figures.device().type());
   copied_.emplace(figures.device().type());
@@ -75,7 +75,10 @@ UpdateOutcome PendingUpdate::read() {
                                   .firsts = figures[7],
                                   .square = figures[8] * figures[8],
                                   .weight = figures[4]}};
-  if (host_.numel() == 11) {
+  const int64_t before_parts = host_.numel() - (part_names_.empty() ? 0 : kMostLossParts);
+  for (size_t i = 0; i < part_names_.size(); ++i)
+    outcome.loss_parts[part_names_[i]] = figures[static_cast<size_t>(before_parts) + i];
+  if (before_parts == 11) {
     outcome.preconditioned_norms = outcome.norms;
     outcome.preconditioned_norms.first_squares = figures[9];
     outcome.preconditioned_norms.square = figures[10];
@@ -92,7 +95,8 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       options_(options),
       average_(average),
       buffers_(task),
-      totals_(options.lanes, {7}, torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
+      totals_(options.lanes, {7 + kMostLossParts},
+              torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
   if (options_.static_buffers) make_rate();
   close_window();
 }
@@ -156,9 +160,20 @@ void UpdateStep::backward(const LossTerms& terms) {
   const torch::Tensor sum = brought_here(terms.sum);
   loss_sum_.add_(as_scalar64(sum, loss_sum_.device()));
   weight_sum_.add_(weight);
+  if (!terms.parts.empty()) add_parts(terms.parts);
   const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(sum.scalar_type());
   torch::autograd::backward({sum}, {seed.reshape(sum.sizes())});
   if (takes_norms()) take_first_norms(weight);
+}
+
+void UpdateStep::add_parts(const std::vector<NamedTensor>& parts) {
+  const torch::NoGradGuard no_gradients;
+  std::vector<torch::Tensor> sums;
+  for (const NamedTensor& part : parts) {
+    if (part_names_.size() < parts.size()) part_names_.push_back(part.name);
+    sums.push_back(as_scalar64(brought_here(part.tensor), loss_sum_.device()));
+  }
+  part_sums_.narrow(0, 0, std::ssize(parts)).add_(at::stack(sums));
 }
 
 // ------------------------------------------------------------------ recordings
@@ -334,6 +349,7 @@ void UpdateStep::ask_task() {
   });
   {
     const ChangingBuffers::Watch watch(buffers_);
+    seed_for_place(options_.device, options_.seed, PlaceToAct::kBeforeStep, info_.samples);
     task_.before_step(info_, gradients);
   }
   buffers_.rethrow_failure();
@@ -392,7 +408,7 @@ void UpdateStep::prepare(double lr, Apply apply) {
     return;
   }
   auto [prepared, figures] = compute_update(lr, apply);
-  prepared.figures = PendingUpdate(figures);
+  prepared.figures = PendingUpdate(figures, part_names_);
   prepared_ = std::move(prepared);
 }
 
@@ -429,7 +445,7 @@ std::pair<UpdateStep::Prepared, torch::Tensor> UpdateStep::compute_update(double
                    .average_step = average_ ? average_->step_for(scalars.skipped) : torch::Tensor(),
                    .found_inf = for_the_scaler(scalars.found_inf),
                    .applies = scalars.applies},
-          scalars.figures};
+          part_names_.empty() ? scalars.figures : at::cat({scalars.figures, part_sums_ / weight_sum_})};
 }
 
 // No line allocates on the device.
@@ -455,7 +471,7 @@ PendingUpdate UpdateStep::commit() {
   Prepared prepared = *std::exchange(prepared_, std::nullopt);
   if (prepared.recorded != nullptr) {
     prepared.recorded->work->replay();
-    prepared.figures = PendingUpdate(prepared.recorded->figures);
+    prepared.figures = PendingUpdate(prepared.recorded->figures, part_names_);
   } else {
     apply_update(prepared);
     updated_ = true;
@@ -507,6 +523,7 @@ void UpdateStep::open_window() {
   window_open_ = true;
   {
     const ChangingBuffers::Watch watch(buffers_);
+    seed_for_place(options_.device, options_.seed, PlaceToAct::kBeginUpdate, info_.samples);
     task_.begin_update(info_);
   }
   buffers_.rethrow_failure();
@@ -519,6 +536,7 @@ void UpdateStep::attach_totals() {
   first_norms_ = totals.slice(0, 2, 5);
   first_preconditioned_ = totals[5];
   buffers_nought_ = totals[6];
+  part_sums_ = totals.slice(0, 7);
   first_of_lane_ = true;
 }
 

@@ -3,6 +3,7 @@
 #include <c10/core/Event.h>
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,7 @@ struct UpdateOutcome {
   double grad_norm = 0;  ///< global L2 norm of the true gradient, before clipping
   double scale = 1;      ///< loss scale that this update used
   double weight = 0;     ///< Σ weights
+  std::map<std::string, double> loss_parts = {};  ///< LossTerms::parts, each Σ sums ÷ Σ weights
 
   WindowNorms norms = {};  ///< without StepOptions::statistics: of no micro-batch
 
@@ -75,8 +77,9 @@ class PendingUpdate {
  public:
   PendingUpdate() = default;
 
-  /// @param figures [9] float64 on the device, in the order of UpdateOutcome; [11] with preconditioned norms.
-  explicit PendingUpdate(const torch::Tensor& figures);
+  /// @param figures [9] float64 on the device, in the order of UpdateOutcome; [11] with preconditioned norms;
+  /// then the parts of the loss, [kMostLossParts], where these have names.
+  PendingUpdate(const torch::Tensor& figures, std::vector<std::string> part_names);
 
   bool valid() const { return host_.defined(); }
 
@@ -85,6 +88,7 @@ class PendingUpdate {
 
  private:
   torch::Tensor host_;
+  std::vector<std::string> part_names_;
   std::optional<c10::Event> copied_;
 };
 
@@ -243,6 +247,7 @@ class UpdateStep {
   void take_first_norms(const torch::Tensor& weight);
   torch::Tensor add_penalty(const torch::Tensor& divisor);
   void ask_task();
+  void add_parts(const std::vector<NamedTensor>& parts);
 
   Task& task_;
   Optimizer& optimizer_;
@@ -263,7 +268,7 @@ class UpdateStep {
   bool recording_ = false;  // right now
   bool passed_by_ = false;  // recordings are not used
   bool updated_ = false;    // at least once since recording was asked for
-  LaneSum totals_;          // [7] float64: sum and weight of the losses; first_norms_ and so on
+  LaneSum totals_;  // [7 + kMostLossParts] float64: sum and weight of the losses; first_norms_ and so on
   bool window_open_ = false;
   bool committing_ = false;  ///< true for good when applying an update failed half way
   UpdateInfo info_{.update = 1, .trial = true};
@@ -272,10 +277,12 @@ class UpdateStep {
   std::optional<Prepared> prepared_;
   torch::Tensor loss_sum_;  // scalars of the lane under way; of the window once its lanes are done
   torch::Tensor weight_sum_;
-  torch::Tensor first_norms_;           // [3] likewise: as WindowNorms begins, still scaled
-  torch::Tensor first_preconditioned_;  // likewise, the squares in the optimizer's metric
-  torch::Tensor buffers_nought_;        // 0, or not a number where the window left a buffer not finite
-  bool first_of_lane_ = true;           // the next micro-batch
+  torch::Tensor first_norms_;            // [3] likewise: as WindowNorms begins, still scaled
+  torch::Tensor first_preconditioned_;   // likewise, the squares in the optimizer's metric
+  torch::Tensor part_sums_;              // [kMostLossParts], of the loss's parts
+  std::vector<std::string> part_names_;  // of a task that has some, from its first micro-batch on
+  torch::Tensor buffers_nought_;         // 0, or not a number where the window left a buffer not finite
+  bool first_of_lane_ = true;            // the next micro-batch
 };
 
 /// Forward, loss and metrics of one batch: no gradients, evaluation mode, the step's autocast.

@@ -1,5 +1,7 @@
 #include "trainer/call_scope.h"
 
+#include <ATen/Context.h>
+
 #include <mutex>
 #include <thread>
 
@@ -42,10 +44,34 @@ ProcessSettings entered(bool gpus) {
   }
 }
 
+at::Generator global_generator() {
+  return at::globalContext().defaultGenerator(torch::kCPU);
+}
+
 }  // namespace
 
-CallScope::CallScope(std::optional<ProcessSettings>& mine, bool gpus)
-    : mine_(mine), gpus_(gpus), callers_(entered(gpus)) {
+ProgramsGenerator::ProgramsGenerator() {
+  at::Generator generator = global_generator();
+  std::lock_guard lock(generator.mutex());
+  seed_ = generator.current_seed();
+  state_ = generator.get_state();
+}
+
+ProgramsGenerator::~ProgramsGenerator() {
+  at::Generator generator = global_generator();
+  {
+    std::lock_guard lock(generator.mutex());
+    if (generator.current_seed() == seed_) return;
+    generator.set_state(state_);
+  }
+  log::warn(
+      "trainer",
+      "LibTorch's global generator was given another seed while a run was at work, and is put back: the run "
+      "draws from a generator of its own, autotrain::cpu_generator()");
+}
+
+CallScope::CallScope(std::optional<ProcessSettings>& mine, const at::Generator& own, bool gpus)
+    : mine_(mine), gpus_(gpus), callers_(entered(gpus)), generator_(own) {
   if (mine_) mine_->put_in_force();
 }
 

@@ -1,5 +1,7 @@
 #include "trainer/run.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -119,7 +121,7 @@ void tell_jump_of_rate(const SavedRun& saved, const Recipe& recipe, int64_t size
 
 template <class Work>
 auto Trainer::Run::call(Work work) {
-  const CallScope scope(settings_, may_be_on_gpu());
+  const CallScope scope(settings_, generator_, may_be_on_gpu());
   std::optional<ModeScope> mode;
   if (bench_) mode.emplace(bench_->task->module());
   return together(work);
@@ -150,20 +152,28 @@ Trainer::Run::Run(Recipe recipe, Build build, TrainerOptions options)
     : recipe_(std::move(recipe)),
       options_(std::move(options)),
       observer_(options_.observer),
-      build_(std::move(build)) {
+      build_(std::move(build)),
+      generator_(at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(recipe_.seed))) {
   check_recipe(recipe_, catalog());
-  const CallScope scope(settings_, may_be_on_gpu());
+  const CallScope scope(settings_, generator_, may_be_on_gpu());
   ranks_ = options_.group ? Ranks::over(options_.group, process_environment()) : launched_ranks(recipe_);
   // A process of its own for the search would be no rank.
   if (ranks_->several()) options_.search_apart = false;
   if (!options_.search_apart) together([&] { return &bench(); });
 }
 
-std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_ptr<Task> task, RunData data,
+std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_ptr<Task> task,
+                                                    const Dataset& train, const Dataset* validation,
                                                     TrainerOptions options) {
   options.search_apart = false;
   check_keys_of_own_task(recipe);
   task = checked_task(std::move(task));
+  const bool names = task->names_samples();
+  RunData data;
+  data.train = data.owned.emplace_back(checked_dataset(train, "Dataset", names)).get();
+  if (validation != nullptr)
+    data.validation =
+        data.owned.emplace_back(checked_dataset(*validation, "validation Dataset", names)).get();
   // It is called at once, and only once, so it may take data and task away.
   const auto build = [&](const Recipe& r, std::optional<ResolvedBudget> settled,
                          std::shared_ptr<Ranks> ranks) {
@@ -333,9 +343,23 @@ void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
   if (!ranks_->first()) return;  // whose tensors all have when training begins
   if (!recipe_.weights.file || (place_ && place_->resume_point) || !bench().data.from_recipe) return;
-  log::info("model", cat(*recipe_.weights.file, ": ",
-                         describe(take_weights(recipe_.weights, bench().task->module()))));
+  take_from(recipe_.weights);
+}
+
+void Trainer::Run::take_from(const WeightsRecipe& weights) {
+  log::info("model", cat(*weights.file, ": ", describe(take_weights(weights, bench().task->module()))));
   bench().average.restart();
+}
+
+void Trainer::Run::load_weights(const std::filesystem::path& file) {
+  call([&] {
+    if (fitted_)
+      throw Error(ExitCode::kUsage, "Trainer::load_weights", "fit was called before",
+                  "load them first, or make another trainer");
+    weights_loaded_ = true;
+    take_from({.file = file.string()});
+    return true;
+  });
 }
 
 FigureKinds Trainer::Run::figure_kinds() {
@@ -524,7 +548,8 @@ EvaluationRecord Trainer::Run::evaluate(const Dataset& data) {
 }
 
 EvaluationRecord Trainer::Run::evaluate_on(const Dataset& data) {
-  const std::unique_ptr<const Dataset> checked = checked_dataset(data, "Dataset");
+  const std::unique_ptr<const Dataset> checked =
+      checked_dataset(data, "Dataset", bench().task->names_samples());
   const Stopwatch watch;
   const Position at = ended_.value_or(Position());
   const BatchPlan& plan = made_plan();

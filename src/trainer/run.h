@@ -25,15 +25,17 @@ namespace autotrain {
 /// What a Trainer does, and in which order.
 class Trainer::Run {
  public:
-  /// A run of the caller's own task and data. It never searches apart: another process could not make them.
-  static std::unique_ptr<Run> of_task(Recipe recipe, std::unique_ptr<Task> task, RunData data,
-                                      TrainerOptions options);
+  /// A run of the caller's own task and data. @param validation null: there is none. It never searches apart:
+  /// another process could not make them.
+  static std::unique_ptr<Run> of_task(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train,
+                                      const Dataset* validation, TrainerOptions options);
 
   /// A run of what the recipe names. With `options.search_apart` nothing is made before it is needed.
   static std::unique_ptr<Run> of_recipe(Recipe recipe, TrainerOptions options);
 
   const BatchPlan& plan();
   FigureKinds figure_kinds();
+  void load_weights(const std::filesystem::path& file);
   Summary fit();
   EvaluationRecord evaluate(const Dataset& data);
   void take(Weights which);
@@ -94,6 +96,7 @@ class Trainer::Run {
   BatchStages stages(int64_t constant);
   bool stored_plan_holds();
   void load_initial_weights();
+  void take_from(const WeightsRecipe& weights);
 
   RunState restored_state();
   void begin_files(const RunState& state);
@@ -112,6 +115,7 @@ class Trainer::Run {
   std::vector<std::string> hosts_;  // of the ranks, in their order; empty: there is but one
   CheckedObserver observer_;
   Build build_;
+  const at::Generator generator_;  // of the CPU
   std::unique_ptr<Workbench> bench_;
   std::optional<Place> place_;
   std::optional<BatchPlan> plan_;

@@ -138,7 +138,7 @@ void check_keys_of_own_task(const Recipe& recipe) {
                     ", and the program brings a model, a loss and data of its own, which it does "
                     "not reach"),
                 "leave it out and do it in the program (freeze with requires_grad_(false), load weights with "
-                "torch::load), or run Trainer::from_recipe");
+                "Trainer::load_weights), or run Trainer::from_recipe");
   }
 }
 

@@ -5,29 +5,15 @@
 #include "trainer/run.h"
 
 namespace autotrain {
-namespace {
-
-RunData users_data(const Dataset& train, const Dataset* validation) {
-  RunData data;
-  data.train = data.owned.emplace_back(checked_dataset(train, "Dataset")).get();
-  if (validation != nullptr) {
-    data.validation = data.owned.emplace_back(checked_dataset(*validation, "validation Dataset")).get();
-  }
-  return data;
-}
-
-}  // namespace
 
 Trainer::Trainer(std::unique_ptr<Run> run) : run_(std::move(run)) {}
 
 Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, TrainerOptions options)
-    : Trainer(
-          Run::of_task(std::move(recipe), std::move(task), users_data(train, nullptr), std::move(options))) {}
+    : Trainer(Run::of_task(std::move(recipe), std::move(task), train, nullptr, std::move(options))) {}
 
 Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train, const Dataset& validation,
                  TrainerOptions options)
-    : Trainer(Run::of_task(std::move(recipe), std::move(task), users_data(train, &validation),
-                           std::move(options))) {}
+    : Trainer(Run::of_task(std::move(recipe), std::move(task), train, &validation, std::move(options))) {}
 
 Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
   return Trainer(Run::of_recipe(std::move(recipe), std::move(options)));
@@ -57,6 +43,10 @@ const BatchPlan& Trainer::plan() {
 
 FigureKinds Trainer::figure_kinds() {
   return run_->figure_kinds();
+}
+
+void Trainer::load_weights(const std::filesystem::path& file) {
+  run_->load_weights(file);
 }
 
 Summary Trainer::fit() {

@@ -1,3 +1,4 @@
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <fenv.h>
@@ -11,7 +12,9 @@
 #include <set>
 #include <thread>
 
+#include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "autotrain/random.h"
 #include "autotrain/trainer.h"
 #include "base/text.h"
 #include "support/small_run.h"
@@ -396,6 +399,260 @@ TEST(Places, AfterFitOtherDataAreEvaluatedAndOtherWeightsTaken) {
   EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), summary.best.at("loss"));
   trainer.take(Trainer::Weights::kLast);
   EXPECT_EQ(digest(*net), last);
+}
+
+// ------------------------------------------------------------------ random numbers
+
+// A run that draws in its model and wherever a task acts, until update `stop`.
+uint64_t bits_of_drawing_run(const std::filesystem::path& folder, bool resume = false, int64_t stop = 0,
+                             const std::function<void()>& in_loss = {},
+                             const std::function<void()>& in_callback = {},
+                             const std::function<void()>& with_first_weights = {}) {
+  auto task = std::make_unique<Open>(SmallNet::Middle::kDropout);
+  if (with_first_weights) with_first_weights();
+  const std::shared_ptr<SmallNet> net = task->net;
+  const torch::Tensor noise = torch::zeros({});
+  task->kept = {{"noise", noise}};
+  task->on_begin = [=](const UpdateInfo&) { noise.copy_(torch::rand({})); };
+  task->changed_loss = [=](LossTerms& terms, const Batch&) {
+    if (in_loss) in_loss();
+    terms.sum = terms.sum * (1 + 0.1 * noise + 0.1 * torch::rand({}));
+  };
+  task->on_gradients = [](const UpdateInfo&, Gradients& gradients) {
+    for (const NamedTensor& each : gradients.all()) each.tensor.add_(torch::randn_like(each.tensor), 0.01);
+  };
+  task->on_step = [=](const UpdateInfo&) {
+    const torch::NoGradGuard no_gradients;
+    net->second->bias.add_(torch::randn_like(net->second->bias), 0.01);
+  };
+  Trainer trainer(guest_recipe(12), std::move(task), data(), {.output = folder, .resume = resume});
+  trainer.on_update([=](const UpdateRecord& u) {
+    if (in_callback) in_callback();
+    return u.update == stop ? Flow::kStop : Flow::kContinue;
+  });
+  trainer.fit();
+  return digest(*net);
+}
+
+TEST(Draws, OfAThreadOfTheProgramChangeNoBitOfARunNorDoesItRewindThem) {
+  const TemporaryFolder folder;
+  const uint64_t alone = bits_of_drawing_run(folder / "alone");
+  torch::manual_seed(3);
+  std::vector<torch::Tensor> parts;
+  for (int i = 0; i < 1 << 12; ++i) parts.push_back(torch::rand({16}, torch::kFloat64));
+  const torch::Tensor expected = torch::cat(parts);
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> drawn{0};
+  std::vector<torch::Tensor> numbers;
+  std::thread own;
+  const auto begin_to_draw = [&] {
+    torch::manual_seed(3);
+    own = std::thread([&] {
+      for (; !stop || drawn < 16; ++drawn) numbers.push_back(torch::rand({16}, torch::kFloat64));
+    });
+    test::wait_until([&] { return drawn > 0; });
+  };
+  EXPECT_EQ(bits_of_drawing_run(folder / "beside", false, 0, {}, {}, begin_to_draw), alone);
+  stop = true;
+  own.join();
+  const torch::Tensor all = torch::cat(numbers).slice(0, 0, 1 << 16);
+  EXPECT_TRUE(torch::equal(all, expected.slice(0, 0, all.size(0)))) << "one stream, as without the run";
+}
+
+TEST(Draws, OfCallbacksAreTheProgramsAndStayDrawn) {
+  const TemporaryFolder folder;
+  const uint64_t alone = bits_of_drawing_run(folder / "alone");
+  torch::manual_seed(5);
+  const torch::Tensor expected = torch::rand({13});
+  std::vector<torch::Tensor> drawn;
+  EXPECT_EQ(bits_of_drawing_run(
+                folder / "beside", false, 0, {}, [&] { drawn.push_back(torch::rand({1})); },
+                [] { torch::manual_seed(5); }),
+            alone);
+  drawn.push_back(torch::rand({1}));
+  EXPECT_TRUE(torch::equal(torch::cat(drawn), expected));
+}
+
+TEST(Draws, DoNotDependOnASeedThatTheTaskGivesTheGlobalGeneratorAndThatIsTold) {
+  const TemporaryFolder folder;
+  const uint64_t alone = bits_of_drawing_run(folder / "alone");
+  const torch::Tensor before = at::globalContext().defaultGenerator(torch::kCPU).get_state();
+  std::string warned;
+  log::set_sink([&](const log::Record& record) { warned += record.text; }, log::Level::kWarning);
+  EXPECT_EQ(bits_of_drawing_run(folder / "seeded", false, 0, [] { torch::manual_seed(1); }), alone);
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  EXPECT_TRUE(test::holds(warned, "cpu_generator"));
+  EXPECT_TRUE(torch::equal(at::globalContext().defaultGenerator(torch::kCPU).get_state(), before));
+}
+
+TEST(Draws, WhereverATaskActsAreTheSameAfterAResume) {
+  const TemporaryFolder folder;
+  const uint64_t straight = bits_of_drawing_run(folder / "straight");
+  bits_of_drawing_run(folder / "stopped", false, 5);
+  EXPECT_EQ(bits_of_drawing_run(folder / "stopped", true), straight);
+}
+
+TEST(Draws, ComeFromTheGeneratorThatIsNamed) {
+  auto task = std::make_unique<Open>();
+  at::Generator named = at::make_generator<at::CPUGeneratorImpl>(9);
+  const torch::Tensor expected = at::rand({4}, at::make_generator<at::CPUGeneratorImpl>(9));
+  torch::Tensor drawn;
+  bool own = false;
+  task->changed_loss = [&](LossTerms&, const Batch&) {
+    if (!drawn.defined()) drawn = at::rand({4}, named);
+    own = cpu_generator() != at::globalContext().defaultGenerator(torch::kCPU);
+  };
+  Trainer(guest_recipe(), std::move(task), data(), {.write_files = false}).fit();
+  EXPECT_TRUE(torch::equal(drawn, expected));
+  EXPECT_TRUE(own);
+  EXPECT_EQ(cpu_generator(), at::globalContext().defaultGenerator(torch::kCPU));
+}
+
+// Asks which samples its batches hold.
+class Naming final : public Open {
+ public:
+  bool names_samples() const override { return true; }
+};
+
+TEST(Draws, OfASampleAreItsOwnHoweverAnUpdateIsCut) {
+  const auto losses_of = [](int64_t micro, int64_t lanes, std::vector<int64_t>* seen = nullptr) {
+    auto task = std::make_unique<Naming>();
+    const std::shared_ptr<SmallNet> net = task->net;
+    task->changed_loss = [=](LossTerms& terms, const Batch& batch) {
+      const torch::Tensor noisy =
+          batch.inputs + randn_like(batch.inputs, batch, 0) * rand_like(batch.inputs, batch, 1);
+      terms.sum = at::cross_entropy_loss(net->forward(noisy), batch.targets, {}, at::Reduction::Sum);
+      if (seen == nullptr) return;
+      for (int64_t i = 0; i < batch.samples; ++i) seen->push_back(batch.indices[i].item<int64_t>());
+    };
+    Recipe r = guest_recipe(20, micro);
+    r.execution.lanes = lanes;
+    r.optimizer.algorithm = {"sgd", {}};
+    std::vector<double> losses;
+    Trainer trainer(r, std::move(task), data(), data(), {.write_files = false});
+    trainer.on_update([&](const UpdateRecord& u) { return losses.push_back(u.loss), Flow::kContinue; });
+    losses.push_back(trainer.fit().final.at("loss"));
+    return losses;
+  };
+  std::vector<int64_t> seen;
+  const std::vector<double> whole = losses_of(64, 1, &seen);
+  EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 640) << "all samples, by their own numbers";
+  for (const std::vector<double>& cut : {losses_of(16, 1), losses_of(16, 2)}) {
+    ASSERT_EQ(cut.size(), 21);
+    for (size_t i = 0; i < cut.size(); ++i) EXPECT_NEAR(cut[i] / whole[i], 1, 1e-4) << i;
+  }
+}
+
+TEST(Draws, OfABatchHaveTheMomentsOfTheirDistributionAndDifferByDraw) {
+  Batch batch{.inputs = torch::zeros({4}), .samples = 4, .keys = torch::tensor({1, 2, 3, -4}, torch::kInt64)};
+  for (const auto type : {torch::kFloat32, torch::kFloat64, torch::kBFloat16}) {
+    const torch::Tensor like = torch::empty({4, 1 << 16}, type);
+    const torch::Tensor normal = randn_like(like, batch, 0).to(torch::kFloat64),
+                        uniform = rand_like(like, batch, 0).to(torch::kFloat64);
+    EXPECT_TRUE(at::isfinite(normal).all().item<bool>());
+    // 2¹⁶ numbers a row: six standard errors of mean and variance.
+    EXPECT_LT(normal.mean(1).abs().max().item<double>(), 6.0 / 256);
+    EXPECT_LT((normal.var(1) - 1).abs().max().item<double>(), 6 * std::sqrt(2.0) / 256);
+    EXPECT_LT((uniform.mean(1) - 0.5).abs().max().item<double>(), 6 * std::sqrt(1.0 / 12) / 256 + 1.0 / 512);
+    EXPECT_GE(uniform.min().item<double>(), 0);
+    EXPECT_LT(uniform.max().item<double>(), 1);
+  }
+  const torch::Tensor like = torch::empty({4, 1 << 16}), first = randn_like(like, batch, 0);
+  EXPECT_LT((first * randn_like(like, batch, 1)).mean().abs().item<double>(), 6.0 / 512) << "of another draw";
+  EXPECT_LT((first[0] * first[1]).mean().abs().item<double>(), 6.0 / 256) << "of another sample";
+  EXPECT_TRUE(torch::equal(
+      first[2], randn_like(like.slice(0, 2, 3), {.samples = 1, .keys = batch.keys.slice(0, 2, 3)}, 0)[0]));
+  test::expect_error(ExitCode::kBrokenContract, [&] { randn_like(like, {.samples = 4}, 0); });
+  test::expect_error(ExitCode::kBrokenContract, [&] { randn_like(like.slice(0, 0, 3), batch, 0); });
+}
+
+// ------------------------------------------------------------------ parts of a loss
+
+TEST(Parts, AreThoseOfTheWholeUpdateHoweverItIsCutAndAreWritten) {
+  const TemporaryFolder folder;
+  const auto parts_of = [&](int64_t micro, int64_t lanes) {
+    auto task = std::make_unique<Open>();
+    const std::shared_ptr<SmallNet> net = task->net;
+    task->changed_loss = [=](LossTerms& terms, const Batch& batch) {
+      const torch::Tensor size = net->forward(batch.inputs).square().sum();
+      terms.parts = {{"likelihood", terms.sum}, {"size", 0.01 * size}};
+      terms.sum = terms.sum + 0.01 * size;
+    };
+    Recipe r = guest_recipe(4, micro);
+    r.execution.lanes = lanes;
+    r.optimizer.algorithm = {"sgd", {}};
+    const std::filesystem::path path = folder / cat(micro, "-", lanes);
+    Trainer trainer(r, std::move(task), data(), data(), {.output = path});
+    std::vector<double> parts;
+    trainer.on_update([&](const UpdateRecord& u) {
+      EXPECT_EQ(u.loss_parts.size(), 2);
+      EXPECT_NEAR(u.loss_parts.at("likelihood") + u.loss_parts.at("size"), u.loss, 1e-5 * u.loss);
+      parts.push_back(u.loss_parts.at("size"));
+      return Flow::kContinue;
+    });
+    const Summary summary = trainer.fit();
+    EXPECT_NEAR(summary.final.at("loss.likelihood") + summary.final.at("loss.size"), summary.final.at("loss"),
+                1e-5 * summary.final.at("loss"));
+    std::vector<double> written;
+    for (const auto& row : read_metrics(path / "metrics.jsonl"))
+      if (row.at("kind") == "update") written.push_back(row.at("loss_parts").at("size"));
+    EXPECT_EQ(written, parts);
+    return parts;
+  };
+  const std::vector<double> whole = parts_of(64, 1);
+  ASSERT_EQ(whole.size(), 4);
+  for (const std::vector<double>& cut : {parts_of(16, 1), parts_of(16, 2)})
+    for (size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(cut[i] / whole[i], 1, 1e-4);
+}
+
+TEST(Parts, ThatChangeTheirNamesAreRefused) {
+  const auto expect_refused = [](const std::string& words,
+                                 const std::function<std::vector<NamedTensor>(int)>& parts) {
+    auto task = std::make_unique<Open>();
+    Open& open = *task;
+    task->changed_loss = [&, parts](LossTerms& terms, const Batch&) { terms.parts = parts(open.calls); };
+    const Error error = test::expect_error(ExitCode::kBrokenContract, [&] {
+      Trainer(guest_recipe(), std::move(task), data(), {.write_files = false}).fit();
+    });
+    EXPECT_TRUE(test::holds(error.what(), words)) << error.what();
+  };
+  const torch::Tensor one = torch::ones({});
+  expect_refused("a, and gave none", [=](int call) {
+    return call > 3 ? std::vector<NamedTensor>{{"a", one}} : std::vector<NamedTensor>{};
+  });
+  expect_refused("two parts", [=](int) { return std::vector<NamedTensor>{{"a", one}, {"a", one}}; });
+  expect_refused("LossTerms::parts", [=](int) { return std::vector<NamedTensor>{{"a", torch::ones({2})}}; });
+  expect_refused("16 at most", [=](int) {
+    std::vector<NamedTensor> parts;
+    for (int i = 0; i < 17; ++i) parts.push_back({cat("part ", i), one});
+    return parts;
+  });
+}
+
+TEST(Places, WeightsOfACheckpointAreTakenBeforeFit) {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, const std::string& from) {
+    auto task = std::make_unique<Open>();
+    const std::shared_ptr<SmallNet> net = task->net;
+    Recipe r = guest_recipe(from.empty() ? 3 : 1);
+    r.optimizer.lr = from.empty() ? 0.1 : 1e-30;
+    r.average.half_life = 100;
+    Trainer trainer(r, std::move(task), data(), {.output = folder / name});
+    if (!from.empty()) trainer.load_weights(folder / from / "checkpoints" / "update-3" / "model.safetensors");
+    trainer.fit();
+    test::expect_error(ExitCode::kUsage, [&] { trainer.load_weights("x.safetensors"); });
+    const uint64_t last = digest(*net);
+    if (!from.empty()) {
+      trainer.take(Trainer::Weights::kAverage);
+      EXPECT_EQ(digest(*net), last) << "averages begin with them";
+    }
+    return last;
+  };
+  const uint64_t first = run("first", "");
+  EXPECT_EQ(run("second", "first"), first);
+  auto task = std::make_unique<Open>();
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
+  test::expect_error(ExitCode::kMissingFile, [&] { trainer.load_weights(folder / "none.safetensors"); });
 }
 
 // ------------------------------------------------------------------ threads and memory
