@@ -39,6 +39,7 @@ PUBLIC = {
     "sweep.h": "sweep", "sweep_result.h": "sweep",
     "plan.h": "plan",
     "rank_group.h": "comm",
+    "registry.h": "setup", "program.h": "cli",
     "trainer.h": "state",  # its types are what the four rooms of a run share
 }
 

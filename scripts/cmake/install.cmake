@@ -12,15 +12,15 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/autotrain)
 # The program finds LibTorch where it was linked; only our own files move.
-get_filename_component(torch_libraries "${TORCH_INSTALL_PREFIX}/lib" REALPATH)
-set(library_folders ${torch_libraries})
+get_filename_component(torch_prefix "${TORCH_INSTALL_PREFIX}" REALPATH)
+set(library_folders ${torch_prefix}/lib)
 if(CUDA_TOOLKIT_ROOT_DIR)
   get_filename_component(cuda_libraries "${CUDA_TOOLKIT_ROOT_DIR}/lib64" REALPATH)
   list(APPEND library_folders ${cuda_libraries})
 endif()
 set_target_properties(autotrain_cli PROPERTIES INSTALL_RPATH "${library_folders}")
 
-install(TARGETS autotrain autotrain_cli EXPORT autotrain-targets
+install(TARGETS autotrain autotrain_program autotrain_cli EXPORT autotrain-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/autotrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -31,13 +31,21 @@ std::vector<DatasetRow> with_balance_keys(std::vector<DatasetRow> rows) {
   return rows;
 }
 
-}  // namespace
-
-const std::vector<DatasetRow>& dataset_table() {
-  static const std::vector<DatasetRow> table =
+std::vector<DatasetRow>& all_dataset_table() {
+  static std::vector<DatasetRow> table =
       with_balance_keys({documents_row(), fashion_mnist_row(), image_folder_row(), npy_row(), synthetic_row(),
                          table_row(), text_row(), tokens_row(), yolo_row()});
   return table;
+}
+
+}  // namespace
+
+const std::vector<DatasetRow>& dataset_table() {
+  return all_dataset_table();
+}
+
+void add_row(DatasetRow row) {
+  all_dataset_table().push_back(std::move(with_balance_keys({std::move(row)}).front()));
 }
 
 namespace {

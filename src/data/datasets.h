@@ -62,6 +62,9 @@ struct DatasetRow {
 /// Every data set a recipe can name. A data set is added by a row here and a file beside it.
 const std::vector<DatasetRow>& dataset_table();
 
+/// Adds a part of the program's own. To be called before anything refers to a row.
+void add_row(DatasetRow row);
+
 /// A data set of a run, and what else is known of the run when it is made.
 struct DatasetPlace {
   const Choice& choice;

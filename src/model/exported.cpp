@@ -100,7 +100,7 @@ class Exported final : public Network {
     return !file_.loss || file_.graphs.begin()->second.evaluation->prediction_beside.has_value();
   }
 
-  OwnLoss own_loss(const Batch& batch) override {
+  ModelsLoss own_loss(const Batch& batch) override {
     if (!file_.loss) return Network::own_loss(batch);
     std::vector<torch::Tensor> given = chosen_.of(batch);
     check_inputs(given);

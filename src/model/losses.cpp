@@ -254,8 +254,10 @@ Loss huber(double delta) {
           default_metrics(TargetKind::kNumbers)};
 }
 
-const std::vector<LossRow>& loss_table() {
-  static const std::vector<LossRow> table = {
+namespace {
+
+std::vector<LossRow>& all_loss_table() {
+  static std::vector<LossRow> table = {
       cross_entropy_row(),
       {{"binary_cross_entropy",
         "Sigmoid cross-entropy of several labels a sample, each 0 or 1, averaged over samples and labels.",
@@ -275,6 +277,16 @@ const std::vector<LossRow>& loss_table() {
       detection_row(),
       models_own_row()};
   return table;
+}
+
+}  // namespace
+
+const std::vector<LossRow>& loss_table() {
+  return all_loss_table();
+}
+
+void add_row(LossRow row) {
+  all_loss_table().push_back(std::move(row));
 }
 
 const LossRow& find_loss(const std::string& name) {

@@ -24,6 +24,9 @@ inline constexpr const char* kModelsOwnLoss = "model";
 /// Every loss a recipe can name.
 const std::vector<LossRow>& loss_table();
 
+/// Adds a part of the program's own. To be called before anything refers to a row.
+void add_row(LossRow row);
+
 /// @throws Error(kBadRecipe) when there is no such loss.
 const LossRow& find_loss(const std::string& name);
 

@@ -462,9 +462,21 @@ torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Te
   return wanted.to(torch::kFloat32);
 }
 
-const std::vector<MetricRow>& metric_table() {
-  static const std::vector<MetricRow> table = all_rows();
+namespace {
+
+std::vector<MetricRow>& all_metric_table() {
+  static std::vector<MetricRow> table = all_rows();
   return table;
+}
+
+}  // namespace
+
+const std::vector<MetricRow>& metric_table() {
+  return all_metric_table();
+}
+
+void add_row(MetricRow row) {
+  all_metric_table().push_back(std::move(row));
 }
 
 std::shared_ptr<const PredictionMetric> make_metric(const std::string& name, const MetricOptions& options) {

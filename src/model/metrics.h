@@ -18,6 +18,9 @@ struct MetricRow {
 
 const std::vector<MetricRow>& metric_table();
 
+/// Adds a part of the program's own. To be called before anything refers to a row.
+void add_row(MetricRow row);
+
 /// One row of logits for each target: [targets, K]. The prediction has its classes last, [n, K] or [n, …, K],
 /// or second, [n, K, …], as PyTorch has those of pixels and positions; the target, [n, …] or [n, 1, …], says
 /// which. Where all sizes are equal, of a sequence the classes are the last.

@@ -14,11 +14,23 @@ ModelRow detector_row();
 ModelRow exported_row();
 ModelRow torchscript_row();
 
-const std::vector<ModelRow>& model_table() {
-  static const std::vector<ModelRow> table = {mlp_row(),      cnn_row(),      resnet_row(18),
-                                              resnet_row(34), resnet_row(50), transformer_row(),
-                                              detector_row(), exported_row(), torchscript_row()};
+namespace {
+
+std::vector<ModelRow>& all_model_table() {
+  static std::vector<ModelRow> table = {mlp_row(),      cnn_row(),      resnet_row(18),
+                                        resnet_row(34), resnet_row(50), transformer_row(),
+                                        detector_row(), exported_row(), torchscript_row()};
   return table;
+}
+
+}  // namespace
+
+const std::vector<ModelRow>& model_table() {
+  return all_model_table();
+}
+
+void add_row(ModelRow row) {
+  all_model_table().push_back(std::move(row));
 }
 
 std::shared_ptr<Network> make_model(const Choice& choice, const SampleShape& shape) {

@@ -24,7 +24,7 @@ enum class LossReduction { kMean, kSum };
 LossTerms terms_of(const torch::Tensor& loss, LossReduction reduction, int64_t samples);
 
 /// What a model says that computes its loss itself.
-struct OwnLoss {
+struct ModelsLoss {
   LossTerms terms;
   torch::Tensor prediction = {};  ///< in evaluation mode, where it makes one
 };
@@ -53,7 +53,7 @@ class Network : public torch::nn::Module {
 
   /// Its own loss of a batch and, in evaluation mode, what it predicts. @throws Error(kBadRecipe) where it
   /// has none.
-  virtual OwnLoss own_loss(const Batch& batch);
+  virtual ModelsLoss own_loss(const Batch& batch);
 
   /// Freezes the parameters whose names match one of the patterns. Parts whose parameters are all frozen stay
   /// in evaluation mode, so that batch normalisation keeps its statistics.
@@ -141,6 +141,9 @@ struct ModelRow {
 
 /// Every model a recipe can name. A model is added by a row here and a file beside it.
 const std::vector<ModelRow>& model_table();
+
+/// Adds a part of the program's own. To be called before anything refers to a row.
+void add_row(ModelRow row);
 
 /// Weights are drawn from LibTorch's CPU generator, which the caller seeds.
 /// @throws Error(kBadRecipe) when the model cannot take such samples.

@@ -20,7 +20,7 @@ class OwnLossTask final : public Task {
   LossTerms loss(const Batch& batch) override { return network_->own_loss(batch).terms; }
 
   EvaluationTerms evaluate(const Batch& batch) override {
-    OwnLoss own = network_->own_loss(batch);
+    ModelsLoss own = network_->own_loss(batch);
     if (metrics_.empty()) return {std::move(own.terms), {}};
     return {std::move(own.terms), measured(metrics_, own.prediction, batch.targets)};
   }
@@ -39,7 +39,7 @@ LossTerms terms_of(const torch::Tensor& loss, LossReduction reduction, int64_t s
           at::full({}, weight, wide.options().dtype(torch::kFloat64).requires_grad(false))};
 }
 
-OwnLoss Network::own_loss(const Batch&) {
+ModelsLoss Network::own_loss(const Batch&) {
   throw Error(ExitCode::kBadRecipe, "loss.name", "model: the model computes no loss",
               "name the loss here, or export the module with --loss");
 }

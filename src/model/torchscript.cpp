@@ -167,7 +167,7 @@ class Scripted final : public Network {
   bool has_own_loss() const override { return !signature_.loss.empty(); }
   bool predicts() const override { return !has_own_loss() || !signature_.output.empty(); }
 
-  OwnLoss own_loss(const Batch& batch) override {
+  ModelsLoss own_loss(const Batch& batch) override {
     if (!has_own_loss()) return Network::own_loss(batch);
     const c10::IValue returned = call(given_of(batch));
     const std::string& name = signature_.loss;

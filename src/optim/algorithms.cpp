@@ -11,10 +11,22 @@ OptimizerRow lion_row();
 OptimizerRow lars_row();
 OptimizerRow lamb_row();
 
-const std::vector<OptimizerRow>& optimizer_table() {
-  static const std::vector<OptimizerRow> table = {sgd_row(),  adam_row(), adamw_row(), nadamw_row(),
-                                                  lion_row(), lars_row(), lamb_row()};
+namespace {
+
+std::vector<OptimizerRow>& all_optimizer_table() {
+  static std::vector<OptimizerRow> table = {sgd_row(),  adam_row(), adamw_row(), nadamw_row(),
+                                            lion_row(), lars_row(), lamb_row()};
   return table;
+}
+
+}  // namespace
+
+const std::vector<OptimizerRow>& optimizer_table() {
+  return all_optimizer_table();
+}
+
+void add_row(OptimizerRow row) {
+  all_optimizer_table().push_back(std::move(row));
 }
 
 KeySpec decay_key(const char* name, const char* sentence, double fallback) {

@@ -179,6 +179,9 @@ struct OptimizerRow {
 /// Every optimizer a recipe can name.
 const std::vector<OptimizerRow>& optimizer_table();
 
+/// Adds a part of the program's own. To be called before anything refers to a row.
+void add_row(OptimizerRow row);
+
 /// @throws Error(kBadRecipe) when there is no such optimizer.
 const OptimizerRow& find_optimizer(const std::string& name);
 

@@ -22,6 +22,9 @@ struct ScheduleRow {
 /// Every schedule a recipe can name.
 const std::vector<ScheduleRow>& schedule_table();
 
+/// Adds a part of the program's own. To be called before anything refers to a row.
+void add_row(ScheduleRow row);
+
 /// @throws Error(kBadRecipe) when there is no such schedule.
 const ScheduleRow& find_schedule(const std::string& name);
 

@@ -174,11 +174,23 @@ ScheduleRow plateau_row() {
 
 }  // namespace
 
-const std::vector<ScheduleRow>& schedule_table() {
-  static const std::vector<ScheduleRow> table = {constant_row(), linear_row(),     cosine_row(),
-                                                 step_row(),     polynomial_row(), one_cycle_row(),
-                                                 restarts_row(), stable_row(),     plateau_row()};
+namespace {
+
+std::vector<ScheduleRow>& all_schedule_table() {
+  static std::vector<ScheduleRow> table = {constant_row(), linear_row(),     cosine_row(),
+                                           step_row(),     polynomial_row(), one_cycle_row(),
+                                           restarts_row(), stable_row(),     plateau_row()};
   return table;
+}
+
+}  // namespace
+
+const std::vector<ScheduleRow>& schedule_table() {
+  return all_schedule_table();
+}
+
+void add_row(ScheduleRow row) {
+  all_schedule_table().push_back(std::move(row));
 }
 
 }  // namespace autotrain

@@ -278,6 +278,8 @@ class RecipeReader {
         }
       }
     }
+    if (section.rows != nullptr && key != section.choice_key && (key == "name" || key == "type"))
+      return cat("what it is stands under ", section.choice_key, " here");
     std::vector<std::string> places;
     for (const Section& other : sections_) {
       if (last_part(other.path) == key) places.push_back(other.path);

@@ -23,17 +23,18 @@ def main():
     build, project, torch = (Path(argument).resolve() for argument in sys.argv[1:4])
     compiler = {"CUDACXX": f"{path}/bin/nvcc" for path in sys.argv[4:]}
     with tempfile.TemporaryDirectory() as temporary:
-        first, moved, consumer = (Path(temporary, name) for name in ("first", "moved", "consumer"))
+        first, moved, consumer, own = (Path(temporary, name) for name in ("first", "moved", "consumer", "own"))
         run("cmake", "--install", build, "--prefix", first)
         shutil.move(first, moved)
         for text in moved.rglob("*.cmake"):
-            content = text.read_text()
+            content = text.read_text().replace(str(torch), "")  # which may be named, and is looked for there
             for path in (str(first), str(project), str(build)):
                 if path in content:
                     sys.exit(f"{text} names {path}")
-        run("cmake", "-S", project / "tests" / "package" / "consumer", "-B", consumer, "-G", "Ninja",
-            "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={moved};{torch}", env={**os.environ, **compiler})
-        run("cmake", "--build", consumer)
+        for source, built in (("package/consumer", consumer), ("own_program", own)):
+            run("cmake", "-S", project / "tests" / source, "-B", built, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                f"-DCMAKE_PREFIX_PATH={moved}", env={**os.environ, **compiler})
+            run("cmake", "--build", built)
         output = run(consumer / "consumer", project / "tests" / "package" / "consumer" / "recipe.yaml", consumer / "run",
                      env={**os.environ, "CI": "1"})
         print(output, end="")
@@ -43,6 +44,8 @@ def main():
             sys.exit(f"unexpected output: {output!r}")
         if not (consumer / "run" / "checkpoints" / "update-150" / "model.safetensors").exists():
             sys.exit("no checkpoint was written")
+        run(own / "own_program", "train", "--config", project / "tests" / "own_program" / "rings.yaml", "--output",
+            own / "run", env={**os.environ, "CI": "1"})
         print(run(moved / "bin" / "autotrain", "--version"), end="")
 
 
