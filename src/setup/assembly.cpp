@@ -176,8 +176,8 @@ RunData load_data(const Recipe& recipe, Device& device) {
 
 std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train) {
   const PhaseScope phase(MemoryPhase::kModel);
-  seed_generators(
-      torch::kCPU, derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
+  seed_generators(torch::kCPU,
+                  derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
   auto network = make_model(recipe.model, {train.input_shape, train.classes, train.vocabulary, train.inputs});
   network->freeze(recipe.freeze);
   network->adapt(recipe.lora);
