@@ -19,6 +19,7 @@
 #include "compare/compare_tables.h"
 #include "compare/converge.h"
 #include "compare/finished_runs.h"
+#include "compare/tuning.h"
 #include "recipe/axes.h"
 #include "report/table.h"
 #include "state/run_folder.h"
@@ -37,6 +38,8 @@ struct CompareCommandOptions : OverrideOptions, PrintOptions, OutputOption {
   bool training_set = false;
   int64_t ranks = 1;
   bool halving = false;
+  std::string tune = {};  ///< "optimizer.lr", or "optimizer.lr=0.01,0.1"
+  int64_t tune_runs = 5;
   bool sharpness = false;
   bool paired = false;
   std::string margin = {};  ///< "0.3%", "12.5"
@@ -74,13 +77,15 @@ std::optional<Margin> margin_of(const CompareCommandOptions& options) {
   return margin;
 }
 
-std::vector<Axis> axes_of(const std::vector<std::string>& vary) {
+// @param option that they are given by. @param instance of it.
+std::vector<Axis> axes_of(const std::vector<std::string>& vary, const char* option = "--vary",
+                          const char* instance = "--vary batch.effective=64,256,1024") {
   std::vector<Axis> axes;
   for (const std::string& text : vary) {
     std::optional<Axis> axis = parse_axis(text);
     if (!axis) {
-      throw Error(ExitCode::kUsage, "--vary", quote(text) + " names no values of a key",
-                  "for instance --vary batch.effective=64,256,1024");
+      throw Error(ExitCode::kUsage, option, quote(text) + " names no values of a key",
+                  cat("for instance ", instance));
     }
     axes.push_back(std::move(*axis));
   }
@@ -145,6 +150,25 @@ std::optional<Comparison> confirm(const CompareCommandOptions& options, const Co
   return saying_how_to_go_on(study.folder, [&] { return compare(fresh); });
 }
 
+TuneOptions tuning_of(const CompareCommandOptions& options) {
+  TuneOptions tuning{.key = options.tune, .runs = options.tune_runs};
+  if (options.tune.find('=') == std::string::npos) return tuning;
+  const std::vector<Axis> axes = axes_of({options.tune}, "--tune", "--tune optimizer.lr=0.01,0.03,0.1");
+  tuning.key = axes[0].key;
+  tuning.values = axes[0].values;
+  return tuning;
+}
+
+// Each recipe gets its own best value of a key before they are compared.
+void tune_first(const CompareCommandOptions& options, CompareOptions& study) {
+  tune(study, tuning_of(options), [&](const CompareOptions& tuning) {
+    CompareOptions watched = tuning;
+    CompareWatch watch("tune", watched, options.talks());
+    watch.follow(watched);
+    return saying_how_to_go_on(study.folder, [&] { return compare(watched); });
+  });
+}
+
 ExitCode report_comparison(const CompareCommandOptions& options, const Comparison& found,
                            const std::filesystem::path& folder,
                            const std::optional<Comparison>& confirmed = std::nullopt) {
@@ -168,7 +192,7 @@ ExitCode report_comparison(const CompareCommandOptions& options, const Compariso
 ExitCode compare_runs_that_are_there(const CLI::App& app, const CompareCommandOptions& options) {
   refuse_options(app,
                  {"--vary", "--rules", "--sample", "--seeds", "--set", "--halving", "--sharpness",
-                  "--training-set", "--ranks", "--confirm"},
+                  "--training-set", "--ranks", "--confirm", "--tune", "--tune-runs"},
                  "says how runs are made, and these are there already", "leave it out, or name recipes");
   const Comparison found = compare_finished_runs({.folders = options.recipes,
                                                   .figure = options.figure,
@@ -185,6 +209,7 @@ ExitCode compare_runs_that_are_there(const CLI::App& app, const CompareCommandOp
 ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) {
   if (names_runs(options)) return compare_runs_that_are_there(app, options);
   if (options.vary.empty()) refuse_without("--vary", app, {"--rules", "--sample"});
+  if (options.tune.empty()) refuse_without("--tune", app, {"--tune-runs"});
   refuse_several_ranks();
   install_signal_handlers();
   log::set_sink(log::terminal_sink(), options.log_level());
@@ -200,9 +225,10 @@ ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) 
   if (options.halving) study.halving = HalvingRules();
   check_comparison(study);  // before a folder is made for it
   study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;
+  if (options.talks()) log::info("compare", "runs in " + study.folder.string());
+  if (!options.tune.empty()) tune_first(options, study);
   CompareWatch watch("compare", study, options.talks());
   watch.follow(study);
-  if (options.talks()) log::info("compare", "runs in " + study.folder.string());
   const Comparison found = saying_how_to_go_on(study.folder, [&] { return compare(study); });
   return report_comparison(options, found, study.folder,
                            options.confirm ? confirm(options, study, found) : std::nullopt);
@@ -253,6 +279,15 @@ void declare_comparison(CLI::App& app, CompareCommandOptions& options) {
       "--confirm", options.confirm,
       "Then train the best, and those that cannot be told from it, with as many fresh seeds, and report "
       "that apart");
+  app.add_option("--tune", options.tune,
+                 "Before that, find each recipe's own best value of a key, so that none is compared at "
+                 "another's: optimizer.lr, around what it has; or of these values: optimizer.lr=0.01,0.1")
+      ->type_name("KEY[=VALUES]");
+  app.add_option("--tune-runs", options.tune_runs,
+                 "Of --tune: values tried for each recipe, 3, 5, 7 or 9, each three times the one before; "
+                 "two more where the best is at the edge")
+      ->check(CLI::IsMember({3, 5, 7, 9}))
+      ->capture_default_str();
   app.add_flag(
       "--halving", options.halving,
       "Successive halving: of all points a third goes on to three times the length, and so on; for many "
@@ -291,6 +326,9 @@ Examples:
   autotrain compare R.yaml --vary batch.effective=64,256,1024 --seeds 5
       train one recipe at each effective batch, with and without its
       learning-rate rule, and compare
+  autotrain compare R.yaml --vary batch.effective=64,1024 --tune optimizer.lr
+      each batch at the learning rate that is best for it, of five around the
+      recipe's
   autotrain compare R.yaml --vary batch.effective=64,1024 \
       --vary optimizer.name=sgd,lars,lamb --rules linear,sqrt \
       --sample 8 --halving

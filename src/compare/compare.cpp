@@ -102,6 +102,7 @@ ComparisonTerms terms_of(const CompareOptions& options, const std::vector<RunOut
   terms.target = options.target;
   if (terms.target) terms.target->at_most = is_lower_better(kinds, terms.target->figure);
   terms.paired = options.paired;
+  terms.tuned = options.tuned;
   if (const auto kind = kinds.find(terms.figure); options.margin && kind != kinds.end())
     terms.margin = margin_in(*options.margin, kind->second, terms.figure);
   const bool halved = halving.rungs() > 1;

@@ -39,7 +39,8 @@ struct CompareOptions {
   /// Leaves recipes out as soon as short runs tell that others are better, by the compared figure's median
   /// over the seeds; those that are left are compared. Unset: every recipe has its whole run.
   std::optional<HalvingRules> halving = {};
-  int64_t ranks = 1;             ///< processes that make each run together
+  std::optional<Tuning> tuned = {};  ///< how the recipes came to their values; unset: as they were written
+  int64_t ranks = 1;                 ///< processes that make each run together
   std::filesystem::path folder;  ///< gets compare.json, compare.csv, report.html and `runs/<label>-seed<k>`
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 

@@ -680,12 +680,56 @@ std::vector<std::string> plan_notes(const Comparison& c) {
 
 }  // namespace
 
+namespace {
+
+// What each recipe tried of the key that was tuned; the best is marked.
+page::Table tuning_table(const Comparison& c) {
+  if (!c.terms.tuned) return {};
+  const Tuning& tuned = *c.terms.tuned;
+  page::Table table{
+      cat("tuning of ", tuned.key, ": ", c.terms.figure, " at the end of one run each, seed ", tuned.seed),
+      {"recipe", "tried", c.terms.figure, ""}};
+  for (size_t i = 0; i < tuned.recipes.size(); ++i) {
+    const TunedRecipe& recipe = tuned.recipes[i];
+    for (size_t trial = 0; trial < recipe.tried.size(); ++trial) {
+      const TunedValue& each = recipe.tried[trial];
+      table.rows.push_back({c.terms.recipes[i], each.value,
+                            std::isfinite(each.figure) ? brief(each.figure) : "failed",
+                            trial != recipe.best ? ""
+                            : recipe.at_edge     ? "best, at the edge"
+                                                 : "best"});
+    }
+  }
+  return table;
+}
+
+std::vector<std::string> tuning_notes(const Comparison& c) {
+  if (!c.terms.tuned) return {};
+  const Tuning& tuned = *c.terms.tuned;
+  std::vector<std::string> edges;
+  size_t runs = 0;
+  for (size_t i = 0; i < tuned.recipes.size(); ++i) {
+    runs = std::max(runs, tuned.recipes[i].tried.size());
+    if (tuned.recipes[i].at_edge) edges.push_back(c.terms.recipes[i]);
+  }
+  std::vector<std::string> notes = {
+      cat(tuned.key, " was tuned for each recipe before they were compared: at most ", runs,
+          " values, one run each, on a seed that is none of the comparison's, by the same validation data.")};
+  if (!edges.empty()) {
+    notes.push_back(cat("The best ", tuned.key, " of ", join(edges, ", "),
+                        " is at the edge of what was tried: a better one may lie beyond it."));
+  }
+  return notes;
+}
+
+}  // namespace
+
 std::vector<std::string> notes_of(const Comparison& c) {
   constexpr size_t kFewDifferences = 6;
   std::vector<std::string> notes = {question_of(c), answer_of(c), limits_of(c)};
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
   for (auto* const more :
-       {&failure_notes, &plan_notes, &twin_notes, &look_notes, &pairing_notes, &speed_notes}) {
+       {&tuning_notes, &failure_notes, &plan_notes, &twin_notes, &look_notes, &pairing_notes, &speed_notes}) {
     for (std::string& note : (*more)(c)) notes.push_back(std::move(note));
   }
   if (c.differences.size() <= kFewDifferences) {
@@ -729,9 +773,10 @@ std::vector<page::Table> tables_of(const Comparison& c) {
   std::vector<page::Table> tables = {figures_table(c)};
   for (const FairAxis axis : axes_of(c)) tables.push_back(grid_table(c, axis));
   for (page::Table& table : p_matrices(c)) tables.push_back(std::move(table));
-  for (page::Table& table : std::vector{
-           halving_table(c), target_table(c), target_test_table(c), difference_table(c), effect_table(c),
-           gap_table(c), sharpness_table(c), plan_table(c), key_table(c), failure_table(c), warning_table(c)})
+  for (page::Table& table :
+       std::vector{halving_table(c), tuning_table(c), target_table(c), target_test_table(c),
+                   difference_table(c), effect_table(c), gap_table(c), sharpness_table(c), plan_table(c),
+                   key_table(c), failure_table(c), warning_table(c)})
     tables.push_back(std::move(table));
   std::erase_if(tables, [](const page::Table& table) { return table.rows.empty(); });
   return tables;

@@ -51,6 +51,25 @@ struct Rung {
   std::vector<double> medians = {};  ///< of the figure over the seeds, by recipe; NaN: not in it, or not yet
 };
 
+/// A value of a key that was tuned, and what a run came to with it.
+struct TunedValue {
+  std::string value = {};                                    ///< as YAML
+  double figure = std::numeric_limits<double>::quiet_NaN();  ///< at its end; NaN: it failed
+};
+
+struct TunedRecipe {
+  std::vector<TunedValue> tried = {};
+  size_t best = 0;       ///< of these; the recipe has it
+  bool at_edge = false;  ///< the best is the first or the last of those that were tried
+};
+
+/// A key of which each recipe got the value that was best for it, in one run each, before they were compared.
+struct Tuning {
+  std::string key = {};
+  int64_t seed = 0;  ///< of those runs, which is none of the comparison's
+  std::vector<TunedRecipe> recipes = {};
+};
+
 /// What is compared, and how.
 struct ComparisonTerms {
   std::string machine = {};
@@ -73,6 +92,8 @@ struct ComparisonTerms {
   /// With how many seeds this study was looked at before, with its verdicts in view; the present number is
   /// not among them.
   std::vector<int64_t> looks = {};
+
+  std::optional<Tuning> tuned = {};  ///< unset: recipes have the values that were written
 
   /// Whether the losses of all updates are the same quantity, so that runs can be made equal in them.
   bool equal_losses = true;

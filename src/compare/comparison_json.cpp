@@ -130,6 +130,32 @@ RunOutcome outcome_from_json(const Json& json) {
   return run;
 }
 
+namespace {
+
+Json to_json(const Tuning& tuning) {
+  Json json = {{"key", tuning.key}, {"seed", tuning.seed}, {"recipes", Json::array()}};
+  for (const TunedRecipe& recipe : tuning.recipes) {
+    Json tried = Json::array();
+    for (const TunedValue& each : recipe.tried)
+      tried.push_back({{"value", each.value}, {"figure", finite_or_null(each.figure)}});
+    json["recipes"].push_back({{"tried", tried}, {"best", recipe.best}, {"at_edge", recipe.at_edge}});
+  }
+  return json;
+}
+
+Tuning tuning_from_json(const Json& json) {
+  Tuning tuning{.key = json.at("key"), .seed = json.at("seed")};
+  for (const Json& recipe : json.at("recipes")) {
+    TunedRecipe& tuned =
+        tuning.recipes.emplace_back(TunedRecipe{.best = recipe.at("best"), .at_edge = recipe.at("at_edge")});
+    for (const Json& each : recipe.at("tried"))
+      tuned.tried.push_back({.value = each.at("value"), .figure = number_or_nan(each.at("figure"))});
+  }
+  return tuning;
+}
+
+}  // namespace
+
 Json comparison_to_json(const Comparison& c) {
   Json json = {{"machine", c.terms.machine},
                {"figure", c.terms.figure},
@@ -144,6 +170,7 @@ Json comparison_to_json(const Comparison& c) {
                {"paired", c.terms.paired},
                {"margin", c.terms.margin ? Json(*c.terms.margin) : Json(nullptr)},
                {"looks", c.terms.looks},
+               {"tuned", c.terms.tuned ? to_json(*c.terms.tuned) : Json(nullptr)},
                {"level", verdict_level(c.terms)},
                {"recipes", Json::array()},
                {"pairs", c.terms.pairs},
@@ -190,6 +217,7 @@ Comparison comparison_from_json(const Json& json) {
   if (const Json margin = json.value("margin", Json()); margin.is_number())
     terms.margin = margin.get<double>();
   terms.looks = json.value("looks", std::vector<int64_t>());
+  if (const Json tuned = json.value("tuned", Json()); !tuned.is_null()) terms.tuned = tuning_from_json(tuned);
   for (const Json& rung : json.value("halving", Json::array())) terms.rungs.push_back(rung_from_json(rung));
   check_sizes(terms, json);
   std::vector<RunOutcome> runs;

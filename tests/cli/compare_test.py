@@ -128,6 +128,40 @@ def check_halving(binary, folder, recipe):
         assert updates == list(range(1, len(updates) + 1)), metrics
 
 
+def check_tuned(binary, folder, recipe):
+    """Each recipe is compared at its own best rate, found on a seed of its own; a study that was killed meanwhile finds
+    the same; the best is confirmed on fresh seeds."""
+    arguments = ["compare", recipe, "--seeds", 2, "--vary", "batch.effective=32,128", "--rules", "none", "--figure", "loss",
+                 "--tune", "optimizer.lr", "--tune-runs", 3, "--confirm", "--set", "optimizer.lr=0.00001", "--output"]
+    whole = json.loads(run(binary, *arguments, folder / "tuned", "--json"))
+    for index, tuned in enumerate(whole["tuned"]["recipes"]):
+        figures = [each["figure"] for each in tuned["tried"]]
+        assert figures[tuned["best"]] == min(figures) and len(figures) == 5 and tuned["at_edge"], figures
+        assert whole["recipes"][index]["plan"]["lr"] == float(tuned["tried"][tuned["best"]]["value"]) > 0.00001
+    assert {each["seed"] for each in whole["runs"]} == {1, 2} and whole["tuned"]["seed"] not in (1, 2)
+    confirmed = whole["confirmed"]
+    assert {each["seed"] for each in confirmed["runs"]} == {3, 4}
+    assert whole["recipes"][0]["label"] in [each["label"] for each in confirmed["recipes"]] or \
+        whole["recipes"][1]["label"] in [each["label"] for each in confirmed["recipes"]]
+    study = folder / "tuned-and-killed"
+    process = subprocess.Popen([binary, *map(str, arguments), study], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len([path for path in (study / "tuning" / "results").glob("*.json") if "-seed" in path.name]) < 2:
+        assert process.poll() is None, "it ended before it was killed"
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    before = finished(study / "tuning")
+    found = json.loads(run(binary, *arguments, study, "--json"))
+    assert found["tuned"] == whole["tuned"]
+    assert all(finished(study / "tuning")[path] == when for path, when in before.items())
+    text = run(binary, *arguments, study)
+    assert "tuning of optimizer.lr" in text and "at the edge of what was tried" in text, text
+    said = run(binary, "compare", recipe, "--tune-runs", 3, code=64)
+    assert "--tune" in said, said
+    said = run(binary, "compare", recipe, "--tune", "model.name", "--output", folder / "no", code=64)
+    assert "no number" in said, said
+
+
 def check_ranks(binary, folder):
     """Several ranks make each run together, and come to what one comes to; a study keeps to its number of ranks."""
     recipe = folder / "lanes.yaml"
@@ -208,6 +242,7 @@ def main():
         run(binary, *sweep, "--vary", "model.width", code=64)
         check_grid(binary, folder, files[0])
         check_halving(binary, folder, files[0])
+        check_tuned(binary, folder, files[0])
         check_ranks(binary, folder)
     print("compare: killed, stopped, gone on with; files; refusals; a sweep")
 
