@@ -126,16 +126,19 @@ class Outcomes {
   /// Whether a search or a run is to be made, now that its turn has come.
   bool wants(const StudyRun& run) const {
     const auto order = std::ranges::find(orders_, run.name, &RunOrder::name);
-    return order == orders_.end() || halving_.wanted(order->rung, order->point);
+    return order == orders_.end() || std::ranges::any_of(orders_, [&](const RunOrder& each) {
+             return (each.name == run.name || each.twin == run.name) &&
+                    halving_.wanted(each.rung, each.point);
+           });
   }
 
   void add(const StudyResult& result) {
     const auto order = std::ranges::find(orders_, result.name, &RunOrder::name);
     if (order == orders_.end()) return check_search(result);
-    const RunOutcome& outcome = by_name_[result.name] = outcome_of(*order, result);
-    if (!outcome.curve.empty()) learn_kinds(outcome.recipe, outcome.figure_kinds);
-    halving_.add(order->rung, order->point, cost_of(*order, outcome));
-    options_.on_outcome(outcome, result.kept);
+    add(*order, result, result.kept);
+    for (const RunOrder& twin : orders_) {
+      if (twin.twin == order->name) add(twin, result, /*kept=*/true);
+    }
     if (!result.kept) write_comparison(comparison(), options_.folder);
   }
 
@@ -155,6 +158,14 @@ class Outcomes {
   }
 
  private:
+  void add(const RunOrder& order, const StudyResult& result, bool kept) {
+    RunOutcome& outcome = by_name_[order.name] = outcome_of(order, result);
+    outcome.recipe = order.label;
+    if (!outcome.curve.empty()) learn_kinds(outcome.recipe, outcome.figure_kinds);
+    halving_.add(order.rung, order.point, cost_of(order, outcome));
+    options_.on_outcome(outcome, kept);
+  }
+
   // Before anything is trained: a search also says what the recipe's evaluations measure.
   void check_search(const StudyResult& result) {
     if (result.failed()) return;  // its runs search for themselves, or fail as it did

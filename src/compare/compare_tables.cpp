@@ -572,11 +572,12 @@ std::vector<std::string> twin_notes(const Comparison& c) {
     for (const DifferingKey& key : c.terms.differing_keys) {
       if (key.values.at(a) != key.values.at(b)) keys.push_back(key.path);
     }
-    notes.push_back(cat(c.terms.recipes[a], " and ", c.terms.recipes[b], " came to the same ", c.terms.figure,
-                        " with every seed: ",
-                        keys.empty() ? "they are one recipe under two names, and no second measurement"
-                                     : cat("what they differ in (", join(keys, ", "), ") did nothing to it"),
-                        "."));
+    notes.push_back(
+        cat(c.terms.recipes[a], " and ", c.terms.recipes[b], " came to the same ", c.terms.figure,
+            " with every seed (where only a rule that does nothing differs, it was trained once): ",
+            keys.empty() ? "they are one recipe under two names, and no second measurement"
+                         : cat("what they differ in (", join(keys, ", "), ") did nothing to it"),
+            "."));
   }
   return notes;
 }

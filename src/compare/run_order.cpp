@@ -13,6 +13,7 @@
 #include "comm/launch.h"
 #include "compare/comparison.h"
 #include "data/fingerprint.h"
+#include "optim/lr_rules.h"
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "report/figures_json.h"
@@ -182,7 +183,7 @@ StudyRun run_of(const RunOrder& order) {
 std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
   std::vector<StudyRun> runs;
   for (const RunOrder& order : orders) {
-    if (order.recipe.seed != orders.front().recipe.seed || order.rung > 0) continue;
+    if (order.recipe.seed != orders.front().recipe.seed || order.rung > 0 || !order.twin.empty()) continue;
     runs.push_back({.name = order.search,
                     .variant = "",
                     .definition = search_definition(order),
@@ -216,6 +217,34 @@ std::vector<std::map<std::string, std::string>> fingerprints_of(const std::vecto
 
 }  // namespace
 
+namespace {
+
+// The recipe without what does nothing to a run: a rule that leaves the learning rate as it stands.
+Recipe as_computed(Recipe recipe) {
+  if (!recipe.batch.effective || recipe.batch.changes()) return recipe;
+  const double ratio =
+      static_cast<double>(*recipe.batch.effective) / static_cast<double>(recipe.optimizer.reference_batch);
+  if (find_lr_rule(recipe.batch.lr_rule).factor(ratio) == 1)
+    recipe.batch.lr_rule = lr_rule_for(LrRule::For::kAny).spec.name;
+  return recipe;
+}
+
+// Grids have points that compute the same, as with two rules at the batch that both refer to.
+void find_twins(std::vector<RunOrder>& orders) {
+  std::vector<Recipe> computed;
+  for (RunOrder& order : orders) {
+    computed.push_back(as_computed(order.recipe));
+    for (size_t i = 0; i + 1 < computed.size() && !order.from && order.twin.empty(); ++i) {
+      const RunOrder& other = orders[i];
+      if (!other.from && other.twin.empty() && other.rung == order.rung && other.recipe != order.recipe &&
+          computed[i] == computed.back())
+        order.twin = other.name;
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& halving) {
   const std::vector<std::string> names = file_names(options.recipes);
   const auto fingerprints = fingerprints_of(options.recipes);
@@ -244,6 +273,7 @@ std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& ha
       orders.push_back(std::move(order));
     }
   }
+  find_twins(orders);
   return orders;
 }
 
@@ -259,7 +289,9 @@ Json plan_in_brief(const BatchPlan& plan) {
 
 std::vector<StudyRun> study_runs_of(const std::vector<RunOrder>& orders) {
   std::vector<StudyRun> runs = searches_of(orders);
-  for (const RunOrder& order : orders) runs.push_back(run_of(order));
+  for (const RunOrder& order : orders) {
+    if (order.twin.empty()) runs.push_back(run_of(order));
+  }
   return runs;
 }
 

@@ -30,6 +30,7 @@ struct RunOrder {
   std::filesystem::path folder = {};
   std::string search = {};           ///< name of the recipe's search
   std::filesystem::path found = {};  ///< its result
+  std::string twin = {};  ///< name of the run that computes the same: this one is not made; "": none
   bool training_set = false;
   bool sharpness = false;
   int64_t ranks = 1;

@@ -105,6 +105,21 @@ def check_grid(binary, folder, recipe):
     assert "grid of one recipe" in said, said
 
 
+def check_twins(binary, folder, recipe):
+    """Two rules give the same rate at the batch that it was written for: that is trained once, and stands in both places."""
+    study = folder / "twins"
+    arguments = ["compare", recipe, "--seeds", 2, "--vary", "batch.effective=32,256", "--output", study]
+    found = json.loads(run(binary, *arguments, "--json"))
+    assert [each["label"] for each in found["recipes"]] == ["E32-linear", "E32-none", "E256-linear", "E256-none"]
+    assert found["recipes"][2]["final"] == found["recipes"][3]["final"] and found["recipes"][3]["final"]["count"] == 2
+    assert found["recipes"][0]["final"] != found["recipes"][1]["final"]
+    assert len(found["runs"]) == 8
+    made = sorted(path.name for path in (study / "runs").iterdir())
+    assert made == [f"{label}-seed{seed}" for label in ("E256-linear", "E32-linear", "E32-none") for seed in (1, 2)], made
+    again = json.loads(run(binary, *arguments, "--json"))
+    assert again["recipes"] == found["recipes"]
+
+
 def check_halving(binary, folder, recipe):
     """Killed in the middle, a study by halving trains no update twice and decides as one that was not."""
     arguments = ["compare", recipe, "--halving", "--seeds", 2, "--figure", "loss",
@@ -239,6 +254,7 @@ def main():
         assert [r["label"] for r in found["recipes"]] == ["E32-linear", "E32-none", "E128-linear", "E128-none"]
         assert all("loss" in recipe["generalisation_gap"] for recipe in found["recipes"])
         assert {d["b_is"] for d in found["differences"] if d["at_equal"] == "samples"} == {"not_tested"}
+        check_twins(binary, folder, files[0])
         run(binary, *sweep, "--vary", "model.width", code=64)
         check_grid(binary, folder, files[0])
         check_halving(binary, folder, files[0])
