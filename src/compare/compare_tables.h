@@ -27,6 +27,12 @@ std::string place_text(const Comparison& comparison, FairAxis axis);
 /// The values of a point's axes other than `leaving_out`, as words: "lars, lr 0.1"; "" where there are none.
 std::string rest_of_axes(const Comparison& comparison, size_t recipe, const std::string& leaving_out);
 
+/// A number in a few digits; "-" of none.
+std::string number_text(double value);
+
+/// Whether successive halving came to a choice.
+bool leaves_out(const Comparison& comparison);
+
 /// "0.8912 ± 0.0021": mean and standard deviation; "-" of no value.
 std::string spread_text(const Spread& spread);
 
