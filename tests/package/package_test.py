@@ -23,7 +23,7 @@ def main():
     build, project, torch = (Path(argument).resolve() for argument in sys.argv[1:4])
     compiler = {"CUDACXX": f"{path}/bin/nvcc" for path in sys.argv[4:]}
     with tempfile.TemporaryDirectory() as temporary:
-        first, moved, consumer, own = (Path(temporary, name) for name in ("first", "moved", "consumer", "own"))
+        first, moved, consumer, own, readme = (Path(temporary, name) for name in ("first", "moved", "consumer", "own", "readme"))
         run("cmake", "--install", build, "--prefix", first)
         shutil.move(first, moved)
         for text in moved.rglob("*.cmake"):
@@ -31,8 +31,14 @@ def main():
             for path in (str(first), str(project), str(build)):
                 if path in content:
                     sys.exit(f"{text} names {path}")
-        for source, built in (("package/consumer", consumer), ("own_program", own)):
-            run("cmake", "-S", project / "tests" / source, "-B", built, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+        tests = project / "tests"
+        readme.mkdir()
+        shutil.copy(tests / "own_program" / "CMakeLists.txt", readme)
+        program = re.search(r"```cpp\n(.*?)```", (project / "README.md").read_text(), re.DOTALL)
+        (readme / "main.cpp").write_text(program[1])
+        for source, built in ((tests / "package" / "consumer", consumer), (tests / "own_program", own),
+                              (readme, readme / "build")):
+            run("cmake", "-S", source, "-B", built, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                 f"-DCMAKE_PREFIX_PATH={moved}", env={**os.environ, **compiler})
             run("cmake", "--build", built)
         output = run(consumer / "consumer", project / "tests" / "package" / "consumer" / "recipe.yaml", consumer / "run",
@@ -46,6 +52,10 @@ def main():
             sys.exit("no checkpoint was written")
         run(own / "own_program", "train", "--config", project / "tests" / "own_program" / "rings.yaml", "--output",
             own / "run", env={**os.environ, "CI": "1"})
+        output = run(readme / "build" / "own_program", cwd=readme, env={**os.environ, "CI": "1"})
+        match = re.search(r"\d+ x \d+, accuracy ([\d.]+)\n$", output)
+        if not match or float(match[1]) < 0.9:
+            sys.exit(f"README's program says {output!r}")
         print(run(moved / "bin" / "autotrain", "--version"), end="")
 
 
