@@ -4,6 +4,7 @@
 #include <fenv.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <atomic>
 #include <clocale>
@@ -653,6 +654,66 @@ TEST(Places, WeightsOfACheckpointAreTakenBeforeFit) {
   auto task = std::make_unique<Open>();
   Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
   test::expect_error(ExitCode::kMissingFile, [&] { trainer.load_weights(folder / "none.safetensors"); });
+}
+
+// ------------------------------------------------------------------ what the split check calls things
+
+// A layer of 8 features over 8 features, with a loss that a test gives.
+class Square final : public Task {
+ public:
+  explicit Square(std::function<torch::Tensor(const torch::Tensor& inputs, const torch::Tensor& weight)> loss)
+      : loss_(std::move(loss)) {}
+  torch::nn::Module& module() override { return *layer_; }
+  LossTerms loss(const Batch& batch) override {
+    return {loss_(batch.inputs, layer_->weight), torch::tensor(static_cast<double>(batch.samples))};
+  }
+
+ private:
+  std::function<torch::Tensor(const torch::Tensor&, const torch::Tensor&)> loss_;
+  std::shared_ptr<torch::nn::LinearImpl> layer_ =
+      std::make_shared<torch::nn::LinearImpl>(torch::nn::LinearOptions(8, 8).bias(false));
+};
+
+std::string split_words(std::function<torch::Tensor(const torch::Tensor&, const torch::Tensor&)> loss) {
+  const TensorDataset eight(torch::linspace(-1, 1, 640 * 8).view({640, 8}));
+  Trainer trainer(guest_recipe(), std::make_unique<Square>(std::move(loss)), eight, {.write_files = false});
+  return trainer.plan().split_check;
+}
+
+torch::Tensor squares(const torch::Tensor& x, const torch::Tensor& weight) {
+  return x.matmul(weight.t()).square().sum();
+}
+
+TEST(SplitCheck, NamesWhatDrawsAndNotWhatItIsFirstSeenIn) {
+  const std::string words = split_words(
+      [](const torch::Tensor& x, const torch::Tensor& w) { return squares(x + torch::randn_like(x), w); });
+  EXPECT_TRUE(test::holds(words, "random numbers")) << words;
+  EXPECT_EQ(words.find("mixes"), std::string::npos) << words;
+}
+
+TEST(SplitCheck, CallsACarriedStateByItsName) {
+  const auto state = std::make_shared<torch::Tensor>(torch::zeros({1, 8}));
+  const std::string words = split_words([state](const torch::Tensor& x, const torch::Tensor& w) {
+    const torch::Tensor hidden = torch::tanh(x.matmul(w.t()) + *state);
+    *state = hidden.detach().slice(0, -1);
+    return hidden.square().sum();
+  });
+  EXPECT_TRUE(test::holds(words, "leaves behind")) << words;
+  EXPECT_EQ(words.find("mixes"), std::string::npos) << words;
+}
+
+TEST(SplitCheck, FindsMixingBesideDraws) {
+  for (const bool draws : {false, true}) {
+    const std::string words = split_words([draws](const torch::Tensor& x, const torch::Tensor& w) {
+      const torch::Tensor y = (draws ? x + 1e-2 * torch::randn_like(x) : x).matmul(w.t());
+      return y.matmul(y.t()).log_softmax(1).diagonal().sum();
+    });
+    EXPECT_TRUE(test::holds(words, "mixes samples")) << words;
+  }
+}
+
+TEST(SplitCheck, LetsIndependentSamplesPassWhoseNumbersAreAsManyAsFeatures) {
+  EXPECT_TRUE(test::holds(split_words(squares), "rounding"));
 }
 
 // ------------------------------------------------------------------ threads and memory
