@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "data/bad_samples.h"
 #include "data/channels_last.h"
+#include "data/fingerprint.h"
 #include "device/cores.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
@@ -123,6 +124,17 @@ void recompute_activations(Workbench& bench) {
                         " are computed again by ", bytes.operators, " operators"));
 }
 
+// What the files are that the recipe names, so that a resume can tell whether they still are. Where one cannot
+// be read to its end that is not known; whoever needs it says so.
+void note_files(const Recipe& recipe, RunData& data) {
+  try {
+    data.files = fingerprints_of_data(recipe.data.train);
+    if (recipe.data.validation) data.files.merge(fingerprints_of_data(*recipe.data.validation));
+    if (recipe.weights.file) data.initial_weights = fingerprint_of(*recipe.weights.file);
+  } catch (const Error&) {
+  }
+}
+
 }  // namespace
 
 Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
@@ -167,6 +179,7 @@ RunData load_data(const Recipe& recipe, Device& device) {
     return data.owned.emplace_back(std::move(dataset)).get();
   };
   data.train = load(training_place(recipe), "data.train");
+  note_files(recipe, data);
   if (recipe.data.validation) {
     data.validation = load(validation_place(recipe), "data.validation");
     check_alike(data.train->info(), data.validation->info());
