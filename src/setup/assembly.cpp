@@ -84,10 +84,17 @@ bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
   return !images || validation.input_shape[0] == train.input_shape[0];
 }
 
-// What the data set doubts of its files without reading them again; `autotrain data` reads all of them.
-void warn_of_doubts(const DatasetPlace& place, const Dataset& data, const Dataset* training) {
+// What the data set doubts of its files without reading them again; `autotrain data` reads all of them. What
+// would end the run when it came to it ends it before.
+void tell_doubts(const DatasetPlace& place, const Dataset& data, const Dataset* training) {
   const DataLook look = look_at(place, data, training, {.depth = LookDepth::kStart});
-  for (const Doubt& doubt : look.doubts) log::warn("data", warning_of(doubt));
+  const auto ends = [&](const Doubt& doubt) { return doubt.stops && !place.skips_bad; };
+  for (const Doubt& doubt : look.doubts) {
+    if (!ends(doubt)) log::warn("data", warning_of(doubt));
+  }
+  const auto end = std::ranges::find_if(look.doubts, ends);
+  if (end == look.doubts.end()) return;
+  throw Error(ExitCode::kBadData, end->places.empty() ? "data" : end->places.front(), in_words(*end), end->cure);
 }
 
 std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const DatasetPlace& place,
@@ -168,7 +175,7 @@ RunData load_data(const Recipe& recipe, Device& device) {
   RunData data{.from_recipe = true};
   const auto load = [&](const DatasetPlace& place, const char* key) -> const Dataset* {
     std::unique_ptr<Dataset> dataset = make_dataset(place);
-    warn_of_doubts(place, *dataset, data.train);
+    tell_doubts(place, *dataset, data.train);
     if (place.training == nullptr) data.balance = balance_of_run(recipe, place, *dataset);
     preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kSkip) {
