@@ -9,8 +9,8 @@
 namespace autotrain {
 
 /// Tells whether a file or folder is what it was: "6,812 bytes, 3f29…". Of a file up to 64 MiB all bytes
-/// count, of a longer one its ends; of a folder the names and sizes of all files in it that are not hidden, and
-/// all bytes where these are up to 64 MiB.
+/// count, of a longer one its ends; of a folder the names and sizes of all files in it that are not hidden,
+/// and all bytes where these are up to 64 MiB.
 /// @throws Error(kInputOutput) when it cannot be read.
 std::string fingerprint_of(const std::filesystem::path& path);
 

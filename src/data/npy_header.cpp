@@ -140,16 +140,22 @@ class Parser {
     throw Error(ExitCode::kBadData, path.string(), "is empty", "write it again with numpy.save");
   const FileKind kind = kind_of_file(file);
   if (!kind.name.empty() && file[0] == kZip) {
-    throw Error(ExitCode::kBadData, path.string(), cat("is ", kind.name, ", as numpy.savez and torch.save write"),
+    throw Error(ExitCode::kBadData, path.string(),
+                cat("is ", kind.name, ", as numpy.savez and torch.save write"),
                 "write each array with numpy.save: numpy.save(path, numpy.load(archive)['name'])");
   }
   const bool pickle = file[0] == kPickle, text = is_text(file.first(std::min<size_t>(file.size(), 1 << 16)));
   if (kind.name.empty() && !pickle && !text) fail(path, 0, "does not start as a .npy file does");
-  throw Error(ExitCode::kBadData, path.string(),
-              cat("is ", pickle ? "a pickle of Python's" : text ? "text" : kind.name, ", not an array"),
-              text ? "write it again: numpy.save(path, numpy.loadtxt(file, delimiter=',')); a CSV file is read "
-                     "with dataset: table"
-                   : "write the array with numpy.save");
+  throw Error(
+      ExitCode::kBadData, path.string(),
+      cat("is ",
+          pickle ? "a pickle of Python's"
+          : text ? "text"
+                 : kind.name,
+          ", not an array"),
+      text ? "write it again: numpy.save(path, numpy.loadtxt(file, delimiter=',')); a CSV file is read "
+             "with dataset: table"
+           : "write the array with numpy.save");
 }
 
 }  // namespace

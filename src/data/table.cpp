@@ -143,7 +143,11 @@ std::vector<std::string> names_of(const Categories& classes) {
 }
 
 // The rows as samples, whose classes have names.
-class TableDataset final : public Dataset, public Named, public Classified, public Weighted, public ReadTable {
+class TableDataset final : public Dataset,
+                           public Named,
+                           public Classified,
+                           public Weighted,
+                           public ReadTable {
  public:
   TableDataset(TensorDataset rows, TableEncoding encoding, std::string path, const TableOptions& options,
                std::vector<double> weights)
@@ -363,9 +367,10 @@ std::vector<KeySpec> table_keys() {
                {"auto", "classification", "regression"}, "auto"),
       list_key(KeyKind::kTextList, "features", "The columns to predict from; empty: all others.",
                std::vector<std::string>{}),
-      text_key("weight_column",
-               "The column of numbers from 0 on by which balance: weights has an epoch see the rows; no feature "
-               "unless features names it, too; null: none."),
+      text_key(
+          "weight_column",
+          "The column of numbers from 0 on by which balance: weights has an epoch see the rows; no feature "
+          "unless features names it, too; null: none."),
       list_key(KeyKind::kTextList, "categorical",
                "Columns of categories. Those of words are it in any case; a column that is mostly numbers is "
                "it only if it is named here.",

@@ -109,7 +109,7 @@ bool are_numbers_with_units(const ColumnSurvey& survey) {
 // In small letters, without characters that nobody sees, and with one plain blank for any between words.
 std::string plain_form(const std::string& text) {
   static constexpr std::array<std::string_view, 8> kUnseen = {"\u00ad", "\u200b", "\u200c", "\u200d",
-                                                               "\u200e", "\u200f", "\u2060", "\ufeff"};
+                                                              "\u200e", "\u200f", "\u2060", "\ufeff"};
   static constexpr std::array<std::string_view, 6> kBlanks = {" ",      "\t",     "\u00a0",
                                                               "\u2009", "\u202f", "\u3000"};
   const auto taken = [](std::string_view& rest, const auto& characters) {

@@ -50,8 +50,9 @@ class LabelTally {
   void finish() {
     constexpr int64_t kEnough = 8;
     if (boxes_ >= kEnough && corners_ == boxes_ && 4 * outside_ >= boxes_) {
-      faults_.doubt("lines that seem to be \"class x1 y1 x2 y2\", corners",
-                    "write \"class cx cy w h\": centre and size as parts of the image", first_outside_)
+      faults_
+          .doubt("lines that seem to be \"class x1 y1 x2 y2\", corners",
+                 "write \"class cx cy w h\": centre and size as parts of the image", first_outside_)
           .stops = true;
       ++summary_.faulty_files;
     }

@@ -94,7 +94,8 @@ void tell_doubts(const DatasetPlace& place, const Dataset& data, const Dataset* 
   }
   const auto end = std::ranges::find_if(look.doubts, ends);
   if (end == look.doubts.end()) return;
-  throw Error(ExitCode::kBadData, end->places.empty() ? "data" : end->places.front(), in_words(*end), end->cure);
+  throw Error(ExitCode::kBadData, end->places.empty() ? "data" : end->places.front(), in_words(*end),
+              end->cure);
 }
 
 std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const DatasetPlace& place,
@@ -131,15 +132,14 @@ void recompute_activations(Workbench& bench) {
                         " are computed again by ", bytes.operators, " operators"));
 }
 
-// What the files are that the recipe names, so that a resume can tell whether they still are. Where one cannot
-// be read to its end that is not known; whoever needs it says so.
+// What the files are that the recipe names, so that a resume can tell whether they still are. Where one
+// cannot be read to its end that is not known; whoever needs it says so.
 void note_files(const Recipe& recipe, RunData& data) {
   try {
     data.files = fingerprints_of_data(recipe.data.train);
     if (recipe.data.validation) data.files.merge(fingerprints_of_data(*recipe.data.validation));
     if (recipe.weights.file) data.initial_weights = fingerprint_of(*recipe.weights.file);
-  } catch (const Error&) {
-  }
+  } catch (const Error&) {}
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ using Identity = std::map<std::string, std::string>;
 
 Identity identity_of(const Workbench& bench, const BatchPlan& plan);
 
-/// What is told of data, or a model's file, that are others than those that a run began with, a sentence each:
-/// files whose names stayed have other bytes, samples or weights.
+/// What is told of data, or a model's file, that are others than those that a run began with, a sentence
+/// each: files whose names stayed have other bytes, samples or weights.
 std::vector<std::string> changes_of_data(const Identity& before, const Identity& now);
 
 /// Whether the file of the model's first weights is another, which a run that goes on does not read.

@@ -360,8 +360,9 @@ RunState Trainer::Run::restored_state() {
     for (const std::string& change : changes_of_data(from.saved.identity, now))
       log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
     if (has_other_initial_weights(from.saved.identity, now)) {
-      log::warn("trainer", cat(recipe_.weights.file.value_or(""), " has changed since the checkpoint was written, ",
-                               "whose weights training goes on with. Try: another --output to begin from that file"));
+      log::warn("trainer",
+                cat(recipe_.weights.file.value_or(""), " has changed since the checkpoint was written, ",
+                    "whose weights training goes on with. Try: another --output to begin from that file"));
     }
   }
   const std::string how =

@@ -562,7 +562,9 @@ TEST(Table, DoubtsFeaturesThatAreNone) {
       "differ only in how they are written: ");
   for (const char* const unseen : {"red\u200b", "red\u00a0", "r\u00aded"}) {
     expect(
-        "a", [&](int i) { return std::string(i % 3 == 0 ? unseen : i % 3 == 1 ? "red" : "blue"); },
+        "a", [&](int i) { return std::string(i % 3 == 0   ? unseen
+                                             : i % 3 == 1 ? "red"
+                                                          : "blue"); },
         "differ only in how they are written: ");
   }
   expect(

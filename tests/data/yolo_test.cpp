@@ -315,7 +315,8 @@ TEST(Yolo, LinesOfCornersAreRefused) {
   EXPECT_TRUE(test::holds(error.problem(), "a.txt: 0.9 × 0.8")) << error.what();
   EXPECT_TRUE(test::holds(error.what(), "class cx cy w h")) << error.what();
   // Large boxes that stay inside are centres and sizes.
-  for (int i = 0; i < 8; ++i) folder.write("labels/" + std::string(1, static_cast<char>('a' + i)) + ".txt", "1 0.5 0.5 0.9 0.8\n");
+  for (int i = 0; i < 8; ++i)
+    folder.write("labels/" + std::string(1, static_cast<char>('a' + i)) + ".txt", "1 0.5 0.5 0.9 0.8\n");
   EXPECT_NO_THROW(make_dataset({choice(folder)}));
 }
 
