@@ -1,8 +1,11 @@
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -47,6 +50,24 @@ bool nobody_reads(std::FILE* out) {
   return ::poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) != 0;
 }
 
+bool is_closed(int descriptor) {
+  return ::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF;
+}
+
+// Whether the command is of no use but for what it prints on standard output.
+bool prints_all_it_does(int argc, char** argv, bool json) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  return json || command == "config" || command == "schema";
+}
+
+// A reader of progress may go away; one of the result has then not got it.
+int fail_output(bool gone) {
+  const char* const text = gone ? "standard output: its reader went away before the result was written\n"
+                                  "  try: read it to its end, or write it to a file"
+                                : "standard output: writing failed\n  try: is the disk full?";
+  return fail(ExitCode::kInputOutput, text, false);
+}
+
 // Without the destructors of static objects, which would ask a device that is lost.
 [[noreturn]] void leave(int code) {
   std::fflush(nullptr);
@@ -56,21 +77,25 @@ bool nobody_reads(std::FILE* out) {
 }  // namespace
 
 int run_main(int argc, char** argv, const Registry& registry) {
+  const bool no_output = is_closed(STDOUT_FILENO);
   fill_standard_descriptors();
   raise_limit_of_open_files();
   be_oneself(argv[0]);
   // Known even when the rest of the command line is wrong.
   const bool json =
       std::any_of(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; });
+  if (no_output && prints_all_it_does(argc, argv, json)) {
+    return fail(ExitCode::kInputOutput,
+                "standard output: is closed, and the result is to be written there\n  try: > FILE", false);
+  }
   const LostDeviceScope lost(
       [json](const DeviceLost& error) -> DeviceLost { leave(fail(error.code(), error.what(), json)); });
   try {
     add_to_recipes(registry);
     const ExitCode code = naming_device_errors([&] { return run_command_line(argc, argv); });
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    if (!written && code == ExitCode::kDone && !nobody_reads(stdout)) {
-      return fail(ExitCode::kInputOutput, "standard output: writing failed\n  try: is the disk full?", false);
-    }
+    const bool gone = !written && nobody_reads(stdout);
+    if (!written && code == ExitCode::kDone && (json || !gone)) return fail_output(gone);
     return static_cast<int>(code);
   } catch (const DeviceLost& error) {
     leave(fail(error.code(), error.what(), json));

@@ -15,6 +15,18 @@ class Classified {
   virtual std::vector<int64_t> classes_of_samples() const = 0;
 };
 
+/// A data set implements this, too, where its own files may say how much each sample counts.
+class Weighted {
+ public:
+  virtual ~Weighted() = default;
+
+  /// What each sample counts, in their order, finite and ≥ 0; empty where the files do not say it.
+  virtual const std::vector<double>& weights_of_samples() const = 0;
+
+  /// "rows.csv: importance": where they say it.
+  virtual std::string source_of_weights() const = 0;
+};
+
 /// How often an epoch sees each sample, as many times in all as there are samples, by their weights: a sample
 /// of weight w stands in an epoch of n samples n·w ÷ Σw times, rounded down or up. Which of the two changes
 /// from epoch to epoch, such that over the epochs each is seen as often as its weight says, to one time.

@@ -64,27 +64,29 @@ std::vector<double> weights_in_text(const std::string& path) {
 }
 
 std::vector<double> read_weights(const std::string& path, int64_t samples) {
-  const std::vector<double> weights =
+  std::vector<double> weights =
       fs::path(path).extension() == ".npy" ? weights_in_array(path) : weights_in_text(path);
-  if (std::ssize(weights) != samples) {
-    throw Error(ExitCode::kBadData, path,
-                cat("has ", format_count(std::ssize(weights)), " weights; the training data have ",
-                    format_count(samples), " samples"),
-                "give one weight for each sample that is read, in their order");
-  }
+  if (std::ssize(weights) == samples) return weights;
+  throw Error(ExitCode::kBadData, path,
+              cat("has ", format_count(std::ssize(weights)), " weights; the training data have ",
+                  format_count(samples), " samples"),
+              "give one weight for each sample that is read, in their order");
+}
+
+void check_sum(const std::string& source, const std::vector<double>& weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  if (sum > 0 && std::isfinite(sum)) return weights;
-  throw Error(ExitCode::kBadData, path, sum > 0 ? "the weights have no finite sum" : "every weight is 0",
+  if (sum > 0 && std::isfinite(sum)) return;
+  throw Error(ExitCode::kBadData, source, sum > 0 ? "the weights have no finite sum" : "every weight is 0",
               "give samples a weight above 0");
 }
 
-void tell_weights(const std::string& path, const std::vector<double>& weights) {
+void tell_weights(const std::string& source, const std::vector<double>& weights) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const auto times = [&](double weight) {
     return brief(weight / sum * static_cast<double>(weights.size()), 3);
   };
   const auto none = std::ranges::count(weights, 0.0);
-  log::info("data", cat("balanced by ", path, ": an epoch sees a sample ", times(std::ranges::min(weights)),
+  log::info("data", cat("balanced by ", source, ": an epoch sees a sample ", times(std::ranges::min(weights)),
                         " to ", times(std::ranges::max(weights)), " times",
                         none > 0 ? cat(", ", format_count(none), " never") : ""));
 }
@@ -127,13 +129,28 @@ void tell_classes(const Dataset& data, const std::vector<int64_t>& classes) {
                         " times: ", join(words, "; ")));
 }
 
+// ------------------------------------------------------------------ keys
+
+// @param own whether the data have weights of their own, as a table may.
+void check_source(const std::string& balance, const std::string& path, bool own, bool table) {
+  const bool file = !path.empty();
+  if (file && own) refuse("has two sources: weights and weight_column", "leave one of them out");
+  if ((file || own) == (balance == kByWeights)) return;
+  const std::string is = cat("is ", balance.empty() ? "null" : balance);
+  if (file) refuse(is + ", and the key weights names a file", "set balance: weights beside weights: FILE");
+  if (own) refuse(is + ", and weight_column names a column", "set balance: weights beside weight_column");
+  refuse(is + ", and the key weights names no file",
+         cat("set balance: weights beside weights: FILE", table ? ", or beside weight_column: COLUMN" : ""));
+}
+
 }  // namespace
 
 std::vector<KeySpec> balance_keys() {
   return {
       word_key("balance",
                "How often an epoch of training sees a sample, of as many in all as there are: classes: each "
-               "class alike; weights: as the file in weights says; null: each once.",
+               "class alike; weights: as the file in weights says, or a table's weight_column; null: each "
+               "once.",
                {kByClasses, kByWeights}),
       text_key("weights",
                "File of one number for each sample, .npy or a line each, for balance: weights; null: none.")};
@@ -142,16 +159,16 @@ std::vector<KeySpec> balance_keys() {
 std::shared_ptr<const Balance> balance_of(const Parameters& parameters, const Dataset& data,
                                           std::optional<int64_t> ignored, uint64_t seed) {
   const std::string balance = parameters.text("balance"), path = parameters.text("weights");
-  if (path.empty() == (balance == kByWeights)) {
-    refuse(path.empty()
-               ? "is weights, and the key weights names no file"
-               : cat("is ", balance.empty() ? "null" : balance, ", and the key weights names a file"),
-           "set balance: weights beside weights: FILE");
-  }
+  const auto* const weighted = dynamic_cast<const Weighted*>(&data);
+  const bool own = weighted != nullptr && !weighted->weights_of_samples().empty();
+  check_source(balance, path, own, weighted != nullptr);
   if (balance.empty()) return nullptr;
   if (balance == kByWeights) {
-    const std::vector<double> weights = read_weights(path, data.size());
-    tell_weights(path, weights);
+    const std::string source = own ? weighted->source_of_weights() : path;
+    const std::vector<double> weights =
+        own ? weighted->weights_of_samples() : read_weights(path, data.size());
+    check_sum(source, weights);
+    tell_weights(source, weights);
     return std::make_shared<Balance>(weights, std::vector<int64_t>(weights.size()), seed);
   }
   const std::vector<int64_t> classes = classes_of(data, ignored);

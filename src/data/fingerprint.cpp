@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kEnd = size_t{32} << 20;  // bytes that are read at either end of a long file
+constexpr size_t kEnd = size_t{32} << 20;         // bytes that are read at either end of a long file
+constexpr int64_t kFewBytes = int64_t{64} << 20;  // of a folder, that are read
 
 std::string words_of(int64_t bytes, uint64_t hash) {
   constexpr std::string_view kDigits16 = "0123456789abcdef";
@@ -23,27 +24,41 @@ std::string words_of(int64_t bytes, uint64_t hash) {
   return text;
 }
 
-std::string of_file(const fs::path& path) {
-  const auto bytes = static_cast<int64_t>(fs::file_size(path));
-  if (bytes == 0) return words_of(0, fnv1a(""));
+uint64_t hash_of_file(const fs::path& path, uint64_t hash) {
+  if (fs::file_size(path) == 0) return hash;
   const MappedFile file(path);
   const std::string_view all(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const size_t head = std::min(all.size(), kEnd), tail = std::min(all.size() - head, kEnd);
-  return words_of(bytes, fnv1a(all.substr(all.size() - tail), fnv1a(all.substr(0, head))));
+  return fnv1a(all.substr(all.size() - tail), fnv1a(all.substr(0, head), hash));
+}
+
+std::string of_file(const fs::path& path) {
+  return words_of(static_cast<int64_t>(fs::file_size(path)), hash_of_file(path, fnv1a("")));
+}
+
+bool is_hidden(const fs::path& path) {
+  return path.filename().string().starts_with(".");
 }
 
 std::string of_folder(const fs::path& folder) {
-  std::vector<std::string> files;
+  std::vector<std::pair<std::string, int64_t>> files;
   int64_t bytes = 0;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (!entry.is_regular_file()) continue;
-    const auto size = static_cast<int64_t>(entry.file_size());
+  for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry) {
+    if (is_hidden(entry->path())) {  // what a desktop or an editor leaves there
+      entry.disable_recursion_pending();
+      continue;
+    }
+    if (!entry->is_regular_file()) continue;
+    const auto size = static_cast<int64_t>(entry->file_size());
     bytes += size;
-    files.push_back(cat(entry.path().lexically_relative(folder).string(), "\n", size, "\n"));
+    files.emplace_back(entry->path().lexically_relative(folder).string(), size);
   }
   std::ranges::sort(files);
   uint64_t hash = fnv1a("");
-  for (const std::string& file : files) hash = fnv1a(file, hash);
+  for (const auto& [name, size] : files) {
+    hash = fnv1a(cat(name, "\n", size, "\n"), hash);
+    if (bytes <= kFewBytes) hash = hash_of_file(folder / name, hash);
+  }
   return cat(format_count(std::ssize(files)), " files, ", words_of(bytes, hash));
 }
 
@@ -57,11 +72,11 @@ std::string fingerprint_of(const fs::path& path) {
   }
 }
 
-std::string fingerprint_of_data(const Choice& choice) {
-  std::vector<std::string> parts;
+std::map<std::string, std::string> fingerprints_of_data(const Choice& choice) {
+  std::map<std::string, std::string> files;
   const auto add = [&](const std::string& text) {
     std::error_code ignored;
-    if (!text.empty() && fs::exists(text, ignored)) parts.push_back(cat(text, ": ", fingerprint_of(text)));
+    if (!text.empty() && fs::exists(text, ignored)) files.emplace(text, fingerprint_of(text));
   };
   for (const auto& [key, value] : choice.parameters) {
     if (const auto* const text = std::get_if<std::string>(&value)) add(*text);
@@ -70,6 +85,13 @@ std::string fingerprint_of_data(const Choice& choice) {
     if (const auto* const named = std::get_if<std::map<std::string, std::string>>(&value))
       for (const auto& [name, text] : *named) add(text);
   }
+  return files;
+}
+
+std::string fingerprint_of_data(const Choice& choice) {
+  std::vector<std::string> parts;
+  for (const auto& [path, fingerprint] : fingerprints_of_data(choice))
+    parts.push_back(cat(path, ": ", fingerprint));
   return join(parts, "; ");
 }
 

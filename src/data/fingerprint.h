@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "autotrain/recipe.h"
@@ -8,12 +9,15 @@
 namespace autotrain {
 
 /// Tells whether a file or folder is what it was: "6,812 bytes, 3f29…". Of a file up to 64 MiB all bytes
-/// count, of a longer one its ends, of a folder the names and sizes of all files in it.
+/// count, of a longer one its ends; of a folder the names and sizes of all files in it that are not hidden,
+/// and all bytes where these are up to 64 MiB.
 /// @throws Error(kInputOutput) when it cannot be read.
 std::string fingerprint_of(const std::filesystem::path& path);
 
-/// That of every file and folder which the parameters of a data set name, in one text; "" where they name
-/// none.
+/// Those of every file and folder that the parameters of a data set name, by their paths as they stand there.
+std::map<std::string, std::string> fingerprints_of_data(const Choice& choice);
+
+/// The same in one text; "" where they name none.
 std::string fingerprint_of_data(const Choice& choice);
 
 }  // namespace autotrain

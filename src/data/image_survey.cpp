@@ -1,7 +1,9 @@
 #include "data/image_survey.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <set>
 
 #include "autotrain/error.h"
 #include "base/random.h"
@@ -144,6 +146,17 @@ void doubt_image(const SeenImage& image, const ImageList& images, DataLook& look
   }
 }
 
+// Of the images that are not seen at the start, what tells without reading them.
+void doubt_empty_files(const std::vector<SeenImage>& seen, const ImageList& images, DataLook& look) {
+  std::set<int64_t> known;
+  for (const SeenImage& image : seen) known.insert(image.index);
+  std::error_code none;
+  for (int64_t i = 0; i < images.count; ++i) {
+    if (known.contains(i) || std::filesystem::file_size(images.path(i), none) != 0 || none) continue;
+    doubt_image({.index = i, .fault = "the file is empty"}, images, look);
+  }
+}
+
 }  // namespace
 
 std::vector<SeenImage> see_images(const ImageList& images, const LookOptions& options) {
@@ -180,7 +193,7 @@ void tell_images(const std::vector<SeenImage>& seen, const ImageList& images, co
   for (const SeenImage& image : seen) {
     if (doubtful || !image.fault.empty()) doubt_image(image, images, look);
   }
-  if (!whole) return;
+  if (!whole) return doubt_empty_files(seen, images, look);
   tell_counts(
       seen, "formats", [](const SeenImage& s) { return s.facts.format; }, look);
   tell_sizes(seen, images.reading.upright, look);

@@ -44,12 +44,18 @@ NpyType type_of(const fs::path& path, const std::string& descr) {
     const bool order = descr.starts_with('<') || descr.starts_with('=') || descr.starts_with('|');
     if (order && descr.substr(1) == row.code) return row.type;
   }
-  const bool swapped = descr.starts_with('>');
+  const bool swapped = descr.starts_with('>'), objects = descr.ends_with('O');
+  const bool words = descr.size() > 1 && (descr[1] == 'U' || descr[1] == 'S');
   throw Error(ExitCode::kBadData, path.string(),
               swapped ? cat("the elements are big endian, ", quote(descr))
-                      : cat("elements of type ", quote(descr), " are not read"),
+              : objects || words
+                  ? cat("the elements are ", words ? "texts" : "objects of Python", ", ", quote(descr))
+                  : cat("elements of type ", quote(descr), " are not read"),
               swapped ? "save it again: numpy.save(path, array.astype(array.dtype.newbyteorder('<')))"
-                      : cat("save it again as one of ", join(names, ", "), " with array.astype"));
+              : objects || words
+                  ? "save numpy.unique(array, return_inverse=True)[1] of classes, array.astype('float32') of "
+                    "numbers"
+                  : cat("save it again as one of ", join(names, ", "), " with array.astype"));
 }
 
 // Bytes of the elements, or -1 when they do not fit.

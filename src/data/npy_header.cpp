@@ -1,10 +1,12 @@
 #include "data/npy_header.h"
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "data/file_kinds.h"
 
 namespace autotrain {
 namespace {
@@ -131,11 +133,36 @@ class Parser {
               "the file is damaged, or was not written by numpy.save");
 }
 
+// What is there in the place of an array.
+[[noreturn]] void fail_kind(const std::filesystem::path& path, std::span<const uint8_t> file) {
+  constexpr uint8_t kZip = 'P', kPickle = 0x80;
+  if (file.empty())
+    throw Error(ExitCode::kBadData, path.string(), "is empty", "write it again with numpy.save");
+  const FileKind kind = kind_of_file(file);
+  if (!kind.name.empty() && file[0] == kZip) {
+    throw Error(ExitCode::kBadData, path.string(),
+                cat("is ", kind.name, ", as numpy.savez and torch.save write"),
+                "write each array with numpy.save: numpy.save(path, numpy.load(archive)['name'])");
+  }
+  const bool pickle = file[0] == kPickle, text = is_text(file.first(std::min<size_t>(file.size(), 1 << 16)));
+  if (kind.name.empty() && !pickle && !text) fail(path, 0, "does not start as a .npy file does");
+  throw Error(
+      ExitCode::kBadData, path.string(),
+      cat("is ",
+          pickle ? "a pickle of Python's"
+          : text ? "text"
+                 : kind.name,
+          ", not an array"),
+      text ? "write it again: numpy.save(path, numpy.loadtxt(file, delimiter=',')); a CSV file is read "
+             "with dataset: table"
+           : "write the array with numpy.save");
+}
+
 }  // namespace
 
 NpyHeader parse_npy_header(const std::filesystem::path& path, std::span<const uint8_t> file) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
-  if (!bytes.starts_with(kMagic)) fail(path, 0, "does not start as a .npy file does");
+  if (!bytes.starts_with(kMagic)) fail_kind(path, file);
   const size_t version_at = kMagic.size();
   const unsigned version = file.size() > version_at ? file[version_at] : 0;
   if (version < 1 || version > 3)

@@ -7,12 +7,15 @@ namespace autotrain {
 namespace {
 
 constexpr int64_t kMostChannels = 4;  // of an image that is looked at
+constexpr int64_t kMostBands = 16;    // of one that is measured
 
 enum class Layout { kFirst, kLast, kEither };
 
 Layout layout_of(const NpyArray& array) {
   const int64_t second = array.shape()[1], third = array.shape()[2], last = array.shape()[3];
-  const bool may_be_last = last == 1 || last == 3 || last == kMostChannels;
+  // A square of which each point has some bands, or small maps of many filters.
+  if (last > kMostChannels && last <= kMostBands && second == third && last < third) return Layout::kEither;
+  const bool may_be_last = last <= kMostChannels;
   // Images of one column, and maps of features as small as filters, have their channels first.
   if (!may_be_last || third <= kMostChannels) {
     const bool tiny = may_be_last && second == last && last != 1;  // [N, 3, 3, 3]

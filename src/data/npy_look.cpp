@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <string_view>
 
 #include "base/random.h"
@@ -81,6 +82,14 @@ void doubt_classes(const NpyArray& file, const Classes& found, bool numbered_by_
   if (different == 1 && classes <= 2) {
     look.doubt("targets that are all alike", "there is nothing to be learned; check the file",
                cat(path, ": every target is ", some_of(classes_where(found, true))));
+  }
+  // Numbers to be predicted, or the numbers of the samples.
+  constexpr int64_t kEnough = 20;
+  const int64_t samples = std::accumulate(found.counts.begin(), found.counts.end(), int64_t{0});
+  if (samples >= kEnough && 2 * different > samples) {
+    look.doubt("classes of which most have one sample each",
+               "set loss.name: mean_squared_error if the targets are numbers to be predicted",
+               cat(path, ": ", different, " different values among ", samples, " samples"));
   }
   if (!numbered_by_file || different == 0 || different == classes) return;
   if (2 * different < classes) {
@@ -240,13 +249,22 @@ class InputsLook {
   std::vector<Spread> columns_;  // of each number of a sample
 };
 
-// Numbers that no one scales: those of uint8 are divided by 255, all others stay as they are.
+// Numbers that no one scales: images of uint8 are divided by 255, all others stay as they are.
 void doubt_scale(const NpyArray& array, const Spread& spread, DataLook& look) {
-  if (array.type() == NpyType::kUint8 || array.shape().size() < 3 || spread.count == 0) return;
-  constexpr double kLarge = 50;
+  constexpr double kLarge = 50, kLargeInRows = 1000;
+  const size_t dimensions = array.shape().size();
+  const bool bytes = array.type() == NpyType::kUint8, rows = dimensions < 3;
+  const bool divided = bytes && (dimensions == 3 || dimensions == 4);
+  if (divided || spread.count == 0 || (rows && !bytes && !array.is_real())) return;  // may be tokens
   const double largest = std::max(std::abs(spread.least), std::abs(spread.most));
-  if (largest < kLarge) return;
-  const bool pixels = spread.least >= 0 && spread.most <= 255;
+  if (largest < (rows && !bytes ? kLargeInRows : kLarge)) return;
+  if (bytes) {
+    look.doubt("uint8 numbers that are used as they are",
+               "save images as [N, C, H, W], which are divided by 255, or array / 255",
+               cat(array.path().string(), ": ", array.shape_in_words(), ", ", spread.in_words()));
+    return;
+  }
+  const bool pixels = !rows && spread.least >= 0 && spread.most <= 255;
   look.doubt(pixels ? "images whose pixels reach up to 255 and are not divided by it"
                     : "inputs with large numbers, which are used as they are",
              pixels ? "save array.astype('uint8'), which is divided by 255, or array / 255"

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "autotrain/data.h"
@@ -17,6 +19,8 @@ struct RunData {
   std::shared_ptr<const Balance> balance = {};        ///< of the training data; null: an epoch has each once
   const Dataset* validation = nullptr;                ///< null: the run is not evaluated
   std::vector<const SkippingDataset*> skipping = {};  ///< those that go on after bad samples
+  std::map<std::string, std::string> files = {};      ///< fingerprints of their files, by path
+  std::string initial_weights = {};                   ///< fingerprint of the model's first weights; "": none
 };
 
 }  // namespace autotrain

@@ -85,6 +85,7 @@ TableOptions options_of(const TableKeys& keys, const TargetUse& use) {
   const std::string missing = keys.text("missing");
   TableOptions options{.target = keys.text("target"),
                        .task = keys.text("task"),
+                       .weight_column = keys.text("weight_column"),
                        .features = keys.texts("features"),
                        .categorical = keys.texts("categorical"),
                        .numeric = keys.texts("numeric"),
@@ -142,13 +143,20 @@ std::vector<std::string> names_of(const Categories& classes) {
 }
 
 // The rows as samples, whose classes have names.
-class TableDataset final : public Dataset, public Named, public Classified, public ReadTable {
+class TableDataset final : public Dataset,
+                           public Named,
+                           public Classified,
+                           public Weighted,
+                           public ReadTable {
  public:
-  TableDataset(TensorDataset rows, TableEncoding encoding, std::string path, bool standardized)
+  TableDataset(TensorDataset rows, TableEncoding encoding, std::string path, const TableOptions& options,
+               std::vector<double> weights)
       : rows_(std::move(rows)),
         encoding_(std::move(encoding)),
         path_(std::move(path)),
-        standardized_(standardized) {}
+        standardized_(options.standardize),
+        weight_column_(options.weight_column),
+        weights_(std::move(weights)) {}
 
   int64_t size() const override { return rows_.size(); }
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
@@ -159,6 +167,8 @@ class TableDataset final : public Dataset, public Named, public Classified, publ
   std::vector<std::string> class_names() const override {
     return encoding_.form == TargetForm::kClass ? names_of(encoding_.classes) : std::vector<std::string>{};
   }
+  const std::vector<double>& weights_of_samples() const override { return weights_; }
+  std::string source_of_weights() const override { return cat(path_, ": ", weight_column_); }
   const TableEncoding& encoding() const override { return encoding_; }
   const std::string& path() const override { return path_; }
   bool standardized() const override { return standardized_; }
@@ -168,12 +178,15 @@ class TableDataset final : public Dataset, public Named, public Classified, publ
   TableEncoding encoding_;
   std::string path_;
   bool standardized_;
+  std::string weight_column_;
+  std::vector<double> weights_;
 };
 
 // What is made of the rows of a file.
 struct WantedRows {
   std::function<bool(int64_t row)> wanted;
   bool labelled = true;
+  bool weighted = false;  ///< where the options name a column of weights
 };
 
 torch::Tensor empty_targets(const TableEncoding& encoding, int64_t rows) {
@@ -194,12 +207,16 @@ std::unique_ptr<Dataset> encode(const TableFile& file, TableEncoding encoding, c
   torch::Tensor inputs = torch::empty({rows, width}, torch::kFloat32);
   torch::Tensor targets = which.labelled ? empty_targets(encoding, rows) : torch::Tensor();
   RowEncoder encoder(file, encoding, options, which.labelled);
+  const bool weighted = which.weighted && !options.weight_column.empty();
+  const size_t weight = weighted ? file.column(options.weight_column, "weight_column") : 0;
+  std::vector<double> weights;
   auto* features = inputs.mutable_data_ptr<float>();
   int64_t done = 0;
   file.for_each_row([&](int64_t number, const TableFile::Row& row) {
     if (!which.wanted(number)) return;
     encoder.write_features(row, features);
     features += width;
+    if (weighted) weights.push_back(encoder.weight_of(row, weight));
     if (!which.labelled) return;
     if (classes)
       targets.mutable_data_ptr<int64_t>()[done] = encoder.class_of(row);
@@ -211,7 +228,7 @@ std::unique_ptr<Dataset> encode(const TableFile& file, TableEncoding encoding, c
   report(file, encoding, encoder, rows);
   const int64_t outputs = classes ? static_cast<int64_t>(encoding.classes.size()) : 1;
   return std::make_unique<TableDataset>(TensorDataset(std::move(inputs), std::move(targets), outputs),
-                                        std::move(encoding), file.path(), options.standardize);
+                                        std::move(encoding), file.path(), options, std::move(weights));
 }
 
 bool is_same_file(const fs::path& one, const fs::path& other) {
@@ -238,6 +255,9 @@ void check_like_training(const Parameters& own, const Parameters& training, cons
   if (!own.text("target").empty() &&
       file.columns()[file.column(own.text("target"), "target")] != encoding.target)
     fail_difference("target", quote(own.text("target")), quote(encoding.target));
+  const std::string weights = own.text("weight_column"), others = training.text("weight_column");
+  if (!weights.empty() && weights != others)
+    fail_difference("weight_column", quote(weights), others.empty() ? "none" : quote(others));
   const std::string task = own.text("task");
   if (task != "auto" && (task == "classification") != encoding.has_classes())
     fail_difference("task", task, encoding.has_classes() ? "classification" : "regression");
@@ -295,7 +315,8 @@ std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
   const double share = keys.real("validation_share");
   return encode(file, encoding_of_run(p, request.training, request.targets),
                 options_of(keys, request.targets),
-                {.wanted = [=](int64_t row) { return in_split(row, split, share); }});
+                {.wanted = [=](int64_t row) { return in_split(row, split, share); },
+                 .weighted = request.training == nullptr});
 }
 
 std::unique_ptr<Dataset> make_unlabelled_table(const UnlabelledRequest& request) {
@@ -346,6 +367,10 @@ std::vector<KeySpec> table_keys() {
                {"auto", "classification", "regression"}, "auto"),
       list_key(KeyKind::kTextList, "features", "The columns to predict from; empty: all others.",
                std::vector<std::string>{}),
+      text_key(
+          "weight_column",
+          "The column of numbers from 0 on by which balance: weights has an epoch see the rows; no feature "
+          "unless features names it, too; null: none."),
       list_key(KeyKind::kTextList, "categorical",
                "Columns of categories. Those of words are it in any case; a column that is mostly numbers is "
                "it only if it is named here.",

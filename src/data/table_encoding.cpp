@@ -103,8 +103,12 @@ ColumnEncoding category_column(const ColumnSurvey& survey, const std::string& na
 std::vector<size_t> feature_columns(const TableFile& file, const TableOptions& options, size_t target) {
   std::vector<size_t> columns;
   for (const std::string& name : options.features) columns.push_back(file.column(name, "features"));
+  std::set<size_t> others = {target};
+  if (!options.weight_column.empty()) others.insert(file.column(options.weight_column, "weight_column"));
+  if (!options.weight_column.empty() && others.size() < 2)
+    throw Error(ExitCode::kBadRecipe, "table: weight_column", "names the target", "name a column of weights");
   for (size_t i = 0; options.features.empty() && i < file.columns().size(); ++i) {
-    if (i != target) columns.push_back(i);
+    if (!others.contains(i)) columns.push_back(i);
   }
   const std::set<size_t> different(columns.begin(), columns.end());
   if (different.contains(target) || different.size() < columns.size()) {

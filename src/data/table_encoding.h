@@ -19,7 +19,8 @@ enum class MissingPolicy { kFail, kMean, kZero };
 struct TableOptions {
   std::string target = {};
   std::string task = "auto";               ///< or "classification", "regression"
-  std::vector<std::string> features = {};  ///< none: all but the target
+  std::string weight_column = {};          ///< of what rows count; no feature unless it is named as one
+  std::vector<std::string> features = {};  ///< none: all but the target and the weights
   std::vector<std::string> categorical = {};
   std::vector<std::string> numeric = {};
   MissingPolicy missing = MissingPolicy::kFail;

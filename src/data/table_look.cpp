@@ -1,6 +1,7 @@
 #include "data/table_look.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -105,12 +106,40 @@ bool are_numbers_with_units(const ColumnSurvey& survey) {
   return 10 * std::ranges::count_if(survey.texts, has_unit) >= 9 * different(survey);
 }
 
+// In small letters, without characters that nobody sees, and with one plain blank for any between words.
+std::string plain_form(const std::string& text) {
+  static constexpr std::array<std::string_view, 8> kUnseen = {"\u00ad", "\u200b", "\u200c", "\u200d",
+                                                              "\u200e", "\u200f", "\u2060", "\ufeff"};
+  static constexpr std::array<std::string_view, 6> kBlanks = {" ",      "\t",     "\u00a0",
+                                                              "\u2009", "\u202f", "\u3000"};
+  const auto taken = [](std::string_view& rest, const auto& characters) {
+    for (const std::string_view c : characters) {
+      if (!rest.starts_with(c)) continue;
+      rest.remove_prefix(c.size());
+      return true;
+    }
+    return false;
+  };
+  std::string plain;
+  for (std::string_view rest = text; !rest.empty();) {
+    if (taken(rest, kUnseen)) continue;
+    if (taken(rest, kBlanks)) {
+      if (!plain.empty() && plain.back() != ' ') plain += ' ';
+      continue;
+    }
+    plain += rest.front();
+    rest.remove_prefix(1);
+  }
+  if (plain.ends_with(' ')) plain.pop_back();
+  return lower(plain);
+}
+
 // Texts that are one when case, or the way in which a number is written, is left aside.
 std::vector<std::string> alike(const ColumnSurvey& survey) {
   std::map<std::string, std::vector<std::string>> by_sense;
   for (const auto& [text, count] : survey.texts) {
     const auto number = field_number(text, survey.decimal);
-    by_sense[number ? shortest(*number) : lower(text)].push_back(text);
+    by_sense[number ? shortest(*number) : plain_form(text)].push_back(text);
   }
   std::vector<std::string> out;
   for (auto& [sense, texts] : by_sense) {

@@ -55,6 +55,15 @@ float RowEncoder::quantity_of(const TableFile::Row& row) {
   return 0;
 }
 
+double RowEncoder::weight_of(const TableFile::Row& row, size_t column) {
+  const std::string_view text = row[column].text;
+  const auto number = field_number(text, file_.format().decimal);
+  if (number && *number >= 0) return *number;
+  refuse(row, column, quote(trim(text)) + " is no weight, which is a number from 0 on",
+         "correct the field; 0 leaves the row out");
+  return 0;
+}
+
 void RowEncoder::check() const {
   if (faults_.empty()) return;
   const Fault& fault = faults_[0];

@@ -26,6 +26,9 @@ class RowEncoder {
 
   float quantity_of(const TableFile::Row& row);
 
+  /// What the row counts by its field in `column`: finite and ≥ 0.
+  double weight_of(const TableFile::Row& row, size_t column);
+
   /// @throws Error(kBadData) naming the first fields that could not be written, and how many they are.
   void check() const;
 

@@ -91,7 +91,8 @@ void refuse_other_types(const TokenFile& file) {
          cat("write it again: numpy.fromfile(path, '>u", width, "').astype('<u", width, "').tofile(path)"));
   }
   if (width == 4 && all_below(numbers(file.bytes, 2), vocabulary))
-    fail(file, cat(most, ": the file holds tokens of 2 bytes"), "set dtype: uint16");
+    fail(file, cat(most, ": the file holds tokens of 2 bytes, or none"),
+         "set dtype: uint16 if it was written so; numbers of another type are to be written as uint32");
   if (vocabulary <= 256 && all_below(numbers(file.bytes, 1), vocabulary)) {
     fail(file, cat(most, ": the file holds tokens of 1 byte"),
          "write it again: numpy.fromfile(path, 'uint8').astype('uint16').tofile(path)");
@@ -112,6 +113,9 @@ double bits_of(const std::array<int64_t, 256>& counts, int64_t all) {
 void check_token_file(const TokenFile& file) {
   if (const FileKind kind = kind_of_file(file.bytes); !kind.name.empty())
     fail(file, cat("is ", kind.name, ", not plain tokens"), kind.cure);
+  if (const FileKind encoding = encoding_of_text(file.bytes); encoding.name.starts_with("UTF"))
+    fail(file, cat("is text in ", encoding.name, ", not tokens"),
+         encoding.cure + ", and set dataset: text; or write the tokenizer's numbers to a file");
   if (is_text(file.bytes.first(std::min(file.bytes.size(), kLookedAt))))
     fail(file, "is text, not tokens", "set dataset: text, or write the tokenizer's numbers to a file");
   refuse_wider(file);

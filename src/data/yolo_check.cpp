@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kFewPixels = 2;     // of a sample: too few to show an object
 constexpr double kFarOutside = 0.1;  // parts of the image
+constexpr double kOutside = 0.02;    // more than rounding
 
 // What is kept of a file until all are read.
 struct ReadFile {
@@ -47,6 +48,14 @@ class LabelTally {
   }
 
   void finish() {
+    constexpr int64_t kEnough = 8;
+    if (boxes_ >= kEnough && corners_ == boxes_ && 4 * outside_ >= boxes_) {
+      faults_
+          .doubt("lines that seem to be \"class x1 y1 x2 y2\", corners",
+                 "write \"class cx cy w h\": centre and size as parts of the image", first_outside_)
+          .stops = true;
+      ++summary_.faulty_files;
+    }
     summary_.faults = std::move(faults_.doubts);
     summary_.doubts = std::move(doubts_.doubts);
   }
@@ -60,10 +69,16 @@ class LabelTally {
       doubts_.doubt("boxes of less than two pixels of a sample", "set a larger size, or remove them",
                     words());
     }
-    const auto outside = [](double centre, double length) {
-      return centre - length / 2 < -kFarOutside || centre + length / 2 > 1 + kFarOutside;
+    const auto outside = [&](double by) {
+      const auto reaches = [by](double centre, double length) {
+        return centre - length / 2 < -by || centre + length / 2 > 1 + by;
+      };
+      return reaches(box.centre_x, box.width) || reaches(box.centre_y, box.height);
     };
-    if (outside(box.centre_x, box.width) || outside(box.centre_y, box.height)) {
+    ++boxes_;
+    corners_ += box.width > box.centre_x && box.height > box.centre_y ? 1 : 0;
+    if (outside(kOutside) && outside_++ == 0) first_outside_ = words();
+    if (outside(kFarOutside)) {
       doubts_.doubt("boxes that reach far outside of their image",
                     "look whether lines are \"class cx cy w h\", not corners", words());
     }
@@ -71,6 +86,9 @@ class LabelTally {
 
   LabelSummary& summary_;
   const ImageSize& size_;
+  // Boxes, those whose second pair is beyond the first as corners are, and those that leave the image.
+  int64_t boxes_ = 0, corners_ = 0, outside_ = 0;
+  std::string first_outside_;
   DataLook faults_, doubts_;
 };
 

@@ -22,6 +22,11 @@ void announce(const LabelledFiles& files, const Listing& listing, int64_t unlabe
           format_bytes(listing.image_bytes),
           listing.others > 0 ? cat(" · ", listing.others, " other files left out") : "",
           unlabelled > 0 ? cat(" · ", format_count(unlabelled), " without a label file: no boxes") : ""));
+  if (2 * unlabelled <= files.names.size() || unlabelled == files.names.size()) return;
+  log::warn("data",
+            cat(files.labels.string(), ": most images have no label file, ", format_count(unlabelled), " of ",
+                format_count(files.names.size()),
+                ", and are learned as images of nothing · try: give label files the names of their images"));
 }
 
 // Label files that no image has; some tools put a list of the classes beside them.

@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "data/bad_samples.h"
 #include "data/channels_last.h"
+#include "data/fingerprint.h"
 #include "device/cores.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
@@ -83,10 +84,18 @@ bool fits_in(const DatasetInfo& validation, const DatasetInfo& train) {
   return !images || validation.input_shape[0] == train.input_shape[0];
 }
 
-// What the data set doubts of its files without reading them again; `autotrain data` reads all of them.
-void warn_of_doubts(const DatasetPlace& place, const Dataset& data, const Dataset* training) {
+// What the data set doubts of its files without reading them again; `autotrain data` reads all of them. What
+// would end the run when it came to it ends it before.
+void tell_doubts(const DatasetPlace& place, const Dataset& data, const Dataset* training) {
   const DataLook look = look_at(place, data, training, {.depth = LookDepth::kStart});
-  for (const Doubt& doubt : look.doubts) log::warn("data", warning_of(doubt));
+  const auto ends = [&](const Doubt& doubt) { return doubt.stops && !place.skips_bad; };
+  for (const Doubt& doubt : look.doubts) {
+    if (!ends(doubt)) log::warn("data", warning_of(doubt));
+  }
+  const auto end = std::ranges::find_if(look.doubts, ends);
+  if (end == look.doubts.end()) return;
+  throw Error(ExitCode::kBadData, end->places.empty() ? "data" : end->places.front(), in_words(*end),
+              end->cure);
 }
 
 std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const DatasetPlace& place,
@@ -123,6 +132,16 @@ void recompute_activations(Workbench& bench) {
                         " are computed again by ", bytes.operators, " operators"));
 }
 
+// What the files are that the recipe names, so that a resume can tell whether they still are. Where one
+// cannot be read to its end that is not known; whoever needs it says so.
+void note_files(const Recipe& recipe, RunData& data) {
+  try {
+    data.files = fingerprints_of_data(recipe.data.train);
+    if (recipe.data.validation) data.files.merge(fingerprints_of_data(*recipe.data.validation));
+    if (recipe.weights.file) data.initial_weights = fingerprint_of(*recipe.weights.file);
+  } catch (const Error&) {}
+}
+
 }  // namespace
 
 Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
@@ -156,7 +175,7 @@ RunData load_data(const Recipe& recipe, Device& device) {
   RunData data{.from_recipe = true};
   const auto load = [&](const DatasetPlace& place, const char* key) -> const Dataset* {
     std::unique_ptr<Dataset> dataset = make_dataset(place);
-    warn_of_doubts(place, *dataset, data.train);
+    tell_doubts(place, *dataset, data.train);
     if (place.training == nullptr) data.balance = balance_of_run(recipe, place, *dataset);
     preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kSkip) {
@@ -167,6 +186,7 @@ RunData load_data(const Recipe& recipe, Device& device) {
     return data.owned.emplace_back(std::move(dataset)).get();
   };
   data.train = load(training_place(recipe), "data.train");
+  note_files(recipe, data);
   if (recipe.data.validation) {
     data.validation = load(validation_place(recipe), "data.validation");
     check_alike(data.train->info(), data.validation->info());

@@ -20,10 +20,13 @@ namespace autotrain {
 namespace {
 
 constexpr const char *kDeterministic = "deterministic", *kModelFile = "model's file",
-                     *kTraining = "training data", *kValidation = "validation data", *kDraws = "draws";
+                     *kTraining = "training data", *kValidation = "validation data", *kDraws = "draws",
+                     *kFile = "file of the data: ", *kInitialWeights = "initial weights";
 
+// Whether samples, or what the model makes of them, are others where the fact is another.
 bool is_of_data(const std::string& fact) {
-  return fact == kTraining || fact == kValidation || fact == kDraws;
+  return fact == kTraining || fact == kValidation || fact == kDraws || fact == kModelFile ||
+         fact.starts_with(kFile);
 }
 
 // The number of ranks counts no more than that of the lanes that they share, but for buffers of their own.
@@ -78,6 +81,8 @@ Identity identity_of(const Workbench& bench, const BatchPlan& plan) {
   if (bench.data.validation != nullptr)
     identity[kValidation] = cat(bench.data.validation->size(), " samples");
   if (bench.data.balance) identity[kDraws] = cat("weights that come to ", bench.data.balance->fingerprint());
+  for (const auto& [path, fingerprint] : bench.data.files) identity[kFile + path] = fingerprint;
+  if (!bench.data.initial_weights.empty()) identity[kInitialWeights] = bench.data.initial_weights;
   return identity;
 }
 
@@ -106,25 +111,42 @@ void check_model_file(const Identity& trained, const torch::nn::Module& module) 
               "put that file back, or name it: --set model.file=…");
 }
 
+namespace {
+
+std::string change_of(const std::string& fact, const std::string& value, const std::string& former) {
+  if (fact == kDraws)
+    return "the classes or weights by which samples are drawn have changed since the checkpoint was written, "
+           "and with them what epochs hold";
+  if (fact == kModelFile) return "the model's file is another than when the checkpoint was written";
+  if (fact.starts_with(kFile)) {
+    return cat(std::string_view(fact).substr(std::string_view(kFile).size()), " is ", value, ", and was ",
+               former, " when the checkpoint was written");
+  }
+  return cat("the ", fact, " have ", value, ", and had ", former, " when the checkpoint was written");
+}
+
+}  // namespace
+
 std::vector<std::string> changes_of_data(const Identity& before, const Identity& now) {
   std::vector<std::string> changes;
   for (const auto& [fact, value] : now) {
     const auto former = before.find(fact);
     if (!is_of_data(fact) || former == before.end() || former->second == value) continue;
-    changes.push_back(fact == kDraws
-                          ? cat("the classes or weights by which samples are drawn have changed since "
-                                "the checkpoint was written, and with them what epochs hold")
-                          : cat("the ", fact, " have ", value, ", and had ", former->second,
-                                " when the checkpoint was written"));
+    changes.push_back(change_of(fact, value, former->second));
   }
   return changes;
+}
+
+bool has_other_initial_weights(const Identity& before, const Identity& now) {
+  const auto then = before.find(kInitialWeights), later = now.find(kInitialWeights);
+  return then != before.end() && later != now.end() && then->second != later->second;
 }
 
 std::string exactness(const Identity& before, const Identity& now) {
   if (!changes_of_data(before, now).empty()) return "with other data than it was begun with";
   std::vector<std::string> reasons;
   for (const auto& [fact, value] : now) {
-    if (is_of_data(fact)) continue;
+    if (is_of_data(fact) || fact == kInitialWeights) continue;  // which a checkpoint stands in the place of
     const auto former = before.find(fact);
     const std::string was = former == before.end() ? "unknown" : former->second;
     if (was != value) reasons.push_back(cat(fact, " is ", value, ", was ", was));

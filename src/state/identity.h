@@ -16,9 +16,12 @@ using Identity = std::map<std::string, std::string>;
 
 Identity identity_of(const Workbench& bench, const BatchPlan& plan);
 
-/// What is told of data that are others than those that a run began with, a sentence each: files whose names
-/// stayed have other samples or weights.
+/// What is told of data, or a model's file, that are others than those that a run began with, a sentence
+/// each: files whose names stayed have other bytes, samples or weights.
 std::vector<std::string> changes_of_data(const Identity& before, const Identity& now);
+
+/// Whether the file of the model's first weights is another, which a run that goes on does not read.
+bool has_other_initial_weights(const Identity& before, const Identity& now);
 
 /// What all ranks of a run must have in common: their program, machine and data, and every key of the recipe.
 Identity facts_of_rank(const Recipe& recipe, const Workbench& bench);

@@ -383,6 +383,11 @@ RunState Trainer::Run::restored_state() {
   if (from.same_recipe) {
     for (const std::string& change : changes_of_data(from.saved.identity, now))
       log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
+    if (has_other_initial_weights(from.saved.identity, now)) {
+      log::warn("trainer",
+                cat(recipe_.weights.file.value_or(""), " has changed since the checkpoint was written, ",
+                    "whose weights training goes on with. Try: another --output to begin from that file"));
+    }
   }
   const std::string how =
       from.same_recipe ? exactness(from.saved.identity, now) : "with another recipe than it was begun with";

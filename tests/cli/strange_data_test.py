@@ -122,10 +122,36 @@ class StrangeData(unittest.TestCase):
         text = self.train(self.recipe(lambda i: i % 3, **keys, **{"stop.epochs": 4}), "--resume", "--allow-change")
         self.assertRegex(text, r"lr at update 20: 6\.156e-05 before, 0\.005 now")
 
+    def test_data_that_changed_are_told_at_a_resume_though_they_are_as_many(self):
+        longer = {"stop.epochs": None, "stop.updates": 10}
+        recipe = self.recipe(lambda i: i % 3, **longer)
+        self.train(recipe)
+        recipe = self.recipe(lambda i: i % 3, **longer)  # written again, the same bytes
+        self.assertNotIn("other data", self.train(recipe, "--resume"))
+        # Neither the first nor the last sample, nor the size of the file.
+        recipe = self.recipe(lambda i: 1 if i == 201 else i % 3, **longer)
+        text = self.train(recipe, "--resume")
+        self.assertRegex(text, r"resumed with other data: \S*y\.npy is [\d,]+ bytes, \w+, and was [\d,]+ bytes, \w+")
+        self.assertIn("the continuation is with other data than it was begun with", text)
+        self.assertNotIn("x.npy is", text)
+
+    def test_a_file_of_first_weights_that_changed_is_told_at_a_resume_and_is_not_read(self):
+        keys = {"stop.epochs": None, "stop.updates": 10}
+        self.train(self.recipe(lambda i: i % 3, **keys), output="donor")
+        weights = self.folder / "first.safetensors"
+        subprocess.run([BINARY, "export", "--run", self.folder / "donor", "--output", weights], check=True, capture_output=True)
+        keys["model"] = {"name": "mlp", "depth": 1, "width": 8, "weights": {"file": str(weights)}}
+        self.train(self.recipe(lambda i: i % 3, **keys))
+        weights.write_bytes(weights.read_bytes()[:-4] + bytes(4))
+        text = self.train(self.recipe(lambda i: i % 3, **keys), "--resume")
+        self.assertIn("first.safetensors has changed since the checkpoint was written", text)
+        self.assertNotIn("other data", text)
+
     def test_a_value_that_is_not_finite_is_named_by_its_sample(self):
         self.inputs(lambda i, j: float("nan") if (i, j) == (150, 2) else (i + j) % 5)
         text = self.train(self.recipe(lambda i: i % 3), code=65)
-        self.assertRegex(text, r"x\.npy: .*sample 150.* nan|x\.npy: .*nan.*sample 150|number 3 of sample 150 is nan")
+        self.assertRegex(text, r"x\.npy: sample 150, number 2: nan")
+        self.assertNotIn("update 1/", text)  # though the sample would be read in the fifth
         text = self.train(self.recipe(lambda i: i % 3, **{"data.bad_samples": "skip"}), output="skipping")
         self.assertIn("sample 150", text)
         self.assertEqual(self.summary("skipping")["skipped_updates"], 0)

@@ -112,6 +112,22 @@ execution: {{threads: 1, memory: {{budget: 64MiB}}}}
         with open("/dev/full", "w") as full:
             self.autotrain("config", code=74, stdout=full)
 
+    def test_a_result_that_nobody_got_is_told(self):
+        closed = {"preexec_fn": lambda: os.close(1), "stdout": None}
+        run = self.folder / "run"
+        for arguments in (("--config", self.recipe(self.folder), "--output", run, "--json"), ("config",)):
+            out = subprocess.run([BINARY, *arguments], stderr=subprocess.PIPE, env=environment(), timeout=HANGS, **closed)
+            self.assertEqual(out.returncode, 74)
+            self.assertIn(b"standard output: is closed", out.stderr)
+        self.assertFalse(run.exists(), "told before the run begins")
+        process = self.started("--config", self.recipe(self.folder), "--output", run, "--json", stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+        process.stdout.close()
+        process.stdout = None
+        self.assertIn(b"its reader went away", process.communicate(timeout=HANGS)[1])
+        self.assertEqual(process.returncode, 74)
+        self.assertEqual(json.loads((run / "summary.json").read_text())["status"], "completed")
+
     def test_a_signal_after_the_terminal_was_closed_ends_with_the_code_of_signals(self):
         ours, theirs = pty.openpty()
         run = self.folder / "run"

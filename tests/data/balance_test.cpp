@@ -170,6 +170,41 @@ TEST_F(Balancing, WeightsAreANumberForEachSample) {
   }
 }
 
+// The column is no feature; rows of another split have no say.
+TEST_F(Balancing, AColumnOfATableSaysHowOftenItsRowsAreSeen) {
+  const std::string file = write("t.csv", "x,w,y\n1,1,0\n2,2,1\n3,0,0\n4,3,1\n5,0,0\n6,0,1\n");
+  const auto table = [&](std::map<std::string, Value> more) {
+    more.insert({{"file", file}, {"target", std::string("y")}, {"balance", std::string("weights")}});
+    return Choice{"table", std::move(more)};
+  };
+  const Choice weighted = table({{"weight_column", std::string("w")}});
+  EXPECT_EQ(drawn(*made(weighted)), (std::map<int64_t, int64_t>{{0, 1}, {1, 2}, {3, 3}}));
+  EXPECT_EQ(make_dataset({.choice = weighted})->info().input_shape, std::vector<int64_t>{1});
+  // Validation data are read alike, whether they have the column or not.
+  const Choice validation{"table", {{"file", write("v.csv", "y,x\n0,1\n1,2\n")}}};
+  EXPECT_EQ(make_dataset({.choice = validation, .training = &weighted})->info().input_shape,
+            std::vector<int64_t>{1});
+
+  const auto refused = [&](ExitCode code, const Choice& choice, const std::string& words) {
+    const Error error = test::expect_error(code, [&] { made(choice); });
+    EXPECT_TRUE(test::holds(error.what(), words)) << error.what();
+  };
+  for (const char* const bad : {"-1", "many", "", "nan", "inf"}) {
+    write("t.csv", "x,w,y\n1,1,0\n2," + std::string(bad) + ",1\n");
+    refused(ExitCode::kBadData, weighted, "t.csv:3:3: w: ");
+  }
+  write("t.csv", "x,w,y\n1,0,0\n2,0,1\n");
+  refused(ExitCode::kBadData, weighted, "every weight is 0");
+  refused(ExitCode::kBadRecipe, table({{"weight_column", std::string("y")}}), "names the target");
+  refused(ExitCode::kBadRecipe, table({}), "weight_column: COLUMN");
+  Choice twice = weighted;
+  twice.parameters["weights"] = write("w", "1\n1\n");
+  refused(ExitCode::kBadRecipe, twice, "two sources");
+  Choice unasked = weighted;
+  unasked.parameters.erase("balance");
+  refused(ExitCode::kBadRecipe, unasked, "set balance: weights");
+}
+
 TEST_F(Balancing, WhatCannotBeBalancedIsRefusedWithItsReason) {
   const auto refused = [&](ExitCode code, std::map<std::string, Value> keys, const std::string& words) {
     const Choice of = choice(std::move(keys));

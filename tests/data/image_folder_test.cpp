@@ -291,6 +291,20 @@ TEST(ImageFolder, ALookFindsWhatShowsNothingAndWhatIsThereTwice) {
   ASSERT_NE(doubt_of(other, "images that are in the training data too"), nullptr);
 }
 
+// Though it decodes few of the images, it knows the sizes of all files.
+TEST(ImageFolder, ALookAtTheStartFindsEmptyFiles) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 60; ++i) {
+    folder.write((i % 2 == 0 ? "a/" : "b/") + std::to_string(100 + i) + ".png",
+                 i >= 20 && i < 26 ? std::string() : test::png_file(test::gradient_image(9, 7, 3)));
+  }
+  const DataLook found = look(choice(folder), LookDepth::kStart);
+  const Doubt* const empty = doubt_of(found, "images that cannot be read");
+  ASSERT_NE(empty, nullptr);
+  EXPECT_EQ(empty->count, 6);
+  EXPECT_TRUE(empty->stops);
+}
+
 TEST(ImageFolder, ALookAtTheStartDoubtsWhatMostImagesShare) {
   const TemporaryFolder folder;
   fill(folder, {"a/1.png", "a/2.png", "b/1.png"});  // of one colour each

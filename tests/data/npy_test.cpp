@@ -312,8 +312,10 @@ TEST(Npy, TheShapeSaysWhereChannelsAreOrTheKeyDoes) {
   EXPECT_EQ(shape_of("(2, 3, 8, 8)", 384, "auto"), (Shape{3, 8, 8}));
   EXPECT_EQ(shape_of("(2, 3, 8, 8)", 384, "last"), (Shape{8, 3, 8}));
   EXPECT_EQ(shape_of("(2, 64, 1, 1)", 128, "auto"), (Shape{64, 1, 1}));  // features
-  EXPECT_EQ(shape_of("(2, 2, 8, 2)", 64, "auto"), (Shape{2, 8, 2}));
+  EXPECT_EQ(shape_of("(2, 9, 8, 2)", 288, "auto"), (Shape{2, 9, 8}));
+  EXPECT_EQ(shape_of("(2, 16, 7, 7)", 1568, "auto"), (Shape{16, 7, 7}));
   for (const auto& [shape, elements] : {std::pair("(2, 3, 8, 3)", 144), std::pair("(2, 3, 8, 1)", 48),
+                                        std::pair("(2, 2, 8, 2)", 64), std::pair("(2, 12, 12, 5)", 1440),
                                         std::pair("(2, 16, 50, 1)", 1600), std::pair("(2, 3, 3, 3)", 54)}) {
     const Error error = test::expect_error(ExitCode::kBadData, [&] { shape_of(shape, elements, "auto"); });
     EXPECT_TRUE(test::holds(error.what(), "channels: first or channels: last")) << error.what();
@@ -526,8 +528,11 @@ std::string repeated(const std::string& part, int times) {
 INSTANTIATE_TEST_SUITE_P(
     Each, NpyDamaged,
     testing::Values(
-        NpyDamage{"Empty", "", "offset 0: does not start"},
-        NpyDamage{"OtherFormat", "PK\x03\x04 and so on", "offset 0: does not start"},
+        NpyDamage{"Empty", "", "is empty"},
+        NpyDamage{"OtherFormat", "\x01 and so on", "offset 0: does not start"},
+        NpyDamage{"Archive", "PK\x03\x04 and so on", "is a zip archive, as numpy.savez"},
+        NpyDamage{"Pickle", "\x80\x04\x95 and so on", "is a pickle of Python's"},
+        NpyDamage{"Csv", repeated("1,2,3\n", 20), "is text, not an array"},
         NpyDamage{"Version", npy_file(npy_dictionary("<f4", "(6,)"), std::string(24, '\0'), 4), "version 4"},
         NpyDamage{"CutInPrefix", std::string("\x93NUMPY\x02\x00\x10", 9), "offset 9: the file ends"},
         NpyDamage{"LongHeader", std::string("\x93NUMPY\x02\x00\xff\xff\xff\x7f{}", 14),
@@ -548,7 +553,8 @@ INSTANTIATE_TEST_SUITE_P(
         NpyDamage{"BigEndian", of_type(">f4"), "big endian"},
         NpyDamage{"Eight", of_type("<u8"), "\"<u8\" are not read"},
         NpyDamage{"Complex", of_type("<c8"), "\"<c8\" are not read"},
-        NpyDamage{"Objects", of_type("|O"), "are not read"}, NpyDamage{"NoType", of_type(""), "are not read"},
+        NpyDamage{"Objects", of_type("|O"), "objects of Python"},
+        NpyDamage{"Texts", of_type("<U3"), "are texts"}, NpyDamage{"NoType", of_type(""), "are not read"},
         NpyDamage{"Negative", of_shape("(-6,)"), "a size below 2⁶³ is missing"},
         NpyDamage{"Expression", of_shape("(3*2,)"), "',' is missing"},
         NpyDamage{"NoTuple", of_shape("(6)"), "',' is missing"},

@@ -560,6 +560,13 @@ TEST(Table, DoubtsFeaturesThatAreNone) {
                                           : i % 3 == 1 ? "red"
                                                        : "blue"); },
       "differ only in how they are written: ");
+  for (const char* const unseen : {"red\u200b", "red\u00a0", "r\u00aded"}) {
+    expect(
+        "a", [&](int i) { return std::string(i % 3 == 0   ? unseen
+                                             : i % 3 == 1 ? "red"
+                                                          : "blue"); },
+        "differ only in how they are written: ");
+  }
   expect(
       "a", [](int i) { return std::string(i * i % 7 % 2 == 0 ? "left" : "right"); }, "give the target away",
       LookDepth::kWhole);

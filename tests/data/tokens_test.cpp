@@ -161,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
         OtherTokens{"Text",
                     std::string(40, 'a') + "\n\xc3\xa4\xe2\x82\xac and so on, or something like it, so.",
                     "uint16", 50'000, "is text", "dataset: text"},
+        OtherTokens{"Utf16", "\xff\xfe" + language<uint16_t>(4000, 200), "uint16", 65'536, "text in UTF-16",
+                    "iconv"},
         OtherTokens{"Npy", test::npy_file(test::npy_dictionary("<u2", "(4,)"), "abcdefgh"), "uint16", 50'000,
                     "a .npy file", "tofile"},
         OtherTokens{"LlmC", std::string("\x88\xd8\x34\x01", 4) + std::string(1020, '\0'), "uint16", 50'257,

@@ -303,6 +303,23 @@ TEST(Yolo, ValidationHasTheClassesOfTheTrainingData) {
   }
 }
 
+// Corners are all numbers from 0 to 1, too; as centres and sizes they leave their images.
+TEST(Yolo, LinesOfCornersAreRefused) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 8; ++i) {
+    const std::string name = std::string(1, static_cast<char>('a' + i));
+    add(folder, name, {10, 10, {2, 2, 4, 4}}, 1);
+    folder.write("labels/" + name + ".txt", i % 2 == 0 ? "1 0.6 0.5 0.9 0.8\n" : "1 0.1 0.2 0.4 0.5\n");
+  }
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
+  EXPECT_TRUE(test::holds(error.problem(), "a.txt: 0.9 × 0.8")) << error.what();
+  EXPECT_TRUE(test::holds(error.what(), "class cx cy w h")) << error.what();
+  // Large boxes that stay inside are centres and sizes.
+  for (int i = 0; i < 8; ++i)
+    folder.write("labels/" + std::string(1, static_cast<char>('a' + i)) + ".txt", "1 0.5 0.5 0.9 0.8\n");
+  EXPECT_NO_THROW(make_dataset({choice(folder)}));
+}
+
 TEST(Yolo, ALookCountsBoxesAndDoubtsOddOnes) {
   const TemporaryFolder folder;
   add(folder, "a", {10, 10, {2, 2, 4, 4}}, 1);
