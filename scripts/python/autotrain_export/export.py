@@ -15,6 +15,7 @@ from .tracing import PRECISIONS, trace_evaluation, trace_training
 from .writing import TYPES, ModelFile
 
 FORMAT = 2
+FEW = 2  # samples show what a module does, and need little of its memory
 
 
 def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None,
@@ -101,10 +102,16 @@ def _with_index(device):
 
 def _run_once(subject, examples):
     """The outputs for a batch. Modules that make tables when they first need them make them now, and not while they are traced."""
-    tensors = {**subject.parameters, **copies(subject.buffers)}
-    try:
+
+    def run(samples):
         with torch.no_grad():
-            return subject.run(tensors, examples.batch(examples.samples), training=False)
+            return subject.run({**subject.parameters, **copies(subject.buffers)}, examples.batch(samples), training=False)
+
+    try:
+        try:
+            return run(min(examples.samples, FEW))
+        except Exception:
+            return run(examples.samples)  # one that fixes the size of its batch is told so later
     except ExportError:
         raise
     except Exception as error:
@@ -121,31 +128,41 @@ def _trace(subject, examples, precision, progress):
     return {"training": trace_training(subject, examples, precision), "evaluation": trace_evaluation(subject, examples, precision)}
 
 
-def _trials(subject, examples, precision, long):
-    """Two sizes of the batch. Batch normalisation over two numbers would let roundings grow."""
-    if long:
-        return [Trial(examples.samples, 3), Trial(examples.samples + 3, 3)]
-    normalises = any("running_" in name for name in subject.buffers)
-    fewest = min(examples.samples, 4 if normalises else 2)
-    return [Trial(fewest, 2 if precision == "fp32" else 1), Trial(fewest + 1, 1)]
+def _few(subject, examples):
+    """Batch normalisation over two numbers would let roundings grow."""
+    return min(examples.samples, 4 if any("running_" in name for name in subject.buffers) else FEW)
 
 
 def _check(subject, examples, traced, say, long, progress):
-    """Compares graphs and module at two sizes of the batch; returns the smallest size that the graphs are right for."""
-    smallest = 1
+    """Compares graphs and module at several sizes of the batch; returns the smallest size that the graphs are right for."""
+    smallest, few = 1, _few(subject, examples)
     what = "predictions" if subject.loss is None else "losses"
     for place, (precision, graphs) in enumerate(traced.items()):
-        trials = _trials(subject, examples, precision, long)
-        worst = 0.0
-        for trial in trials:
-            progress(f"checking {precision}: {trial.steps} steps of {trial.samples} samples")
-            worst = max(worst, check(graphs, subject, trial.batches(examples), precision))
-        agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
-        steps = sum(trial.steps for trial in trials)
-        say(f"{precision}: {what}, gradients and buffers over {steps} steps at batches of {trials[0].samples} and {trials[1].samples}, from other "
-            f"weights, {agree}")
-        if (place == 0 or long) and not _takes_one(subject, examples, graphs, precision):
+        trials = []
+
+        def held_against(trial, graphs=graphs, precision=precision, trials=trials):
+            progress(f"checking {precision}: {trial}")
+            trials.append(trial)
+            return check(graphs, subject, examples, trial, precision)
+
+        def takes_one(held_against=held_against, trials=trials):
+            try:
+                held_against(Trial((1,), 1))
+                return True
+            except Exception:  # batch normalisation refuses it, and so do others
+                trials.pop()
+                return False
+
+        worst = held_against(Trial((examples.samples,) * 3, examples.samples) if long else Trial((few,), few + 1))
+        alone = (place > 0 and not long) or takes_one()  # a second size of graphs that other precisions have, too
+        if not alone:
             smallest = 2
+        if long or not alone:
+            worst = max(worst, held_against(Trial((examples.samples + 3,) * 3, examples.samples + 3) if long else Trial((few + 1,) * 2, few)))
+        agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
+        sizes = " and ".join(str(size) for size in sorted({size for trial in trials for size in trial.steps}))
+        say(f"{precision}: {what}, gradients and buffers over {sum(len(trial.steps) for trial in trials)} steps of {sizes} samples, from other "
+            f"weights, {agree}")
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest
@@ -158,14 +175,6 @@ def _most_classes(prediction):
 
 def _described(example):
     return {"dtype": str(example.dtype).removeprefix("torch."), "shape": list(example.shape[1:])}
-
-
-def _takes_one(subject, examples, graphs, precision):
-    try:
-        check(graphs, subject, Trial(1, 1).batches(examples), precision)
-        return True
-    except Exception:  # batch normalisation refuses it, and so do others
-        return False
 
 
 def _module_types(subject):

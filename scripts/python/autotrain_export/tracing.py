@@ -1,6 +1,7 @@
 """Graphs of the very operators that eager PyTorch runs, forward and backward, for a batch of any size."""
 
-from contextlib import nullcontext
+import gc
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -30,12 +31,28 @@ def trace_training(subject, examples, precision):
         with Given(subject.tensors, tensors):
             with autocast(precision, subject.device):
                 (output,) = subject.run(tensors, batch, training=True)
-            if cotangent is None:
-                return (output,)
+            cotangent = _shaped_as(output, cotangent)
             gradients = torch.autograd.grad(output, [parameters[name] for name in subject.learning], cotangent, allow_unused=True)
         return output.detach(), gradients
 
-    return _trace(subject, examples, precision, joint)
+    return _trace(subject, examples, precision, joint, training=True)
+
+
+def _shaped_as(output, cotangent):
+    """What stands for the gradient of the output, whose shape is known only here: it takes the place of `cotangent` in the graph."""
+    like = torch.empty_like(output)
+    return cotangent.new_empty_strided(like.shape, like.stride(), dtype=like.dtype)
+
+
+def _join_cotangent(graph_module):
+    """Makes of the input that `_shaped_as` was given the one that it returned."""
+    graph = graph_module.graph
+    given = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    for node in list(given.users):
+        given.meta = node.meta
+        node.replace_all_uses_with(given)
+        graph.erase_node(node)
+    graph_module.recompile()
 
 
 def trace_evaluation(subject, examples, precision):
@@ -47,7 +64,7 @@ def trace_evaluation(subject, examples, precision):
         with Given(subject.tensors, tensors), autocast(precision, subject.device), torch.no_grad():
             return subject.run(tensors, batch, training=False)
 
-    return _trace(subject, examples, precision, forward)
+    return _trace(subject, examples, precision, forward, training=False)
 
 
 def _unusual_size(subject, examples):
@@ -69,28 +86,33 @@ class _FixedBatch(Exception):
 
 
 class _Shapes(ShapeEnv):
-    """Notes where in the module a size was compared with something."""
+    """Notes where in the module a size was compared with something.
 
-    def __init__(self, module):
+    at_once  whether tracing ends where the size of the batch becomes fixed, since there is another way to try"""
+
+    def __init__(self, module, at_once):
         super().__init__(duck_shape=False)
-        self.module, self.fixed_at, self.compared_at = module, "", {}
+        self.module, self.at_once, self.fixed_at, self.compared_at = module, at_once, "", {}
 
     def _set_replacement(self, symbol, expression, message):
         self.fixed_at = self.fixed_at or place_now(self.module)
         super()._set_replacement(symbol, expression, message)
+        if self.at_once:
+            raise _FixedBatch(f"{symbol} is {expression}")
 
     def _log_guard(self, prefix, guard, forcing_spec):
         self.compared_at.setdefault(str(guard), place_now(self.module))
         super()._log_guard(prefix, guard, forcing_spec)
 
 
-def _trace(subject, examples, precision, function):
+def _trace(subject, examples, precision, function, training):
     """Traces the very operators that eager PyTorch runs, where these can be traced for any size of the batch. Some cannot, products
     of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can."""
     errors = []
     for dispatcher in (nullcontext, enable_python_dispatcher):
         try:
-            graph = _trace_with(dispatcher, subject, examples, function)
+            with _no_collection():
+                graph = _trace_with(dispatcher, subject, examples, function, training)
             _check_constants(graph, subject)
             return graph
         except (ExportError, _FixedBatch) as error:
@@ -101,6 +123,18 @@ def _trace(subject, examples, precision, function):
         except Exception as error:
             errors.append(error)
     raise ExportError(_why(errors[-1], precision, subject.module)) from errors[-1]
+
+
+@contextmanager
+def _no_collection():
+    """Tracing makes so many small objects that looking for those that nobody holds takes a third of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _with_place(text, place):
@@ -150,9 +184,9 @@ def _check_constants(graph_module, subject):
             )
 
 
-def _trace_with(dispatcher, subject, examples, function):
+def _trace_with(dispatcher, subject, examples, function, training):
     # No two sizes are taken for one because they are equal, and only that of the batch may vary.
-    shapes = _Shapes(subject.module)
+    shapes = _Shapes(subject.module, at_once=dispatcher is nullcontext)
     fakes = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
 
     def fake(tensor, first=DimDynamic.STATIC):
@@ -162,6 +196,13 @@ def _trace_with(dispatcher, subject, examples, function):
     def fake_all(tensors):
         return {name: fake(tensor) for name, tensor in tensors.items()}
 
+    outputs = []
+
+    def noting_outputs(*arguments):
+        results = function(*arguments)
+        outputs.extend(results[:1] if training else results)
+        return results
+
     example = examples.inputs[0]
     inputs = torch.empty((_unusual_size(subject, examples), *example.shape[1:]), dtype=example.dtype, device=subject.device)
     with fakes, dispatcher(), Known():
@@ -170,10 +211,9 @@ def _trace_with(dispatcher, subject, examples, function):
         more = (torch.empty((inputs.shape[0], *other.shape[1:]), dtype=other.dtype, device=subject.device) for other in examples.all[1:])
         batch = (inputs, *more)
         parameters, buffers = fake_all(subject.parameters), fake_all(subject.buffers)
-        # The first run finds the shape of the gradient that is given to the second one.
-        with torch.no_grad():
-            outputs = function(parameters, fake_all(subject.buffers), batch, None)
-        graph = make_fx(function, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty_like(outputs[0]))
+        graph = make_fx(noting_outputs, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty((), device=subject.device))
+    if training:
+        _join_cotangent(graph)
     _check_range(shapes)
     for prediction in outputs if subject.loss is None else outputs[1:]:
         # A prediction whose other sizes vary with the batch, such as x @ x.t(), is of pairs of its samples.
