@@ -96,9 +96,22 @@ def _cloned(batch):
     return tuple(tensor.clone() for tensor in batch)
 
 
-def _begin(step):
-    random.seed(step)  # a graph cannot follow these numbers
-    torch.manual_seed(7 + step)  # so that dropout draws the same on both sides
+@contextmanager
+def own_random_numbers():
+    """Python's own random numbers are none that a check draws again, and go on afterwards as if none had been drawn."""
+    state = random.getstate()
+    random.seed(b"the passes that are traced")
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+def _begin(step, batch):
+    """Both sides draw the same numbers in dropout, of which no two trials have the same; those of Python's own no graph can follow."""
+    seed = 7 + step + 1000 * len(batch[0])
+    random.seed(seed)
+    torch.manual_seed(seed)
 
 
 class _Eager:
@@ -117,19 +130,25 @@ class _Eager:
             return subject.outputs_of(subject.original(*arguments, **keywords), training)
 
     def train(self, step, batch, cotangent_of, precision):
-        _begin(step)
+        _begin(step, batch)
         with torch.enable_grad():
             (output,) = self._outputs(batch, True, precision)
         gradients = torch.autograd.grad(output, self.learning, cotangent_of(output), allow_unused=True)
         return output.detach(), [None if gradient is None else gradient.detach() for gradient in gradients]
 
     def evaluate(self, step, batch, precision):
-        _begin(step)
+        _begin(step, batch)
         with torch.no_grad():
             return self._outputs(batch, False, precision)
 
     def buffers(self):
         own = dict(self.subject.original.named_buffers(remove_duplicate=False))
+        for name, buffer in self.subject.buffers.items():
+            if own.get(name) is not buffer and name in own and not torch.equal(own[name], buffer):
+                raise ExportError(
+                    f"the module assigns another tensor to its buffer {name} in its forward pass, which a graph does not see\n"
+                    f"Write to the buffer that it has: self.{name.rpartition('.')[2]}.copy_(…)."
+                )
         return [own[name] for name in self.subject.buffers]
 
 
@@ -161,7 +180,7 @@ class _Graphs:
 
     def train(self, step, batch, cotangent, gradients):
         given, before = _cloned(batch), {name: parameter._version for name, parameter in self.parameters.items()}
-        _begin(step)
+        _begin(step, batch)
         with torch.no_grad():
             results = _LettingGo(self.graphs["training"], gradients).run(self.parameters, self.buffers, given, cotangent)
         if not all(torch.equal(*pair) for pair in zip(given, batch)):
@@ -172,7 +191,7 @@ class _Graphs:
         return results
 
     def evaluate(self, step, batch):
-        _begin(step)
+        _begin(step, batch)
         no_cotangent = torch.empty(())
         with torch.no_grad():
             return self.graphs["evaluation"](self.parameters, self.buffers, batch, no_cotangent)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import torch
 
-from .checking import Trial, check, copies, other_weights
+from .checking import Trial, check, copies, other_weights, own_random_numbers
 from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Examples
@@ -11,7 +11,7 @@ from .habits import plainly
 from .places import place_of
 from .reduction import reduction_of
 from .subject import take_apart
-from .tracing import PRECISIONS, trace_evaluation, trace_training
+from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
 from .writing import TYPES, ModelFile
 
 FORMAT = 2
@@ -47,7 +47,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, examples, output_part, "" if loss is True else loss)
-    with plainly(subject.module, subject.original), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
+    with plainly(subject.module, subject.original), own_random_numbers(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
         with _refusing(subject):
             progress("running the module once")
             outputs = _run_once(subject, examples)
@@ -83,9 +83,8 @@ def _refusing(subject):
         raise
     except Exception as error:
         place = place_of(error, subject.original) or place_of(error, subject.module)
-        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ExportError(
-            f"the module cannot be exported: {type(error).__name__}: {text}" + (f"\n  {place}" if place else "") + "\n"
+            f"the module cannot be exported: {first_line(error)}" + (f"\n  {place}" if place else "") + "\n"
             "The same forward pass must run in training and in evaluation mode, for batches of any size, and more than once."
         ) from error
 
@@ -118,7 +117,7 @@ def _run_once(subject, examples):
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in examples.all)
         place = place_of(error, subject.module)
         raise ExportError(
-            f"the module does not take a batch like the example, {shapes}: {error}" + (f"\n  {place}" if place else "") + "\n"
+            f"the module does not take a batch like the example, {shapes}: {first_line(error)}" + (f"\n  {place}" if place else "") + "\n"
             "Give each input as the forward pass takes it, tokens as int64[4,128]<50257; it runs under no_grad here, in evaluation mode."
         ) from error
 

@@ -9,10 +9,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from .cures import known, readable
 from .errors import ExportError
 from .given import Given, same_tensor
 from .known import Known
-from .places import place_now, place_of
+from .places import BACKWARD, place_now, place_of
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -147,8 +148,11 @@ def _why(error, precision, module):
     """What a module does that cannot be traced, where, and what to do instead."""
     place = place_of(error, module)
     at = f"\n  {place}" if place else ""
-    kind = type(error).__name__
-    if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in str(error):
+    kind, text = type(error).__name__, str(error).strip()
+    habit = known(first_line(error), place)
+    if habit is not None:
+        return f"{habit[0]} ({precision}){':' if at else '.'}{at}\n{habit[1]}"
+    if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in text:
         return (
             f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
             "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
@@ -165,7 +169,7 @@ def _why(error, precision, module):
             "Keep the size: multiply by the mask, or use torch.where or masked_fill."
         )
     return (
-        f"the module cannot be traced ({precision}): {_first_line(error)}{at}\n"
+        f"the module cannot be traced ({precision}): {readable(first_line(error))}{at}\n"
         "Its forward pass must not depend on the values of tensors, nor on the size of the batch other than through shapes, and must be made of "
         "PyTorch's own operators."
     )
@@ -214,20 +218,25 @@ def _trace_with(dispatcher, subject, examples, function, training):
         graph = make_fx(noting_outputs, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty((), device=subject.device))
     if training:
         _join_cotangent(graph)
+    if shapes.replacements:
+        _fail_fixed(outputs[-1], inputs, shapes)
     _check_range(shapes)
     for prediction in outputs if subject.loss is None else outputs[1:]:
         # A prediction whose other sizes vary with the batch, such as x @ x.t(), is of pairs of its samples.
         if prediction.dim() == 0 or [isinstance(size, torch.SymInt) for size in prediction.shape] != [True] + [False] * (prediction.dim() - 1):
             _fail_fixed(prediction, inputs, shapes)
-    if shapes.replacements:
-        _fail_fixed(outputs[-1], inputs, shapes)
     return graph
 
 
 def _fail_fixed(output, inputs, shapes):
     at = f"\n  {shapes.fixed_at}" if shapes.fixed_at else ""
+    habit = known("", shapes.fixed_at)
+    if habit is not None:
+        raise _FixedBatch(f"{habit[0]}:{at}\n{habit[1]}")
+    if shapes.fixed_at.startswith(BACKWARD):
+        raise _FixedBatch(f"PyTorch traces an operator of the module for one size of the batch only:{at}\nUse another one in its place.")
     raise _FixedBatch(
-        f"the module's output has the shape {list(output.shape)} for inputs of the shape {list(inputs.shape)}: "
+        f"the module's output has the shape {readable(str(list(output.shape)))} for inputs of the shape {readable(str(list(inputs.shape)))}: "
         f"its forward pass fixes the size of the batch, or mixes the samples into one result{at}\n"
         "Write -1 or x.shape[0] where the batch's size stands, and leave means over samples to the recipe's loss."
     )
@@ -239,8 +248,9 @@ def _check_range(shapes):
         bound = shapes.bound_sympy(next(iter(guard.expr.free_symbols))) if guard.expr.free_symbols else None
         if bound is not None and bound.upper.is_number and bound.upper < UNBOUNDED:
             place = shapes.compared_at.get(str(guard.expr), "")
-            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {guard.expr}" + (f"\n  {place}" if place else ""))
+            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {readable(str(guard.expr))}" + (f"\n  {place}" if place else ""))
 
 
-def _first_line(error):
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+def first_line(error):
+    """What an exception is, and the first line of what it says."""
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
