@@ -11,6 +11,7 @@ import torch
 
 from .errors import ExportError
 from .half import QuickProducts
+from .places import forward_of
 from .tracing import autocast
 
 # Graphs mostly run eager's very operators and give its bits. Where Python's version of one stands in for it, they may differ by
@@ -114,6 +115,11 @@ def _begin(step, batch):
     torch.manual_seed(seed)
 
 
+def _at(subject, name):
+    place = forward_of(subject.original, name)
+    return f":\n  {place}" if place else ""
+
+
 class _Eager:
     """The module: what it gives, and what becomes of its buffers."""
 
@@ -146,7 +152,7 @@ class _Eager:
         for name, buffer in self.subject.buffers.items():
             if own.get(name) is not buffer and name in own and not torch.equal(own[name], buffer):
                 raise ExportError(
-                    f"the module assigns another tensor to its buffer {name} in its forward pass, which a graph does not see\n"
+                    f"the module assigns another tensor to its buffer {name} in its forward pass, which a graph does not see{_at(self.subject, name)}\n"
                     f"Write to the buffer that it has: self.{name.rpartition('.')[2]}.copy_(…)."
                 )
         return [own[name] for name in self.subject.buffers]
@@ -187,7 +193,10 @@ class _Graphs:
             raise ExportError("the module's forward pass writes to its inputs; clone them first")
         for name, parameter in self.parameters.items():
             if parameter._version != before[name]:
-                raise ExportError(f"the module's forward pass writes to its parameter {name}; make it a buffer, or write to a copy")
+                cure = "Make it a buffer, or write to a copy."
+                if getattr(self.subject.module.get_submodule(name.rpartition(".")[0]), "max_norm", None) is not None:
+                    cure = "An embedding with max_norm scales its weights so: leave max_norm out, or divide what was looked up by its norm."
+                raise ExportError(f"the module's forward pass writes to its parameter {name}{_at(self.subject, name)}\n{cure}")
         return results
 
     def evaluate(self, step, batch):
@@ -228,9 +237,10 @@ def apart(tensors, exact):
     return [0.0 if tensor is None or other is None else _far(tensor, other) for tensor, other in zip(tensors, exact)]
 
 
-def _compare(name, ours, theirs, off, rounding):
+def _compare(name, ours, theirs, off, rounding, where=""):
     """How far two lists of tensors are apart, in parts of the largest number. Raises ExportError where that is more than rounding.
 
+    where  the line of the module's forward pass
     off  how far each of theirs is from exact numbers, in half precision; None: not known"""
     if same(ours, theirs):
         return 0.0
@@ -247,7 +257,7 @@ def _compare(name, ours, theirs, off, rounding):
         far = _far(mine, other)
         if far > allowed:
             raise ExportError(
-                f"the traced graph does not compute what the module does: the {name} differ by {far / scale:.1e} of the largest number\n"
+                f"the traced graph does not compute what the module does: the {name} differ by {far / scale:.1e} of the largest number{where}\n"
                 "A forward pass that draws random numbers outside of PyTorch, counts its calls, or keeps tensors in attributes that are no "
                 "buffers (an average, a table made of weights), cannot be exported: use torch's random numbers, and register_buffer."
             )
@@ -312,7 +322,7 @@ def _check(graphs, subject, examples, trial, precision):
             return
         off = exact.off(run, theirs[:-1])
         for name, mine, other, apart_from_exact in zip((*names, "buffers"), ours, theirs, off):
-            worst = max(worst, _compare(name, mine, other, apart_from_exact, rounding))
+            worst = max(worst, _compare(name, mine, other, apart_from_exact, rounding, _at(subject, ".")))
 
     for step, samples in enumerate(trial.steps):
         batch = examples.batch(samples, seed=samples + step)

@@ -8,7 +8,7 @@ from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Examples
 from .habits import plainly
-from .places import place_of
+from .places import forward_of, place_of
 from .reduction import reduction_of
 from .subject import take_apart
 from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
@@ -83,6 +83,7 @@ def _refusing(subject):
         raise
     except Exception as error:
         place = place_of(error, subject.original) or place_of(error, subject.module)
+        place = place or forward_of(subject.original, ".")
         raise ExportError(
             f"the module cannot be exported: {first_line(error)}" + (f"\n  {place}" if place else "") + "\n"
             "The same forward pass must run in training and in evaluation mode, for batches of any size, and more than once."

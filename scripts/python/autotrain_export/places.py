@@ -1,5 +1,6 @@
 """Where in somebody's own code something happened: file, line, and the part of the module."""
 
+import inspect
 import linecache
 import os
 import sys
@@ -62,3 +63,15 @@ def place_now(module):
     frames = list(traceback.walk_stack(sys._getframe()))
     outermost = (value for frame, _ in frames[::-1] for value in frame.f_locals.values() if isinstance(value, torch._ops.OpOverload))
     return _described(frames[::-1], module) or next((f"{BACKWARD}{operator}" for operator in outermost), "")
+
+
+def forward_of(module, name):
+    """Where the forward pass is written of the part that a tensor belongs to, or of the nearest around it that is not PyTorch's own; "" where
+    there is none."""
+    while name:
+        name = name.rpartition(".")[0]
+        part = module.get_submodule(name)
+        code = getattr(inspect.unwrap(type(part).forward), "__code__", None)
+        if code is not None and _is_theirs(code.co_filename):
+            return f"{code.co_filename}:{code.co_firstlineno}: its forward pass (in {name + ' (' if name else ''}{type(part).__name__}{')' if name else ''})"
+    return ""

@@ -13,7 +13,7 @@ from .cures import known, readable
 from .errors import ExportError
 from .given import Given, same_tensor
 from .known import Known
-from .places import BACKWARD, place_now, place_of
+from .places import BACKWARD, forward_of, place_now, place_of
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -181,9 +181,10 @@ def _check_constants(graph_module, subject):
         constant = getattr(graph_module, node.target) if node.op == "get_attr" else None
         name = same_tensor(constant, subject.tensors) if isinstance(constant, torch.Tensor) else None
         if name is not None:
+            place = forward_of(subject.original, name)
             raise ExportError(
                 f"the module computes with {name}, or with a copy of its values, without that being its parameter or buffer there: the graph would keep "
-                "the first values for good.\nUse the module's own attribute in its forward pass; register a copy that is to stay as it is "
+                "the first values for good" + (f":\n  {place}" if place else ".") + "\nUse the module's own attribute in its forward pass; register a copy that is to stay as it is "
                 "by register_buffer."
             )
 
@@ -229,7 +230,8 @@ def _trace_with(dispatcher, subject, examples, function, training):
 
 
 def _fail_fixed(output, inputs, shapes):
-    at = f"\n  {shapes.fixed_at}" if shapes.fixed_at else ""
+    place = shapes.fixed_at or forward_of(shapes.module, ".")
+    at = f"\n  {place}" if place else ""
     habit = known("", shapes.fixed_at)
     if habit is not None:
         raise _FixedBatch(f"{habit[0]}:{at}\n{habit[1]}")
