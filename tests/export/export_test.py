@@ -246,8 +246,9 @@ class Training(Exported):
         self.assertEqual([point["failure"] for point in points], [None] * 4)
 
     def test_a_number_that_is_taken_out_of_tensors_is_computed_each_time(self):
-        net = made(models.ByItsLargest)
-        export(net, IMAGES, self.folder / "m.autotrain", precisions=["fp32"])
+        net, said = made(models.ByItsLargest), []
+        export(net, IMAGES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("depends on what else is in its batch", said[-1])
         recipe = self.recipe("images", stop={"updates": 8})
         losses = [row["loss"] for row in self.train(recipe)]
         ours = losses_in_python(net, self.data["images"], 8, 0.01, 0.9, plain)
@@ -311,6 +312,7 @@ class Supported(Exported):
                 target, said = self.folder / "m.autotrain", []
                 export(made(maker), example, target, say=said.append, **options)
                 self.assertIn("from other weights", said[0])
+                self.assertEqual("depends on what else" in said[-1], name == "a number of the inputs", said)
                 self.read(target)
 
     def read(self, file):

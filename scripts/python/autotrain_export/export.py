@@ -9,7 +9,7 @@ from .errors import ExportError
 from .example import Examples
 from .habits import plainly
 from .places import forward_of, place_of
-from .reduction import reduction_of
+from .reduction import depends_on_others, reduction_of
 from .subject import take_apart
 from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
 from .writing import TYPES, ModelFile
@@ -52,6 +52,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
             progress("running the module once")
             outputs = _run_once(subject, examples)
             reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
+            mixes = loss is None and depends_on_others(subject, examples)
             with plainly(subject.module, tracing=True):
                 traced = {precision: _trace(subject, examples, precision, progress) for precision in precisions}
         document, tensors = _document(subject, examples, traced)
@@ -67,6 +68,9 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
             file.finish()
         finally:
             file.remove()
+    if mixes:
+        say("a prediction depends on what else is in its batch, in evaluation, too: cut into micro-batches, or with other neighbours, the module "
+            "computes something else")
     if reduction is not None:
         say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches")
     for value in unusable:

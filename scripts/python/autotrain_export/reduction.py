@@ -1,4 +1,5 @@
-"""What the loss of a batch is of the losses of its samples, for modules that compute it themselves.
+"""What the loss of a batch is of the losses of its samples, for modules that compute it themselves, and whether samples are predicted each
+by itself.
 
 An update that is cut into micro-batches adds up their losses. That is the loss of the whole only if each batch weighs as much as it has
 samples: if the loss is the mean over samples, or their sum. A mean over what counts of them, such as targets that are not ignored, is
@@ -96,6 +97,21 @@ def _losses(subject, batch):
             return subject.run(tensors, [tensor[first:end].clone() for tensor in batch], training=False)[0].item()
 
     return loss(0, sum(PARTS)), loss(0, PARTS[0]), loss(PARTS[0], sum(PARTS))
+
+
+def depends_on_others(subject, examples):
+    """Whether a sample is predicted otherwise beside another one than alone, in evaluation mode and with every random number the same."""
+
+    def predicted(batch):
+        with torch.no_grad(), _StandStill():
+            return subject.run({**subject.parameters, **copies(subject.buffers)}, [tensor.clone() for tensor in batch], training=False)[0]
+
+    batch = examples.batch(2, seed=13)
+    try:
+        both, alone = predicted(batch), predicted([tensor[:1] for tensor in batch])
+    except Exception:  # a batch of one may be refused, which the check tells
+        return False
+    return both[:1].shape == alone.shape and bool((both[:1] - alone).abs().max() > 10 * TOLERANCE * both.abs().max())
 
 
 def _reductions(whole, first, second):
