@@ -19,6 +19,7 @@ import numpy
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
 BINARY, PROJECT = (Path(argument).resolve() for argument in sys.argv[1:3])
 sys.path[:0] = [str(PROJECT / "scripts" / "python"), str(Path(__file__).parent)]
@@ -27,7 +28,7 @@ import models  # noqa: E402
 from autotrain_export import ExportError, export  # noqa: E402
 from autotrain_export.checking import Trial, _compare, apart, check  # noqa: E402
 from autotrain_export.example import Examples  # noqa: E402
-from autotrain_export.half import QuickProducts  # noqa: E402
+from autotrain_export.half import PRODUCTS, QuickProducts  # noqa: E402
 from autotrain_export.subject import take_apart  # noqa: E402
 from autotrain_export.tracing import trace_evaluation, trace_training  # noqa: E402
 
@@ -411,6 +412,19 @@ class Refusals(Exported):
             self.assertIn(message, out.stderr)
 
 
+class Computed(TorchDispatchMode):
+    """Notes in what types products are computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function in PRODUCTS:
+            self.types.append(args[0].dtype)
+        return function(*args, **(kwargs or {}))
+
+
 class Checking(unittest.TestCase):
     def test_a_wrong_gradient_is_seen_among_those_that_are_let_go_of(self):
         net = made(models.mlp)
@@ -433,9 +447,9 @@ class Checking(unittest.TestCase):
         a, b, images, kernel = torch.randn(9, 64), torch.randn(64, 7), torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
         for run, arguments in ((torch.mm, (a, b)), (torch.nn.functional.conv2d, (images, kernel))):
             half = [each.bfloat16() for each in arguments]
-            with QuickProducts():
+            with Computed() as computed, QuickProducts():
                 result = run(*half)
-            self.assertEqual(result.dtype, torch.bfloat16)
+            self.assertEqual((computed.types, result.dtype), ([torch.float32], torch.bfloat16))
             self.assertTrue(torch.equal(result, run(*(each.float() for each in half)).bfloat16()))
 
     def test_a_gradient_of_the_other_sign_is_seen_beside_one_that_is_noise(self):
