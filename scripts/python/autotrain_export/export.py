@@ -52,7 +52,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
             progress("running the module once")
             outputs = _run_once(subject, examples)
             reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
-            mixes = loss is None and depends_on_others(subject, examples)
+            mixes = loss is None and depends_on_others(subject, examples, outputs[0])
             with plainly(subject.module, tracing=True):
                 traced = {precision: _trace(subject, examples, precision, progress) for precision in precisions}
         document, tensors = _document(subject, examples, traced)
