@@ -31,7 +31,8 @@ class Trial:
     evaluated: int = 0
 
     def __str__(self):
-        return f"{len(self.steps)} step{'s' if len(self.steps) > 1 else ''} of " + " and ".join(str(size) for size in dict.fromkeys(self.steps)) + " samples"
+        sizes = " and ".join(str(size) for size in dict.fromkeys(self.steps))
+        return f"{len(self.steps)} step{'s' if len(self.steps) > 1 else ''} of {sizes} sample{'' if sizes == '1' else 's'}"
 
 
 def copies(tensors):

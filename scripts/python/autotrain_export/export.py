@@ -165,8 +165,8 @@ def _check(subject, examples, traced, say, long, progress):
             worst = max(worst, held_against(Trial((examples.samples + 3,) * 3, examples.samples + 3) if long else Trial((few + 1,) * 2, few)))
         agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
         sizes = " and ".join(str(size) for size in sorted({size for trial in trials for size in trial.steps}))
-        say(f"{precision}: {what}, gradients and buffers over {sum(len(trial.steps) for trial in trials)} steps of {sizes} samples, from other "
-            f"weights, {agree}")
+        count = sum(len(trial.steps) for trial in trials)
+        say(f"{precision}: {what}, gradients and buffers over {count} step{'s' if count > 1 else ''} of {sizes} samples, from other weights, {agree}")
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest

@@ -230,7 +230,10 @@ def _trace_with(dispatcher, subject, examples, function, training):
 
 
 def _fail_fixed(output, inputs, shapes):
-    place = shapes.fixed_at or forward_of(shapes.module, ".")
+    written = forward_of(shapes.module, ".")
+    place = shapes.fixed_at or written
+    if place.startswith(BACKWARD) and written:
+        place += f"\n  {written}"
     at = f"\n  {place}" if place else ""
     habit = known("", shapes.fixed_at)
     if habit is not None:
