@@ -10,6 +10,7 @@ samples, and the same is done in PyTorch; a third time with weights that differ 
 A line of JSON for each module is added to the results when it is known, and modules that have one are left out the next time.
 The Python that runs it has torch, torchvision, timm and transformers."""
 import argparse
+import copy
 import json
 import os
 import resource
@@ -153,7 +154,7 @@ def one(name, folder, precisions, threads):
     torch.manual_seed(5)
     note(folder, eager=losses_in_python(train, case, inputs, targets, torch))
     torch.manual_seed(5)
-    first = {key: value.clone() for key, value in nudged.state_dict().items()}
+    first = copy.deepcopy(nudged.state_dict())  # with what its versions are
     note(folder, nudged=losses_in_python(nudged, case, inputs, targets, torch))
     nudged.load_state_dict(first)
     torch.manual_seed(6)

@@ -6,6 +6,7 @@
 import copy
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -18,13 +19,18 @@ import numpy
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
 BINARY, PROJECT = (Path(argument).resolve() for argument in sys.argv[1:3])
 sys.path[:0] = [str(PROJECT / "scripts" / "python"), str(Path(__file__).parent)]
 
 import models  # noqa: E402
 from autotrain_export import ExportError, export  # noqa: E402
-from autotrain_export.checking import _compare, apart  # noqa: E402
+from autotrain_export.checking import Trial, _compare, apart, check  # noqa: E402
+from autotrain_export.example import Examples  # noqa: E402
+from autotrain_export.half import PRODUCTS, QuickProducts  # noqa: E402
+from autotrain_export.subject import take_apart  # noqa: E402
+from autotrain_export.tracing import trace_evaluation, trace_training  # noqa: E402
 
 torch.set_num_threads(1)
 IMAGES = "float32[4,3,12,12]"
@@ -240,6 +246,16 @@ class Training(Exported):
         points = [point for variant in json.loads(out.stdout)["variants"] for point in variant["points"]]
         self.assertEqual([point["failure"] for point in points], [None] * 4)
 
+    def test_a_number_that_is_taken_out_of_tensors_is_computed_each_time(self):
+        net, said = made(models.ByItsLargest), []
+        export(net, IMAGES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("depends on what else is in its batch", said[-1])
+        recipe = self.recipe("images", stop={"updates": 8})
+        losses = [row["loss"] for row in self.train(recipe)]
+        ours = losses_in_python(net, self.data["images"], 8, 0.01, 0.9, plain)
+        for mine, theirs in zip(losses, ours):
+            self.assertAlmostEqual(mine, theirs, delta=1e-5)
+
     def test_a_frozen_body_keeps_its_statistics(self):
         net = self.exported(models.FrozenBody, IMAGES, wholly=False)
         before = {key: value.clone() for key, value in net.state_dict().items()}
@@ -284,6 +300,10 @@ class Supported(Exported):
         "auxiliary heads": (models.AuxiliaryHeads, "float32[4,8]"),
         "a table of complex numbers": (models.TurnsByComplexNumbers, "float32[4,8]"),
         "frequencies": (models.SplitsByFrequency, "float32[4,8]"),
+        "places in images": (models.LooksElsewhere, IMAGES),
+        "places in space": (models.LooksElsewhereInSpace, "float32[4,8]"),
+        "a number of the inputs": (models.ByItsLargest, IMAGES),
+        "a number of the weights": (models.TakesANumberOut, "float32[4,8]"),
     }
 
     def test_they_are_exported_in_both_precisions_and_read(self):
@@ -293,6 +313,7 @@ class Supported(Exported):
                 target, said = self.folder / "m.autotrain", []
                 export(made(maker), example, target, say=said.append, **options)
                 self.assertIn("from other weights", said[0])
+                self.assertEqual("depends on what else" in said[-1], name in ("a number of the inputs", "arithmetic of sizes"), said)
                 self.read(target)
 
     def read(self, file):
@@ -337,10 +358,16 @@ class Refusals(Exported):
             "complex buffer": (models.saves_complex_numbers, "float32[4,8]", {}, "buffer turns is complex64, which no model file holds"),
             "packs sequences": (models.PacksSequences, "float32[4,3,8]", {}, "models.py:%d: packed = " % line_of("packed = nn.utils")),
             "pairs of samples": (models.PairsOfSamples, "float32[4,8]", {}, "mixes the samples"),
-            "takes a number out of weights": (models.TakesANumberOut, "float32[4,8]", {}, "takes numbers or sizes out of the values"),
             "a scripted part": (models.scripted_part, "float32[4,8]", {}, "part 0 is a TorchScript module"),
             "breaks": (models.Breaks, "float32[4,8]", {}, "KeyError"),
-            "assigns a buffer": (models.KeepsAnAverage, "float32[4,8]", {}, "keeps tensors in attributes"),
+            "assigns a buffer": (models.KeepsAnAverage, "float32[4,8]", {}, "buffer mean in its forward pass, which a graph does not see:\n  "),
+            "pools by fractions": (models.pools_by_fractions, IMAGES, {}, "by aten.fractional_max_pool2d_backward"),
+            "no momentum": (models.normalises_without_momentum, IMAGES, {}, "models.py:%d: return" % line_of("return this.out(")),
+            "NumPy": (models.ComputesWithNumPy, "float32[4,8]", {}, "models.py:%d: return" % line_of("x.numpy()")),
+            "fixes a view": (models.FixesTheView, "float32[4,8]", {}, "fixes the size of the batch: RuntimeError: shape '[4, 2, 4]' is invalid for input of size 8*n"),
+            "sparse tensors": (models.MultipliesBySparse, "float32[4,8]", {}, "computes with sparse tensors"),
+            "max_norm": (models.ScalesItsWords, TOKENS, {}, "leave max_norm out"),
+            "ctc": (models.AlignsByCtc, "float32[4,9,3]", {"loss": True, "targets": "int64[4,3]<4"}, "models.py:%d: return" % line_of("return nn.functional.ctc_loss")),
             "keeps a table of weights": (models.KeepsATableOfWeights, "float32[4,8]", {}, "tensors in attributes"),
             "copies a weight": (models.CopiesAWeight, "float32[4,8]", {}, "without that being its parameter"),
             "has a hook": (models.Hooked, "float32[4,8]", {}, "has a hook"),
@@ -367,6 +394,15 @@ class Refusals(Exported):
                 self.assertIn(message, str(caught.exception))
                 self.assertFalse(target.exists())
 
+    def test_python_s_random_numbers_are_seen_whatever_was_drawn_before(self):
+        for seed in (None, *range(12)):
+            random.seed(seed)
+            before = random.getstate()
+            with self.assertRaises(ExportError) as caught:
+                export(made(models.RandomOutsideOfPyTorch), "float32[4,8]", self.folder / "m.autotrain", precisions=["fp32"])
+            self.assertIn("the outputs differ", str(caught.exception))
+            self.assertEqual(random.getstate(), before)
+
     def test_the_command_says_what_is_wrong_and_where(self):
         for source, message in (("nowhere:mlp", "No module named"), ("models:missing", "missing"), ("models", "module:name")):
             out = subprocess.run([sys.executable, "-m", "autotrain_export", source, "--example", IMAGES, "--output", "m.autotrain"],
@@ -376,7 +412,46 @@ class Refusals(Exported):
             self.assertIn(message, out.stderr)
 
 
+class Computed(TorchDispatchMode):
+    """Notes in what types products are computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.types = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function in PRODUCTS:
+            self.types.append(args[0].dtype)
+        return function(*args, **(kwargs or {}))
+
+
 class Checking(unittest.TestCase):
+    def test_a_wrong_gradient_is_seen_among_those_that_are_let_go_of(self):
+        net = made(models.mlp)
+        subject = take_apart(net, examples := Examples.parse(IMAGES))
+        graphs = {"training": trace_training(subject, examples, "fp32"), "evaluation": trace_evaluation(subject, examples, "fp32")}
+        self.assertEqual(check(graphs, subject, examples, Trial((2, 3), 2), "fp32"), 0)
+        graph = graphs["training"].graph
+        (results,) = (node for node in graph.nodes if node.op == "output")
+        for place in range(1, len(results.args[0])):
+            right = results.args[0][place]
+            with graph.inserting_before(results):
+                wrong = graph.call_function(torch.ops.aten.mul.Scalar, (right, 1.001))
+            results.args = ([*results.args[0][:place], wrong, *results.args[0][place + 1 :]],)
+            with self.assertRaisesRegex(ExportError, "gradients differ"):
+                check(graphs, subject, examples, Trial((2,)), "fp32")
+            results.args = ([*results.args[0][:place], right, *results.args[0][place + 1 :]],)
+
+    def test_products_in_half_precision_are_those_of_float32_rounded(self):
+        torch.manual_seed(0)
+        a, b, images, kernel = torch.randn(9, 64), torch.randn(64, 7), torch.randn(2, 3, 8, 8), torch.randn(4, 3, 3, 3)
+        for run, arguments in ((torch.mm, (a, b)), (torch.nn.functional.conv2d, (images, kernel))):
+            half = [each.bfloat16() for each in arguments]
+            with Computed() as computed, QuickProducts():
+                result = run(*half)
+            self.assertEqual((computed.types, result.dtype), ([torch.float32], torch.bfloat16))
+            self.assertTrue(torch.equal(result, run(*(each.float() for each in half)).bfloat16()))
+
     def test_a_gradient_of_the_other_sign_is_seen_beside_one_that_is_noise(self):
         torch.manual_seed(0)
         right, noise = torch.randn(8, 8), 1e-9 * torch.randn(8)

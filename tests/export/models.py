@@ -621,3 +621,102 @@ class TakesANumberOut(nn.Module):
 
 def scripted_part():
     return nn.Sequential(torch.jit.trace(nn.Linear(8, 8), torch.zeros(2, 8)), nn.Linear(8, 5))
+
+
+class Pools(nn.Module):
+    """Images [n, 3, 12, 12] to classes, through something that a subclass does to [n, 4, 12, 12]."""
+
+    def __init__(self, between=None):
+        super().__init__()
+        self.first, self.between, self.out = nn.Conv2d(3, 4, 3, padding=1), between, nn.Linear(4, 5)
+
+    def forward(this, x):  # by another name than self
+        return this.out(this.between(this.first(x)).mean((2, 3)))
+
+
+def pools_by_fractions():
+    return Pools(nn.FractionalMaxPool2d(2, output_ratio=0.5))
+
+
+def normalises_without_momentum():
+    return Pools(nn.BatchNorm2d(4, momentum=None))
+
+
+class LooksElsewhere(nn.Module):
+    """A spatial transformer: samples its images at places that it computes from them."""
+
+    def __init__(self):
+        super().__init__()
+        self.where, self.out = nn.Linear(3, 6), nn.Linear(3, 5)
+
+    def forward(self, x):
+        places = nn.functional.affine_grid(self.where(x.mean((2, 3))).view(-1, 2, 3), x.size(), align_corners=False)
+        return self.out(nn.functional.grid_sample(x, places, align_corners=False).amax((2, 3)))
+
+
+class LooksElsewhereInSpace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.where, self.out = nn.Linear(8, 12), nn.Linear(8, 5)
+
+    def forward(self, x):
+        places = nn.functional.affine_grid(self.where(x).view(-1, 3, 4), [x.shape[0], 1, 2, 2, 2], align_corners=True)
+        return self.out(nn.functional.grid_sample(x.view(-1, 1, 2, 2, 2), places, align_corners=True).flatten(1))
+
+
+class ComputesWithNumPy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(torch.from_numpy(x.numpy() * 2))
+
+
+class FixesTheView(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(x.view(4, 2, 4).flatten(1))
+
+
+class MultipliesBySparse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out, self.turn = nn.Linear(8, 5), torch.eye(8)
+
+    def forward(self, x):
+        return self.out(torch.sparse.mm(self.turn.to_sparse(), x.t()).t())
+
+
+class ScalesItsWords(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(24, 8, max_norm=1.0), nn.Linear(8, 5)
+
+    def forward(self, tokens):
+        return self.out(self.words(tokens).mean(1))
+
+
+class AlignsByCtc(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(3, 5)
+
+    def forward(self, x, letters):
+        rows = self.out(x).log_softmax(2).transpose(0, 1)
+        lengths = [torch.full((x.shape[0],), size) for size in (rows.shape[0], letters.shape[1])]
+        return nn.functional.ctc_loss(rows, letters + 1, *lengths, reduction="sum")
+
+
+class ByItsLargest(nn.Module):
+    """Takes a number out of its inputs, which a graph computes again each time."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(3 * 12 * 12, 5)
+
+    def forward(self, x):
+        return self.out(x.flatten(1)) / x.abs().max().item()

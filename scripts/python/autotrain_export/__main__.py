@@ -10,19 +10,34 @@ the batch, and writes them with the module's weights. A recipe then says
 and has its loss, optimizer and data as for any other model."""
 
 import argparse
+import ctypes
 import importlib
 import os
 import sys
 import warnings
 
-import torch
-
 from .errors import ExportError
-from .export import export
-from .tracing import PRECISIONS
+
+PIECE = 1 << 20  # bytes
+MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD
+
+
+def _give_memory_back():
+    """Has what tensors held given back to the system at once, where the C library is glibc: kept for later, it is half of a large model's
+    peak."""
+    try:
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, PIECE)
+    except (OSError, AttributeError):
+        pass
+
+
+def _progress(line):
+    print(f"autotrain_export: {line} …", file=sys.stderr, flush=True)
 
 
 def _load(source):
+    import torch
+
     name, _, attribute = source.partition(":")
     if not attribute:
         raise ExportError(f"{source}: expected module:name, as in mymodule:make_model")
@@ -46,7 +61,7 @@ def main(arguments=None):
                         help="what a batch of inputs looks like: float32[4,3,224,224], or int64[4,128]<50257 for tokens below a bound; the first size is the "
                              "batch's; once for each input of the module, in the order of its arguments or with their names: mask=bool[4,128]")
     parser.add_argument("--output", required=True, metavar="FILE", help="the file to write, m.autotrain say")
-    parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], choices=list(PRECISIONS),
+    parser.add_argument("--precision", nargs="+", default=["fp32", "bf16"], choices=["fp32", "bf16", "fp16"],
                         help="precisions that it may be trained in (default: fp32 bf16)")
     parser.add_argument("--device", default="cpu", metavar="cpu|cuda", help="where the file will compute: it holds the operators that PyTorch runs there (default: cpu)")
     parser.add_argument("--output-part", metavar="NAME", help="which part of the module's output is the prediction: a key, or a position")
@@ -59,12 +74,18 @@ def main(arguments=None):
                         help="how long graphs and module are compared: a few steps of small batches, or three steps of batches as large as the example, "
                              "in every precision (default: short)")
     options = parser.parse_args(arguments)
+    _progress(f"loading PyTorch and {options.source}")
+    _give_memory_back()
+    import torch  # takes seconds, which the line before explains
+
+    from . import export
+
     warnings.filterwarnings("ignore")
     torch.manual_seed(options.seed)
     try:
         path = export(_load(options.source), options.example, options.output, options.precision, options.output_part,
                       source=options.source, say=print, loss=options.loss, targets=options.targets, device=options.device, long=options.check == "long",
-                      progress=lambda line: print(f"autotrain_export: {line} …", file=sys.stderr, flush=True))
+                      progress=_progress)
     except ExportError as error:
         print(f"autotrain_export: {error}", file=sys.stderr)
         return 65

@@ -4,12 +4,14 @@ The module is the user's own object. It computes with other weights than it was 
 shows what tracing cannot see, such as tensors that are assigned to it in passing, or weights that became constants."""
 
 import random
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 
 from .errors import ExportError
+from .half import QuickProducts
+from .places import forward_of
 from .tracing import autocast
 
 # Graphs mostly run eager's very operators and give its bits. Where Python's version of one stands in for it, they may differ by
@@ -23,13 +25,14 @@ PIECE = 1 << 22  # numbers that are compared at once
 
 @dataclass(frozen=True)
 class Trial:
-    """Batches of `samples`, one for each step."""
+    """How many samples each step's batch has, and the one that is evaluated at last; 0: none is."""
 
-    samples: int
-    steps: int
+    steps: tuple
+    evaluated: int = 0
 
-    def batches(self, examples):
-        return [examples.batch(self.samples, seed=self.samples + step) for step in range(self.steps)]
+    def __str__(self):
+        sizes = " and ".join(str(size) for size in dict.fromkeys(self.steps))
+        return f"{len(self.steps)} step{'s' if len(self.steps) > 1 else ''} of {sizes} sample{'' if sizes == '1' else 's'}"
 
 
 def copies(tensors):
@@ -95,9 +98,27 @@ def _cloned(batch):
     return tuple(tensor.clone() for tensor in batch)
 
 
-def _begin(step):
-    random.seed(step)  # a graph cannot follow these numbers
-    torch.manual_seed(7 + step)  # so that dropout draws the same on both sides
+@contextmanager
+def own_random_numbers():
+    """Python's own random numbers are none that a check draws again, and go on afterwards as if none had been drawn."""
+    state = random.getstate()
+    random.seed(b"the passes that are traced")
+    try:
+        yield
+    finally:
+        random.setstate(state)
+
+
+def _begin(step, batch):
+    """Both sides draw the same numbers in dropout, of which no two trials have the same; those of Python's own no graph can follow."""
+    seed = 7 + step + 1000 * len(batch[0])
+    random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _at(subject, name):
+    place = forward_of(subject.original, name)
+    return f":\n  {place}" if place else ""
 
 
 class _Eager:
@@ -116,20 +137,46 @@ class _Eager:
             return subject.outputs_of(subject.original(*arguments, **keywords), training)
 
     def train(self, step, batch, cotangent_of, precision):
-        _begin(step)
+        _begin(step, batch)
         with torch.enable_grad():
             (output,) = self._outputs(batch, True, precision)
         gradients = torch.autograd.grad(output, self.learning, cotangent_of(output), allow_unused=True)
         return output.detach(), [None if gradient is None else gradient.detach() for gradient in gradients]
 
     def evaluate(self, step, batch, precision):
-        _begin(step)
+        _begin(step, batch)
         with torch.no_grad():
             return self._outputs(batch, False, precision)
 
     def buffers(self):
         own = dict(self.subject.original.named_buffers(remove_duplicate=False))
+        for name, buffer in self.subject.buffers.items():
+            if own.get(name) is not buffer and name in own and not torch.equal(own[name], buffer):
+                raise ExportError(
+                    f"the module assigns another tensor to its buffer {name} in its forward pass, which a graph does not see{_at(self.subject, name)}\n"
+                    f"Write to the buffer that it has: self.{name.rpartition('.')[2]}.copy_(…)."
+                )
         return [own[name] for name in self.subject.buffers]
+
+
+class _LettingGo(torch.fx.Interpreter):
+    """Runs a graph, and holds each gradient no longer than until it is known to be the module's own, bit for bit."""
+
+    def __init__(self, graph_module, gradients):
+        super().__init__(graph_module)
+        (results,) = (node for node in graph_module.graph.nodes if node.op == "output")
+        self.theirs, self.places = gradients, {}
+        for place, node in enumerate(torch.utils._pytree.tree_leaves(results.args[0], is_leaf=lambda leaf: leaf is None)[1:]):
+            if node is not None and set(node.users) == {results}:
+                self.places.setdefault(node, []).append(place)
+
+    def run_node(self, node):
+        value = super().run_node(node)
+        places = self.places.get(node, ())
+        theirs = [self.theirs[place] for place in places]
+        if theirs and all(one is not None and torch.equal(value, one) for one in theirs):
+            return theirs[0]
+        return value
 
 
 class _Graphs:
@@ -138,22 +185,26 @@ class _Graphs:
         self.parameters = {name: parameter.detach() for name, parameter in subject.parameters.items()}  # the module's own memory
         self.buffers = copies(subject.buffers)
 
-    def train(self, step, batch, cotangent):
+    def train(self, step, batch, cotangent, gradients):
         given, before = _cloned(batch), {name: parameter._version for name, parameter in self.parameters.items()}
-        _begin(step)
+        _begin(step, batch)
         with torch.no_grad():
-            results = self.graphs["training"](self.parameters, self.buffers, given, cotangent)
+            results = _LettingGo(self.graphs["training"], gradients).run(self.parameters, self.buffers, given, cotangent)
         if not all(torch.equal(*pair) for pair in zip(given, batch)):
             raise ExportError("the module's forward pass writes to its inputs; clone them first")
         for name, parameter in self.parameters.items():
             if parameter._version != before[name]:
-                raise ExportError(f"the module's forward pass writes to its parameter {name}; make it a buffer, or write to a copy")
+                cure = "Make it a buffer, or write to a copy."
+                if getattr(self.subject.module.get_submodule(name.rpartition(".")[0]), "max_norm", None) is not None:
+                    cure = "An embedding with max_norm scales its weights so: leave max_norm out, or divide what was looked up by its norm."
+                raise ExportError(f"the module's forward pass writes to its parameter {name}{_at(self.subject, name)}\n{cure}")
         return results
 
-    def evaluate(self, step, batch, cotangent):
-        _begin(step)
+    def evaluate(self, step, batch):
+        _begin(step, batch)
+        no_cotangent = torch.empty(())
         with torch.no_grad():
-            return self.graphs["evaluation"](self.parameters, self.buffers, batch, cotangent)
+            return self.graphs["evaluation"](self.parameters, self.buffers, batch, no_cotangent)
 
 
 def _pieces(tensor):
@@ -172,7 +223,14 @@ def _far(mine, other):
 
 
 def _largest(tensors):
-    return max((piece.double().abs().max().item() for tensor in tensors if tensor is not None and tensor.numel() for piece in _pieces(tensor)), default=0.0)
+    """The largest of their absolute values."""
+    ends = [end.double().abs() for tensor in tensors if tensor is not None and tensor.numel() for end in tensor.detach().aminmax()]
+    return torch.stack([end.cpu() for end in ends]).max().item() if ends else 0.0
+
+
+def same(ours, theirs):
+    """Whether two lists of tensors, or None, have the same numbers."""
+    return all(mine is other or (mine is not None and other is not None and torch.equal(mine, other)) for mine, other in zip(ours, theirs))
 
 
 def apart(tensors, exact):
@@ -180,16 +238,19 @@ def apart(tensors, exact):
     return [0.0 if tensor is None or other is None else _far(tensor, other) for tensor, other in zip(tensors, exact)]
 
 
-def _compare(name, ours, theirs, off, rounding):
+def _compare(name, ours, theirs, off, rounding, where=""):
     """How far two lists of tensors are apart, in parts of the largest number. Raises ExportError where that is more than rounding.
 
+    where  the line of the module's forward pass
     off  how far each of theirs is from exact numbers, in half precision; None: not known"""
+    if same(ours, theirs):
+        return 0.0
     scale = max(_largest(theirs), 1e-30)
     worst = 0.0
     for place, (mine, other) in enumerate(zip(ours, theirs)):
         if (mine is None) != (other is None):
             raise ExportError(f"the traced graph does not compute what the module does: a parameter has a gradient in one of them only ({name})")
-        if mine is None or torch.equal(mine, other):
+        if mine is other or torch.equal(mine, other):
             continue
         allowed = TOLERANCE * scale
         if off is not None:
@@ -197,7 +258,7 @@ def _compare(name, ours, theirs, off, rounding):
         far = _far(mine, other)
         if far > allowed:
             raise ExportError(
-                f"the traced graph does not compute what the module does: the {name} differ by {far / scale:.1e} of the largest number\n"
+                f"the traced graph does not compute what the module does: the {name} differ by {far / scale:.1e} of the largest number{where}\n"
                 "A forward pass that draws random numbers outside of PyTorch, counts its calls, or keeps tensors in attributes that are no "
                 "buffers (an average, a table made of weights), cannot be exported: use torch's random numbers, and register_buffer."
             )
@@ -222,41 +283,79 @@ def _cotangents(subject):
     return of
 
 
-def check(graphs, subject, batches, precision):
-    """Lets module and graphs learn on some batches of one size, from the weights that the module has now, which both move. Returns how far
+class _Exact:
+    """What the module gives in float32 for a step in half precision, computed where it is asked for: only rounding needs it."""
+
+    def __init__(self, eager, precision):
+        self.eager, self.known = eager, precision != "fp32"
+        self.before = [buffer.detach().clone() for buffer in eager.buffers()] if self.known else []
+
+    def none_off(self, theirs):
+        """As `off`, were half precision exact: what agrees so agrees the more, and nothing needs to be computed. None where nothing is half."""
+        return [[0.0] * len(tensors) if self.known else None for tensors in theirs]
+
+    def off(self, run, theirs):
+        """How far each list of tensors of half precision is from what `run` gives exactly, and the buffers are."""
+        buffers = self.eager.buffers()
+        after = [buffer.detach().clone() for buffer in buffers]
+        _set(buffers, self.before)
+        exact = run("fp32")
+        result = [apart(half, single) for half, single in zip([*theirs, after], [*exact, buffers])]
+        _set(buffers, after)
+        return result
+
+
+def check(graphs, subject, examples, trial, precision):
+    """Lets module and graphs learn on the batches of a trial, from the weights that the module has now, which both move. Returns how far
     they are apart, in parts of the largest number; raises ExportError where that is more than rounding."""
+    with nullcontext() if precision == "fp32" else QuickProducts():
+        return _check(graphs, subject, examples, trial, precision)
+
+
+def _check(graphs, subject, examples, trial, precision):
     eager, traced, cotangent_of = _Eager(subject, precision), _Graphs(graphs, subject), _cotangents(subject)
-    rounding = HALF_ROUNDING.get(precision)
+    rounding = HALF_ROUNDING.get(precision, 0.0)
     worst = 0.0
 
-    def compare(name, ours, theirs, off):
+    def compare(names, ours, theirs, run, exact):
+        """Lists of tensors each, and after them the buffers. What is the module's own bit for bit needs no second look."""
         nonlocal worst
-        worst = max(worst, _compare(name, ours, theirs, off, rounding or 0.0))
+        ours, theirs = [*ours, list(traced.buffers.values())], [*theirs, eager.buffers()]
+        if all(same(*pair) for pair in zip(ours, theirs)):
+            return
+        try:
+            worst = max(worst, far_apart(names, ours, theirs, exact.none_off(theirs)))
+        except ExportError:
+            if not exact.known:
+                raise
+            worst = max(worst, far_apart(names, ours, theirs, exact.off(run, theirs[:-1])))
 
-    def exactly(run):
-        """What the module gives in float32, its buffers put back."""
-        if rounding is None:
-            return None
-        before = [buffer.detach().clone() for buffer in eager.buffers()]
-        result = run("fp32")
-        after = [buffer.detach().clone() for buffer in eager.buffers()]
-        _set(eager.buffers(), before)
-        return (*result, after)
+    def far_apart(names, ours, theirs, off):
+        where = _at(subject, ".")
+        return max(_compare(*each, rounding, where) for each in zip((*names, "buffers"), ours, theirs, off))
 
-    for step, batch in enumerate(batches):
-        exact = exactly(lambda precision: eager.train(step, batch, cotangent_of, precision))
-        output, gradients = eager.train(step, batch, cotangent_of, precision)
-        off = [None] * 3 if exact is None else [apart([output], [exact[0]]), apart(gradients, exact[1]), apart(eager.buffers(), exact[2])]
-        del exact
-        ours, mine = traced.train(step, batch, cotangent_of(output))
-        compare("outputs", [ours], [output], off[0])
-        compare("gradients", mine, gradients, off[1])
+    for step, samples in enumerate(trial.steps):
+        batch = examples.batch(samples, seed=samples + step)
+
+        def run(precision, step=step, batch=batch):
+            output, gradients = eager.train(step, batch, cotangent_of, precision)
+            return [output], gradients
+
+        exact = _Exact(eager, precision)
+        output, gradients = run(precision)
+        ours, mine = traced.train(step, batch, cotangent_of(output[0]), gradients)
+        compare(("outputs", "gradients"), ([ours], mine), (output, gradients), run, exact)
         del ours, mine
-        compare("buffers", list(traced.buffers.values()), eager.buffers(), off[2])
         _set(traced.buffers.values(), eager.buffers())
         _step(eager.learning, gradients)
-        del gradients
-    exact = exactly(lambda precision: eager.evaluate(99, batches[0], precision))
-    theirs = eager.evaluate(99, batches[0], precision)
-    compare("evaluated outputs", traced.evaluate(99, batches[0], cotangent_of(output)), theirs, None if exact is None else apart(theirs, exact))
+        del output, gradients
+    if trial.evaluated:
+        batch = examples.batch(trial.evaluated, seed=trial.evaluated)
+
+        def run_evaluation(precision):
+            return [eager.evaluate(99, batch, precision)]
+
+        exact = _Exact(eager, precision)
+        (theirs,) = run_evaluation(precision)
+        compare(["evaluated outputs"], [traced.evaluate(99, batch)], [theirs], run_evaluation, exact)
     return worst

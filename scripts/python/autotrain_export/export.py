@@ -3,18 +3,19 @@ from pathlib import Path
 
 import torch
 
-from .checking import Trial, check, copies, other_weights
+from .checking import Trial, check, copies, other_weights, own_random_numbers
 from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Examples
 from .habits import plainly
-from .places import place_of
-from .reduction import reduction_of
+from .places import forward_of, place_of
+from .reduction import depends_on_others, reduction_of
 from .subject import take_apart
-from .tracing import PRECISIONS, trace_evaluation, trace_training
+from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
 from .writing import TYPES, ModelFile
 
 FORMAT = 2
+FEW = 2  # samples show what a module does, and need little of its memory
 
 
 def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None,
@@ -46,11 +47,12 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, examples, output_part, "" if loss is True else loss)
-    with plainly(subject.module, subject.original), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
+    with plainly(subject.module, subject.original), own_random_numbers(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
         with _refusing(subject):
             progress("running the module once")
             outputs = _run_once(subject, examples)
             reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
+            mixes = loss is None and depends_on_others(subject, examples, outputs[0])
             with plainly(subject.module, tracing=True):
                 traced = {precision: _trace(subject, examples, precision, progress) for precision in precisions}
         document, tensors = _document(subject, examples, traced)
@@ -66,6 +68,9 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
             file.finish()
         finally:
             file.remove()
+    if mixes:
+        say("a prediction depends on what else is in its batch, in evaluation, too: cut into micro-batches, or with other neighbours, the module "
+            "computes something else")
     if reduction is not None:
         say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches")
     for value in unusable:
@@ -82,9 +87,9 @@ def _refusing(subject):
         raise
     except Exception as error:
         place = place_of(error, subject.original) or place_of(error, subject.module)
-        text = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        place = place or forward_of(subject.original, ".")
         raise ExportError(
-            f"the module cannot be exported: {type(error).__name__}: {text}" + (f"\n  {place}" if place else "") + "\n"
+            f"the module cannot be exported: {first_line(error)}" + (f"\n  {place}" if place else "") + "\n"
             "The same forward pass must run in training and in evaluation mode, for batches of any size, and more than once."
         ) from error
 
@@ -101,17 +106,23 @@ def _with_index(device):
 
 def _run_once(subject, examples):
     """The outputs for a batch. Modules that make tables when they first need them make them now, and not while they are traced."""
-    tensors = {**subject.parameters, **copies(subject.buffers)}
-    try:
+
+    def run(samples):
         with torch.no_grad():
-            return subject.run(tensors, examples.batch(examples.samples), training=False)
+            return subject.run({**subject.parameters, **copies(subject.buffers)}, examples.batch(samples), training=False)
+
+    try:
+        try:
+            return run(min(examples.samples, FEW))
+        except Exception:
+            return run(examples.samples)  # one that fixes the size of its batch is told so later
     except ExportError:
         raise
     except Exception as error:
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in examples.all)
         place = place_of(error, subject.module)
         raise ExportError(
-            f"the module does not take a batch like the example, {shapes}: {error}" + (f"\n  {place}" if place else "") + "\n"
+            f"the module does not take a batch like the example, {shapes}: {first_line(error)}" + (f"\n  {place}" if place else "") + "\n"
             "Give each input as the forward pass takes it, tokens as int64[4,128]<50257; it runs under no_grad here, in evaluation mode."
         ) from error
 
@@ -121,31 +132,41 @@ def _trace(subject, examples, precision, progress):
     return {"training": trace_training(subject, examples, precision), "evaluation": trace_evaluation(subject, examples, precision)}
 
 
-def _trials(subject, examples, precision, long):
-    """Two sizes of the batch. Batch normalisation over two numbers would let roundings grow."""
-    if long:
-        return [Trial(examples.samples, 3), Trial(examples.samples + 3, 3)]
-    normalises = any("running_" in name for name in subject.buffers)
-    fewest = min(examples.samples, 4 if normalises else 2)
-    return [Trial(fewest, 2 if precision == "fp32" else 1), Trial(fewest + 1, 1)]
+def _few(subject, examples):
+    """Batch normalisation over two numbers would let roundings grow."""
+    return min(examples.samples, 4 if any("running_" in name for name in subject.buffers) else FEW)
 
 
 def _check(subject, examples, traced, say, long, progress):
-    """Compares graphs and module at two sizes of the batch; returns the smallest size that the graphs are right for."""
-    smallest = 1
+    """Compares graphs and module at several sizes of the batch; returns the smallest size that the graphs are right for."""
+    smallest, few = 1, _few(subject, examples)
     what = "predictions" if subject.loss is None else "losses"
     for place, (precision, graphs) in enumerate(traced.items()):
-        trials = _trials(subject, examples, precision, long)
-        worst = 0.0
-        for trial in trials:
-            progress(f"checking {precision}: {trial.steps} steps of {trial.samples} samples")
-            worst = max(worst, check(graphs, subject, trial.batches(examples), precision))
-        agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
-        steps = sum(trial.steps for trial in trials)
-        say(f"{precision}: {what}, gradients and buffers over {steps} steps at batches of {trials[0].samples} and {trials[1].samples}, from other "
-            f"weights, {agree}")
-        if (place == 0 or long) and not _takes_one(subject, examples, graphs, precision):
+        trials = []
+
+        def held_against(trial, graphs=graphs, precision=precision, trials=trials):
+            progress(f"checking {precision}: {trial}")
+            trials.append(trial)
+            return check(graphs, subject, examples, trial, precision)
+
+        def takes_one(held_against=held_against, trials=trials):
+            try:
+                held_against(Trial((1,), 1))
+                return True
+            except Exception:  # batch normalisation refuses it, and so do others
+                trials.pop()
+                return False
+
+        worst = held_against(Trial((examples.samples,) * 3, examples.samples) if long else Trial((few,), few + 1))
+        alone = (place > 0 and not long) or takes_one()  # a second size of graphs that other precisions have, too
+        if not alone:
             smallest = 2
+        if long or not alone:
+            worst = max(worst, held_against(Trial((examples.samples + 3,) * 3, examples.samples + 3) if long else Trial((few + 1,) * 2, few)))
+        agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
+        sizes = " and ".join(str(size) for size in sorted({size for trial in trials for size in trial.steps}))
+        count = sum(len(trial.steps) for trial in trials)
+        say(f"{precision}: {what}, gradients and buffers over {count} step{'s' if count > 1 else ''} of {sizes} samples, from other weights, {agree}")
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest
@@ -158,14 +179,6 @@ def _most_classes(prediction):
 
 def _described(example):
     return {"dtype": str(example.dtype).removeprefix("torch."), "shape": list(example.shape[1:])}
-
-
-def _takes_one(subject, examples, graphs, precision):
-    try:
-        check(graphs, subject, Trial(1, 1).batches(examples), precision)
-        return True
-    except Exception:  # batch normalisation refuses it, and so do others
-        return False
 
 
 def _module_types(subject):

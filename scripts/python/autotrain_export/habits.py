@@ -84,6 +84,24 @@ def _recurrent(name, apart):
     return run
 
 
+def _numbers_about_zero(theta, steps, align_corners):
+    """Places along one side of an image, as PyTorch's kernel of affine_grid makes them."""
+    if steps <= 1:
+        return theta.new_zeros(1)
+    places = torch.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)
+    return places if align_corners else places * (steps - 1) / steps
+
+
+def _affine_grid(theta, size, align_corners):
+    """torch.affine_grid_generator by the operators that its kernel is made of, for batches of any size."""
+    ways = len(size) - 2
+    base = theta.new_ones((size[0], *size[2:], ways + 1))
+    for way, steps in enumerate(reversed(size[2:])):
+        base[..., way] = _numbers_about_zero(theta, steps, align_corners).view(*([-1] + [1] * way))
+    flat = base.view(base.shape[0], -1, ways + 1).bmm(theta.transpose(1, 2))
+    return flat.view(*base.shape[:-1], ways)
+
+
 def _packing(*_):
     raise ExportError(
         "the module packs sequences, whose layout depends on their lengths, and a graph holds one layout only:\n"
@@ -153,6 +171,7 @@ def plainly(*modules, tracing=False):
         stack.enter_context(put(torch.nn.modules.transformer, "_detect_is_causal_mask", _not_by_values))
         if tracing:
             stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))
+            stack.enter_context(put(torch, "affine_grid_generator", _affine_grid))
         for name in RECURRENT:
             stack.enter_context(put(torch._VF, name, _recurrent(name, tracing)))
         yield

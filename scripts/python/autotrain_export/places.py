@@ -1,5 +1,6 @@
 """Where in somebody's own code something happened: file, line, and the part of the module."""
 
+import inspect
 import linecache
 import os
 import sys
@@ -10,6 +11,9 @@ import torch
 
 _NOT_THEIRS = tuple(os.path.join(os.path.realpath(folder), "") for folder in (os.path.dirname(torch.__file__), os.path.dirname(__file__)))
 _STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
+
+
+BACKWARD = "in the backward pass, by "  # how a place begins that no forward pass called
 
 
 def _is_theirs(path):
@@ -24,12 +28,17 @@ def _is_forward(code, part):
     return code.co_name == "forward" or code is getattr(type(part).forward, "__code__", None)
 
 
+def _first_argument(code):
+    """The name of what a method is called of, which most call self."""
+    return code.co_varnames[0] if code.co_argcount > 0 else "self"
+
+
 def _described(frames, module):
     """frames  (frame, line), the innermost last. Only what a module's forward pass calls counts."""
     names = {id(part): name for name, part in module.named_modules()}
     inside, part, line = False, "", ""
     for frame, number in frames:
-        one = frame.f_locals.get("self")
+        one = frame.f_locals.get(_first_argument(frame.f_code))
         if isinstance(one, torch.nn.Module) and _is_forward(frame.f_code, one):
             inside = True
             name = names.get(id(one), "")
@@ -52,4 +61,17 @@ def place_of(error, module):
 def place_now(module):
     """Where in a module's forward pass the program is."""
     frames = list(traceback.walk_stack(sys._getframe()))
-    return _described(frames[::-1], module)
+    outermost = (value for frame, _ in frames[::-1] for value in frame.f_locals.values() if isinstance(value, torch._ops.OpOverload))
+    return _described(frames[::-1], module) or next((f"{BACKWARD}{operator}" for operator in outermost), "")
+
+
+def forward_of(module, name):
+    """Where the forward pass is written of the part that a tensor belongs to, or of the nearest around it that is not PyTorch's own; "" where
+    there is none."""
+    while name:
+        name = name.rpartition(".")[0]
+        part = module.get_submodule(name)
+        code = getattr(inspect.unwrap(type(part).forward), "__code__", None)
+        if code is not None and _is_theirs(code.co_filename):
+            return f"{code.co_filename}:{code.co_firstlineno}: its forward pass (in {name + ' (' if name else ''}{type(part).__name__}{')' if name else ''})"
+    return ""

@@ -1,4 +1,5 @@
-"""What the loss of a batch is of the losses of its samples, for modules that compute it themselves.
+"""What the loss of a batch is of the losses of its samples, for modules that compute it themselves, and whether samples are predicted each
+by itself.
 
 An update that is cut into micro-batches adds up their losses. That is the loss of the whole only if each batch weighs as much as it has
 samples: if the loss is the mean over samples, or their sum. A mean over what counts of them, such as targets that are not ignored, is
@@ -96,6 +97,27 @@ def _losses(subject, batch):
             return subject.run(tensors, [tensor[first:end].clone() for tensor in batch], training=False)[0].item()
 
     return loss(0, sum(PARTS)), loss(0, PARTS[0]), loss(PARTS[0], sum(PARTS))
+
+
+def depends_on_others(subject, examples, both):
+    """Whether a sample is predicted otherwise beside another one than alone, in evaluation mode and with every random number the same.
+
+    both  the prediction of the first two samples"""
+
+    def predicted(batch):
+        with torch.no_grad(), _StandStill():
+            return subject.run({**subject.parameters, **copies(subject.buffers)}, [tensor.clone() for tensor in batch], training=False)[0]
+
+    batch = examples.batch(2)
+
+    def is_other(both):
+        each = torch.cat([predicted([tensor[place : place + 1] for tensor in batch]) for place in range(2)])
+        return both.shape == each.shape and bool((both - each).abs().max() > 10 * TOLERANCE * both.abs().max())
+
+    try:
+        return is_other(both) and is_other(predicted(batch))  # the first may have drawn random numbers
+    except Exception:  # a batch of one may be refused, and one result for all is: the check and the tracer tell
+        return False
 
 
 def _reductions(whole, first, second):

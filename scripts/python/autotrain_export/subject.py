@@ -197,7 +197,7 @@ def _check_parameters(module):
         if not parameter.requires_grad:
             continue
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
-            raise ExportError(f"parameter {name} has no shape yet; run the module once")
+            raise ExportError(f"parameter {name} has no shape yet\nRun the module once where it is made: module(torch.zeros(…)) for a batch like the example.")
         if parameter.dtype.is_complex:
             raise ExportError(f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and autotrain trains real numbers\n"
                               "Make it a real one, torch.view_as_real(…), of which the forward pass takes torch.view_as_complex.")

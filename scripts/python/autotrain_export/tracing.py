@@ -1,6 +1,7 @@
 """Graphs of the very operators that eager PyTorch runs, forward and backward, for a batch of any size."""
 
-from contextlib import nullcontext
+import gc
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
@@ -8,10 +9,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from .cures import known, readable
 from .errors import ExportError
 from .given import Given, same_tensor
 from .known import Known
-from .places import place_now, place_of
+from .places import BACKWARD, forward_of, place_now, place_of
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -30,12 +32,28 @@ def trace_training(subject, examples, precision):
         with Given(subject.tensors, tensors):
             with autocast(precision, subject.device):
                 (output,) = subject.run(tensors, batch, training=True)
-            if cotangent is None:
-                return (output,)
+            cotangent = _shaped_as(output, cotangent)
             gradients = torch.autograd.grad(output, [parameters[name] for name in subject.learning], cotangent, allow_unused=True)
         return output.detach(), gradients
 
-    return _trace(subject, examples, precision, joint)
+    return _trace(subject, examples, precision, joint, training=True)
+
+
+def _shaped_as(output, cotangent):
+    """What stands for the gradient of the output, whose shape is known only here: it takes the place of `cotangent` in the graph."""
+    like = torch.empty_like(output)
+    return cotangent.new_empty_strided(like.shape, like.stride(), dtype=like.dtype)
+
+
+def _join_cotangent(graph_module):
+    """Makes of the input that `_shaped_as` was given the one that it returned."""
+    graph = graph_module.graph
+    given = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    for node in list(given.users):
+        given.meta = node.meta
+        node.replace_all_uses_with(given)
+        graph.erase_node(node)
+    graph_module.recompile()
 
 
 def trace_evaluation(subject, examples, precision):
@@ -47,7 +65,7 @@ def trace_evaluation(subject, examples, precision):
         with Given(subject.tensors, tensors), autocast(precision, subject.device), torch.no_grad():
             return subject.run(tensors, batch, training=False)
 
-    return _trace(subject, examples, precision, forward)
+    return _trace(subject, examples, precision, forward, training=False)
 
 
 def _unusual_size(subject, examples):
@@ -69,28 +87,33 @@ class _FixedBatch(Exception):
 
 
 class _Shapes(ShapeEnv):
-    """Notes where in the module a size was compared with something."""
+    """Notes where in the module a size was compared with something.
 
-    def __init__(self, module):
+    at_once  whether tracing ends where the size of the batch becomes fixed, since there is another way to try"""
+
+    def __init__(self, module, at_once):
         super().__init__(duck_shape=False)
-        self.module, self.fixed_at, self.compared_at = module, "", {}
+        self.module, self.at_once, self.fixed_at, self.compared_at = module, at_once, "", {}
 
     def _set_replacement(self, symbol, expression, message):
         self.fixed_at = self.fixed_at or place_now(self.module)
         super()._set_replacement(symbol, expression, message)
+        if self.at_once:
+            raise _FixedBatch(f"{symbol} is {expression}")
 
     def _log_guard(self, prefix, guard, forcing_spec):
         self.compared_at.setdefault(str(guard), place_now(self.module))
         super()._log_guard(prefix, guard, forcing_spec)
 
 
-def _trace(subject, examples, precision, function):
+def _trace(subject, examples, precision, function, training):
     """Traces the very operators that eager PyTorch runs, where these can be traced for any size of the batch. Some cannot, products
     of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can."""
     errors = []
     for dispatcher in (nullcontext, enable_python_dispatcher):
         try:
-            graph = _trace_with(dispatcher, subject, examples, function)
+            with _no_collection():
+                graph = _trace_with(dispatcher, subject, examples, function, training)
             _check_constants(graph, subject)
             return graph
         except (ExportError, _FixedBatch) as error:
@@ -103,6 +126,18 @@ def _trace(subject, examples, precision, function):
     raise ExportError(_why(errors[-1], precision, subject.module)) from errors[-1]
 
 
+@contextmanager
+def _no_collection():
+    """Tracing makes so many small objects that looking for those that nobody holds takes a third of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _with_place(text, place):
     """A sentence with where that is, before what may be done."""
     first, _, rest = text.partition("\n")
@@ -113,8 +148,11 @@ def _why(error, precision, module):
     """What a module does that cannot be traced, where, and what to do instead."""
     place = place_of(error, module)
     at = f"\n  {place}" if place else ""
-    kind = type(error).__name__
-    if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in str(error):
+    kind, text = type(error).__name__, str(error).strip()
+    habit = known(first_line(error), place)
+    if habit is not None:
+        return f"{habit[0]} ({precision}){':' if at else '.'}{at}\n{habit[1]}"
+    if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in text:
         return (
             f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
             "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
@@ -131,7 +169,7 @@ def _why(error, precision, module):
             "Keep the size: multiply by the mask, or use torch.where or masked_fill."
         )
     return (
-        f"the module cannot be traced ({precision}): {_first_line(error)}{at}\n"
+        f"the module cannot be traced ({precision}): {readable(first_line(error))}{at}\n"
         "Its forward pass must not depend on the values of tensors, nor on the size of the batch other than through shapes, and must be made of "
         "PyTorch's own operators."
     )
@@ -143,16 +181,17 @@ def _check_constants(graph_module, subject):
         constant = getattr(graph_module, node.target) if node.op == "get_attr" else None
         name = same_tensor(constant, subject.tensors) if isinstance(constant, torch.Tensor) else None
         if name is not None:
+            place = forward_of(subject.original, name)
             raise ExportError(
                 f"the module computes with {name}, or with a copy of its values, without that being its parameter or buffer there: the graph would keep "
-                "the first values for good.\nUse the module's own attribute in its forward pass; register a copy that is to stay as it is "
+                "the first values for good" + (f":\n  {place}" if place else ".") + "\nUse the module's own attribute in its forward pass; register a copy that is to stay as it is "
                 "by register_buffer."
             )
 
 
-def _trace_with(dispatcher, subject, examples, function):
+def _trace_with(dispatcher, subject, examples, function, training):
     # No two sizes are taken for one because they are equal, and only that of the batch may vary.
-    shapes = _Shapes(subject.module)
+    shapes = _Shapes(subject.module, at_once=dispatcher is nullcontext)
     fakes = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
 
     def fake(tensor, first=DimDynamic.STATIC):
@@ -162,6 +201,13 @@ def _trace_with(dispatcher, subject, examples, function):
     def fake_all(tensors):
         return {name: fake(tensor) for name, tensor in tensors.items()}
 
+    outputs = []
+
+    def noting_outputs(*arguments):
+        results = function(*arguments)
+        outputs.extend(results[:1] if training else results)
+        return results
+
     example = examples.inputs[0]
     inputs = torch.empty((_unusual_size(subject, examples), *example.shape[1:]), dtype=example.dtype, device=subject.device)
     with fakes, dispatcher(), Known():
@@ -170,24 +216,32 @@ def _trace_with(dispatcher, subject, examples, function):
         more = (torch.empty((inputs.shape[0], *other.shape[1:]), dtype=other.dtype, device=subject.device) for other in examples.all[1:])
         batch = (inputs, *more)
         parameters, buffers = fake_all(subject.parameters), fake_all(subject.buffers)
-        # The first run finds the shape of the gradient that is given to the second one.
-        with torch.no_grad():
-            outputs = function(parameters, fake_all(subject.buffers), batch, None)
-        graph = make_fx(function, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty_like(outputs[0]))
+        graph = make_fx(noting_outputs, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty((), device=subject.device))
+    if training:
+        _join_cotangent(graph)
+    if shapes.replacements:
+        _fail_fixed(outputs[-1], inputs, shapes)
     _check_range(shapes)
     for prediction in outputs if subject.loss is None else outputs[1:]:
         # A prediction whose other sizes vary with the batch, such as x @ x.t(), is of pairs of its samples.
         if prediction.dim() == 0 or [isinstance(size, torch.SymInt) for size in prediction.shape] != [True] + [False] * (prediction.dim() - 1):
             _fail_fixed(prediction, inputs, shapes)
-    if shapes.replacements:
-        _fail_fixed(outputs[-1], inputs, shapes)
     return graph
 
 
 def _fail_fixed(output, inputs, shapes):
-    at = f"\n  {shapes.fixed_at}" if shapes.fixed_at else ""
+    written = forward_of(shapes.module, ".")
+    place = shapes.fixed_at or written
+    if place.startswith(BACKWARD) and written:
+        place += f"\n  {written}"
+    at = f"\n  {place}" if place else ""
+    habit = known("", shapes.fixed_at)
+    if habit is not None:
+        raise _FixedBatch(f"{habit[0]}:{at}\n{habit[1]}")
+    if shapes.fixed_at.startswith(BACKWARD):
+        raise _FixedBatch(f"PyTorch traces an operator of the module for one size of the batch only:{at}\nUse another one in its place.")
     raise _FixedBatch(
-        f"the module's output has the shape {list(output.shape)} for inputs of the shape {list(inputs.shape)}: "
+        f"the module's output has the shape {readable(str(list(output.shape)))} for inputs of the shape {readable(str(list(inputs.shape)))}: "
         f"its forward pass fixes the size of the batch, or mixes the samples into one result{at}\n"
         "Write -1 or x.shape[0] where the batch's size stands, and leave means over samples to the recipe's loss."
     )
@@ -199,8 +253,9 @@ def _check_range(shapes):
         bound = shapes.bound_sympy(next(iter(guard.expr.free_symbols))) if guard.expr.free_symbols else None
         if bound is not None and bound.upper.is_number and bound.upper < UNBOUNDED:
             place = shapes.compared_at.get(str(guard.expr), "")
-            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {guard.expr}" + (f"\n  {place}" if place else ""))
+            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {readable(str(guard.expr))}" + (f"\n  {place}" if place else ""))
 
 
-def _first_line(error):
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+def first_line(error):
+    """What an exception is, and the first line of what it says."""
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
