@@ -188,15 +188,25 @@ OutputFile::~OutputFile() {
   ::close(descriptor_);
 }
 
+// Who reads on finds whole lines: a part that was written before a failure is taken back, as far as that can
+// be.
 void OutputFile::write(std::string_view bytes) {
-  waiting_for_room([&] {
-    while (!bytes.empty()) {
-      const ssize_t written = file_layer().write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) throw_io_error(path_, "writing");
-      bytes.remove_prefix(static_cast<size_t>(written));
-    }
-  });
+  size_t done = 0;
+  try {
+    waiting_for_room([&] {
+      while (done < bytes.size()) {
+        const ssize_t written = file_layer().write(descriptor_, bytes.data() + done, bytes.size() - done);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) throw_io_error(path_, "writing");
+        done += static_cast<size_t>(written);
+      }
+    });
+  } catch (const Error&) {
+    const off_t end = ::lseek(descriptor_, 0, SEEK_END);
+    if (done > 0 && end >= static_cast<off_t>(done))
+      file_layer().truncate(descriptor_, end - static_cast<off_t>(done));
+    throw;
+  }
 }
 
 void OutputFile::sync() {

@@ -75,6 +75,18 @@ TEST(FullDisk, AStopThatIsAskedForEndsTheWaiting) {
   clear_interrupt();
 }
 
+TEST(FullDisk, APartThatWasWrittenIsTakenBackWhenTheWaitingEnds) {
+  const TemporaryFolder folder;
+  write_file(folder / "rows", "first\n");
+  {
+    FullForAWhile disk(ENOSPC, 1 << 30);
+    const FileLayerScope scope(disk);
+    OutputFile file(folder / "rows", OutputFile::Mode::kAppend);
+    test::expect_error(ExitCode::kInputOutput, [&] { file.write("second\n"); });
+  }
+  EXPECT_EQ(test::slurp(folder / "rows"), "first\n");
+}
+
 // What was written before is of no use where a file could not be synced.
 TEST(FullDisk, WorkThatFailsIsDoneAgainFromItsStart) {
   const FullDiskScope waiting(kLong);
