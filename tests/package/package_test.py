@@ -33,13 +33,11 @@ def main():
                     sys.exit(f"{text} names {path}")
         tests = project / "tests"
         readme.mkdir()
-        shutil.copy(tests / "own_program" / "CMakeLists.txt", readme)
         program = re.search(r"```cpp\n(.*?)```", (project / "README.md").read_text(), re.DOTALL)
-        (readme / "main.cpp").write_text(program[1])
-        for source, built in ((tests / "package" / "consumer", consumer), (tests / "own_program", own),
-                              (readme, readme / "build")):
+        (readme / "readme.cpp").write_text(program[1])
+        for source, built in ((tests / "package" / "consumer", consumer), (tests / "own_program", own)):
             run("cmake", "-S", source, "-B", built, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
-                f"-DCMAKE_PREFIX_PATH={moved}", env={**os.environ, **compiler})
+                f"-DCMAKE_PREFIX_PATH={moved}", f"-DREADME_PROGRAM={readme}/readme.cpp", env={**os.environ, **compiler})
             run("cmake", "--build", built)
         output = run(consumer / "consumer", project / "tests" / "package" / "consumer" / "recipe.yaml", consumer / "run",
                      env={**os.environ, "CI": "1"})
@@ -52,7 +50,7 @@ def main():
             sys.exit("no checkpoint was written")
         run(own / "own_program", "train", "--config", project / "tests" / "own_program" / "rings.yaml", "--output",
             own / "run", env={**os.environ, "CI": "1"})
-        output = run(readme / "build" / "own_program", cwd=readme, env={**os.environ, "CI": "1"})
+        output = run(consumer / "readme", cwd=readme, env={**os.environ, "CI": "1"})
         match = re.search(r"\d+ x \d+, accuracy ([\d.]+)\n$", output)
         if not match or float(match[1]) < 0.9:
             sys.exit(f"README's program says {output!r}")

@@ -20,7 +20,7 @@ import yaml
 
 BINARY, PROJECT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 RECIPES = sorted((PROJECT / "recipes").rglob("*.yaml"))
-LARGE = {"fashion_mnist_resnet18": 64, "sweep_resnet50": 2}  # whose own update takes half a minute, and what is tried
+LARGE = {"fashion_mnist_resnet18": 64, "sweep_resnet50": 2, "bf16": 32}  # whose own update takes half a minute, and what is tried
 NEED_GPU = sorted((PROJECT / "recipes" / "gpu").glob("*.yaml"))
 
 
