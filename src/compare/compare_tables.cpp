@@ -42,12 +42,6 @@ std::string target_text(const Target& target) {
   return cat(target.figure, target.at_most ? " ≤ " : " ≥ ", shortest(target.value));
 }
 
-std::string plan_cell(const nlohmann::ordered_json& plan, const char* key) {
-  if (plan.is_null() || !plan.contains(key)) return "-";
-  const auto& value = plan.at(key);
-  return value.is_string() ? value.get<std::string>() : brief(value.get<double>(), 6);
-}
-
 // The figure at the end stands beside the others, even where it is that of equal samples.
 std::vector<FairAxis> axes_shown(const Comparison& c) {
   std::vector<FairAxis> axes = axes_of(c);
@@ -341,6 +335,10 @@ page::Table tuning_table(const Comparison& c) {
 }
 
 }  // namespace
+
+std::string spread_text(const Spread& spread) {
+  return spread_in(spread, number_text);
+}
 
 std::vector<page::Table> tables_of(const Comparison& c) {
   std::vector<page::Table> tables = {figures_table(c)};

@@ -30,6 +30,9 @@ std::string rest_of_axes(const Comparison& comparison, size_t recipe, const std:
 /// A number in a few digits; "-" of none.
 std::string number_text(double value);
 
+/// What a run's plan in brief says under a key, as a cell of a table has it.
+std::string plan_cell(const nlohmann::ordered_json& plan, const char* key);
+
 /// Whether successive halving came to a choice.
 bool leaves_out(const Comparison& comparison);
 

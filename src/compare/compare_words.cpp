@@ -21,6 +21,12 @@ bool leaves_out(const Comparison& c) {
   return c.terms.rungs.size() > 1;
 }
 
+std::string plan_cell(const nlohmann::ordered_json& plan, const char* key) {
+  if (plan.is_null() || !plan.contains(key)) return "-";
+  const auto& value = plan.at(key);
+  return value.is_string() ? value.get<std::string>() : brief(value.get<double>(), 6);
+}
+
 std::string words_of(FairAxis axis) {
   switch (axis) {
     case FairAxis::kTrainingLoss: return "training loss";
@@ -50,10 +56,6 @@ std::string rest_of_axes(const Comparison& c, size_t recipe, const std::string& 
     parts.push_back(word ? value : cat(axis.path.substr(axis.path.rfind('.') + 1), " ", value));
   }
   return join(parts, ", ");
-}
-
-std::string spread_text(const Spread& spread) {
-  return spread_in(spread, number_text);
 }
 
 std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
@@ -153,10 +155,6 @@ std::string least_learned(const Comparison& c) {
   }
   return worst == nullptr ? "" : cat(worst->recipe, ", seed ", worst->seed, ",");
 }
-
-}  // namespace
-
-namespace {
 
 std::string seeds_text(const std::vector<int64_t>& seeds) {
   if (seeds.empty()) return "no seed";
@@ -369,10 +367,6 @@ std::vector<std::string> plan_notes(const Comparison& c) {
   }
   return notes;
 }
-
-}  // namespace
-
-namespace {
 
 std::vector<std::string> tuning_notes(const Comparison& c) {
   if (!c.terms.tuned) return {};
