@@ -4,8 +4,12 @@
 #include <torch/types.h>
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "autotrain/data.h"

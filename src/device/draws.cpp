@@ -1,3 +1,4 @@
+#include <cmath>
 #include <numbers>
 
 #include "autotrain/error.h"

@@ -4,7 +4,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include <memory>
+#include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,16 +63,16 @@ class Watch {
       const auto found = dispatcher.findSchema(name);
       if (!found || !std::ranges::any_of(found->schema().arguments(), is_generator)) continue;
       const std::string space(name.getNamespace().value_or("aten"));
-      auto& library = libraries_.emplace_back(
-          std::make_unique<torch::Library>(torch::Library::IMPL, space, kKey, __FILE__, __LINE__));
+      auto& library =
+          libraries_.try_emplace(space, torch::Library::IMPL, space, kKey, __FILE__, __LINE__).first->second;
       const std::string full = name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-      library->impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw>());
+      library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&draw>());
     }
   }
 
  private:
   torch::Library everything_;
-  std::vector<std::unique_ptr<torch::Library>> libraries_;
+  std::map<std::string, torch::Library> libraries_;  // by the namespace of their operators
 };
 
 c10::DispatchKeySet watched_key() {

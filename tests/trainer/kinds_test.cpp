@@ -55,9 +55,8 @@ Recipe kind_recipe(int64_t micro, const std::string& optimizer, double lr) {
 struct Seen {
   std::map<int64_t, std::vector<torch::Tensor>> inputs, noise;  // by update
 
-  torch::Tensor whole(const std::map<int64_t, std::vector<torch::Tensor>>& parts, int64_t update) const {
-    return torch::cat(parts.at(update));
-  }
+  torch::Tensor inputs_of(int64_t update) const { return torch::cat(inputs.at(update)); }
+  torch::Tensor noise_of(int64_t update) const { return torch::cat(noise.at(update)); }
 };
 
 // A task with several networks that remembers its batches.
@@ -97,6 +96,28 @@ double gap(const torch::nn::Module& a, const torch::nn::Module& b) {
 // Single precision, ten updates of rounding apart.
 constexpr double kRounding = 2e-5;
 
+// A task with its first weights, always the same.
+template <class Task>
+std::unique_ptr<Task> seeded() {
+  torch::manual_seed(1);
+  return std::make_unique<Task>();
+}
+
+// A task that was trained, and one like it to be trained by hand.
+template <class Task>
+struct Beside {
+  explicit Beside(const Recipe& recipe) {
+    auto task = seeded<Task>();
+    own = task.get();
+    trainer.emplace(recipe, std::move(task), points(), TrainerOptions{.write_files = false});
+    trainer->fit();
+  }
+
+  const std::unique_ptr<Task> hand = seeded<Task>();
+  Task* own = nullptr;  // the trainer's
+  std::optional<Trainer> trainer;
+};
+
 // ------------------------------------------------------------------ variational autoencoder
 
 struct Vae final : Kind {
@@ -123,22 +144,18 @@ struct Vae final : Kind {
 
 TEST(Kinds, AVariationalAutoencoderIsTheHandLoop) {
   for (const int64_t micro : {kBatch, kBatch / 4}) {
-    torch::manual_seed(1);
-    auto task = std::make_unique<Vae>();
-    torch::manual_seed(1);
-    Vae hand;
-    Vae& own = *task;
-    Trainer trainer(kind_recipe(micro, "adam", 0.01), std::move(task), points(), {.write_files = false});
-    trainer.fit();
+    Beside<Vae> beside(kind_recipe(micro, "adam", 0.01));
+    Vae& hand = *beside.hand;
+    Vae* const own = beside.own;
     torch::optim::Adam adam(hand.module().parameters(), torch::optim::AdamOptions(0.01));
     for (int64_t update = 1; update <= kLength; ++update) {
       adam.zero_grad();
       const auto [reconstruction, divergence] =
-          hand.terms(own.seen.whole(own.seen.inputs, update), own.seen.whole(own.seen.noise, update));
+          hand.terms(own->seen.inputs_of(update), own->seen.noise_of(update));
       ((reconstruction + divergence) / static_cast<double>(kBatch)).backward();
       adam.step();
     }
-    EXPECT_LT(gap(own.module(), hand.module()), kRounding) << micro;
+    EXPECT_LT(gap(own->module(), hand.module()), kRounding) << micro;
   }
 }
 
@@ -178,13 +195,9 @@ struct Gan final : Kind {
 
 TEST(Kinds, TwoNetworksThatTakeTurnsAreTheHandLoopWithTwoOptimizers) {
   for (const int64_t micro : {kBatch, kBatch / 4}) {
-    torch::manual_seed(1);
-    auto task = std::make_unique<Gan>();
-    torch::manual_seed(1);
-    Gan hand;
-    Gan& own = *task;
-    Trainer trainer(kind_recipe(micro, "sgd", 0.05), std::move(task), points(), {.write_files = false});
-    trainer.fit();
+    Beside<Gan> beside(kind_recipe(micro, "sgd", 0.05));
+    Gan& hand = *beside.hand;
+    Gan* const own = beside.own;
     const auto momentum = torch::optim::SGDOptions(0.05).momentum(0.9);
     torch::optim::SGD of_generator(hand.generator->parameters(), momentum),
         of_discriminator(hand.discriminator->parameters(), momentum);
@@ -192,13 +205,12 @@ TEST(Kinds, TwoNetworksThatTakeTurnsAreTheHandLoopWithTwoOptimizers) {
       const bool generators = Gan::is_generators(update);
       of_generator.zero_grad();
       of_discriminator.zero_grad();
-      (hand.terms(own.seen.whole(own.seen.inputs, update), own.seen.whole(own.seen.noise, update),
-                  generators) /
+      (hand.terms(own->seen.inputs_of(update), own->seen.noise_of(update), generators) /
        static_cast<double>(kBatch))
           .backward();
       generators ? of_generator.step() : of_discriminator.step();
     }
-    EXPECT_LT(gap(own.module(), hand.module()), kRounding) << micro;
+    EXPECT_LT(gap(own->module(), hand.module()), kRounding) << micro;
   }
 }
 
@@ -269,9 +281,7 @@ TEST(Kinds, ATeacherThatFollowsIsTheHandLoopAndResumes) {
     torch::optim::SGD sgd(hand.student->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
     for (int64_t update = 1; update <= kLength; ++update) {
       sgd.zero_grad();
-      (hand.terms(seen.whole(seen.inputs, update), seen.whole(seen.noise, update)) /
-       static_cast<double>(kBatch))
-          .backward();
+      (hand.terms(seen.inputs_of(update), seen.noise_of(update)) / static_cast<double>(kBatch)).backward();
       sgd.step();
       hand.follow();
     }
