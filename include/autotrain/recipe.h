@@ -50,6 +50,7 @@ enum class BadSamples { kFail, kSkip };
 struct DataRecipe {
   Choice train{"fashion_mnist", {}};
   std::optional<Choice> validation = {};
+  std::optional<Choice> test = {};  ///< that chooses nothing: read once, when the run has ended
   bool shuffle = true;
   BadSamples bad_samples = BadSamples::kFail;
   AugmentRecipe augment;  ///< of the training data only

@@ -134,8 +134,10 @@ struct Summary {
   double samples_per_second = 0;             ///< training samples ÷ seconds spent on updates, all sessions
   std::map<std::string, double> final = {};  ///< figures of the last evaluation; without one, "train_loss"
   std::map<std::string, double> best = {};   ///< figures of the best evaluation, and "update"
-  FigureKinds figure_kinds = {};             ///< of all that evaluations measured
-  std::vector<FigureTable> tables = {};      ///< of the last evaluation
+  std::map<std::string, double> test =
+      {};                                ///< figures of data.test, and "update" of the weights; empty: none
+  FigureKinds figure_kinds = {};         ///< of all that evaluations measured
+  std::vector<FigureTable> tables = {};  ///< of the last evaluation
   int64_t peak_bytes = 0;
   int64_t oom_recoveries = 0;
   int64_t skipped_updates = 0;

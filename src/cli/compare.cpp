@@ -144,6 +144,7 @@ std::optional<Comparison> confirm(const CompareCommandOptions& options, const Co
   fresh.pairs.clear();
   fresh.axes.clear();
   fresh.halving.reset();
+  fresh.reads_test = true;
   fresh.folder = study.folder / cat("confirm-from-seed-", fresh.first_seed);
   CompareWatch watch("confirm", fresh, options.talks());
   watch.follow(fresh);
@@ -222,6 +223,7 @@ ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) 
   study.training_set |= options.training_set;
   study.sharpness = options.sharpness;
   study.ranks = options.ranks;
+  study.reads_test = !options.confirm;  // then the fresh seeds do
   if (options.halving) study.halving = HalvingRules();
   check_comparison(study);  // before a folder is made for it
   study.folder = options.output.empty() ? claim_first_free("runs", "compare") : options.output;

@@ -18,10 +18,18 @@
 namespace autotrain {
 namespace {
 
-struct EvaluateOptions : RunOptions, PrintOptions {};
+struct EvaluateOptions : RunOptions, PrintOptions {
+  std::string data = "validation";  ///< or "test"
+};
 
 TrainedRun open_run(const EvaluateOptions& options) {
   TrainedRun run = options.open();
+  if (options.data == "test") {
+    if (!run.recipe.data.test)
+      throw Error(ExitCode::kBadRecipe, "data.test", "is not set: there are no test data",
+                  "give some with --set data.test.dataset=…");
+    run.recipe.data.validation = run.recipe.data.test;
+  }
   if (run.recipe.data.validation) return run;
   throw Error(ExitCode::kBadRecipe, "data.validation", "is not set: there is nothing to evaluate on",
               "give it with --set data.validation.dataset=…");
@@ -71,6 +79,9 @@ ExitCode evaluate_run(const EvaluateOptions& options) {
 std::function<ExitCode()> declare_evaluate(CLI::App& app) {
   const auto options = std::make_shared<EvaluateOptions>();
   options->RunOptions::declare(app);
+  app.add_option("--data", options->data, "validation, or test: data.test, which chose nothing")
+      ->check(CLI::IsMember({"validation", "test"}))
+      ->capture_default_str();
   options->PrintOptions::declare(app);
   return [options] { return evaluate_run(*options); };
 }
@@ -80,8 +91,10 @@ Examples:
   autotrain evaluate --run runs/a
       every figure of the newest checkpoint on the run's validation data, as the
       run itself found them
+  autotrain evaluate --run runs/a --data test --checkpoint best
+      the best checkpoint on the recipe's test data
   autotrain evaluate --run runs/a --set data.validation.split=test --json
-      the same on other data, as JSON
+      the newest one on other data, as JSON
 )";
 
 }  // namespace

@@ -156,9 +156,9 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
   const auto options = std::make_shared<PredictCommandOptions>();
   PredictOptions& predict = options->predict;
   options->RunOptions::declare(app);
-  app.add_option(
-         "--data", predict.data,
-         "validation, train, or a path to samples without labels: a folder of images, an image, a table, …")
+  app.add_option("--data", predict.data,
+                 "validation, test, train, or a path to samples without labels: a folder of images, an "
+                 "image, a table, …")
       ->capture_default_str()
       ->type_name("WHAT");
   app.add_option("-o,--output", predict.output, "The file of the predictions: .csv, .jsonl or .npy")

@@ -13,6 +13,7 @@
 #include "compare/compare_page.h"
 #include "compare/fairness.h"
 #include "compare/run_order.h"
+#include "compare/test_data.h"
 #include "loop/requeue.h"
 #include "measure/machine.h"
 #include "recipe/reader.h"
@@ -257,8 +258,11 @@ Comparison compare(const CompareOptions& options) {
                    .wanted = [&](const StudyRun& run) { return outcomes.wants(run); },
                    .on_progress = options.on_progress,
                    .on_result = [&](const StudyResult& result) { outcomes.add(result); }});
-  const Comparison comparison = outcomes.comparison();
+  Comparison comparison = outcomes.comparison();
   write_comparison(comparison, options.folder);
+  if (!options.reads_test) return comparison;
+  comparison.terms.test = read_test_data(options, orders, comparison);
+  if (!comparison.terms.test.empty()) write_comparison(comparison, options.folder);
   return comparison;
 }
 

@@ -34,6 +34,7 @@ struct CompareOptions {
   std::vector<std::pair<size_t, size_t>> pairs = {};  ///< of recipes to test; empty: all
   std::vector<DifferingKey> axes = {};  ///< of the grid whose points the recipes are; empty: they are none
   bool training_set = false;            ///< also evaluate the final weights on the training data
+  bool reads_test = false;              ///< in the end, for the best, the recipes' test data
   bool sharpness = false;               ///< also measure how sharp the minimum of the final weights is
 
   /// Leaves recipes out as soon as short runs tell that others are better, by the compared figure's median

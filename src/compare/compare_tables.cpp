@@ -334,6 +334,31 @@ page::Table tuning_table(const Comparison& c) {
   return table;
 }
 
+// What was chosen by validation data, on data that chose nothing.
+page::Table test_table(const Comparison& c) {
+  page::Table table{"test data, by the final weights of what was chosen: mean ± standard deviation",
+                    {"recipe", "runs", cat(c.terms.figure, " on the test data"), "95 % interval of the mean",
+                     cat(c.terms.figure, " at the end on the validation data")}};
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    std::vector<double> values;
+    for (const TestReading& each : c.terms.test) {
+      const auto figure = each.figures.find(c.terms.figure);
+      if (each.recipe == i && figure != each.figures.end() && std::isfinite(figure->second))
+        values.push_back(figure->second);
+    }
+    if (values.empty()) continue;
+    const auto count = static_cast<int64_t>(values.size());
+    const ConfidenceInterval interval = mean_interval(values);
+    table.rows.push_back(
+        {c.terms.recipes[i], cat(count),
+         spread_text(
+             {.mean = mean(values), .deviation = standard_deviation(values), .count = count, .runs = count}),
+         count > 1 ? cat(number_text(interval.low), " to ", number_text(interval.high)) : "-",
+         spread_text(c.recipes[i].final)});
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string spread_text(const Spread& spread) {
@@ -345,7 +370,7 @@ std::vector<page::Table> tables_of(const Comparison& c) {
   for (const FairAxis axis : axes_of(c)) tables.push_back(grid_table(c, axis));
   for (page::Table& table : p_matrices(c)) tables.push_back(std::move(table));
   for (page::Table& table :
-       std::vector{halving_table(c), tuning_table(c), target_table(c), target_test_table(c),
+       std::vector{test_table(c), halving_table(c), tuning_table(c), target_table(c), target_test_table(c),
                    difference_table(c), effect_table(c), gap_table(c), sharpness_table(c), plan_table(c),
                    key_table(c), failure_table(c), warning_table(c)})
     tables.push_back(std::move(table));

@@ -368,6 +368,20 @@ std::vector<std::string> plan_notes(const Comparison& c) {
   return notes;
 }
 
+std::vector<std::string> test_notes(const Comparison& c) {
+  if (c.terms.test.empty()) return {};
+  std::set<size_t> read;
+  for (const TestReading& each : c.terms.test) read.insert(each.recipe);
+  std::string note = cat("The test data were read for ", join(labels_of(c, {read.begin(), read.end()}), ", "),
+                         " alone, after ", read.size() == 1 ? "it was" : "they were",
+                         " chosen: what was chosen by validation data is flattered there, and not here.");
+  if (!c.terms.looks.empty())
+    note +=
+        " They were read before, with fewer or more seeds: what was changed since may have been chosen "
+        "by them.";
+  return {std::move(note)};
+}
+
 std::vector<std::string> tuning_notes(const Comparison& c) {
   if (!c.terms.tuned) return {};
   const Tuning& tuned = *c.terms.tuned;
@@ -393,8 +407,8 @@ std::vector<std::string> notes_of(const Comparison& c) {
   constexpr size_t kFewDifferences = 6;
   std::vector<std::string> notes = {question_of(c), answer_of(c), limits_of(c)};
   for (const std::string& warning : c.terms.warnings) notes.push_back("Not fair: " + warning + ".");
-  for (auto* const more :
-       {&tuning_notes, &failure_notes, &plan_notes, &twin_notes, &look_notes, &pairing_notes, &speed_notes}) {
+  for (auto* const more : {&test_notes, &tuning_notes, &failure_notes, &plan_notes, &twin_notes, &look_notes,
+                           &pairing_notes, &speed_notes}) {
     for (std::string& note : (*more)(c)) notes.push_back(std::move(note));
   }
   if (c.differences.size() <= kFewDifferences) {

@@ -70,6 +70,13 @@ struct Tuning {
   std::vector<TunedRecipe> recipes = {};
 };
 
+/// What the final weights of a run came to on the test data, which chose nothing.
+struct TestReading {
+  size_t recipe = 0;  ///< of the comparison's
+  int64_t seed = 0;
+  std::map<std::string, double> figures = {};
+};
+
 /// What is compared, and how.
 struct ComparisonTerms {
   std::string machine = {};
@@ -94,6 +101,9 @@ struct ComparisonTerms {
   std::vector<int64_t> looks = {};
 
   std::optional<Tuning> tuned = {};  ///< unset: recipes have the values that were written
+
+  /// By the runs of the best recipe and of those that cannot be told from it; empty: nothing was read.
+  std::vector<TestReading> test = {};
 
   /// Whether the losses of all updates are the same quantity, so that runs can be made equal in them.
   bool equal_losses = true;

@@ -154,6 +154,26 @@ Tuning tuning_from_json(const Json& json) {
   return tuning;
 }
 
+Json to_json(const std::vector<TestReading>& readings, const ComparisonTerms& terms) {
+  Json json = Json::array();
+  for (const TestReading& each : readings)
+    json.push_back({{"recipe", terms.recipes[each.recipe]}, {"seed", each.seed}, {"figures", each.figures}});
+  return json;
+}
+
+std::vector<TestReading> readings_from_json(const Json& json, const std::vector<std::string>& recipes) {
+  std::vector<TestReading> readings;
+  for (const Json& each : json) {
+    const auto recipe = std::ranges::find(recipes, each.at("recipe").get<std::string>());
+    if (recipe == recipes.end())
+      throw Json::other_error::create(501, "the test data name a recipe that is not there", &json);
+    readings.push_back({.recipe = static_cast<size_t>(recipe - recipes.begin()),
+                        .seed = each.at("seed"),
+                        .figures = each.at("figures").get<std::map<std::string, double>>()});
+  }
+  return readings;
+}
+
 }  // namespace
 
 Json comparison_to_json(const Comparison& c) {
@@ -171,6 +191,7 @@ Json comparison_to_json(const Comparison& c) {
                {"margin", c.terms.margin ? Json(*c.terms.margin) : Json(nullptr)},
                {"looks", c.terms.looks},
                {"tuned", c.terms.tuned ? to_json(*c.terms.tuned) : Json(nullptr)},
+               {"test", to_json(c.terms.test, c.terms)},
                {"level", verdict_level(c.terms)},
                {"recipes", Json::array()},
                {"pairs", c.terms.pairs},
@@ -218,6 +239,7 @@ Comparison comparison_from_json(const Json& json) {
     terms.margin = margin.get<double>();
   terms.looks = json.value("looks", std::vector<int64_t>());
   if (const Json tuned = json.value("tuned", Json()); !tuned.is_null()) terms.tuned = tuning_from_json(tuned);
+  terms.test = readings_from_json(json.value("test", Json::array()), terms.recipes);
   for (const Json& rung : json.value("halving", Json::array())) terms.rungs.push_back(rung_from_json(rung));
   check_sizes(terms, json);
   std::vector<RunOutcome> runs;

@@ -264,6 +264,7 @@ std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& ha
                      .training_set = options.training_set && rung + 1 == halving.rungs(),
                      .sharpness = options.sharpness && rung + 1 == halving.rungs(),
                      .ranks = options.ranks};
+      order.recipe.data.test.reset();  // which no run reads before one is chosen
       order.recipe.seed = options.first_seed + static_cast<int64_t>(round);
       const std::string run = cat(names[i], "-seed", order.recipe.seed);
       order.name = order.share < 1 ? cat(run, "-rung", rung + 1) : run;

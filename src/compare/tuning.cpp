@@ -129,7 +129,7 @@ void tune(CompareOptions& study, const TuneOptions& options,
   tuning.folder = study.folder / "tuning";
   tuning.seeds = 1;
   tuning.first_seed = kTuningSeed;
-  tuning.training_set = tuning.sharpness = tuning.paired = false;
+  tuning.training_set = tuning.sharpness = tuning.paired = tuning.reads_test = false;
   tuning.pairs.clear();
   tuning.axes.clear();
   tuning.halving.reset();

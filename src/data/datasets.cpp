@@ -85,7 +85,7 @@ std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place) {
   const PlaceParameters p(place);
   check_augmentations(p.row.spec.name, p.row.augmentations, place.augment);
   if (place.training != nullptr && !p.own.text("balance").empty()) {
-    throw Error(ExitCode::kBadRecipe, "data.validation.balance",
+    throw Error(ExitCode::kBadRecipe, cat(key_of(place.role), ".balance"),
                 "is set, and an evaluation sees each sample once",
                 "set it in data.train alone; metrics such as macro_f1 weigh classes alike");
   }
@@ -100,7 +100,8 @@ DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* 
                  const LookOptions& options) {
   const PlaceParameters p(place);
   const DatasetRequest made_from = p.request(place);
-  DataLook look{.what = cat(place.choice.name, ": ", format_count(data.size()), " samples")};
+  DataLook look{.role = place.role,
+                .what = cat(place.choice.name, ": ", format_count(data.size()), " samples")};
   if (p.row.look)
     p.row.look({.made_from = made_from,
                 .data = itself(data),

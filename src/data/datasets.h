@@ -72,6 +72,7 @@ struct DatasetPlace {
   TargetUse targets = {};
   const Choice* training = nullptr;  ///< the choice of the run's training data, where this is another set
   bool skips_bad = false;            ///< `data.bad_samples: skip`
+  DataRole role = DataRole::kTraining;
 };
 
 /// @throws Error(kMissingFile, kBadData) as the data set finds its files; Error(kBadRecipe) naming the key

@@ -51,12 +51,42 @@ torch::Tensor read_labels(const fs::path& path, int64_t images) {
   return labels.to(torch::kInt64);
 }
 
+// That of the training data, where only these say one.
+double validation_share(const DatasetRequest& request) {
+  const double own = request.parameters.real("validation_share");
+  if (request.training == nullptr || request.training->text("root") != request.parameters.text("root"))
+    return own;
+  const double training = request.training->real("validation_share");
+  if (own == 0 || own == training) return training;
+  throw Error(ExitCode::kBadRecipe, "validation_share",
+              cat("is ", shortest(own), ", and data.train.validation_share is ", shortest(training),
+                  ": the two would share samples, or leave some out"),
+              "set it in data.train alone");
+}
+
+// Which of the training file's images the split reads.
+std::pair<int64_t, int64_t> range_of(const DatasetRequest& request, int64_t images) {
+  const std::string split = request.parameters.text("split");
+  const double share = validation_share(request);
+  const int64_t border = images - whole_part(static_cast<double>(images) * share);
+  if (split != "validation") return {0, border};
+  if (border < images) return {border, images};
+  throw Error(ExitCode::kBadRecipe, "validation_share", "is 0, so that split: validation has no images",
+              "set data.train.validation_share: 0.1, which data.validation takes over");
+}
+
 std::unique_ptr<Dataset> make_fashion_mnist(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const fs::path root = p.text("root");
-  const std::string prefix = p.text("split") == "train" ? "train" : "t10k";
+  const bool test = p.text("split") == "test";
+  const std::string prefix = test ? "t10k" : "train";
   torch::Tensor images = read_idx(find_file(root, prefix + "-images-idx3-ubyte"), 3).unsqueeze(1);
   torch::Tensor labels = read_labels(find_file(root, prefix + "-labels-idx1-ubyte"), images.size(0));
+  if (const auto [first, end] = range_of(request, images.size(0));
+      !test && (first > 0 || end < images.size(0))) {
+    images = images.slice(0, first, end).clone();
+    labels = labels.slice(0, first, end).clone();
+  }
   if (const auto limit = p.optional_integer("limit"); limit && *limit < images.size(0)) {
     images = images.slice(0, 0, *limit).clone();
     labels = labels.slice(0, 0, *limit).clone();
@@ -69,6 +99,11 @@ std::unique_ptr<Dataset> make_fashion_mnist(const DatasetRequest& request) {
 void look_at_fashion_mnist(const LookRequest& request, DataLook& look) {
   const auto* const images = dynamic_cast<const ImageDataset*>(&request.data);
   if (images == nullptr || !images->labels().defined()) return;
+  const Parameters &own = request.made_from.parameters, *const training = request.made_from.training;
+  if (training != nullptr && own.text("split") == training->text("split") &&
+      own.text("root") == training->text("root"))
+    look.doubt(cat(word_of(look.role), " data that are the training data"),
+               "set split: test, or split: validation and data.train.validation_share", own.text("root"));
   const std::vector<int64_t> shape = images->info().input_shape;
   look.what =
       cat("fashion_mnist ", request.made_from.parameters.text("root"), ": ", format_count(images->size()),
@@ -92,7 +127,15 @@ DatasetRow fashion_mnist_row() {
   return {
       {"fashion_mnist",
        "28 × 28 grey images in 10 classes from MNIST's IDX files: Fashion-MNIST, or any set in that format.",
-       {word_key("split", "60,000 training or 10,000 test images.", {"train", "test"}, "train"),
+       {word_key("split",
+                 "Of the 60,000 training images those that train, or those that validate; or the 10,000 test "
+                 "images.",
+                 {"train", "validation", "test"}, "train"),
+        real_key("validation_share",
+                 "The part at the end of the training images that split: validation reads and split: train "
+                 "leaves out; data.validation has that of data.train.",
+                 0)
+            .from(0, 0.9),
         text_key("root", "Folder of the four files, gzipped or not.", default_folder()),
         bool_key("normalize",
                  "Shift and scale to mean 0 and deviation 1 over Fashion-MNIST; false: pixels in [0, 1].",

@@ -15,6 +15,21 @@ Doubt& DataLook::doubt(const std::string& kind, const std::string& cure, const s
   return *found;
 }
 
+const char* word_of(DataRole role) {
+  switch (role) {
+    case DataRole::kTraining: return "training";
+    case DataRole::kValidation: return "validation";
+    case DataRole::kTest: return "test";
+  }
+  return "";
+}
+
+const char* key_of(DataRole role) {
+  return role == DataRole::kTraining ? "data.train"
+         : role == DataRole::kTest   ? "data.test"
+                                     : "data.validation";
+}
+
 void doubt_repeated(const std::string& name, const std::vector<uint64_t>& own,
                     const std::vector<uint64_t>* known, const std::function<std::string(size_t i)>& place,
                     DataLook& look) {
@@ -27,7 +42,7 @@ void doubt_repeated(const std::string& name, const std::vector<uint64_t>& own,
   const std::unordered_set<uint64_t> trained_on(known->begin(), known->end());
   for (size_t i = 0; i < own.size(); ++i) {
     if (!trained_on.contains(own[i])) continue;
-    look.doubt(cat("validation ", name, " that the training data have, too"),
+    look.doubt(cat(word_of(look.role), " ", name, " that the training data have, too"),
                "leave them out of one: they show what was learned by heart", place(i));
   }
 }

@@ -47,7 +47,17 @@ struct LookBars {
 };
 
 /// What was understood of one data set.
+/// What a set of samples is to a run.
+enum class DataRole { kTraining, kValidation, kTest };
+
+/// "training", "validation" or "test".
+const char* word_of(DataRole role);
+
+/// The section of a recipe: "data.train".
+const char* key_of(DataRole role);
+
 struct DataLook {
+  DataRole role = DataRole::kTraining;
   std::string what = {};  ///< in a line: "table rents.csv: 400 rows, 3 columns, target rent: regression"
   std::vector<std::pair<std::string, std::string>> facts = {};
   std::vector<LookTable> tables = {};
@@ -58,7 +68,7 @@ struct DataLook {
   Doubt& doubt(const std::string& kind, const std::string& cure, const std::string& place = "");
 };
 
-/// Doubts what stands there more than once, and, of validation data, what the training data have, too.
+/// Doubts what stands there more than once, and, of other data than the training data, what these have, too.
 /// @param name  what they are, in the plural: "documents".
 /// @param own   a hash of each; `place` says where the i-th is.
 /// @param known hashes of the training data's; null: there are none to be compared with.

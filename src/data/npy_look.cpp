@@ -119,7 +119,7 @@ void doubt_unknown_classes(const LookRequest& request, const NpyArray& file, con
       count_classes_of(known_file, range, ignored_class(request.made_from.targets), std::ssize(found.counts));
   for (size_t c = 0; c < found.counts.size(); ++c) {
     if (found.counts[c] == 0 || known.counts[c] > 0) continue;
-    look.doubt("classes of the validation data that the training data lack",
+    look.doubt(cat("classes of the ", word_of(look.role), " data that the training data lack"),
                "let both have every class, or leave such samples out",
                cat(file.path().string(), ": class ", c, ", sample ", found.first[c]));
   }
@@ -343,7 +343,7 @@ void doubt_unlike_training(const NpyArray& own, NpyRange range, const NpyArray& 
   const int64_t first = std::max(range.first, of_training.first);
   const int64_t end = std::min(range.first + range.count, of_training.first + of_training.count);
   if (first < end && std::filesystem::equivalent(own.path(), training.path(), error)) {
-    look.doubt("samples of the training data that the validation data read, too",
+    look.doubt(cat("samples of the training data that the ", word_of(look.role), " data read, too"),
                "give first and limit, or other files",
                cat(own.path().string(), ": ", first, " to ", end - 1));
   }

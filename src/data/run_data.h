@@ -18,6 +18,7 @@ struct RunData {
   const Dataset* train = nullptr;
   std::shared_ptr<const Balance> balance = {};        ///< of the training data; null: an epoch has each once
   const Dataset* validation = nullptr;                ///< null: the run is not evaluated
+  const Dataset* test = nullptr;                      ///< measured once, at the end; null: there is none
   std::vector<const SkippingDataset*> skipping = {};  ///< those that go on after bad samples
   std::map<std::string, std::string> files = {};      ///< fingerprints of their files, by path
   std::string initial_weights = {};                   ///< fingerprint of the model's first weights; "": none

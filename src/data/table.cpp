@@ -339,8 +339,8 @@ bool have_same_bytes(const fs::path& one, const fs::path& other) {
 void doubt_same_file(const Parameters& own, const Parameters& training, DataLook& look) {
   const bool dealt = split_of(own) != Split::kAll && split_of(training) != Split::kAll;
   if (dealt || !have_same_bytes(own.text("file"), training.text("file"))) return;
-  look.doubt("validation data that are the training data", "set split: train and split: validation",
-             own.text("file"));
+  look.doubt(cat(word_of(look.role), " data that are the training data"),
+             "set split: train and split: validation", own.text("file"));
 }
 
 void look_at_table(const LookRequest& request, DataLook& look) {

@@ -110,9 +110,9 @@ void doubt_shared_files(const LookRequest& request, DataLook& look) {
   std::set<fs::path> known;
   for (const fs::path& file : matching_files("data.train", training->texts("files")))
     known.insert(fs::weakly_canonical(file));
-  for (const fs::path& file : matching_files("data.validation", own.texts("files"))) {
+  for (const fs::path& file : matching_files(key_of(look.role), own.texts("files"))) {
     if (!known.contains(fs::weakly_canonical(file))) continue;
-    look.doubt("files of the training data that the validation data read, too",
+    look.doubt(cat("files of the training data that the ", word_of(look.role), " data read, too"),
                "name other files, or give both the same files and validation_share with split: train and "
                "split: validation",
                file.string());

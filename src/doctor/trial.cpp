@@ -19,6 +19,7 @@ constexpr double kForever = 1e6;  // epochs
 // The same training with nothing beside it, long enough for any trial.
 Recipe bare(Recipe recipe) {
   recipe.data.validation.reset();
+  recipe.data.test.reset();
   recipe.evaluation.monitor = "loss";
   recipe.evaluation.every = {};
   recipe.stop = {};

@@ -77,6 +77,10 @@ Examination examine(const Recipe& recipe, const ExaminationOptions& options) {
     found.sets.push_back({.role = "validation"});
     look_into(found.sets.back(), validation_place(recipe), training.get(), options, seed);
   }
+  if (recipe.data.test) {
+    found.sets.push_back({.role = "test"});
+    look_into(found.sets.back(), test_place(recipe), training.get(), options, seed);
+  }
   found.seconds = watch.seconds();
   return found;
 }

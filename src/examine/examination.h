@@ -15,7 +15,7 @@ namespace autotrain {
 
 /// One of a recipe's data sets as it was understood.
 struct ExaminedSet {
-  std::string role = {};  ///< "training", "validation"
+  std::string role = {};  ///< "training", "validation", "test"
   DataLook look = {};
   std::string failure = {};  ///< why it could not be opened or read to its end; "": it could
   ExitCode failure_code = ExitCode::kDone;

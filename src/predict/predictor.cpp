@@ -66,16 +66,17 @@ DatasetPlace place_like(const Recipe& recipe) {
 
 // Says what may be named instead, by this run.
 [[noreturn]] void fail_source(const Recipe& recipe, const std::string& source) {
-  if (source == "validation") {
-    throw Error(ExitCode::kUsage, "--data", "the run has no validation data",
-                "give train, or the path of other samples; or name some: --set data.validation.dataset=…");
+  if (source == "validation" || source == "test") {
+    throw Error(
+        ExitCode::kUsage, "--data", cat("the run has no ", source, " data"),
+        cat("give train, or the path of other samples; or name some: --set data.", source, ".dataset=…"));
   }
-  const std::string near = nearest(source, {"validation", "train"});
+  const std::string near = nearest(source, {"validation", "test", "train"});
   const std::string files = unlabelled_files(place_like(recipe).choice);
   throw Error(
       ExitCode::kUsage, "--data", quote(source) + " is neither a word that it knows nor a path that is there",
       cat(near.empty() ? "" : cat("did you mean ", near, "? "), "a run over data set ",
-          place_like(recipe).choice.name, " takes validation, train",
+          place_like(recipe).choice.name, " takes validation, test, train",
           files.empty() ? ", and no files; --set data.validation.… names other data" : ", or " + files));
 }
 
@@ -85,7 +86,11 @@ std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& so
     data.source = "validation: " + words_of(*recipe.data.validation);
     return make_dataset(validation_place(recipe));
   }
-  if (source != "validation" && fs::exists(source)) {
+  if (source == "test" && recipe.data.test) {
+    data.source = "test: " + words_of(*recipe.data.test);
+    return make_dataset(test_place(recipe));
+  }
+  if (source != "validation" && source != "test" && fs::exists(source)) {
     const DatasetPlace like = place_like(recipe);
     data.source = cat(fs::canonical(source).string(), " as ", words_of(like.choice));
     auto files = make_unlabelled(source, like, *make_dataset(like));
@@ -145,7 +150,7 @@ Predictor::Predictor(const TrainedRun& run, const std::string& source, std::opti
       device_(open_run_device(recipe_, std::move(settled))),
       recorded_(*device_, recipe_.execution.cuda_graphs,
                 [this](const Batch& batch) { return forward(batch); }) {
-  data_ = within_budget(*device_, [&] { return load_prediction_data(recipe_, source); });
+  data_ = within_budget(*device_, [&] { return load_prediction_data(run_.recipe, source); });
   within_budget(*device_, [&] {
     const PhaseScope phase(MemoryPhase::kModel);
     task_ = build_task(recipe_, data_.trained_on);

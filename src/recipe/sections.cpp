@@ -92,7 +92,19 @@ std::vector<Section> data_sections(Recipe& r, const Catalog& catalog) {
   validation.set_present = [&r](bool present) {
     r.data.validation = present ? std::optional(Choice{"", {}}) : std::nullopt;
   };
-  return {std::move(data), std::move(train), std::move(validation), augment_section(r.data.augment)};
+  Section test = choosing(
+      "data.test",
+      "Samples that choose nothing: measured once, when the run has ended, by the weights that it ends with "
+      "(with stop.patience, by the best); null: none.",
+      "dataset", which, catalog.datasets, [&r] { return r.data.test ? &*r.data.test : nullptr; });
+  test.set_present = [&r](bool present) {
+    r.data.test = present ? std::optional(Choice{"", {}}) : std::nullopt;
+  };
+  return {deciding(Decides::kLearningAndMemory, std::move(data)),
+          deciding(Decides::kLearningAndMemory, std::move(train)),
+          deciding(Decides::kLearningAndMemory, std::move(validation)),
+          deciding(Decides::kMemory, std::move(test)),
+          deciding(Decides::kLearningAndMemory, augment_section(r.data.augment))};
 }
 
 Section lora_section(Recipe& r) {
@@ -306,9 +318,7 @@ std::vector<Section> sections_of(Recipe& r, const Catalog& catalog) {
   using D = Decides;
   std::vector<Section> all;
   all.push_back(deciding(D::kLearning, root(r)));
-  for (Section& section : data_sections(r, catalog)) {
-    all.push_back(deciding(D::kLearningAndMemory, std::move(section)));
-  }
+  for (Section& section : data_sections(r, catalog)) all.push_back(std::move(section));
   std::vector<Section> model = model_sections(r, catalog);
   all.push_back(deciding(D::kLearningAndMemory, std::move(model[0])));
   all.push_back(deciding(D::kLearning, std::move(model[1])));

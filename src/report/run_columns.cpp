@@ -70,10 +70,11 @@ std::string trained_text(const RunEnd& end) {
              format_count(end.samples), " samples in ", format_seconds(end.seconds));
 }
 
-std::string best_text(const RunEnd& end) {
-  const auto update = end.best.find("update");
-  return update == end.best.end() ? figures_text(end.best)
-                                  : cat(figures_text(end.best), " at update ", fixed(update->second, 0));
+// Figures that may have the update of their weights among them.
+std::string at_update_text(const std::map<std::string, double>& figures) {
+  const auto update = figures.find("update");
+  return update == figures.end() ? figures_text(figures)
+                                 : cat(figures_text(figures), " at update ", fixed(update->second, 0));
 }
 
 std::string peak_text(const RunEnd& end) {
@@ -203,7 +204,10 @@ const ColumnsOf<RunEnd>& summary_columns() {
                      }}),
       column<E>("final", &E::final,
                 {.heading = "final", .text = [](const E& end) { return figures_text(end.final); }}),
-      column<E>("best", &E::best, {.heading = "best", .text = best_text}),
+      column<E>("best", &E::best,
+                {.heading = "best", .text = [](const E& end) { return at_update_text(end.best); }}),
+      column<E>("test", &E::test,
+                {.heading = "test data", .text = [](const E& end) { return at_update_text(end.test); }}),
       column<E>("figure_kinds", &E::figure_kinds),
       column<E>("tables", &E::tables),
       column<E>("peak_bytes", &E::peak_bytes, {.heading = "peak memory", .unit = kBytes, .text = peak_text}),

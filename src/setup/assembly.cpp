@@ -19,6 +19,7 @@
 #include "model/own_loss.h"
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
+#include "recipe/reader.h"
 #include "setup/data_places.h"
 #include "setup/first_samples.h"
 #include "setup/memory_format.h"
@@ -107,12 +108,11 @@ std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const Datase
 }
 
 // The model is built for the training samples; it must be able to take the others too.
-void check_alike(const DatasetInfo& train, const DatasetInfo& validation) {
-  if (fits_in(validation, train) && validation.inputs == train.inputs &&
-      validation.classes <= train.classes && validation.vocabulary <= train.vocabulary)
+void check_alike(const DatasetInfo& train, const DatasetInfo& other, const char* key) {
+  if (fits_in(other, train) && other.inputs == train.inputs && other.classes <= train.classes &&
+      other.vocabulary <= train.vocabulary)
     return;
-  throw Error(ExitCode::kBadRecipe, "data.validation",
-              cat("has ", describe(validation), "; data.train has ", describe(train)),
+  throw Error(ExitCode::kBadRecipe, key, cat("has ", describe(other), "; data.train has ", describe(train)),
               "give both the same keys");
 }
 
@@ -137,7 +137,9 @@ void recompute_activations(Workbench& bench) {
 void note_files(const Recipe& recipe, RunData& data) {
   try {
     data.files = fingerprints_of_data(recipe.data.train);
-    if (recipe.data.validation) data.files.merge(fingerprints_of_data(*recipe.data.validation));
+    for (const auto& other : {recipe.data.validation, recipe.data.test}) {
+      if (other) data.files.merge(fingerprints_of_data(*other));
+    }
     if (recipe.weights.file) data.initial_weights = fingerprint_of(*recipe.weights.file);
   } catch (const Error&) {}
 }
@@ -189,7 +191,14 @@ RunData load_data(const Recipe& recipe, Device& device) {
   note_files(recipe, data);
   if (recipe.data.validation) {
     data.validation = load(validation_place(recipe), "data.validation");
-    check_alike(data.train->info(), data.validation->info());
+    check_alike(data.train->info(), data.validation->info(), "data.validation");
+  }
+  if (recipe.data.test) {
+    if (recipe.data.test == recipe.data.validation)
+      fail_recipe(recipe, "data.test", "is what data.validation is, and these choose the best update",
+                  "name samples that had no part in any choice, or leave it out");
+    data.test = load(test_place(recipe), "data.test");
+    check_alike(data.train->info(), data.test->info(), "data.test");
   }
   return data;
 }

@@ -39,11 +39,24 @@ DatasetPlace training_place(const Recipe& recipe) {
           .skips_bad = recipe.data.bad_samples == BadSamples::kSkip};
 }
 
-DatasetPlace validation_place(const Recipe& recipe) {
-  return {.choice = *recipe.data.validation,
+namespace {
+
+DatasetPlace measured_place(const Recipe& recipe, const Choice& choice, DataRole role) {
+  return {.choice = choice,
           .targets = target_use(recipe),
           .training = &recipe.data.train,
-          .skips_bad = recipe.data.bad_samples == BadSamples::kSkip};
+          .skips_bad = recipe.data.bad_samples == BadSamples::kSkip,
+          .role = role};
+}
+
+}  // namespace
+
+DatasetPlace validation_place(const Recipe& recipe) {
+  return measured_place(recipe, *recipe.data.validation, DataRole::kValidation);
+}
+
+DatasetPlace test_place(const Recipe& recipe) {
+  return measured_place(recipe, *recipe.data.test, DataRole::kTest);
 }
 
 }  // namespace autotrain

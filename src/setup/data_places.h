@@ -13,4 +13,7 @@ DatasetPlace training_place(const Recipe& recipe);
 /// Without augmentation. Precondition: the recipe has validation data.
 DatasetPlace validation_place(const Recipe& recipe);
 
+/// Likewise. Precondition: the recipe has test data.
+DatasetPlace test_place(const Recipe& recipe);
+
 }  // namespace autotrain

@@ -58,6 +58,8 @@ void add_learning(Rows& rows, const Recipe& r, const BatchPlan& plan, const Work
   if (bench.data.validation) {
     rows.push_back({"validation data", format_count(bench.data.validation->size()) + " samples", ""});
   }
+  if (bench.data.test)
+    rows.push_back({"test data", format_count(bench.data.test->size()) + " samples, at the end", ""});
   rows.push_back({"parameters", format_count(count_elements(bench)), ""});
   if (!r.optimizer.groups.empty()) {
     rows.push_back({"parameter groups", describe(bench.optimizer->groups(), bench.optimizer->parameters()),

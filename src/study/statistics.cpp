@@ -173,13 +173,16 @@ ConfidenceInterval welch_interval(std::span<const double> a, std::span<const dou
   return {difference - reach, difference + reach};
 }
 
-ConfidenceInterval paired_interval(std::span<const double> a, std::span<const double> b, double confidence) {
-  const std::vector<double> differences = differences_of_pairs(a, b);
-  if (differences.size() < 2) return {kNaN, kNaN};
-  const double degrees = static_cast<double>(differences.size() - 1);
-  const double reach = std::sqrt(squared_error(differences)) *
+ConfidenceInterval mean_interval(std::span<const double> values, double confidence) {
+  if (values.size() < 2) return {kNaN, kNaN};
+  const double degrees = static_cast<double>(values.size() - 1);
+  const double reach = std::sqrt(squared_error(values)) *
                        bm::quantile(bm::complement(bm::students_t(degrees), (1 - confidence) / 2));
-  return {mean(differences) - reach, mean(differences) + reach};
+  return {mean(values) - reach, mean(values) + reach};
+}
+
+ConfidenceInterval paired_interval(std::span<const double> a, std::span<const double> b, double confidence) {
+  return mean_interval(differences_of_pairs(a, b), confidence);
 }
 
 double equivalence_p(std::span<const double> a, std::span<const double> b, double margin, bool paired) {

@@ -46,6 +46,9 @@ struct ConfidenceInterval {
   double low = 0, high = 0;
 };
 
+/// Of a mean, by Student's t. NaN of fewer than two values.
+ConfidenceInterval mean_interval(std::span<const double> values, double confidence = 0.95);
+
 /// Of mean(b) − mean(a), by Welch's t: it leaves out 0 exactly where `welch_test` finds a difference at the
 /// level 1 − confidence. NaN when one sample has fewer than two values.
 ConfidenceInterval welch_interval(std::span<const double> a, std::span<const double> b,

@@ -66,6 +66,7 @@ Recipe TrainedRun::as_planned() const {
   planned.execution.precision = plan.precision;
   planned.execution.memory_format = plan.memory_format;
   planned.execution.loader.preload = Preload::kOff;
+  planned.data.test.reset();  // which is read where it is asked for
   return planned;
 }
 

@@ -484,6 +484,7 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
                   .seconds = totals.seconds,
                   .final = position.last_figures,
                   .best = position.best_figures,
+                  .test = reached.test,
                   .figure_kinds = position.figure_kinds,
                   .tables = position.last_tables,
                   .peak_bytes = totals.peak_bytes,
@@ -571,6 +572,35 @@ EvaluationRecord Trainer::Run::evaluate_on(const Dataset& data) {
           .samples = checked->size()};
 }
 
+// By the weights that the run ends with: the last, or where patience ended it, the best.
+void Trainer::Run::read_test_data(Reached& reached) {
+  const Dataset* const data = bench().data.test;
+  if (data == nullptr || reached.stopped_by == StopReason::kSignal) return;
+  const bool best = recipe_.stop.patience && ended_->best_update >= 0 && !place_->path().empty();
+  if (best) take_weights_of(Weights::kBest);  // with averages in the place of weights where there are some
+  std::optional<AveragedWeights> averaged;
+  if (!best && bench().average.active()) {
+    share_buffers(bench());
+    averaged.emplace(bench().average);
+  }
+  const BatchPlan& plan = made_plan();
+  const int64_t size = plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
+  const auto found = evaluate_in_attempts(bench(), plan, *data, size, [&](int64_t done) {
+    observer_.on_evaluation_progress(done, data->size());
+    return pending_interrupt() != Interrupt::kStop;
+  });
+  averaged.reset();
+  if (best) take_weights_of(Weights::kLast);
+  if (!found) {
+    log::warn(
+        "trainer",
+        "stopped by a signal before the test data were read: autotrain evaluate --data test reads them");
+    return;
+  }
+  reached.test = found->figures;
+  reached.test["update"] = static_cast<double>(best ? ended_->best_update : ended_->updates);
+}
+
 void Trainer::Run::take(Weights which) {
   call([&] { return take_weights_of(which), true; });
 }
@@ -645,6 +675,8 @@ Summary Trainer::Run::fit_together() {
       made_plan();
       load_initial_weights();
       train(reached);
+      ended_ = reached.state->position;
+      read_test_data(reached);
     });
   } catch (const DeviceLost& error) {
     throw leave_lost_device(error);
@@ -659,7 +691,6 @@ Summary Trainer::Run::fit_together() {
     end(RunStatus::kFailed, ExitCode::kBrokenContract, words_of_odd_exception());
     throw;
   }
-  ended_ = reached.state->position;
   const bool interrupted = reached.stopped_by == StopReason::kSignal;
   const Summary summary = end(interrupted ? RunStatus::kInterrupted : RunStatus::kCompleted,
                               interrupted ? ExitCode::kInterrupted : ExitCode::kDone, "");

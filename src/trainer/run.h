@@ -65,6 +65,7 @@ class Trainer::Run {
     std::unique_ptr<TelemetrySampler> telemetry;  // null: none is taken
     StopReason stopped_by = StopReason::kNone;
     RankTotals rank_totals = {};
+    std::map<std::string, double> test = {};  // as Summary::test
   };
 
   Run(Recipe recipe, Build build, TrainerOptions options);
@@ -85,6 +86,7 @@ class Trainer::Run {
 
   bool may_be_on_gpu() const;
   EvaluationRecord evaluate_on(const Dataset& data);
+  void read_test_data(Reached& reached);
   void take_weights_of(Weights which);
   void take_best();
   Summary fit_together();

@@ -172,6 +172,7 @@ void check_targets(const Recipe& recipe, const Workbench& bench) {
   };
   check("data.train", bench.data.train);
   check("data.validation", bench.data.validation);
+  check("data.test", bench.data.test);
 }
 
 void tell_undefined_figures(const Recipe& recipe, const Workbench& bench) {

@@ -177,6 +177,28 @@ def check_tuned(binary, folder, recipe):
     assert "no number" in said, said
 
 
+def check_test_data(binary, folder, recipe):
+    """Test data are read when all runs are there, by what was chosen and nothing else; with --confirm by the fresh seeds."""
+    test = "{dataset: synthetic, kind: vectors, samples: 100, first: 9000}"
+    study = folder / "tested"
+    arguments = ["compare", recipe, "--seeds", 2, "--vary", "optimizer.lr=0.000001,0.01,0.02", "--figure", "loss",
+                 "--set", f"data.test={test}", "--output", study]
+    found = json.loads(run(binary, *arguments, "--json"))
+    chosen = {found["best"]["recipe"], *found["best"]["alike"]}
+    assert len(chosen) < 3 and "lr=0.000001" not in chosen, found["best"]
+    assert {(each["recipe"], each["seed"]) for each in found["test"]} == {(label, seed) for label in chosen for seed in (1, 2)}
+    for each in found["test"]:
+        made = study / "runs" / f"{each['recipe']}-seed{each['seed']}"
+        assert not json.loads((made / "summary.json").read_text())["test"], "no run read them by itself"
+        read = run(binary, "evaluate", "--run", made, "--set", f"data.validation={test}", "--json")
+        assert json.loads(read)["figures"] == each["figures"]
+    text = run(binary, *arguments)
+    assert "test data, by the final weights of what was chosen" in text and "flattered" in text, text
+    assert json.loads((study / "compare.json").read_text())["test"] == found["test"], "read once"
+    confirmed = json.loads(run(binary, *arguments[:-1], folder / "test-confirmed", "--confirm", "--json"))
+    assert not confirmed["test"] and {each["seed"] for each in confirmed["confirmed"]["test"]} == {3, 4}
+
+
 def check_ranks(binary, folder):
     """Several ranks make each run together, and come to what one comes to; a study keeps to its number of ranks."""
     recipe = folder / "lanes.yaml"
@@ -259,6 +281,7 @@ def main():
         check_grid(binary, folder, files[0])
         check_halving(binary, folder, files[0])
         check_tuned(binary, folder, files[0])
+        check_test_data(binary, folder, files[0])
         check_ranks(binary, folder)
     print("compare: killed, stopped, gone on with; files; refusals; a sweep")
 

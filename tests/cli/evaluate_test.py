@@ -14,7 +14,8 @@ from pathlib import Path
 BINARY = Path(sys.argv[1]).resolve()
 RECIPE = {
     "data": {"train": {"dataset": "synthetic", "kind": "images", "samples": 512},
-             "validation": {"dataset": "synthetic", "kind": "images", "samples": 200, "first": 100000}},
+             "validation": {"dataset": "synthetic", "kind": "images", "samples": 200, "first": 100000},
+             "test": {"dataset": "synthetic", "kind": "images", "samples": 120, "first": 300000}},
     "model": {"name": "cnn"},
     "average": {"half_life": 200},
     "batch": {"effective": 64},
@@ -67,6 +68,33 @@ class Evaluate(unittest.TestCase):
         self.assertIn(f"update 8: accuracy {self.summary['final']['accuracy']:.4f}", text)
         self.assertIn("confusion_matrix", text)
 
+    def test_the_test_data_are_read_once_by_the_weights_that_the_run_ends_with(self):
+        found = json.loads(self.evaluate("--data", "test", "--json").stdout)
+        self.assertEqual(found["figures"] | {"update": 8}, self.summary["test"])
+        self.assertNotEqual(found["figures"]["loss"], self.summary["final"]["loss"])
+        out = self.autotrain("predict", "--run", self.folder / "run", "--data", "test", "--output", self.folder / "test.csv")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertEqual(len((self.folder / "test.csv").read_text().splitlines()), 121)
+
+    def test_of_a_run_that_patience_ends_they_are_read_by_the_best(self):
+        patient, run = self.folder / "patient.yaml", self.folder / "patient"
+        patient.write_text(json.dumps(RECIPE | {"stop": {"updates": 60, "patience": 2, "min_delta": 0.5},
+                                                "optimizer": {"lr": 0.05}}))
+        out = self.autotrain("--config", patient, "--output", run, "--quiet")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        summary = json.loads((run / "summary.json").read_text())
+        self.assertEqual(summary["stopped_by"], "patience")
+        found = json.loads(self.autotrain("evaluate", "--run", run, "--data", "test", "--checkpoint", "best", "--json").stdout)
+        self.assertEqual(found["figures"] | {"update": summary["best"]["update"]}, summary["test"])
+        newest = json.loads(self.autotrain("evaluate", "--run", run, "--json").stdout)
+        self.assertEqual(newest["figures"], summary["final"])
+
+    def test_data_that_choose_are_no_test_data(self):
+        chosen = json.dumps(RECIPE["data"]["validation"])
+        out = self.autotrain("plan", "--config", self.folder / "recipe.yaml", "--set", f"data.test={chosen}")
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn("data.test", out.stderr)
+
     def test_other_data(self):
         found = json.loads(self.evaluate("--set", "data.validation.first=200000", "--set", "data.validation.samples=70", "--json").stdout)
         self.assertNotEqual(found["figures"]["loss"], self.summary["final"]["loss"])
@@ -77,6 +105,7 @@ class Evaluate(unittest.TestCase):
             (("--checkpoint", "3"), 66, "it has those of updates 2, 4, 6, 8"),
             (("--checkpoint", "last"), 64, "give newest, best"),
             (("--set", "data.validation=null"), 78, "there is nothing to evaluate on"),
+            (("--data", "test", "--set", "data.test=null"), 78, "there are no test data"),
             (("--set", "model.width=8"), 65, "these weights are of another model"),
         ):
             self.assertIn(message, self.evaluate(*arguments, code=code).stderr)

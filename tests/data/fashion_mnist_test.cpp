@@ -1,4 +1,8 @@
 #include "data/datasets.h"
+
+#include <map>
+#include <numeric>
+
 #include "support/idx.h"
 #include "support/support.h"
 
@@ -28,6 +32,36 @@ TEST(FashionMnist, ReadsPlainMnistFilesFromAFolder) {
   EXPECT_EQ(data->size(), 3);
   EXPECT_EQ(data->info().input_shape, (std::vector<int64_t>{1, 28, 28}));
   EXPECT_EQ(data->info().classes, 10);
+}
+
+TEST(FashionMnist, ASharePartsTheTrainingImagesAndValidationTakesItOver) {
+  const TemporaryFolder folder;
+  folder.write("train-images-idx3-ubyte", image_file(10));
+  folder.write("train-labels-idx1-ubyte", label_file(std::string("\0\1\2\3\4\5\6\7\x08\x09", 10)));
+  const auto with = [&](std::map<std::string, Value> keys) {
+    keys["root"] = folder.path().string();
+    return Choice{"fashion_mnist", keys};
+  };
+  const auto labels_of = [](const Dataset& data) {
+    std::vector<int64_t> all(static_cast<size_t>(data.size())), epochs(all.size(), 0);
+    std::iota(all.begin(), all.end(), 0);
+    const torch::Tensor labels = data.get(all, SampleRandom(0, all, epochs)).targets.to(torch::kInt64);
+    return std::vector<int64_t>(labels.data_ptr<int64_t>(), labels.data_ptr<int64_t>() + labels.numel());
+  };
+  const Choice train = with({{"validation_share", 0.3}});
+  EXPECT_EQ(labels_of(*make_dataset({train})), (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6}));
+  const Choice validation = with({{"split", std::string("validation")}});
+  EXPECT_EQ(labels_of(*make_dataset({.choice = validation, .training = &train})),
+            (std::vector<int64_t>{7, 8, 9}));
+
+  const Choice other = with({{"split", std::string("validation")}, {"validation_share", 0.5}});
+  auto error =
+      test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({.choice = other, .training = &train}); });
+  EXPECT_TRUE(test::holds(error.what(), "share samples"));
+  const Choice whole = with({});
+  error = test::expect_error(ExitCode::kBadRecipe,
+                             [&] { make_dataset({.choice = validation, .training = &whole}); });
+  EXPECT_TRUE(test::holds(error.what(), "has no images"));
 }
 
 TEST(FashionMnist, MismatchedFilesAndLabelsOutOfRangeAreBadData) {
