@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "compare/compare_exports.h"
 #include "compare/compare_tables.h"
+#include "compare/over_tasks.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -154,6 +155,33 @@ std::vector<page::Chart> charts_over_a_key(const Comparison& c) {
   return charts;
 }
 
+// The share of runs that come to a figure, for every figure there is: more than a mean says where runs spread
+// or fail. A run without a value comes to none.
+std::vector<page::Chart> performance_profile(const Comparison& c) {
+  constexpr int64_t kLeastRuns = 3;
+  page::Chart chart{
+      .title = cat("performance profile: share of runs that come to a ", c.terms.figure, " ",
+                   place_text(c, FairAxis::kSamples), task_axis(c) == nullptr ? "" : ", over all tasks"),
+      .x = {{.label = c.terms.figure}},
+      .y = {.label = "runs", .format = page::Format::kPercent}};
+  for (const TaskGroup& group : groups_over_tasks(c)) {
+    if (group.runs < kLeastRuns || group.counted() == 0) continue;
+    std::vector<double> values;
+    for (const auto& task : group.values) values.insert(values.end(), task.begin(), task.end());
+    std::ranges::sort(values);
+    page::Series series{
+        .name = group.label, .x = {{}}, .draw = page::Draw::kLineAndPoints, .colour = chart.series.size()};
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t come = c.terms.lower_is_better ? i + 1 : values.size() - i;
+      series.x[0].push_back(values[i]);
+      series.y.push_back(static_cast<double>(come) / static_cast<double>(group.runs));
+    }
+    chart.series.push_back(std::move(series));
+  }
+  if (chart.series.empty()) return {};
+  return {std::move(chart)};
+}
+
 std::string title_of(const Comparison& c) {
   constexpr size_t kMostNames = 4;
   if (c.terms.recipes.size() > kMostNames) return cat("comparison of ", c.terms.recipes.size(), " recipes");
@@ -169,6 +197,7 @@ page::Page comparison_page(const Comparison& c) {
   page::Section section{
       .title = c.terms.figure, .paragraphs = notes_of(c), .charts = {curve_chart(c)}, .tables = tables_of(c)};
   for (page::Chart& chart : charts_over_a_key(c)) section.charts.push_back(std::move(chart));
+  for (page::Chart& chart : performance_profile(c)) section.charts.push_back(std::move(chart));
   page.sections.push_back(std::move(section));
   return page;
 }

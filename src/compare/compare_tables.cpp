@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "compare/compare_columns.h"
+#include "compare/key_effects.h"
+#include "compare/over_tasks.h"
 
 namespace autotrain {
 namespace {
@@ -334,6 +336,40 @@ page::Table tuning_table(const Comparison& c) {
   return table;
 }
 
+// By all points of a grid: how much of what differs each key accounts for.
+page::Table effects_of_keys(const Comparison& c) {
+  page::Table table{cat("which keys mattered: shares of the variance of ", c.terms.figure, " ",
+                        place_text(c, FairAxis::kSamples)),
+                    {"key", "share", "lowest to highest mean of its values"}};
+  for (const KeyEffect& effect : key_effects(c)) {
+    table.rows.push_back({effect.what, format_percent(effect.share),
+                          std::isfinite(effect.least)
+                              ? cat(number_text(effect.least), " to ", number_text(effect.most))
+                              : ""});
+    table.bars.push_back(effect.share);
+  }
+  return table;
+}
+
+// Several data sets taken together.
+page::Table task_table(const Comparison& c) {
+  const DifferingKey* const axis = task_axis(c);
+  if (axis == nullptr || !is_share(c)) return {};
+  page::Table table{
+      cat("over the values of ", axis->path, ": interquartile mean of ", c.terms.figure, " ",
+          place_text(c, FairAxis::kSamples)),
+      {"recipe", "tasks", "runs", "interquartile mean", "95 % interval (stratified bootstrap)"}};
+  for (const TaskGroup& group : groups_over_tasks(c)) {
+    const bool whole = group.counted() == group.runs && group.runs > 0;
+    const Estimate estimate = whole ? interquartile_mean(group.values) : kNoEstimate;
+    table.rows.push_back(
+        {group.label, cat(group.values.size()), cat(group.counted(), " of ", group.runs),
+         whole ? number_text(estimate.value) : "runs missing",
+         whole ? cat(number_text(estimate.interval.low), " to ", number_text(estimate.interval.high)) : "-"});
+  }
+  return table;
+}
+
 // What was chosen by validation data, on data that chose nothing.
 page::Table test_table(const Comparison& c) {
   page::Table table{"test data, by the final weights of what was chosen: mean ± standard deviation",
@@ -370,9 +406,9 @@ std::vector<page::Table> tables_of(const Comparison& c) {
   for (const FairAxis axis : axes_of(c)) tables.push_back(grid_table(c, axis));
   for (page::Table& table : p_matrices(c)) tables.push_back(std::move(table));
   for (page::Table& table :
-       std::vector{test_table(c), halving_table(c), tuning_table(c), target_table(c), target_test_table(c),
-                   difference_table(c), effect_table(c), gap_table(c), sharpness_table(c), plan_table(c),
-                   key_table(c), failure_table(c), warning_table(c)})
+       std::vector{test_table(c), task_table(c), effects_of_keys(c), halving_table(c), tuning_table(c),
+                   target_table(c), target_test_table(c), difference_table(c), effect_table(c), gap_table(c),
+                   sharpness_table(c), plan_table(c), key_table(c), failure_table(c), warning_table(c)})
     tables.push_back(std::move(table));
   std::erase_if(tables, [](const page::Table& table) { return table.rows.empty(); });
   return tables;

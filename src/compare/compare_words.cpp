@@ -9,6 +9,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "compare/compare_columns.h"
+#include "compare/over_tasks.h"
+#include "measure/timing.h"
 
 namespace autotrain {
 
@@ -139,21 +141,34 @@ std::string answer_of(const Comparison& c) {
 
 namespace {
 
-// The run that set the training loss at which all are compared; "" where there is none.
-std::string least_learned(const Comparison& c) {
+// At which training loss runs are compared, and which never came there; "" where they are not.
+std::string training_loss_note(const Comparison& c) {
   const bool any = std::ranges::any_of(
       c.recipes, [](const RecipeFigures& r) { return spread_on(r, FairAxis::kTrainingLoss).count > 0; });
-  if (!any) return "";
-  const RunOutcome* worst = nullptr;
+  if (!any || !std::isfinite(c.training_loss)) return "";
+  std::map<std::string, int64_t> never;  // by recipe: runs
+  std::string worst;
   double most = -std::numeric_limits<double>::infinity();
-  for (const RunOutcome& run : c.runs) {
-    if (!std::isfinite(c.training_loss) || run.share < 1 || run.losses.empty()) continue;
-    const double end = static_cast<double>(run.losses.back().samples);
-    const double loss = smoothed_loss(run.losses, end, c.loss_window).value_or(most);
-    if (loss > most) worst = &run;
-    most = std::max(most, loss);
+  for (const std::string& recipe : c.terms.recipes) {
+    std::vector<double> ends;
+    for (const RunOutcome& run : c.runs) {
+      if (run.recipe != recipe || run.share < 1 || run.losses.empty()) continue;
+      if (const auto loss = end_loss(run.losses, c.loss_window)) ends.push_back(*loss);
+      if (!run.loss_place) ++never[recipe];
+    }
+    if (ends.empty() || median_of(ends) <= most) continue;
+    most = median_of(ends);
+    worst = recipe;
   }
-  return worst == nullptr ? "" : cat(worst->recipe, ", seed ", worst->seed, ",");
+  std::string note = cat("At equal training loss runs are compared where the mean loss of the last ",
+                         format_count(std::llround(c.loss_window)), " samples first came down to ",
+                         brief(c.training_loss), ", the loss with which the runs of ", worst,
+                         " ended, in their median: what differs there is not for want of training.");
+  std::vector<std::string> parts;
+  for (const auto& [recipe, runs] : never) parts.push_back(cat(runs, " of ", recipe));
+  if (!parts.empty())
+    note += cat(" Runs that never came there (", join(parts, ", "), ") have the figure of their end.");
+  return note;
 }
 
 std::string seeds_text(const std::vector<int64_t>& seeds) {
@@ -208,13 +223,6 @@ std::pair<int64_t, int64_t> evaluated_samples(const Comparison& c) {
     range = {range.first == 0 ? samples : std::min(range.first, samples), std::max(range.second, samples)};
   }
   return range;
-}
-
-bool is_share(const Comparison& c) {
-  return std::ranges::any_of(c.runs, [&](const RunOutcome& run) {
-    const auto kind = run.figure_kinds.find(c.terms.figure);
-    return kind != run.figure_kinds.end() && kind->second.share;
-  });
 }
 
 // How far a share of so many samples is uncertain by those samples alone, in words.
@@ -426,12 +434,7 @@ std::vector<std::string> notes_of(const Comparison& c) {
         "their "
         "end from where they are by the same command without --halving.");
   }
-  if (const std::string worst = least_learned(c); !worst.empty()) {
-    notes.push_back(cat("At equal training loss runs are compared where the mean loss of the last ",
-                        format_count(std::llround(c.loss_window)), " samples first came down to ",
-                        brief(c.training_loss), ", the loss with which ", worst,
-                        " ended: what differs there is not for want of training."));
-  }
+  if (std::string note = training_loss_note(c); !note.empty()) notes.push_back(std::move(note));
   for (size_t i = 0; i < c.recipes.size(); ++i) {
     if (!c.recipes[i].no_sharpness.empty())
       notes.push_back(cat("The sharpness of ", c.terms.recipes[i], " is not available, because ",

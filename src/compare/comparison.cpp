@@ -80,16 +80,21 @@ double loss_window(const Comparison& c) {
   return window;
 }
 
-// NaN where a run has none, or where losses are different quantities.
+// The loss with which the recipe ends that learned least: the median of its runs, so that no single run sets
+// it. NaN where a run has none, or where losses are different quantities.
 double common_training_loss(const Comparison& c) {
-  double most = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  double most = kNaN;
   if (!c.terms.equal_losses) return most;
-  for (const RunOutcome& run : c.runs) {
-    if (!ended(run)) continue;
-    const double end = run.losses.empty() ? 0 : static_cast<double>(run.losses.back().samples);
-    const std::optional<double> loss = smoothed_loss(run.losses, end, c.loss_window);
-    if (!loss) return std::numeric_limits<double>::quiet_NaN();
-    most = std::fmax(most, *loss);
+  for (size_t recipe = 0; recipe < c.terms.recipes.size(); ++recipe) {
+    bool all_have = true;
+    const Values losses = values_of(c, recipe, [&](const RunOutcome& run) {
+      const std::optional<double> loss = end_loss(run.losses, c.loss_window);
+      all_have &= loss.has_value();
+      return loss;
+    });
+    if (!all_have) return kNaN;
+    if (!losses.empty()) most = std::fmax(most, median_of(losses));
   }
   return most;
 }
@@ -409,8 +414,6 @@ NoValue why_no_value(const Comparison& c, const RunOutcome& run, FairAxis axis) 
   if (!run.failure.empty()) return {"failed", "failed"};
   if (run.curve.empty()) return {"was never evaluated", "were never evaluated"};
   const std::optional<double> place = place_on(c, run, axis);
-  if (axis == FairAxis::kTrainingLoss && !place)
-    return {"never came to that training loss", "never came to that training loss"};
   if (place && place_of(run.curve.front(), axis) > *place)
     return {"was not evaluated by then", "were not evaluated by then"};
   const bool measured = std::ranges::any_of(
@@ -554,7 +557,8 @@ std::optional<double> compared_value(const Comparison& c, const RunOutcome& run,
   }
   const std::optional<double> place = place_on(c, run, axis);
   // A run that has ended keeps the figure of its end.
-  const bool beyond = axis != FairAxis::kTrainingLoss && place && place_of(run.curve.back(), axis) <= *place;
+  const bool beyond = axis == FairAxis::kTrainingLoss ? !place && std::isfinite(c.training_loss)
+                                                      : place && place_of(run.curve.back(), axis) <= *place;
   if (axis == FairAxis::kEnd || beyond) {
     const std::optional<double> end = figure_in(run.curve.back().figures, c.terms.figure);
     return end && std::isfinite(*end) ? end : std::nullopt;

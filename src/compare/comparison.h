@@ -31,7 +31,8 @@ struct RunOutcome {
   Curve curve = {};
   LossSums losses = {};  ///< of its updates; empty: not known
 
-  /// Set by `analyse`: where its smoothed loss first came down to Comparison::training_loss, in samples.
+  /// Set by `analyse`: where its smoothed loss first came down to Comparison::training_loss, in samples;
+  /// unset: nowhere.
   std::optional<double> loss_place = {};
   std::map<std::string, double> training_set = {};  ///< figures of the final weights there; empty: not asked
   std::optional<Sharpness> sharpness = {};          ///< of the final weights; unset: not asked
@@ -227,8 +228,9 @@ struct Comparison {
   int64_t samples = 0;
   double seconds = 0;  ///< likewise
 
-  /// Where equal training losses are compared: the least that every run's smoothed loss was at its end; NaN:
-  /// runs cannot be made equal in it.
+  /// Where equal training losses are compared: the smoothed loss with which the recipe ends that learned
+  /// least, in the median of its runs. A run that never comes there keeps the figure of its end. NaN: runs
+  /// cannot be made equal in it.
   double training_loss = std::numeric_limits<double>::quiet_NaN();
   double loss_window = 0;  ///< samples whose mean is a smoothed loss
 

@@ -10,6 +10,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/random.h"
+
 namespace autotrain {
 namespace {
 
@@ -233,6 +235,36 @@ Estimate probability_above(std::span<const double> a, std::span<const double> b,
     return in;
   };
   return {seen, {edge(0), edge(1)}};
+}
+
+namespace {
+
+double trimmed_mean(std::vector<double> values) {
+  std::ranges::sort(values);
+  const size_t cut = values.size() / 4;
+  return mean(std::span(values).subspan(cut, values.size() - 2 * cut));
+}
+
+}  // namespace
+
+Estimate interquartile_mean(const std::vector<std::vector<double>>& strata) {
+  constexpr size_t kResamples = 2000;
+  std::vector<double> all;
+  for (const auto& stratum : strata) all.insert(all.end(), stratum.begin(), stratum.end());
+  if (all.empty()) return {kNaN, {kNaN, kNaN}};
+  Random random(derive_key(all.size(), strata.size()));
+  std::vector<double> means, drawn(all.size());
+  for (size_t i = 0; i < kResamples; ++i) {
+    drawn.clear();
+    for (const auto& stratum : strata) {
+      for (size_t k = 0; k < stratum.size(); ++k)
+        drawn.push_back(stratum[static_cast<size_t>(random.below(std::ssize(stratum)))]);
+    }
+    means.push_back(trimmed_mean(drawn));
+  }
+  std::ranges::sort(means);
+  constexpr auto kOutside = static_cast<size_t>(kResamples * 0.025);
+  return {trimmed_mean(all), {means[kOutside], means[kResamples - 1 - kOutside]}};
 }
 
 double olympic_mean(std::vector<double> values) {

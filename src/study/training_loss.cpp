@@ -79,6 +79,10 @@ std::optional<double> smoothed_loss(const LossSums& sums, double place, double w
   return (sum_at(sums, place) - sum_at(sums, place - window)) / window;
 }
 
+std::optional<double> end_loss(const LossSums& sums, double window) {
+  return sums.empty() ? std::nullopt : smoothed_loss(sums, static_cast<double>(sums.back().samples), window);
+}
+
 std::optional<double> place_of_loss(const LossSums& sums, double loss, double window) {
   std::optional<double> before;
   double place_before = 0;

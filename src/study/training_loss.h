@@ -29,6 +29,9 @@ LossSums loss_sums_from_json(const nlohmann::ordered_json& json);
 /// or ends before.
 std::optional<double> smoothed_loss(const LossSums& sums, double place, double window);
 
+/// The smoothed loss of a run at its end; nothing where it has not so many samples.
+std::optional<double> end_loss(const LossSums& sums, double window);
+
 /// The first place at which the smoothed loss is at most `loss`, on the straight line between two sums;
 /// nothing when it never is.
 std::optional<double> place_of_loss(const LossSums& sums, double loss, double window);

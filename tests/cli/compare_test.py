@@ -188,7 +188,7 @@ def check_test_data(binary, folder, recipe):
     assert len(chosen) < 3 and "lr=0.000001" not in chosen, found["best"]
     assert {(each["recipe"], each["seed"]) for each in found["test"]} == {(label, seed) for label in chosen for seed in (1, 2)}
     for each in found["test"]:
-        made = study / "runs" / f"{each['recipe']}-seed{each['seed']}"
+        made = study / "runs" / f"{each['recipe'].replace('=', '-')}-seed{each['seed']}"
         assert not json.loads((made / "summary.json").read_text())["test"], "no run read them by itself"
         read = run(binary, "evaluate", "--run", made, "--set", f"data.validation={test}", "--json")
         assert json.loads(read)["figures"] == each["figures"]

@@ -4,6 +4,7 @@
 
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
+#include <functional>
 
 #include "base/random.h"
 #include "base/text.h"
@@ -11,6 +12,9 @@
 #include "compare/compare_exports.h"
 #include "compare/compare_tables.h"
 #include "compare/fairness.h"
+#include "compare/key_effects.h"
+#include "compare/over_tasks.h"
+#include "study/statistics.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -267,8 +271,76 @@ TEST(Comparison, EqualTrainingLossIsWhereEachRunFirstHadWhatTheWorstEndedWith) {
   EXPECT_EQ(c.differences[2].axis, FairAxis::kTrainingLoss);
   EXPECT_NEAR(c.differences[2].mean, 0.185, 1e-12);
   bool told = false;
-  for (const std::string& note : notes_of(c)) told |= note.find("slow, seed 1") != std::string::npos;
+  for (const std::string& note : notes_of(c))
+    told |= note.find("the runs of slow ended") != std::string::npos;
   EXPECT_TRUE(told);
+}
+
+TEST(Comparison, OneRunThatHardlyLearnsSetsNoTrainingLoss) {
+  std::vector<RunOutcome> runs;
+  for (const int64_t seed : {1, 2, 3}) {
+    runs.push_back(falling(outcome("fast", seed, 0.6, 0.9), 2, 0));
+    runs.push_back(falling(outcome("slow", seed, 0.5, 0.8), 2, seed == 3 ? 1.9 : 1));
+  }
+  const Comparison c = analyse(terms({"fast", "slow"}), runs);
+  EXPECT_NEAR(c.training_loss, 1.05, 1e-12) << "the median of the slow ones, not the one that ended at 1.9";
+  EXPECT_EQ(spread_of(c.recipes[1], "at_equal_training_loss").count, 3);
+  EXPECT_FALSE(c.runs.back().loss_place.has_value());
+  bool told = false;
+  for (const std::string& note : notes_of(c))
+    told |= note.find("never came there (1 of slow)") != std::string::npos;
+  EXPECT_TRUE(told);
+}
+
+// Two axes; the figure is what `figure` says of their numbers and the seed.
+Comparison grid_of(const std::function<double(int64_t a, int64_t b, int64_t seed)>& figure) {
+  ComparisonTerms t = terms({"0-0", "0-1", "1-0", "1-1"});
+  t.axes = {{"data.train.file", {"0", "0", "1", "1"}}, {"model.width", {"0", "1", "0", "1"}}};
+  std::vector<RunOutcome> runs;
+  for (int64_t i = 0; i < 4; ++i) {
+    for (const int64_t seed : {1, 2}) {
+      runs.push_back(outcome(t.recipes[static_cast<size_t>(i)], seed, 0, figure(i / 2, i % 2, seed)));
+      runs.back().figure_kinds = {{"accuracy", {.better = Better::kHigher, .share = true}}};
+    }
+  }
+  return analyse(std::move(t), std::move(runs));
+}
+
+TEST(Comparison, KeysOfAGridShareTheVarianceWithTheSeeds) {
+  // Effects of ± 0.2, ± 0.1, together ± 0.05, and seeds ± 0.02: their squares are 4, 1, 0.25 and 0.04.
+  const Comparison c = grid_of([](int64_t a, int64_t b, int64_t seed) {
+    const double x = a == 0 ? -1 : 1, y = b == 0 ? -1 : 1, z = seed == 1 ? -1 : 1;
+    return 0.5 + 0.2 * x + 0.1 * y + 0.05 * x * y + 0.02 * z;
+  });
+  const std::vector<KeyEffect> effects = key_effects(c);
+  ASSERT_EQ(effects.size(), 4u);
+  const std::array squares = {4.0, 1.0, 0.25, 0.04};
+  for (size_t i = 0; i < squares.size(); ++i) EXPECT_NEAR(effects[i].share, squares[i] / 5.29, 1e-12) << i;
+  EXPECT_EQ(effects[1].path, "model.width");
+  EXPECT_NEAR(effects[1].least, 0.4, 1e-12);
+  EXPECT_NEAR(effects[1].most, 0.6, 1e-12);
+
+  Comparison partial = c;
+  partial.runs.back().failure = "diverged";
+  partial.runs.back().curve.clear();
+  EXPECT_TRUE(key_effects(analyse(partial.terms, partial.runs)).empty()) << "the rest is not balanced";
+}
+
+TEST(Comparison, SharesAreTakenTogetherOverTheDataThatAGridVaries) {
+  const Comparison c = grid_of(
+      [](int64_t a, int64_t b, int64_t seed) { return 0.1 * static_cast<double>(a + 2 * b + 4 * seed); });
+  const std::vector<TaskGroup> groups = groups_over_tasks(c);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[1].label, "width 1");
+  EXPECT_EQ(groups[1].runs, 4);
+  const Estimate narrow = interquartile_mean(groups[0].values);
+  EXPECT_NEAR(narrow.value, 0.65, 1e-12) << "of 0.4, 0.5, 0.8 and 0.9 the middle two";
+  EXPECT_LE(narrow.interval.low, narrow.value);
+  EXPECT_GE(narrow.interval.high, narrow.value);
+  bool found = false;
+  for (const page::Table& table : tables_of(c))
+    found |= table.title.starts_with("over the values of data.train.file");
+  EXPECT_TRUE(found);
 }
 
 TEST(Comparison, WithoutLossesOrWithOthersThereIsNoEqualTrainingLoss) {

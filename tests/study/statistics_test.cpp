@@ -94,6 +94,32 @@ TEST(Statistics, TheOlympicMeanLeavesOutTheBestAndTheWorst) {
 }
 
 // The two agree as the definition of two one-sided tests has it, and a margin of nothing is never met.
+TEST(Statistics, TheInterquartileMeanIsSciPys) {
+  // scipy.stats.trim_mean(x, 0.25)
+  EXPECT_NEAR(interquartile_mean({{3, 1, 4, 1, 5}, {9, 2, 6, 5, 3}}).value, 3.6666666666666665, 1e-12);
+  EXPECT_NEAR(interquartile_mean({{1, 2, 6}}).value, 3, 1e-12);
+  EXPECT_TRUE(std::isnan(interquartile_mean({{}, {}}).value));
+  const Estimate tasks = interquartile_mean({{0.1, 0.1, 0.1}, {0.9, 0.9, 0.9}});
+  EXPECT_EQ(tasks.interval.low, tasks.interval.high) << "each task is resampled by itself";
+}
+
+// Of the mean over five tasks of other levels, where figures are normal.
+TEST(Statistics, TheIntervalOfAnInterquartileMeanCoversNearlyAsOftenAsItSays) {
+  Random random(7);
+  int covered = 0;
+  constexpr int kStudies = 200;
+  for (int study = 0; study < kStudies; ++study) {
+    std::vector<std::vector<double>> tasks(5);
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      for (int seed = 0; seed < 10; ++seed) tasks[i].push_back(random.normal());
+    }
+    const Estimate estimate = interquartile_mean(tasks);
+    covered += estimate.interval.low <= 0 && 0 <= estimate.interval.high ? 1 : 0;
+  }
+  EXPECT_GT(covered, kStudies * 0.85);
+  EXPECT_LT(covered, kStudies);
+}
+
 TEST(Statistics, EquivalenceIsAnIntervalOfNinetyPercentInsideTheMargin) {
   Random random(6);
   for (int i = 0; i < 1000; ++i) {

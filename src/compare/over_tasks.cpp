@@ -1,0 +1,55 @@
+#include "compare/over_tasks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compare/compare_tables.h"
+
+namespace autotrain {
+namespace {
+
+bool ought_to_have_a_value(const RunOutcome& run) {
+  return !run.failure.empty() || run.share >= 1;
+}
+
+}  // namespace
+
+int64_t TaskGroup::counted() const {
+  int64_t count = 0;
+  for (const std::vector<double>& task : values) count += std::ssize(task);
+  return count;
+}
+
+const DifferingKey* task_axis(const Comparison& c) {
+  const auto found = std::ranges::find_if(
+      c.terms.axes, [](const DifferingKey& axis) { return axis.path.starts_with("data."); });
+  return found == c.terms.axes.end() ? nullptr : &*found;
+}
+
+std::vector<TaskGroup> groups_over_tasks(const Comparison& c) {
+  const DifferingKey* const axis = task_axis(c);
+  std::vector<TaskGroup> groups;
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    const std::string rest = axis == nullptr ? c.terms.recipes[i] : rest_of_axes(c, i, axis->path);
+    const std::string label = rest.empty() ? "all" : rest;
+    auto group = std::ranges::find(groups, label, &TaskGroup::label);
+    if (group == groups.end()) group = groups.insert(groups.end(), {.label = label});
+    std::vector<double>& task = group->values.emplace_back();
+    for (const RunOutcome& run : c.runs) {
+      if (run.recipe != c.terms.recipes[i] || !ought_to_have_a_value(run)) continue;
+      ++group->runs;
+      const std::optional<double> value = compared_value(c, run, FairAxis::kSamples);
+      if (value && std::isfinite(*value)) task.push_back(*value);
+    }
+  }
+  return groups;
+}
+
+bool is_share(const Comparison& c) {
+  return std::ranges::any_of(c.runs, [&](const RunOutcome& run) {
+    const auto kind = run.figure_kinds.find(c.terms.figure);
+    return kind != run.figure_kinds.end() && kind->second.share;
+  });
+}
+
+}  // namespace autotrain
