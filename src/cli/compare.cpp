@@ -6,6 +6,7 @@
 
 #include "autotrain/log.h"
 #include "autotrain/trainer.h"
+#include "base/command_line.h"
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -199,6 +200,7 @@ ExitCode compare_runs_that_are_there(const CLI::App& app, const CompareCommandOp
                                                   .figure = options.figure,
                                                   .target = target_of(options),
                                                   .paired = options.paired,
+                                                  .command = own_command(),
                                                   .margin = margin_of(options)});
   const std::filesystem::path folder =
       options.output.empty() ? claim_first_free("runs", "compare") : options.output;
@@ -223,6 +225,7 @@ ExitCode run_compare(const CLI::App& app, const CompareCommandOptions& options) 
   study.training_set |= options.training_set;
   study.sharpness = options.sharpness;
   study.ranks = options.ranks;
+  study.command = own_command();
   study.reads_test = !options.confirm;  // then the fresh seeds do
   if (options.halving) study.halving = HalvingRules();
   check_comparison(study);  // before a folder is made for it

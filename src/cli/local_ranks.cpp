@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "autotrain/error.h"
+#include "base/command_line.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "comm/launch.h"
@@ -15,12 +16,6 @@ namespace autotrain {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::vector<std::string> own_command_line() {
-  std::vector<std::string> words = split(read_file("/proc/self/cmdline"), '\0');
-  if (!words.empty() && words.back().empty()) words.pop_back();
-  return words;
-}
 
 // Becomes this program again.
 int start_again(const std::vector<std::string>& words) {

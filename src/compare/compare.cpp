@@ -8,8 +8,10 @@
 
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
+#include "base/command_line.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "compare/compare_page.h"
 #include "compare/fairness.h"
 #include "compare/run_order.h"
@@ -155,6 +157,9 @@ class Outcomes {
     }
     ComparisonTerms terms = terms_of(options_, runs, kinds_, halving_);
     terms.looks = looks_;
+    terms.provenance = {.command = options_.command, .date = utc_date(), .program = version()};
+    terms.provenance.data.resize(options_.recipes.size());
+    for (const RunOrder& order : orders_) terms.provenance.data[order.point] = order.data;
     return analyse(std::move(terms), std::move(runs));
   }
 

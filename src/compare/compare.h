@@ -41,6 +41,7 @@ struct CompareOptions {
   /// over the seeds; those that are left are compared. Unset: every recipe has its whole run.
   std::optional<HalvingRules> halving = {};
   std::optional<Tuning> tuned = {};  ///< how the recipes came to their values; unset: as they were written
+  std::string command = {};          ///< that asked for it, for its report
   int64_t ranks = 1;                 ///< processes that make each run together
   std::filesystem::path folder;  ///< gets compare.json, compare.csv, report.html and `runs/<label>-seed<k>`
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};

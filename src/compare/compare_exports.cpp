@@ -82,6 +82,13 @@ std::string latex_row(const std::vector<std::string>& cells) {
   return join(parts, " & ") + " \\\\\n";
 }
 
+// "Written 2026-11-27 19:30 UTC by autotrain 0.1.0: autotrain compare …"; "": not known.
+std::string made_by(const Provenance& made) {
+  if (made.date.empty()) return "";
+  return cat("Written ", made.date, " by autotrain ", made.program,
+             made.command.empty() ? "" : cat(": ", made.command));
+}
+
 }  // namespace
 
 std::string comparison_to_markdown(const Comparison& c) {
@@ -94,11 +101,14 @@ std::string comparison_to_markdown(const Comparison& c) {
     for (const auto& row : table.rows) text += markdown_row(row);
     text += "\n";
   }
+  if (const std::string made = made_by(c.terms.provenance); !made.empty())
+    text += cat(escaped(made, in_markdown), "\n");
   return text;
 }
 
 std::string comparison_to_latex(const Comparison& c) {
   std::string text = "% \\usepackage{booktabs}\n";
+  if (const std::string made = made_by(c.terms.provenance); !made.empty()) text += cat("% ", made, "\n");
   for (const page::Table& table : tables_of(c)) {
     text +=
         cat("\n\\begin{table}\n\\centering\n\\caption{", latex_text(table.title), "}\n\\begin{tabular}{",

@@ -182,6 +182,33 @@ std::vector<page::Chart> performance_profile(const Comparison& c) {
   return {std::move(chart)};
 }
 
+// What a reader needs to make it again.
+std::vector<page::Section> again_section(const Comparison& c) {
+  const Provenance& made = c.terms.provenance;
+  if (made.date.empty()) return {};
+  page::Section section{
+      .title = "Again",
+      .paragraphs = {
+          cat("Written ", made.date, " by autotrain ", made.program,
+              c.terms.machine.empty() ? "" : cat(", on ", c.terms.machine),
+              ". compare.json holds every number that this page shows, curves.csv every evaluation, "
+              "compare.md and compare.tex the tables.")}};
+  if (!made.command.empty())
+    section.listings.push_back({"the command, which goes on with the same folder", made.command});
+  page::Table table{"data, by their fingerprints", {"recipe", "data", "fingerprint"}};
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> recipes;  // by what they read
+  for (size_t i = 0; i < made.data.size() && i < c.terms.recipes.size(); ++i) {
+    for (const auto& [set, fingerprint] : made.data[i])
+      recipes[{set, fingerprint.empty() ? "made from the recipe" : fingerprint}].push_back(
+          c.terms.recipes[i]);
+  }
+  for (const auto& [read, by] : recipes)
+    table.rows.push_back(
+        {by.size() == c.terms.recipes.size() ? "all" : join(by, ", "), read.first, read.second});
+  if (!table.rows.empty()) section.tables.push_back(std::move(table));
+  return {std::move(section)};
+}
+
 std::string title_of(const Comparison& c) {
   constexpr size_t kMostNames = 4;
   if (c.terms.recipes.size() > kMostNames) return cat("comparison of ", c.terms.recipes.size(), " recipes");
@@ -199,6 +226,7 @@ page::Page comparison_page(const Comparison& c) {
   for (page::Chart& chart : charts_over_a_key(c)) section.charts.push_back(std::move(chart));
   for (page::Chart& chart : performance_profile(c)) section.charts.push_back(std::move(chart));
   page.sections.push_back(std::move(section));
+  for (page::Section& again : again_section(c)) page.sections.push_back(std::move(again));
   return page;
 }
 

@@ -78,6 +78,15 @@ struct TestReading {
   std::map<std::string, double> figures = {};
 };
 
+/// How a comparison was made, for those who make it again.
+struct Provenance {
+  std::string command = {};  ///< "": not known
+  std::string date = {};     ///< when it was written last, UTC
+  std::string program = {};  ///< the version that wrote it
+  std::vector<std::map<std::string, std::string>> data =
+      {};  ///< fingerprints by recipe, by "data.train"; or empty
+};
+
 /// What is compared, and how.
 struct ComparisonTerms {
   std::string machine = {};
@@ -105,6 +114,8 @@ struct ComparisonTerms {
 
   /// By the runs of the best recipe and of those that cannot be told from it; empty: nothing was read.
   std::vector<TestReading> test = {};
+
+  Provenance provenance = {};
 
   /// Whether the losses of all updates are the same quantity, so that runs can be made equal in them.
   bool equal_losses = true;

@@ -161,6 +161,17 @@ Json to_json(const std::vector<TestReading>& readings, const ComparisonTerms& te
   return json;
 }
 
+Json to_json(const Provenance& made) {
+  return {{"command", made.command}, {"date", made.date}, {"program", made.program}, {"data", made.data}};
+}
+
+Provenance provenance_from_json(const Json& json) {
+  return {.command = json.at("command"),
+          .date = json.at("date"),
+          .program = json.at("program"),
+          .data = json.at("data").get<std::vector<std::map<std::string, std::string>>>()};
+}
+
 std::vector<TestReading> readings_from_json(const Json& json, const std::vector<std::string>& recipes) {
   std::vector<TestReading> readings;
   for (const Json& each : json) {
@@ -192,6 +203,7 @@ Json comparison_to_json(const Comparison& c) {
                {"looks", c.terms.looks},
                {"tuned", c.terms.tuned ? to_json(*c.terms.tuned) : Json(nullptr)},
                {"test", to_json(c.terms.test, c.terms)},
+               {"provenance", to_json(c.terms.provenance)},
                {"level", verdict_level(c.terms)},
                {"recipes", Json::array()},
                {"pairs", c.terms.pairs},
@@ -239,6 +251,7 @@ Comparison comparison_from_json(const Json& json) {
     terms.margin = margin.get<double>();
   terms.looks = json.value("looks", std::vector<int64_t>());
   if (const Json tuned = json.value("tuned", Json()); !tuned.is_null()) terms.tuned = tuning_from_json(tuned);
+  if (json.contains("provenance")) terms.provenance = provenance_from_json(json.at("provenance"));
   terms.test = readings_from_json(json.value("test", Json::array()), terms.recipes);
   for (const Json& rung : json.value("halving", Json::array())) terms.rungs.push_back(rung_from_json(rung));
   check_sizes(terms, json);

@@ -5,9 +5,12 @@
 #include <set>
 
 #include "autotrain/error.h"
+#include "base/command_line.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/version.h"
+#include "checkpoint/checkpoint.h"
 #include "compare/compare.h"
 #include "compare/fairness.h"
 #include "compare/run_order.h"
@@ -17,6 +20,7 @@
 #include "report/figures_json.h"
 #include "report/metrics_file.h"
 #include "state/catalog.h"
+#include "state/identity.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -29,6 +33,7 @@ struct FinishedRun {
   fs::path folder;
   Recipe recipe;
   RunOutcome outcome;
+  Identity identity = {};  // by its newest checkpoint; empty: it has none that says
 };
 
 bool is_run(const fs::path& folder) {
@@ -89,12 +94,23 @@ void read_end(const fs::path& folder, const Json& summary, RunOutcome& outcome) 
   outcome.warnings = events_of(folder / "metrics.jsonl");
 }
 
+Identity identity_of_run(const fs::path& folder) {
+  const CheckpointFolder checkpoints(folder / "checkpoints");
+  const std::vector<int64_t> updates = checkpoints.updates();
+  if (updates.empty()) return {};
+  return json_of_file(checkpoints.path_of(updates.back()) / "state.json").value("identity", Identity());
+}
+
 FinishedRun read_run(const fs::path& folder) {
   FinishedRun run{.folder = folder, .recipe = load_recipe(folder / "recipe.yaml", {}), .outcome = {}};
   run.outcome.seed = run.recipe.seed;
   try {
     if (fs::exists(folder / "plan.json"))
       run.outcome.plan = plan_in_brief(plan_from_json(json_of_file(folder / "plan.json")));
+    run.identity = identity_of_run(folder);
+    if (const auto program = run.identity.find("autotrain");
+        program != run.identity.end() && run.outcome.plan.is_object())
+      run.outcome.plan["program"] = program->second;
     const Json summary =
         fs::exists(folder / "summary.json") ? json_of_file(folder / "summary.json") : Json::object();
     const std::string status = summary.value("status", "not finished");
@@ -151,6 +167,24 @@ void refuse_twins(const std::vector<FinishedRun>& runs) {
   }
 }
 
+// Runs that name the same data must have read the same bytes.
+void refuse_other_bytes(const std::vector<FinishedRun>& runs) {
+  for (size_t b = 0; b < runs.size(); ++b) {
+    for (size_t a = 0; a < b; ++a) {
+      if (runs[a].recipe.data != runs[b].recipe.data) continue;
+      const std::vector<std::string> changes = changes_of_data(runs[a].identity, runs[b].identity);
+      if (changes.empty()) continue;
+      throw Error(ExitCode::kBadData, runs[b].folder.string(),
+                  cat("was trained on other data than ", runs[a].folder.string(), ": ", changes.front()),
+                  "compare runs that read the same bytes");
+    }
+  }
+}
+
+bool tell_their_data(const std::vector<FinishedRun>& runs) {
+  return std::ranges::none_of(runs, [](const FinishedRun& run) { return run.identity.empty(); });
+}
+
 FigureKinds kinds_of(const std::vector<FinishedRun>& runs) {
   for (const FinishedRun& run : runs) {
     if (!run.outcome.figure_kinds.empty()) return run.outcome.figure_kinds;
@@ -170,6 +204,7 @@ Comparison compare_finished_runs(const FinishedRunsOptions& options) {
   for (const fs::path& folder : run_folders(options.folders)) runs.push_back(read_run(folder));
   const std::vector<NamedRecipe> recipes = label_runs(runs);
   refuse_twins(runs);
+  refuse_other_bytes(runs);
   const FigureKinds kinds = kinds_of(runs);
   ComparisonTerms terms{.machine = cat(runs.size(), " runs that were there")};
   terms.figure = !options.figure.empty() ? options.figure
@@ -189,7 +224,10 @@ Comparison compare_finished_runs(const FinishedRunsOptions& options) {
   terms.pairs = all_pairs(all);
   terms.differing_keys = differing_keys(recipes);
   terms.warnings = unfair_because(terms.differing_keys);
-  terms.warnings.emplace_back("nothing tells whether the files of their data had the same bytes");
+  if (!tell_their_data(runs))
+    terms.warnings.emplace_back(
+        "some runs have no checkpoint, so nothing tells whether the files of their data had the same bytes");
+  terms.provenance = {.command = options.command, .date = utc_date(), .program = version()};
   terms.equal_losses = losses_are_alike(terms.differing_keys);
   std::vector<RunOutcome> outcomes;
   for (FinishedRun& run : runs) outcomes.push_back(std::move(run.outcome));

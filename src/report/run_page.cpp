@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autotrain/error.h"
+#include "base/command_line.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -19,17 +20,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr size_t kMostEvents = 1000;
-
-// For a POSIX shell.
-std::string shell_word(const std::string& text) {
-  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return is_letter(c) || is_digit(c) || std::string_view("_-./=:,@%+").find(c) != std::string_view::npos;
-  });
-  if (plain) return text;
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
 
 // What can be read of summary.json, which may be damaged or of another version.
 RunEnd read_end(const Json& summary, const Json& plan) {

@@ -108,10 +108,17 @@ TEST(Compare, DataThatWereEditedMakeNoPartOfTheSameStudy) {
   write_rows(64);
   compare(options);
   compare(options);  // nothing has changed
-  write_rows(63);
+  write_rows(80);
   options.seeds = 2;
   const Error error = test::expect_error(ExitCode::kUsage, [&] { compare(options); });
   EXPECT_TRUE(test::holds(error.what(), "the files of data.train have changed"));
+  options.folder = folder / "other study";
+  compare(options);
+  const Error other = test::expect_error(ExitCode::kBadData, [&] {
+    compare_finished_runs(
+        {.folders = {folder / "study" / "runs" / "a-seed1", folder / "other study" / "runs" / "a-seed2"}});
+  });
+  EXPECT_TRUE(test::holds(other.what(), "rows.csv"));
 }
 
 TEST(Compare, HalvingTrainsTheBestOnToTheBitsOfARunWithoutPauses) {

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "compare/compare_columns.h"
 #include "compare/compare_exports.h"
+#include "compare/compare_page.h"
 #include "compare/compare_tables.h"
 #include "compare/fairness.h"
 #include "compare/key_effects.h"
@@ -482,6 +483,22 @@ TEST(Comparison, TablesForTextsEscapeWhatTheirFormatsRead) {
 }
 
 // What a reader needs to compute a figure again.
+TEST(Comparison, EveryExportSaysHowItWasMade) {
+  ComparisonTerms t = terms({"a", "b"});
+  t.provenance = {.command = "autotrain compare a.yaml 'b c.yaml'",
+                  .date = "2026-01-02 03:04 UTC",
+                  .program = "9.8",
+                  .data = {{{"data.train", "6 bytes, 3f"}}, {{"data.train", "6 bytes, 3f"}}}};
+  const Comparison c = analyse(t, {outcome("a", 1, 0.5, 0.7), outcome("b", 1, 0.5, 0.8)});
+  for (const std::string& text :
+       {comparison_to_markdown(c), comparison_to_latex(c), page::render(comparison_page(c))}) {
+    EXPECT_NE(text.find("2026-01-02 03:04 UTC"), std::string::npos);
+    EXPECT_NE(text.find("compare a.yaml"), std::string::npos);
+  }
+  EXPECT_NE(page::render(comparison_page(c)).find("6 bytes, 3f"), std::string::npos);
+  EXPECT_EQ(comparison_to_json(comparison_from_json(comparison_to_json(c))), comparison_to_json(c));
+}
+
 TEST(Comparison, CurvesHaveARowForEachEvaluation) {
   const std::string csv =
       curves_to_csv(analyse(terms({"a"}), {outcome("a", 1, 0.25, 0.75), outcome("a", 2, NAN, 0.5)}));
