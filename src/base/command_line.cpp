@@ -1,8 +1,7 @@
 #include "base/command_line.h"
 
 #include <algorithm>
-#include <array>
-#include <ctime>
+#include <chrono>
 #include <filesystem>
 #include <string_view>
 
@@ -35,11 +34,15 @@ std::string own_command() {
 }
 
 std::string utc_date() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M UTC", &parts)};
+  using namespace std::chrono;
+  const auto now = floor<minutes>(system_clock::now());
+  const auto today = floor<days>(now);
+  const year_month_day date(today);
+  const hh_mm_ss time(now - today);
+  const auto two = [](auto number) { return cat(number < 10 ? "0" : "", number); };
+  return cat(static_cast<int>(date.year()), "-", two(static_cast<unsigned>(date.month())), "-",
+             two(static_cast<unsigned>(date.day())), " ", two(time.hours().count()), ":",
+             two(time.minutes().count()), " UTC");
 }
 
 }  // namespace autotrain
