@@ -80,8 +80,8 @@ class Recipes(unittest.TestCase):
         for path in sorted(set(RECIPES) - set(NEED_GPU)):
             with self.subTest(path.name), tempfile.TemporaryDirectory() as folder:
                 settings = ["stop.epochs=null", "stop.updates=2"]
-                if path.name.startswith("fashion_mnist"):
-                    settings.append("data.validation.limit=200")
+                if path.name.startswith("fashion_mnist") or path.parent.name == "compare":
+                    settings += ["data.validation.limit=200", "data.test.limit=200"]
                 if path.stem in LARGE:
                     settings.append(f"batch.effective={LARGE[path.stem]}")
                 arguments = [part for setting in settings for part in ("--set", setting)]
@@ -127,6 +127,7 @@ class Accumulation(unittest.TestCase):
 
     def updates(self, micro_batch, updates, settings):
         settings = ["stop.epochs=null", f"stop.updates={updates}", "execution.precision=fp32", "data.validation=null",
+                    "data.test=null",
                     "execution.memory.budget=2GiB", f"execution.micro_batch={micro_batch}", *settings]
         with tempfile.TemporaryDirectory() as folder:
             result = run("--config", str(PROJECT / "recipes" / "fashion_mnist_mlp.yaml"), "--output", f"{folder}/run",
