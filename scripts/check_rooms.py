@@ -30,7 +30,7 @@ LEVELS = {
 # Which room a public header belongs to.
 PUBLIC = {
     "amounts.h": "base", "batch.h": "base", "named_tensor.h": "base", "error.h": "base", "figures.h": "base", "log.h": "base",
-    "memory.h": "device", "random.h": "device",
+    "memory.h": "device", "random.h": "device", "checkpoint.h": "model",
     "recipe.h": "recipe",
     "report.h": "report",
     "data.h": "data",

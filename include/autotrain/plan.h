@@ -42,6 +42,7 @@ struct ProbeRecord {
   int64_t samples = 0;                 ///< forward and backward passes made for the trial, in samples
   double weight = 0;                   ///< Σ loss weights of its first micro-batch
   bool confirmed = false;              ///< several updates and an evaluation ran inside the budget
+  bool recompute = false;              ///< with `execution.recompute` in force
   bool fits() const { return outcome == ProbeOutcome::kFits; }
 };
 
@@ -127,6 +128,9 @@ struct BatchPlan {
 
   bool cuda_graphs = false;          ///< the run replays recorded kernels
   std::string cuda_graphs_why = {};  ///< how much faster that was, or why it does not; "" where nobody asked
+
+  bool recompute = false;          ///< the backward pass computes again what the forward pass does not keep
+  std::string recompute_why = {};  ///< what trials of both came to; "" where nobody asked
 
   std::string split_check = {};  ///< what comparing a batch with its halves showed; "" for a window of 1
 

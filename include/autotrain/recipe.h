@@ -214,8 +214,12 @@ enum class Statistics {
   kOff,
 };
 
-/// Whether the backward pass computes again what is cheap to have again.
-enum class Recompute { kOff, kOn };
+/// Whether the backward pass computes again what the forward pass would keep.
+enum class Recompute {
+  kOff,
+  kOn,
+  kAuto,  ///< where trials show that an update is faster so, or does not fit otherwise
+};
 
 /// Whether the kernels of an update are recorded and replayed as CUDA graphs.
 enum class CudaGraphs {
@@ -287,7 +291,8 @@ struct ExecutionRecipe {
   double telemetry = 1;                            ///< seconds between rows of telemetry.jsonl; 0: none
   Statistics statistics = Statistics::kAuto;       ///< of gradients
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;
-  Recompute recompute = Recompute::kOff;  ///< in the backward pass, what would be kept for it
+  Recompute recompute = Recompute::kOff;         ///< in the backward pass, what would be kept for it
+  std::optional<int64_t> recompute_blocks = {};  ///< of a model in C++, the first so many; unset: all
   RequeueSignal requeue_signal = RequeueSignal::kNone;
   MemoryRecipe memory;
   SearchRecipe search;

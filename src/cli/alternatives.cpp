@@ -38,12 +38,9 @@ Alternative plan_with(Recipe recipe, Precision precision, Recompute recompute,
 std::vector<Alternative> plan_alternatives(const Recipe& recipe, const BatchPlan& asked,
                                            const TrainerOptions& options) {
   std::vector<Alternative> alternatives;
-  const std::string& model = recipe.model.name;
-  const std::vector<Recompute> ways = model == "exported" ? std::vector{Recompute::kOff, Recompute::kOn}
-                                                          : std::vector{recipe.execution.recompute};
   for (const Precision precision : precisions_to_compare(asked.device.starts_with("cuda"))) {
-    for (const Recompute recompute : ways) {
-      const bool same = precision == asked.precision && recompute == recipe.execution.recompute;
+    for (const Recompute recompute : {Recompute::kOff, Recompute::kOn}) {
+      const bool same = precision == asked.precision && (recompute == Recompute::kOn) == asked.recompute;
       alternatives.push_back(same ? Alternative{precision, recompute, asked, ""}
                                   : plan_with(recipe, precision, recompute, options));
     }

@@ -232,8 +232,8 @@ std::string sampling_text(const Comparison& c, int64_t samples) {
   if (!is_share(c) || !(share >= 0 && share <= 1)) return "";
   const ConfidenceInterval interval =
       share_interval(std::llround(share * static_cast<double>(samples)), samples);
-  return cat(": one sample more or less is ", brief(1 / static_cast<double>(samples)), ", and a ",
-             c.terms.figure, " of ", brief(share), " on these may be ", brief(interval.low), " to ",
+  return cat(": one sample more or less is ", brief(1 / static_cast<double>(samples)), ", and ",
+             c.terms.figure, " ", brief(share), " on these may be ", brief(interval.low), " to ",
              brief(interval.high), " on all data like them (95 % interval)");
 }
 

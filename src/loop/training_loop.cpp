@@ -9,13 +9,13 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/failure.h"
+#include "device/generators.h"
 #include "loop/adapted_batch.h"
 #include "model/losses.h"
 #include "plan/scopes.h"
 #include "report/noise_words.h"
 #include "setup/users_code.h"
 #include "state/snapshot.h"
-#include "step/generators.h"
 
 namespace autotrain {
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/failure.h"
+#include "device/generators.h"
 #include "device/memory_phase.h"
 #include "loop/out_of_memory.h"
 #include "plan/cut.h"
@@ -16,7 +17,6 @@
 #include "plan/scopes.h"
 #include "plan/search.h"
 #include "step/autocast.h"
-#include "step/generators.h"
 #include "step/loss_terms.h"
 
 namespace autotrain {

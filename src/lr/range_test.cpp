@@ -6,10 +6,10 @@
 
 #include "autotrain/error.h"
 #include "base/interrupt.h"
+#include "device/generators.h"
 #include "loop/out_of_memory.h"
 #include "loop/window_runner.h"
 #include "plan/scopes.h"
-#include "step/generators.h"
 #include "step/precision.h"
 
 namespace autotrain {

@@ -1,6 +1,7 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 
+#include "autotrain/checkpoint.h"
 #include "base/text.h"
 #include "model/linear.h"
 #include "model/models.h"
@@ -36,8 +37,10 @@ class Cnn final : public Network {
 
   torch::Tensor forward(torch::Tensor x) override {
     // The maximum first: ReLU keeps the order, and works on a quarter of the pixels.
-    x = at::max_pool2d(conv1_->forward(x), 2).relu_();
-    x = at::max_pool2d(conv2_->forward(x), 2).relu_();
+    x = checkpoint(*conv1_, x,
+                   [this](const torch::Tensor& y) { return at::max_pool2d(conv1_->forward(y), 2).relu_(); });
+    x = checkpoint(*conv2_, x,
+                   [this](const torch::Tensor& y) { return at::max_pool2d(conv2_->forward(y), 2).relu_(); });
     x = hidden_->forward(x.flatten(1)).relu_();
     x = dropout_->forward(x);
     return output_->forward(x);

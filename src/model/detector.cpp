@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "autotrain/checkpoint.h"
 #include "base/text.h"
 #include "model/models.h"
 
@@ -68,7 +69,7 @@ class Detector final : public Network {
   }
 
   torch::Tensor forward(torch::Tensor x) override {
-    return head_->forward(blocks_->forward(x)).permute({0, 2, 3, 1});
+    return head_->forward(checkpoint_each(blocks_, x)).permute({0, 2, 3, 1});
   }
 
  private:

@@ -129,14 +129,19 @@ class Exported final : public Network {
     graphs_in(name);
     std::shared_ptr<const graph::Graph>& training = file_.graphs.at(name).training;
     const graph::Recomputation again = graph::recompute(*training, costs_of(training, given), kMostWork);
+    kept_ = {name, training};
     training = std::make_shared<const graph::Graph>(again.graph);
-    recomputes_ = true;
     return {.before = again.bytes_before, .kept = again.kept_bytes, .operators = again.operators};
+  }
+
+  void keep() override {
+    if (kept_) file_.graphs.at(kept_->first).training = kept_->second;
+    kept_.reset();
   }
 
   // Keys of kept plans are made of what modules print.
   void pretty_print(std::ostream& stream) const override {
-    stream << "exported " << file_.digest << (recomputes_ ? " recomputed" : "");
+    stream << "exported " << file_.digest << (kept_ ? " recomputed" : "");
   }
 
  protected:
@@ -362,7 +367,8 @@ class Exported final : public Network {
 
   std::string path_;
   ExportedFile file_;
-  bool recomputes_ = false;
+  std::optional<std::pair<std::string, std::shared_ptr<const graph::Graph>>> kept_ =
+      {};  // while the graph of a precision computes again: the one that keeps
   ChosenInputs chosen_;
   std::map<std::string, std::shared_ptr<const graph::Graph>> predictions_;  // beside a loss, by precision
   std::vector<torch::Tensor> tensors_;  // parameters and buffers, in the order in which graphs take them

@@ -1,7 +1,10 @@
 #include <torch/nn/modules/dropout.h>
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
+#include "autotrain/checkpoint.h"
 #include "model/linear.h"
 #include "model/models.h"
 
@@ -19,7 +22,8 @@ struct MlpOptions {
 // inputs flattened → depth × (linear, ReLU, dropout) → linear
 class Mlp final : public Network {
  public:
-  explicit Mlp(const MlpOptions& o) {
+  explicit Mlp(const MlpOptions& o)
+      : in_block_(static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(o.depth))))) {
     int64_t inputs = o.inputs;
     for (int64_t i = 0; i < o.depth; ++i, inputs = o.width) {
       hidden_.push_back(register_module("hidden" + std::to_string(i), Linear(inputs, o.width)));
@@ -30,14 +34,23 @@ class Mlp final : public Network {
 
   torch::Tensor forward(torch::Tensor x) override {
     x = x.flatten(1);
-    for (Linear& layer : hidden_) {
-      x = layer->forward(x).relu_();  // in place: a linear layer does not need its output
-      x = dropout_->forward(x);
+    for (size_t first = 0; first < hidden_.size(); first += in_block_) {
+      x = checkpoint(*this, x, [this, first](const torch::Tensor& y) { return layers_from(first, y); });
     }
     return output_->forward(x);
   }
 
  private:
+  // Those of one block, of which there are as many as a block has layers: so least is kept.
+  torch::Tensor layers_from(size_t first, torch::Tensor x) {
+    for (size_t i = first; i < std::min(first + in_block_, hidden_.size()); ++i) {
+      x = hidden_[i]->forward(x).relu_();  // in place: a linear layer does not need its output
+      x = dropout_->forward(x);
+    }
+    return x;
+  }
+
+  size_t in_block_;
   torch::nn::Dropout dropout_{nullptr};
   std::vector<Linear> hidden_;
   Linear output_{nullptr};

@@ -92,6 +92,9 @@ class Network : public torch::nn::Module {
   /// @throws Error(kBadRecipe) where it cannot.
   virtual RecomputedBytes recompute(const Batch& batch, Precision precision);
 
+  /// Keeps everything again, from now on.
+  virtual void keep() {}
+
   /// A text that differs where two networks of one recipe compute something else; "" where they cannot.
   virtual std::string fingerprint() const { return ""; }
 

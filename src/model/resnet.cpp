@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "autotrain/checkpoint.h"
 #include "model/linear.h"
 #include "model/models.h"
 
@@ -117,9 +118,11 @@ class ResNet final : public Network {
   }
 
   torch::Tensor forward(torch::Tensor x) override {
-    x = bn1_->forward(conv1_->forward(x)).relu_();
-    if (!small_stem_) x = at::max_pool2d(x, 3, 2, 1);
-    for (torch::nn::Sequential& stage : stages_) x = stage->forward(x);
+    x = checkpoint(*bn1_, x, [this](const torch::Tensor& images) {
+      const torch::Tensor y = bn1_->forward(conv1_->forward(images)).relu_();
+      return small_stem_ ? y : at::max_pool2d(y, 3, 2, 1);
+    });
+    for (torch::nn::Sequential& stage : stages_) x = checkpoint_each(stage, x);
     return fc_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 

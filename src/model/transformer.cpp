@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "autotrain/checkpoint.h"
 #include "base/text.h"
 #include "model/linear.h"
 #include "model/models.h"
@@ -88,7 +89,8 @@ class Transformer final : public Network {
     const torch::Tensor positions = position_->weight.slice(0, 0, tokens.size(1));
     torch::Tensor x = token_->forward(tokens) + positions;
     x = dropout_->forward(x);
-    for (const auto& block : blocks_) x = block->forward(x);
+    for (const auto& each : blocks_)
+      x = checkpoint(*each, x, [block = each.get()](const torch::Tensor& y) { return block->forward(y); });
     return at::linear(ln_->forward(x), head_.is_empty() ? token_->weight : head_->weight_in_use());
   }
 

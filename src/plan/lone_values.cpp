@@ -6,8 +6,8 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "device/generators.h"
 #include "plan/scopes.h"
-#include "step/generators.h"
 #include "step/loss_terms.h"
 #include "step/operator_scope.h"
 

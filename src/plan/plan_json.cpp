@@ -26,6 +26,7 @@ void visit_probe(Probe& p, const Visit& visit) {
   visit("samples", p.samples);
   visit("weight", p.weight);
   visit("confirmed", p.confirmed);
+  visit.added("recompute", p.recompute);
   visit("outcome", p.outcome);
 }
 
@@ -84,6 +85,8 @@ void visit_plan(Plan& p, const Visit& visit) {
   visit("loss_factor", p.loss_factor);
   visit.added("cuda_graphs", p.cuda_graphs);
   visit.added("cuda_graphs_why", p.cuda_graphs_why);
+  visit.added("recompute", p.recompute);
+  visit.added("recompute_why", p.recompute_why);
   visit("split_check", p.split_check);
 }
 

@@ -13,12 +13,12 @@
 #include "data/cost_order.h"
 #include "data/join.h"
 #include "device/call_seconds.h"
+#include "device/generators.h"
 #include "device/kernel_caches.h"
 #include "device/system_memory.h"
 #include "plan/plan_json.h"
 #include "plan/scopes.h"
 #include "plan/search.h"
-#include "step/generators.h"
 
 namespace autotrain {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "device/call_seconds.h"
+#include "device/generators.h"
 #include "plan/scopes.h"
-#include "step/generators.h"
 
 namespace autotrain {
 namespace {

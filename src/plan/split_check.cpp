@@ -8,11 +8,11 @@
 #include "base/text.h"
 #include "data/cost_order.h"
 #include "device/failure.h"
+#include "device/generators.h"
 #include "model/models.h"
 #include "plan/operation_trace.h"
 #include "plan/scopes.h"
 #include "step/autocast.h"
-#include "step/generators.h"
 #include "step/loss_terms.h"
 
 namespace autotrain {

@@ -43,6 +43,7 @@ class Workbench {
   UpdateStep step;
   const Stream stream;
   MemoryFormat memory_format = MemoryFormat::kContiguous;  ///< of images; never kAuto
+  bool recomputes = false;                                 ///< with execution.recompute in force
   Loader::Options loader = {};
   int64_t most_workers = 1;  ///< threads that may come to load: a trial has them all at work
 };

@@ -92,13 +92,22 @@ Field cuda_graphs_field(ExecutionRecipe& e) {
       e.cuda_graphs);
 }
 
-Field recompute_field(ExecutionRecipe& e) {
-  return bind_enum(
-      "recompute",
-      "Whether the backward pass computes again what is cheap to have again, instead of the forward pass "
-      "keeping it: larger micro-batches fit, an update takes longer, and no bit differs. Of exported models. "
-      "autotrain plan --alternatives measures both.",
-      e.recompute);
+std::vector<Field> recompute_fields(ExecutionRecipe& e) {
+  return {
+      bind_enum(
+          "recompute",
+          "Whether the backward pass computes again, instead of the forward pass keeping it: of exported "
+          "models what is cheap to have again, of models in C++ whole blocks (residual blocks, transformer "
+          "layers; of one's own what it computes by autotrain::checkpoint). Larger micro-batches fit, an "
+          "update takes longer, and no bit differs. auto: where trials of both show that the effective "
+          "batch is faster so, or fits only so.",
+          e.recompute),
+      bind(
+          integer_key("recompute_blocks",
+                      "Of a model in C++ only its first so many blocks, which in convolutional networks keep "
+                      "most; null: all.")
+              .from(1),
+          e.recompute_blocks)};
 }
 
 Field requeue_signal_field(ExecutionRecipe& e) {
@@ -123,7 +132,7 @@ Section execution_section(Recipe& r) {
   const KeySpec device =
       text_key("device", "Where to compute; auto: the first GPU, else the CPU.")
           .with_form("auto, cpu, cuda or cuda:N", "^(auto|cpu|cuda(:[0-9]{1,3})?)$", is_device_name);
-  return {
+  Section section{
       "execution",
       "How the run fits its machine; changes no meaning above.",
       {bind(device, e.device),
@@ -174,8 +183,9 @@ Section execution_section(Recipe& r) {
                 .in("seconds")
                 .deciding(Decides::kRun),
             e.telemetry),
-       trace_field(e), statistics_field(e), cuda_graphs_field(e), recompute_field(e),
-       requeue_signal_field(e)}};
+       trace_field(e), statistics_field(e), cuda_graphs_field(e), requeue_signal_field(e)}};
+  for (Field& field : recompute_fields(e)) section.fields.push_back(std::move(field));
+  return section;
 }
 
 Section memory_section(Recipe& r) {

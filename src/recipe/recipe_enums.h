@@ -70,7 +70,8 @@ constexpr auto enum_names(CudaGraphs) {
 }
 
 constexpr auto enum_names(Recompute) {
-  return std::array{EnumName<Recompute>{Recompute::kOff, "off"}, EnumName<Recompute>{Recompute::kOn, "on"}};
+  return std::array{EnumName<Recompute>{Recompute::kOff, "off"}, EnumName<Recompute>{Recompute::kOn, "on"},
+                    EnumName<Recompute>{Recompute::kAuto, "auto"}};
 }
 
 constexpr auto enum_names(RequeueSignal) {

@@ -12,11 +12,13 @@
 #include "data/fingerprint.h"
 #include "device/cores.h"
 #include "device/failure.h"
+#include "device/generators.h"
 #include "device/memory_phase.h"
 #include "device/system_memory.h"
 #include "model/losses.h"
 #include "model/models.h"
 #include "model/own_loss.h"
+#include "model/recompute_scope.h"
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
 #include "recipe/reader.h"
@@ -25,7 +27,8 @@
 #include "setup/memory_format.h"
 #include "setup/own_loss_check.h"
 #include "setup/preloading.h"
-#include "step/generators.h"
+#include "step/autocast.h"
+#include "step/loss_terms.h"
 #include "step/precision.h"
 
 namespace autotrain {
@@ -116,20 +119,46 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& other, const char*
               "give both the same keys");
 }
 
-void recompute_activations(Workbench& bench) {
-  auto* const network = dynamic_cast<Network*>(&bench.task->module());
-  if (network == nullptr) {
-    throw Error(ExitCode::kBadRecipe, "execution.recompute",
-                "is on, and a model of one's own keeps what it keeps", "set it to off");
+// The blocks that the model names by `autotrain::checkpoint`, and what they keep of some samples: nothing
+// where memory does not suffice for keeping it.
+std::pair<int64_t, std::optional<CheckpointedBytes>> count_blocks(Workbench& bench, const Batch& batch,
+                                                                  int64_t most) {
+  const BufferScope buffers(*bench.task);
+  const CheckpointCount count(most);
+  const AutocastScope autocast(bench.device->torch_device().type(), bench.precision);
+  try {
+    loss_terms(*bench.task, batch);
+    return {count.bytes().blocks, count.bytes()};
+  } catch (const std::exception& error) {
+    if (classify_failure(error) == Failure::kOther) throw;
+    return {count.bytes().blocks, std::nullopt};
   }
+}
+
+std::string compute_again(const Recipe& recipe, Workbench& bench) {
   const GeneratorScope generators(bench.device->torch_device());
   std::optional<Batch> batch = first_samples(*bench.device, *bench.data.train);
-  if (!batch) return;  // whoever needs the samples says why there are none
+  if (!batch) return "";  // whoever needs the samples says why there are none
   if (bench.memory_format == MemoryFormat::kChannelsLast) batch->inputs = channels_last(batch->inputs);
+  const int64_t most = recipe.execution.recompute_blocks.value_or(kAllBlocks);
+  const auto [blocks, bytes_of_blocks] = count_blocks(bench, *batch, most);
+  if (blocks > 0) {
+    bench.step.set_recomputed_blocks(most);
+    if (!bytes_of_blocks) return "the model's blocks, whose samples do not fit otherwise";
+    return cat("of ", batch->samples, " samples, ", blocks, blocks == 1 ? " block" : " blocks",
+               " would keep ", format_bytes(bytes_of_blocks->within),
+               " for the backward pass, which computes them again from ",
+               format_bytes(bytes_of_blocks->inputs));
+  }
+  auto* const network = dynamic_cast<Network*>(&bench.task->module());
+  if (network == nullptr)
+    throw Error(ExitCode::kBadRecipe, "execution.recompute",
+                "is set, and this model names no blocks to compute again",
+                "compute its parts by autotrain::checkpoint, or set it to off");
   const RecomputedBytes bytes = network->recompute(*batch, bench.precision);
-  log::info("plan", cat("recompute: of ", format_bytes(bytes.before), " kept for the backward pass of ",
-                        batch->samples, " samples, ", format_bytes(bytes.before - bytes.kept),
-                        " are computed again by ", bytes.operators, " operators"));
+  return cat("of ", format_bytes(bytes.before), " kept for the backward pass of ", batch->samples,
+             " samples, ", format_bytes(bytes.before - bytes.kept), " are computed again by ",
+             bytes.operators, " operators");
 }
 
 // What the files are that the recipe names, so that a resume can tell whether they still are. Where one
@@ -232,6 +261,18 @@ Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> set
   return m;
 }
 
+void set_recompute(const Recipe& recipe, Workbench& bench, bool on) {
+  if (on == bench.recomputes) return;
+  if (on) {
+    const std::string what = compute_again(recipe, bench);
+    if (!what.empty()) log::info("plan", "recompute: " + what);
+  } else {
+    bench.step.set_recomputed_blocks(0);
+    if (auto* const network = dynamic_cast<Network*>(&bench.task->module())) network->keep();
+  }
+  bench.recomputes = on;
+}
+
 std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   const Precision precision =
       resolve_precision(recipe.execution.precision, *materials.device, materials.task->module());
@@ -247,7 +288,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   };
   bench->memory_format =
       resolve_memory_format(recipe, precision, *bench->device, *bench->task, *bench->data.train, learn);
-  if (recipe.execution.recompute == Recompute::kOn) recompute_activations(*bench);
+  if (recipe.execution.recompute == Recompute::kOn) set_recompute(recipe, *bench, true);
   const LoaderRecipe& asked = recipe.execution.loader;
   const int64_t ranks_here = bench->ranks->place().local_world;
   bench->loader = resolve_loader(asked, *bench->device, bench->memory_format, ranks_here);

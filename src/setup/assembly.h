@@ -46,4 +46,8 @@ Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> set
 /// @throws Error(kBadRecipe) for int8, Error(kDoesNotFit) when the budget is too small.
 std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials);
 
+/// Has backward passes compute again from now on, or not. No bit depends on it.
+/// @throws Error(kBadRecipe) where the model can not.
+void set_recompute(const Recipe& recipe, Workbench& bench, bool on);
+
 }  // namespace autotrain

@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "data/loader.h"
 #include "device/failure.h"
+#include "device/generators.h"
 #include "model/models.h"
 #include "plan/scopes.h"
-#include "step/generators.h"
 
 namespace autotrain {
 namespace {

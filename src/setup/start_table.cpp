@@ -105,6 +105,8 @@ void add_execution(Rows& rows, const Recipe& r, const BatchPlan& plan, int64_t r
     rows.push_back({"memory format", channels_last ? "channels last, convolutions over images" : "contiguous",
                     found_or_asked(r, "execution.memory_format", format_asked)});
   }
+  if (!plan.recompute_why.empty())
+    rows.push_back({"recompute", plan.recompute ? "yes" : "no", plan.recompute_why});
   if (!plan.cuda_graphs_why.empty())
     rows.push_back({"CUDA graphs", plan.cuda_graphs ? "yes" : "no", plan.cuda_graphs_why});
   rows.push_back({"memory budget", format_bytes(plan.budget_bytes), plan.budget_source});

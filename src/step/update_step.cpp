@@ -1,4 +1,5 @@
 #include "step/update_step.h"
+#include "model/recompute_scope.h"
 
 #include <ATen/ops/_foreach_norm.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -10,9 +11,9 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "device/generators.h"
 #include "device/memory_phase.h"
 #include "step/autocast.h"
-#include "step/generators.h"
 #include "step/loss_terms.h"
 #include "step/precision.h"
 #include "step/update_scalars.h"
@@ -134,9 +135,12 @@ void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) 
 }
 
 LossTerms UpdateStep::forward(const Batch& batch) {
+  if (recording_ && options_.recomputed_blocks > 0)
+    throw CannotRecord("blocks are computed again in the backward pass");
   LossTerms terms;
   {
     const PhaseScope phase(MemoryPhase::kForward);
+    const RecomputeScope recompute(options_.recomputed_blocks);
     const AutocastScope autocast(options_.device.type(), options_.precision);
     const ChangingBuffers::Watch watch(buffers_);
     terms = loss_terms(task_, batch);

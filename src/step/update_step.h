@@ -54,7 +54,8 @@ struct StepOptions {
   /// is made with the other buffers, and `set_statistics` asks for them. The optimizer is not sharded.
   bool preconditioned_norms = false;
 
-  Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
+  int64_t recomputed_blocks = 0;  ///< of the model, in the backward pass (`autotrain::checkpoint`)
+  Timeline* timeline = nullptr;   ///< follows what the step does; null: nobody asks
 };
 
 /// What one update came to.
@@ -191,6 +192,10 @@ class UpdateStep {
   void pass_by_recordings(bool yes) { passed_by_ = yes; }
 
   const StepOptions& options() const { return options_; }
+
+  /// Has backward passes compute the first so many blocks of the model again (`autotrain::checkpoint`); 0:
+  /// none. No bit depends on it. Precondition: no window is open.
+  void set_recomputed_blocks(int64_t blocks) { options_.recomputed_blocks = blocks; }
   void set_loss_factor(double factor) { options_.loss_factor = factor; }
 
   /// Takes effect with the next window.

@@ -200,6 +200,7 @@ Workbench& Trainer::Run::bench() {
              ranks_);
   hosts_ = agree_on_the_machine(recipe_, *bench_);
   check_evaluations(recipe_, *bench_);
+  if (plan_) set_recompute(recipe_, *bench_, plan_->recompute);  // another process may have chosen it
   return *bench_;
 }
 
@@ -260,6 +261,8 @@ BatchPlan Trainer::Run::make_plan() {
     check_figures(recipe_, bench());
     check_gathered(recipe_, bench());
     BatchPlan plan = from->saved.plan;
+    if (recipe_.execution.recompute != Recompute::kAuto)  // which plans of former versions do not say
+      plan.recompute = recipe_.execution.recompute == Recompute::kOn;
     plan.lr = learning_rate_plan(recipe_, plan.effective_batch);  // which a resume may change
     plan.world_size = ranks_->place().world;                      // as may the number of ranks
     plan.window = WindowCut{plan.effective_batch, plan.micro_batch, bench().lanes}.most_pieces();
@@ -278,15 +281,37 @@ BatchPlan Trainer::Run::make_plan() {
   return plan;
 }
 
-// Looks for the plan here; where the batch changes, for that of the largest one.
-BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
+// Looks for the plan here.
+BatchPlan Trainer::Run::search(const Recipe& recipe, const std::vector<ProbeRecord>& known,
+                               RunObserver& observer) {
   bench().device->use_from_this_thread();
   check_targets(recipe_, bench());
   check_figures(recipe_, bench());
   check_gathered(recipe_, bench());
   load_initial_weights();
+  const auto plan_with = [&](Recompute recompute) {
+    Recipe one_way = recipe;
+    one_way.execution.recompute = recompute;
+    const bool on = recompute == Recompute::kOn;
+    set_recompute(recipe_, bench(), on);
+    std::vector<ProbeRecord> alike;
+    std::ranges::copy_if(known, std::back_inserter(alike),
+                         [on](const ProbeRecord& probe) { return probe.recompute == on; });
+    return search_one_way(std::move(one_way), std::move(alike), observer);
+  };
+  if (recipe.execution.recompute != Recompute::kAuto) return plan_with(recipe.execution.recompute);
+  return faster_of_both(plan_with);
+}
+
+// Where the batch changes, for the largest one.
+BatchPlan Trainer::Run::search_one_way(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer) {
   std::vector<int64_t> smaller;
   if (recipe.batch.changes()) smaller = plan_for_largest(recipe);
+  const bool recomputes = bench().recomputes;
+  const auto mark = [recomputes](ProbeRecord probe) {
+    probe.recompute = recomputes;
+    return probe;
+  };
   Planner planner({.recipe = recipe,
                    .lanes = bench().lanes.of,
                    .fresh = options_.fresh_plan,
@@ -299,11 +324,54 @@ BatchPlan Trainer::Run::search(Recipe recipe, std::vector<ProbeRecord> known, Ru
                    .known = std::move(known)},
                   bench(),
                   {.on_start = [&](int64_t micro_batch) { observer.on_trial(micro_batch); },
-                   .on_end = [&](const ProbeRecord& probe) { observer.on_probe(probe); }});
+                   .on_end = [&](const ProbeRecord& probe) { observer.on_probe(mark(probe)); }});
   BatchPlan plan = planner.plan();
+  plan.recompute = recomputes;
+  for (ProbeRecord& probe : plan.search.probes) probe.recompute = recomputes;
   describe_stages(recipe_, stages(plan.effective_batch), bench().lanes, plan);
   check_plan(recipe_, bench(), plan);
   return plan;
+}
+
+// Of keeping and computing again: what makes the samples of an update sooner, by the trials of both.
+BatchPlan Trainer::Run::faster_of_both(const std::function<BatchPlan(Recompute)>& plan_with) {
+  constexpr double kGain = 1.02;  // what is less is noise
+  std::optional<BatchPlan> kept;
+  std::optional<Error> does_not_fit;
+  try {
+    kept = plan_with(Recompute::kOff);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kDoesNotFit) throw;
+    does_not_fit = error;
+  }
+  const auto stay = [&](const std::string& why) {
+    kept->recompute_why = why;
+    log::info("plan", "recompute: no; " + why);
+    set_recompute(recipe_, bench(), false);
+    return *kept;
+  };
+  if (kept && kept->window == 1)
+    return stay("the whole effective batch fits without, and nothing is faster than to keep");
+  std::optional<BatchPlan> again;
+  try {
+    again = plan_with(Recompute::kOn);
+  } catch (const Error& error) {
+    const bool expected = error.code() == ExitCode::kDoesNotFit || error.code() == ExitCode::kBadRecipe;
+    if (!expected) throw;
+    if (!kept) throw *does_not_fit;
+    return stay(first_line(error));
+  }
+  const auto in_words = [](const BatchPlan& plan) {
+    return cat(window_in_words(plan), " at ", format_rate(plan.samples_per_second), " samples/s");
+  };
+  if (kept && again->samples_per_second < kGain * kept->samples_per_second) {
+    return stay(cat(in_words(*kept), ", computing again ", in_words(*again), ": accumulating is ",
+                    format_percent(kept->samples_per_second / again->samples_per_second - 1), " faster"));
+  }
+  again->recompute_why =
+      kept ? cat(in_words(*again), ", keeping ", in_words(*kept)) : "not even one sample fits without";
+  log::info("plan", "recompute: yes; " + again->recompute_why);
+  return *again;
 }
 
 // Has the recipe ask for the largest batch of all stages. @return the others.
@@ -330,7 +398,9 @@ BatchStages Trainer::Run::stages(int64_t constant) {
 }
 
 BatchPlan& Trainer::Run::made_plan() {
-  if (!plan_) plan_ = make_plan();
+  if (plan_) return *plan_;
+  plan_ = make_plan();
+  if (bench_) set_recompute(recipe_, *bench_, plan_->recompute);
   return *plan_;
 }
 

@@ -93,7 +93,9 @@ class Trainer::Run {
 
   bool searches_apart();
   BatchPlan make_plan();
-  BatchPlan search(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer);
+  BatchPlan search(const Recipe& recipe, const std::vector<ProbeRecord>& known, RunObserver& observer);
+  BatchPlan search_one_way(Recipe recipe, std::vector<ProbeRecord> known, RunObserver& observer);
+  BatchPlan faster_of_both(const std::function<BatchPlan(Recompute)>& plan_with);
   std::vector<int64_t> plan_for_largest(Recipe& recipe);
   BatchStages stages(int64_t constant);
   bool stored_plan_holds();

@@ -1,23 +1,27 @@
 // execution.recompute in whole runs.
+#include "autotrain/checkpoint.h"
 #include "autotrain/trainer.h"
-#include "support/support.h"
+#include "support/small_run.h"
 
 namespace autotrain {
 namespace {
 
-Recipe recipe_of(const std::string& execution, const std::string& model) {
+const std::string kImages =
+    "{dataset: synthetic, kind: images, samples: 96, shape: [3, 16, 16], classes: 10}";
+
+Recipe recipe_of(const std::string& execution, const std::string& model, const std::string& data = kImages,
+                 int64_t effective = 24) {
   const test::TemporaryFolder folder;
-  return load_recipe(folder.write("recipe.yaml", R"(
-data:
-  train: {dataset: synthetic, kind: images, samples: 4096, shape: [3, 32, 32], classes: 10}
-model: )" + model + R"(
+  return load_recipe(folder.write("recipe.yaml", "data:\n  train: " + data + "\nmodel: " + model + R"(
 optimizer: {name: adamw, lr: 0.001}
-batch: {effective: 4096}
+batch: {effective: )" + std::to_string(effective) + R"(}
 stop: {updates: 3}
-execution: {precision: fp32, search: {plan_cache: false}, )" +
-                                                     execution + "}\n"));
+execution: {search: {plan_cache: false}, )" + execution +
+                                                     "}\n"));
 }
 
+const std::string kLargeImages =
+    "{dataset: synthetic, kind: images, samples: 96, shape: [3, 32, 32], classes: 10}";
 const std::string kExported = "{name: exported, file: " AUTOTRAIN_FIXTURES "/exported_small.autotrain}";
 
 std::string weights_after(const Recipe& recipe) {
@@ -26,17 +30,146 @@ std::string weights_after(const Recipe& recipe) {
   return test::slurp(folder / "run" / "checkpoints" / "update-3" / "model.safetensors");
 }
 
-TEST(Recompute, ChangesNoBitOfARun) {
-  const std::string typed = "micro_batch: 256, memory: {budget: 1GiB}, recompute: ";
-  const std::string kept = weights_after(recipe_of(typed + "off", kExported));
-  EXPECT_TRUE(weights_after(recipe_of(typed + "on", kExported)) == kept);
+struct Case {
+  const char* name;
+  std::string model;
+  std::string data = kImages;
+  std::vector<std::string> precisions = {"fp32", "bf16"};
+};
+
+class RecomputeOf : public testing::TestWithParam<Case> {};
+
+// Buffers of batch normalisation and what dropout draws among them.
+TEST_P(RecomputeOf, ChangesNoBitOfARun) {
+  for (const std::string& precision : GetParam().precisions) {
+    const std::string typed =
+        "micro_batch: 8, memory: {budget: 1GiB}, precision: " + precision + ", recompute: ";
+    const std::string kept = weights_after(recipe_of(typed + "off", GetParam().model, GetParam().data));
+    EXPECT_TRUE(weights_after(recipe_of(typed + "on", GetParam().model, GetParam().data)) == kept)
+        << precision;
+  }
 }
 
-TEST(Recompute, IsRefusedByNameWhereAModelCannot) {
-  const Recipe recipe = recipe_of("memory: {budget: 1GiB}, recompute: on", "{name: cnn}");
+INSTANTIATE_TEST_SUITE_P(
+    Models, RecomputeOf,
+    testing::Values(Case{"mlp", "{name: mlp, depth: 5, width: 32, dropout: 0.3}"},
+                    Case{"cnn", "{name: cnn, width: 8, dropout: 0.3}"},
+                    Case{"resnet", "{name: resnet18, stem: small}"},
+                    Case{"transformer", "{name: transformer, layers: 3, width: 32, heads: 2, dropout: 0.2}",
+                         "{dataset: synthetic, kind: tokens, samples: 256, shape: [24], classes: 50}"},
+                    Case{"lora",
+                         "{name: transformer, layers: 2, width: 32, heads: 2, lora: {match: ['block*']}}",
+                         "{dataset: synthetic, kind: tokens, samples: 256, shape: [24], classes: 50}"},
+                    Case{"exported", kExported, kLargeImages, {"fp32"}}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Recompute, OnlyAsManyBlocksAsWereAskedFor) {
+  const std::string typed = "micro_batch: 16, precision: fp32, memory: {budget: 1GiB}, recompute: ";
+  const auto peak = [&](const std::string& rest) {
+    return Trainer::from_recipe(recipe_of(typed + rest, "{name: resnet18, stem: small}"),
+                                {.write_files = false})
+        .plan()
+        .peak_bytes;
+  };
+  const int64_t none = peak("off"), two = peak("on, recompute_blocks: 2"), all = peak("on");
+  EXPECT_LT(two, none);
+  EXPECT_LT(all, two);
+}
+
+TEST(Recompute, MakesRoomForALargerMicroBatch) {
+  const auto found = [&](const std::string& how) {
+    const Recipe recipe =
+        recipe_of("precision: fp32, memory: {budget: 48MiB}, recompute: " + how,
+                  "{name: transformer, layers: 6, width: 64, heads: 2}",
+                  "{dataset: synthetic, kind: tokens, samples: 512, shape: [128], classes: 50}",
+                  /*effective=*/512);
+    return Trainer::from_recipe(recipe, {.write_files = false}).plan();
+  };
+  const BatchPlan off = found("off"), on = found("on"), best = found("auto");
+  EXPECT_GT(on.search.micro_batch, off.search.micro_batch);
+  EXPECT_FALSE(off.recompute);
+  EXPECT_TRUE(on.recompute);
+  EXPECT_FALSE(best.recompute_why.empty());
+  EXPECT_EQ(best.search.micro_batch, (best.recompute ? on : off).search.micro_batch);
+}
+
+TEST(Recompute, IsTakenWhereNothingFitsWithoutAndLeftWhereAllDoes) {
+  const std::string model = "{name: mlp, depth: 36, width: 512}";
+  const std::string vectors = "{dataset: synthetic, kind: vectors, samples: 256, shape: [512], classes: 10}";
+  const Recipe roomy = recipe_of("precision: fp32, memory: {budget: 1GiB}, recompute: auto", model, vectors);
+  const BatchPlan kept = Trainer::from_recipe(roomy, {.write_files = false}).plan();
+  EXPECT_FALSE(kept.recompute);
+  EXPECT_NE(kept.recompute_why.find("fits without"), std::string::npos) << kept.recompute_why;
+}
+
+TEST(Recompute, IsRefusedByNameWhereAModelHasNoBlocks) {
+  Recipe recipe = test::recipe();
+  recipe.execution.recompute = Recompute::kOn;
   const Error error = test::expect_error(
-      ExitCode::kBadRecipe, [&] { Trainer::from_recipe(recipe, {.write_files = false}).plan(); });
+      ExitCode::kBadRecipe, [&] { test::SmallRun(recipe, {.write_files = false}).trainer.plan(); });
   EXPECT_EQ(error.where(), "execution.recompute");
+  EXPECT_TRUE(test::holds(error.what(), "autotrain::checkpoint"));
+}
+
+// A module of a program's own, with a block that may do what it ought not to.
+struct OwnNet : torch::nn::Module {
+  OwnNet() {
+    first = register_module("first", torch::nn::Linear(6, 64));
+    dropout = register_module("dropout", torch::nn::Dropout(0.5));
+    second = register_module("second", torch::nn::Linear(64, 4));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor wide = first->forward(x);
+    torch::Tensor y = checkpoint(*dropout, wide, [this](const torch::Tensor& z) {
+      ++calls;
+      torch::Tensor out = dropout->forward(z.tanh()).square();
+      if (writes_input) torch::Tensor(z).add_(1);
+      return forgets && calls % 2 == 0 ? out : out.sin();
+    });
+    if (writes_afterwards) wide.detach().mul_(2);
+    return second->forward(y);
+  }
+  torch::nn::Linear first{nullptr}, second{nullptr};
+  torch::nn::Dropout dropout{nullptr};
+  int64_t calls = 0;
+  bool writes_input = false, writes_afterwards = false, forgets = false;
+};
+
+std::vector<torch::Tensor> gradients_of(const std::shared_ptr<OwnNet>& net, bool recompute) {
+  const TensorDataset train = test::small_data(1000), validation = test::small_data(200, 8);
+  Recipe recipe = test::recipe();
+  recipe.execution.recompute = recompute ? Recompute::kOn : Recompute::kOff;
+  recipe.execution.micro_batch = 50;
+  recipe.stop = {};
+  recipe.stop.updates = 3;
+  Trainer trainer(recipe, supervised(net, cross_entropy()), train, validation, {.write_files = false});
+  trainer.fit();
+  std::vector<torch::Tensor> weights;
+  for (const torch::Tensor& each : net->parameters()) weights.push_back(each.detach().clone());
+  return weights;
+}
+
+std::shared_ptr<OwnNet> own_net() {
+  torch::manual_seed(5);
+  return std::make_shared<OwnNet>();
+}
+
+TEST(Recompute, BlocksOfAProgramsOwnKeepTheirBits) {
+  const auto kept_net = own_net(), again_net = own_net();
+  const std::vector<torch::Tensor> kept = gradients_of(kept_net, false),
+                                   again = gradients_of(again_net, true);
+  ASSERT_EQ(kept.size(), again.size());
+  for (size_t i = 0; i < kept.size(); ++i) EXPECT_TRUE(kept[i].equal(again[i])) << i;
+  EXPECT_GT(again_net->calls, kept_net->calls);
+}
+
+TEST(Recompute, ABlockThatDoesNotComputeTheSameAgainIsNamed) {
+  for (bool OwnNet::*fault : {&OwnNet::writes_input, &OwnNet::writes_afterwards, &OwnNet::forgets}) {
+    const auto net = own_net();
+    net.get()->*fault = true;
+    const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { gradients_of(net, true); });
+    EXPECT_TRUE(test::holds(error.what(), "autotrain::checkpoint"));
+  }
 }
 
 }  // namespace

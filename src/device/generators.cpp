@@ -1,4 +1,4 @@
-#include "step/generators.h"
+#include "device/generators.h"
 
 #include "autotrain/random.h"
 #include "base/random.h"
@@ -30,15 +30,16 @@ void seed_for_place(torch::Device device, uint64_t seed, PlaceToAct place, int64
                                      static_cast<uint64_t>(place), samples));
 }
 
-GeneratorScope::GeneratorScope(torch::Device device) {
+GeneratorStates::GeneratorStates(torch::Device device) {
   for (at::Generator& generator : generators_of(device)) {
     std::lock_guard lock(generator.mutex());
     states_.emplace_back(generator, generator.get_state());
   }
 }
 
-GeneratorScope::~GeneratorScope() {
-  for (auto& [generator, state] : states_) {
+void GeneratorStates::put_back() const {
+  for (const auto& [known, state] : states_) {
+    at::Generator generator = known;
     std::lock_guard lock(generator.mutex());
     generator.set_state(state);
   }

@@ -20,16 +20,26 @@ enum class PlaceToAct : uint64_t { kBeginUpdate, kBeforeStep, kAfterStep };
 /// before the update), and is the same on all ranks.
 void seed_for_place(torch::Device device, uint64_t seed, PlaceToAct place, int64_t samples);
 
+/// The states that the generators of the CPU and of `device` have now.
+class GeneratorStates {
+ public:
+  explicit GeneratorStates(torch::Device device);
+  void put_back() const;
+
+ private:
+  std::vector<std::pair<at::Generator, torch::Tensor>> states_;
+};
+
 /// Puts the generators of the CPU and of `device` back when the scope ends.
 class GeneratorScope {
  public:
-  explicit GeneratorScope(torch::Device device);
-  ~GeneratorScope();
+  explicit GeneratorScope(torch::Device device) : states_(device) {}
+  ~GeneratorScope() { states_.put_back(); }
   GeneratorScope(const GeneratorScope&) = delete;
   GeneratorScope& operator=(const GeneratorScope&) = delete;
 
  private:
-  std::vector<std::pair<at::Generator, torch::Tensor>> states_;
+  const GeneratorStates states_;
 };
 
 }  // namespace autotrain
