@@ -142,6 +142,19 @@ void check_keys_of_own_task(const Recipe& recipe) {
   }
 }
 
+void check_keys_of_own_optimizers(const Recipe& recipe) {
+  for (const KeyDifference& key : changed_keys(recipe, catalog())) {
+    const bool of_recipes = key.path.starts_with("optimizer.") && key.path != "optimizer.clip_norm";
+    const bool of_others =
+        key.path == "execution.shard" || (key.path == "batch.lr_rule" && key.after != "none");
+    if (!of_recipes && !of_others) continue;
+    fail_recipe(recipe, key.path,
+                cat("is ", key.after, ", and the program brings optimizers of its own (",
+                    "TrainerOptions::optimizers), which it does not reach"),
+                "leave it out and give it to the optimizer where the program makes it");
+  }
+}
+
 void check_evaluations(const Recipe& recipe, const Workbench& bench) {
   if (bench.data.validation != nullptr) return;
   const auto refuse = [&](const std::string& key, const std::string& what) {
