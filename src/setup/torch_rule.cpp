@@ -21,19 +21,19 @@
 namespace autotrain {
 namespace {
 
-using torch::optim::Optimizer;
+using TheirOptimizer = torch::optim::Optimizer;
 
 // One of them, and what it is for.
-struct Part {
+struct TorchPart {
   std::string name = {};
   std::vector<size_t> parameters = {};  // their numbers
-  std::function<std::unique_ptr<Optimizer>(std::vector<torch::Tensor> parameters)> make = {};
+  std::function<std::unique_ptr<TheirOptimizer>(std::vector<torch::Tensor> parameters)> make = {};
   std::function<bool(const UpdateInfo& info)> turn = {};
   double lr_factor = 1;
   bool own_rate = false;  // which the update's is a factor of
 };
 
-std::string in_words(const Part& part) {
+std::string in_words(const TorchPart& part) {
   return "the optimizer " + part.name;
 }
 
@@ -42,7 +42,7 @@ std::string in_words(const Part& part) {
 // With the rates that it was made with. Its parameters are those that it was made for.
 class Made {
  public:
-  Made(const Part& part, const std::vector<torch::Tensor>& parameters) : part_(part) {
+  Made(const TorchPart& part, const std::vector<torch::Tensor>& parameters) : part_(part) {
     optimizer_ = call_user(in_words(part), [&] { return part.make(parameters); });
     if (!optimizer_) fail("was not made", "return one");
     if (dynamic_cast<torch::optim::LBFGS*>(optimizer_.get()) != nullptr) {
@@ -59,7 +59,7 @@ class Made {
     for (const auto& group : optimizer_->param_groups()) rates_.push_back(rate_of(group));
   }
 
-  Optimizer& operator*() const { return *optimizer_; }
+  TheirOptimizer& operator*() const { return *optimizer_; }
 
   // @param rate of an update, as the part has it.
   void step(double rate) {
@@ -105,8 +105,8 @@ class Made {
          "for TrainerOptions::optimizers");
   }
 
-  const Part& part_;
-  std::unique_ptr<Optimizer> optimizer_;
+  const TorchPart& part_;
+  std::unique_ptr<TheirOptimizer> optimizer_;
   std::vector<std::optional<double>> rates_;  // of each group
 };
 
@@ -133,7 +133,7 @@ void set_gradients(const std::vector<torch::Tensor>& tensors, double size) {
 // training will take, and is what trials step with.
 class Stepping {
  public:
-  Stepping(Part part, const std::vector<NamedTensor>& parameters) : part_(std::move(part)) {
+  Stepping(TorchPart part, const std::vector<NamedTensor>& parameters) : part_(std::move(part)) {
     std::vector<std::string> names;
     for (const size_t i : part_.parameters) {
       names.push_back(parameters[i].name);
@@ -145,7 +145,7 @@ class Stepping {
   Stepping(const Stepping&) = delete;
   Stepping& operator=(const Stepping&) = delete;
 
-  const Part& part() const { return part_; }
+  const TorchPart& part() const { return part_; }
   bool in_turn = true;
 
   void step(double rate) {
@@ -192,6 +192,17 @@ class Stepping {
     }
   };
 
+  // Names of the parameters as the optimizer's groups have them.
+  std::vector<std::string> in_order_of(const TheirOptimizer& optimizer,
+                                       const std::vector<std::string>& names) const {
+    std::vector<std::string> ordered;
+    for (const torch::Tensor& each : parameters_of(optimizer)) {
+      const auto own = std::ranges::find_if(copies_, [&](const auto& copy) { return copy.is_same(each); });
+      ordered.push_back(names[static_cast<size_t>(own - copies_.begin())]);
+    }
+    return ordered;
+  }
+
   // Two steps; the second one again by another one, to which `save` and `load` have carried what the first
   // one left.
   void rehearse(const std::vector<std::string>& names) {
@@ -209,7 +220,7 @@ class Stepping {
     const std::vector<torch::Tensor> other = copies_of(copies_);
     {
       const ThreadWork program(false);
-      state_.emplace(part_.name, names, **stand_in_);
+      state_.emplace(part_.name, in_order_of(**stand_in_, names), **stand_in_);
       state_->take(**stand_in_, 1);
       Made second(part_, other);
       state_->give(*second);
@@ -225,7 +236,7 @@ class Stepping {
     }
   }
 
-  const Part part_;
+  const TorchPart part_;
   std::vector<torch::Tensor> own_;
   std::optional<Made> made_;
   std::vector<torch::Tensor> copies_;  // the stand-in's, without data but in its steps
@@ -237,11 +248,11 @@ class Stepping {
 // ------------------------------------------------------------------ all of them
 
 // Waits for the device: whether an update is applied is the caller's to know.
-class TorchRule final : public autotrain::Optimizer {
+class TorchRule final : public Optimizer {
  public:
-  TorchRule(Trained trained, std::vector<Part> parts) : Optimizer(std::move(trained)) {
+  TorchRule(Trained trained, std::vector<TorchPart> parts) : Optimizer(std::move(trained)) {
     part_of_.resize(parameters().size());
-    for (Part& part : parts) {
+    for (TorchPart& part : parts) {
       for (const size_t i : part.parameters) part_of_[i] = parts_.size();
       parts_.push_back(std::make_unique<Stepping>(std::move(part), parameters()));
     }
@@ -249,7 +260,7 @@ class TorchRule final : public autotrain::Optimizer {
 
   void begin_update(const UpdateInfo& info) override {
     for (const auto& each : parts_) {
-      const Part& part = each->part();
+      const TorchPart& part = each->part();
       each->in_turn =
           info.trial || !part.turn || call_user("turn of " + in_words(part), [&] { return part.turn(info); });
     }
@@ -296,7 +307,7 @@ class TorchRule final : public autotrain::Optimizer {
   std::vector<size_t> part_of_;  // of each parameter
 };
 
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+[[noreturn]] void refuse_optimizers(const std::string& what, const std::string& hint) {
   throw Error(ExitCode::kUsage, "TrainerOptions::optimizers", what, hint);
 }
 
@@ -305,37 +316,39 @@ void check_names(const std::vector<TorchOptimizer>& own) {
   for (const TorchOptimizer& each : own) {
     const auto allowed = [](unsigned char c) { return c == '_' || (c < 128 && std::isalnum(c) != 0); };
     if (each.name.empty() || !std::ranges::all_of(each.name, allowed))
-      refuse(cat("one has the name ", quote(each.name)), "take letters, digits and _");
+      refuse_optimizers(cat("one has the name ", quote(each.name)), "take letters, digits and _");
     if (!names.insert(each.name).second)
-      refuse(cat("two have the name ", quote(each.name)), "rename one of them");
-    if (!each.make) refuse(cat(quote(each.name), " has no function that makes it"), "set its make");
+      refuse_optimizers(cat("two have the name ", quote(each.name)), "rename one of them");
+    if (!each.make)
+      refuse_optimizers(cat(quote(each.name), " has no function that makes it"), "set its make");
   }
 }
 
-std::vector<Part> parts_of(const std::vector<TorchOptimizer>& own,
-                           const std::vector<NamedTensor>& parameters) {
+std::vector<TorchPart> parts_of(const std::vector<TorchOptimizer>& own,
+                                const std::vector<NamedTensor>& parameters) {
   check_names(own);
   std::vector<std::string> names;
   for (const NamedTensor& each : parameters) names.push_back(each.name);
-  std::vector<Part> parts;
+  std::vector<TorchPart> parts;
   std::vector<std::string> taken(names.size());
   for (const TorchOptimizer& each : own) {
     check_patterns(cat("TrainerOptions::optimizers: ", each.name, ".match"), each.match, names,
                    "name of a parameter that is trained");
-    Part& part =
-        parts.emplace_back(Part{.name = each.name, .make = each.make, .turn = each.turn, .own_rate = true});
+    TorchPart& part = parts.emplace_back(
+        TorchPart{.name = each.name, .make = each.make, .turn = each.turn, .own_rate = true});
     for (size_t i = 0; i < names.size(); ++i) {
       if (!matches_any(names[i], each.match)) continue;
       if (!taken[i].empty())
-        refuse(cat(names[i], " belongs to both ", taken[i], " and ", each.name), "narrow their match");
+        refuse_optimizers(cat(names[i], " belongs to both ", taken[i], " and ", each.name),
+                          "narrow their match");
       taken[i] = each.name;
       part.parameters.push_back(i);
     }
   }
   for (size_t i = 0; i < names.size(); ++i) {
     if (taken[i].empty())
-      refuse(cat("none updates ", names[i]),
-             "add it to the match of one, or freeze it: parameter.requires_grad_(false)");
+      refuse_optimizers(cat("none updates ", names[i]),
+                        "add it to the match of one, or freeze it: parameter.requires_grad_(false)");
   }
   return parts;
 }
@@ -343,14 +356,14 @@ std::vector<Part> parts_of(const std::vector<TorchOptimizer>& own,
 }  // namespace
 
 MakeOptimizer torch_optimizers(std::vector<TorchOptimizer> own) {
-  return [own = std::move(own)](Trained trained) -> std::unique_ptr<autotrain::Optimizer> {
-    std::vector<Part> parts = parts_of(own, trained.parameters);
+  return [own = std::move(own)](Trained trained) -> std::unique_ptr<Optimizer> {
+    std::vector<TorchPart> parts = parts_of(own, trained.parameters);
     return std::make_unique<TorchRule>(std::move(trained), std::move(parts));
   };
 }
 
-std::unique_ptr<autotrain::Optimizer> make_torch_rule(const std::string& name, const MakeTorchOptimizer& make,
-                                                      Trained trained) {
+std::unique_ptr<Optimizer> make_torch_rule(const std::string& name, const MakeTorchOptimizer& make,
+                                           Trained trained) {
   std::map<std::pair<double, double>, std::vector<size_t>> alike;  // by rate and decay
   for (const ParameterGroup& group : trained.groups) {
     for (const size_t i : group.parameters) {
@@ -360,7 +373,7 @@ std::unique_ptr<autotrain::Optimizer> make_torch_rule(const std::string& name, c
       alike[{group.lr_factor, decays ? group.weight_decay : 0}].push_back(i);
     }
   }
-  std::vector<Part> parts;
+  std::vector<TorchPart> parts;
   for (auto& [key, numbers] : alike) {
     std::ranges::sort(numbers);
     parts.push_back(

@@ -129,6 +129,7 @@ bool alike_on_ranks(const Kind& kind, const fs::path& folder) {
 }
 
 void print_row(const Kind& kind, const fs::path& folder) {
+  fs::create_directories(folder);
   std::string row = cat("| ", kind.name, " | ", lines_of(kind), " |");
   // Ranks first: a process is copied before threads of LibTorch's compute in it.
   const std::string ranks = !kind.ranks ? "one rank" : checked(alike_on_ranks(kind, folder), "same bits");
