@@ -107,6 +107,12 @@ void check_statistics(const Recipe& recipe, const Workbench& bench, const BatchP
   if (recipe.execution.statistics != Statistics::kOn && !adapts) return;
   const char* const key = adapts ? "batch.adapt.rule" : "execution.statistics";
   const std::string otherwise = adapts ? "leave batch.adapt out" : "set execution.statistics: auto";
+  if (bench.task->makes_passes()) {
+    fail_recipe(recipe, key,
+                "needs the noise of gradients, and the task makes its passes itself, of which no part stands "
+                "for the window",
+                otherwise);
+  }
   if (!may_measure_noise(recipe, *bench.data.train)) {
     fail_recipe(
         recipe, key,

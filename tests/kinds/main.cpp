@@ -1,7 +1,10 @@
 // The table of kinds of research: how far each program is from a loop that is written by hand, and whether a
 // size that is searched, a resume and a second rank change a bit. Fails where something does not hold.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -82,30 +85,30 @@ struct Run {
   int64_t lanes = 0;
 };
 
-struct Trained {
+struct Fitted {
   std::shared_ptr<Program> program;  // without its task
   std::unique_ptr<Trainer> trainer;
   Task* task = nullptr;
 };
 
-Trained fit(const Kind& kind, const Run& run) {
-  Trained trained{.program = std::make_shared<Program>(made(kind))};
-  Program& program = *trained.program;
+Fitted fit(const Kind& kind, const Run& run) {
+  Fitted fitted{.program = std::make_shared<Program>(made(kind))};
+  Program& program = *fitted.program;
   Recipe r = program.recipe;
   if (run.micro > 0) r.execution.micro_batch = run.micro;
   if (run.micro == 0) r.batch.limits.max_micro_batch = 16;
   if (run.lanes > 0) r.execution.lanes = run.lanes;
-  trained.task = program.task.get();
-  trained.trainer = std::make_unique<Trainer>(r, std::move(program.task), *program.data,
-                                              TrainerOptions{.output = run.folder,
-                                                             .write_files = !run.folder.empty(),
-                                                             .resume = run.resume,
-                                                             .optimizers = program.optimizers});
-  trained.trainer->on_update([&run](const UpdateRecord& record) {
+  fitted.task = program.task.get();
+  fitted.trainer = std::make_unique<Trainer>(r, std::move(program.task), *program.data,
+                                             TrainerOptions{.output = run.folder,
+                                                            .write_files = !run.folder.empty(),
+                                                            .resume = run.resume,
+                                                            .optimizers = program.optimizers});
+  fitted.trainer->on_update([&run](const UpdateRecord& record) {
     return record.update == run.stop ? Flow::kStop : Flow::kContinue;
   });
-  trained.trainer->fit();
-  return trained;
+  fitted.trainer->fit();
+  return fitted;
 }
 
 std::string file_of(const fs::path& run) {
@@ -136,13 +139,13 @@ void print_row(const Kind& kind, const fs::path& folder) {
   Program hand = made(kind);
   kind.by_hand(hand);
   for (const int64_t micro : {kBatch, kBatch / 4}) {
-    const Trained own = fit(kind, {.micro = micro});
+    const Fitted own = fit(kind, {.micro = micro});
     const double apart = gap(own.task->module(), hand.module());
     char text[32];
     std::snprintf(text, sizeof(text), "%.1e", apart);
     row += cat(" ", checked(apart < kRounding, text), " |");
   }
-  const Trained searched = fit(kind, {.micro = 0});
+  const Fitted searched = fit(kind, {.micro = 0});
   const int64_t found = searched.trainer->plan().micro_batch;
   const bool typed = digest(*fit(kind, {.micro = found}).task) == digest(*searched.task);
   row += cat(" ", checked(typed, "same bits"), " |");

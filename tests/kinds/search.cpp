@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "kinds/kind.h"
 
 namespace kinds {
