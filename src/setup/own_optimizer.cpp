@@ -1,5 +1,7 @@
 #include "setup/own_optimizer.h"
 
+#include <torch/optim/optimizer.h>
+
 #include "setup/own_values.h"
 #include "setup/torch_rule.h"
 #include "setup/users_code.h"

@@ -100,9 +100,8 @@ class Made {
 
   [[noreturn]] void fail_rate() const {
     fail("does not tell its learning rate, which the schedule changes",
-         "override get_lr and set_lr in its OptimizerOptions, or leave the schedule constant, without "
-         "warm-up, "
-         "for TrainerOptions::optimizers");
+         "override get_lr and set_lr in its OptimizerOptions; or, for TrainerOptions::optimizers, leave the "
+         "schedule constant, without warm-up");
   }
 
   const TorchPart& part_;
@@ -208,7 +207,7 @@ class Stepping {
   void rehearse(const std::vector<std::string>& names) {
     const torch::Device device = own_.empty() ? torch::Device(torch::kCPU) : own_.front().device();
     const GeneratorScope generators(device);
-    const auto step = [&](Made& made, const std::vector<torch::Tensor>& tensors, double size) {
+    const auto learn = [&](Made& made, const std::vector<torch::Tensor>& tensors, double size) {
       set_gradients(tensors, size);
       seed_generators(device, 1);
       made.step(part_.own_rate ? 1 : 1e-3);
@@ -216,7 +215,7 @@ class Stepping {
     copies_ = copies_of(own_);
     stand_in_.emplace(part_, copies_);
     const Emptied emptied{copies_};
-    step(*stand_in_, copies_, 0.5);
+    learn(*stand_in_, copies_, 0.5);
     const std::vector<torch::Tensor> other = copies_of(copies_);
     {
       const ThreadWork program(false);
@@ -224,9 +223,9 @@ class Stepping {
       state_->take(**stand_in_, 1);
       Made second(part_, other);
       state_->give(*second);
-      step(second, other, 0.25);
+      learn(second, other, 0.25);
     }
-    step(*stand_in_, copies_, 0.25);
+    learn(*stand_in_, copies_, 0.25);
     for (size_t i = 0; i < other.size(); ++i) {
       if (at::equal(other[i], copies_[i])) continue;
       throw Error(ExitCode::kBrokenContract, in_words(part_),

@@ -31,14 +31,15 @@ const std::string& renamed(const std::string& text, const Numbers& numbers) {
   return known == numbers.end() ? text : known->second;
 }
 
-void read(torch::serialize::InputArchive& archive, const std::vector<std::string>& path,
-          const Numbers& numbers, std::vector<Leaf>& leaves) {
+void read_leaves(torch::serialize::InputArchive& archive, const std::vector<std::string>& path,
+                 const Numbers& numbers, std::vector<Leaf>& leaves) {
   for (const std::string& key : archive.keys()) {
     std::vector<std::string> here = path;
     here.push_back(renamed(key, numbers));
     torch::serialize::InputArchive nested;
     if (archive.try_read(key, nested)) {
-      read(nested, here, numbers, leaves);
+      leaves.push_back({.path = here, .archive = true});
+      read_leaves(nested, here, numbers, leaves);
       continue;
     }
     Leaf leaf{.path = here};
@@ -51,14 +52,14 @@ void read(torch::serialize::InputArchive& archive, const std::vector<std::string
 torch::serialize::InputArchive readable(torch::serialize::OutputArchive& archive) {
   std::stringstream bytes;
   archive.save_to(bytes);
-  torch::serialize::InputArchive read;
-  read.load_from(bytes);
-  return read;
+  torch::serialize::InputArchive opened;
+  opened.load_from(bytes);
+  return opened;
 }
 
 // An archive in the making.
-struct Folder {
-  std::map<std::string, Folder> folders = {};
+struct ArchiveFolder {
+  std::map<std::string, ArchiveFolder> folders = {};
   std::map<std::string, c10::IValue> values = {};
 
   void write_to(torch::serialize::OutputArchive& archive) const {
@@ -97,11 +98,10 @@ TorchState::TorchState(std::string name, std::vector<std::string> parameters,
   steps_ = torch::zeros({}, torch::kInt64);
   tensors_ = {{name_ + ".steps", steps_}};
   if (!form_.empty()) tensors_.push_back({name_ + ".there", there_});
-  for (const Leaf& leaf : form_) {
+  for (Leaf& leaf : form_) {
     held_.push_back(room_for(leaf.value));
-    if (leaf.path.size() > 1 && (top_.empty() || top_.back() != leaf.path.front()))
-      top_.push_back(leaf.path.front());
     if (!held_.back().defined()) continue;
+    if (leaf.value.isTensor()) leaf.value = torch::empty({0}, leaf.value.toTensor().options());
     std::vector<std::string> words = {name_};
     for (const std::string& word : leaf.path) {
       const size_t number = word.find_first_not_of("0123456789") == std::string::npos && words.size() == 2 &&
@@ -120,7 +120,7 @@ std::vector<Leaf> TorchState::leaves_of(const torch::optim::Optimizer& optimizer
     torch::serialize::OutputArchive archive;
     optimizer.save(archive);
     torch::serialize::InputArchive saved = readable(archive);
-    read(saved, {}, numbers_of(optimizer), leaves);
+    read_leaves(saved, {}, numbers_of(optimizer), leaves);
     return true;
   });
   std::ranges::sort(leaves, {}, &Leaf::path);
@@ -137,6 +137,8 @@ void TorchState::take(const torch::optim::Optimizer& from, int64_t steps) {
   const torch::NoGradGuard no_gradients;
   steps_.fill_(steps);
   there_.zero_();
+  for (const torch::Tensor& held : held_)
+    if (held.defined()) held.zero_();
   if (steps == 0) return;
   for (const Leaf& leaf : leaves_of(from)) {
     const std::string where = join(leaf.path, ".");
@@ -146,6 +148,8 @@ void TorchState::take(const torch::optim::Optimizer& from, int64_t steps) {
     there_[i].fill_(1);
     const torch::Tensor& held = held_[static_cast<size_t>(i)];
     if (!held.defined()) {
+      if (leaf.archive != known->archive) fail_form(cat("changes the form of ", where));
+      if (leaf.archive) continue;
       if (leaf.value.tagKind() != known->value.tagKind() || !(leaf.value == known->value))
         fail_form(cat("changes ", where, ", which is neither a tensor nor a number"));
       continue;
@@ -162,13 +166,14 @@ void TorchState::take(const torch::optim::Optimizer& from, int64_t steps) {
 
 void TorchState::give(torch::optim::Optimizer& to) const {
   const torch::NoGradGuard no_gradients;
-  Folder root;
-  for (const std::string& name : top_) root.folders[name];
+  ArchiveFolder root;
   for (size_t i = 0; i < form_.size(); ++i) {
     if (there_[static_cast<int64_t>(i)].item<int>() == 0) continue;
-    Folder* folder = &root;
+    ArchiveFolder* folder = &root;
     const std::vector<std::string>& path = form_[i].path;
-    for (size_t word = 0; word + 1 < path.size(); ++word) folder = &folder->folders[path[word]];
+    for (size_t word = 0; word + (form_[i].archive ? 0 : 1) < path.size(); ++word)
+      folder = &folder->folders[path[word]];
+    if (form_[i].archive) continue;
     c10::IValue value = form_[i].value;
     if (value.isTensor()) value = held_[i].to(value.toTensor().device(), held_[i].scalar_type(), false, true);
     if (value.isInt()) value = held_[i].item<int64_t>();

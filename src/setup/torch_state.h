@@ -15,10 +15,11 @@ namespace autotrain {
 /// checkpoint. Archives name parameters by their addresses; here they have their numbers.
 class TorchState {
  public:
-  /// A piece of an archive that is no archive itself.
+  /// An archive within the saved one, or a value.
   struct Leaf {
     std::vector<std::string> path = {};
     c10::IValue value = {};
+    bool archive = false;
   };
 
   /// The form is that of what `stepped` saves now: after a step in which all of its parameters had a
@@ -48,7 +49,6 @@ class TorchState {
   std::vector<Leaf> form_;           // sorted by path
   std::vector<torch::Tensor> held_;  // of each leaf; undefined: it is as it is in the form
   torch::Tensor there_, steps_;      // [leaves] uint8: whether there is such a leaf; scalar int64
-  std::vector<std::string> top_;     // names of the archives in the outermost one
   std::vector<NamedTensor> tensors_;
 };
 
