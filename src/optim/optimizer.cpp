@@ -95,20 +95,16 @@ torch::Tensor Optimizer::add_counts(const std::string& name) {
   return scalars_.back().tensor;
 }
 
-void Optimizer::count_update(const torch::Tensor& counts, const torch::Tensor& found_inf,
+void Optimizer::count_update(const std::vector<torch::Tensor>& counts, const torch::Tensor& found_inf,
                              const torch::Tensor& one, torch::Tensor delta) const {
   at::sub_out(delta, one, found_inf);
-  if (counts.is_cpu()) {
-    auto* const numbers = counts.mutable_data_ptr<float>();
-    const auto added = delta.item<float>();
-    for (size_t i = 0; i < parameters().size(); ++i)
-      if (parameters()[i].tensor.grad().defined()) numbers[i] += added;
-    return;
-  }
   std::vector<torch::Tensor> reached;
   for (size_t i = 0; i < parameters().size(); ++i)
-    if (parameters()[i].tensor.grad().defined()) reached.push_back(counts[static_cast<int64_t>(i)]);
-  if (!reached.empty()) at::_foreach_add_(reached, delta);
+    if (parameters()[i].tensor.grad().defined()) reached.push_back(counts[i]);
+  if (reached.empty()) return;
+  if (!delta.is_cpu()) return at::_foreach_add_(reached, delta);
+  for (const torch::Tensor& count : reached)
+    *count.mutable_data_ptr<float>() += *delta.const_data_ptr<float>();
 }
 
 void Optimizer::apply(Update update) {

@@ -155,9 +155,9 @@ class Optimizer {
   torch::Tensor add_counts(const std::string& name);
 
   /// Adds `one` − `found_inf` to the counts of the parameters that have a gradient. Allocates nothing on a
-  /// device. @param delta a scalar float32 to compute in.
-  void count_update(const torch::Tensor& counts, const torch::Tensor& found_inf, const torch::Tensor& one,
-                    torch::Tensor delta) const;
+  /// device. @param counts a scalar for each parameter. @param delta a scalar float32 to compute in.
+  void count_update(const std::vector<torch::Tensor>& counts, const torch::Tensor& found_inf,
+                    const torch::Tensor& one, torch::Tensor delta) const;
 
   /// The number of the member's parameter.
   size_t number_of(size_t member) const { return sharded() ? pieces()[member].tensor : member; }
