@@ -30,7 +30,7 @@ LEVELS = {
 # Which room a public header belongs to.
 PUBLIC = {
     "amounts.h": "base", "batch.h": "base", "named_tensor.h": "base", "error.h": "base", "figures.h": "base", "log.h": "base",
-    "memory.h": "device", "random.h": "device",
+    "memory.h": "device", "random.h": "device", "torch_optimizer.h": "model", "two_passes.h": "step",
     "recipe.h": "recipe",
     "report.h": "report",
     "data.h": "data",

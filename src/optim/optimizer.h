@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "autotrain/named_tensor.h"
-#include "autotrain/task.h"
 #include "base/flat_layout.h"
 #include "optim/parameter_groups.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
+
+struct UpdateInfo;
 
 /// The parameters of a module that are trained, in its order, each tensor once.
 std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module);

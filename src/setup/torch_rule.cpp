@@ -313,7 +313,9 @@ class TorchRule final : public Optimizer {
 void check_names(const std::vector<TorchOptimizer>& own) {
   std::set<std::string> names;
   for (const TorchOptimizer& each : own) {
-    const auto allowed = [](unsigned char c) { return c == '_' || (c < 128 && std::isalnum(c) != 0); };
+    const auto allowed = [](char c) {
+      return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    };
     if (each.name.empty() || !std::ranges::all_of(each.name, allowed))
       refuse_optimizers(cat("one has the name ", quote(each.name)), "take letters, digits and _");
     if (!names.insert(each.name).second)

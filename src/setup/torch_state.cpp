@@ -50,7 +50,7 @@ void read_leaves(torch::serialize::InputArchive& archive, const std::vector<std:
 }
 
 torch::serialize::InputArchive readable(torch::serialize::OutputArchive& archive) {
-  std::stringstream bytes;
+  WithoutLocale<std::stringstream> bytes;
   archive.save_to(bytes);
   torch::serialize::InputArchive opened;
   opened.load_from(bytes);
@@ -104,11 +104,11 @@ TorchState::TorchState(std::string name, std::vector<std::string> parameters,
     if (leaf.value.isTensor()) leaf.value = torch::empty({0}, leaf.value.toTensor().options());
     std::vector<std::string> words = {name_};
     for (const std::string& word : leaf.path) {
-      const size_t number = word.find_first_not_of("0123456789") == std::string::npos && words.size() == 2 &&
-                                    leaf.path.front() == "state"
-                                ? std::stoul(word)
-                                : 0;
-      words.push_back(number >= 1 && number <= parameters_.size() ? parameters_[number - 1] : word);
+      int64_t number = 0;
+      const bool numbered = words.size() == 2 && leaf.path.front() == "state" && parse_integer(word, number);
+      words.push_back(numbered && number >= 1 && number <= std::ssize(parameters_)
+                          ? parameters_[static_cast<size_t>(number - 1)]
+                          : word);
     }
     tensors_.push_back({join(words, "."), held_.back()});
   }
