@@ -31,6 +31,7 @@ LEVELS = {
 PUBLIC = {
     "amounts.h": "base", "batch.h": "base", "named_tensor.h": "base", "error.h": "base", "figures.h": "base", "log.h": "base",
     "memory.h": "device", "random.h": "device", "checkpoint.h": "model",
+    "torch_optimizer.h": "model", "two_passes.h": "step",
     "recipe.h": "recipe",
     "report.h": "report",
     "data.h": "data",

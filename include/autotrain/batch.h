@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/named_tensor.h"
+
 namespace autotrain {
 
 /// One of several inputs of a sample.
@@ -33,14 +35,25 @@ struct Batch {
   /// cut and whichever rank has it: `randn_like` draws by it (autotrain/random.h).
   torch::Tensor indices = {}, keys = {};
 
+  /// What the samples share, of any shape and dtype: nodes and edges of the batch's graphs, masks, samples of
+  /// different length one behind the other with the offsets at which they begin. `Dataset::get` makes them
+  /// for the samples that it is asked for; nobody cuts them or puts them together.
+  std::vector<NamedTensor> shared = {};
+
+  /// @throws Error(kBrokenContract) when there is no shared tensor of that name.
+  const torch::Tensor& shared_tensor(const std::string& name) const;
+
   /// `inputs`, and more of them.
   std::vector<torch::Tensor> all_inputs() const;
 
-  /// All that is defined: inputs, targets, more inputs, indices, keys.
+  /// All that is defined: inputs, targets, more inputs, indices, keys, what is shared.
   std::vector<torch::Tensor> tensors() const;
 
   /// The same samples, with what `change` makes of each of those tensors in its place.
   Batch with_each(const std::function<torch::Tensor(const torch::Tensor&)>& change) const;
+
+  /// Likewise, of those that have a row for each sample. Precondition: nothing is shared.
+  Batch with_each_of_samples(const std::function<torch::Tensor(const torch::Tensor&)>& change) const;
 
   /// The same samples on `device`. From pinned memory to a GPU the copy is asynchronous.
   Batch to(torch::Device device) const;

@@ -82,6 +82,12 @@ class Dataset {
   /// by the thread that uses them and on its current stream: none ahead, which would take memory of the
   /// device.
   virtual bool on_device() const { return false; }
+
+  /// Whether what `get` gives changes while a run goes on: a buffer of what was met so far, a stream. No
+  /// batch is then made ahead: those of an update are made by the thread that calls the task, each before its
+  /// own pass, when `Task::after_step` of the update before is done. `size` stays what counts as an epoch.
+  /// What it depends on belongs into `Task::state`, so that it is saved and put back.
+  virtual bool changes() const { return false; }
 };
 
 /// Samples held in two tensors.

@@ -17,6 +17,10 @@
 #include "autotrain/recipe.h"
 #include "autotrain/task.h"
 
+namespace torch::optim {
+class Optimizer;
+}
+
 namespace autotrain {
 
 /// Parts of a program's own that recipes name as they name those of autotrain: with keys, ranges, defaults
@@ -119,6 +123,13 @@ struct OwnOptimizer {
   bool adaptive = false;  ///< its step does not grow with the gradient: rates scale by the root
 
   std::function<std::function<void(const OwnStep& step)>(const OwnValues& values)> make = {};
+
+  /// In the place of `make` and `states`: one of LibTorch's kind (`autotrain/torch_optimizer.h` says what it
+  /// must do). Called for the parameters that have one rate and one decay; the recipe's rate is set at every
+  /// update.
+  std::function<std::unique_ptr<torch::optim::Optimizer>(
+      const OwnValues& values, std::vector<torch::Tensor> parameters, double weight_decay)>
+      make_torch = {};
 };
 
 struct Registry {

@@ -57,6 +57,27 @@ class Gradients {
   virtual const std::vector<NamedTensor>& all() = 0;
 };
 
+/// The passes of one lane of an update (all of it, but with several ranks or `execution.lanes`), for a task
+/// that makes them itself. Gradients add up in the parameters, in whatever parts and however often they are
+/// asked for, as those of Σ sums; the update divides them by Σ weights.
+class Passes {
+ public:
+  virtual ~Passes() = default;
+
+  /// Its micro-batches, in order.
+  virtual const std::vector<Batch>& batches() const = 0;
+
+  /// From here on random numbers are those of the i-th micro-batch: a second forward pass draws the same.
+  virtual void seed(size_t i) = 0;
+
+  /// Adds the gradient of a scalar to those of the parameters. In fp16 it is scaled, as those of losses are.
+  /// @param keep_graph the graph is used again.
+  virtual void backward(const torch::Tensor& sum, bool keep_graph = false) = 0;
+
+  /// Likewise, of what has the given gradient for its outputs. @param gradient of the shape of `outputs`.
+  virtual void backward(const torch::Tensor& outputs, const torch::Tensor& gradient) = 0;
+};
+
 /// A module together with how a batch becomes a loss and metrics. All tensors are on the run's
 /// device; forward passes run under the run's autocast. Called from one thread. docs/embedding.md draws the
 /// order of the calls.
@@ -82,6 +103,18 @@ class Task {
   /// micro-batches. False for losses that mix samples (contrastive, expert balancing): such a task is
   /// never accumulated.
   virtual bool splittable() const { return true; }
+
+  /// Whether the task makes the passes of an update itself, by `passes` in the place of `loss`: for losses
+  /// over the whole batch in pieces (`autotrain/two_passes.h`), several backward passes, and what is carried
+  /// from one micro-batch to the next. All micro-batches of an update are on the device at once. Asked once.
+  virtual bool makes_passes() const { return false; }
+
+  /// Forward and backward passes of one lane, under the run's autocast. What it returns has no gradient: Σ
+  /// sums, to be reported, and Σ weights. `loss` is then for evaluations alone.
+  virtual LossTerms passes(Passes& passes) {
+    (void)passes;
+    return {};
+  }
 
   /// Whether batches say which samples they hold (Batch::indices, Batch::keys): for random numbers that do
   /// not depend on how an update is cut, and for what is remembered of a sample. Asked once.

@@ -11,6 +11,7 @@
 #include "autotrain/recipe.h"
 #include "autotrain/report.h"
 #include "autotrain/task.h"
+#include "autotrain/torch_optimizer.h"
 
 namespace autotrain {
 
@@ -65,6 +66,11 @@ struct TrainerOptions {
   /// `from_recipe` in a process that has not computed with LibTorch yet.
   bool search_apart = false;
   RunObserver* observer = nullptr;  ///< must outlive the trainer
+
+  /// In the place of the recipe's optimizer: optimizers of LibTorch's kind, each over some of the parameters,
+  /// with its own clock, rate and turns. The recipe's schedule is a factor of each one's rate; its
+  /// `optimizer` says no more than `clip_norm` then.
+  std::vector<TorchOptimizer> optimizers = {};
 
   /// The caller's own process group of c10d (`autotrain/rank_group.h`): the run is made by its ranks. Null:
   /// by those that a launcher started, or by one.

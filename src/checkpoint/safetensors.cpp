@@ -196,6 +196,11 @@ class TensorFile {
   std::vector<Entry> entries_;
 };
 
+// Where parameters have counts of their own, an older file has one that was that of all.
+bool counts_for_all(const Entry& entry, const torch::Tensor& live) {
+  return entry.name == "step" && entry.shape.empty() && live.dim() == 1 && live.scalar_type() == entry.dtype;
+}
+
 void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
                         const std::map<std::string, torch::Tensor>& live, const std::string& hint) {
   std::vector<std::string> missing, left_over, reshaped;
@@ -205,6 +210,8 @@ void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
     if (found != live.end()) held.insert(found->second.unsafeGetTensorImpl());
     if (found == live.end()) {
       left_over.push_back(entry.name);
+    } else if (counts_for_all(entry, found->second)) {
+      continue;
     } else if (found->second.sizes() != entry.shape || found->second.scalar_type() != entry.dtype) {
       reshaped.push_back(cat(entry.name, " ", c10::IntArrayRef(entry.shape), " → ", found->second.sizes()));
     }
@@ -277,7 +284,7 @@ void read_safetensors_into(const fs::path& path, const std::vector<NamedTensor>&
   check_same_tensors(path, file.entries(), by_name, hint);
   for (const Entry& entry : file.entries()) {
     torch::Tensor& target = by_name.at(entry.name);
-    const bool direct = target.is_cpu() && target.is_contiguous();
+    const bool direct = target.is_cpu() && target.is_contiguous() && !counts_for_all(entry, target);
     const torch::Tensor staged = direct ? target : torch::empty(entry.shape, entry.dtype);
     file.read(entry, staged);
     if (!direct) target.copy_(staged);

@@ -23,6 +23,7 @@ class SkippingDataset final : public Dataset {
   int64_t size() const override { return dataset_->size(); }
   DatasetInfo info() const override { return dataset_->info(); }
   bool on_device() const override { return dataset_->on_device(); }
+  bool changes() const override { return dataset_->changes(); }
 
   /// The cost of the sample itself; the one that stands in for a bad one may cost more, but never more than
   /// the costliest.

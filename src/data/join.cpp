@@ -17,6 +17,7 @@ bool alike(const torch::Tensor& a, const torch::Tensor& b) {
 }
 
 bool alike(const Batch& a, const Batch& b) {
+  if (!a.shared.empty() || !b.shared.empty()) return false;
   return alike(a.inputs, b.inputs) && alike(a.targets, b.targets) &&
          std::ranges::equal(a.more_inputs, b.more_inputs,
                             [](const auto& one, const auto& other) { return alike(one, other); });
@@ -54,7 +55,8 @@ std::optional<Batch> joined(const std::vector<Batch>& parts) {
 }
 
 Batch rows_of(const Batch& batch, int64_t first, int64_t count) {
-  Batch rows = batch.with_each([&](const torch::Tensor& all) { return all.narrow(0, first, count); });
+  Batch rows =
+      batch.with_each_of_samples([&](const torch::Tensor& all) { return all.narrow(0, first, count); });
   rows.samples = count;
   return rows;
 }

@@ -61,9 +61,9 @@ bool of_the_device(const std::exception& error) {
   return classify_failure(error) != Failure::kOther || is_of_device(error);
 }
 
-// A loader without threads, where batches take memory of the device.
+// A loader without threads, where batches take memory of the device, or are not yet what they will be.
 Loader::Options options_for(const Dataset& dataset, Loader::Options options) {
-  if (dataset.on_device()) options.workers = options.prefetch = 0;
+  if (dataset.on_device() || dataset.changes()) options.workers = options.prefetch = 0;
   return options;
 }
 

@@ -230,7 +230,8 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
 // 0 when there is none.
 int64_t WindowRunner::smaller_micro_batch(int64_t samples) const {
   const int64_t minimum = smallest_batch(bench_.task->module());
-  if (micro_batch_ <= minimum || !bench_.task->splittable()) return 0;
+  if (micro_batch_ <= minimum) return 0;
+  if (!bench_.task->splittable() && !bench_.task->makes_passes()) return 0;
   const int64_t share = ceil_div(samples, plan_.lanes);
   const int64_t half = std::max(minimum, micro_batch_ / 2);
   // For a size that was run before, nothing new has to be compiled, and it is known what it takes.

@@ -26,6 +26,14 @@ std::vector<NamedTensor> changing_tensors(const Workbench& bench) {
   return tensors;
 }
 
+// After its tensors were put back.
+struct TakeStateAtEnd {
+  Optimizer& optimizer;
+  ~TakeStateAtEnd() {
+    put_back([&] { optimizer.take_state(); });
+  }
+};
+
 class RangeTester {
  public:
   RangeTester(Workbench& bench, const BatchPlan& plan, const RangeTestOptions& options)
@@ -58,6 +66,7 @@ class RangeTester {
   template <class Next>
   void train(double rate, Next next) {
     const GeneratorScope generators(bench_.device->torch_device());
+    const TakeStateAtEnd optimizer{*bench_.optimizer};
     const TensorScope tensors(changing_tensors(bench_), torch::kCPU);
     const WindowScope window_under_way(bench_.step);
     const WindowCut cut{plan_.effective_batch, plan_.micro_batch, bench_.lanes};

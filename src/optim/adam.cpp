@@ -21,21 +21,22 @@ class Adam final : public Optimizer {
         options_(options),
         exp_avg_(add_state("exp_avg")),
         exp_avg_sq_(add_state("exp_avg_sq")),
-        step_(add_scalar("step")),
-        one_(torch::ones_like(step_)) {
-    set_second_moment({exp_avg_sq_, step_, options.beta2, options.epsilon});
+        steps_(add_counts("step")),
+        step_of_(steps_.unbind()) {
+    set_second_moment({exp_avg_sq_, steps_, options.beta2, options.epsilon});
   }
 
  private:
   void before_groups(const Update& update) override {
-    step_.add_(one_).sub_(
-        update.found_inf);  // a number in the place of the tensor would be allocated each time
+    count_update(step_of_, update.found_inf, one_, delta_);
   }
 
   void apply_group(const Group& group, const Lists& lists, const Update& update) override {
     const auto exp_avgs = select(exp_avg_, lists);
     const auto exp_avg_sqs = select(exp_avg_sq_, lists);
-    const std::vector<torch::Tensor> steps(lists.members.size(), step_);  // one clock for all
+    std::vector<torch::Tensor> steps;  // each parameter has its own clock, as PyTorch's have
+    steps.reserve(lists.members.size());
+    for (const size_t member : lists.members) steps.push_back(step_of_[number_of(member)]);
     with_rate(update, [&](const auto& lr) {
       const auto apply = [&](const auto&... arguments) {
         options_.decoupled ? at::_fused_adamw_(arguments...) : at::_fused_adam_(arguments...);
@@ -49,8 +50,9 @@ class Adam final : public Optimizer {
   Options options_;
   std::vector<torch::Tensor>& exp_avg_;
   std::vector<torch::Tensor>& exp_avg_sq_;
-  torch::Tensor step_;
-  torch::Tensor one_;
+  torch::Tensor steps_;                 // [parameters] updates that each has had
+  std::vector<torch::Tensor> step_of_;  // each of them
+  const torch::Tensor one_ = torch::ones({}, steps_.options()), delta_ = torch::zeros({}, steps_.options());
 };
 
 OptimizerRow adam_like_row(const char* name, const char* sentence, bool decoupled) {

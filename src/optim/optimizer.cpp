@@ -1,6 +1,8 @@
 #include "optim/optimizer.h"
 
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/sub.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -64,7 +66,7 @@ torch::Device Optimizer::device() const {
 }
 
 const NamedTensor& Optimizer::parameter_of(size_t member) const {
-  return parameters()[sharded() ? pieces()[member].tensor : member];
+  return parameters()[number_of(member)];
 }
 
 torch::Tensor Optimizer::own_part(const torch::Tensor& tensor, size_t member) const {
@@ -84,6 +86,25 @@ torch::Tensor Optimizer::add_scalar(const std::string& name) {
   scalars_.push_back(
       {name, torch::zeros({}, torch::TensorOptions().dtype(torch::kFloat32).device(device()))});
   return scalars_.back().tensor;
+}
+
+torch::Tensor Optimizer::add_counts(const std::string& name) {
+  const auto count = static_cast<int64_t>(parameters().size());
+  scalars_.push_back(
+      {name, torch::zeros({count}, torch::TensorOptions().dtype(torch::kFloat32).device(device()))});
+  return scalars_.back().tensor;
+}
+
+void Optimizer::count_update(const std::vector<torch::Tensor>& counts, const torch::Tensor& found_inf,
+                             const torch::Tensor& one, torch::Tensor delta) const {
+  at::sub_out(delta, one, found_inf);
+  std::vector<torch::Tensor> reached;
+  for (size_t i = 0; i < parameters().size(); ++i)
+    if (parameters()[i].tensor.grad().defined()) reached.push_back(counts[i]);
+  if (reached.empty()) return;
+  if (!delta.is_cpu()) return at::_foreach_add_(reached, delta);
+  for (const torch::Tensor& count : reached)
+    *count.mutable_data_ptr<float>() += *delta.const_data_ptr<float>();
 }
 
 void Optimizer::apply(Update update) {

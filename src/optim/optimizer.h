@@ -17,6 +17,8 @@
 
 namespace autotrain {
 
+struct UpdateInfo;
+
 /// The parameters of a module that are trained, in its order, each tensor once.
 std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module);
 
@@ -86,9 +88,22 @@ class Optimizer {
   /// Numbers of the whole optimizer, which all ranks have.
   const std::vector<NamedTensor>& scalars() const { return scalars_; }
 
+  /// Which update the next window is for; before that, trials.
+  virtual void begin_update(const UpdateInfo& info) { (void)info; }
+
+  /// Whether it may update this parameter in that update. Where not, its gradient is to be dropped before
+  /// anything is made of it.
+  virtual bool has_turn(size_t parameter) const {
+    (void)parameter;
+    return true;
+  }
+
   /// Everything an exact continuation needs besides the parameters, or this rank's part of it. The live
   /// tensors, named `exp_avg.conv1.weight`, in a fixed order.
-  std::vector<NamedTensor> state() const;
+  virtual std::vector<NamedTensor> state() const;
+
+  /// To be called when somebody wrote to the tensors of `state`.
+  virtual void take_state() {}
 
   int64_t state_bytes() const;
 
@@ -106,7 +121,7 @@ class Optimizer {
   /// updates.
   struct SecondMoment {
     const std::vector<torch::Tensor>& values;  ///< live, as those of a State
-    torch::Tensor updates;                     ///< t, live: scalar float32 on the device
+    torch::Tensor updates;  ///< t, live: float32 on the device, a scalar or one for each parameter
     double beta = 0, epsilon = 0;
   };
 
@@ -136,6 +151,17 @@ class Optimizer {
 
   /// A scalar of the whole optimizer, float32 and zero, on the parameters' device.
   torch::Tensor add_scalar(const std::string& name);
+
+  /// Likewise, one for each parameter: [parameters().size()], whoever updates them.
+  torch::Tensor add_counts(const std::string& name);
+
+  /// Adds `one` − `found_inf` to the counts of the parameters that have a gradient. Allocates nothing on a
+  /// device. @param counts a scalar for each parameter. @param delta a scalar float32 to compute in.
+  void count_update(const std::vector<torch::Tensor>& counts, const torch::Tensor& found_inf,
+                    const torch::Tensor& one, torch::Tensor delta) const;
+
+  /// The number of the member's parameter.
+  size_t number_of(size_t member) const { return sharded() ? pieces()[member].tensor : member; }
 
   /// Once, at construction, of what was added as state.
   void set_second_moment(const SecondMoment& moment) { second_moment_.emplace(moment); }

@@ -36,7 +36,9 @@ torch::Tensor PreconditionedNorm::squared() {
   const torch::NoGradGuard no_gradients;
   const Optimizer::SecondMoment& moment = *optimizer_.second_moment();
   // √(v ÷ c) + ε is (√v + ε√c) ÷ √c, with c = 1 − βᵗ.
-  const torch::Tensor correction = 1 - at::pow(moment.beta, moment.updates.to(torch::kFloat64));
+  // Parameters that had fewer updates than others are few, and are taken for as old.
+  const torch::Tensor updates = moment.updates.max();
+  const torch::Tensor correction = 1 - at::pow(moment.beta, updates.to(torch::kFloat64));
   epsilon_ = (correction.sqrt() * moment.epsilon).to(torch::kFloat32);
   sum_.zero_();
   begin_slice();  // the one before may have ended for lack of memory
@@ -45,7 +47,7 @@ torch::Tensor PreconditionedNorm::squared() {
     if (gradient.defined()) add(gradient, moment.values[i]);
   }
   finish_slice();
-  return (sum_ * correction).masked_fill(moment.updates == 0, std::numeric_limits<double>::quiet_NaN());
+  return (sum_ * correction).masked_fill(updates == 0, std::numeric_limits<double>::quiet_NaN());
 }
 
 // Both in one order; copies of the rare ones that do not lie alike in memory.

@@ -60,6 +60,7 @@ void check_window(const PlanRequest& request, const Workbench& bench,
                   const std::optional<SplitVerdict>& verdict, BatchPlan& plan) {
   if (plan.window == 1 && plan.lanes == 1) return;
   if (!bench.task->splittable()) {
+    if (plan.lanes == 1 && bench.task->makes_passes()) return;
     if (plan.lanes > 1) {
       throw Error(ExitCode::kBadRecipe, "execution.lanes",
                   cat("the task mixes samples (splittable: false), and an update of ", plan.lanes,
@@ -71,6 +72,7 @@ void check_window(const PlanRequest& request, const Workbench& bench,
                     " samples must fit in one micro-batch, and only ", plan.search.micro_batch, " do"),
                 "lower batch.effective, or raise execution.memory.budget");
   }
+  if (bench.task->makes_passes()) return;
   plan.split_check = verdict->text();
   const bool sound =
       verdict->kind == SplitVerdict::Kind::kExact || verdict->kind == SplitVerdict::Kind::kNotChecked;

@@ -293,7 +293,7 @@ BatchPlan Planner::plan() {
   check_single_samples(request_, bench_);
   const Stopwatch watch;
   BatchPlan plan;
-  const bool check = may_accumulate(request_) && bench_.task->splittable();
+  const bool check = may_accumulate(request_) && bench_.task->splittable() && !bench_.task->makes_passes();
   const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
   begin_search();
   Capacity capacity = find_capacity(plan);

@@ -165,6 +165,8 @@ Probe::Pieces Probe::worst_pieces(int64_t samples, int64_t micro_batch) {
     worst_ = has_costs(*bench_.data.train) ? costliest_window(*bench_.data.train, samples)
                                            : consecutive(0, samples);
   }
+  // What the task does with all of them together is measured with all of them.
+  if (bench_.task->makes_passes()) return WindowCut{worst_.samples(), micro_batch}.cut(worst_);
   return trial_pieces(worst_, micro_batch);
 }
 
@@ -195,9 +197,10 @@ void Probe::run_smaller_windows(const TrialShape& shape, Pieces known, ProbeReco
   const double rate = record.samples_per_second, pass_rate = record.pass_samples_per_second;
   for (const int64_t samples : shape.smaller_windows) {
     Pieces pieces = worst_pieces(samples, std::min(shape.micro_batch, samples));
-    std::erase_if(pieces, [&](const Piece& piece) {
-      return std::ranges::count(known, piece.samples(), &Piece::samples) > 0;
-    });
+    if (!bench_.task->makes_passes())
+      std::erase_if(pieces, [&](const Piece& piece) {
+        return std::ranges::count(known, piece.samples(), &Piece::samples) > 0;
+      });
     if (pieces.empty()) continue;
     TrialFeed feed = feed_worst(pieces);
     update(feed, pieces, 4, record);

@@ -62,7 +62,9 @@ class Windows {
   torch::Tensor gradients() {
     std::vector<Batch> turned;
     for (const Batch& batch : batches_)
-      turned.push_back(batch.with_each([](const torch::Tensor& tensor) { return tensor.flip({0}); }));
+      turned.push_back(!batch.shared.empty() ? batch : batch.with_each([](const torch::Tensor& tensor) {
+        return tensor.flip({0});
+      }));
     const WindowScope window(bench_.step);
     accumulate(turned, kComparedWindow);
     const torch::Tensor weight = torch::full({1}, bench_.step.lane_weight(), torch::kFloat32);

@@ -44,7 +44,8 @@ Batch load(Workbench& bench, const Piece& piece) {
 
 // Half of a batch, padded as all of it is.
 Batch part_of(const Batch& whole, int64_t first) {
-  Batch part = whole.with_each([&](const torch::Tensor& tensor) { return tensor.narrow(0, first, kHalf); });
+  Batch part =
+      whole.with_each_of_samples([&](const torch::Tensor& tensor) { return tensor.narrow(0, first, kHalf); });
   part.samples = kHalf;
   return part;
 }
@@ -129,7 +130,7 @@ Unrepeated repeat_whole(Workbench& bench, const Batch& whole, const std::functio
 
 // Whether another last sample changes what becomes of those before it, random numbers being the same.
 bool mixes_samples(Workbench& bench, const Batch& whole, const std::function<void()>& reseed) {
-  const Batch other = whole.with_each([&](const torch::Tensor& tensor) {
+  const Batch other = whole.with_each_of_samples([&](const torch::Tensor& tensor) {
     return at::cat({tensor.narrow(0, 0, whole.samples - 1), tensor.narrow(0, 0, 1)});
   });
   reseed();
@@ -162,7 +163,8 @@ SplitVerdict run_check(Workbench& bench) {
   verdict.difference = relative_difference(gradient_of(bench, whole), bench, halves);
   if (verdict.difference <= kTolerance) return verdict;
 
-  const std::vector<Batch> padded_alike = {part_of(whole, 0), part_of(whole, kHalf)};
+  const bool shares = !whole.shared.empty();  // then only the data set can cut it
+  const auto padded_alike = shares ? halves : std::vector<Batch>{part_of(whole, 0), part_of(whole, kHalf)};
   reseed();
   if (has_costs(*bench.data.train) &&
       relative_difference(gradient_of(bench, whole), bench, padded_alike) <= kTolerance) {
@@ -188,7 +190,8 @@ SplitVerdict run_check(Workbench& bench) {
   const auto draws = std::ranges::find_if(operations, [](const OperationTrace::Operation& operation) {
     return kind_of(operation.name) == SplitVerdict::Kind::kRandom;
   });
-  if (why == Unrepeated::kRandom && draws != operations.end() && !mixes_samples(bench, whole, reseed)) {
+  if (why == Unrepeated::kRandom && draws != operations.end() &&
+      (shares || !mixes_samples(bench, whole, reseed))) {
     verdict.kind = SplitVerdict::Kind::kRandom;
     verdict.operation = draws->name;
     verdict.module = draws->module;

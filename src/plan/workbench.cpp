@@ -1,5 +1,7 @@
 #include "plan/workbench.h"
 
+#include <numeric>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "data/cost_order.h"
@@ -41,7 +43,7 @@ bool whole_optimizer(const Recipe& recipe) {
 }
 
 std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, Device& device,
-                                              const Place& place) {
+                                              const Place& place, const MakeOptimizer& make_own) {
   return within_budget(device, [&] {
     {
       const PhaseScope phase(MemoryPhase::kModel);
@@ -49,6 +51,11 @@ std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, 
     }
     const PhaseScope phase(MemoryPhase::kOptimizer);
     std::vector<NamedTensor> parameters = trainable_parameters(task.module());
+    if (make_own) {
+      std::vector<size_t> all(parameters.size());
+      std::iota(all.begin(), all.end(), size_t{0});
+      return make_own({.parameters = std::move(parameters), .groups = {{"all", 1, 0, false, all}}});
+    }
     auto pieces = own_pieces(recipe, parameters, place);
     std::vector<bool> decayed = decayed_by_rule(task.module(), parameters);
     return make_optimizer(
@@ -80,7 +87,7 @@ Lanes own_lanes(const Recipe& recipe, const Place& place) {
 
 Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, RunData run_data,
                      std::unique_ptr<Task> run_task, Precision run_precision,
-                     std::shared_ptr<Ranks> run_ranks)
+                     std::shared_ptr<Ranks> run_ranks, const MakeOptimizer& make_own)
     : device(std::move(run_device)),
       data(std::move(run_data)),
       task(std::move(run_task)),
@@ -88,7 +95,7 @@ Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, R
       ranks(run_ranks ? std::move(run_ranks) : std::make_shared<Ranks>()),
       lanes(own_lanes(recipe, ranks->place())),
       timeline(device->torch_device()),
-      optimizer(make_run_optimizer(recipe, *task, *device, ranks->place())),
+      optimizer(make_run_optimizer(recipe, *task, *device, ranks->place(), make_own)),
       scaler(recipe.execution.scaler, scales_loss(precision), device->torch_device()),
       average(make_average(recipe, *task, *device)),
       step(*task, *optimizer, scaler,

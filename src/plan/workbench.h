@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "autotrain/error.h"
@@ -17,6 +18,9 @@
 
 namespace autotrain {
 
+/// Makes an optimizer in the place of the recipe's. @param trained in one group.
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(Trained trained)>;
+
 /// Everything that computes updates: what the planner tries, the loop trains with and studies measure are the
 /// same objects. Members refer to each other: not movable.
 class Workbench {
@@ -24,9 +28,9 @@ class Workbench {
   /// Moves the task's module to the device and allocates the state of optimizer and scaler.
   /// @param precision resolved: never kAuto.
   /// @throws Error(kDoesNotFit) when they take more than the device's budget.
-  /// @param ranks null: there is but one.
+  /// @param ranks null: there is but one. @param make_own empty: the optimizer is the recipe's.
   Workbench(const Recipe& recipe, std::unique_ptr<Device> device, RunData data, std::unique_ptr<Task> task,
-            Precision precision, std::shared_ptr<Ranks> ranks = nullptr);
+            Precision precision, std::shared_ptr<Ranks> ranks = nullptr, const MakeOptimizer& make_own = {});
   Workbench(Workbench&) = delete;
   Workbench& operator=(Workbench&) = delete;
 

@@ -279,7 +279,8 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   check_trains(precision);
   set_products(precision, *materials.device);
   auto bench = std::make_unique<Workbench>(recipe, std::move(materials.device), std::move(materials.data),
-                                           std::move(materials.task), precision, std::move(materials.ranks));
+                                           std::move(materials.task), precision, std::move(materials.ranks),
+                                           materials.make_optimizer);
   // The module takes a memory format if it also learns with it.
   const auto learn = [&](const Batch& batch) {
     const WindowScope window(bench->step);

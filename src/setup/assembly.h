@@ -32,6 +32,7 @@ struct Materials {
   RunData data = {};
   std::unique_ptr<Task> task = {};
   std::shared_ptr<Ranks> ranks = {};  ///< null: there is but one
+  MakeOptimizer make_optimizer = {};  ///< empty: it is the recipe's
 };
 
 /// Device, data and task that the recipe names.

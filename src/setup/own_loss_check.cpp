@@ -25,7 +25,8 @@ double sum_of(Workbench& bench, const Batch& batch) {
 }
 
 Batch part_of(const Batch& whole, int64_t first, int64_t count) {
-  Batch part = whole.with_each([&](const torch::Tensor& tensor) { return tensor.narrow(0, first, count); });
+  Batch part =
+      whole.with_each_of_samples([&](const torch::Tensor& tensor) { return tensor.narrow(0, first, count); });
   part.samples = count;
   return part;
 }
@@ -88,7 +89,8 @@ void check_own_loss(Workbench& bench) {
     Loader loader(train, Stream(0, train.size(), /*shuffle=*/false),
                   repeated({consecutive(0, kFirst + kRest)}),
                   {.workers = 0, .prefetch = 0, .channels_last = bench.loader.channels_last});
-    compare(bench, bench.device->upload(*loader.next()));
+    const Batch whole = bench.device->upload(*loader.next());
+    if (whole.shared.empty()) compare(bench, whole);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {

@@ -1,6 +1,9 @@
 #include "setup/own_optimizer.h"
 
+#include <torch/optim/optimizer.h>
+
 #include "setup/own_values.h"
+#include "setup/torch_rule.h"
 #include "setup/users_code.h"
 
 namespace autotrain {
@@ -60,6 +63,22 @@ class OwnRule final : public Optimizer {
 }  // namespace
 
 OptimizerRow row_of(const OwnOptimizer& own, ChoiceSpec spec) {
+  if (own.make_torch) {
+    const auto make = [own](const Parameters& parameters, Trained trained) {
+      const OwnValues values = values_of(parameters, own.part);
+      return make_torch_rule(
+          own.part.name,
+          [own, values](std::vector<torch::Tensor> tensors, double weight_decay) {
+            return own.make_torch(values, std::move(tensors), weight_decay);
+          },
+          std::move(trained));
+    };
+    return {.spec = std::move(spec),
+            .adaptive = own.adaptive,
+            .moments = [](const Parameters&) { return 0; },
+            .make = make,
+            .whole_tensors = true};
+  }
   return {.spec = spec,
           .adaptive = own.adaptive,
           .moments = [count = std::ssize(own.states)](const Parameters&) { return count; },

@@ -161,6 +161,7 @@ class OwnedDataset final : public Dataset {
   std::optional<int64_t> cost(int64_t index) const override { return checked_->cost(index); }
   DatasetInfo info() const override { return checked_->info(); }
   bool on_device() const override { return checked_->on_device(); }
+  bool changes() const override { return checked_->changes(); }
 
  private:
   const std::unique_ptr<Dataset> own_;
@@ -205,8 +206,14 @@ void add_to_recipes(const Registry& registry) {
                         /*needs_length=*/true,
                         [own](const Parameters& p) { return own.make(values_of(p, own.part)); }});
   }
-  for (const OwnOptimizer& own : registry.optimizers)
-    add_row(row_of(own, spec_of("optimizer", own.part, own.make != nullptr, &Catalog::optimizers)));
+  for (const OwnOptimizer& own : registry.optimizers) {
+    if (own.make_torch && (own.make || !own.states.empty()))
+      refuse(
+          cat("the optimizer ", own.part.name, " has both make and make_torch, or states beside the latter"),
+          "set make and states, or make_torch alone");
+    const bool whole = own.make != nullptr || own.make_torch != nullptr;
+    add_row(row_of(own, spec_of("optimizer", own.part, whole, &Catalog::optimizers)));
+  }
 }
 
 }  // namespace autotrain

@@ -76,7 +76,9 @@ auto call_on(const char* method, const Batch& batch, Call call) {
 class CheckedTask final : public Task {
  public:
   explicit CheckedTask(std::unique_ptr<Task> task)
-      : task_(std::move(task)), module_(call_user("Task::module", [&] { return &task_->module(); })) {}
+      : task_(std::move(task)),
+        module_(call_user("Task::module", [&] { return &task_->module(); })),
+        makes_passes_(call_user("Task::makes_passes", [&] { return task_->makes_passes(); })) {}
 
   torch::nn::Module& module() override { return *module_; }
 
@@ -95,6 +97,19 @@ class CheckedTask final : public Task {
       if (!measured.metric)
         fail("Task::evaluate", "a Measured has no metric", "use mean_figure or make_metric");
     }
+    return terms;
+  }
+
+  bool makes_passes() const override { return makes_passes_; }
+
+  LossTerms passes(Passes& passes) override {
+    LossTerms terms = call_user("Task::passes", [&] { return task_->passes(passes); });
+    if (terms.sum.defined()) terms.sum = terms.sum.detach();
+    {
+      const torch::NoGradGuard no_gradients;
+      check_terms("Task::passes", terms);
+    }
+    check_parts("Task::passes", terms.parts);
     return terms;
   }
 
@@ -201,6 +216,7 @@ class CheckedTask final : public Task {
 
   std::unique_ptr<Task> task_;
   torch::nn::Module* module_;
+  const bool makes_passes_;
   bool differentiates_ = false;  // in evaluations too
   std::optional<std::vector<NamedTensor>> known_state_;
   std::map<std::string, std::optional<std::vector<std::string>>> known_parts_;  // by method
@@ -265,6 +281,9 @@ class CheckedDataset final : public Dataset {
   bool on_device() const override {
     return call_user(name_ + "::on_device", [&] { return data_.on_device(); });
   }
+  bool changes() const override {
+    return call_user(name_ + "::changes", [&] { return data_.changes(); });
+  }
 
  private:
   static void name_samples(Batch& batch, c10::ArrayRef<int64_t> indices, const SampleRandom& random) {
@@ -311,6 +330,14 @@ class CheckedDataset final : public Dataset {
         fail(method, "gives an undefined one of Batch::more_inputs " + indices_text(indices),
              "give every sample all inputs that info() names");
       check("more_inputs", input);
+    }
+    for (const NamedTensor& each : batch.shared) {
+      if (each.tensor.defined() && std::ranges::count(batch.shared, each.name, &NamedTensor::name) == 1)
+        continue;
+      fail(method,
+           cat(each.tensor.defined() ? "gives two shared tensors the name " : "gives an undefined ",
+               quote(each.name), ' ', indices_text(indices)),
+           "give each tensor of Batch::shared a name of its own");
     }
   }
 

@@ -107,6 +107,7 @@ void share_tensors(Workbench& bench, bool loaded) {
   for (const auto& list :
        {model_tensors(bench.task->module()), common_optimizer_tensors(bench), averaged_tensors(bench)})
     take_from_first(list, *bench.ranks);
+  if (bench.ranks->several()) bench.optimizer->take_state();
 }
 
 void gather_state(Workbench& bench) {
@@ -124,6 +125,7 @@ void share_buffers(Workbench& bench) {
 
 void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench) {
   checkpoints.read_tensors(update, live_tensors(bench));
+  bench.optimizer->take_state();
   if (!checkpoints.holds_averages(update)) bench.average.restart();
 }
 

@@ -41,6 +41,9 @@ class FlatGradients {
   /// From now on only passes to come have reached any.
   void forget_reached();
 
+  /// Takes this parameter for one that none has reached.
+  void forget_reached(size_t parameter) { parts_[parameter].reached = false; }
+
   /// Takes the gradients away from the parameters that no backward pass has reached since `open`.
   void leave_reached();
 

@@ -95,9 +95,11 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       scaler_(scaler),
       options_(options),
       average_(average),
+      makes_passes_(task.makes_passes()),
       buffers_(task),
       totals_(options.lanes, {7 + kMostLossParts},
               torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
+  if (makes_passes_) options_.statistics = options_.preconditioned_norms = false;
   if (options_.static_buffers) make_rate();
   close_window();
 }
@@ -114,6 +116,7 @@ void UpdateStep::enter(Activity activity) const {
 
 void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) {
   if (!window_open_) open_window();
+  if (makes_passes_) return waiting_.push_back({batch, window, offset});
   enter(Activity::kForward);
   const auto seed = [&] { seed_for_micro_batch(options_.device, options_.seed, window, offset); };
   const std::optional<size_t> place = keeps_batches() ? at_fixed_address(batch) : std::nullopt;
@@ -160,14 +163,67 @@ torch::Tensor UpdateStep::brought_here(const torch::Tensor& value) const {
 
 void UpdateStep::backward(const LossTerms& terms) {
   const PhaseScope phase(MemoryPhase::kBackward);
-  const torch::Tensor weight = as_scalar64(terms.weight, loss_sum_.device());
   const torch::Tensor sum = brought_here(terms.sum);
-  loss_sum_.add_(as_scalar64(sum, loss_sum_.device()));
-  weight_sum_.add_(weight);
-  if (!terms.parts.empty()) add_parts(terms.parts);
+  add_terms(terms);
   const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(sum.scalar_type());
   torch::autograd::backward({sum}, {seed.reshape(sum.sizes())});
-  if (takes_norms()) take_first_norms(weight);
+  if (takes_norms()) take_first_norms(as_scalar64(terms.weight, loss_sum_.device()));
+}
+
+void UpdateStep::add_terms(const LossTerms& terms) {
+  loss_sum_.add_(as_scalar64(brought_here(terms.sum), loss_sum_.device()));
+  weight_sum_.add_(as_scalar64(terms.weight, loss_sum_.device()));
+  if (!terms.parts.empty()) add_parts(terms.parts);
+}
+
+// ------------------------------------------------------------------ passes that the task makes
+
+class UpdateStep::LanePasses final : public Passes {
+ public:
+  explicit LanePasses(UpdateStep& step) : step_(step) {
+    for (const Waiting& each : step_.waiting_) batches_.push_back(each.batch);
+  }
+
+  const std::vector<Batch>& batches() const override { return batches_; }
+
+  void seed(size_t i) override {
+    const Waiting& at = step_.waiting_.at(i);
+    seed_for_micro_batch(step_.options_.device, step_.options_.seed, at.window, at.offset);
+  }
+
+  void backward(const torch::Tensor& sum, bool keep_graph) override {
+    pass(sum, torch::ones_like(sum), keep_graph);
+  }
+
+  void backward(const torch::Tensor& outputs, const torch::Tensor& gradient) override {
+    pass(outputs, gradient, /*keep_graph=*/false);
+  }
+
+ private:
+  void pass(const torch::Tensor& outputs, const torch::Tensor& gradient, bool keep_graph) {
+    const PhaseScope phase(MemoryPhase::kBackward);
+    const torch::Tensor scale = (step_.scaler_.scale() * step_.options_.loss_factor).to(outputs.device());
+    torch::autograd::backward({outputs}, {(gradient * scale).to(outputs.scalar_type())}, keep_graph);
+  }
+
+  UpdateStep& step_;
+  std::vector<Batch> batches_;
+};
+
+void UpdateStep::make_passes() {
+  enter(Activity::kForward);
+  LossTerms terms;
+  {
+    const PhaseScope phase(MemoryPhase::kForward);
+    const AutocastScope autocast(options_.device.type(), options_.precision);
+    const ChangingBuffers::Watch watch(buffers_);
+    LanePasses passes(*this);
+    passes.seed(0);
+    terms = task_.passes(passes);
+  }
+  buffers_.rethrow_failure();
+  add_terms(terms);
+  waiting_.clear();
 }
 
 void UpdateStep::add_parts(const std::vector<NamedTensor>& parts) {
@@ -363,6 +419,7 @@ void UpdateStep::ask_task() {
 
 void UpdateStep::end_lane() {
   if (!window_open_) open_window();
+  if (!waiting_.empty()) make_passes();
   if (gradients_) gradients_->end_lane();
   totals_.next();
   attach_totals();
@@ -405,6 +462,7 @@ void UpdateStep::prepare(double lr, Apply apply) {
     sum_over_ranks();
   }
   enter(Activity::kUpdate);
+  leave_out_of_turn();
   ask_task();
   if (has_fixed_addresses()) lr_.fill_(lr);
   if (const Recordings::Update* const recorded = gradients_shown_ ? nullptr : recorded_update(apply)) {
@@ -414,6 +472,15 @@ void UpdateStep::prepare(double lr, Apply apply) {
   auto [prepared, figures] = compute_update(lr, apply);
   prepared.figures = PendingUpdate(figures, part_names_);
   prepared_ = std::move(prepared);
+}
+
+// Gradients of parameters whose turn it is not.
+void UpdateStep::leave_out_of_turn() {
+  const std::vector<NamedTensor>& parameters = optimizer_.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (optimizer_.has_turn(i)) continue;
+    gradients_ ? gradients_->forget_reached(i) : parameters[i].tensor.mutable_grad().reset();
+  }
 }
 
 // A window of weight 0 says nothing of the scale.
@@ -572,6 +639,7 @@ void UpdateStep::abandon() {
 
 void UpdateStep::close_window() {
   window_open_ = false;
+  waiting_.clear();
   prepared_.reset();
   for (const NamedTensor& parameter : optimizer_.parameters()) parameter.tensor.mutable_grad().reset();
   // In place: this also runs while memory is short, and must not need any.

@@ -111,7 +111,10 @@ class UpdateStep {
              WeightAverage* average = nullptr);
 
   /// Which update the next windows are for; before that, trials.
-  void set_info(const UpdateInfo& info) { info_ = info; }
+  void set_info(const UpdateInfo& info) {
+    info_ = info;
+    optimizer_.begin_update(info);
+  }
 
   /// Forward and backward of one micro-batch, already on the device.
   /// @param window number of the window in the run; @param offset of the micro-batch's first sample
@@ -171,8 +174,8 @@ class UpdateStep {
   /// Precondition: no window is under way, `can_record`.
   void record_with(std::unique_ptr<WorkRecorder> recorder);
 
-  /// Whether `record_with` may be called: one lane, one rank.
-  bool can_record() const { return options_.lanes == 1 && !several(); }
+  /// Whether `record_with` may be called: one lane, one rank, passes that the task leaves to the step.
+  bool can_record() const { return options_.lanes == 1 && !several() && !makes_passes_; }
 
   /// Drops what was recorded, with its memory; nothing is recorded any more. Precondition: no window is under
   /// way.
@@ -201,8 +204,8 @@ class UpdateStep {
   /// Takes effect with the next window.
   /// @param preconditioned whether norms in the optimizer's metric are taken too, where the options allow it.
   void set_statistics(bool on, bool preconditioned = false) {
-    options_.statistics = on;
-    preconditioned_ = on && preconditioned;
+    options_.statistics = on && !makes_passes_;
+    preconditioned_ = options_.statistics && preconditioned;
   }
   Task& task() { return task_; }
 
@@ -214,6 +217,13 @@ class UpdateStep {
     PendingUpdate figures = {};
     const Recordings::Update* recorded = nullptr;  // in the place of all of these
   };
+
+  // A micro-batch of a task that makes its passes itself.
+  struct Waiting {
+    Batch batch;
+    int64_t window = 0, offset = 0;
+  };
+  class LanePasses;
 
   // A micro-batch in its fixed place.
   struct FixedBatch {
@@ -237,6 +247,9 @@ class UpdateStep {
   bool takes_norms() const { return first_of_lane_ && options_.statistics; }
   LossTerms forward(const Batch& batch);
   void backward(const LossTerms& terms);
+  void make_passes();
+  void add_terms(const LossTerms& terms);
+  void leave_out_of_turn();
   torch::Tensor brought_here(const torch::Tensor& value) const;
   const Recordings::Pass* recorded_pass(size_t batch);
   const Recordings::Update* recorded_update(Apply apply);
@@ -259,6 +272,8 @@ class UpdateStep {
   GradScaler& scaler_;
   StepOptions options_;
   WeightAverage* average_;
+  const bool makes_passes_;  // the task does
+  std::vector<Waiting> waiting_;
   ChangingBuffers buffers_;
   std::unique_ptr<FlatGradients> gradients_;  // from the first window on, where they must be flat
   std::unique_ptr<ExactSum> gradient_sum_;    // likewise, with several ranks

@@ -13,6 +13,7 @@
 #include "sweep/sweep.h"
 #include "sweep/sweep_analysis.h"
 #include "sweep/sweep_point.h"
+#include "trainer/call_scope.h"
 
 namespace autotrain {
 namespace {
@@ -176,6 +177,7 @@ void check(const SweepSubject& code, const SweepOptions& options) {
 
 SweepResult sweep(const SweepSubject& subject, const SweepOptions& options) {
   check(subject, options);
+  const CallAlone alone("sweep");
   return ModuleSweep(subject, options).run();
 }
 

@@ -14,15 +14,16 @@ namespace {
 std::mutex mutex;
 std::thread::id at_work;  // in `calls` calls, one within the other
 int calls = 0;
+bool alone = false;  // the call under way is a CallAlone
 
 void enter() {
   const std::lock_guard lock(mutex);
-  if (calls > 0 && at_work != std::this_thread::get_id()) {
-    throw Error(
-        ExitCode::kUsage, "Trainer",
-        "another run is at work in this process, in another thread: they would share LibTorch's random "
-        "numbers, threads and allocator",
-        "call it when the other one has returned, or give each run a process of its own");
+  if (calls > 0 && (alone || at_work != std::this_thread::get_id())) {
+    throw Error(ExitCode::kUsage, "Trainer",
+                "another run or sweep is at work in this process, in another thread or around this call: "
+                "they would share LibTorch's random "
+                "numbers, threads and allocator",
+                "call it when the other one has returned, or give each run a process of its own");
   }
   at_work = std::this_thread::get_id();
   ++calls;
@@ -68,6 +69,25 @@ ProgramsGenerator::~ProgramsGenerator() {
       "trainer",
       "LibTorch's global generator was given another seed while a run was at work, and is put back: the run "
       "draws from a generator of its own, autotrain::cpu_generator()");
+}
+
+CallAlone::CallAlone(const char* what) {
+  const std::lock_guard lock(mutex);
+  if (calls > 0) {
+    throw Error(ExitCode::kUsage, what,
+                "is called while a run or a sweep is at work in this process: it would change its allocator, "
+                "threads and budget",
+                "call it before or after the run, or in a process of its own");
+  }
+  at_work = std::this_thread::get_id();
+  calls = 1;
+  alone = true;
+}
+
+CallAlone::~CallAlone() {
+  const std::lock_guard lock(mutex);
+  calls = 0;
+  alone = false;
 }
 
 CallScope::CallScope(std::optional<ProcessSettings>& mine, const at::Generator& own, bool gpus)

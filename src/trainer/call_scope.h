@@ -27,6 +27,18 @@ class ProgramsGenerator {
   torch::Tensor state_;
 };
 
+/// A call that changes the process as a run's does and cannot be made beside one: a sweep of a program's own
+/// code.
+class CallAlone {
+ public:
+  /// @throws Error(kUsage) naming `what` while a call into a trainer or another one such as this is under
+  /// way, in whatever thread.
+  explicit CallAlone(const char* what);
+  ~CallAlone();
+  CallAlone(const CallAlone&) = delete;
+  CallAlone& operator=(const CallAlone&) = delete;
+};
+
 /// A call into a trainer. While it lasts, the run's settings of the process are in force and the calling
 /// thread works for the run; when it ends, on any way out, the process is as the caller left it, and what the
 /// run had set is kept for the next call. Calls of one thread nest.

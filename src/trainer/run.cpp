@@ -37,6 +37,7 @@
 #include "setup/start_log.h"
 #include "setup/start_table.h"
 #include "setup/stored_plan.h"
+#include "setup/torch_rule.h"
 #include "state/catalog.h"
 #include "state/identity.h"
 #include "state/snapshot.h"
@@ -87,6 +88,15 @@ void warn_of_other_batch(const SavedRun& saved, int64_t effective, const Recipe&
                            format_count(position.updates), " updates, count as ",
                            format_count(ceil_div(position.learned, effective)),
                            " wherever the recipe counts in updates (stop.updates, schedule, every)"));
+}
+
+// Those that the program brings, whose rates the recipe's schedule multiplies. Empty: it brings none.
+MakeOptimizer take_optimizers(Recipe& recipe, const TrainerOptions& options) {
+  if (options.optimizers.empty()) return {};
+  check_keys_of_own_optimizers(recipe);
+  recipe.optimizer.lr = 1;
+  recipe.batch.lr_rule = "none";  // the batch that each rate is for is the program's to know
+  return torch_optimizers(options.optimizers);
 }
 
 // The learning rate of the update after so many learned samples.
@@ -167,6 +177,7 @@ std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_p
                                                     TrainerOptions options) {
   options.search_apart = false;
   check_keys_of_own_task(recipe);
+  const MakeOptimizer make_optimizer = take_optimizers(recipe, options);
   task = checked_task(std::move(task));
   const bool names = task->names_samples();
   RunData data;
@@ -178,15 +189,22 @@ std::unique_ptr<Trainer::Run> Trainer::Run::of_task(Recipe recipe, std::unique_p
   const auto build = [&](const Recipe& r, std::optional<ResolvedBudget> settled,
                          std::shared_ptr<Ranks> ranks) {
     auto device = open_run_device(r, std::move(settled), ranks->place());
-    return assemble(r, {std::move(device), std::move(data), std::move(task), std::move(ranks)});
+    return assemble(r, {.device = std::move(device),
+                        .data = std::move(data),
+                        .task = std::move(task),
+                        .ranks = std::move(ranks),
+                        .make_optimizer = make_optimizer});
   };
   return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
 }
 
 std::unique_ptr<Trainer::Run> Trainer::Run::of_recipe(Recipe recipe, TrainerOptions options) {
-  const auto build = [](const Recipe& r, std::optional<ResolvedBudget> settled,
-                        std::shared_ptr<Ranks> ranks) {
-    return assemble(r, load_materials(r, std::move(settled), std::move(ranks)));
+  const MakeOptimizer make_optimizer = take_optimizers(recipe, options);
+  const auto build = [make_optimizer](const Recipe& r, std::optional<ResolvedBudget> settled,
+                                      std::shared_ptr<Ranks> ranks) {
+    Materials materials = load_materials(r, std::move(settled), std::move(ranks));
+    materials.make_optimizer = make_optimizer;
+    return assemble(r, std::move(materials));
   };
   return std::unique_ptr<Run>(new Run(std::move(recipe), build, std::move(options)));
 }

@@ -107,6 +107,12 @@ void check_statistics(const Recipe& recipe, const Workbench& bench, const BatchP
   if (recipe.execution.statistics != Statistics::kOn && !adapts) return;
   const char* const key = adapts ? "batch.adapt.rule" : "execution.statistics";
   const std::string otherwise = adapts ? "leave batch.adapt out" : "set execution.statistics: auto";
+  if (bench.task->makes_passes()) {
+    fail_recipe(recipe, key,
+                "needs the noise of gradients, and the task makes its passes itself, of which no part stands "
+                "for the window",
+                otherwise);
+  }
   if (!may_measure_noise(recipe, *bench.data.train)) {
     fail_recipe(
         recipe, key,
@@ -139,6 +145,19 @@ void check_keys_of_own_task(const Recipe& recipe) {
                     "not reach"),
                 "leave it out and do it in the program (freeze with requires_grad_(false), load weights with "
                 "Trainer::load_weights), or run Trainer::from_recipe");
+  }
+}
+
+void check_keys_of_own_optimizers(const Recipe& recipe) {
+  for (const KeyDifference& key : changed_keys(recipe, catalog())) {
+    const bool of_recipes = key.path.starts_with("optimizer.") && key.path != "optimizer.clip_norm";
+    const bool of_others =
+        key.path == "execution.shard" || (key.path == "batch.lr_rule" && key.after != "none");
+    if (!of_recipes && !of_others) continue;
+    fail_recipe(recipe, key.path,
+                cat("is ", key.after, ", and the program brings optimizers of its own (",
+                    "TrainerOptions::optimizers), which it does not reach"),
+                "leave it out and give it to the optimizer where the program makes it");
   }
 }
 

@@ -14,6 +14,9 @@ namespace autotrain {
 /// @throws Error(kBadRecipe) naming the first that is not left at its default.
 void check_keys_of_own_task(const Recipe& recipe);
 
+/// Likewise, keys of an optimizer where the program brings its own.
+void check_keys_of_own_optimizers(const Recipe& recipe);
+
 void check_evaluations(const Recipe& recipe, const Workbench& bench);
 
 /// Refuses figures that no evaluation will measure. One small evaluation tells which there are, before hours

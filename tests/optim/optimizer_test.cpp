@@ -102,6 +102,28 @@ TEST(Optimizer, BiasesAndNormsAreDecayedOnlyWhenAsked) {
   }
 }
 
+// As PyTorch's: the bias correction of a parameter is that of the updates that it had.
+TEST(Optimizer, AdamCountsForEachParameter) {
+  for (const std::string name : {"adam", "adamw"}) {
+    OptimizerRecipe recipe;
+    recipe.algorithm = {name, {}};
+    const torch::Tensor always = start({3, 4}, 0), sometimes = start({4}, 1);
+    const torch::Tensor alone = sometimes.detach().clone().requires_grad_();
+    const auto both = make_optimizer(recipe, {{{"always", always}, {"sometimes", sometimes}}});
+    const auto one = make_optimizer(recipe, {{{"alone", alone}}});
+    for (int64_t step = 0; step < 12; ++step) {
+      const bool turn = step % 3 == 2, skipped = step == 8;
+      always.mutable_grad() = gradient(always, step);
+      sometimes.mutable_grad() = turn ? gradient(sometimes, step) : torch::Tensor();
+      alone.mutable_grad() = turn ? gradient(alone, step) : torch::Tensor();
+      both->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(skipped ? 1.0f : 0.0f)});
+      if (turn) one->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(skipped ? 1.0f : 0.0f)});
+      EXPECT_TRUE(torch::equal(sometimes, alone)) << name << ' ' << step;
+    }
+    EXPECT_TRUE(torch::equal(both->scalars()[0].tensor, torch::tensor({11.0f, 3.0f})));
+  }
+}
+
 TEST(Optimizer, ParametersWithoutGradientsAreLeftAlone) {
   OptimizerRecipe recipe;
   recipe.weight_decay = 0.5;

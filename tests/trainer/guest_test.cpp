@@ -16,6 +16,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "autotrain/random.h"
+#include "autotrain/sweep.h"
 #include "autotrain/trainer.h"
 #include "base/text.h"
 #include "support/small_run.h"
@@ -829,6 +830,36 @@ TEST(OwnTask, ALossThatDifferentiatesIsEvaluatedToo) {
   };
   Trainer trainer(guest_recipe(), std::move(task), data(), data(), {.write_files = false});
   EXPECT_TRUE(std::isfinite(trainer.fit().final.at("loss")));
+}
+
+TEST(Guest, ASweepWithinARunIsRefused) {
+  SmallNet net;
+  const auto swept = [&] {
+    sweep(net,
+          [](int64_t samples) {
+            return torch::zeros({samples, 6});
+          },
+          {.batches = {1}, .rounds = 1, .max_seconds = 0.01, .roofline = false});
+  };
+  int refused = 0;
+  const auto expect_refused = [&] {
+    const Error error = test::expect_error(ExitCode::kUsage, swept);
+    EXPECT_TRUE(test::holds(error.what(), "while a run"));
+    ++refused;
+  };
+  auto task = std::make_unique<Open>();
+  task->on_step = [&](const UpdateInfo& info) {
+    if (info.update == 1) expect_refused();
+  };
+  Trainer trainer(guest_recipe(2), std::move(task), data(), {.write_files = false});
+  trainer.on_update([&](const UpdateRecord&) {
+    expect_refused();
+    std::thread(expect_refused).join();
+    return Flow::kContinue;
+  });
+  trainer.fit();
+  EXPECT_EQ(refused, 5);
+  swept();
 }
 
 }  // namespace

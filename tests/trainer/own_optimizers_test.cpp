@@ -1,0 +1,315 @@
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/lbfgs.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+#include <torch/serialize/archive.h>
+
+#include <cmath>
+
+#include "autotrain/trainer.h"
+#include "base/text.h"
+#include "support/small_run.h"
+
+// Optimizers of LibTorch's kind in the place of the recipe's.
+namespace autotrain {
+namespace {
+
+using test::SmallNet;
+using test::TemporaryFolder;
+
+const TensorDataset& data() {
+  static const TensorDataset samples = test::small_data(320);
+  return samples;
+}
+
+Recipe own_recipe(int64_t micro = 8) {
+  Recipe r = test::small_recipe();
+  r.optimizer = {};
+  r.execution.micro_batch = micro;
+  return r;
+}
+
+// SmallNet, which may give a loss that is not finite.
+struct Net final : Task {
+  explicit Net(SmallNet::Middle middle = SmallNet::Middle::kNothing) {
+    torch::manual_seed(11);
+    net = std::make_shared<SmallNet>(middle);
+  }
+  torch::nn::Module& module() override { return *net; }
+  LossTerms loss(const Batch& batch) override {
+    torch::Tensor sum =
+        at::cross_entropy_loss(net->forward(batch.inputs), batch.targets, {}, at::Reduction::Sum);
+    if (spoils && spoils(info)) sum = sum * NAN;
+    return {sum, torch::tensor(static_cast<double>(batch.samples))};
+  }
+  void begin_update(const UpdateInfo& of) override {
+    info = of;
+    windows += of.trial ? 0 : 1;
+  }
+
+  std::shared_ptr<SmallNet> net;
+  UpdateInfo info = {.trial = true};
+  int windows = 0;
+  std::function<bool(const UpdateInfo&)> spoils;
+};
+
+using Tensors = std::vector<torch::Tensor>;
+using Own = std::unique_ptr<torch::optim::Optimizer>;
+
+Own rms(Tensors parameters) {
+  return std::make_unique<torch::optim::RMSprop>(
+      std::move(parameters), torch::optim::RMSpropOptions(0.01).momentum(0.9).centered(true));
+}
+
+TorchOptimizer one(std::function<Own(Tensors)> make) {
+  return {.name = "own", .make = std::move(make)};
+}
+
+Tensors copies(const torch::nn::Module& module) {
+  Tensors all;
+  for (const torch::Tensor& each : module.parameters()) all.push_back(each.detach().clone());
+  return all;
+}
+
+bool same(const Tensors& a, const Tensors& b) {
+  return std::ranges::equal(a, b,
+                            [](const auto& one, const auto& other) { return torch::equal(one, other); });
+}
+
+struct Ended {
+  Tensors weights;
+  Summary summary;
+  std::shared_ptr<SmallNet> net;
+};
+
+Ended run(Recipe r, std::vector<TorchOptimizer> optimizers, TrainerOptions options = {.write_files = false},
+          int64_t stop = 0, const std::function<void(Net&)>& change = {}) {
+  auto task = std::make_unique<Net>(SmallNet::Middle::kDropout);
+  if (change) change(*task);
+  Ended ended{.net = task->net};
+  options.optimizers = std::move(optimizers);
+  Trainer trainer(std::move(r), std::move(task), data(), std::move(options));
+  trainer.on_update([=](const UpdateRecord& u) { return u.update == stop ? Flow::kStop : Flow::kContinue; });
+  ended.summary = trainer.fit();
+  ended.weights = copies(*ended.net);
+  return ended;
+}
+
+// ------------------------------------------------------------------ what is refused
+
+// Keeps its momentum where nothing saves it.
+struct Forgetful final : torch::optim::Optimizer {
+  explicit Forgetful(Tensors parameters)
+      : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(0.01)) {}
+  torch::Tensor step(LossClosure) override {
+    const torch::NoGradGuard no_gradients;
+    for (size_t i = 0; i < parameters().size(); ++i) {
+      if (speeds.size() <= i) speeds.push_back(torch::zeros_like(parameters()[i]));
+      if (!parameters()[i].grad().defined()) continue;
+      parameters()[i].sub_(speeds[i].mul_(0.9).add_(parameters()[i].grad()), 0.01);
+    }
+    return {};
+  }
+  Tensors speeds;
+};
+
+// The same, saved.
+struct Remembering final : torch::optim::Optimizer {
+  explicit Remembering(Tensors parameters)
+      : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(0.01)) {
+    for (const torch::Tensor& each : this->parameters()) speeds.push_back(torch::zeros_like(each));
+  }
+  torch::Tensor step(LossClosure) override {
+    const torch::NoGradGuard no_gradients;
+    ++steps;
+    for (size_t i = 0; i < parameters().size(); ++i) {
+      if (!parameters()[i].grad().defined()) continue;
+      parameters()[i].sub_(speeds[i].mul_(0.9).add_(parameters()[i].grad()), 0.02 / std::sqrt(steps));
+    }
+    return {};
+  }
+  void save(torch::serialize::OutputArchive& archive) const override {
+    archive.write("steps", torch::IValue(steps));
+    for (size_t i = 0; i < speeds.size(); ++i) archive.write(cat("speed", i), speeds[i], true);
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    torch::IValue value;
+    archive.read("steps", value);
+    steps = value.toDouble();
+    for (size_t i = 0; i < speeds.size(); ++i) archive.read(cat("speed", i), speeds[i], true);
+  }
+  double steps = 0;
+  Tensors speeds;
+};
+
+struct Asking final : torch::optim::Optimizer {
+  explicit Asking(Tensors parameters)
+      : Optimizer(std::move(parameters), std::make_unique<torch::optim::SGDOptions>(0.01)) {}
+  torch::Tensor step(LossClosure closure) override { return closure(); }
+};
+
+template <class Type>
+Own make(Tensors parameters) {
+  return std::make_unique<Type>(std::move(parameters));
+}
+
+void expect_refused(ExitCode code, std::vector<TorchOptimizer> optimizers, const std::string& text,
+                    Recipe r = own_recipe()) {
+  const Error error = test::expect_error(code, [&] { run(r, std::move(optimizers)); });
+  EXPECT_TRUE(test::holds(error.what(), text));
+}
+
+TEST(OwnOptimizers, WhatCannotBeRightIsRefusedByName) {
+  expect_refused(ExitCode::kBrokenContract, {one(make<torch::optim::LBFGS>)}, "L-BFGS");
+  expect_refused(ExitCode::kBrokenContract, {one(make<Forgetful>)}, "save and load do not carry");
+  expect_refused(ExitCode::kBrokenContract, {one(make<Asking>)}, "asks for the loss again");
+  expect_refused(ExitCode::kBrokenContract, {one([](Tensors all) {
+                   all.pop_back();
+                   return rms(std::move(all));
+                 })},
+                 "other tensors");
+  expect_refused(ExitCode::kBrokenContract, {one([](Tensors) { return Own(); })}, "was not made");
+  expect_refused(ExitCode::kUsage, {{.name = "own", .match = {"first.*"}, .make = rms}},
+                 "none updates second.weight");
+  expect_refused(ExitCode::kUsage,
+                 {{.name = "a", .make = rms}, {.name = "b", .match = {"first.*"}, .make = rms}},
+                 "first.weight belongs to both a and b");
+  expect_refused(ExitCode::kUsage, {one(rms), one(rms)}, "two have the name");
+  expect_refused(ExitCode::kUsage, {{.name = "a/b", .make = rms}}, "letters");
+  expect_refused(ExitCode::kBadRecipe, {{.name = "own", .match = {"frist.*"}, .make = rms}}, "first");
+  Recipe r = own_recipe();
+  r.optimizer.lr = 0.5;
+  expect_refused(ExitCode::kBadRecipe, {one(rms)}, "optimizer.lr", r);
+}
+
+// ------------------------------------------------------------------ what must hold
+
+TEST(OwnOptimizers, ResumeWithTheSameBitsAndStateOfEveryForm) {
+  const TemporaryFolder folder;
+  const auto adam = [](Tensors all) -> Own {
+    return std::make_unique<torch::optim::Adam>(std::move(all),
+                                                torch::optim::AdamOptions(0.01).amsgrad(true));
+  };
+  const auto momentum = [](Tensors all) -> Own {
+    return std::make_unique<torch::optim::SGD>(std::move(all), torch::optim::SGDOptions(0.02).momentum(0.9));
+  };
+  // Two groups, in another order than the module's.
+  const auto groups = [](Tensors all) -> Own {
+    std::vector<torch::optim::OptimizerParamGroup> parts;
+    parts.emplace_back(Tensors{all[3], all[2]});
+    parts.emplace_back(Tensors{all[1], all[0]}, std::make_unique<torch::optim::AdamOptions>(0.05));
+    return std::make_unique<torch::optim::Adam>(parts, torch::optim::AdamOptions(0.01));
+  };
+  const std::vector<std::pair<std::string, std::function<Own(Tensors)>>> kinds = {
+      {"rms", rms}, {"adam", adam}, {"momentum", momentum}, {"groups", groups}, {"own", make<Remembering>}};
+  for (const auto& [name, make] : kinds) {
+    const Tensors straight =
+        run(own_recipe(), {one(make)}, {.output = folder / (name + "-straight")}).weights;
+    run(own_recipe(), {one(make)}, {.output = folder / name}, /*stop=*/4);
+    EXPECT_TRUE(
+        same(run(own_recipe(), {one(make)}, {.output = folder / name, .resume = true}).weights, straight))
+        << name;
+  }
+}
+
+// Turns of their own; one has not begun when the run is stopped.
+TEST(OwnOptimizers, ThatHaveNotHadATurnResumeToo) {
+  const TemporaryFolder folder;
+  const auto parts = [] {
+    return std::vector<TorchOptimizer>{
+        {.name = "first", .match = {"first.*"}, .make = rms},
+        {.name = "second", .match = {"second.*"}, .make = rms, .turn = [](const UpdateInfo& info) {
+           return info.update > 6;
+         }}};
+  };
+  const Tensors straight = run(own_recipe(), parts(), {.output = folder / "straight"}).weights;
+  const Ended stopped = run(own_recipe(), parts(), {.output = folder / "stopped"}, /*stop=*/4);
+  EXPECT_TRUE(torch::equal(stopped.weights[2], copies(*Net(SmallNet::Middle::kDropout).net)[2]));
+  EXPECT_TRUE(
+      same(run(own_recipe(), parts(), {.output = folder / "stopped", .resume = true}).weights, straight));
+}
+
+TEST(OwnOptimizers, TrialsLeaveNoTraceAndASearchedSizeIsATypedOne) {
+  Recipe r = own_recipe();
+  r.execution.micro_batch.reset();
+  r.batch.limits.max_micro_batch = 16;
+  auto task = std::make_unique<Net>(SmallNet::Middle::kDropout);
+  const std::shared_ptr<SmallNet> net = task->net;
+  const Tensors before = copies(*net);
+  Trainer trainer(r, std::move(task), data(), {.write_files = false, .optimizers = {one(rms)}});
+  const int64_t found = trainer.plan().micro_batch;
+  EXPECT_TRUE(same(copies(*net), before));
+  trainer.fit();
+  EXPECT_TRUE(same(run(own_recipe(found), {one(rms)}).weights, copies(*net)));
+}
+
+TEST(OwnOptimizers, DoNotStepWhereAnUpdateIsSkipped) {
+  const Tensors plain = run(own_recipe(), {one(rms)}).weights;
+  int spoiled = 0;
+  const Ended skipped = run(own_recipe(), {one(rms)}, {.write_files = false}, 0, [&](Net& task) {
+    task.spoils = [&](const UpdateInfo& info) {
+      return !info.trial && info.update == 3 && task.windows == 3 && ++spoiled > 0;
+    };
+  });
+  EXPECT_GT(spoiled, 0);
+  EXPECT_EQ(skipped.summary.skipped_updates, 1);
+  EXPECT_EQ(skipped.summary.updates, 10);
+  EXPECT_FALSE(same(skipped.weights, plain)) << "its samples are passed over";
+  EXPECT_TRUE(at::isfinite(skipped.weights[0]).all().item<bool>());
+}
+
+// The recipe's schedule is a factor of the rate that the optimizer was made with.
+TEST(OwnOptimizers, FollowTheScheduleWithTheirOwnRate) {
+  std::vector<double> rates;
+  struct Watched final : torch::optim::SGD {
+    Watched(Tensors all, std::vector<double>& seen)
+        : SGD(std::move(all), torch::optim::SGDOptions(0.5)), rates(seen) {}
+    torch::Tensor step(LossClosure) override {
+      rates.push_back(param_groups()[0].options().get_lr());
+      return SGD::step();
+    }
+    std::vector<double>& rates;
+  };
+  Recipe r = own_recipe();
+  r.schedule.shape = {"linear", {}};
+  std::vector<double> recorded;
+  auto task = std::make_unique<Net>();
+  Trainer trainer(r, std::move(task), data(),
+                  {.write_files = false, .optimizers = {one([&](Tensors all) -> Own {
+                                           return std::make_unique<Watched>(std::move(all), rates);
+                                         })}});
+  trainer.plan();
+  rates.clear();
+  trainer.on_update([&](const UpdateRecord& u) { return recorded.push_back(u.lr), Flow::kContinue; });
+  trainer.fit();
+  ASSERT_EQ(rates.size(), 10);
+  ASSERT_EQ(recorded.size(), 10);
+  for (size_t i = 0; i < rates.size(); ++i) EXPECT_DOUBLE_EQ(rates[i], 0.5 * recorded[i]);
+  EXPECT_GT(rates.front(), 2 * rates.back());
+}
+
+// Gradients of those whose turn it is not are no part of the norm that is clipped.
+TEST(OwnOptimizers, WhoHasNoTurnIsNoPartOfTheNorm) {
+  const auto norms = [](const std::vector<TorchOptimizer>& optimizers, int64_t lanes, bool frozen) {
+    Recipe r = own_recipe();
+    r.execution.lanes = lanes;
+    r.stop.updates = 1;
+    auto task = std::make_unique<Net>();
+    if (frozen) task->net->second->requires_grad_(false);
+    double norm = 0;
+    Trainer trainer(r, std::move(task), data(), {.write_files = false, .optimizers = optimizers});
+    trainer.on_update([&](const UpdateRecord& u) { return norm = u.grad_norm, Flow::kContinue; });
+    trainer.fit();
+    return norm;
+  };
+  const TorchOptimizer first{.name = "first", .match = {"first.*"}, .make = rms},
+      second{.name = "second", .match = {"second.*"}, .make = rms, .turn = [](const UpdateInfo&) {
+               return false;
+             }};
+  for (const int64_t lanes : {1, 2})
+    EXPECT_NEAR(norms({first, second}, lanes, false), norms({first}, lanes, true), 1e-6);
+}
+
+}  // namespace
+}  // namespace autotrain
