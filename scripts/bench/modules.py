@@ -122,7 +122,7 @@ def one(name, folder, precisions, threads):
     sys.path.insert(0, str(ROOT / "scripts/python"))
     import numpy
     import torch
-    from module_zoo import ZOO
+    from module_papers import ZOO
 
     warnings.filterwarnings("ignore")
     torch.set_num_threads(threads)
@@ -250,7 +250,7 @@ def main():
     known = rows_in(options.results)
     if options.table:
         return table(known)
-    from module_zoo import ZOO
+    from module_papers import ZOO
 
     for name in ZOO:
         if (options.names and not any(part in name for part in options.names)) or (name in known and not options.again):

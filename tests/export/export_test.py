@@ -358,6 +358,7 @@ class Refusals(Exported):
             "complex buffer": (models.saves_complex_numbers, "float32[4,8]", {}, "buffer turns is complex64, which no model file holds"),
             "packs sequences": (models.PacksSequences, "float32[4,3,8]", {}, "models.py:%d: packed = " % line_of("packed = nn.utils")),
             "pairs of samples": (models.PairsOfSamples, "float32[4,8]", {}, "mixes the samples"),
+            "quantises": (models.Quantised, "float32[4,8]", {}, "models.py:%d: its forward pass (in Quantised)" % (line_of("return self.body(x) * 2") - 1)),
             "a scripted part": (models.scripted_part, "float32[4,8]", {}, "part 0 is a TorchScript module"),
             "breaks": (models.Breaks, "float32[4,8]", {}, "KeyError"),
             "assigns a buffer": (models.KeepsAnAverage, "float32[4,8]", {}, "buffer mean in its forward pass, which a graph does not see:\n  "),
@@ -575,6 +576,10 @@ class HostileFiles(Exported):
         out = self.autotrain("plan", "--config", self.config)
         self.assertEqual(out.returncode, 78, out.stderr)
         self.assertIn("takes samples of Float of the shape [7]; those of data.train are Float of the shape [3, 12, 12]", out.stderr)
+        export(torch.nn.Embedding(9, 5), "int64[4,7]<9", self.file)
+        out = self.autotrain("plan", "--config", self.config)
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn("arrays: [input=FILE.npy] in its place", " ".join(out.stderr.split()))
 
 
 if __name__ == "__main__":

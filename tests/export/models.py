@@ -720,3 +720,18 @@ class ByItsLargest(nn.Module):
 
     def forward(self, x):
         return self.out(x.flatten(1)) / x.abs().max().item()
+
+
+class Quantised(nn.Module):
+    """Prepared for being quantised: its layers observe, and round as they will."""
+
+    def __init__(self):
+        super().__init__()
+        import torch.ao.quantization as quantization
+
+        self.body = nn.Linear(8, 5)
+        self.qconfig = quantization.get_default_qat_qconfig()
+        quantization.prepare_qat(self.train(), inplace=True)
+
+    def forward(self, x):
+        return self.body(x) * 2

@@ -2,11 +2,13 @@
 
 import copy
 import inspect
+import sys
 from dataclasses import dataclass, field
 
 import torch
 
 from .errors import ExportError
+from .places import forward_of
 
 
 @dataclass
@@ -26,6 +28,7 @@ class Subject:
     names: list = field(default_factory=list)  # of the arguments that inputs and targets are
     by_name: bool = False  # whether they are handed over so
     device: torch.device = torch.device("cpu")  # where its tensors lie, and its graphs compute
+    traced_by: dict = field(default_factory=dict)  # training? → which of the ways to trace was the first that could
 
     @property
     def learning(self):
@@ -119,6 +122,7 @@ def take_apart(module, examples, output=None, loss=None):
         if isinstance(part, torch.jit.ScriptModule):
             raise ExportError(f"{'part ' + name if name else 'the module'} is a TorchScript module, which cannot be traced\n"
                               "Export it as it was written in Python; or script all of it: model: {name: torchscript}.")
+    _check_quantisers(module)
     _check_parameters(module)
     device = torch.device(examples.device)
     lies_there = all(tensor.device == device for tensor in (*module.parameters(), *module.buffers()))
@@ -189,6 +193,18 @@ def _saved_buffers(module):
         left_out = part._non_persistent_buffers_set
         names.update(f"{prefix}.{name}" if prefix else name for name in part._buffers if name not in left_out)
     return names
+
+
+def _check_quantisers(module):
+    """Whether they observe and quantise stands in their own buffers, by which their forward passes branch."""
+    quantization = sys.modules.get("torch.ao.quantization")  # whoever has such parts has imported it
+    for name, part in module.named_modules() if quantization else ():
+        if isinstance(part, (quantization.FakeQuantizeBase, quantization.ObserverBase)):
+            place = forward_of(module, f"{name}.")
+            raise ExportError(
+                f"part {name} ({type(part).__name__}) observes and quantises as its own buffers say, and a graph holds one way only" + (f":\n  {place}" if place else ".") + "\n"
+                "Export the module before prepare_qat, and quantise what was trained."
+            )
 
 
 def _check_parameters(module):

@@ -106,15 +106,21 @@ class _Shapes(ShapeEnv):
         super()._log_guard(prefix, guard, forcing_spec)
 
 
+DISPATCHERS = (nullcontext, enable_python_dispatcher)
+
+
 def _trace(subject, examples, precision, function, training):
     """Traces the very operators that eager PyTorch runs, where these can be traced for any size of the batch. Some cannot, products
-    of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can."""
+    of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can. What one precision
+    needs, the others need, too."""
     errors = []
-    for dispatcher in (nullcontext, enable_python_dispatcher):
+    for place in range(subject.traced_by.get(training, 0), len(DISPATCHERS)):
+        dispatcher = DISPATCHERS[place]
         try:
             with _no_collection():
                 graph = _trace_with(dispatcher, subject, examples, function, training)
             _check_constants(graph, subject)
+            subject.traced_by[training] = place
             return graph
         except (ExportError, _FixedBatch) as error:
             if isinstance(error, ExportError):
