@@ -193,7 +193,7 @@ class _Graphs:
         with torch.no_grad():
             results = _LettingGo(self.graphs["training"], gradients, folder).run(self.parameters, self.buffers, given, cotangent)
         if not all(torch.equal(*pair) for pair in zip(given, batch)):
-            raise ExportError("the module's forward pass writes to its inputs; clone them first")
+            raise ExportError(f"the module's forward pass writes to its inputs{_at(self.subject, '.')}\nClone them first: x = x.clone().")
         for name, parameter in self.parameters.items():
             if parameter._version != before[name]:
                 cure = "Make it a buffer, or write to a copy."

@@ -10,7 +10,7 @@ from .example import Examples
 from .habits import plainly
 from .places import forward_of, place_of
 from .reduction import depends_on_others, reduction_of
-from .subject import take_apart
+from .subject import refuse, take_apart
 from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
 from .writing import TYPES, ModelFile
 
@@ -212,7 +212,7 @@ def _check_types(subject, constants):
         kind = "buffer " if name in subject.buffers else "parameter " if name in subject.parameters else ""
         cure = ("Keep it as pairs of real numbers, torch.view_as_real(…), and make it complex in the forward pass; or register_buffer(…, persistent=False)."
                 if tensor.is_complex() else f"Keep it as one of {', '.join(str(each).removeprefix('torch.') for each in TYPES)}.")  # fmt: skip
-        raise ExportError(f"{kind}{name} is {str(tensor.dtype).removeprefix('torch.')}, which no model file holds.\n{cure}")
+        refuse(subject.original, name, f"{kind}{name} is {str(tensor.dtype).removeprefix('torch.')}, which no model file holds", cure)
 
 
 def _document(subject, examples, traced):
