@@ -302,6 +302,7 @@ class Supported(Exported):
         "frequencies": (models.SplitsByFrequency, "float32[4,8]"),
         "places in images": (models.LooksElsewhere, IMAGES),
         "places in space": (models.LooksElsewhereInSpace, "float32[4,8]"),
+        "distributions": (models.Likely, "float32[4,8]"),
         "a number of the inputs": (models.ByItsLargest, IMAGES),
         "a number of the weights": (models.TakesANumberOut, "float32[4,8]"),
     }
@@ -358,6 +359,7 @@ class Refusals(Exported):
             "complex buffer": (models.saves_complex_numbers, "float32[4,8]", {}, "buffer turns is complex64, which no model file holds"),
             "packs sequences": (models.PacksSequences, "float32[4,3,8]", {}, "models.py:%d: packed = " % line_of("packed = nn.utils")),
             "pairs of samples": (models.PairsOfSamples, "float32[4,8]", {}, "mixes the samples"),
+            "asserts": (models.Asserts, "float32[4,8]", {}, "models.py:%d: assert not" % line_of('"numbers only"')),
             "quantises": (models.Quantised, "float32[4,8]", {}, "models.py:%d: its forward pass (in Quantised)" % (line_of("return self.body(x) * 2") - 1)),
             "a scripted part": (models.scripted_part, "float32[4,8]", {}, "part 0 is a TorchScript module"),
             "breaks": (models.Breaks, "float32[4,8]", {}, "KeyError"),

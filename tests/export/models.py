@@ -735,3 +735,25 @@ class Quantised(nn.Module):
 
     def forward(self, x):
         return self.body(x) * 2
+
+
+class Likely(nn.Module):
+    """Its distributions look at the values that they are given."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 10)
+
+    def forward(self, x):
+        mean, spread = self.out(x).chunk(2, 1)
+        return torch.distributions.Normal(mean, spread.exp()).log_prob(x[:, :5])
+
+
+class Asserts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        assert not torch.isnan(x).any(), "numbers only"
+        return self.out(x)

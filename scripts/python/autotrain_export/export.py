@@ -176,7 +176,7 @@ def _check(subject, examples, traced, folder, say, long, progress):
         agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
         sizes = " and ".join(str(size) for size in sorted({size for trial in trials for size in trial.steps}))
         count = sum(len(trial.steps) for trial in trials)
-        say(f"{precision}: {what}, gradients and buffers over {count} step{'s' if count > 1 else ''} of {sizes} samples, from other weights, {agree}")
+        say(f"{precision}: {what}, gradients and buffers over {count} step{'s' if count > 1 else ''} of {sizes} sample{'' if sizes == '1' else 's'}, from other weights, {agree}")
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest

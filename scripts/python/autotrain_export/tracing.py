@@ -159,6 +159,8 @@ def _why(error, precision, module):
     if habit is not None:
         return f"{habit[0]} ({precision}){':' if at else '.'}{at}\n{habit[1]}"
     if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in text:
+        if ": assert " in place:
+            return f"the module asserts something about the values of tensors ({precision}), which a graph does not see:{at}\nLeave the assert out of what is exported."
         return (
             f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
             "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
