@@ -757,3 +757,19 @@ class Asserts(nn.Module):
     def forward(self, x):
         assert not torch.isnan(x).any(), "numbers only"
         return self.out(x)
+
+
+class KeepsByAHook(nn.Module):
+    """What one of its layers returned is kept by a hook, for later in the same pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.out, self.kept = nn.Linear(8, 6), nn.Linear(6, 5), {}
+        self.first.register_forward_hook(lambda layer, given, returned: self.kept.__setitem__("first", returned))
+
+    def forward(self, x):
+        return self.out(torch.relu(self.first(x))) + self.kept["first"].mean(1, keepdim=True)
+
+
+def spreads_batches():
+    return nn.Sequential(nn.DataParallel(nn.Linear(8, 5)))

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import sys
+import types
 from dataclasses import dataclass, field
 
 import torch
@@ -128,6 +129,9 @@ def take_apart(module, examples, output=None, loss=None):
         if isinstance(part, torch.jit.ScriptModule):
             refuse(module, name, f"{'part ' + name if name else 'the module'} is a TorchScript module, which cannot be traced",
                     "Export it as it was written in Python; or script all of it: model: {name: torchscript}.")
+        if isinstance(part, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            refuse(module, name, f"{'part ' + name if name else 'the module'} is a {type(part).__name__}, which spreads batches itself",
+                   f"Export what it wraps, {'.'.join(filter(None, ('net', name, 'module')))}: here ranks share batches.")
     _check_quantisers(module)
     _check_parameters(module)
     device = torch.device(examples.device)
@@ -155,12 +159,34 @@ def _copied(module, tensors_too=False):
         kept = [tensor for part in module.modules() for tensor in _tensors_in([part._parameters, part._buffers, part.__dict__])]
         memo = {id(tensor): tensor for tensor in kept}
     try:
-        return copy.deepcopy(module, memo)
+        copied = copy.deepcopy(module, memo)
     except Exception as error:
         raise ExportError(
             f"the module cannot be copied by copy.deepcopy: {type(error).__name__}: {error}\n"
             "Keep what cannot be copied (locks, generators, open files) outside of the module, or give it a __deepcopy__ that returns itself."
         ) from error
+    for part in copied.modules():
+        for hooks in (part._forward_hooks, part._forward_pre_hooks):
+            hooks.update({key: _of_the_copy(hook, memo) for key, hook in hooks.items()})
+    return copied
+
+
+def _of_the_copy(function, memo):
+    """A function that was made inside of a module, as hooks are, with the copies of what it was made of: one that keeps what a layer returned
+    would keep it in the other module."""
+    if not isinstance(function, types.FunctionType) or not function.__closure__:
+        return function
+
+    def moved(cell):
+        try:
+            return types.CellType(memo[id(cell.cell_contents)])
+        except (KeyError, ValueError):  # not copied, or empty
+            return cell
+
+    cells = tuple(map(moved, function.__closure__))
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _tensors_in(value, depth=4):
