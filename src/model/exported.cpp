@@ -71,8 +71,9 @@ std::string samples_of(const ExportedFile& file, size_t input) {
 std::string cure_of_samples(const InputInfo& taken, torch::ScalarType given) {
   if (taken.type != torch::kFloat32 && given == torch::kFloat32) {
     const bool is_name = taken.name.find(' ') == std::string::npos;
-    return cat("data.train.inputs makes float32 of a .npy file, and arrays keep whole numbers and bool: arrays: [",
-               is_name ? taken.name : "tokens", "=FILE.npy] in its place; or change data.train");
+    return cat(
+        "data.train.inputs makes float32 of a .npy file, and arrays keep whole numbers and bool: arrays: [",
+        is_name ? taken.name : "tokens", "=FILE.npy] in its place; or change data.train");
   }
   return "export it with an --example of such samples, or change data.train";
 }
