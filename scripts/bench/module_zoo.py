@@ -62,7 +62,7 @@ def _():
 def _():
     from torchvision.models import MaxVit
 
-    return images(MaxVit((64, 64), 16, 4, 32, [16, 32], [1, 1], 8, 0.0, num_classes=CLASSES), 64)
+    return images(MaxVit((64, 64), 16, 4, [16, 32], [1, 1], 8, 0.0, num_classes=CLASSES), 64)
 
 
 @case("torchvision googlenet with auxiliary heads")

@@ -14,6 +14,7 @@ import copy
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/release/autotrain"
 UPDATES, SAMPLES, RATE = 10, 8, 1e-3
+PATIENCE = 30  # seconds by the clock for one of a processor
 ROUNDINGS = 30  # as many as one rounding of the weights, since every operator rounds
 MIB = 2**20
 
@@ -122,7 +124,7 @@ def one(name, folder, precisions, threads):
     sys.path.insert(0, str(ROOT / "scripts/python"))
     import numpy
     import torch
-    from module_zoo import ZOO
+    from module_papers import ZOO
 
     warnings.filterwarnings("ignore")
     torch.set_num_threads(threads)
@@ -161,12 +163,21 @@ def one(name, folder, precisions, threads):
     note(folder, reseeded=losses_in_python(nudged, case, inputs, targets, torch))
 
 
+def run(command, seconds, **options):
+    """What a command that takes at most so many seconds of a processor ends with, or None: others may be using the machine, so that its
+    clock says little."""
+    command = ["sh", "-c", f'ulimit -S -t {seconds}; exec "$@"', "sh", *map(str, command)]
+    try:
+        out = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * seconds, **options)
+    except subprocess.TimeoutExpired:
+        return None
+    return None if out.returncode == -signal.SIGXCPU else out
+
+
 def trained(folder, seconds):
     """The losses of ten updates by the program, or what it says."""
-    try:
-        out = subprocess.run([PROGRAM, "--config", folder / "recipe.yaml", "--output", folder / "run", "--quiet"], capture_output=True,
-                             text=True, timeout=seconds, env={**os.environ, "CI": "1"})  # fmt: skip
-    except subprocess.TimeoutExpired:
+    out = run([PROGRAM, "--config", folder / "recipe.yaml", "--output", folder / "run", "--quiet"], seconds, env={**os.environ, "CI": "1"})
+    if out is None:
         return {"trained": f"not finished in {seconds} s"}
     if out.returncode != 0:
         return {"trained": f"exit {out.returncode}: " + " ".join(out.stderr.strip().split())[-600:]}
@@ -178,11 +189,10 @@ def found_out(name, options):
     command = [sys.executable, __file__, "--one", name, "--threads", str(options.threads), "--precision", *options.precision]
     with tempfile.TemporaryDirectory(prefix="modules-") as folder:
         folder = Path(folder)
-        try:
-            out = subprocess.run([*command, "--folder", folder], capture_output=True, text=True, timeout=options.seconds)
-            failed = "" if out.returncode == 0 else f"exit {out.returncode}: {(out.stderr.strip() or '?')[-1500:]}"
-        except subprocess.TimeoutExpired:
-            failed = f"not finished in {options.seconds} s"
+        out = run([*command, "--folder", folder], options.seconds)
+        failed = f"not finished in {options.seconds} s" if out is None else ""
+        if out is not None and out.returncode != 0:
+            failed = f"exit {out.returncode}: {(out.stderr.strip() or '?')[-1500:]}"
         known = json.loads((folder / "known.json").read_text()) if (folder / "known.json").exists() else {}
         if known.get("prepared"):
             known |= trained(folder, options.seconds)
@@ -240,7 +250,7 @@ def main():
     parser.add_argument("--again", action="store_true", help="also modules that have a result")
     parser.add_argument("--table", action="store_true", help="print the results as a table, and do nothing else")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=int, default=600, help="for one module, each of exporting and training")
+    parser.add_argument("--seconds", type=int, default=600, help="of a processor for one module, each of exporting and training")
     parser.add_argument("--precision", nargs="+", default=["fp32"])
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -250,7 +260,7 @@ def main():
     known = rows_in(options.results)
     if options.table:
         return table(known)
-    from module_zoo import ZOO
+    from module_papers import ZOO
 
     for name in ZOO:
         if (options.names and not any(part in name for part in options.names)) or (name in known and not options.again):

@@ -67,6 +67,17 @@ std::string samples_of(const ExportedFile& file, size_t input) {
   return cat(name, " of ", in_words(info.type, info.shape));
 }
 
+// What may be done about samples that are not such as the file takes.
+std::string cure_of_samples(const InputInfo& taken, torch::ScalarType given) {
+  if (taken.type != torch::kFloat32 && given == torch::kFloat32) {
+    const bool is_name = taken.name.find(' ') == std::string::npos;
+    return cat(
+        "data.train.inputs makes float32 of a .npy file, and arrays keep whole numbers and bool: arrays: [",
+        is_name ? taken.name : "tokens", "=FILE.npy] in its place; or change data.train");
+  }
+  return "export it with an --example of such samples, or change data.train";
+}
+
 [[noreturn]] void fail_count(const std::string& path, const ExportedFile& file, size_t given) {
   std::vector<std::string> names;
   for (const InputInfo& input : file.inputs) names.push_back(input.name);
@@ -308,7 +319,7 @@ class Exported final : public Network {
       if (is_like(inputs[i], file_.inputs[i])) continue;
       throw Error(ExitCode::kBadRecipe, path_,
                   cat("takes ", samples_of(file_, i), "; these are ", in_words(inputs[i])),
-                  "export it with an --example of such samples, or change data.train");
+                  cure_of_samples(file_.inputs[i], inputs[i].scalar_type()));
     }
   }
 
@@ -389,7 +400,7 @@ void check_samples(const std::string& path, const ExportedFile& file, const Samp
     throw Error(ExitCode::kBadRecipe, "model.file",
                 cat(path, " takes ", samples_of(file, i), "; those of data.train are ",
                     in_words(chosen[i].type, chosen[i].shape)),
-                "export it with an --example of such samples, or change data.train");
+                cure_of_samples(file.inputs[i], chosen[i].type));
   }
 }
 

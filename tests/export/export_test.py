@@ -302,6 +302,8 @@ class Supported(Exported):
         "frequencies": (models.SplitsByFrequency, "float32[4,8]"),
         "places in images": (models.LooksElsewhere, IMAGES),
         "places in space": (models.LooksElsewhereInSpace, "float32[4,8]"),
+        "a hook": (models.KeepsByAHook, "float32[4,8]"),
+        "distributions": (models.Likely, "float32[4,8]"),
         "a number of the inputs": (models.ByItsLargest, IMAGES),
         "a number of the weights": (models.TakesANumberOut, "float32[4,8]"),
     }
@@ -358,6 +360,9 @@ class Refusals(Exported):
             "complex buffer": (models.saves_complex_numbers, "float32[4,8]", {}, "buffer turns is complex64, which no model file holds"),
             "packs sequences": (models.PacksSequences, "float32[4,3,8]", {}, "models.py:%d: packed = " % line_of("packed = nn.utils")),
             "pairs of samples": (models.PairsOfSamples, "float32[4,8]", {}, "mixes the samples"),
+            "asserts": (models.Asserts, "float32[4,8]", {}, "models.py:%d: assert not" % line_of('"numbers only"')),
+            "quantises": (models.Quantised, "float32[4,8]", {}, "models.py:%d: its forward pass (in Quantised)" % (line_of("return self.body(x) * 2") - 1)),
+            "spreads batches": (models.spreads_batches, "float32[4,8]", {}, "Export what it wraps, net.0.module"),
             "a scripted part": (models.scripted_part, "float32[4,8]", {}, "part 0 is a TorchScript module"),
             "breaks": (models.Breaks, "float32[4,8]", {}, "KeyError"),
             "assigns a buffer": (models.KeepsAnAverage, "float32[4,8]", {}, "buffer mean in its forward pass, which a graph does not see:\n  "),
@@ -575,6 +580,10 @@ class HostileFiles(Exported):
         out = self.autotrain("plan", "--config", self.config)
         self.assertEqual(out.returncode, 78, out.stderr)
         self.assertIn("takes samples of Float of the shape [7]; those of data.train are Float of the shape [3, 12, 12]", out.stderr)
+        export(torch.nn.Embedding(9, 5), "int64[4,7]<9", self.file)
+        out = self.autotrain("plan", "--config", self.config)
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn("arrays: [input=FILE.npy] in its place", " ".join(out.stderr.split()))
 
 
 if __name__ == "__main__":

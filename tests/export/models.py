@@ -720,3 +720,56 @@ class ByItsLargest(nn.Module):
 
     def forward(self, x):
         return self.out(x.flatten(1)) / x.abs().max().item()
+
+
+class Quantised(nn.Module):
+    """Prepared for being quantised: its layers observe, and round as they will."""
+
+    def __init__(self):
+        super().__init__()
+        import torch.ao.quantization as quantization
+
+        self.body = nn.Linear(8, 5)
+        self.qconfig = quantization.get_default_qat_qconfig()
+        quantization.prepare_qat(self.train(), inplace=True)
+
+    def forward(self, x):
+        return self.body(x) * 2
+
+
+class Likely(nn.Module):
+    """Its distributions look at the values that they are given."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 10)
+
+    def forward(self, x):
+        mean, spread = self.out(x).chunk(2, 1)
+        return torch.distributions.Normal(mean, spread.exp()).log_prob(x[:, :5])
+
+
+class Asserts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, x):
+        assert not torch.isnan(x).any(), "numbers only"
+        return self.out(x)
+
+
+class KeepsByAHook(nn.Module):
+    """What one of its layers returned is kept by a hook, for later in the same pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.out, self.kept = nn.Linear(8, 6), nn.Linear(6, 5), {}
+        self.first.register_forward_hook(lambda layer, given, returned: self.kept.__setitem__("first", returned))
+
+    def forward(self, x):
+        return self.out(torch.relu(self.first(x))) + self.kept["first"].mean(1, keepdim=True)
+
+
+def spreads_batches():
+    return nn.Sequential(nn.DataParallel(nn.Linear(8, 5)))

@@ -24,7 +24,8 @@ MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD
 
 def _give_memory_back():
     """Has what tensors held given back to the system at once, where the C library is glibc: kept for later, it is half of a large model's
-    peak."""
+    peak. Memory that comes from the system so often comes in large pages, if PyTorch has not been loaded yet."""
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     try:
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, PIECE)
     except (OSError, AttributeError):

@@ -11,6 +11,7 @@ import torch
 
 from .errors import ExportError
 from .half import QuickProducts
+from .kept import Keeper, loaded
 from .places import forward_of
 from .tracing import autocast
 
@@ -91,7 +92,7 @@ def _step(parameters, gradients):
     with torch.no_grad():
         for parameter, gradient in zip(parameters, gradients):
             if gradient is not None and largest > 0:
-                parameter.sub_(gradient, alpha=1e-2 / largest)
+                parameter.sub_(loaded(gradient), alpha=1e-2 / largest)
 
 
 def _cloned(batch):
@@ -124,8 +125,8 @@ def _at(subject, name):
 class _Eager:
     """The module: what it gives, and what becomes of its buffers."""
 
-    def __init__(self, subject, precision):
-        self.subject, self.precision = subject, precision
+    def __init__(self, subject, precision, folder):
+        self.subject, self.precision, self.folder = subject, precision, folder
         own = dict(subject.original.named_parameters(remove_duplicate=False))
         self.learning = [own[name] for name in subject.learning]
 
@@ -140,8 +141,8 @@ class _Eager:
         _begin(step, batch)
         with torch.enable_grad():
             (output,) = self._outputs(batch, True, precision)
-        gradients = torch.autograd.grad(output, self.learning, cotangent_of(output), allow_unused=True)
-        return output.detach(), [None if gradient is None else gradient.detach() for gradient in gradients]
+        gradients = list(torch.autograd.grad(output, self.learning, cotangent_of(output), allow_unused=True))
+        return output.detach(), Keeper(self.folder).keep_all(gradients)
 
     def evaluate(self, step, batch, precision):
         _begin(step, batch)
@@ -162,8 +163,9 @@ class _Eager:
 class _LettingGo(torch.fx.Interpreter):
     """Runs a graph, and holds each gradient no longer than until it is known to be the module's own, bit for bit."""
 
-    def __init__(self, graph_module, gradients):
+    def __init__(self, graph_module, gradients, folder):
         super().__init__(graph_module)
+        self.keeper = Keeper(folder)
         (results,) = (node for node in graph_module.graph.nodes if node.op == "output")
         self.theirs, self.places = gradients, {}
         for place, node in enumerate(torch.utils._pytree.tree_leaves(results.args[0], is_leaf=lambda leaf: leaf is None)[1:]):
@@ -174,9 +176,9 @@ class _LettingGo(torch.fx.Interpreter):
         value = super().run_node(node)
         places = self.places.get(node, ())
         theirs = [self.theirs[place] for place in places]
-        if theirs and all(one is not None and torch.equal(value, one) for one in theirs):
+        if theirs and all(one is not None and torch.equal(value, loaded(one)) for one in theirs):
             return theirs[0]
-        return value
+        return self.keeper.keep(value) if theirs else value
 
 
 class _Graphs:
@@ -185,13 +187,13 @@ class _Graphs:
         self.parameters = {name: parameter.detach() for name, parameter in subject.parameters.items()}  # the module's own memory
         self.buffers = copies(subject.buffers)
 
-    def train(self, step, batch, cotangent, gradients):
+    def train(self, step, batch, cotangent, gradients, folder):
         given, before = _cloned(batch), {name: parameter._version for name, parameter in self.parameters.items()}
         _begin(step, batch)
         with torch.no_grad():
-            results = _LettingGo(self.graphs["training"], gradients).run(self.parameters, self.buffers, given, cotangent)
+            results = _LettingGo(self.graphs["training"], gradients, folder).run(self.parameters, self.buffers, given, cotangent)
         if not all(torch.equal(*pair) for pair in zip(given, batch)):
-            raise ExportError("the module's forward pass writes to its inputs; clone them first")
+            raise ExportError(f"the module's forward pass writes to its inputs{_at(self.subject, '.')}\nClone them first: x = x.clone().")
         for name, parameter in self.parameters.items():
             if parameter._version != before[name]:
                 cure = "Make it a buffer, or write to a copy."
@@ -224,18 +226,19 @@ def _far(mine, other):
 
 def _largest(tensors):
     """The largest of their absolute values."""
-    ends = [end.double().abs() for tensor in tensors if tensor is not None and tensor.numel() for end in tensor.detach().aminmax()]
+    each = (loaded(tensor) for tensor in tensors if tensor is not None)
+    ends = [end.double().abs() for tensor in each if tensor.numel() for end in tensor.detach().aminmax()]
     return torch.stack([end.cpu() for end in ends]).max().item() if ends else 0.0
 
 
 def same(ours, theirs):
     """Whether two lists of tensors, or None, have the same numbers."""
-    return all(mine is other or (mine is not None and other is not None and torch.equal(mine, other)) for mine, other in zip(ours, theirs))
+    return all(mine is other or (mine is not None and other is not None and torch.equal(loaded(mine), loaded(other))) for mine, other in zip(ours, theirs))
 
 
 def apart(tensors, exact):
     """How far each tensor of half precision is from the exact one."""
-    return [0.0 if tensor is None or other is None else _far(tensor, other) for tensor, other in zip(tensors, exact)]
+    return [0.0 if tensor is None or other is None else _far(loaded(tensor), loaded(other)) for tensor, other in zip(tensors, exact)]
 
 
 def _compare(name, ours, theirs, off, rounding, where=""):
@@ -250,7 +253,10 @@ def _compare(name, ours, theirs, off, rounding, where=""):
     for place, (mine, other) in enumerate(zip(ours, theirs)):
         if (mine is None) != (other is None):
             raise ExportError(f"the traced graph does not compute what the module does: a parameter has a gradient in one of them only ({name})")
-        if mine is other or torch.equal(mine, other):
+        if mine is other:
+            continue
+        mine, other = loaded(mine), loaded(other)
+        if torch.equal(mine, other):
             continue
         allowed = TOLERANCE * scale
         if off is not None:
@@ -305,15 +311,17 @@ class _Exact:
         return result
 
 
-def check(graphs, subject, examples, trial, precision):
+def check(graphs, subject, examples, trial, precision, folder=None):
     """Lets module and graphs learn on the batches of a trial, from the weights that the module has now, which both move. Returns how far
-    they are apart, in parts of the largest number; raises ExportError where that is more than rounding."""
+    they are apart, in parts of the largest number; raises ExportError where that is more than rounding.
+
+    folder  where large gradients wait, without a name"""
     with nullcontext() if precision == "fp32" else QuickProducts():
-        return _check(graphs, subject, examples, trial, precision)
+        return _check(graphs, subject, examples, trial, precision, folder)
 
 
-def _check(graphs, subject, examples, trial, precision):
-    eager, traced, cotangent_of = _Eager(subject, precision), _Graphs(graphs, subject), _cotangents(subject)
+def _check(graphs, subject, examples, trial, precision, folder):
+    eager, traced, cotangent_of = _Eager(subject, precision, folder), _Graphs(graphs, subject), _cotangents(subject)
     rounding = HALF_ROUNDING.get(precision, 0.0)
     worst = 0.0
 
@@ -343,7 +351,7 @@ def _check(graphs, subject, examples, trial, precision):
 
         exact = _Exact(eager, precision)
         output, gradients = run(precision)
-        ours, mine = traced.train(step, batch, cotangent_of(output[0]), gradients)
+        ours, mine = traced.train(step, batch, cotangent_of(output[0]), gradients, folder)
         compare(("outputs", "gradients"), ([ours], mine), (output, gradients), run, exact)
         del ours, mine
         _set(traced.buffers.values(), eager.buffers())

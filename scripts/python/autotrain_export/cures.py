@@ -22,8 +22,6 @@ _KNOWN = (
      "Keep them dense, as x.to_dense(), or as lists of places and values that index_add and gather take."),
     (r"\(Batch[Nn]orm|\(SyncBatchNorm", "batch normalisation with momentum=None divides by a number that changes from batch to batch",
      "Give it a momentum: BatchNorm2d(…, momentum=0.1)."),
-    (r"FakeQuant|Observer|torch\.ao", "fake quantisation decides by its own buffers whether it observes and quantises",
-     "Export the module before prepare_qat, and quantise what was trained."),
     (r"\(FractionalMaxPool|fractional_max_pool", "the operator of fractional pooling is traced by PyTorch for one size of the batch only",
      "Use MaxPool or AdaptiveMaxPool in its place."),
 )  # fmt: skip

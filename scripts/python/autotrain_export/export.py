@@ -10,7 +10,7 @@ from .example import Examples
 from .habits import plainly
 from .places import forward_of, place_of
 from .reduction import depends_on_others, reduction_of
-from .subject import take_apart
+from .subject import refuse, take_apart
 from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
 from .writing import TYPES, ModelFile
 
@@ -64,7 +64,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
         file = ModelFile(Path(output), tensors, document)
         try:
             with _refusing(subject), other_weights(subject, lambda: file.put_back(subject.parameters)):
-                document["smallest_batch"] = _check(subject, examples, traced, say, long, progress)
+                document["smallest_batch"] = _check(subject, examples, traced, Path(output).resolve().parent, say, long, progress)
             file.finish()
         finally:
             file.remove()
@@ -137,8 +137,18 @@ def _few(subject, examples):
     return min(examples.samples, 4 if any("running_" in name for name in subject.buffers) else FEW)
 
 
-def _check(subject, examples, traced, say, long, progress):
-    """Compares graphs and module at several sizes of the batch; returns the smallest size that the graphs are right for."""
+def _trials(samples, few, smallest, first, long):
+    """What graphs are tried with beside a single sample: every size of the batch that the module takes, for the first precision."""
+    if long:
+        return Trial((samples,) * 3, samples), Trial((samples + 3,) * 3, samples + 3)
+    if smallest == 1:
+        return (Trial((few,), 1),) if first else ()
+    more = (Trial((few + 1,) * 2, few),) if first else ()
+    return Trial((few,), few + 1), *more
+
+
+def _check(subject, examples, traced, folder, say, long, progress):
+    """Compares graphs and module at several sizes of the batch, with room for gradients in the folder; returns the smallest size that the graphs are right for."""
     smallest, few = 1, _few(subject, examples)
     what = "predictions" if subject.loss is None else "losses"
     for place, (precision, graphs) in enumerate(traced.items()):
@@ -147,26 +157,26 @@ def _check(subject, examples, traced, say, long, progress):
         def held_against(trial, graphs=graphs, precision=precision, trials=trials):
             progress(f"checking {precision}: {trial}")
             trials.append(trial)
-            return check(graphs, subject, examples, trial, precision)
+            return check(graphs, subject, examples, trial, precision, folder)
 
         def takes_one(held_against=held_against, trials=trials):
+            """How far a single sample's step is off, and an evaluation of a few; None where a single one is not for the module."""
             try:
-                held_against(Trial((1,), 1))
-                return True
+                return held_against(Trial((1,), few))
             except Exception:  # batch normalisation refuses it, and so do others
                 trials.pop()
-                return False
+                return None
 
-        worst = held_against(Trial((examples.samples,) * 3, examples.samples) if long else Trial((few,), few + 1))
-        alone = (place > 0 and not long) or takes_one()  # a second size of graphs that other precisions have, too
-        if not alone:
-            smallest = 2
-        if long or not alone:
-            worst = max(worst, held_against(Trial((examples.samples + 3,) * 3, examples.samples + 3) if long else Trial((few + 1,) * 2, few)))
+        worst = 0.0
+        if smallest == 1 or long:
+            alone = takes_one()
+            smallest, worst = (2, worst) if alone is None else (smallest, alone)
+        for trial in _trials(examples.samples, few, smallest, place == 0, long):
+            worst = max(worst, held_against(trial))
         agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
         sizes = " and ".join(str(size) for size in sorted({size for trial in trials for size in trial.steps}))
         count = sum(len(trial.steps) for trial in trials)
-        say(f"{precision}: {what}, gradients and buffers over {count} step{'s' if count > 1 else ''} of {sizes} samples, from other weights, {agree}")
+        say(f"{precision}: {what}, gradients and buffers over {count} step{'s' if count > 1 else ''} of {sizes} sample{'' if sizes == '1' else 's'}, from other weights, {agree}")
     if smallest > 1:
         say("a batch of one sample is not trained on: the module refuses it, or its graph computes something else")
     return smallest
@@ -202,7 +212,7 @@ def _check_types(subject, constants):
         kind = "buffer " if name in subject.buffers else "parameter " if name in subject.parameters else ""
         cure = ("Keep it as pairs of real numbers, torch.view_as_real(…), and make it complex in the forward pass; or register_buffer(…, persistent=False)."
                 if tensor.is_complex() else f"Keep it as one of {', '.join(str(each).removeprefix('torch.') for each in TYPES)}.")  # fmt: skip
-        raise ExportError(f"{kind}{name} is {str(tensor.dtype).removeprefix('torch.')}, which no model file holds.\n{cure}")
+        refuse(subject.original, name, f"{kind}{name} is {str(tensor.dtype).removeprefix('torch.')}, which no model file holds", cure)
 
 
 def _document(subject, examples, traced):

@@ -168,6 +168,8 @@ def plainly(*modules, tracing=False):
                 stack.enter_context(put(configuration, "_experts_implementation_internal", "batched_mm"))
         stack.enter_context(put(torch.utils.checkpoint, "CheckpointFunction", _NoCheckpoint))
         stack.enter_context(put(torch.utils.checkpoint, "_checkpoint_without_reentrant_generator", _no_checkpoint))
+        # Distributions look at the values that they are given, which no graph can: only to refuse some.
+        stack.enter_context(put(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(put(torch.nn.modules.transformer, "_detect_is_causal_mask", _not_by_values))
         if tracing:
             stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))

@@ -7,6 +7,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
+from .errors import ExportError
+
+NAMESPACES = ("aten", "prim", "prims", "profiler")
 MOST = 1 << 22  # numbers of a tensor whose values are kept
 aten = torch.ops.aten
 NUMBERS = (aten._local_scalar_dense.default, aten.equal.default)
@@ -22,6 +25,11 @@ class Known(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if getattr(function, "namespace", "aten") not in NAMESPACES:
+            raise ExportError(
+                f"the module calls {function.name()}, an operator of another library, and a file holds PyTorch's own only\n"
+                "Compute it by PyTorch's operators: grid_sample takes values at places that move."
+            )
         leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if leaf is not None]
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         known = self._all_known(function, leaves, tensors)

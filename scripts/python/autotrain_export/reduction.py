@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from .checking import copies
 from .errors import ExportError
+from .places import forward_of
 
 PARTS = (2, 5)  # of different size
 TOLERANCE = 1e-4  # of the loss: float32 adds up in another order
@@ -33,9 +34,11 @@ def reduction_of(subject, examples):
         else:
             unusable.append(ignored)
         if not possible:
+            place = forward_of(subject.original, ".")
             raise ExportError(
                 f"the loss of a batch of {sum(PARTS)} samples is neither their mean nor their sum: it is {losses[0]:.6g}, and those of its parts of "
-                f"{PARTS[0]} and {PARTS[1]} are {losses[1]:.6g} and {losses[2]:.6g} ({what}).\n"
+                f"{PARTS[0]} and {PARTS[1]} are {losses[1]:.6g} and {losses[2]:.6g} ({what})"
+                + (f":\n  {place}\n" if place else ".\n") +
                 "Cut into micro-batches, such a batch would learn something else. Return the mean over the samples, or their sum; a mean over what is not "
                 "ignored or masked, or by class weights, weighs batches by that. Or leave the loss to the recipe, which knows these weights: "
                 "loss: {name: cross_entropy}."

@@ -2,11 +2,14 @@
 
 import copy
 import inspect
+import sys
+import types
 from dataclasses import dataclass, field
 
 import torch
 
 from .errors import ExportError
+from .places import forward_of
 
 
 @dataclass
@@ -26,6 +29,7 @@ class Subject:
     names: list = field(default_factory=list)  # of the arguments that inputs and targets are
     by_name: bool = False  # whether they are handed over so
     device: torch.device = torch.device("cpu")  # where its tensors lie, and its graphs compute
+    traced_by: dict = field(default_factory=dict)  # training? → which of the ways to trace was the first that could
 
     @property
     def learning(self):
@@ -56,9 +60,9 @@ class Subject:
         prediction beside it, if there is one."""
         if self.loss is None:
             return (self._prediction_of(returned, training),)
-        loss = returned if self.loss == "" else _part(returned, self.loss)
+        loss = returned if self.loss == "" else self._part(returned, self.loss)
         if not isinstance(loss, torch.Tensor) or loss.dim() > 0 or not loss.dtype.is_floating_point:
-            raise ExportError(f"the loss is {_described(loss)}, not one number; --loss NAME names the part of the module's output that is the loss")
+            self._refuse(f"the loss is {_described(loss)}, not one number", "--loss NAME names the part of the module's output that is the loss.")
         if training or self.output is None:
             return (loss,)
         return (loss, self._prediction_of(returned, training))
@@ -66,12 +70,21 @@ class Subject:
     def _prediction_of(self, returned, training):
         # Modules with auxiliary heads return these in training only.
         alone = self.output is None or (isinstance(returned, torch.Tensor) and not training)
-        prediction = returned if alone else _part(returned, self.output)
+        prediction = returned if alone else self._part(returned, self.output)
         if not isinstance(prediction, torch.Tensor):
-            raise ExportError(f"the module returns {_described(prediction)}, not a tensor; --output-part names the part that is the prediction")
+            self._refuse(f"the module returns {_described(prediction)}, not a tensor", "--output-part names the part that is the prediction.")
         if not prediction.dtype.is_floating_point:
-            raise ExportError(f"the module returns {prediction.dtype}, which has no gradient; return logits or values")
+            self._refuse(f"the module returns {prediction.dtype}, which has no gradient", "Return logits or values, real ones.")
         return prediction
+
+    def _part(self, output, name):
+        try:
+            return _part(output, name)
+        except (KeyError, IndexError, ValueError, AttributeError):
+            self._refuse(f"the module's output has no part {name}: it is {_described(output)}", "--output-part and --loss name its parts, or count them from 0.")
+
+    def _refuse(self, wrong, cure):
+        refuse(self.original, ".", wrong, cure)
 
 
 def _described(value):
@@ -85,14 +98,11 @@ def _described(value):
 
 
 def _part(output, name):
-    try:
-        if isinstance(output, dict):
-            return output[name]
-        if hasattr(output, "_fields") and name in output._fields:
-            return getattr(output, name)
-        return output[int(name)] if isinstance(output, (list, tuple)) else getattr(output, name)
-    except (KeyError, IndexError, ValueError, AttributeError):
-        raise ExportError(f"the module's output has no part {name}: it is {_described(output)}") from None
+    if isinstance(output, dict):
+        return output[name]
+    if hasattr(output, "_fields") and name in output._fields:
+        return getattr(output, name)
+    return output[int(name)] if isinstance(output, (list, tuple)) else getattr(output, name)
 
 
 def _argument_names(module, examples):
@@ -117,8 +127,12 @@ def take_apart(module, examples, output=None, loss=None):
     module = getattr(module, "_orig_mod", module)  # of torch.compile
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
-            raise ExportError(f"{'part ' + name if name else 'the module'} is a TorchScript module, which cannot be traced\n"
-                              "Export it as it was written in Python; or script all of it: model: {name: torchscript}.")
+            refuse(module, name, f"{'part ' + name if name else 'the module'} is a TorchScript module, which cannot be traced",
+                    "Export it as it was written in Python; or script all of it: model: {name: torchscript}.")
+        if isinstance(part, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            refuse(module, name, f"{'part ' + name if name else 'the module'} is a {type(part).__name__}, which spreads batches itself",
+                   f"Export what it wraps, {'.'.join(filter(None, ('net', name, 'module')))}: here ranks share batches.")
+    _check_quantisers(module)
     _check_parameters(module)
     device = torch.device(examples.device)
     lies_there = all(tensor.device == device for tensor in (*module.parameters(), *module.buffers()))
@@ -145,12 +159,34 @@ def _copied(module, tensors_too=False):
         kept = [tensor for part in module.modules() for tensor in _tensors_in([part._parameters, part._buffers, part.__dict__])]
         memo = {id(tensor): tensor for tensor in kept}
     try:
-        return copy.deepcopy(module, memo)
+        copied = copy.deepcopy(module, memo)
     except Exception as error:
         raise ExportError(
             f"the module cannot be copied by copy.deepcopy: {type(error).__name__}: {error}\n"
             "Keep what cannot be copied (locks, generators, open files) outside of the module, or give it a __deepcopy__ that returns itself."
         ) from error
+    for part in copied.modules():
+        for hooks in (part._forward_hooks, part._forward_pre_hooks):
+            hooks.update({key: _of_the_copy(hook, memo) for key, hook in hooks.items()})
+    return copied
+
+
+def _of_the_copy(function, memo):
+    """A function that was made inside of a module, as hooks are, with the copies of what it was made of: one that keeps what a layer returned
+    would keep it in the other module."""
+    if not isinstance(function, types.FunctionType) or not function.__closure__:
+        return function
+
+    def moved(cell):
+        try:
+            return types.CellType(memo[id(cell.cell_contents)])
+        except (KeyError, ValueError):  # not copied, or empty
+            return cell
+
+    cells = tuple(map(moved, function.__closure__))
+    made = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _tensors_in(value, depth=4):
@@ -191,22 +227,38 @@ def _saved_buffers(module):
     return names
 
 
+def refuse(module, name, wrong, cure):
+    """Says where the forward pass is written of the part that a tensor, or a part, belongs to."""
+    place = forward_of(module, name)
+    raise ExportError(f"{wrong}{':' if place else ''}" + (f"\n  {place}" if place else "") + f"\n{cure}")
+
+
+def _check_quantisers(module):
+    """Whether they observe and quantise stands in their own buffers, by which their forward passes branch."""
+    quantization = sys.modules.get("torch.ao.quantization")  # whoever has such parts has imported it
+    for name, part in module.named_modules() if quantization else ():
+        if isinstance(part, (quantization.FakeQuantizeBase, quantization.ObserverBase)):
+            refuse(module, f"{name}.", f"part {name} ({type(part).__name__}) observes and quantises as its own buffers say, and a graph holds one way only",
+                    "Export the module before prepare_qat, and quantise what was trained.")
+
+
 def _check_parameters(module):
     storages = {}
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad:
             continue
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
-            raise ExportError(f"parameter {name} has no shape yet\nRun the module once where it is made: module(torch.zeros(…)) for a batch like the example.")
+            refuse(module, name, f"parameter {name} has no shape yet", "Run the module once where it is made: module(torch.zeros(…)) for a batch like the example.")
         if parameter.dtype.is_complex:
-            raise ExportError(f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and autotrain trains real numbers\n"
-                              "Make it a real one, torch.view_as_real(…), of which the forward pass takes torch.view_as_complex.")
+            refuse(module, name, f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and autotrain trains real numbers",
+                    "Make it a real one, torch.view_as_real(…), of which the forward pass takes torch.view_as_complex.")
         if parameter.dtype != torch.float32:
-            raise ExportError(f"parameter {name} is {parameter.dtype}; autotrain trains float32 parameters (half precision is a way to compute: --precision)")
+            refuse(module, name, f"parameter {name} is {parameter.dtype}; autotrain trains float32 parameters",
+                    "Half precision is a way to compute here, --precision: export module.float().")
         if parameter._backward_hooks:
-            raise ExportError(f"parameter {name} has a hook, which would not be called; change its gradient in the forward pass instead")
+            refuse(module, name, f"parameter {name} has a hook, which would not be called", "Change its gradient in the forward pass instead, by a torch.autograd.Function.")
         other = storages.setdefault(parameter.untyped_storage().data_ptr(), name)
         if other != name:
-            raise ExportError(f"parameters {other} and {name} share their memory without being one; tie them: a.weight = b.weight")
+            refuse(module, name, f"parameters {other} and {name} share their memory without being one", "Tie them: a.weight = b.weight.")
     if not storages:
-        raise ExportError("no parameter of the module requires a gradient")
+        raise ExportError("no parameter of the module requires a gradient\nparameter.requires_grad_(True) of those that are to learn.")

@@ -106,15 +106,21 @@ class _Shapes(ShapeEnv):
         super()._log_guard(prefix, guard, forcing_spec)
 
 
+DISPATCHERS = (nullcontext, enable_python_dispatcher)
+
+
 def _trace(subject, examples, precision, function, training):
     """Traces the very operators that eager PyTorch runs, where these can be traced for any size of the batch. Some cannot, products
-    of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can."""
+    of more than two axes among them; Python's versions of such operators, which compute the same up to rounding, can. What one precision
+    needs, the others need, too."""
     errors = []
-    for dispatcher in (nullcontext, enable_python_dispatcher):
+    for place in range(subject.traced_by.get(training, 0), len(DISPATCHERS)):
+        dispatcher = DISPATCHERS[place]
         try:
             with _no_collection():
                 graph = _trace_with(dispatcher, subject, examples, function, training)
             _check_constants(graph, subject)
+            subject.traced_by[training] = place
             return graph
         except (ExportError, _FixedBatch) as error:
             if isinstance(error, ExportError):
@@ -153,6 +159,8 @@ def _why(error, precision, module):
     if habit is not None:
         return f"{habit[0]} ({precision}){':' if at else '.'}{at}\n{habit[1]}"
     if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in text:
+        if ": assert " in place:
+            return f"the module asserts something about the values of tensors ({precision}), which a graph does not see:{at}\nLeave the assert out of what is exported."
         return (
             f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
             "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
