@@ -275,6 +275,7 @@ std::vector<LossRow>& all_loss_table() {
        [](const Parameters& p) { return huber(p.real("delta")); },
        numbers_metrics},
       detection_row(),
+      yolo_loss_row(),
       models_own_row()};
   return table;
 }

@@ -41,6 +41,7 @@ torch::Tensor counted_targets(const Choice& choice, const torch::Tensor& targets
 std::string what_does_not_count(const Choice& choice);
 
 LossRow detection_row();
+LossRow yolo_loss_row();
 
 /// @param metrics names of what evaluations measure beside the loss; unset: what goes with it by default.
 /// @throws Error(kBadRecipe) when there is no such loss, or a metric does not go with it.

@@ -11,6 +11,7 @@ ModelRow cnn_row();
 ModelRow resnet_row(int64_t layers);  // 18, 34 or 50
 ModelRow transformer_row();
 ModelRow detector_row();
+ModelRow yolo_model_row();
 ModelRow exported_row();
 ModelRow torchscript_row();
 
@@ -19,7 +20,7 @@ namespace {
 std::vector<ModelRow>& all_model_table() {
   static std::vector<ModelRow> table = {mlp_row(),      cnn_row(),      resnet_row(18),
                                         resnet_row(34), resnet_row(50), transformer_row(),
-                                        detector_row(), exported_row(), torchscript_row()};
+                                        detector_row(), yolo_model_row(), exported_row(), torchscript_row()};
   return table;
 }
 

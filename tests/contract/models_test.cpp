@@ -2,6 +2,7 @@
 #include "model/models.h"
 
 #include "data/channels_last.h"
+#include "model/boxes.h"
 #include "optim/optimizer.h"
 #include "support/fixtures.h"
 #include "support/support.h"
@@ -13,6 +14,7 @@ struct Case {
   Choice choice;
   SampleShape shape;
   std::vector<int64_t> grid = {};  // a detector's cells, [rows, columns]
+  int64_t points = 0;              // those of model yolo
 };
 
 std::vector<Case> cases() {
@@ -23,6 +25,7 @@ std::vector<Case> cases() {
           {{"resnet34", {}}, images},
           {{"resnet50", {}}, images},
           {{"detector", {{"width", int64_t{8}}, {"blocks", int64_t{3}}}}, {{3, 32, 44}, 10, 0}, {4, 6}},
+          {{"yolo", {{"size", std::string("p")}}}, {{3, 32, 44}, 10, 0}, {}, 4 * 6 + 2 * 3 + 1 * 2},
           {{"exported", {{"file", std::string(AUTOTRAIN_FIXTURES "/exported_small.autotrain")}}}, images},
           {{"torchscript", {{"file", std::string(AUTOTRAIN_FIXTURES "/scripted_small.pt")}}}, images},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{2}}, {"dropout", 0.1}}}, tokens},
@@ -47,6 +50,7 @@ TEST(ModelContract, PredictionsHaveTheClassesLast) {
     std::vector<int64_t> shape = {2, c.shape.classes};
     if (c.shape.vocabulary > 0) shape.insert(shape.begin() + 1, c.shape.input[0]);
     if (!c.grid.empty()) shape = {2, c.grid[0], c.grid[1], 5 + c.shape.classes};  // objectness and box first
+    if (c.points > 0) shape = {2, c.points, 4 * kYoloBins + c.shape.classes + kPointColumns};
     EXPECT_EQ(model->forward(inputs_for(c, 2)).sizes(), shape) << c.choice.name;
   }
 }
