@@ -96,8 +96,8 @@ TorchState::TorchState(std::string name, std::vector<std::string> parameters,
     : name_(std::move(name)), parameters_(std::move(parameters)), form_(leaves_of(stepped)) {
   there_ = torch::zeros({std::ssize(form_)}, torch::kUInt8);
   steps_ = torch::zeros({}, torch::kInt64);
-  tensors_ = {{name_ + ".steps", steps_}};
-  if (!form_.empty()) tensors_.push_back({name_ + ".there", there_});
+  tensors_ = {{name_ + "/steps", steps_}};
+  if (!form_.empty()) tensors_.push_back({name_ + "/there", there_});
   for (Leaf& leaf : form_) {
     held_.push_back(room_for(leaf.value));
     if (!held_.back().defined()) continue;

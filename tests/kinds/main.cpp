@@ -92,7 +92,7 @@ struct Fitted {
 };
 
 Fitted fit(const Kind& kind, const Run& run) {
-  Fitted fitted{.program = std::make_shared<Program>(made(kind))};
+  Fitted fitted{.program = std::make_shared<Program>(made(kind)), .trainer = nullptr, .task = nullptr};
   Program& program = *fitted.program;
   Recipe r = program.recipe;
   if (run.micro > 0) r.execution.micro_batch = run.micro;

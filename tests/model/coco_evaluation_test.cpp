@@ -10,19 +10,17 @@
 namespace autotrain {
 namespace {
 
-using nlohmann::json;
-
-CocoBox box_of(const json& four) {
+CocoBox box_of(const nlohmann::json& four) {
   return {four[0], four[1], four[2], four[3]};
 }
 
-std::vector<CocoImage> images_of(const json& one) {
+std::vector<CocoImage> images_of(const nlohmann::json& one) {
   std::vector<CocoImage> images(one.at("images").get<size_t>());
-  for (const json& t : one.at("truth")) {
+  for (const nlohmann::json& t : one.at("truth")) {
     images[t.at("image").get<size_t>()].truth.push_back(
         {box_of(t.at("box")), t.at("category"), t.at("area"), t.at("crowd")});
   }
-  for (const json& f : one.at("found")) {
+  for (const nlohmann::json& f : one.at("found")) {
     const CocoBox box = box_of(f.at("box"));
     images[f.at("image").get<size_t>()].found.push_back(
         {box, f.at("category"), box.width * box.height, f.at("score")});
@@ -36,12 +34,12 @@ double told(double value) {
 }
 
 TEST(CocoEvaluation, IsThatOfPycocotools) {
-  const json fixture = test::fixture("coco.json");
+  const nlohmann::json fixture = test::fixture("coco.json");
   ASSERT_GE(fixture.at("cases").size(), 6u);
-  for (const json& one : fixture.at("cases")) {
+  for (const nlohmann::json& one : fixture.at("cases")) {
     const auto name = one.at("name").get<std::string>();
     const CocoEvaluation found = evaluate_coco(images_of(one), one.at("classes"));
-    const json& wanted = one.at("expected");
+    const nlohmann::json& wanted = one.at("expected");
     const auto expect = [&](const char* key, double value) {
       EXPECT_NEAR(told(value), wanted.at(key).get<double>(), 1e-9) << name << ": " << key;
     };

@@ -18,9 +18,9 @@ namespace {
 using test::SmallNet;
 using test::TemporaryFolder;
 
-const TensorDataset& data() {
-  static const TensorDataset samples = test::small_data(320);
-  return samples;
+const TensorDataset& samples() {
+  static const TensorDataset made = test::small_data(320);
+  return made;
 }
 
 Recipe own_recipe(int64_t micro = 8) {
@@ -31,8 +31,8 @@ Recipe own_recipe(int64_t micro = 8) {
 }
 
 // SmallNet, which may give a loss that is not finite.
-struct Net final : Task {
-  explicit Net(SmallNet::Middle middle = SmallNet::Middle::kNothing) {
+struct OwnTask final : Task {
+  explicit OwnTask(SmallNet::Middle middle = SmallNet::Middle::kNothing) {
     torch::manual_seed(11);
     net = std::make_shared<SmallNet>(middle);
   }
@@ -84,12 +84,12 @@ struct Ended {
 };
 
 Ended run(Recipe r, std::vector<TorchOptimizer> optimizers, TrainerOptions options = {.write_files = false},
-          int64_t stop = 0, const std::function<void(Net&)>& change = {}) {
-  auto task = std::make_unique<Net>(SmallNet::Middle::kDropout);
+          int64_t stop = 0, const std::function<void(OwnTask&)>& change = {}) {
+  auto task = std::make_unique<OwnTask>(SmallNet::Middle::kDropout);
   if (change) change(*task);
-  Ended ended{.net = task->net};
+  Ended ended{.weights = {}, .summary = {}, .net = task->net};
   options.optimizers = std::move(optimizers);
-  Trainer trainer(std::move(r), std::move(task), data(), std::move(options));
+  Trainer trainer(std::move(r), std::move(task), samples(), std::move(options));
   trainer.on_update([=](const UpdateRecord& u) { return u.update == stop ? Flow::kStop : Flow::kContinue; });
   ended.summary = trainer.fit();
   ended.weights = copies(*ended.net);
@@ -225,7 +225,7 @@ TEST(OwnOptimizers, ThatHaveNotHadATurnResumeToo) {
   };
   const Tensors straight = run(own_recipe(), parts(), {.output = folder / "straight"}).weights;
   const Ended stopped = run(own_recipe(), parts(), {.output = folder / "stopped"}, /*stop=*/4);
-  EXPECT_TRUE(torch::equal(stopped.weights[2], copies(*Net(SmallNet::Middle::kDropout).net)[2]));
+  EXPECT_TRUE(torch::equal(stopped.weights[2], copies(*OwnTask(SmallNet::Middle::kDropout).net)[2]));
   EXPECT_TRUE(
       same(run(own_recipe(), parts(), {.output = folder / "stopped", .resume = true}).weights, straight));
 }
@@ -234,10 +234,10 @@ TEST(OwnOptimizers, TrialsLeaveNoTraceAndASearchedSizeIsATypedOne) {
   Recipe r = own_recipe();
   r.execution.micro_batch.reset();
   r.batch.limits.max_micro_batch = 16;
-  auto task = std::make_unique<Net>(SmallNet::Middle::kDropout);
+  auto task = std::make_unique<OwnTask>(SmallNet::Middle::kDropout);
   const std::shared_ptr<SmallNet> net = task->net;
   const Tensors before = copies(*net);
-  Trainer trainer(r, std::move(task), data(), {.write_files = false, .optimizers = {one(rms)}});
+  Trainer trainer(r, std::move(task), samples(), {.write_files = false, .optimizers = {one(rms)}});
   const int64_t found = trainer.plan().micro_batch;
   EXPECT_TRUE(same(copies(*net), before));
   trainer.fit();
@@ -247,7 +247,7 @@ TEST(OwnOptimizers, TrialsLeaveNoTraceAndASearchedSizeIsATypedOne) {
 TEST(OwnOptimizers, DoNotStepWhereAnUpdateIsSkipped) {
   const Tensors plain = run(own_recipe(), {one(rms)}).weights;
   int spoiled = 0;
-  const Ended skipped = run(own_recipe(), {one(rms)}, {.write_files = false}, 0, [&](Net& task) {
+  const Ended skipped = run(own_recipe(), {one(rms)}, {.write_files = false}, 0, [&](OwnTask& task) {
     task.spoils = [&](const UpdateInfo& info) {
       return !info.trial && info.update == 3 && task.windows == 3 && ++spoiled > 0;
     };
@@ -274,8 +274,8 @@ TEST(OwnOptimizers, FollowTheScheduleWithTheirOwnRate) {
   Recipe r = own_recipe();
   r.schedule.shape = {"linear", {}};
   std::vector<double> recorded;
-  auto task = std::make_unique<Net>();
-  Trainer trainer(r, std::move(task), data(),
+  auto task = std::make_unique<OwnTask>();
+  Trainer trainer(r, std::move(task), samples(),
                   {.write_files = false, .optimizers = {one([&](Tensors all) -> Own {
                                            return std::make_unique<Watched>(std::move(all), rates);
                                          })}});
@@ -295,10 +295,12 @@ TEST(OwnOptimizers, WhoHasNoTurnIsNoPartOfTheNorm) {
     Recipe r = own_recipe();
     r.execution.lanes = lanes;
     r.stop.updates = 1;
-    auto task = std::make_unique<Net>();
-    if (frozen) task->net->second->requires_grad_(false);
+    auto task = std::make_unique<OwnTask>();
+    for (torch::Tensor each : task->net->second->parameters()) {
+      if (frozen) each.requires_grad_(false);
+    }
     double norm = 0;
-    Trainer trainer(r, std::move(task), data(), {.write_files = false, .optimizers = optimizers});
+    Trainer trainer(r, std::move(task), samples(), {.write_files = false, .optimizers = optimizers});
     trainer.on_update([&](const UpdateRecord& u) { return norm = u.grad_norm, Flow::kContinue; });
     trainer.fit();
     return norm;
