@@ -14,8 +14,9 @@ namespace autotrain {
 /// numbers are drawn again as they were, autocast is as it was, and buffers of `module`, such as running
 /// statistics, are left as the forward pass left them. Otherwise, and within another block, it does nothing.
 ///
-///     x = autotrain::checkpoint(*stage_, x, [&](const torch::Tensor& x) { return stage_->forward(x); });
+///     x = autotrain::checkpoint(*stage_, x, [this](const torch::Tensor& y) { return stage_->forward(y); });
 ///
+/// `block` is called again when this call has long returned: what it captures by reference must live on.
 /// The block may not change `x` in place, nor anything else that outlives it but the module's buffers, and
 /// must compute the same when it is called again. @param module whose buffers the block changes.
 /// @throws Error(kBrokenContract) in the backward pass where it does not keep to that.

@@ -287,6 +287,9 @@ void check_comparison(const CompareOptions& options) {
     if (!named.recipe.data.validation)
       fail_recipe(named.recipe, "data.validation", "is not set, so that there is nothing to compare",
                   "give data to evaluate on");
+    if (named.recipe.data.test && named.recipe.data.test == named.recipe.data.validation)
+      fail_recipe(named.recipe, "data.test", "is what data.validation is, by which one is chosen",
+                  "name samples that had no part in any choice, or leave it out");
     if (named.recipe.evaluation.every.unit == Interval::Unit::kMinutes)
       fail_recipe(named.recipe, "evaluation.every", "in minutes evaluates every run after other updates",
                   "count it in epochs, updates or samples");

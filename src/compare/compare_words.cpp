@@ -385,8 +385,8 @@ std::vector<std::string> test_notes(const Comparison& c) {
                          " chosen: what was chosen by validation data is flattered there, and not here.");
   if (!c.terms.looks.empty())
     note +=
-        " They were read before, with fewer or more seeds: what was changed since may have been chosen "
-        "by them.";
+        " Where they were read before, with fewer or more seeds, what was changed since may have been "
+        "chosen by them.";
   return {std::move(note)};
 }
 

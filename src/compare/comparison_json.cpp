@@ -180,7 +180,7 @@ std::vector<TestReading> readings_from_json(const Json& json, const std::vector<
       throw Json::other_error::create(501, "the test data name a recipe that is not there", &json);
     readings.push_back({.recipe = static_cast<size_t>(recipe - recipes.begin()),
                         .seed = each.at("seed"),
-                        .figures = each.at("figures").get<std::map<std::string, double>>()});
+                        .figures = numbers_of(each.at("figures"))});
   }
   return readings;
 }

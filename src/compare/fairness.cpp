@@ -69,8 +69,9 @@ bool follows_loss(const std::string& figure) {
 }  // namespace
 
 bool losses_are_alike(const std::vector<DifferingKey>& keys) {
-  return std::ranges::none_of(
-      keys, [](const DifferingKey& key) { return is_of(key.path, "loss") || is_of(key.path, "data"); });
+  return std::ranges::none_of(keys, [](const DifferingKey& key) {
+    return is_of(key.path, "loss") || (is_of(key.path, "data") && !is_of(key.path, "data.test"));
+  });
 }
 
 std::string why_not_comparable(const ComparisonTerms& terms, size_t a, size_t b) {

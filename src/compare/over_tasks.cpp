@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compare/compare_tables.h"
+#include "compare/fairness.h"
 
 namespace autotrain {
 namespace {
@@ -21,8 +22,13 @@ int64_t TaskGroup::counted() const {
 }
 
 const DifferingKey* task_axis(const Comparison& c) {
-  const auto found = std::ranges::find_if(
-      c.terms.axes, [](const DifferingKey& axis) { return axis.path.starts_with("data."); });
+  const auto makes_tasks = [&](const DifferingKey& axis) {
+    for (size_t i = 1; axis.path.starts_with("data.") && i < axis.values.size(); ++i) {
+      if (axis.values[i] != axis.values[0]) return !why_not_comparable(c.terms, 0, i).empty();
+    }
+    return false;
+  };
+  const auto found = std::ranges::find_if(c.terms.axes, makes_tasks);
   return found == c.terms.axes.end() ? nullptr : &*found;
 }
 

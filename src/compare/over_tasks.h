@@ -19,7 +19,7 @@ struct TaskGroup {
 
 std::vector<TaskGroup> groups_over_tasks(const Comparison& comparison);
 
-/// The axis whose values are tasks; null: there is none.
+/// The axis whose values are tasks: data on which figures are not the same quantity; null: there is none.
 const DifferingKey* task_axis(const Comparison& comparison);
 
 /// Whether a figure may be taken together over tasks: a share, which means the same everywhere.

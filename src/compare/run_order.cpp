@@ -56,6 +56,7 @@ void adopt_begun(Recipe& recipe, const fs::path& run) {
   const Recipe begun = load_recipe(run / "recipe.yaml", {});
   if (!recipe.batch.effective) recipe.batch.effective = begun.batch.effective;
   recipe.execution.micro_batch = begun.execution.micro_batch;
+  recipe.execution.recompute = begun.execution.recompute;
 }
 
 // The micro-batch and the effective batch that the recipe's search found, if it found any.
@@ -66,6 +67,7 @@ void adopt_plan(Recipe& recipe, const fs::path& result) {
   const BatchPlan plan = plan_from_json(found.at("plan"));
   if (!recipe.batch.changes()) recipe.batch.effective = plan.effective_batch;
   recipe.execution.micro_batch = plan.micro_batch;
+  recipe.execution.recompute = plan.recompute ? Recompute::kOn : Recompute::kOff;
 }
 
 // Whether this process keeps what comes of a run, as the first of its ranks does.

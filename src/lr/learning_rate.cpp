@@ -18,7 +18,10 @@ namespace autotrain {
 namespace {
 
 std::unique_ptr<Workbench> bench_of(const Recipe& recipe, const BatchPlan& plan) {
-  return assemble(recipe, load_materials(recipe, ResolvedBudget{plan.budget_bytes, plan.budget_source}));
+  auto bench =
+      assemble(recipe, load_materials(recipe, ResolvedBudget{plan.budget_bytes, plan.budget_source}));
+  set_recompute(recipe, *bench, plan.recompute);
+  return bench;
 }
 
 // With such a budget the plan fits as it is, and the copies beside it.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "autotrain/random.h"
 #include "base/run_thread.h"
 #include "base/text.h"
@@ -57,6 +58,7 @@ struct Block {
   GeneratorStates generators;
   int64_t saved = 0;                                     // tensors that the forward pass would have kept
   std::vector<std::optional<torch::Tensor>> again = {};  // the same, computed again, until they are used
+  std::vector<int64_t> versions = {};                    // of these, when they were kept
 };
 
 struct Counting {
@@ -105,7 +107,10 @@ class Dropped final : public Hooks {
 class HandedOver final : public Hooks {
  public:
   explicit HandedOver(std::shared_ptr<Block> block) : block_(std::move(block)) {}
-  void call_pack_hook(const at::Tensor& tensor) override { block_->again.emplace_back(tensor.detach()); }
+  void call_pack_hook(const at::Tensor& tensor) override {
+    block_->again.emplace_back(tensor.detach());
+    block_->versions.push_back(tensor._version());
+  }
   at::Tensor call_unpack_hook() override { fail_block("a block differentiates within itself"); }
 
  private:
@@ -175,9 +180,15 @@ class KeptBuffers {
   explicit KeptBuffers(const std::vector<torch::Tensor>& buffers) : live_(buffers) {
     for (const torch::Tensor& each : live_) kept_.push_back(each.clone());
   }
+  // Below the count of versions: what was kept of the buffers outside the block is as it was.
   ~KeptBuffers() {
-    const torch::NoGradGuard no_gradients;
-    for (size_t i = 0; i < live_.size(); ++i) torch::Tensor(live_[i]).copy_(kept_[i]);
+    try {
+      const torch::NoGradGuard no_gradients;
+      const at::AutoDispatchBelowADInplaceOrView below;
+      for (size_t i = 0; i < live_.size(); ++i) torch::Tensor(live_[i]).copy_(kept_[i]);
+    } catch (const std::exception& error) {  // the device is lost: whoever uses it next says so
+      log::error("model", cat("buffers could not be put back: ", first_line(error.what())));
+    }
   }
   KeptBuffers(const KeptBuffers&) = delete;
   KeptBuffers& operator=(const KeptBuffers&) = delete;
@@ -190,6 +201,7 @@ class KeptBuffers {
 void compute_again(const std::shared_ptr<Block>& block) {
   if (block->x._version() != block->version) fail_block("the input of a block was changed in place");
   block->again.clear();
+  block->versions.clear();
   const AutocastState autocast_now(block->x.device().type());
   {
     const at::ThreadLocalStateGuard thread(block->thread);
@@ -208,6 +220,11 @@ void compute_again(const std::shared_ptr<Block>& block) {
   if (std::ssize(block->again) != block->saved)
     fail_block(cat("a block kept ", block->saved, " tensors, and ", block->again.size(),
                    " when it was computed again"));
+  // Whoever keeps everything is told by LibTorch; without what is kept only this can tell.
+  for (size_t i = 0; i < block->again.size(); ++i) {
+    if (block->again[i]->_version() != block->versions[i])
+      fail_block("a block changes in place what it keeps for the backward pass");
+  }
 }
 
 }  // namespace

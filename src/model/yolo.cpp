@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "autotrain/checkpoint.h"
 #include "base/enum_names.h"
 #include "base/text.h"
 #include "model/boxes.h"
@@ -152,9 +153,10 @@ class YoloBackbone final : public torch::nn::Module {
 
   Levels forward(torch::Tensor x) {
     Levels levels;
-    x = stem_->forward(x);
+    x = checkpoint(*stem_, x, [this](const torch::Tensor& y) { return stem_->forward(y); });
     for (size_t i = 0; i < stages_.size(); ++i) {
-      x = stages_[i]->forward(down_[i]->forward(x));
+      x = checkpoint(*this, x,
+                     [this, i](const torch::Tensor& y) { return stages_[i]->forward(down_[i]->forward(y)); });
       if (i > 0) levels[i - 1] = x;
     }
     levels.back() = pooling_->forward(levels.back());

@@ -308,11 +308,13 @@ void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeR
                 keep_beside(there);
               }).whole;
     memory.sample_outside_bytes();
-    if (window == 0 && offset == 0) record.weight = step_.lane_weight();
+    if (window == 0 && offset == 0 && !bench_.task->makes_passes()) record.weight = step_.lane_weight();
     offset += piece.samples();
     record.samples += piece.samples();
   }
-  step_.end_lanes();
+  passes += seconds_of_call(*bench_.device, [&] { step_.end_lanes(); }).whole;
+  if (window == 0 && bench_.task->makes_passes())
+    record.weight = step_.lane_weight() / static_cast<double>(pieces.size());
   step_.meet();
   passes += seconds_of_call(*bench_.device, [&] {
               step_.prepare(0, UpdateStep::Apply::kForceSkip);

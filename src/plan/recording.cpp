@@ -72,6 +72,7 @@ bool Planner::try_recorded(BatchPlan& plan, bool always) {
   if (plan.typical_fill == plan.fill) plan.typical_fill = record.fill;
   plan.peak_bytes = record.peak_bytes;
   plan.fill = record.fill;
+  plan.samples_per_second = record.samples_per_second;
   return true;
 }
 

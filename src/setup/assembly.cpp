@@ -130,12 +130,16 @@ std::pair<int64_t, std::optional<CheckpointedBytes>> count_blocks(Workbench& ben
     loss_terms(*bench.task, batch);
     return {count.bytes().blocks, count.bytes()};
   } catch (const std::exception& error) {
-    if (classify_failure(error) == Failure::kOther) throw;
+    if (classify_failure(error) == Failure::kOther || count.bytes().blocks == 0) throw;
     return {count.bytes().blocks, std::nullopt};
   }
 }
 
 std::string compute_again(const Recipe& recipe, Workbench& bench) {
+  if (bench.task->makes_passes())
+    throw Error(ExitCode::kBadRecipe, "execution.recompute",
+                "is set, and the task makes its passes itself, which nothing computes again",
+                "set it to off");
   const GeneratorScope generators(bench.device->torch_device());
   std::optional<Batch> batch = first_samples(*bench.device, *bench.data.train);
   if (!batch) return "";  // whoever needs the samples says why there are none
@@ -285,6 +289,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   const auto learn = [&](const Batch& batch) {
     const WindowScope window(bench->step);
     bench->step.accumulate(batch, 0, 0);
+    if (bench->task->makes_passes()) bench->step.end_lanes();
     return norm_of_gradients(bench->task->module());
   };
   bench->memory_format =

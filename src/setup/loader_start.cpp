@@ -46,7 +46,7 @@ std::string too_slow(const LoadingRates& rates, int64_t threads, bool asked, con
 }
 
 void start_loader(const BatchPlan& plan, const LoaderRecipe& asked, Workbench& bench) {
-  if (bench.loader.workers == 0 || bench.data.train->on_device()) return;
+  if (bench.loader.workers == 0 || bench.data.train->on_device() || bench.data.train->changes()) return;
   const LoadingRates rates = rates_of(plan);
   if (!asked.workers) {
     const bool on_cpu = bench.device->torch_device().is_cpu();

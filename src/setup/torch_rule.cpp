@@ -12,11 +12,11 @@
 #include "autotrain/error.h"
 #include "base/run_thread.h"
 #include "base/text.h"
+#include "device/generators.h"
 #include "optim/decay.h"
 #include "recipe/patterns.h"
 #include "setup/torch_state.h"
 #include "setup/users_code.h"
-#include "device/generators.h"
 
 namespace autotrain {
 namespace {
@@ -150,6 +150,7 @@ class Stepping {
   void step(double rate) {
     stand_in_.reset();
     copies_.clear();
+    if (steps_ == 0) made_.emplace(part_, own_);  // for it may have looked at weights that were loaded since
     made_->step(rate);
     ++steps_;
   }
@@ -226,6 +227,11 @@ class Stepping {
       learn(second, other, 0.25);
     }
     learn(*stand_in_, copies_, 0.25);
+    {
+      const ThreadWork program(false);
+      state_->take(**stand_in_, 2);  // which refuses what changes and cannot be kept
+      state_->take(**stand_in_, 0);
+    }
     for (size_t i = 0; i < other.size(); ++i) {
       if (at::equal(other[i], copies_[i])) continue;
       throw Error(ExitCode::kBrokenContract, in_words(part_),

@@ -49,11 +49,13 @@ void read_leaves(torch::serialize::InputArchive& archive, const std::vector<std:
   }
 }
 
-torch::serialize::InputArchive readable(torch::serialize::OutputArchive& archive) {
+// @param device where its tensors are made; unset: where they were.
+torch::serialize::InputArchive readable(torch::serialize::OutputArchive& archive,
+                                        std::optional<torch::Device> device) {
   WithoutLocale<std::stringstream> bytes;
   archive.save_to(bytes);
   torch::serialize::InputArchive opened;
-  opened.load_from(bytes);
+  opened.load_from(bytes, device);
   return opened;
 }
 
@@ -114,12 +116,13 @@ TorchState::TorchState(std::string name, std::vector<std::string> parameters,
   }
 }
 
-std::vector<Leaf> TorchState::leaves_of(const torch::optim::Optimizer& optimizer) const {
+std::vector<Leaf> TorchState::leaves_of(const torch::optim::Optimizer& optimizer,
+                                        std::optional<torch::Device> device) const {
   std::vector<Leaf> leaves;
   call_user(cat("save of the optimizer ", name_), [&] {
     torch::serialize::OutputArchive archive;
     optimizer.save(archive);
-    torch::serialize::InputArchive saved = readable(archive);
+    torch::serialize::InputArchive saved = readable(archive, device);
     read_leaves(saved, {}, numbers_of(optimizer), leaves);
     return true;
   });
@@ -140,7 +143,7 @@ void TorchState::take(const torch::optim::Optimizer& from, int64_t steps) {
   for (const torch::Tensor& held : held_)
     if (held.defined()) held.zero_();
   if (steps == 0) return;
-  for (const Leaf& leaf : leaves_of(from)) {
+  for (const Leaf& leaf : leaves_of(from, torch::kCPU)) {
     const std::string where = join(leaf.path, ".");
     const auto known = std::ranges::find(form_, leaf.path, &Leaf::path);
     if (known == form_.end()) fail_form(cat("keeps ", where, ", which it did not after its first step"));
@@ -184,7 +187,7 @@ void TorchState::give(torch::optim::Optimizer& to) const {
   call_user(cat("load of the optimizer ", name_), [&] {
     torch::serialize::OutputArchive archive;
     root.write_to(archive);
-    torch::serialize::InputArchive saved = readable(archive);
+    torch::serialize::InputArchive saved = readable(archive, std::nullopt);
     to.load(saved);
     return true;
   });

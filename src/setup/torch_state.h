@@ -41,7 +41,8 @@ class TorchState {
   void give(torch::optim::Optimizer& to) const;
 
  private:
-  std::vector<Leaf> leaves_of(const torch::optim::Optimizer& optimizer) const;
+  std::vector<Leaf> leaves_of(const torch::optim::Optimizer& optimizer,
+                              std::optional<torch::Device> device = {}) const;
   [[noreturn]] void fail_form(const std::string& what) const;
 
   const std::string name_;

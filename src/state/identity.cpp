@@ -99,7 +99,8 @@ Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
       {"the training data", fingerprint(bench.data.train)},
       {"how often samples are drawn",
        bench.data.balance ? std::to_string(bench.data.balance->fingerprint()) : "once"},
-      {"the validation data", fingerprint(bench.data.validation)}};
+      {"the validation data", fingerprint(bench.data.validation)},
+      {"the test data", fingerprint(bench.data.test)}};
   for (const KeyValue& key : key_values(recipe, catalog())) facts.emplace(key.path, key.value);
   return facts;
 }

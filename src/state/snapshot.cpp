@@ -61,12 +61,13 @@ std::vector<NamedTensor> averaged_tensors(const Workbench& bench) {
   return tensors;
 }
 
-// Gives the tensors what the first rank's hold. All memory is had before any rank waits for another.
-void take_from_first(const std::vector<NamedTensor>& tensors, Ranks& ranks) {
+// Gives the tensors what the first rank's hold, by way of the device that ranks exchange on. All memory is
+// had before any rank waits for another.
+void take_from_first(const std::vector<NamedTensor>& tensors, Ranks& ranks, torch::Device device) {
   if (!ranks.several()) return;
   const torch::NoGradGuard no_gradients;
   std::vector<torch::Tensor> dense;  // the tensors themselves where they are
-  for (const NamedTensor& item : tensors) dense.push_back(item.tensor.detach().contiguous());
+  for (const NamedTensor& item : tensors) dense.push_back(item.tensor.detach().to(device).contiguous());
   ranks.meet({});
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (dense[i].numel() > 0) ranks.exchange().copy_from_first(dense[i]);
@@ -106,7 +107,7 @@ void share_tensors(Workbench& bench, bool loaded) {
   }
   for (const auto& list :
        {model_tensors(bench.task->module()), common_optimizer_tensors(bench), averaged_tensors(bench)})
-    take_from_first(list, *bench.ranks);
+    take_from_first(list, *bench.ranks, bench.device->torch_device());
   if (bench.ranks->several()) bench.optimizer->take_state();
 }
 
@@ -120,7 +121,7 @@ void gather_state(Workbench& bench) {
 void share_buffers(Workbench& bench) {
   std::vector<NamedTensor> buffers;
   for (const auto& item : bench.task->module().named_buffers()) buffers.push_back({item.key(), item.value()});
-  if (!buffers.empty()) take_from_first(buffers, *bench.ranks);
+  if (!buffers.empty()) take_from_first(buffers, *bench.ranks, bench.device->torch_device());
 }
 
 void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench) {

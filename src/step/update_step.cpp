@@ -1,7 +1,7 @@
 #include "step/update_step.h"
-#include "model/recompute_scope.h"
 
 #include <ATen/ops/_foreach_norm.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "device/generators.h"
 #include "device/memory_phase.h"
+#include "model/recompute_scope.h"
 #include "step/autocast.h"
 #include "step/loss_terms.h"
 #include "step/precision.h"
@@ -202,6 +203,7 @@ class UpdateStep::LanePasses final : public Passes {
  private:
   void pass(const torch::Tensor& outputs, const torch::Tensor& gradient, bool keep_graph) {
     const PhaseScope phase(MemoryPhase::kBackward);
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const torch::Tensor scale = (step_.scaler_.scale() * step_.options_.loss_factor).to(outputs.device());
     torch::autograd::backward({outputs}, {(gradient * scale).to(outputs.scalar_type())}, keep_graph);
   }
@@ -324,8 +326,10 @@ void UpdateStep::record(Recordings::Update& update, Apply apply) {
 // is (and their squares do not overflow float32), so one pass over memory gives norm and check.
 torch::Tensor UpdateStep::scaled_norm() const {
   std::vector<torch::Tensor> gradients;
-  for (const NamedTensor& parameter : optimizer_.parameters()) {
-    if (parameter.tensor.grad().defined()) gradients.push_back(parameter.tensor.grad());
+  const std::vector<NamedTensor>& parameters = optimizer_.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const torch::Tensor& gradient = parameters[i].tensor.grad();
+    if (optimizer_.has_turn(i) && gradient.defined()) gradients.push_back(gradient);
   }
   if (gradients.empty()) return torch::zeros_like(loss_sum_);
   return at::stack(at::_foreach_norm(gradients)).to(torch::kFloat64).norm();
@@ -495,6 +499,7 @@ std::pair<UpdateStep::Prepared, torch::Tensor> UpdateStep::compute_update(double
   torch::Tensor preconditioned;
   if (takes_preconditioned()) preconditioned = preconditioned_norm_->squared() / scale.of_mean.square();
   const torch::Tensor norm_with_task = add_penalty(scale.of_mean);
+  leave_out_of_turn();  // whom the penalty reached
   const torch::Tensor norm_before_penalty = norm_before_task_.defined() ? norm_before_task_ : norm_with_task;
   if (gradients_) gradients_->leave_reached();
 

@@ -313,8 +313,9 @@ BatchPlan Trainer::Run::search(const Recipe& recipe, const std::vector<ProbeReco
     const bool on = recompute == Recompute::kOn;
     set_recompute(recipe_, bench(), on);
     std::vector<ProbeRecord> alike;
-    std::ranges::copy_if(known, std::back_inserter(alike),
-                         [on](const ProbeRecord& probe) { return probe.recompute == on; });
+    std::ranges::copy_if(known, std::back_inserter(alike), [&](const ProbeRecord& probe) {
+      return probe.recompute == on || probe.outcome == ProbeOutcome::kCrashed;  // of which nobody knows
+    });
     return search_one_way(std::move(one_way), std::move(alike), observer);
   };
   if (recipe.execution.recompute != Recompute::kAuto) return plan_with(recipe.execution.recompute);
@@ -601,7 +602,9 @@ Summary Trainer::Run::summarise(const Reached& reached, RunStatus status, ExitCo
     summary.epochs = static_cast<double>(position.cursor) / static_cast<double>(bench_->data.train->size());
     for (const SkippingDataset* dataset : bench_->data.skipping) summary.bad_samples += dataset->count();
     summary.loader_workers =
-        bench_->loader.prefetch > 0 && !bench_->data.train->on_device() ? bench_->loader.workers : 0;
+        bench_->loader.prefetch > 0 && !bench_->data.train->on_device() && !bench_->data.train->changes()
+            ? bench_->loader.workers
+            : 0;
   }
   return summary;
 }
@@ -660,31 +663,44 @@ EvaluationRecord Trainer::Run::evaluate_on(const Dataset& data) {
           .samples = checked->size()};
 }
 
-// By the weights that the run ends with: the last, or where patience ended it, the best.
+// By the weights that the run ends with: the last, or where patience ended it, the best. What cannot be read
+// is told: the run has ended well.
 void Trainer::Run::read_test_data(Reached& reached) {
   const Dataset* const data = bench().data.test;
   if (data == nullptr || reached.stopped_by == StopReason::kSignal) return;
-  const bool best = recipe_.stop.patience && ended_->best_update >= 0 && !place_->path().empty();
-  if (best) take_weights_of(Weights::kBest);  // with averages in the place of weights where there are some
-  std::optional<AveragedWeights> averaged;
-  if (!best && bench().average.active()) {
-    share_buffers(bench());
-    averaged.emplace(bench().average);
-  }
   const BatchPlan& plan = made_plan();
   const int64_t size = plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
-  const auto found = evaluate_in_attempts(bench(), plan, *data, size, [&](int64_t done) {
-    observer_.on_evaluation_progress(done, data->size());
-    return pending_interrupt() != Interrupt::kStop;
-  });
-  averaged.reset();
-  if (best) take_weights_of(Weights::kLast);
-  if (!found) {
-    log::warn(
-        "trainer",
-        "stopped by a signal before the test data were read: autotrain evaluate --data test reads them");
-    return;
+  const auto read = [&]() -> std::optional<Evaluation> {
+    try {
+      auto found = evaluate_in_attempts(bench(), plan, *data, size, [&](int64_t done) {
+        observer_.on_evaluation_progress(done, data->size());
+        return pending_interrupt() != Interrupt::kStop;
+      });
+      if (!found)
+        log::warn(
+            "trainer",
+            "stopped by a signal before the test data were read: autotrain evaluate --data test reads them");
+      return found;
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kDoesNotFit) throw;
+      log::warn("trainer", cat("the test data were not read: ", first_line(error)));
+      return std::nullopt;
+    }
+  };
+  const bool best = recipe_.stop.patience && ended_->best_update >= 0 && !place_->path().empty();
+  std::optional<Evaluation> found;
+  if (best) {
+    take_weights_of(Weights::kBest);  // with averages in the place of weights where there are some
+    found = read();
+    take_weights_of(Weights::kLast);
+  } else if (bench().average.active()) {
+    share_buffers(bench());
+    const AveragedWeights averaged(bench().average);
+    found = read();
+  } else {
+    found = read();
   }
+  if (!found) return;
   reached.test = found->figures;
   reached.test["update"] = static_cast<double>(best ? ended_->best_update : ended_->updates);
 }

@@ -153,7 +153,8 @@ void check_keys_of_own_optimizers(const Recipe& recipe) {
     const bool of_recipes = key.path.starts_with("optimizer.") && key.path != "optimizer.clip_norm";
     const bool of_others =
         key.path == "execution.shard" || (key.path == "batch.lr_rule" && key.after != "none");
-    if (!of_recipes && !of_others) continue;
+    const bool as_written = key.path == "optimizer.lr" && recipe.optimizer.lr == 1;  // by such a run
+    if (as_written || (!of_recipes && !of_others)) continue;
     fail_recipe(recipe, key.path,
                 cat("is ", key.after, ", and the program brings optimizers of its own (",
                     "TrainerOptions::optimizers), which it does not reach"),
