@@ -18,9 +18,9 @@ ModelRow torchscript_row();
 namespace {
 
 std::vector<ModelRow>& all_model_table() {
-  static std::vector<ModelRow> table = {mlp_row(),      cnn_row(),      resnet_row(18),
-                                        resnet_row(34), resnet_row(50), transformer_row(),
-                                        detector_row(), yolo_model_row(), exported_row(), torchscript_row()};
+  static std::vector<ModelRow> table = {mlp_row(),      cnn_row(),         resnet_row(18), resnet_row(34),
+                                        resnet_row(50), transformer_row(), detector_row(), yolo_model_row(),
+                                        exported_row(), torchscript_row()};
   return table;
 }
 

@@ -297,6 +297,7 @@ TEST(Comparison, OneRunThatHardlyLearnsSetsNoTrainingLoss) {
 Comparison grid_of(const std::function<double(int64_t a, int64_t b, int64_t seed)>& figure) {
   ComparisonTerms t = terms({"0-0", "0-1", "1-0", "1-1"});
   t.axes = {{"data.train.file", {"0", "0", "1", "1"}}, {"model.width", {"0", "1", "0", "1"}}};
+  t.differing_keys = {{"data.validation.file", {"0", "0", "1", "1"}}};
   std::vector<RunOutcome> runs;
   for (int64_t i = 0; i < 4; ++i) {
     for (const int64_t seed : {1, 2}) {
