@@ -58,6 +58,11 @@ const DatasetRow& row_of(const Choice& choice) {
   throw Error(ExitCode::kBadRecipe, "data", "there is no data set named " + choice.name);
 }
 
+// What other data than the training data are where nobody says: those that validate.
+DataRole role_of(const DatasetPlace& place) {
+  return place.training != nullptr && place.role == DataRole::kTraining ? DataRole::kValidation : place.role;
+}
+
 // The parameters of a place, and those of the training data where they are of the same kind.
 struct PlaceParameters {
   explicit PlaceParameters(const DatasetPlace& place)
@@ -85,7 +90,7 @@ std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place) {
   const PlaceParameters p(place);
   check_augmentations(p.row.spec.name, p.row.augmentations, place.augment);
   if (place.training != nullptr && !p.own.text("balance").empty()) {
-    throw Error(ExitCode::kBadRecipe, cat(key_of(place.role), ".balance"),
+    throw Error(ExitCode::kBadRecipe, cat(key_of(role_of(place)), ".balance"),
                 "is set, and an evaluation sees each sample once",
                 "set it in data.train alone; metrics such as macro_f1 weigh classes alike");
   }
@@ -100,7 +105,7 @@ DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* 
                  const LookOptions& options) {
   const PlaceParameters p(place);
   const DatasetRequest made_from = p.request(place);
-  DataLook look{.role = place.role,
+  DataLook look{.role = role_of(place),
                 .what = cat(place.choice.name, ": ", format_count(data.size()), " samples")};
   if (p.row.look)
     p.row.look({.made_from = made_from,

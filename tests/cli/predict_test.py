@@ -325,7 +325,7 @@ class Predict(unittest.TestCase):
             ("x.txt", (), 64, "end it in .csv, .jsonl or .npy"),
             ("x.csv", ("--checkpoint", "3"), 66, "it has those of updates 4, 8"),
             ("x.csv", ("--checkpoint", "last"), 64, "give newest, best"),
-            ("x.csv", ("--data", "nothing"), 64, "takes validation, train, and no files"),
+            ("x.csv", ("--data", "nothing"), 64, "takes validation, test, train, and no files"),
             ("x.csv", ("--data", "val"), 64, "neither a word that it knows nor a path that is there"),
             ("x.csv", ("--data", "valdation"), 64, "did you mean validation?"),
             ("x.csv", ("--data", self.folder), 78, "cannot be made into samples"),

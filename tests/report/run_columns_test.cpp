@@ -69,7 +69,7 @@ TEST(RunColumns, ASummaryHasTheseBytes) {
   EXPECT_EQ(
       summary_to_json(summary).dump(),
       R"({"status":"failed","exit_code":74,"error":"disk full","stopped_by":"error","updates":3,"epochs":0.0,)"
-      R"("samples":0,"seconds":0.0,"samples_per_second":0.0,"final":{"loss":0.5},"best":{},)"
+      R"("samples":0,"seconds":0.0,"samples_per_second":0.0,"final":{"loss":0.5},"best":{},"test":{},)"
       R"("figure_kinds":{},"tables":{},"peak_bytes":0,"oom_recoveries":2,"skipped_updates":0,"rollbacks":0,)"
       R"("bad_samples":0,"loader_workers":0,"checkpoint_stall_seconds":0.0,"data_wait_fraction":0.0,)"
       R"("activity_seconds":{},"telemetry":{},"noise_scale":{"samples":null,"low":16.0,"high":null},)"

@@ -253,7 +253,7 @@ double preconditioned_square(Bench& bench, const Batch& batch,
     terms.sum.backward();
   }
   const Optimizer::SecondMoment& moment = *bench.optimizer->second_moment();
-  const double correction = 1 - std::pow(0.9, moment.updates.item<double>());
+  const double correction = 1 - std::pow(0.9, moment.updates.max().item<double>());
   double sum = 0;
   for (size_t i = 0; i < bench.optimizer->parameters().size(); ++i) {
     const torch::Tensor gradient =
