@@ -93,7 +93,7 @@ TEST(Recompute, MakesRoomForALargerMicroBatch) {
   EXPECT_EQ(best.search.micro_batch, (best.recompute ? on : off).search.micro_batch);
 }
 
-TEST(Recompute, IsTakenWhereNothingFitsWithoutAndLeftWhereAllDoes) {
+TEST(Recompute, IsLeftWhereTheWholeEffectiveBatchFits) {
   const std::string model = "{name: mlp, depth: 36, width: 512}";
   const std::string vectors = "{dataset: synthetic, kind: vectors, samples: 256, shape: [512], classes: 10}";
   const Recipe roomy = recipe_of("precision: fp32, memory: {budget: 1GiB}, recompute: auto", model, vectors);
