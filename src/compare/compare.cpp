@@ -20,6 +20,7 @@
 #include "measure/machine.h"
 #include "recipe/reader.h"
 #include "report/figures_json.h"
+#include "setup/data_places.h"
 #include "study/run_share.h"
 
 namespace autotrain {
@@ -287,9 +288,7 @@ void check_comparison(const CompareOptions& options) {
     if (!named.recipe.data.validation)
       fail_recipe(named.recipe, "data.validation", "is not set, so that there is nothing to compare",
                   "give data to evaluate on");
-    if (named.recipe.data.test && named.recipe.data.test == named.recipe.data.validation)
-      fail_recipe(named.recipe, "data.test", "is what data.validation is, by which one is chosen",
-                  "name samples that had no part in any choice, or leave it out");
+    check_test_data(named.recipe);
     if (named.recipe.evaluation.every.unit == Interval::Unit::kMinutes)
       fail_recipe(named.recipe, "evaluation.every", "in minutes evaluates every run after other updates",
                   "count it in epochs, updates or samples");

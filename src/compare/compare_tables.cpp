@@ -383,13 +383,10 @@ page::Table test_table(const Comparison& c) {
         values.push_back(figure->second);
     }
     if (values.empty()) continue;
-    const auto count = static_cast<int64_t>(values.size());
     const ConfidenceInterval interval = mean_interval(values);
     table.rows.push_back(
-        {c.terms.recipes[i], cat(count),
-         spread_text(
-             {.mean = mean(values), .deviation = standard_deviation(values), .count = count, .runs = count}),
-         count > 1 ? cat(number_text(interval.low), " to ", number_text(interval.high)) : "-",
+        {c.terms.recipes[i], cat(values.size()), spread_text(spread_of(values, std::ssize(values))),
+         values.size() > 1 ? cat(number_text(interval.low), " to ", number_text(interval.high)) : "-",
          spread_text(c.recipes[i].final)});
   }
   return table;

@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "compare/compare_columns.h"
 #include "compare/over_tasks.h"
-#include "measure/timing.h"
 
 namespace autotrain {
 
@@ -147,23 +146,14 @@ std::string training_loss_note(const Comparison& c) {
       c.recipes, [](const RecipeFigures& r) { return spread_on(r, FairAxis::kTrainingLoss).count > 0; });
   if (!any || !std::isfinite(c.training_loss)) return "";
   std::map<std::string, int64_t> never;  // by recipe: runs
-  std::string worst;
-  double most = -std::numeric_limits<double>::infinity();
-  for (const std::string& recipe : c.terms.recipes) {
-    std::vector<double> ends;
-    for (const RunOutcome& run : c.runs) {
-      if (run.recipe != recipe || run.share < 1 || run.losses.empty()) continue;
-      if (const auto loss = end_loss(run.losses, c.loss_window)) ends.push_back(*loss);
-      if (!run.loss_place) ++never[recipe];
-    }
-    if (ends.empty() || median_of(ends) <= most) continue;
-    most = median_of(ends);
-    worst = recipe;
+  for (const RunOutcome& run : c.runs) {
+    if (run.share >= 1 && !run.losses.empty() && !run.loss_place) ++never[run.recipe];
   }
-  std::string note = cat("At equal training loss runs are compared where the mean loss of the last ",
-                         format_count(std::llround(c.loss_window)), " samples first came down to ",
-                         brief(c.training_loss), ", the loss with which the runs of ", worst,
-                         " ended, in their median: what differs there is not for want of training.");
+  std::string note =
+      cat("At equal training loss runs are compared where the mean loss of the last ",
+          format_count(std::llround(c.loss_window)), " samples first came down to ", brief(c.training_loss),
+          ", the loss with which the runs of ", c.terms.recipes[c.least_learned],
+          " ended, in their median: what differs there is not for want of training.");
   std::vector<std::string> parts;
   for (const auto& [recipe, runs] : never) parts.push_back(cat(runs, " of ", recipe));
   if (!parts.empty())

@@ -38,10 +38,6 @@ Values values_of(const Comparison& c, size_t recipe, Value value) {
   return values;
 }
 
-Spread spread_of(const Values& values, int64_t runs) {
-  return {mean(values), standard_deviation(values), static_cast<int64_t>(values.size()), runs};
-}
-
 // The runs of a recipe that ought to have a value.
 int64_t counted_runs(const Comparison& c, size_t recipe) {
   return std::ranges::count_if(
@@ -80,12 +76,11 @@ double loss_window(const Comparison& c) {
   return window;
 }
 
-// The loss with which the recipe ends that learned least: the median of its runs, so that no single run sets
-// it. NaN where a run has none, or where losses are different quantities.
-double common_training_loss(const Comparison& c) {
-  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  double most = kNaN;
-  if (!c.terms.equal_losses) return most;
+// Finds the loss with which the recipe ends that learned least: the median of its runs, so that no single run
+// sets it. None where a run has no loss, or where losses are different quantities.
+void find_training_loss(Comparison& c) {
+  if (!c.terms.equal_losses) return;
+  double most = std::numeric_limits<double>::quiet_NaN();
   for (size_t recipe = 0; recipe < c.terms.recipes.size(); ++recipe) {
     bool all_have = true;
     const Values losses = values_of(c, recipe, [&](const RunOutcome& run) {
@@ -93,10 +88,12 @@ double common_training_loss(const Comparison& c) {
       all_have &= loss.has_value();
       return loss;
     });
-    if (!all_have) return kNaN;
-    if (!losses.empty()) most = std::fmax(most, median_of(losses));
+    if (!all_have) return;
+    if (losses.empty() || median_of(losses) <= most) continue;
+    most = median_of(losses);
+    c.least_learned = recipe;
   }
-  return most;
+  c.training_loss = most;
 }
 
 // Where a run is compared on an axis; nothing: nowhere.
@@ -109,10 +106,6 @@ std::optional<double> place_on(const Comparison& c, const RunOutcome& run, FairA
     case FairAxis::kBest: break;  // places of its own
   }
   return std::nullopt;
-}
-
-Values values_on(const Comparison& c, size_t recipe, FairAxis axis) {
-  return values_of(c, recipe, [&](const RunOutcome& run) { return compared_value(c, run, axis); });
 }
 
 std::optional<double> figure_in(const std::map<std::string, double>& figures, const std::string& name) {
@@ -497,6 +490,14 @@ BestRecipe best_of(const Comparison& c) {
 
 }  // namespace
 
+Values values_on(const Comparison& c, size_t recipe, FairAxis axis) {
+  return values_of(c, recipe, [&](const RunOutcome& run) { return compared_value(c, run, axis); });
+}
+
+Spread spread_of(const Values& values, int64_t runs) {
+  return {mean(values), standard_deviation(values), static_cast<int64_t>(values.size()), runs};
+}
+
 std::string missing_runs(const Comparison& c, size_t recipe, FairAxis axis) {
   std::vector<std::string> parts;
   const int64_t runs = counted_runs(c, recipe);
@@ -571,7 +572,7 @@ Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs) {
   c.samples = static_cast<int64_t>(common_place(c, FairAxis::kSamples));
   c.seconds = common_place(c, FairAxis::kSeconds);
   c.loss_window = loss_window(c);
-  c.training_loss = common_training_loss(c);
+  find_training_loss(c);
   for (RunOutcome& run : c.runs) run.loss_place = place_of_loss(run.losses, c.training_loss, c.loss_window);
   for (size_t i = 0; i < c.terms.recipes.size(); ++i) c.recipes.push_back(figures_of(c, i));
   for (const FairAxis axis : axes_of(c)) {

@@ -243,7 +243,8 @@ struct Comparison {
   /// least, in the median of its runs. A run that never comes there keeps the figure of its end. NaN: runs
   /// cannot be made equal in it.
   double training_loss = std::numeric_limits<double>::quiet_NaN();
-  double loss_window = 0;  ///< samples whose mean is a smoothed loss
+  size_t least_learned = 0;  ///< the recipe that has it; of none where there is no such loss
+  double loss_window = 0;    ///< samples whose mean is a smoothed loss
 
   std::vector<RecipeFigures> recipes = {};
   std::vector<Difference> differences = {};
@@ -261,6 +262,12 @@ std::vector<FairAxis> axes_of(const Comparison& comparison);
 /// The compared figure of a recipe, or of a run (nothing: it has none there), where runs are equal in this.
 const Spread& spread_on(const RecipeFigures& figures, FairAxis axis);
 std::optional<double> compared_value(const Comparison& comparison, const RunOutcome& run, FairAxis axis);
+
+/// The compared figure of a recipe's runs that have one there, in the order of the runs.
+std::vector<double> values_on(const Comparison& comparison, size_t recipe, FairAxis axis);
+
+/// Mean and deviation of values that so many runs ought to have.
+Spread spread_of(const std::vector<double>& values, int64_t runs);
 
 /// Says which runs of a recipe have no value on an axis, and why: "3 of 5 runs failed (seeds 1, 2, 4)"; "":
 /// all have one.

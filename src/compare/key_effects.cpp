@@ -16,17 +16,11 @@ using Values = std::vector<double>;
 
 // The values of each recipe; nothing where a run has none, or recipes have different numbers of runs.
 std::vector<Values> balanced_values(const Comparison& c) {
-  std::vector<Values> values(c.recipes.size());
-  for (const RunOutcome& run : c.runs) {
-    for (size_t i = 0; i < c.recipes.size(); ++i) {
-      if (run.recipe != c.terms.recipes[i]) continue;
-      const std::optional<double> value = compared_value(c, run, FairAxis::kSamples);
-      if (!value || !std::isfinite(*value)) return {};
-      values[i].push_back(*value);
-    }
-  }
-  for (const Values& each : values) {
-    if (each.empty() || each.size() != values.front().size()) return {};
+  std::vector<Values> values;
+  for (size_t i = 0; i < c.recipes.size(); ++i) {
+    if (!spread_on(c.recipes[i], FairAxis::kSamples).complete() || c.recipes[i].unfinished > 0) return {};
+    values.push_back(values_on(c, i, FairAxis::kSamples));
+    if (values.back().size() != values.front().size()) return {};
   }
   return values;
 }

@@ -1,20 +1,11 @@
 #include "compare/over_tasks.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "compare/compare_tables.h"
 #include "compare/fairness.h"
 
 namespace autotrain {
-namespace {
-
-bool ought_to_have_a_value(const RunOutcome& run) {
-  return !run.failure.empty() || run.share >= 1;
-}
-
-}  // namespace
-
 int64_t TaskGroup::counted() const {
   int64_t count = 0;
   for (const std::vector<double>& task : values) count += std::ssize(task);
@@ -40,13 +31,8 @@ std::vector<TaskGroup> groups_over_tasks(const Comparison& c) {
     const std::string label = rest.empty() ? "all" : rest;
     auto group = std::ranges::find(groups, label, &TaskGroup::label);
     if (group == groups.end()) group = groups.insert(groups.end(), {.label = label});
-    std::vector<double>& task = group->values.emplace_back();
-    for (const RunOutcome& run : c.runs) {
-      if (run.recipe != c.terms.recipes[i] || !ought_to_have_a_value(run)) continue;
-      ++group->runs;
-      const std::optional<double> value = compared_value(c, run, FairAxis::kSamples);
-      if (value && std::isfinite(*value)) task.push_back(*value);
-    }
+    group->values.push_back(values_on(c, i, FairAxis::kSamples));
+    group->runs += spread_on(c.recipes[i], FairAxis::kSamples).runs;
   }
   return groups;
 }

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "data/fingerprint.h"
 #include "recipe/compare.h"
-#include "recipe/keys.h"
 #include "state/catalog.h"
 #include "study/evaluated_checkpoint.h"
 
@@ -23,12 +22,6 @@ std::vector<size_t> chosen_by(const BestRecipe& best) {
   if (best.recipe) chosen.push_back(*best.recipe);
   chosen.insert(chosen.end(), best.alike.begin(), best.alike.end());
   return chosen;
-}
-
-std::string text_of(const Choice& choice) {
-  std::string words = choice.name;
-  for (const auto& [key, value] : choice.parameters) words += cat(" ", key, "=", yaml_text(value));
-  return words;
 }
 
 Json read(const std::filesystem::path& run, const Choice& data) {
@@ -72,7 +65,7 @@ std::vector<TestReading> read_test_data(const CompareOptions& options, const std
                     .label = cat("test data by ", made.label, ", seed ", made.recipe.seed)});
   }
   // Other test data are another reading.
-  const std::string folder = cat("test-", fnv1a(cat(text_of(data), fingerprint)) % 1'000'000);
+  const std::string folder = cat("test-", fnv1a(cat(words_of(data), fingerprint)) % 1'000'000);
   const std::vector<StudyResult> results = run_study(
       runs, {.kind = "test", .folder = options.folder / folder, .on_progress = options.on_progress});
   for (size_t i = 0; i < readings.size(); ++i) {

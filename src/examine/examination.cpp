@@ -71,16 +71,13 @@ Examination examine(const Recipe& recipe, const ExaminationOptions& options) {
   const Stopwatch watch;
   const auto seed = static_cast<uint64_t>(recipe.seed);
   Examination found;
-  found.sets.push_back({.role = "training"});
-  const auto training = look_into(found.sets.back(), training_place(recipe), nullptr, options, seed);
-  if (recipe.data.validation) {
-    found.sets.push_back({.role = "validation"});
-    look_into(found.sets.back(), validation_place(recipe), training.get(), options, seed);
-  }
-  if (recipe.data.test) {
-    found.sets.push_back({.role = "test"});
-    look_into(found.sets.back(), test_place(recipe), training.get(), options, seed);
-  }
+  const auto look = [&](const DatasetPlace& place, const Dataset* training) {
+    found.sets.push_back({.role = word_of(place.role)});
+    return look_into(found.sets.back(), place, training, options, seed);
+  };
+  const auto training = look(training_place(recipe), nullptr);
+  if (recipe.data.validation) look(validation_place(recipe), training.get());
+  if (recipe.data.test) look(test_place(recipe), training.get());
   found.seconds = watch.seconds();
   return found;
 }

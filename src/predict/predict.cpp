@@ -16,6 +16,7 @@
 #include "loop/out_of_memory.h"
 #include "plan/memory_statement.h"
 #include "predict/predictor.h"
+#include "recipe/compare.h"
 #include "setup/search_process.h"
 
 namespace autotrain {

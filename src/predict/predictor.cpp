@@ -13,7 +13,7 @@
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "measure/timing.h"
-#include "recipe/keys.h"
+#include "recipe/compare.h"
 #include "setup/assembly.h"
 #include "setup/data_places.h"
 #include "step/autocast.h"
@@ -113,12 +113,6 @@ class ForwardScope {
 };
 
 }  // namespace
-
-std::string words_of(const Choice& choice) {
-  std::string words = choice.name;
-  for (const auto& [key, value] : choice.parameters) words += cat(" ", key, "=", yaml_text(value));
-  return words;
-}
 
 std::function<std::string(int64_t)> PredictionData::sample_name() const {
   const auto* const named = dynamic_cast<const Named*>(data.get());

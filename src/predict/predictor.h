@@ -16,9 +16,6 @@
 
 namespace autotrain {
 
-/// A row of a table as the recipe chooses it, with every key that it gives.
-std::string words_of(const Choice& choice);
-
 /// The samples of a prediction.
 struct PredictionData {
   std::unique_ptr<Dataset> data = {};

@@ -70,6 +70,12 @@ std::vector<KeyDifference> changed_keys(const Recipe& recipe, const Catalog& cat
   return changes;
 }
 
+std::string words_of(const Choice& choice) {
+  std::string words = choice.name;
+  for (const auto& [key, value] : choice.parameters) words += cat(" ", key, "=", yaml_text(value));
+  return words;
+}
+
 std::string describe(const std::vector<KeyDifference>& differences) {
   std::vector<std::string> lines;
   for (const KeyDifference& d : differences) lines.push_back(cat(d.path, ": ", d.before, " → ", d.after));

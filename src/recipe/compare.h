@@ -34,6 +34,9 @@ std::vector<KeyDifference> differing_keys(const Recipe& before, const Recipe& af
 /// The keys of a recipe that do not have their default: of a row that it chooses, the row's own defaults.
 std::vector<KeyDifference> changed_keys(const Recipe& recipe, const Catalog& catalog);
 
+/// A row of a table as the recipe chooses it, with every key that it gives: "fashion_mnist split=test".
+std::string words_of(const Choice& choice);
+
 /// "optimizer.lr: 0.001 → 0.01", one line each.
 std::string describe(const std::vector<KeyDifference>& differences);
 

@@ -21,7 +21,6 @@
 #include "model/recompute_scope.h"
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
-#include "recipe/reader.h"
 #include "setup/data_places.h"
 #include "setup/first_samples.h"
 #include "setup/memory_format.h"
@@ -227,9 +226,7 @@ RunData load_data(const Recipe& recipe, Device& device) {
     check_alike(data.train->info(), data.validation->info(), "data.validation");
   }
   if (recipe.data.test) {
-    if (recipe.data.test == recipe.data.validation)
-      fail_recipe(recipe, "data.test", "is what data.validation is, and these choose the best update",
-                  "name samples that had no part in any choice, or leave it out");
+    check_test_data(recipe);
     data.test = load(test_place(recipe), "data.test");
     check_alike(data.train->info(), data.test->info(), "data.test");
   }

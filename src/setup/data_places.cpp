@@ -4,6 +4,7 @@
 
 #include "model/losses.h"
 #include "model/models.h"
+#include "recipe/reader.h"
 
 namespace autotrain {
 namespace {
@@ -53,6 +54,12 @@ DatasetPlace measured_place(const Recipe& recipe, const Choice& choice, DataRole
 
 DatasetPlace validation_place(const Recipe& recipe) {
   return measured_place(recipe, *recipe.data.validation, DataRole::kValidation);
+}
+
+void check_test_data(const Recipe& recipe) {
+  if (!recipe.data.test || recipe.data.test != recipe.data.validation) return;
+  fail_recipe(recipe, "data.test", "is what data.validation is, and these choose",
+              "name samples that had no part in any choice, or leave it out");
 }
 
 DatasetPlace test_place(const Recipe& recipe) {

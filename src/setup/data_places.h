@@ -13,6 +13,9 @@ DatasetPlace training_place(const Recipe& recipe);
 /// Without augmentation. Precondition: the recipe has validation data.
 DatasetPlace validation_place(const Recipe& recipe);
 
+/// @throws Error(kBadRecipe) when the recipe's test data are its validation data, by which one chooses.
+void check_test_data(const Recipe& recipe);
+
 /// Likewise. Precondition: the recipe has test data.
 DatasetPlace test_place(const Recipe& recipe);
 

@@ -640,6 +640,15 @@ Summary Trainer::Run::fit() {
   return call([&] { return fit_together(); });
 }
 
+namespace {
+
+// Samples at once in an evaluation that no trial tried.
+int64_t evaluation_size(const BatchPlan& plan) {
+  return plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
+}
+
+}  // namespace
+
 EvaluationRecord Trainer::Run::evaluate(const Dataset& data) {
   return call([&] { return evaluate_on(data); });
 }
@@ -650,7 +659,7 @@ EvaluationRecord Trainer::Run::evaluate_on(const Dataset& data) {
   const Stopwatch watch;
   const Position at = ended_.value_or(Position());
   const BatchPlan& plan = made_plan();
-  const int64_t size = plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
+  const int64_t size = evaluation_size(plan);
   bench().device->use_from_this_thread();
   auto found = evaluate_in_attempts(bench(), plan, *checked, size, [](int64_t) { return true; });
   return {.update = at.updates,
@@ -669,7 +678,7 @@ void Trainer::Run::read_test_data(Reached& reached) {
   const Dataset* const data = bench().data.test;
   if (data == nullptr || reached.stopped_by == StopReason::kSignal) return;
   const BatchPlan& plan = made_plan();
-  const int64_t size = plan.evaluation_micro_batch > 0 ? plan.evaluation_micro_batch : plan.micro_batch;
+  const int64_t size = evaluation_size(plan);
   const auto read = [&]() -> std::optional<Evaluation> {
     try {
       auto found = evaluate_in_attempts(bench(), plan, *data, size, [&](int64_t done) {

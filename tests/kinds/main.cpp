@@ -10,6 +10,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "comm/meeting_place.h"
 #include "data/stream.h"
@@ -65,11 +66,10 @@ double gap(const torch::nn::Module& a, const torch::nn::Module& b) {
 
 // Of everything that is trained or kept.
 uint64_t digest(Task& task) {
-  uint64_t hash = 1469598103934665603ull;
+  uint64_t hash = fnv1a("");
   const auto add = [&](const torch::Tensor& tensor) {
     const torch::Tensor dense = tensor.detach().contiguous();
-    const auto* const bytes = static_cast<const unsigned char*>(dense.const_data_ptr());
-    for (size_t i = 0; i < dense.nbytes(); ++i) hash = (hash ^ bytes[i]) * 1099511628211ull;
+    hash = fnv1a({static_cast<const char*>(dense.const_data_ptr()), dense.nbytes()}, hash);
   };
   for (const torch::Tensor& each : task.module().parameters()) add(each);
   for (const torch::Tensor& each : task.module().buffers()) add(each);
