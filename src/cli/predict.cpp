@@ -167,6 +167,10 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
   app.add_option("--top", predict.top, "Classification: the likeliest so many classes")
       ->capture_default_str();
   app.add_flag("--probabilities", predict.probabilities, "Classification: also every class's probability");
+  app.add_option(
+         "--score", predict.least_score,
+         "Detection: the least score of a box that is written (default: 0.25; 0.001 for COCO's figures)")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--batch", predict.batch, "Samples of a forward pass; default: the largest in the band")
       ->check(no_positive_number, "NUMBER > 0");
   app.add_option("--latency-ms", options->latency_ms,

@@ -12,6 +12,7 @@
 namespace autotrain {
 
 // Each is defined in a file of its name.
+DatasetRow coco_row();
 DatasetRow documents_row();
 DatasetRow fashion_mnist_row();
 DatasetRow image_folder_row();
@@ -33,8 +34,8 @@ std::vector<DatasetRow> with_balance_keys(std::vector<DatasetRow> rows) {
 
 std::vector<DatasetRow>& all_dataset_table() {
   static std::vector<DatasetRow> table =
-      with_balance_keys({documents_row(), fashion_mnist_row(), image_folder_row(), npy_row(), synthetic_row(),
-                         table_row(), text_row(), tokens_row(), yolo_row()});
+      with_balance_keys({coco_row(), documents_row(), fashion_mnist_row(), image_folder_row(), npy_row(),
+                         synthetic_row(), table_row(), text_row(), tokens_row(), yolo_row()});
   return table;
 }
 
@@ -76,7 +77,8 @@ struct PlaceParameters {
             .augment = place.augment,
             .targets = place.targets,
             .training = training ? &*training : nullptr,
-            .skips_bad = place.skips_bad};
+            .skips_bad = place.skips_bad,
+            .role = role_of(place)};
   }
 
   const DatasetRow& row;

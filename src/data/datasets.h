@@ -27,6 +27,7 @@ struct DatasetRequest {
   const Parameters* training = nullptr;
 
   bool skips_bad = false;  ///< the run goes on after a sample that cannot be read
+  DataRole role = DataRole::kTraining;
 };
 
 /// A data set looked at.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -77,6 +78,28 @@ Listing list_images(const fs::path& folder) {
   std::sort(listing.images.begin(), listing.images.end());
   std::sort(listing.folders.begin(), listing.folders.end());
   return listing;
+}
+
+Listing list_images_below(const fs::path& folder) {
+  Listing all;
+  std::vector<std::string> waiting = {""};
+  std::set<fs::path> seen;
+  while (!waiting.empty()) {
+    const std::string below = std::move(waiting.back());
+    waiting.pop_back();
+    std::error_code unknown;
+    if (!seen.insert(fs::canonical(folder / below, unknown)).second && !unknown) continue;
+    const Listing one = list_images(folder / below);
+    for (const std::string& image : one.images) all.images.push_back(below + image);
+    for (const std::string& inner : one.folders) waiting.push_back(cat(below, inner, "/"));
+    for (const auto& [ending, count] : one.left_out) all.left_out[ending] += count;
+    all.image_bytes += one.image_bytes;
+    all.others += one.others - std::ssize(one.folders);
+    if (!below.empty()) all.folders.push_back(below);
+  }
+  std::ranges::sort(all.images);
+  std::ranges::sort(all.folders);
+  return all;
 }
 
 std::vector<std::string> list_folders(const fs::path& folder) {

@@ -49,6 +49,10 @@ struct Listing {
 /// @throws Error(kMissingFile) when the folder, or an image in it, is not there or may not be read.
 Listing list_images(const std::filesystem::path& folder);
 
+/// The same of a folder and of all folders in it: images by their paths below it, sorted; `folders` are those
+/// that were looked into. A folder that is linked to from within itself is looked into once.
+Listing list_images_below(const std::filesystem::path& folder);
+
 /// The names of the folders in a folder, sorted; hidden ones are left out.
 /// @throws Error(kMissingFile).
 std::vector<std::string> list_folders(const std::filesystem::path& folder);

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/yolo_description.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -62,6 +63,16 @@ std::string of_folder(const fs::path& folder) {
   return cat(format_count(std::ssize(files)), " files, ", words_of(bytes, hash));
 }
 
+// What a file names that the parameters name.
+std::vector<fs::path> described_by(const Choice& choice) {
+  const auto file = choice.parameters.find("file");
+  if (choice.name != "yolo" || file == choice.parameters.end()) return {};
+  const auto* const path = std::get_if<std::string>(&file->second);
+  std::error_code ignored;
+  if (path == nullptr || !fs::exists(*path, ignored)) return {};
+  return described_places(*path);
+}
+
 }  // namespace
 
 std::string fingerprint_of(const fs::path& path) {
@@ -85,6 +96,7 @@ std::map<std::string, std::string> fingerprints_of_data(const Choice& choice) {
     if (const auto* const named = std::get_if<std::map<std::string, std::string>>(&value))
       for (const auto& [name, text] : *named) add(text);
   }
+  for (const fs::path& place : described_by(choice)) add(place.string());
   return files;
 }
 

@@ -109,13 +109,11 @@ std::string LabelSummary::words_of(const std::vector<Doubt>& doubts) {
   return join(kinds, "; ");
 }
 
-LabelSummary summarise_labels(const LabelledFiles& files, const LabelReading& reading,
-                              const ImageSize& size) {
-  LabelSummary summary;
-  summary.by_class.resize(static_cast<size_t>(reading.classes));
-  LabelTally tally(summary, size);
-  // A part at a time, so that boxes of a million files are never held together.
-  constexpr int64_t kPart = 4096;
+ReadLabels read_labels(const LabelledFiles& files, const LabelReading& reading, const ImageSize& size) {
+  ReadLabels all;
+  all.summary.by_class.resize(static_cast<size_t>(reading.classes));
+  LabelTally tally(all.summary, size);
+  constexpr int64_t kPart = 4096;  // files that are held at once as they were read
   const PreloadWork work{.threads = usable_cores().count};
   std::vector<ReadFile> read;
   for (int64_t first = 0; first < files.names.size(); first += kPart) {
@@ -125,11 +123,18 @@ LabelSummary summarise_labels(const LabelledFiles& files, const LabelReading& re
       if (!files.labelled[static_cast<size_t>(first + i)]) return;
       read[static_cast<size_t>(i)] = read_file_of(files.label_path(first + i).string(), reading);
     });
-    for (int64_t i = 0; i < count; ++i)
-      tally.add(read[static_cast<size_t>(i)], files.label_path(first + i).string());
+    for (int64_t i = 0; i < count; ++i) {
+      const ReadFile& file = read[static_cast<size_t>(i)];
+      const std::string path = files.label_path(first + i).string();
+      tally.add(file, path);
+      all.boxes.add(file.labels.boxes);
+      if (!file.labels.faults.empty()) all.faulty.emplace(first + i, first_fault(file.labels, path));
+    }
   }
   tally.finish();
-  return summary;
+  all.summary.empty_words = cat(": ", all.summary.empty_files, " with an empty label file, ",
+                                std::ranges::count(files.labelled, false), " without one");
+  return all;
 }
 
 }  // namespace autotrain

@@ -9,28 +9,41 @@
 
 namespace autotrain {
 
-/// Images of one folder, sorted by name, and the files of their labels in another.
+/// Image files, and the label file of each.
 struct LabelledFiles {
-  std::filesystem::path images = {};  ///< folders
-  std::filesystem::path labels = {};
-  FileNames names = {};             ///< of images
-  std::vector<bool> labelled = {};  ///< whether each has a label file
+  std::string where = {};             ///< they are from, in messages: a folder, or a key of a file
+  std::filesystem::path images = {};  ///< the folder that names are below; a name may be absolute
+  std::filesystem::path labels = {};  ///< below it label files; empty: each is where `label_beside` says
+  bool beside = false;                ///< or, where none is there, each beside its image
+  FileNames names = {};               ///< of images
+  std::vector<bool> labelled = {};    ///< whether each has a label file
 
+  std::filesystem::path image_path(int64_t index) const { return images / names[index]; }
   /// "labels/a.txt" of "images/a.jpg".
   std::filesystem::path label_path(int64_t index) const;
 };
 
-/// Lists the files; says at level info how many there are, and how many images without labels, and warns of
-/// label files without an image.
-/// @throws Error(kMissingFile) when a folder or image cannot be read or no image has labels; Error(kBadData)
-/// when there is no image.
-LabelledFiles find_labelled_files(const std::filesystem::path& images, const std::filesystem::path& labels,
-                                  std::optional<int64_t> limit);
+/// Where the label file of an image lies that nothing else is said of: at the same place in a folder "labels"
+/// that stands beside the last folder "images" of its path; without such a folder, beside the image.
+std::filesystem::path label_beside(const std::filesystem::path& image);
 
-/// The names in a file of class names: one on each line, empty ones skipped; or, of a YAML file as detectors
-/// are described by (data.yaml), those of its key names, a list or a map from numbers, or so many numbers as
-/// its key nc says.
-/// @throws Error(kMissingFile); Error(kBadData) when there is none, or the file contradicts itself.
-std::vector<std::string> read_class_names(const std::filesystem::path& path);
+/// Images that were found, whose label files are to be looked for.
+struct FoundImages {
+  std::string where = {};  ///< in messages
+  std::filesystem::path folder = {};
+  std::filesystem::path labels = {};    ///< as in LabelledFiles
+  std::vector<std::string> names = {};  ///< below the folder, or absolute
+  std::string told = {};                ///< "1.2 GB · 3 other files left out"
+  bool some = false;                    ///< of those that label files are for, as a list file names some
+};
+
+/// Looks for the label files of the images, the first `limit` of them; says at level info how many have none,
+/// and warns of label files without an image and of images that share one.
+/// @throws Error(kMissingFile) when no image has labels.
+LabelledFiles with_label_files(FoundImages found, std::optional<int64_t> limit);
+
+/// The images of a folder and of those in it, sorted by name.
+/// @throws Error(kMissingFile) when a folder or image cannot be read; Error(kBadData) when there is none.
+FoundImages find_images(const std::filesystem::path& folder);
 
 }  // namespace autotrain

@@ -189,11 +189,15 @@ std::vector<LabelledBox> parse_labels(std::string_view text, const std::string& 
                                       const LabelReading& reading) {
   LabelFile file = read_label_file(text, reading);
   if (file.faults.empty()) return std::move(file.boxes);
-  const LabelFault& fault = file.faults.front();
-  throw Error(ExitCode::kBadData, cat(where, ":", fault.line), fault.what, fault.cure);
+  throw first_fault(file, where);
 }
 
-std::vector<LabelledBox> place_boxes(const std::vector<LabelledBox>& boxes, const ImageSize& image,
+Error first_fault(const LabelFile& file, const std::string& where) {
+  const LabelFault& fault = file.faults.front();
+  return Error(ExitCode::kBadData, cat(where, ":", fault.line), fault.what, fault.cure);
+}
+
+std::vector<LabelledBox> place_boxes(std::span<const LabelledBox> boxes, const ImageSize& image,
                                      const Placement& placement, const ImageSize& size) {
   const auto& [region, target] = placement;
   const auto height = static_cast<double>(size.height), width = static_cast<double>(size.width);
@@ -206,8 +210,9 @@ std::vector<LabelledBox> place_boxes(const std::vector<LabelledBox>& boxes, cons
     const Extent y = clipped(rows, target.top, target.height);
     const Extent x = clipped(columns, target.left, target.width);
     if (y.length() * x.length() < kLeastPartLeft * rows.length() * columns.length()) continue;
-    left.push_back({box.category, (x.begin + x.end) / 2 / width, (y.begin + y.end) / 2 / height,
-                    x.length() / width, y.length() / height});
+    LabelledBox& placed_box = left.emplace_back(box);
+    placed_box.centre_x = (x.begin + x.end) / 2 / width, placed_box.width = x.length() / width;
+    placed_box.centre_y = (y.begin + y.end) / 2 / height, placed_box.height = y.length() / height;
   }
   return left;
 }

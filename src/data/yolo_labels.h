@@ -2,24 +2,17 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "autotrain/error.h"
 #include "base/enum_names.h"
+#include "data/box_table.h"
 #include "data/placement.h"
 
 namespace autotrain {
-
-/// An object in an image. Lengths are parts of the image's width or height, in [0, 1].
-struct LabelledBox {
-  int64_t category = 0;
-  double centre_x = 0;
-  double centre_y = 0;
-  double width = 0;
-  double height = 0;
-  bool operator==(const LabelledBox&) const = default;
-};
 
 /// What is made of a line with more values than five.
 enum class LongerLines {
@@ -64,9 +57,12 @@ LabelFile read_label_file(std::string_view text, const LabelReading& reading);
 std::vector<LabelledBox> parse_labels(std::string_view text, const std::string& where,
                                       const LabelReading& reading);
 
+/// The first fault of a file that has one, as an error.
+Error first_fault(const LabelFile& file, const std::string& where);
+
 /// The boxes as they lie in planes of `size` after their image was placed there, cut at the placement's box;
 /// one of which less than a quarter of its area is left is dropped.
-std::vector<LabelledBox> place_boxes(const std::vector<LabelledBox>& boxes, const ImageSize& image,
+std::vector<LabelledBox> place_boxes(std::span<const LabelledBox> boxes, const ImageSize& image,
                                      const Placement& placement, const ImageSize& size);
 
 }  // namespace autotrain

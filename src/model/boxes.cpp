@@ -25,6 +25,13 @@ torch::Tensor height_of(const torch::Tensor& boxes) {
 
 }  // namespace
 
+torch::Tensor is_object(const torch::Tensor& targets) {
+  constexpr int64_t kCrowdColumn = 5;
+  const torch::Tensor there = targets.select(2, 0) >= 0;
+  if (targets.size(2) <= kCrowdColumn) return there;
+  return there.logical_and(targets.select(2, kCrowdColumn) <= 0);
+}
+
 torch::Tensor yolo_points(const std::vector<std::array<int64_t, 2>>& grids, int64_t height, int64_t width) {
   int64_t count = 0;
   for (const auto& [rows, columns] : grids) count += rows * columns;

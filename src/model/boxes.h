@@ -22,6 +22,10 @@ inline constexpr int64_t kPointColumns = 5;
 /// @param grids [height, width] of each level, in cells.
 torch::Tensor yolo_points(const std::vector<std::array<int64_t, 2>>& grids, int64_t height, int64_t width);
 
+/// Which rows of targets are objects to be learned, [n, boxes] bool: not those that fill up, and no crowds,
+/// which longer rows than five columns name in their sixth.
+torch::Tensor is_object(const torch::Tensor& targets);
+
 /// An output of model yolo, [n, points, 4 · kYoloBins + classes + kPointColumns], taken apart.
 struct YoloOutput {
   torch::Tensor bins;     ///< [n, points, 4, kYoloBins] float32: logits of distances left, top, right, bottom

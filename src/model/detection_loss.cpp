@@ -1,5 +1,6 @@
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "model/boxes.h"
 #include "model/function_metric.h"
 #include "model/losses.h"
 
@@ -57,11 +58,11 @@ struct Matched {
 };
 
 void check_shapes(const torch::Tensor& prediction, const torch::Tensor& target) {
-  if (prediction.dim() == 4 && target.dim() == 3 && target.size(2) == 5) return;
+  if (prediction.dim() == 4 && target.dim() == 3 && target.size(2) >= 5) return;
   throw Error(ExitCode::kBadRecipe, "loss.name",
               cat("detection takes a grid of cells and boxes; predictions are ", prediction.sizes(),
                   " and targets ", target.sizes()),
-              "it goes with model detector and data set yolo");
+              "it goes with model detector and data set yolo or coco");
 }
 
 Matched match(const torch::Tensor& prediction, const torch::Tensor& target) {
@@ -69,7 +70,7 @@ Matched match(const torch::Tensor& prediction, const torch::Tensor& target) {
   const int64_t n = prediction.size(0), rows = prediction.size(1), columns = prediction.size(2);
   const torch::Tensor cells = prediction.to(torch::kFloat32).reshape({n, rows * columns, -1});
   const auto number = [&](int64_t i) { return target.select(2, i); };
-  const torch::Tensor there = (number(0) >= 0).to(torch::kFloat32);
+  const torch::Tensor there = is_object(target).to(torch::kFloat32);
   const torch::Tensor column = (number(1) * columns).floor().clamp(0, columns - 1);
   const torch::Tensor row = (number(2) * rows).floor().clamp(0, rows - 1);
   const torch::Tensor cell = (row * columns + column).to(torch::kInt64);

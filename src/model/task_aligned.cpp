@@ -17,7 +17,7 @@ struct TrueBoxes {
 
   TrueBoxes(const torch::Tensor& targets, const torch::Tensor& size) {
     const torch::Tensor number = targets.select(2, 0);
-    there = number >= 0;
+    there = is_object(targets);
     category = number.clamp_min(0).to(torch::kInt64);
     centred = targets.narrow(2, 1, 4).to(torch::kFloat32) * at::cat({size, size});
     edges = edges_of(centred);

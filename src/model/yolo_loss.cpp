@@ -72,7 +72,9 @@ LossRow yolo_loss_row() {
                       return yolo_terms(o, prediction, target);
                     },
                     {yolo_metric()}};
-      }};
+      },
+      nullptr,
+      /*finds_boxes=*/true};
 }
 
 }  // namespace autotrain

@@ -15,6 +15,7 @@
 #include "device/failure.h"
 #include "loop/out_of_memory.h"
 #include "plan/memory_statement.h"
+#include "predict/box_rows.h"
 #include "predict/predictor.h"
 #include "recipe/compare.h"
 #include "setup/search_process.h"
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr double kUsualScore = 0.25;        // of a box from which on it is written
 constexpr double kSecondsBetweenMarks = 1;  // of work that a kill loses at most, and a batch
 
 std::string hexadecimal(uint64_t digest) {
@@ -45,33 +47,51 @@ std::string digest_of_weights(const fs::path& checkpoint) {
   return hexadecimal(fnv1a(read_file(checkpoint / "manifest.json")));
 }
 
-PredictionRows make_rows(const PredictOptions& options, Predictor& predictor, PredictionRule& rule,
-                         const TrainedRun& run) {
+// Boxes are told of pixels of the files, where samples are images of files.
+std::unique_ptr<const RowWriter> make_box_rows(const PredictOptions& options, const PredictionData& data) {
+  if (options.top != 1 || options.probabilities)
+    throw Error(ExitCode::kUsage, options.probabilities ? "--probabilities" : "--top",
+                "is for rows of a run that tells classes apart, and this one finds boxes", "leave it out");
+  return std::make_unique<BoxRows>(
+      BoxRowOptions{.format = format_of(options.output),
+                    .least_score = options.least_score.value_or(kUsualScore),
+                    .class_names = data.class_names,
+                    .sample_name = data.sample_name(),
+                    .images = dynamic_cast<const DetectionDataset*>(data.data.get())});
+}
+
+std::unique_ptr<const RowWriter> make_rows(const PredictOptions& options, Predictor& predictor,
+                                           PredictionRule& rule, const TrainedRun& run) {
   const PredictionFormat format = format_of(options.output);
+  const PredictionData& data = predictor.data();
   rule = prediction_rule(run.recipe.loss, predictor.first_output(), format == PredictionFormat::kNpy);
-  if (format == PredictionFormat::kNpy && predictor.data().data->cost(0)) {
+  if (rule.kind == PredictionKind::kBoxes) return make_box_rows(options, data);
+  if (options.least_score)
+    throw Error(ExitCode::kUsage, "--score",
+                "is for rows of boxes: of a run with loss yolo, as .csv or .jsonl", "leave it out");
+  if (format == PredictionFormat::kNpy && data.data->cost(0)) {
     throw Error(ExitCode::kUsage, "--output", "an array has no place for samples that differ in length",
                 "end it in .csv or .jsonl");
   }
-  return {rule.kind, predictor.told_of_first(rule),
-          RowOptions{.format = format,
-                     .samples = predictor.data().data->size(),
-                     .top = options.top,
-                     .probabilities = options.probabilities,
-                     .class_names = predictor.data().class_names,
-                     .sample_name = predictor.data().sample_name()}};
+  return std::make_unique<PredictionRows>(rule.kind, predictor.told_of_first(rule),
+                                          RowOptions{.format = format,
+                                                     .samples = data.data->size(),
+                                                     .top = options.top,
+                                                     .probabilities = options.probabilities,
+                                                     .class_names = data.class_names,
+                                                     .sample_name = data.sample_name()});
 }
 
 // A model with samples to predict, and how rows are made of what it says.
 struct Prepared {
   Prepared(const PredictOptions& options, const TrainedRun& run, std::optional<ResolvedBudget> settled = {})
       : predictor(run, options.data, std::move(settled)), rows(make_rows(options, predictor, rule, run)) {
-    predictor.set_rows(rule, rows);
+    predictor.set_rows(rule, *rows);
   }
 
   Predictor predictor;
   PredictionRule rule;
-  const PredictionRows rows;
+  const std::unique_ptr<const RowWriter> rows;
 };
 
 class Prediction {
@@ -152,18 +172,20 @@ class Prediction {
   // Everything that a row, or how samples are put together, depends on.
   nlohmann::ordered_json identity() const {
     const LoraRecipe& lora = run_.recipe.lora;
-    return {{"update", run_.update},
-            {"weights", digest_of_weights(run_.checkpoint)},
-            {"model", words_of(run_.recipe.model)},
-            {"adapter_scale", lora.active() ? lora.scale() : 1.0},
-            {"loss", words_of(run_.recipe.loss)},
-            {"precision", to_string(run_.plan.precision)},
-            {"memory_format", to_string(run_.plan.memory_format)},
-            {"device", prepared_->predictor.device().name()},
-            {"data", prepared_->predictor.data().source},
-            {"samples", prepared_->predictor.data().data->size()},
-            {"names", digest_of_names(prepared_->predictor.data())},
-            {"columns", prepared_->rows.columns()}};
+    nlohmann::ordered_json all = {{"update", run_.update},
+                                  {"weights", digest_of_weights(run_.checkpoint)},
+                                  {"model", words_of(run_.recipe.model)},
+                                  {"adapter_scale", lora.active() ? lora.scale() : 1.0},
+                                  {"loss", words_of(run_.recipe.loss)},
+                                  {"precision", to_string(run_.plan.precision)},
+                                  {"memory_format", to_string(run_.plan.memory_format)},
+                                  {"device", prepared_->predictor.device().name()},
+                                  {"data", prepared_->predictor.data().source},
+                                  {"samples", prepared_->predictor.data().data->size()},
+                                  {"names", digest_of_names(prepared_->predictor.data())},
+                                  {"columns", prepared_->rows->columns()}};
+    if (options_.least_score) all["score"] = *options_.least_score;
+    return all;
   }
 
   void begin_file() {
@@ -172,7 +194,7 @@ class Prediction {
         options_.output,
         kept_ ? *kept_ : PredictionState{.identity = identity(), .first_batch = summary_.batch});
     done_ = summary_.resumed_from = file_->state().samples;
-    if (done_ == 0) file_->write(prepared_->rows.header());
+    if (done_ == 0) file_->write(prepared_->rows->header());
     file_->mark(done_, summary_.batch);
   }
 

@@ -23,8 +23,9 @@ struct PredictOptions {
   std::optional<int64_t> batch = {};           ///< samples of a forward pass; unset: searched
   std::optional<double> latency_seconds = {};  ///< that a forward pass may take: bounds the search
 
-  int64_t top = 1;             ///< the likeliest so many classes
-  bool probabilities = false;  ///< of all classes
+  int64_t top = 1;                         ///< the likeliest so many classes
+  bool probabilities = false;              ///< of all classes
+  std::optional<double> least_score = {};  ///< of boxes that are written; unset: 0.25
 
   /// Search in a process of its own: for processes that have not computed with LibTorch yet.
   bool search_apart = false;

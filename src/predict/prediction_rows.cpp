@@ -17,6 +17,8 @@
 #include "base/text.h"
 #include "model/losses.h"
 #include "model/metrics.h"
+#include "model/yolo_metric.h"
+#include "predict/box_rows.h"
 #include "report/csv_file.h"
 
 namespace autotrain {
@@ -81,6 +83,7 @@ PredictionFormat format_of(const std::filesystem::path& path) {
 PredictionRule prediction_rule(const Choice& loss, const torch::Tensor& output, bool raw) {
   if (raw) return {.kind = PredictionKind::kRaw};
   const LossRow& row = find_loss(loss.name);
+  if (row.finds_boxes) return {.kind = PredictionKind::kBoxes};
   if (!row.metric_options) fail_rule(loss.name, output, "nothing here turns them into rows");
   const MetricOptions options = row.metric_options(Parameters(loss, row.spec));
   switch (options.kind) {
@@ -98,6 +101,8 @@ PredictionRule prediction_rule(const Choice& loss, const torch::Tensor& output, 
 }
 
 torch::Tensor told_of(const PredictionRule& rule, const torch::Tensor& output, const Batch& batch) {
+  if (rule.kind == PredictionKind::kBoxes)
+    return best_boxes(output, BoxRows::kCandidates).to(torch::kCPU).contiguous();
   const torch::Tensor wide = output.to(torch::kFloat32);
   if (rule.kind != PredictionKind::kSequences) return wide.to(torch::kCPU).contiguous();
   if (!batch.targets.defined())
@@ -185,6 +190,7 @@ void PredictionRows::name_columns() {
     case PredictionKind::kSequences:
       columns_.insert(columns_.end(), {"tokens", "loss", "perplexity"});
       return;
+    case PredictionKind::kBoxes:  // BoxRows are theirs
     case PredictionKind::kRaw: columns_.clear();
   }
 }

@@ -11,6 +11,7 @@
 #include "autotrain/batch.h"
 #include "autotrain/recipe.h"
 #include "base/enum_names.h"
+#include "predict/row_writer.h"
 
 namespace autotrain {
 
@@ -32,6 +33,7 @@ enum class PredictionKind {
   kNumbers,    ///< the numbers themselves
   kSequences,  ///< logits for every token of a sequence, whose loss is what is told
   kRaw,        ///< whatever they are, as they are
+  kBoxes,      ///< of model yolo: the boxes that are found
 };
 
 /// How outputs are told.
@@ -46,7 +48,7 @@ struct PredictionRule {
 PredictionRule prediction_rule(const Choice& loss, const torch::Tensor& output, bool raw);
 
 /// What is told of a batch, in main memory: [n, …] float32. Of kSequences [n, 2]: the mean cross-entropy of a
-/// sequence's tokens, and how many count. Of all others the outputs.
+/// sequence's tokens, and how many count. Of kBoxes the likeliest, as best_boxes. Of all others the outputs.
 /// @param output [n, …] of any type, on the batch's device. @throws Error(kBadData) when targets are needed
 /// that the data do not have.
 torch::Tensor told_of(const PredictionRule& rule, const torch::Tensor& output, const Batch& batch);
@@ -65,18 +67,15 @@ struct RowOptions {
 
 /// Writes what is told of samples as rows of a file: lines with the same columns as CSV and as JSON, or an
 /// array.
-class PredictionRows {
+class PredictionRows final : public RowWriter {
  public:
   /// @param told of one sample, [1, …]. @throws Error(kUsage) when options do not go with the kind.
   PredictionRows(PredictionKind kind, const torch::Tensor& told, RowOptions options);
 
-  const std::vector<std::string>& columns() const { return columns_; }
+  const std::vector<std::string>& columns() const override { return columns_; }
 
-  /// What stands before the first row.
-  std::string header() const;
-
-  /// The rows of samples from `first` on. @param told [n, …] float32 as told_of.
-  std::string rows(int64_t first, const torch::Tensor& told) const;
+  std::string header() const override;
+  std::string rows(int64_t first, const torch::Tensor& told) const override;
 
  private:
   struct Cell;

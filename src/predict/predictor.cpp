@@ -192,7 +192,7 @@ torch::Tensor Predictor::told_of_first(const PredictionRule& rule) {
   return told_of(rule, first_output_.to(device_->torch_device()), first_);
 }
 
-void Predictor::set_rows(const PredictionRule& rule, const PredictionRows& rows) {
+void Predictor::set_rows(const PredictionRule& rule, const RowWriter& rows) {
   rule_ = rule;
   rows_ = &rows;
 }

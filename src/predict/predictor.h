@@ -50,7 +50,7 @@ class Predictor {
 
   /// From now on the rule says what is told of outputs, and `rows`, which must outlive this object, how it is
   /// written.
-  void set_rows(const PredictionRule& rule, const PredictionRows& rows);
+  void set_rows(const PredictionRule& rule, const RowWriter& rows);
 
   /// The samples from `first` on in batches of so many.
   std::unique_ptr<Loader> open_loader(int64_t first, int64_t batch) const;
@@ -86,7 +86,7 @@ class Predictor {
   int64_t last_samples_ = 0;  // of the batch before
   bool tried_to_record_ = false;
   PredictionRule rule_;
-  const PredictionRows* rows_ = nullptr;
+  const RowWriter* rows_ = nullptr;
 };
 
 }  // namespace autotrain

@@ -55,8 +55,27 @@ std::string yolo_folder() {
   return folder.path().string();
 }
 
+// The same images with boxes in one file.
+std::string coco_file() {
+  static const test::TemporaryFolder folder;
+  std::string images, boxes;
+  for (int64_t i = 0; i < 3; ++i) {
+    const std::string id = std::to_string(i), comma = i > 0 ? "," : "";
+    images += comma + R"({"id":)" + id + R"(,"file_name":")" + id + R"(.jpg","width":)" +
+              std::to_string(20 - i) + R"(,"height":)" + std::to_string(12 + i) + "}";
+    boxes += comma + R"({"image_id":)" + id + R"(,"category_id":7,"bbox":[)" + id + ",2,6,5]}";
+  }
+  folder.write("a.json", R"({"images":[)" + images + R"(],"annotations":[)" + boxes +
+                             R"(],"categories":[{"id":7,"name":"a"},{"id":2,"name":"b"}]})");
+  return (folder / "a.json").string();
+}
+
 std::vector<Choice> choices() {
-  return {{"yolo",
+  return {{"coco",
+           {{"images", yolo_folder() + "/images"},
+            {"annotations", coco_file()},
+            {"size", std::vector<int64_t>{16, 12}}}},
+          {"yolo",
            {{"images", yolo_folder() + "/images"},
             {"labels", yolo_folder() + "/labels"},
             {"classes", int64_t{4}},

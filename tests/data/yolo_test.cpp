@@ -1,5 +1,6 @@
 #include "autotrain/log.h"
 #include "data/datasets.h"
+#include "data/yolo_description.h"
 #include "data/yolo_files.h"
 #include "data/yolo_labels.h"
 #include "support/images.h"
@@ -222,11 +223,13 @@ TEST(Yolo, ABadSampleNamesItsNumberAndFile) {
   const TemporaryFolder folder;
   add(folder, "a", {10, 10, {2, 2, 4, 4}}, 1);
   add(folder, "b", {10, 10, {2, 2, 4, 4}}, 1);
-  const auto data = make_dataset({choice(folder)});
   folder.write("labels/b.txt", "1 0.5\n");
+  std::unique_ptr<Dataset> data;
+  said_by([&] { data = make_dataset({.choice = choice(folder), .skips_bad = true}); });
   Error error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "labels/b.txt").string() + ":1");
   folder.write("labels/b.txt", "");
+  data = make_dataset({choice(folder)});
   folder.write("images/b.png", "not a picture");
   error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0, 1}); });
   EXPECT_EQ(error.where(), "sample 1: " + (folder / "images/b.png").string());
@@ -301,6 +304,91 @@ TEST(Yolo, ValidationHasTheClassesOfTheTrainingData) {
                                            [&] { make_dataset({.choice = other, .training = &training}); });
     EXPECT_TRUE(test::holds(error.problem(), "2 (cat, dog)"));
   }
+}
+
+// Two images and their labels, where detectors' descriptions put them.
+struct DescribedSet {
+  TemporaryFolder folder;
+
+  DescribedSet() {
+    for (const char* const part : {"train", "val"}) {
+      const std::string inner = std::string(part) + (*part == 't' ? "/deep/" : "/");
+      folder.write("set/images/" + inner + "a.png", Scene{10, 10, {2, 2, 4, 4}}.image());
+      folder.write("set/labels/" + inner + "a.txt", Scene{10, 10, {2, 2, 4, 4}}.label(1));
+    }
+  }
+  Choice described(const std::string& yaml, const std::string& name = "set/data.yaml") const {
+    return {"yolo", {{"file", folder.write(name, yaml).string()}, {"size", std::vector<int64_t>{20, 20}}}};
+  }
+};
+
+TEST(Yolo, DescriptionsNameTheImagesOfEachPart) {
+  const DescribedSet set;
+  const std::string names = "names: {0: cat, 1: dog}\n",
+                    all = "train: images/train\nval: images/val\n" + names;
+  const auto boxes = [](const std::unique_ptr<Dataset>& data) {
+    return test::samples(*data, {0}).targets[0][0][0].item<float>();
+  };
+  const std::vector<std::pair<std::string, std::string>> ways = {
+      {all, "set/data.yaml"},
+      {"path: set\n" + all, "data.yaml"},
+      {"path: /content/set\n" + all, "set/data.yaml"},
+      {"path: ../set # beside\n" + all, "set/data.yaml"},
+      {"train: ../images/train\nval: ../images/val\n" + names, "set/data.yaml"},
+      {"train: [images/train, images/val]\nvalid: images/val\n" + names, "set/data.yaml"}};
+  for (const auto& [yaml, name] : ways) {
+    const Choice choice = set.described(yaml, name);
+    const auto train = make_dataset({choice});
+    const auto validation = make_dataset({.choice = choice, .training = &choice});
+    EXPECT_EQ(boxes(train), 1) << yaml;
+    EXPECT_EQ(boxes(validation), 1) << yaml;
+    EXPECT_EQ(validation->size(), 1) << yaml;
+    EXPECT_EQ(train->info().classes, 2);
+  }
+}
+
+TEST(Yolo, DescriptionsNameListsOfImages) {
+  const DescribedSet set;
+  set.folder.write("set/train.txt", "./images/train/deep/a.png\r\n\nimages/val/a.png\n");
+  const std::string yaml = "train: train.txt\nval: images/val\nnc: 2\n";
+  EXPECT_EQ(make_dataset({set.described(yaml)})->size(), 2);
+  set.folder.write("set/train.txt", "./images/train/deep/a.png\nimages/none.png\n");
+  const Error error =
+      test::expect_error(ExitCode::kMissingFile, [&] { make_dataset({set.described(yaml)}); });
+  EXPECT_TRUE(test::holds(error.where(), "train.txt:2")) << error.where();
+}
+
+TEST(Yolo, DescriptionsThatCannotServeSayWhere) {
+  const DescribedSet set;
+  const std::string names = "names: [cat, dog]\n";
+  for (const auto& [yaml, code, said] :
+       {std::tuple{"val: images/val\n" + names, ExitCode::kBadData, "names no images for train"},
+        {"train:\n" + names, ExitCode::kBadData, "data.yaml:1:1"},
+        {"train: images/none\n" + names, ExitCode::kMissingFile, "data.yaml:1:8"},
+        {"train: []\n" + names, ExitCode::kBadData, "is an empty list"},
+        {"train: {a: b}\n" + names, ExitCode::kBadData, "is no path"},
+        {std::string("- images\n"), ExitCode::kBadData, "no description"}}) {
+    const Error error = test::expect_error(code, [&] { make_dataset({set.described(yaml)}); });
+    EXPECT_TRUE(test::holds(error.what(), said)) << error.what();
+  }
+  const Choice both = {"yolo", {{"file", std::string("a.yaml")}, {"images", std::string("b")}}};
+  test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({both}); });
+}
+
+TEST(Yolo, LabelsLieInAFolderOfTheirNameOrBesideTheirImages) {
+  EXPECT_EQ(label_beside("/d/images/set/images/train/a.b.jpg"), "/d/images/set/labels/train/a.b.txt");
+  EXPECT_EQ(label_beside("d/pictures/images.jpg"), "d/pictures/images.txt");
+  const TemporaryFolder folder;
+  const Scene scene{10, 10, {2, 2, 4, 4}};
+  folder.write("images/set/a.png", scene.image());
+  folder.write("images/set/a.txt", scene.label(2));
+  folder.write("images/set/inner/b.png", scene.image());
+  const auto data = make_dataset({Choice{"yolo",
+                                         {{"images", (folder / "images/set").string()},
+                                          {"classes", int64_t{3}},
+                                          {"size", std::vector<int64_t>{20, 20}}}}});
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_EQ(test::samples(*data, {0, 1}).targets.select(2, 0).flatten()[0].item<float>(), 2);
 }
 
 // Corners are all numbers from 0 to 1, too; as centres and sizes they leave their images.

@@ -1,0 +1,292 @@
+#include "data/coco_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "autotrain/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "data/coco_json.h"
+
+namespace autotrain {
+namespace fs = std::filesystem;
+
+namespace {
+
+using Annotation = CocoJson::Annotation;
+
+constexpr double kLeastSampleSide = 2;   // pixels of a sample: too few to show an object
+constexpr double kMostPixels = 1 << 20;  // of a side; more, or less than one, is no size
+constexpr double kWellOutside = 0.02;    // parts of the image: more than rounding
+
+[[noreturn]] void fail_coco(const fs::path& file, const std::string& what, const std::string& cure) {
+  throw Error(ExitCode::kBadData, file.string(), what, cure);
+}
+
+// Sorted by id; names are what classes are known by.
+std::vector<CocoJson::Category> sorted_categories(const fs::path& file, std::vector<CocoJson::Category> all) {
+  if (all.empty()) fail_coco(file, "has no categories", "list them: id and name of each");
+  std::ranges::stable_sort(all, {}, &CocoJson::Category::id);
+  std::set<std::string> names;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i > 0 && all[i].id == all[i - 1].id)
+      fail_coco(file,
+                cat("gives the id ", all[i].id, " to categories ", quote(all[i - 1].name), " and ",
+                    quote(all[i].name)),
+                "give each an id of its own");
+    if (!names.insert(all[i].name).second)
+      fail_coco(file, cat("has two categories named ", quote(all[i].name)), "give each a name of its own");
+  }
+  return all;
+}
+
+std::vector<std::string> names_of(const std::vector<CocoJson::Category>& categories) {
+  std::vector<std::string> names;
+  for (const CocoJson::Category& each : categories) names.push_back(each.name);
+  return names;
+}
+
+// The number of each category's class, by its id.
+using Numbers = std::map<int64_t, int64_t>;
+
+Numbers numbers_of_classes(const fs::path& file, const std::vector<CocoJson::Category>& categories,
+                           const std::vector<std::string>& classes) {
+  Numbers numbers;
+  std::vector<std::string> unknown;
+  for (const CocoJson::Category& each : categories) {
+    const auto found = std::ranges::find(classes, each.name);
+    if (found == classes.end()) unknown.push_back(each.name);
+    numbers[each.id] = found - classes.begin();
+  }
+  if (unknown.empty()) return numbers;
+  fail_coco(file,
+            cat("has categories that the training data have not: ", some_of(unknown), "; these have ",
+                some_of(classes)),
+            "name categories alike in both files");
+}
+
+ImageSize size_of_file(const fs::path& path) {
+  const std::string bytes = read_file(path);
+  return read_image_size({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, path.string());
+}
+
+// The images of the file that are used, and where each stands by its id.
+struct CocoImages {
+  std::vector<CocoJson::Image> images;
+  std::unordered_map<int64_t, int64_t> by_id;  // all of them, also those beyond the limit
+
+  CocoImages(const fs::path& file, std::vector<CocoJson::Image> all, const CocoReading& reading)
+      : images(std::move(all)) {
+    if (images.empty())
+      fail_coco(file, "has no images", "list them: id, file_name, width and height of each");
+    for (const CocoJson::Image& image : images) {
+      if (!by_id.emplace(image.id, std::ssize(by_id)).second)
+        fail_coco(file, cat("gives the id ", image.id, " to two images; the second is ", quote(image.name)),
+                  "give each image an id of its own; ids of joined files must be numbered anew");
+    }
+    if (reading.limit && *reading.limit < std::ssize(images))
+      images.resize(static_cast<size_t>(*reading.limit));
+    check_files(file, reading.images);
+  }
+
+ private:
+  void check_files(const fs::path& file, const fs::path& folder) {
+    std::vector<std::string> missing;
+    for (CocoJson::Image& image : images) {
+      std::error_code error;
+      if (!fs::is_regular_file(folder / image.name, error)) {
+        missing.push_back(image.name);
+      } else if (!(image.width >= 1 && image.height >= 1 && image.width <= kMostPixels &&
+                   image.height <= kMostPixels)) {
+        const ImageSize size = size_of_file(folder / image.name);
+        image.width = static_cast<double>(size.width), image.height = static_cast<double>(size.height);
+      }
+    }
+    if (missing.empty()) return;
+    throw Error(ExitCode::kMissingFile, (folder / missing[0]).string(),
+                cat("is not there, of ", missing.size(), " of the ", images.size(), " images that ",
+                    file.string(), " names"),
+                "name as images the folder that file_name is below");
+  }
+};
+
+// What of a box lies in its image, as parts of it.
+LabelledBox box_in_image(const Annotation& a, const CocoJson::Image& image, int64_t category) {
+  const double left = std::clamp(a.x, 0.0, image.width), right = std::clamp(a.x + a.width, 0.0, image.width);
+  const double top = std::clamp(a.y, 0.0, image.height),
+               bottom = std::clamp(a.y + a.height, 0.0, image.height);
+  return {.category = category,
+          .centre_x = (left + right) / 2 / image.width,
+          .centre_y = (top + bottom) / 2 / image.height,
+          .width = (right - left) / image.width,
+          .height = (bottom - top) / image.height,
+          .crowd = a.crowd,
+          .area = a.area};
+}
+
+// Sorts annotations to their images and says what is wrong with them.
+class CocoSorter {
+ public:
+  CocoSorter(const fs::path& file, const CocoImages& images, const Numbers& numbers,
+             const CocoReading& reading)
+      : file_(file.string()),
+        images_(images),
+        numbers_(numbers),
+        reading_(reading),
+        boxes_(images.images.size()) {}
+
+  void add(const Annotation& a) {
+    const auto place = images_.by_id.find(a.image);
+    if (place == images_.by_id.end())
+      return fault(-1, a, "annotations of images that there are not", cat("its image_id is ", a.image),
+                   "remove them, or add their images");
+    if (place->second >= std::ssize(boxes_)) return;  // beyond the limit
+    const auto number = numbers_.find(a.category);
+    if (number == numbers_.end())
+      return fault(place->second, a, "annotations of categories that there are not",
+                   cat("its category_id is ", a.category),
+                   "add the categories, with the ids that annotations name");
+    if (const char* const wrong = wrong_with(a); wrong != nullptr)
+      return fault(place->second, a, wrong, words_of_box(a), "a bbox is [x, y, width, height] in pixels");
+    take(place->second, a, number->second);
+  }
+
+  CocoAnnotations finish() {
+    check_all();
+    CocoAnnotations out{.crowds = crowds_};
+    LabelSummary& summary = out.boxes.summary;
+    summary.by_class.resize(reading_.classes.size());
+    summary.files_are = "images";
+    for (size_t i = 0; i < boxes_.size(); ++i) {
+      const CocoJson::Image& image = images_.images[i];
+      out.images.add(image.name);
+      out.image_ids.push_back(image.id);
+      out.sizes.push_back({static_cast<int64_t>(image.height), static_cast<int64_t>(image.width)});
+      out.boxes.boxes.add(boxes_[i]);
+      summary.boxes_of_images.push_back(static_cast<int32_t>(boxes_[i].size()));
+      out.unlabelled += boxes_[i].empty() ? 1 : 0;
+      for (const LabelledBox& box : boxes_[i]) ++summary.by_class[static_cast<size_t>(box.category)];
+    }
+    out.boxes.faulty = std::move(faulty_);
+    summary.faulty_files = std::ssize(out.boxes.faulty);
+    summary.faults = std::move(faults_.doubts);
+    summary.doubts = std::move(doubts_.doubts);
+    return out;
+  }
+
+ private:
+  std::string where(const Annotation& a) const {
+    return cat(file_, ": annotation ", a.number, " (id ", a.id, ")");
+  }
+
+  static std::string words_of_box(const Annotation& a) {
+    if (a.numbers != 4) return cat("its bbox has ", a.numbers, " numbers");
+    return cat("its bbox is [", brief(a.x), ", ", brief(a.y), ", ", brief(a.width), ", ", brief(a.height),
+               "]");
+  }
+
+  static const char* wrong_with(const Annotation& a) {
+    if (a.numbers != 4)
+      return a.numbers == 0 ? "annotations without a bbox" : "boxes that are not four numbers";
+    const bool finite =
+        std::isfinite(a.x) && std::isfinite(a.y) && std::isfinite(a.width) && std::isfinite(a.height);
+    if (!finite) return "boxes that are not finite";
+    return a.width <= 0 || a.height <= 0 ? "boxes without an area" : nullptr;
+  }
+
+  void fault(int64_t image, const Annotation& a, const char* kind, const std::string& what,
+             const char* cure) {
+    faults_.doubt(kind, cure, cat(where(a), ": ", what)).stops = true;
+    if (image >= 0 && image < std::ssize(boxes_))
+      faulty_.emplace(image, Error(ExitCode::kBadData, where(a), what, cure));
+  }
+
+  void take(int64_t image, const Annotation& a, int64_t category) {
+    const CocoJson::Image& of = images_.images[static_cast<size_t>(image)];
+    const LabelledBox box = box_in_image(a, of, category);
+    ++counted_;
+    parts_ += a.x <= 1 && a.y <= 1 && a.width <= 1 && a.height <= 1 ? 1 : 0;
+    corners_ += a.width > a.x && a.height > a.y ? 1 : 0;
+    if (box.width <= 0 || box.height <= 0)
+      return fault(image, a, "boxes outside of their images",
+                   cat(words_of_box(a), " of an image of ", brief(of.width), " × ", brief(of.height)),
+                   "look whether images have the sizes that the file says");
+    if (a.x < -kWellOutside * of.width || a.y < -kWellOutside * of.height ||
+        a.x + a.width > (1 + kWellOutside) * of.width || a.y + a.height > (1 + kWellOutside) * of.height) {
+      if (outside_++ == 0) first_outside_ = cat(where(a), ": ", words_of_box(a));
+      doubts_.doubt("boxes that reach outside of their images, which are cut",
+                    "look whether bbox is [x, y, width, height]", where(a));
+    }
+    if (box.crowd && !reading_.keeps_crowds) {
+      ++crowds_;
+      return;
+    }
+    crowds_ += box.crowd ? 1 : 0;
+    std::vector<LabelledBox>& boxes = boxes_[static_cast<size_t>(image)];
+    if (std::ranges::find(boxes, box) != boxes.end()) {
+      doubts_.doubt("boxes that are there twice, which count once", "remove them", where(a));
+      return;
+    }
+    if (box.width * static_cast<double>(reading_.size.width) < kLeastSampleSide ||
+        box.height * static_cast<double>(reading_.size.height) < kLeastSampleSide)
+      doubts_.doubt("boxes of less than two pixels of a sample", "set a larger size, or remove them",
+                    where(a));
+    boxes.push_back(box);
+  }
+
+  // What only all boxes together show.
+  void check_all() {
+    constexpr int64_t kEnough = 8;
+    if (counted_ < kEnough) return;
+    if (parts_ == counted_)
+      faults_.doubt("boxes that seem to be parts of their images", "write bbox in pixels", file_).stops =
+          true;
+    else if (corners_ == counted_ && 4 * outside_ >= counted_)
+      faults_
+          .doubt("boxes that seem to be corners [x1, y1, x2, y2]", "write bbox as [x, y, width, height]",
+                 first_outside_)
+          .stops = true;
+  }
+
+  const std::string file_;
+  const CocoImages& images_;
+  const Numbers& numbers_;
+  const CocoReading& reading_;
+  std::vector<std::vector<LabelledBox>> boxes_;
+  std::map<int64_t, Error> faulty_;
+  // Boxes, those whose numbers are all at most 1, those whose second pair is beyond the first as corners are,
+  // and those that leave their image.
+  int64_t counted_ = 0, parts_ = 0, corners_ = 0, outside_ = 0, crowds_ = 0;
+  std::string first_outside_;
+  DataLook faults_, doubts_;
+};
+
+}  // namespace
+
+CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
+  CocoJson json = read_coco_json(file);
+  const std::vector<CocoJson::Category> categories = sorted_categories(file, std::move(json.categories));
+  CocoReading read = reading;
+  if (read.classes.empty()) read.classes = names_of(categories);
+  const Numbers numbers = numbers_of_classes(file, categories, read.classes);
+  const CocoImages images(file, std::move(json.images), read);
+  if (json.annotations.empty())
+    fail_coco(file, "has no annotations",
+              "take a file that has some: instances_….json, not image_info_….json");
+  CocoSorter sorter(file, images, numbers, read);
+  for (const Annotation& each : json.annotations) sorter.add(each);
+  CocoAnnotations all = sorter.finish();
+  all.category_ids.assign(read.classes.size(), -1);
+  for (const auto& [id, number] : numbers) all.category_ids[static_cast<size_t>(number)] = id;
+  all.classes = std::move(read.classes);
+  return all;
+}
+
+std::vector<std::string> read_coco_classes(const fs::path& file) {
+  return names_of(sorted_categories(file, read_coco_json(file).categories));
+}
+
+}  // namespace autotrain

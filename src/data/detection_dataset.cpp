@@ -1,0 +1,251 @@
+#include "data/detection_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "autotrain/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "data/colour.h"
+#include "data/file_sequence.h"
+#include "data/placement.h"
+#include "data/yolo_files.h"
+#include "data/yolo_labels.h"
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kPlanes = 3;  // red, green, blue
+constexpr double kNoBox = -1;   // class of the rows that fill a sample up
+
+// [n, the most boxes of a sample but at least 1, columns].
+torch::Tensor collated(const std::vector<SampleBoxes>& samples, const ImageSize& size, bool long_rows) {
+  size_t most = 1;
+  for (const SampleBoxes& sample : samples) most = std::max(most, sample.boxes.size());
+  const auto n = static_cast<int64_t>(samples.size());
+  torch::Tensor targets = torch::empty({n, static_cast<int64_t>(most), long_rows ? 8 : 5}, torch::kFloat32);
+  auto* out = targets.mutable_data_ptr<float>();
+  const auto pixels = static_cast<double>(size.height * size.width);
+  for (const auto& [boxes, scale] : samples) {
+    for (size_t i = 0; i < most; ++i) {
+      const bool there = i < boxes.size();
+      const LabelledBox box = there ? boxes[i] : LabelledBox{};
+      for (const double number : {there ? static_cast<double>(box.category) : kNoBox, box.centre_x,
+                                  box.centre_y, box.width, box.height})
+        *out++ = static_cast<float>(number);
+      if (!long_rows) continue;
+      const double area = box.area > 0 ? box.area : box.width * box.height * pixels * scale;
+      for (const double number : {box.crowd ? 1.0 : 0.0, area, scale}) *out++ = static_cast<float>(number);
+    }
+  }
+  return targets;
+}
+
+}  // namespace
+
+// One of the images that make a sample.
+struct DetectionDataset::Tile {
+  int64_t index;
+  std::optional<Box> box;  // that it covers; without one the whole image fits in, at its aspect ratio
+  double place = 0.5;      // which part of the image covers the box
+};
+
+// Everything random about a sample.
+struct DetectionDataset::Scene {
+  std::vector<Tile> tiles;
+  bool mirrored = false;
+  ColourChange colours;
+};
+
+ImageList DetectionDataset::list() const {
+  return {.count = size(), .path = [this](int64_t i) { return path(i); }, .reading = o_.reading};
+}
+
+ImageSize DetectionDataset::file_size(int64_t index) const {
+  const std::string name = path(index);
+  return read_image_size(FileSequence({{name, held_.content(index)}}).next(name), name, o_.reading.upright);
+}
+
+int64_t DetectionDataset::image_id(int64_t index) const {
+  return all_.image_ids.empty() ? index : all_.image_ids[static_cast<size_t>(index)];
+}
+
+int64_t DetectionDataset::category_id(int64_t number) const {
+  return all_.category_ids.empty() ? number : all_.category_ids[static_cast<size_t>(number)];
+}
+
+std::unique_ptr<Dataset> DetectionDataset::unlabelled(const std::filesystem::path& path) const {
+  LabelledImages images{.classes = all_.classes, .category_ids = all_.category_ids};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    FoundImages found = find_images(path);
+    images.folder = path;
+    for (const std::string& name : found.names) images.names.add(name);
+  } else {
+    images.folder = path.parent_path();
+    images.names.add(path.filename().string());
+  }
+  for (int64_t i = 0; i < images.names.size(); ++i) images.boxes.add({});
+  Options options = o_;
+  options.augment = {};
+  return std::make_unique<DetectionDataset>(std::move(images), options);
+}
+
+DatasetInfo DetectionDataset::info() const {
+  return {.kind = DatasetInfo::Kind::kImages,
+          .input_shape = {kPlanes, o_.size.height, o_.size.width},
+          .classes = o_.classes};
+}
+
+Batch DetectionDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
+  const auto n = static_cast<int64_t>(indices.size());
+  std::vector<Scene> scenes;
+  for (size_t i = 0; i < indices.size(); ++i) scenes.push_back(draw_scene(indices[i], Random(random.key(i))));
+  Batch batch{torch::empty({n, kPlanes, o_.size.height, o_.size.width}, torch::kFloat32), {}, n};
+  Planes planes{batch.inputs.mutable_data_ptr<float>(), kPlanes, o_.size};
+  FileSequence files(files_of(scenes));
+  std::vector<SampleBoxes> samples;
+  for (size_t i = 0; i < scenes.size();
+       ++i, planes.data += planes.channels * o_.size.height * o_.size.width) {
+    samples.push_back(make_sample(scenes[i], cat("sample ", indices[i], ": "), files, planes));
+  }
+  batch.targets = collated(samples, o_.size, o_.long_targets);
+  return batch;
+}
+
+int64_t DetectionDataset::ram_bytes() const {
+  if (!held_.empty()) return 0;
+  return bytes_of_files(size(), [this](int64_t i) { return path(i); });
+}
+
+void DetectionDataset::preload(const PreloadWork& work) {
+  held_.hold(
+      size(), [this](int64_t i) { return path(i); }, work);
+}
+
+DetectionDataset::Scene DetectionDataset::draw_scene(int64_t index, Random random) const {
+  Scene scene;
+  if (o_.augment.flip) scene.mirrored = (random.next() >> 63) != 0;
+  scene.colours = draw_colour_change(o_.augment, random);
+  if (o_.augment.mosaic > 0 && random.uniform() < o_.augment.mosaic) {
+    scene.tiles = draw_mosaic(index, random);
+  } else {
+    scene.tiles = {{.index = index, .box = {}}};
+  }
+  return scene;
+}
+
+// Four images meet in a point of the middle; the sample's own is one of them, at a random corner.
+std::vector<DetectionDataset::Tile> DetectionDataset::draw_mosaic(int64_t index, Random& random) const {
+  const auto border = [&random](int64_t side) {
+    return std::llround(static_cast<double>(side) * (0.3 + 0.4 * random.uniform()));
+  };
+  const int64_t y = border(o_.size.height), x = border(o_.size.width);
+  const int64_t below = o_.size.height - y, right = o_.size.width - x;
+  const std::array<Box, 4> corners = {
+      Box{0, 0, y, x}, {0, x, y, right}, {y, 0, below, x}, {y, x, below, right}};
+  const auto own = static_cast<size_t>(random.below(4));
+  std::vector<Tile> tiles;
+  for (size_t i = 0; i < corners.size(); ++i) {
+    const int64_t chosen = i == own ? index : random.below(size());
+    tiles.push_back({chosen, corners[i], random.uniform()});
+  }
+  return tiles;
+}
+
+std::vector<SampleFile> DetectionDataset::files_of(const std::vector<Scene>& scenes) const {
+  std::vector<SampleFile> files;
+  for (const Scene& scene : scenes) {
+    for (const Tile& tile : scene.tiles) files.push_back({path(tile.index), held_.content(tile.index)});
+  }
+  return files;
+}
+
+std::span<const LabelledBox> DetectionDataset::boxes_of(int64_t index, const std::string& sample) const {
+  const auto faulty = all_.faulty.find(index);
+  if (faulty == all_.faulty.end()) return all_.boxes.of(index);
+  const Error& error = faulty->second;
+  throw Error(error.code(), sample + error.where(), error.problem(), error.hint());
+}
+
+// Boxes follow an image that was scaled, not one that was turned or cut.
+void DetectionDataset::check_size(int64_t index, const ImageSize& size, const std::string& where) const {
+  if (all_.stated.empty()) return;
+  constexpr double kNearly = 0.02;
+  const ImageSize& stated = all_.stated[static_cast<size_t>(index)];
+  const auto shape = [](const ImageSize& of) {
+    return static_cast<double>(of.width) / static_cast<double>(of.height);
+  };
+  if (std::abs(shape(size) / shape(stated) - 1) <= kNearly) return;
+  const bool turned = stated.height == size.width && stated.width == size.height;
+  throw Error(ExitCode::kBadData, where,
+              cat("is ", size.width, " × ", size.height, ", and its annotations say ", stated.width, " × ",
+                  stated.height),
+              turned ? "correct its width and height; or set upright: false, where boxes were drawn on "
+                       "images as they are stored"
+                     : "take the images that were annotated");
+}
+
+// Draws one image of a sample and gives its boxes. The next of `files` is the tile's.
+SampleBoxes DetectionDataset::draw_tile(const Tile& tile, const std::string& sample, FileSequence& files,
+                                        const Planes& planes) const {
+  const std::span<const LabelledBox> boxes = boxes_of(tile.index, sample);
+  const std::string where = sample + path(tile.index);
+  const std::span<const uint8_t> file = files.next(where);
+  const ImageSize size = read_image_size(file, where, o_.reading.upright);
+  check_size(tile.index, size, where);
+  const Placement placement = tile.box ? covering(size, *tile.box, tile.place) : letterboxed(size, o_.size);
+  draw_image(file, where, size, placement, planes, o_.reading);
+  const auto& [region, box] = placement;
+  return {.boxes = place_boxes(boxes, size, placement, o_.size),
+          .scale = region.height * region.width / static_cast<double>(box.height * box.width)};
+}
+
+SampleBoxes DetectionDataset::make_sample(const Scene& scene, const std::string& sample, FileSequence& files,
+                                          const Planes& planes) const {
+  static const Normalisation to_unit({0, 0, 0}, {1, 1, 1});
+  std::fill(planes.data, planes.row(planes.channels, 0), 0.0f);
+  SampleBoxes all;
+  for (const Tile& tile : scene.tiles) {
+    const SampleBoxes drawn = draw_tile(tile, sample, files, planes);
+    all.boxes.insert(all.boxes.end(), drawn.boxes.begin(), drawn.boxes.end());
+    all.scale = drawn.scale;
+  }
+  change_colours(planes, scene.colours);
+  to_unit.apply(planes);
+  if (!scene.mirrored) return all;
+  mirror(planes);
+  for (LabelledBox& box : all.boxes) box.centre_x = 1 - box.centre_x;
+  return all;
+}
+
+std::vector<KeySpec> detection_keys() {
+  return {
+      bool_key("upright",
+               "Turn images as their metadata say (EXIF); boxes are taken to be of the upright image.", true),
+      list_key(KeyKind::kIntegerList, "size",
+               "[height, width] of a sample, in which images lie whole and in shape, on black.",
+               std::vector<int64_t>{416, 416})
+          .from(8, 16384)
+          .of_length(2)
+          .in("pixels"),
+      integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")};
+}
+
+DetectionDataset::Options detection_options(const DatasetRequest& request, int64_t classes) {
+  const std::vector<int64_t> size = request.parameters.integers("size");
+  return {.size = {size[0], size[1]},
+          .classes = classes,
+          .augment = request.augment,
+          .reading = {.upright = request.parameters.flag("upright")}};
+}
+
+std::unique_ptr<Dataset> make_unlabelled_detection(const UnlabelledRequest& request) {
+  const auto* const like = dynamic_cast<const DetectionDataset*>(&request.like);
+  if (like != nullptr) return like->unlabelled(request.path);
+  throw Error(ExitCode::kBadRecipe, request.path.string(), "the run's samples are no images with boxes",
+              "name data of the run's own kind: --set data.validation.…");
+}
+
+}  // namespace autotrain

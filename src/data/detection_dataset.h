@@ -1,0 +1,114 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotrain/data.h"
+#include "data/box_table.h"
+#include "data/datasets.h"
+#include "data/file_names.h"
+#include "data/file_sequence.h"
+#include "data/held_files.h"
+#include "data/image_survey.h"
+#include "data/names.h"
+#include "data/yolo_check.h"
+
+namespace autotrain {
+
+/// What a detection set consists of, whatever format it is kept in.
+struct LabelledImages {
+  std::filesystem::path folder = {};       ///< that names are below
+  FileNames names = {};                    ///< of the image files
+  BoxTable boxes = {};                     ///< of each image
+  std::map<int64_t, Error> faulty = {};    ///< images whose boxes cannot be read, and why
+  std::vector<std::string> classes = {};   ///< names; empty: they are numbers only
+  std::vector<int64_t> image_ids = {};     ///< as a file of annotations has them; empty: it has none
+  std::vector<int64_t> category_ids = {};  ///< of classes
+  LabelSummary summary = {};               ///< of all boxes
+};                                         ///< more to be told of them
+};
+
+/// A sample's boxes, as parts of it.
+struct SampleBoxes {
+  std::vector<LabelledBox> boxes = {};
+  double scale = 1;  ///< how many pixels of the image's file one of the sample is
+};
+
+/// Images with boxes, put together when they are asked for. They are alike in cost: boxes take little beside
+/// pixels.
+class DetectionDataset final : public Dataset, public Preloadable, public Named {
+ public:
+  struct Options {
+    ImageSize size;
+    int64_t classes = 0;
+    AugmentRecipe augment;
+    ImageReading reading = {};
+    bool long_targets = false;  ///< with the columns that COCO's evaluation reads
+  };
+
+  DetectionDataset(LabelledImages images, Options options)
+      : all_(std::move(images)), o_(std::move(options)) {}
+
+  const LabelledImages& images() const { return all_; }
+  const ImageSize& sample_size() const { return o_.size; }
+
+  /// The size of an image's file, which is read, as it is turned. @throws Error(kBadData).
+  ImageSize file_size(int64_t index) const;
+
+  /// What its file of annotations calls an image or a class; without one their numbers.
+  int64_t image_id(int64_t index) const;
+  int64_t category_id(int64_t number) const;
+
+  /// Other images as samples like these, without boxes.
+  std::unique_ptr<Dataset> unlabelled(const std::filesystem::path& path) const;
+
+  ImageList list() const;
+
+  int64_t size() const override { return all_.names.size(); }
+  DatasetInfo info() const override;
+  bool names_samples() const override { return true; }
+  std::string sample_name(int64_t index) const override { return std::string(all_.names[index]); }
+  std::vector<std::string> class_names() const override { return all_.classes; }
+
+  /// inputs: [n, 3, H, W] float32 in [0, 1]. targets: [n, the most boxes of a sample but at least 1, 5]
+  /// float32: class, centre x, y, width, height as parts of the sample; class −1 fills up. Long ones have
+  /// three columns more: crowd, area in pixels of the image's file, and how many of those a pixel of the
+  /// sample is.
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
+
+  int64_t ram_bytes() const override;
+  void preload(const PreloadWork& work) override;
+
+ private:
+  struct Tile;
+  struct Scene;
+
+  Scene draw_scene(int64_t index, Random random) const;
+  std::vector<Tile> draw_mosaic(int64_t index, Random& random) const;
+  std::string path(int64_t index) const { return (all_.folder / all_.names[index]).string(); }
+  std::vector<SampleFile> files_of(const std::vector<Scene>& scenes) const;
+  void check_size(int64_t index, const ImageSize& size, const std::string& where) const;
+  std::span<const LabelledBox> boxes_of(int64_t index, const std::string& sample) const;
+  SampleBoxes draw_tile(const Tile& tile, const std::string& sample, FileSequence& files,
+                        const Planes& planes) const;
+  SampleBoxes make_sample(const Scene& scene, const std::string& sample, FileSequence& files,
+                          const Planes& planes) const;
+
+  LabelledImages all_;
+  Options o_;
+  HeldFiles held_;  // after preloading
+};
+
+/// Keys that all detection sets have: of their samples' size and their images.
+std::vector<KeySpec> detection_keys();
+
+/// What a row of such sets takes for predictions. @throws Error(kBadData) as images are found.
+inline constexpr const char* kUnlabelledImages = "a folder of images, or one image";
+std::unique_ptr<Dataset> make_unlabelled_detection(const UnlabelledRequest& request);
+
+DetectionDataset::Options detection_options(const DatasetRequest& request, int64_t classes);
+
+}  // namespace autotrain

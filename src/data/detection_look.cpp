@@ -1,0 +1,82 @@
+#include "data/detection_look.h"
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "autotrain/log.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace autotrain {
+namespace {
+
+void tell_boxes(const DetectionDataset& data, DataLook& look) {
+  const LabelSummary& labels = data.images().summary;
+  const std::vector<std::string>& names = data.images().classes;
+  LookBars bars{.title = "boxes by class", .counts = labels.by_class};
+  LookTable table{.title = "classes", .header = {"number", "class", "boxes", "share"}};
+  const auto all = static_cast<double>(std::max<int64_t>(1, labels.boxes()));
+  std::vector<std::string> empty;
+  for (size_t i = 0; i < labels.by_class.size(); ++i) {
+    bars.labels.push_back(names.empty() ? cat(i) : names[i]);
+    const int64_t count = labels.by_class[i];
+    table.rows.push_back(
+        {static_cast<int64_t>(i), bars.labels.back(), count, static_cast<double>(count) / all});
+    if (count == 0) empty.push_back(bars.labels.back());
+  }
+  if (!empty.empty()) look.facts.emplace_back("classes without a box", some_of(empty));
+  look.tables.push_back(std::move(table));
+  look.bars.push_back(std::move(bars));
+  std::vector<int32_t> sorted = labels.boxes_of_images;
+  std::ranges::sort(sorted);
+  look.facts.emplace_back("boxes of an image", cat("least ", sorted.front(), ", median ",
+                                                   sorted[sorted.size() / 2], ", most ", sorted.back()));
+  look.facts.emplace_back("images without a box", cat(std::ranges::count(sorted, 0), labels.empty_words));
+}
+
+void doubt_turned(const std::vector<SeenImage>& seen, const ImageList& list, DataLook& look) {
+  if (!list.reading.upright) return;
+  for (const SeenImage& image : seen) {
+    if (image.facts.orientation == 1) continue;
+    look.doubt("images that are stored turned, and are turned upright, as their boxes are taken to be",
+               "look at some; set upright: false where boxes were drawn on images as they are stored",
+               list.path(image.index));
+  }
+}
+
+}  // namespace
+
+void tell_boxes_at_start(const DetectionDataset& data, const std::string& where, bool skips_bad) {
+  const LabelSummary& summary = data.images().summary;
+  if (!summary.doubts.empty()) log::warn("data", cat(where, ": ", LabelSummary::words_of(summary.doubts)));
+  if (summary.faults.empty()) return;
+  int64_t faults = 0;
+  for (const Doubt& kind : summary.faults) faults += kind.count;
+  const std::string what =
+      cat(faults, faults == 1 ? " fault in " : " faults in ", summary.faulty_files, " of ", data.size(), " ",
+          summary.files_are, ": ", LabelSummary::words_of(summary.faults));
+  if (skips_bad) return log::warn("data", cat(where, ": ", what));
+  std::vector<std::string> cures;
+  for (const Doubt& kind : summary.faults) {
+    if (std::ranges::find(cures, kind.cure) == cures.end()) cures.push_back(kind.cure);
+  }
+  throw Error(ExitCode::kBadData, where, what, join(cures, "; "));
+}
+
+void look_at_boxes(const LookRequest& request, const std::string& from, DataLook& look) {
+  const auto* const data = dynamic_cast<const DetectionDataset*>(&request.data);
+  if (data == nullptr) return;
+  const LabelSummary& labels = data->images().summary;
+  look.what = cat(from, ": ", format_count(data->size()), " images with ", format_count(labels.boxes()),
+                  " boxes of ", labels.by_class.size(), " classes");
+  tell_boxes(*data, look);
+  const ImageList list = data->list();
+  const std::vector<SeenImage> seen = see_images(list, request.options);
+  tell_images(seen, list, request.options, look);
+  doubt_turned(seen, list, look);
+  if (request.options.depth != LookDepth::kWhole) return;  // said when it was opened
+  look.doubts.insert(look.doubts.end(), labels.doubts.begin(), labels.doubts.end());
+  look.doubts.insert(look.doubts.end(), labels.faults.begin(), labels.faults.end());
+}
+
+}  // namespace autotrain

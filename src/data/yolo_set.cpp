@@ -1,0 +1,139 @@
+#include <optional>
+
+#include "autotrain/error.h"
+#include "base/enum_names.h"
+#include "base/text.h"
+#include "data/detection_dataset.h"
+#include "data/detection_look.h"
+#include "data/yolo_check.h"
+#include "data/yolo_description.h"
+#include "data/yolo_files.h"
+#include "data/yolo_labels.h"
+
+namespace autotrain {
+namespace {
+
+// Of a recipe's data set.
+struct Classes {
+  int64_t count = 0;  // 0: it does not say
+  std::vector<std::string> names = {};
+};
+
+Classes stated_classes(const Parameters& p) {
+  const std::optional<int64_t> typed = p.optional_integer("classes");
+  const std::string path = p.text("names").empty() ? p.text("file") : p.text("names");
+  if (path.empty()) return {typed.value_or(0)};
+  Classes classes{.names = read_class_names(path)};
+  classes.count = std::ssize(classes.names);
+  if (!typed || *typed == classes.count) return classes;
+  throw Error(ExitCode::kBadRecipe, "yolo: classes",
+              cat("is ", *typed, ", and ", path, " has ", classes.count, " names"), "leave one of them out");
+}
+
+// Those of the training data, where these are other data: a class has one number in all of a run.
+Classes classes_of(const DatasetRequest& request) {
+  const Classes own = stated_classes(request.parameters);
+  const Classes training = request.training != nullptr ? stated_classes(*request.training) : Classes{};
+  if (own.count == 0 && training.count > 0) return training;
+  if (own.count == 0) {
+    throw Error(ExitCode::kBadRecipe, "yolo: classes", "is not set",
+                "set classes, or names to a file of them, or file to a data.yaml");
+  }
+  const bool alike = own.names == training.names || own.names.empty() || training.names.empty();
+  if (training.count == 0 || (own.count == training.count && alike)) return own;
+  const auto words = [](const Classes& classes) {
+    return classes.names.empty() ? cat(classes.count) : cat(classes.count, " (", some_of(classes.names), ")");
+  };
+  throw Error(ExitCode::kBadRecipe, own.names.empty() ? "yolo: classes" : "yolo: names",
+              cat("has other classes, ", words(own), ", than the training data, ", words(training)),
+              "leave it out: classes are those of the training data then");
+}
+
+YoloSplit split_of(const DatasetRequest& request) {
+  if (const std::string& named = request.parameters.text("split"); named != "auto")
+    return *parse_enum<YoloSplit>(named);
+  switch (request.role) {
+    case DataRole::kTraining: return YoloSplit::kTrain;
+    case DataRole::kValidation: return YoloSplit::kValidation;
+    case DataRole::kTest: return YoloSplit::kTest;
+  }
+  return YoloSplit::kTrain;
+}
+
+FoundImages find_yolo_images(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  const std::string file = p.text("file"), images = p.text("images");
+  if (file.empty() == images.empty()) {
+    throw Error(ExitCode::kBadRecipe, "yolo: images",
+                file.empty() ? "is not set, and neither is file" : "is set beside file",
+                "name a folder of images, or as file a data.yaml that names them");
+  }
+  FoundImages found = file.empty() ? find_images(images) : find_described_images(file, split_of(request));
+  found.labels = p.text("labels");
+  return found;
+}
+
+std::unique_ptr<Dataset> make_yolo_set(const DatasetRequest& request) {
+  const Parameters& p = request.parameters;
+  FoundImages found = find_yolo_images(request);
+  Classes classes = classes_of(request);
+  const DetectionDataset::Options options = detection_options(request, classes.count);
+  LabelledFiles files = with_label_files(std::move(found), p.optional_integer("limit"));
+  ReadLabels labels = read_labels(
+      files, {.classes = classes.count, .longer_lines = *parse_enum<LongerLines>(p.text("longer_lines"))},
+      options.size);
+  const std::string where = files.labels.empty() ? files.where : files.labels.string();
+  auto data = std::make_unique<DetectionDataset>(LabelledImages{.folder = std::move(files.images),
+                                                                .names = std::move(files.names),
+                                                                .boxes = std::move(labels.boxes),
+                                                                .faulty = std::move(labels.faulty),
+                                                                .classes = std::move(classes.names),
+                                                                .summary = std::move(labels.summary)},
+                                                 options);
+  tell_boxes_at_start(*data, where, request.skips_bad);
+  return data;
+}
+
+}  // namespace
+
+DatasetRow yolo_row() {
+  std::vector<std::string> splits = choices_of<YoloSplit>();
+  splits.insert(splits.begin(), "auto");
+  std::vector<KeySpec> keys = {
+      text_key("images", "The folder of the image files, and of folders of them."),
+      text_key("labels",
+               "The folder of the label files; an image without one has no boxes. null: the folder labels "
+               "beside the "
+               "folder images of an image's path, or the image's own folder."),
+      text_key("file",
+               "In place of images: a data.yaml, which names the images of each part, and the classes."),
+      word_key("split", "Which part of file; auto: train, val or test, as the data are used.", splits,
+               "auto"),
+      integer_key("classes", "Classes; null: as many as names has, or those of the training data.")
+          .from(1, 1 << 20),
+      text_key("names",
+               "A file with the name of a class on each line, or a YAML file with a list or map names; null: "
+               "those of "
+               "file, or classes counts them."),
+      word_key("longer_lines",
+               "What is made of a label's line of more than five values: refuse; polygon: the box around its "
+               "corners; "
+               "drop: what stands behind the fifth is left out.",
+               choices_of<LongerLines>(), "refuse")};
+  for (KeySpec& key : detection_keys()) keys.push_back(std::move(key));
+  return {{"yolo",
+           "Object detection in YOLO's format: images, and for each a text file with a line \"class cx cy w "
+           "h\" for "
+           "every box.",
+           std::move(keys)},
+          make_yolo_set,
+          {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"},
+          make_unlabelled_detection,
+          kUnlabelledImages,
+          [](const LookRequest& request, DataLook& look) {
+            const Parameters& p = request.made_from.parameters;
+            look_at_boxes(request, cat("yolo ", p.text(p.text("images").empty() ? "file" : "images")), look);
+          }};
+}
+
+}  // namespace autotrain

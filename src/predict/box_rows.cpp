@@ -1,0 +1,103 @@
+#include "predict/box_rows.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "model/yolo_metric.h"
+#include "report/csv_file.h"
+
+namespace autotrain {
+
+// A box in pixels of its image's file.
+struct BoxRows::Found {
+  double left = 0, top = 0, width = 0, height = 0;
+  double score = 0;
+  int64_t category = 0;
+};
+
+namespace {
+
+// Where an image lies in its sample, turned round: from pixels of the sample to those of the file.
+struct Frame {
+  double offset = 0, from = 0, scale = 1, most = 0;
+
+  double of(float at) const {
+    return std::clamp((static_cast<double>(at) - offset) * scale + from, 0.0, most);
+  }
+};
+
+// Of columns, then of rows.
+std::pair<Frame, Frame> frames_of(const DetectionDataset& images, int64_t sample) {
+  const ImageSize file = images.file_size(sample);
+  const auto& [region, box] = letterboxed(file, images.sample_size());
+  const auto frame = [](int64_t offset, double from, double part, int64_t pixels, int64_t most) {
+    return Frame{static_cast<double>(offset), from, part / static_cast<double>(pixels),
+                 static_cast<double>(most)};
+  };
+  return {frame(box.left, region.left, region.width, box.width, file.width),
+          frame(box.top, region.top, region.height, box.height, file.height)};
+}
+
+}  // namespace
+
+BoxRows::BoxRows(BoxRowOptions options) : o_(std::move(options)) {
+  columns_ = {"sample"};
+  if (o_.sample_name) columns_.emplace_back("file");
+  columns_.emplace_back("class");
+  if (!o_.class_names.empty()) columns_.emplace_back("name");
+  for (const char* const name : {"score", "x", "y", "width", "height"}) columns_.emplace_back(name);
+}
+
+std::string BoxRows::header() const {
+  return o_.format == PredictionFormat::kCsv ? csv_line(columns_) : "";
+}
+
+BoxRows::Found BoxRows::found_in_file(int64_t sample, const Detection& box) const {
+  Found found{.score = box.score, .category = box.category};
+  double right = box.right, bottom = box.bottom;
+  found.left = box.left, found.top = box.top;
+  if (o_.images != nullptr) {
+    const auto [columns, rows] = frames_of(*o_.images, sample);
+    found.left = columns.of(box.left), right = columns.of(box.right);
+    found.top = rows.of(box.top), bottom = rows.of(box.bottom);
+  }
+  found.width = right - found.left, found.height = bottom - found.top;
+  return found;
+}
+
+std::string BoxRows::csv_row(int64_t sample, const Found& found) const {
+  std::vector<std::string> cells = {std::to_string(sample)};
+  if (o_.sample_name) cells.push_back(o_.sample_name(sample));
+  cells.push_back(std::to_string(found.category));
+  if (!o_.class_names.empty()) cells.push_back(o_.class_names.at(static_cast<size_t>(found.category)));
+  for (const double value : {found.score, found.left, found.top, found.width, found.height})
+    cells.push_back(brief(value, 7));
+  return csv_line(cells);
+}
+
+std::string BoxRows::json_row(int64_t sample, const Found& found) const {
+  nlohmann::ordered_json row = {{"sample", sample}};
+  if (o_.sample_name) row["file"] = o_.sample_name(sample);
+  row["image_id"] = o_.images == nullptr ? sample : o_.images->image_id(sample);
+  row["category_id"] = o_.images == nullptr ? found.category : o_.images->category_id(found.category);
+  if (!o_.class_names.empty()) row["name"] = o_.class_names.at(static_cast<size_t>(found.category));
+  row["bbox"] = {found.left, found.top, found.width, found.height};
+  row["score"] = found.score;
+  return words_of_json(row) + "\n";
+}
+
+std::string BoxRows::rows(int64_t first, const torch::Tensor& told) const {
+  std::string text;
+  for (int64_t i = 0; i < told.size(0); ++i) {
+    for (const Detection& box : suppressed_boxes(told[i])) {
+      if (static_cast<double>(box.score) < o_.least_score) break;  // they come in falling order
+      const Found found = found_in_file(first + i, box);
+      if (found.width <= 0 || found.height <= 0) continue;  // it lies in the border beside the image
+      text += o_.format == PredictionFormat::kCsv ? csv_row(first + i, found) : json_row(first + i, found);
+    }
+  }
+  return text;
+}
+
+}  // namespace autotrain
