@@ -9,6 +9,7 @@
 #include "cli/common_options.h"
 #include "cli/console.h"
 #include "cli/local_ranks.h"
+#include "cli/peak.h"
 #include "comm/launch.h"
 #include "plan/plan_json.h"
 
@@ -17,12 +18,15 @@ namespace {
 
 struct PlanOptions : RecipeOptions, PrintOptions, RanksOption {
   bool alternatives = false;
+  bool peak = false;
 };
 
-void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternatives, bool json) {
+void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternatives,
+                const std::optional<PeakTrace>& peak, bool json) {
   if (!json) {
     std::printf("%s", plan_text(plan).c_str());
     if (!alternatives.empty()) std::printf("\n%s", alternatives_text(alternatives).c_str());
+    if (peak) std::printf("\n%s", peak_text(*peak).c_str());
     return;
   }
   nlohmann::ordered_json out = plan_to_json(plan);
@@ -33,6 +37,7 @@ void print_plan(const BatchPlan& plan, const std::vector<Alternative>& alternati
          {"plan", row.plan ? plan_to_json(*row.plan) : nlohmann::ordered_json(nullptr)},
          {"why_not", row.why_not}});
   }
+  if (peak) out["peak"] = peak_to_json(*peak);
   std::fputs(text_of_json(out).c_str(), stdout);
 }
 
@@ -46,6 +51,8 @@ ExitCode plan_beside_the_first(const PlanOptions& options, const Recipe& recipe,
 }
 
 ExitCode print_plan_of(const PlanOptions& options) {
+  if (options.peak && options.starts_them())
+    throw Error(ExitCode::kUsage, "--peak", "is of one process, not of several ranks", "leave --ranks out");
   if (options.starts_them()) return run_local_ranks(options.ranks);
   const Recipe recipe = options.load();
   install_signal_handlers();
@@ -58,10 +65,11 @@ ExitCode print_plan_of(const PlanOptions& options) {
   const BatchPlan plan = Trainer::from_recipe(recipe, with).plan();
   const auto alternatives =
       options.alternatives ? plan_alternatives(recipe, plan, with) : std::vector<Alternative>{};
+  const auto peak = options.peak ? std::optional(peak_of(recipe, plan)) : std::nullopt;
   if (options.quiet && !options.json) {
     std::printf("%s\n", summary_line(plan).c_str());
   } else {
-    print_plan(plan, alternatives, options.json);
+    print_plan(plan, alternatives, peak, options.json);
   }
   return ExitCode::kDone;
 }
@@ -73,6 +81,8 @@ std::function<ExitCode()> declare_plan(CLI::App& app) {
   options->RanksOption::declare(app);
   app.add_flag("--alternatives", options->alternatives,
                "Also search in the other precision, and with and without execution.recompute");
+  app.add_flag("--peak", options->peak,
+               "Also run one update and say when it holds the most memory, and which tensors are there then");
   return [options] { return print_plan_of(*options); };
 }
 
@@ -85,6 +95,8 @@ Examples:
       the same within 512 MiB
   autotrain plan --config R.yaml --alternatives
       beside the plan in the other precision
+  autotrain plan --config R.yaml --peak
+      which tensors fill the memory, what made them and what they are kept for
   autotrain plan --config R.yaml --fresh-plan --json
       search anew instead of taking a kept plan; every trial as JSON
 )";
