@@ -26,8 +26,27 @@ constexpr double kWellOutside = 0.02;    // parts of the image: more than roundi
   throw Error(ExitCode::kBadData, file.string(), what, cure);
 }
 
-// Sorted by id; names are what classes are known by.
-std::vector<CocoJson::Category> sorted_categories(const fs::path& file, std::vector<CocoJson::Category> all) {
+// Ids of categories that annotations name.
+std::set<int64_t> used_categories(const CocoJson& json) {
+  std::set<int64_t> used;
+  for (const Annotation& each : json.annotations) used.insert(each.category);
+  return used;
+}
+
+// Some tools list the group of all categories among them, under a name of its own or one of theirs.
+bool is_group(const CocoJson::Category& one, const std::vector<CocoJson::Category>& all,
+              const std::set<int64_t>& used) {
+  return !used.contains(one.id) && std::ranges::any_of(all, [&](const CocoJson::Category& other) {
+    return other.id != one.id && (other.name == one.name || other.group == one.name);
+  });
+}
+
+// Those that are classes, sorted by id; names are what classes are known by.
+std::vector<CocoJson::Category> classes_among(const fs::path& file, const CocoJson& json) {
+  const std::set<int64_t> used = used_categories(json);
+  std::vector<CocoJson::Category> all;
+  for (const CocoJson::Category& each : json.categories)
+    if (!is_group(each, json.categories, used)) all.push_back(each);
   if (all.empty()) fail_coco(file, "has no categories", "list them: id and name of each");
   std::ranges::stable_sort(all, {}, &CocoJson::Category::id);
   std::set<std::string> names;
@@ -50,16 +69,19 @@ std::vector<std::string> names_of(const std::vector<CocoJson::Category>& categor
 }
 
 // The number of each category's class, by its id.
-using Numbers = std::map<int64_t, int64_t>;
+using ClassNumbers = std::map<int64_t, int64_t>;
 
-Numbers numbers_of_classes(const fs::path& file, const std::vector<CocoJson::Category>& categories,
-                           const std::vector<std::string>& classes) {
-  Numbers numbers;
+ClassNumbers numbers_of_classes(const fs::path& file, const std::vector<CocoJson::Category>& categories,
+                                const std::vector<std::string>& classes, const std::set<int64_t>& used) {
+  ClassNumbers numbers;
   std::vector<std::string> unknown;
   for (const CocoJson::Category& each : categories) {
     const auto found = std::ranges::find(classes, each.name);
-    if (found == classes.end()) unknown.push_back(each.name);
-    numbers[each.id] = found - classes.begin();
+    if (found != classes.end()) {
+      numbers[each.id] = found - classes.begin();
+    } else if (used.contains(each.id)) {
+      unknown.push_back(each.name);
+    }
   }
   if (unknown.empty()) return numbers;
   fail_coco(file,
@@ -68,9 +90,10 @@ Numbers numbers_of_classes(const fs::path& file, const std::vector<CocoJson::Cat
             "name categories alike in both files");
 }
 
-ImageSize size_of_file(const fs::path& path) {
+ImageSize size_of_file(const fs::path& path, bool upright) {
   const std::string bytes = read_file(path);
-  return read_image_size({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, path.string());
+  return read_image_size({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, path.string(),
+                         upright);
 }
 
 // The images of the file that are used, and where each stands by its id.
@@ -89,19 +112,26 @@ struct CocoImages {
     }
     if (reading.limit && *reading.limit < std::ssize(images))
       images.resize(static_cast<size_t>(*reading.limit));
-    check_files(file, reading.images);
+    check_files(file, reading);
   }
 
  private:
-  void check_files(const fs::path& file, const fs::path& folder) {
+  void check_files(const fs::path& file, const CocoReading& reading) {
+    const fs::path& folder = reading.images;
     std::vector<std::string> missing;
+    std::set<std::string> names;
     for (CocoJson::Image& image : images) {
       std::error_code error;
+      if (!fs::is_regular_file(folder / image.name, error))
+        std::ranges::replace(image.name, '\\', '/');  // as Windows writes it
+      if (!names.insert(fs::path(image.name).lexically_normal().string()).second)
+        fail_coco(file, cat("has the image ", quote(image.name), " under two ids"),
+                  "join their annotations under one");
       if (!fs::is_regular_file(folder / image.name, error)) {
         missing.push_back(image.name);
       } else if (!(image.width >= 1 && image.height >= 1 && image.width <= kMostPixels &&
                    image.height <= kMostPixels)) {
-        const ImageSize size = size_of_file(folder / image.name);
+        const ImageSize size = size_of_file(folder / image.name, reading.upright);
         image.width = static_cast<double>(size.width), image.height = static_cast<double>(size.height);
       }
     }
@@ -130,7 +160,7 @@ LabelledBox box_in_image(const Annotation& a, const CocoJson::Image& image, int6
 // Sorts annotations to their images and says what is wrong with them.
 class CocoSorter {
  public:
-  CocoSorter(const fs::path& file, const CocoImages& images, const Numbers& numbers,
+  CocoSorter(const fs::path& file, const CocoImages& images, const ClassNumbers& numbers,
              const CocoReading& reading)
       : file_(file.string()),
         images_(images),
@@ -210,10 +240,12 @@ class CocoSorter {
     ++counted_;
     parts_ += a.x <= 1 && a.y <= 1 && a.width <= 1 && a.height <= 1 ? 1 : 0;
     corners_ += a.width > a.x && a.height > a.y ? 1 : 0;
-    if (box.width <= 0 || box.height <= 0)
+    if (box.width <= 0 || box.height <= 0) {
+      if (outside_++ == 0) first_outside_ = where(a);
       return fault(image, a, "boxes outside of their images",
                    cat(words_of_box(a), " of an image of ", brief(of.width), " × ", brief(of.height)),
                    "look whether images have the sizes that the file says");
+    }
     if (a.x < -kWellOutside * of.width || a.y < -kWellOutside * of.height ||
         a.x + a.width > (1 + kWellOutside) * of.width || a.y + a.height > (1 + kWellOutside) * of.height) {
       if (outside_++ == 0) first_outside_ = cat(where(a), ": ", words_of_box(a));
@@ -240,6 +272,14 @@ class CocoSorter {
   // What only all boxes together show.
   void check_all() {
     constexpr int64_t kEnough = 8;
+    if (counted_ > 0 && crowds_ == counted_ && !reading_.keeps_crowds)
+      faults_
+          .doubt("boxes that are all crowds (iscrowd: 1), of which nothing is learned",
+                 "set iscrowd to 0 for single objects", file_)
+          .stops = true;
+    else if (2 * crowds_ > counted_)
+      doubts_.doubt("boxes most of which are crowds (iscrowd: 1), of which nothing is learned",
+                    "set iscrowd to 0 for single objects", file_);
     if (counted_ < kEnough) return;
     if (parts_ == counted_)
       faults_.doubt("boxes that seem to be parts of their images", "write bbox in pixels", file_).stops =
@@ -253,7 +293,7 @@ class CocoSorter {
 
   const std::string file_;
   const CocoImages& images_;
-  const Numbers& numbers_;
+  const ClassNumbers& numbers_;
   const CocoReading& reading_;
   std::vector<std::vector<LabelledBox>> boxes_;
   std::map<int64_t, Error> faulty_;
@@ -268,10 +308,10 @@ class CocoSorter {
 
 CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
   CocoJson json = read_coco_json(file);
-  const std::vector<CocoJson::Category> categories = sorted_categories(file, std::move(json.categories));
+  const std::vector<CocoJson::Category> categories = classes_among(file, json);
   CocoReading read = reading;
   if (read.classes.empty()) read.classes = names_of(categories);
-  const Numbers numbers = numbers_of_classes(file, categories, read.classes);
+  const ClassNumbers numbers = numbers_of_classes(file, categories, read.classes, used_categories(json));
   const CocoImages images(file, std::move(json.images), read);
   if (json.annotations.empty())
     fail_coco(file, "has no annotations",
@@ -286,7 +326,7 @@ CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
 }
 
 std::vector<std::string> read_coco_classes(const fs::path& file) {
-  return names_of(sorted_categories(file, read_coco_json(file).categories));
+  return names_of(classes_among(file, read_coco_json(file)));
 }
 
 }  // namespace autotrain

@@ -28,6 +28,7 @@ struct CocoAnnotations {
 struct CocoReading {
   std::filesystem::path images;           ///< the folder of the image files
   ImageSize size;                         ///< of a sample, in which a box of less than two pixels says little
+  bool upright = true;                    ///< images are turned as their metadata say
   bool keeps_crowds = false;              ///< they take part in an evaluation, and nothing is learned of them
   std::vector<std::string> classes = {};  ///< those of the training data, by which boxes are numbered
   std::optional<int64_t> limit = {};      ///< the first so many images

@@ -16,16 +16,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kFormat =
+constexpr const char* kCocoFormat =
     "a file of annotations is an object with lists images (id, file_name, width, height), annotations "
     "(image_id, "
     "category_id, bbox [x, y, width, height] in pixels) and categories (id, name)";
-
-// A number, or nothing: what ids and lengths are made of. Some tools write numbers as texts.
-std::optional<double> number_of_text(const std::string& text) {
-  double number = 0;
-  return parse_real(text, number) ? std::optional(number) : std::nullopt;
-}
 
 // Takes the events of a JSON reader. Entries are objects of the three lists of the outermost object; of an
 // entry's own objects and lists, only the box is looked into.
@@ -45,7 +39,7 @@ class CocoEvents {
       if (!has_images_) missing.emplace_back("images");
       if (!has_annotations_) missing.emplace_back("annotations");
       if (!has_categories_) missing.emplace_back("categories");
-      throw Error(ExitCode::kBadData, file_, cat("has no ", join(missing, " and no ")), kFormat);
+      throw Error(ExitCode::kBadData, file_, cat("has no ", join(missing, " and no ")), kCocoFormat);
     }
     return std::move(all_);
   }
@@ -62,16 +56,10 @@ class CocoEvents {
   bool binary(binary_t&) { return true; }
 
   bool string(string_t& value) {
-    if (depth_ != kEntry) return true;
-    if (section_ == Section::kImages && field_ == "file_name") {
-      image_.name = value;
-    } else if (section_ == Section::kCategories && field_ == "name") {
-      category_.name = value;
-    } else if (int64_t whole = 0; parse_integer(value, whole)) {
-      return integer(whole);
-    } else if (const std::optional<double> real = number_of_text(value)) {
-      return number(*real);
-    }
+    if (depth_ == kEntry && take_name(value)) return true;
+    if (int64_t whole = 0; parse_integer(value, whole)) return integer(whole);
+    if (double real = 0; parse_real(value, real)) return number(real);
+    if (depth_ == kEntry && is_id()) text_id_ = value;
     return true;
   }
 
@@ -86,7 +74,7 @@ class CocoEvents {
   bool start_array(size_t) {
     if (depth_ == 0)
       throw Error(ExitCode::kBadData, file_, "is a list, as results of a detector are, and no annotations",
-                  kFormat);
+                  kCocoFormat);
     ++depth_;
     return true;
   }
@@ -104,7 +92,8 @@ class CocoEvents {
     std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
     const size_t at = what.find("parse error at ");
     throw Error(ExitCode::kBadData, file_,
-                cat("is no JSON: ", at == std::string::npos ? what : what.substr(at + 12)), kFormat);
+                cat("is no JSON: ", at == std::string::npos ? what : what.substr(at + 12)),
+                cat(kCocoFormat, "; JSON has no NaN or Infinity"));
   }
 
  private:
@@ -122,10 +111,27 @@ class CocoEvents {
     has_annotations_ = has_annotations_ || section_ == Section::kAnnotations;
   }
 
+  // Some tools write names that are numbers without quotes.
+  bool take_name(const std::string& text) {
+    std::string* const place = section_ == Section::kImages && field_ == "file_name"  ? &image_.name
+                               : section_ == Section::kCategories && field_ == "name" ? &category_.name
+                               : section_ == Section::kCategories && field_ == "supercategory"
+                                   ? &category_.group
+                                   : nullptr;
+    if (place != nullptr) *place = text;
+    return place != nullptr;
+  }
+
+  bool is_id() const {
+    return field_ == "id" ||
+           (section_ == Section::kAnnotations && (field_ == "image_id" || field_ == "category_id"));
+  }
+
   void begin_entry() {
     field_.clear();
     image_ = {}, category_ = {}, annotation_ = {};
     has_id_ = false, has_image_ = false, has_category_ = false;
+    text_id_.clear();
   }
 
   void end_entry() {
@@ -151,11 +157,16 @@ class CocoEvents {
 
   void require(bool there, const char* entry, int64_t number, const char* field) const {
     if (there) return;
-    throw Error(ExitCode::kBadData, file_, cat(entry, " ", number, " has no ", field), kFormat);
+    if (!text_id_.empty())
+      throw Error(
+          ExitCode::kBadData, file_,
+          cat(entry, " ", number, ": ", quote(text_id_), " is no whole number, and ", field, " is one"),
+          "number images, annotations and categories");
+    throw Error(ExitCode::kBadData, file_, cat(entry, " ", number, " has no ", field), kCocoFormat);
   }
 
   bool integer(int64_t value) {
-    if (depth_ == kEntry && take_id(value)) return true;
+    if (depth_ == kEntry && (take_id(value) || take_name(std::to_string(value)))) return true;
     return number(static_cast<double>(value));
   }
 
@@ -203,6 +214,7 @@ class CocoEvents {
   int depth_ = 0;
   Section section_ = Section::kOther;
   std::string field_;
+  std::string text_id_;  // of this entry, that is no number
   CocoJson::Image image_;
   CocoJson::Category category_;
   CocoJson::Annotation annotation_;
@@ -218,7 +230,7 @@ CocoJson read_coco_json(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   CocoEvents events(file);
   if (!Json::sax_parse(stream, &events))
-    throw Error(ExitCode::kBadData, file.string(), "ends before it is whole", kFormat);
+    throw Error(ExitCode::kBadData, file.string(), "ends before it is whole", kCocoFormat);
   return std::move(events).take();
 }
 

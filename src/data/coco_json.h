@@ -17,6 +17,7 @@ struct CocoJson {
   struct Category {
     int64_t id = 0;
     std::string name = {};
+    std::string group = {};  ///< supercategory
   };
   struct Annotation {
     int64_t number = 0;  ///< its place in the list, from 1

@@ -40,6 +40,7 @@ std::unique_ptr<Dataset> make_coco_set(const DatasetRequest& request) {
   CocoAnnotations all =
       read_coco(file, {.images = p.text("images"),
                        .size = options.size,
+                       .upright = options.reading.upright,
                        .keeps_crowds = options.long_targets,
                        .classes = training.empty() || training == file ? std::vector<std::string>{}
                                                                        : read_coco_classes(training),

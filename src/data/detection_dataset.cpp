@@ -67,6 +67,10 @@ ImageSize DetectionDataset::file_size(int64_t index) const {
   return read_image_size(FileSequence({{name, held_.content(index)}}).next(name), name, o_.reading.upright);
 }
 
+ImageSize DetectionDataset::stated_size(int64_t index, const ImageSize& file) const {
+  return all_.stated.empty() ? file : all_.stated[static_cast<size_t>(index)];
+}
+
 int64_t DetectionDataset::image_id(int64_t index) const {
   return all_.image_ids.empty() ? index : all_.image_ids[static_cast<size_t>(index)];
 }
@@ -198,8 +202,13 @@ SampleBoxes DetectionDataset::draw_tile(const Tile& tile, const std::string& sam
   const Placement placement = tile.box ? covering(size, *tile.box, tile.place) : letterboxed(size, o_.size);
   draw_image(file, where, size, placement, planes, o_.reading);
   const auto& [region, box] = placement;
-  return {.boxes = place_boxes(boxes, size, placement, o_.size),
-          .scale = region.height * region.width / static_cast<double>(box.height * box.width)};
+  SampleBoxes placed{.boxes = place_boxes(boxes, size, placement, o_.size),
+                     .scale = region.height * region.width / static_cast<double>(box.height * box.width)};
+  const ImageSize stated = stated_size(tile.index, size);
+  const double resized =  // since it was annotated
+      static_cast<double>(size.height * size.width) / static_cast<double>(stated.height * stated.width);
+  for (LabelledBox& each : placed.boxes) each.area *= resized;
+  return placed;
 }
 
 SampleBoxes DetectionDataset::make_sample(const Scene& scene, const std::string& sample, FileSequence& files,

@@ -23,12 +23,12 @@ struct LabelledImages {
   std::filesystem::path folder = {};       ///< that names are below
   FileNames names = {};                    ///< of the image files
   BoxTable boxes = {};                     ///< of each image
+  std::vector<ImageSize> stated = {};      ///< of images, as their annotations say; empty: they do not
   std::map<int64_t, Error> faulty = {};    ///< images whose boxes cannot be read, and why
   std::vector<std::string> classes = {};   ///< names; empty: they are numbers only
   std::vector<int64_t> image_ids = {};     ///< as a file of annotations has them; empty: it has none
   std::vector<int64_t> category_ids = {};  ///< of classes
   LabelSummary summary = {};               ///< of all boxes
-};                                         ///< more to be told of them
 };
 
 /// A sample's boxes, as parts of it.
@@ -57,6 +57,9 @@ class DetectionDataset final : public Dataset, public Preloadable, public Named 
 
   /// The size of an image's file, which is read, as it is turned. @throws Error(kBadData).
   ImageSize file_size(int64_t index) const;
+
+  /// Its size as its annotations say, in whose pixels they are; that of the file where they do not.
+  ImageSize stated_size(int64_t index, const ImageSize& file) const;
 
   /// What its file of annotations calls an image or a class; without one their numbers.
   int64_t image_id(int64_t index) const;

@@ -63,14 +63,20 @@ std::string of_folder(const fs::path& folder) {
   return cat(format_count(std::ssize(files)), " files, ", words_of(bytes, hash));
 }
 
-// What a file names that the parameters name.
-std::vector<fs::path> described_by(const Choice& choice) {
-  const auto file = choice.parameters.find("file");
-  if (choice.name != "yolo" || file == choice.parameters.end()) return {};
-  const auto* const path = std::get_if<std::string>(&file->second);
-  std::error_code ignored;
-  if (path == nullptr || !fs::exists(*path, ignored)) return {};
-  return described_places(*path);
+std::string text_in(const Choice& choice, const char* key) {
+  const auto found = choice.parameters.find(key);
+  const auto* const text =
+      found == choice.parameters.end() ? nullptr : std::get_if<std::string>(&found->second);
+  return text == nullptr ? "" : *text;
+}
+
+// What parameters name by way of a file, or of a rule.
+std::vector<fs::path> implied_by(const Choice& choice) {
+  if (choice.name != "yolo") return {};
+  if (const std::string file = text_in(choice, "file"); !file.empty()) return described_places(file);
+  const std::string images = text_in(choice, "images");
+  if (images.empty() || !text_in(choice, "labels").empty()) return {};
+  return {label_folder(images)};
 }
 
 }  // namespace
@@ -96,7 +102,7 @@ std::map<std::string, std::string> fingerprints_of_data(const Choice& choice) {
     if (const auto* const named = std::get_if<std::map<std::string, std::string>>(&value))
       for (const auto& [name, text] : *named) add(text);
   }
-  for (const fs::path& place : described_by(choice)) add(place.string());
+  for (const fs::path& place : implied_by(choice)) add(place.string());
   return files;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -121,14 +122,9 @@ class Description {
     if (path != nullptr && path->value.kind == YamlNode::Kind::kScalar) base_ = path->value.scalar;
   }
 
-  bool describes(YoloSplit split) const {
-    const YamlEntry* const entry = find(split);
-    return entry != nullptr && entry->value.kind != YamlNode::Kind::kNull;
-  }
-
   std::vector<DescribedPath> paths_of(YoloSplit split) const {
     const YamlEntry* const entry = find(split);
-    if (!describes(split)) {
+    if (entry == nullptr || entry->value.kind == YamlNode::Kind::kNull) {
       const Location& at = entry == nullptr ? root_.location : entry->key_location;
       throw Error(ExitCode::kBadData, at.text(), cat("names no images for ", to_string(split)),
                   "give it the key, or name images and labels in the recipe");
@@ -144,15 +140,14 @@ class Description {
   }
 
   // Every place that the path may mean, the likeliest first.
-  std::vector<fs::path> meanings(const std::string& text) const {
-    std::string inner = text;  // what some tools write lies one folder higher than they put it
+  std::vector<fs::path> meanings(std::string text) const {
+    std::ranges::replace(text, '\\', '/');  // as Windows writes them
+    std::string inner = text;               // what some tools write lies one folder higher than they put it
     while (inner.starts_with("../")) inner.erase(0, 3);
     std::vector<fs::path> all;
-    if (!base_.empty()) {
-      all.push_back(folder_ / base_ / text);
-      all.push_back(fs::path(base_) / text);
-    }
+    if (!base_.empty()) all.push_back(folder_ / base_ / text);
     all.push_back(folder_ / text);
+    if (!base_.empty()) all.push_back(fs::path(base_) / text);
     all.push_back(folder_ / inner);
     return all;
   }
@@ -174,8 +169,6 @@ class Description {
                 cat("names ", quote(path.text), ", and there is no ", join_choices(tried)),
                 "set its key path to the folder of the data set");
   }
-
-  const fs::path& folder() const { return folder_; }
 
  private:
   const YamlEntry* find(YoloSplit split) const {
@@ -205,13 +198,16 @@ std::vector<std::string> listed_images(const fs::path& list, const Description& 
     ++line;
     const std::string name(trim(text));
     if (name.empty()) continue;
-    if (const fs::path own = list.parent_path() / name; is_there(own)) {
+    std::string slashed(name);
+    std::ranges::replace(slashed, '\\', '/');
+    if (const fs::path own = list.parent_path() / slashed; is_there(own)) {
       images.push_back(fs::absolute(own).lexically_normal().string());
     } else if (const std::optional<fs::path> other = description.find(name)) {
       images.push_back(fs::absolute(*other).lexically_normal().string());
     } else {
       throw Error(ExitCode::kMissingFile, cat(list.string(), ":", line),
-                  cat("names ", quote(name), ", and there is no ", own.lexically_normal().string()),
+                  cat("names ", quote(name), ", and there is no ",
+                      (list.parent_path() / name).lexically_normal().string()),
                   "write paths below the folder that the list lies in");
     }
   }
@@ -251,19 +247,27 @@ FoundImages find_described_images(const fs::path& file, YoloSplit split) {
 }
 
 std::vector<fs::path> described_places(const fs::path& file) {
-  const Description description(file);
-  std::vector<fs::path> places;
+  std::set<fs::path> places;
   for (const auto& [split, name] : enum_names(YoloSplit{})) {
-    if (!description.describes(split)) continue;
-    for (const DescribedPath& path : description.paths_of(split)) {
-      const std::optional<fs::path> place = description.find(path.text);
-      if (!place) continue;
-      places.push_back(*place);
-      const fs::path labels = label_beside(*place / "x").parent_path();
-      if (is_folder(labels) && labels != *place) places.push_back(labels);
+    try {
+      const Description description(file);
+      for (const DescribedPath& path : description.paths_of(split)) {
+        const fs::path place = description.place_of(path);
+        places.insert(place);
+        if (is_folder(place)) {
+          places.insert(label_folder(place));
+          continue;
+        }
+        for (const std::string& image : listed_images(place, description)) {
+          places.insert(fs::path(image).parent_path());
+          places.insert(label_folder(fs::path(image).parent_path()));
+        }
+      }
+    } catch (const Error&) {
+      // A part that is not described, or cannot be read, is told of by the data set that is made of it.
     }
   }
-  return places;
+  return {places.begin(), places.end()};
 }
 
 std::vector<std::string> read_class_names(const fs::path& path) {

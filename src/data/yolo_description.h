@@ -26,8 +26,8 @@ constexpr auto enum_names(YoloSplit) {
 /// described.
 FoundImages find_described_images(const std::filesystem::path& description, YoloSplit split);
 
-/// The files and folders that a description names for all parts, and the folders of their labels, as far as
-/// they are there.
+/// The files and folders that a description names for all parts, those of listed images, and the folders of
+/// their labels, where they are to be found; whether all are there is not said.
 std::vector<std::filesystem::path> described_places(const std::filesystem::path& description);
 
 /// The names in a file of class names: one on each line, empty ones skipped; or, of a YAML file as detectors

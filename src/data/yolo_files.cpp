@@ -93,6 +93,10 @@ fs::path label_beside(const fs::path& image) {
   return label.replace_extension(".txt");
 }
 
+fs::path label_folder(const fs::path& images) {
+  return label_beside(images / "x").parent_path();
+}
+
 LabelledFiles with_label_files(FoundImages found, std::optional<int64_t> limit) {
   LabelledFiles files{.where = std::move(found.where), .images = found.folder, .labels = found.labels};
   for (const std::string& name : found.names) files.names.add(name);

@@ -27,6 +27,9 @@ struct LabelledFiles {
 /// that stands beside the last folder "images" of its path; without such a folder, beside the image.
 std::filesystem::path label_beside(const std::filesystem::path& image);
 
+/// Where label files of images in that folder lie, by the same rule.
+std::filesystem::path label_folder(const std::filesystem::path& images);
+
 /// Images that were found, whose label files are to be looked for.
 struct FoundImages {
   std::string where = {};  ///< in messages

@@ -14,7 +14,7 @@ constexpr double kLeastPartLeft = 0.25;  // of a box's area; less shows too litt
 
 constexpr double kLittle = 0.01;  // that a length may lie outside: rounding, and boxes drawn to the edge
 
-constexpr const char* kFormat =
+constexpr const char* kLabelFormat =
     "a line is \"class cx cy w h\": a whole number, then centre and size as parts of the image";
 
 std::vector<std::string_view> words_of(std::string_view line) {
@@ -61,7 +61,7 @@ class LabelReader {
   }
 
  private:
-  void fault(const char* kind, std::string what, const char* cure = kFormat) {
+  void fault(const char* kind, std::string what, const char* cure = kLabelFormat) {
     file_.faults.push_back({line_, kind, std::move(what), cure});
   }
 
@@ -115,7 +115,7 @@ class LabelReader {
       return static_cast<int64_t>(number);
     fault(whole ? "classes that there are not" : "classes that are no whole numbers",
           cat("the class ", quote(word), " is not a number from 0 to ", reading_.classes - 1),
-          whole ? "name all classes, and number them from 0" : kFormat);
+          whole ? "name all classes, and number them from 0" : kLabelFormat);
     return std::nullopt;
   }
 

@@ -14,16 +14,16 @@ namespace autotrain {
 namespace {
 
 // Of a recipe's data set.
-struct Classes {
+struct YoloClasses {
   int64_t count = 0;  // 0: it does not say
   std::vector<std::string> names = {};
 };
 
-Classes stated_classes(const Parameters& p) {
+YoloClasses stated_classes(const Parameters& p) {
   const std::optional<int64_t> typed = p.optional_integer("classes");
   const std::string path = p.text("names").empty() ? p.text("file") : p.text("names");
   if (path.empty()) return {typed.value_or(0)};
-  Classes classes{.names = read_class_names(path)};
+  YoloClasses classes{.names = read_class_names(path)};
   classes.count = std::ssize(classes.names);
   if (!typed || *typed == classes.count) return classes;
   throw Error(ExitCode::kBadRecipe, "yolo: classes",
@@ -31,9 +31,10 @@ Classes stated_classes(const Parameters& p) {
 }
 
 // Those of the training data, where these are other data: a class has one number in all of a run.
-Classes classes_of(const DatasetRequest& request) {
-  const Classes own = stated_classes(request.parameters);
-  const Classes training = request.training != nullptr ? stated_classes(*request.training) : Classes{};
+YoloClasses classes_of(const DatasetRequest& request) {
+  const YoloClasses own = stated_classes(request.parameters);
+  const YoloClasses training =
+      request.training != nullptr ? stated_classes(*request.training) : YoloClasses{};
   if (own.count == 0 && training.count > 0) return training;
   if (own.count == 0) {
     throw Error(ExitCode::kBadRecipe, "yolo: classes", "is not set",
@@ -41,7 +42,7 @@ Classes classes_of(const DatasetRequest& request) {
   }
   const bool alike = own.names == training.names || own.names.empty() || training.names.empty();
   if (training.count == 0 || (own.count == training.count && alike)) return own;
-  const auto words = [](const Classes& classes) {
+  const auto words = [](const YoloClasses& classes) {
     return classes.names.empty() ? cat(classes.count) : cat(classes.count, " (", some_of(classes.names), ")");
   };
   throw Error(ExitCode::kBadRecipe, own.names.empty() ? "yolo: classes" : "yolo: names",
@@ -49,15 +50,10 @@ Classes classes_of(const DatasetRequest& request) {
               "leave it out: classes are those of the training data then");
 }
 
-YoloSplit split_of(const DatasetRequest& request) {
-  if (const std::string& named = request.parameters.text("split"); named != "auto")
-    return *parse_enum<YoloSplit>(named);
-  switch (request.role) {
-    case DataRole::kTraining: return YoloSplit::kTrain;
-    case DataRole::kValidation: return YoloSplit::kValidation;
-    case DataRole::kTest: return YoloSplit::kTest;
-  }
-  return YoloSplit::kTrain;
+YoloSplit split_of(const Parameters& p) {
+  if (const std::optional<YoloSplit> split = parse_enum<YoloSplit>(p.text("split"))) return *split;
+  throw Error(ExitCode::kBadRecipe, "yolo: split", "is not set, and file has several parts",
+              cat("set split: ", join_choices(choices_of<YoloSplit>())));
 }
 
 FoundImages find_yolo_images(const DatasetRequest& request) {
@@ -68,7 +64,7 @@ FoundImages find_yolo_images(const DatasetRequest& request) {
                 file.empty() ? "is not set, and neither is file" : "is set beside file",
                 "name a folder of images, or as file a data.yaml that names them");
   }
-  FoundImages found = file.empty() ? find_images(images) : find_described_images(file, split_of(request));
+  FoundImages found = file.empty() ? find_images(images) : find_described_images(file, split_of(p));
   found.labels = p.text("labels");
   return found;
 }
@@ -76,7 +72,7 @@ FoundImages find_yolo_images(const DatasetRequest& request) {
 std::unique_ptr<Dataset> make_yolo_set(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   FoundImages found = find_yolo_images(request);
-  Classes classes = classes_of(request);
+  YoloClasses classes = classes_of(request);
   const DetectionDataset::Options options = detection_options(request, classes.count);
   LabelledFiles files = with_label_files(std::move(found), p.optional_integer("limit"));
   ReadLabels labels = read_labels(
@@ -97,8 +93,6 @@ std::unique_ptr<Dataset> make_yolo_set(const DatasetRequest& request) {
 }  // namespace
 
 DatasetRow yolo_row() {
-  std::vector<std::string> splits = choices_of<YoloSplit>();
-  splits.insert(splits.begin(), "auto");
   std::vector<KeySpec> keys = {
       text_key("images", "The folder of the image files, and of folders of them."),
       text_key("labels",
@@ -107,8 +101,7 @@ DatasetRow yolo_row() {
                "folder images of an image's path, or the image's own folder."),
       text_key("file",
                "In place of images: a data.yaml, which names the images of each part, and the classes."),
-      word_key("split", "Which part of file; auto: train, val or test, as the data are used.", splits,
-               "auto"),
+      text_key("split", cat("With file: which part of it: ", join_choices(choices_of<YoloSplit>()), ".")),
       integer_key("classes", "Classes; null: as many as names has, or those of the training data.")
           .from(1, 1 << 20),
       text_key("names",

@@ -14,6 +14,7 @@ struct BoxRows::Found {
   double left = 0, top = 0, width = 0, height = 0;
   double score = 0;
   int64_t category = 0;
+  double to_stated_x = 1, to_stated_y = 1;  // where the image was resized since it was annotated
 };
 
 namespace {
@@ -28,8 +29,7 @@ struct Frame {
 };
 
 // Of columns, then of rows.
-std::pair<Frame, Frame> frames_of(const DetectionDataset& images, int64_t sample) {
-  const ImageSize file = images.file_size(sample);
+std::pair<Frame, Frame> frames_of(const DetectionDataset& images, const ImageSize& file) {
   const auto& [region, box] = letterboxed(file, images.sample_size());
   const auto frame = [](int64_t offset, double from, double part, int64_t pixels, int64_t most) {
     return Frame{static_cast<double>(offset), from, part / static_cast<double>(pixels),
@@ -58,7 +58,10 @@ BoxRows::Found BoxRows::found_in_file(int64_t sample, const Detection& box) cons
   double right = box.right, bottom = box.bottom;
   found.left = box.left, found.top = box.top;
   if (o_.images != nullptr) {
-    const auto [columns, rows] = frames_of(*o_.images, sample);
+    const ImageSize file = o_.images->file_size(sample), stated = o_.images->stated_size(sample, file);
+    const auto [columns, rows] = frames_of(*o_.images, file);
+    found.to_stated_x = static_cast<double>(stated.width) / static_cast<double>(file.width);
+    found.to_stated_y = static_cast<double>(stated.height) / static_cast<double>(file.height);
     found.left = columns.of(box.left), right = columns.of(box.right);
     found.top = rows.of(box.top), bottom = rows.of(box.bottom);
   }
@@ -82,7 +85,9 @@ std::string BoxRows::json_row(int64_t sample, const Found& found) const {
   row["image_id"] = o_.images == nullptr ? sample : o_.images->image_id(sample);
   row["category_id"] = o_.images == nullptr ? found.category : o_.images->category_id(found.category);
   if (!o_.class_names.empty()) row["name"] = o_.class_names.at(static_cast<size_t>(found.category));
-  row["bbox"] = {found.left, found.top, found.width, found.height};
+  // In the pixels that its annotations are in.
+  const double x = found.to_stated_x, y = found.to_stated_y;
+  row["bbox"] = {found.left * x, found.top * y, found.width * x, found.height * y};
   row["score"] = found.score;
   return words_of_json(row) + "\n";
 }

@@ -20,6 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 constexpr size_t kMostEvents = 1000;
+constexpr const char* kPrecisionTable = "precision";  // of metrics of found boxes: by recall
 
 // What can be read of summary.json, which may be damaged or of another version.
 RunEnd read_end(const Json& summary, const Json& plan) {
@@ -71,6 +72,36 @@ page::Table shaded_table(const FigureTable& from) {
   return table;
 }
 
+// How precise the found boxes are where a share of the objects is found: their mean over the classes that
+// have objects, and the curve of each where these are few enough to be told apart.
+page::Chart precision_chart(const FigureTable& from) {
+  constexpr size_t kMostCurves = 12;
+  page::Chart chart{.title = "precision of found boxes (overlap of 0.5)",
+                    .x = {{.label = "recall", .format = page::Format::kPercent}},
+                    .y = {.format = page::Format::kPercent}};
+  std::vector<page::Series> classes;
+  for (size_t r = 0; r < from.cells.size(); ++r) {
+    const std::vector<double>& cells = from.cells[r];
+    if (cells.size() < 2 || !(cells.front() >= 0)) continue;  // nothing of this class was there
+    page::Series& series =
+        classes.emplace_back(page::Series{.name = cat("class ", r), .x = {{}}, .y = cells});
+    for (size_t i = 0; i < cells.size(); ++i)
+      series.x[0].push_back(static_cast<double>(i) / static_cast<double>(cells.size() - 1));
+  }
+  if (classes.empty()) return chart;
+  page::Series mean{.name = "mean of classes",
+                    .x = classes[0].x,
+                    .y = std::vector<double>(classes[0].y.size()),
+                    .draw = page::Draw::kLineAndPoints};
+  for (const page::Series& each : classes)
+    for (size_t i = 0; i < mean.y.size() && i < each.y.size(); ++i)
+      mean.y[i] += each.y[i] / static_cast<double>(classes.size());
+  chart.series.push_back(std::move(mean));
+  if (classes.size() > 1 && classes.size() <= kMostCurves)
+    for (page::Series& each : classes) chart.series.push_back(std::move(each));
+  return chart;
+}
+
 page::Section outcome_section(const Json& summary, const Json& plan, const RunPageExtras& extras) {
   page::Section section{.title = "Outcome", .paragraphs = extras.plan_sentences};
   if (extras.plan_sentences.empty()) {
@@ -89,7 +120,12 @@ page::Section outcome_section(const Json& summary, const Json& plan, const RunPa
   if (!activities.rows.empty()) section.tables.push_back(std::move(activities));
   page::Table ranks = ranks_table(end);
   if (!ranks.rows.empty()) section.tables.push_back(std::move(ranks));
-  for (const FigureTable& table : end.tables) section.tables.push_back(shaded_table(table));
+  for (const FigureTable& table : end.tables) {
+    if (table.name != kPrecisionTable)
+      section.tables.push_back(shaded_table(table));
+    else if (page::Chart chart = precision_chart(table); !chart.series.empty())
+      section.charts.push_back(std::move(chart));
+  }
   return section;
 }
 

@@ -153,6 +153,14 @@ const std::vector<BadFile>& bad_files() {
       {"no annotations", [](Json& j) { j["annotations"] = Json::array(); }, "has no annotations"},
       {"results", [](Json& j) { j = j["annotations"]; }, "is a list, as results of a detector are"},
       {"nameless image", [](Json& j) { j["images"][1].erase("file_name"); }, "image 2 has no file_name"},
+      {"image twice", [](Json& j) { j["images"][1]["file_name"] = "./wide.png"; }, "under two ids"},
+      {"text as id", [](Json& j) { j["images"][1]["id"] = "IMG_1"; },
+       "image 2: \"IMG_1\" is no whole number"},
+      {"all crowds",
+       [](Json& j) {
+         for (Json& each : j["annotations"]) each["iscrowd"] = 1;
+       },
+       "set iscrowd to 0"},
       {"unbound", [](Json& j) { j["annotations"][2].erase("image_id"); }, "annotation 3 has no image_id"}};
   return files;
 }
@@ -221,6 +229,48 @@ TEST(Coco, SizesThatNobodySaysAreThoseOfTheFiles) {
   const CocoFolder folder(json), whole;
   const torch::Tensor without = test::samples(*make_dataset({folder.choice()}), {0}).targets;
   EXPECT_TRUE(without.equal(test::samples(*make_dataset({whole.choice()}), {0}).targets));
+}
+
+TEST(Coco, FilesAreReadAsToolsWriteThem) {
+  const CocoFolder plain;
+  const torch::Tensor expected = test::all_samples(*make_dataset({plain.choice()})).targets;
+  const std::vector<std::pair<const char*, std::function<void(Json&)>>> ways = {
+      {"numbers as texts",
+       [](Json& j) {
+         j["images"][0]["id"] = "71";
+         j["annotations"][1]["image_id"] = "71";
+         j["annotations"][1]["bbox"] = {"24", "4.0", 12, 8};
+       }},
+      {"ids as reals", [](Json& j) { j["annotations"][1]["category_id"] = 3.0; }},
+      {"paths of Windows", [](Json& j) { j["images"][1]["file_name"] = "more\\square.png"; }},
+      {"a group among the categories",
+       [](Json& j) {
+         j["categories"].push_back({{"id", 0}, {"name", "dog"}, {"supercategory", "none"}});
+       }},
+      {"a group that categories name",
+       [](Json& j) {
+         j["categories"].push_back({{"id", 0}, {"name", "animals"}, {"supercategory", "none"}});
+         j["categories"][0]["supercategory"] = "animals";
+       }},
+      {"truths", [](Json& j) { j["annotations"][2]["iscrowd"] = true; }}};
+  for (const auto& [name, change] : ways) {
+    Json json = two_images();
+    change(json);
+    const CocoFolder folder(json);
+    const auto data = make_dataset({folder.choice()});
+    EXPECT_TRUE(test::all_samples(*data).targets.equal(expected)) << name;
+    EXPECT_EQ(data->info().classes, 2) << name;
+  }
+}
+
+TEST(Coco, AreasFollowImagesThatWereResized) {
+  CocoFolder folder;
+  folder.folder.write("images/wide.png", test::png_file(test::plain_image(40, 80, {200, 200, 200})));
+  const Choice choice = folder.choice();
+  const auto data = make_dataset({.choice = choice, .training = &choice});
+  const torch::Tensor box = test::samples(*data, {0}).targets[0][0];
+  EXPECT_NEAR(box[6].item<float>(), 4 * 96, 1e-3) << "in pixels of the file as it is";
+  EXPECT_NEAR(box[7].item<float>(), 16, 1e-3);
 }
 
 TEST(Coco, ABadBoxSkipsItsImageAlone) {

@@ -317,8 +317,12 @@ struct DescribedSet {
       folder.write("set/labels/" + inner + "a.txt", Scene{10, 10, {2, 2, 4, 4}}.label(1));
     }
   }
-  Choice described(const std::string& yaml, const std::string& name = "set/data.yaml") const {
-    return {"yolo", {{"file", folder.write(name, yaml).string()}, {"size", std::vector<int64_t>{20, 20}}}};
+  Choice described(const std::string& yaml, const std::string& split = "train",
+                   const std::string& name = "set/data.yaml") const {
+    return {"yolo",
+            {{"file", folder.write(name, yaml).string()},
+             {"split", split},
+             {"size", std::vector<int64_t>{20, 20}}}};
   }
 };
 
@@ -335,11 +339,12 @@ TEST(Yolo, DescriptionsNameTheImagesOfEachPart) {
       {"path: /content/set\n" + all, "set/data.yaml"},
       {"path: ../set # beside\n" + all, "set/data.yaml"},
       {"train: ../images/train\nval: ../images/val\n" + names, "set/data.yaml"},
+      {"train: images\\train\nval: .\\images\\val\n" + names, "set/data.yaml"},
       {"train: [images/train, images/val]\nvalid: images/val\n" + names, "set/data.yaml"}};
   for (const auto& [yaml, name] : ways) {
-    const Choice choice = set.described(yaml, name);
-    const auto train = make_dataset({choice});
-    const auto validation = make_dataset({.choice = choice, .training = &choice});
+    const Choice training = set.described(yaml, "train", name);
+    const auto train = make_dataset({training});
+    const auto validation = make_dataset({.choice = set.described(yaml, "val", name), .training = &training});
     EXPECT_EQ(boxes(train), 1) << yaml;
     EXPECT_EQ(boxes(validation), 1) << yaml;
     EXPECT_EQ(validation->size(), 1) << yaml;
@@ -367,10 +372,15 @@ TEST(Yolo, DescriptionsThatCannotServeSayWhere) {
         {"train: images/none\n" + names, ExitCode::kMissingFile, "data.yaml:1:8"},
         {"train: []\n" + names, ExitCode::kBadData, "is an empty list"},
         {"train: {a: b}\n" + names, ExitCode::kBadData, "is no path"},
+        {"train: images\\none\n" + names, ExitCode::kMissingFile, "there is no"},
         {std::string("- images\n"), ExitCode::kBadData, "no description"}}) {
     const Error error = test::expect_error(code, [&] { make_dataset({set.described(yaml)}); });
     EXPECT_TRUE(test::holds(error.what(), said)) << error.what();
   }
+  Choice unsaid = set.described("train: images/train\n" + names);
+  unsaid.parameters.erase("split");
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({unsaid}); });
+  EXPECT_TRUE(test::holds(error.what(), "train, val or test"));
   const Choice both = {"yolo", {{"file", std::string("a.yaml")}, {"images", std::string("b")}}};
   test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({both}); });
 }
