@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kEnd = size_t{32} << 20;         // bytes that are read at either end of a long file
+constexpr size_t kEndBytes = size_t{32} << 20;         // bytes that are read at either end of a long file
 constexpr int64_t kFewBytes = int64_t{64} << 20;  // of a folder, that are read
 
 std::string words_of(int64_t bytes, uint64_t hash) {
@@ -29,7 +29,7 @@ uint64_t hash_of_file(const fs::path& path, uint64_t hash) {
   if (fs::file_size(path) == 0) return hash;
   const MappedFile file(path);
   const std::string_view all(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  const size_t head = std::min(all.size(), kEnd), tail = std::min(all.size() - head, kEnd);
+  const size_t head = std::min(all.size(), kEndBytes), tail = std::min(all.size() - head, kEndBytes);
   return fnv1a(all.substr(all.size() - tail), fnv1a(all.substr(0, head), hash));
 }
 

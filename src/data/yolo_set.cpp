@@ -50,7 +50,7 @@ YoloClasses classes_of(const DatasetRequest& request) {
               "leave it out: classes are those of the training data then");
 }
 
-YoloSplit split_of(const Parameters& p) {
+YoloSplit described_split(const Parameters& p) {
   if (const std::optional<YoloSplit> split = parse_enum<YoloSplit>(p.text("split"))) return *split;
   throw Error(ExitCode::kBadRecipe, "yolo: split", "is not set, and file has several parts",
               cat("set split: ", join_choices(choices_of<YoloSplit>())));
@@ -64,7 +64,7 @@ FoundImages find_yolo_images(const DatasetRequest& request) {
                 file.empty() ? "is not set, and neither is file" : "is set beside file",
                 "name a folder of images, or as file a data.yaml that names them");
   }
-  FoundImages found = file.empty() ? find_images(images) : find_described_images(file, split_of(p));
+  FoundImages found = file.empty() ? find_images(images) : find_described_images(file, described_split(p));
   found.labels = p.text("labels");
   return found;
 }

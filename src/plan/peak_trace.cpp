@@ -36,7 +36,7 @@ class PeakObserver {
   explicit PeakObserver(const torch::nn::Module& module) {
     for (const auto& parameter : module.named_parameters()) {
       const torch::Tensor& tensor = parameter.value();
-      owners_.emplace(tensor.unsafeGetTensorImpl(), module_of_parameter(parameter.key()));
+      owners_.emplace(tensor.storage().unsafeGetStorageImpl(), module_of_parameter(parameter.key()));
       before_.insert(tensor.storage().unsafeGetStorageImpl());
       if (tensor.grad().defined()) before_.insert(tensor.grad().storage().unsafeGetStorageImpl());
     }
@@ -44,19 +44,26 @@ class PeakObserver {
 
   void start(const at::RecordFunction& function) {
     const std::lock_guard lock(mutex_);
-    if (depth_++ > 0) return;  // operations call operations; the outermost are what the model's code says
+    if (is_engine(function) || depth_++ > 0) return;  // operations call operations; the outermost are told
+    std::string module;
     places_.push_back({function.name(), ""});
     for_each_tensor(function.inputs(), [&](const torch::Tensor& tensor) {
-      const auto owner = owners_.find(tensor.unsafeGetTensorImpl());
-      if (owner != owners_.end()) module_ = owner->second;
-      const auto known = made_.find(tensor.storage().unsafeGetStorageImpl());
-      if (known != made_.end()) known->second.last_use = places_.size();
+      const void* const storage = tensor.storage().unsafeGetStorageImpl();
+      if (const auto owner = owners_.find(storage); owner != owners_.end()) module = module_ = owner->second;
+      const auto known = made_.find(storage);
+      if (known == made_.end()) return;
+      known->second.last_use = places_.size();
+      // A backward pass goes through the modules the other way round: by what their forward pass made.
+      if (module.empty() && known->second.tensor.made_in == MemoryPhase::kForward &&
+          PhaseScope::current() == MemoryPhase::kBackward)
+        module = known->second.tensor.made_by.module;
     });
-    places_.back().module = module_;
+    places_.back().module = module.empty() ? module_ : module;
   }
 
   void end(const at::RecordFunction& function) {
     const std::lock_guard lock(mutex_);
+    if (is_engine(function)) return;
     for_each_tensor(function.outputs(), [&](const torch::Tensor& tensor) { note(tensor); });
     if (--depth_ > 0) return;
     forget_freed();
@@ -83,6 +90,11 @@ class PeakObserver {
   }
 
  private:
+  // What calls the operations of a backward pass is none.
+  static bool is_engine(const at::RecordFunction& function) {
+    return std::string_view(function.name()).starts_with("autograd::engine::");
+  }
+
   template <class Use>
   static void use_tensor(const torch::Tensor& tensor, const Use& use) {
     if (tensor.defined() && tensor.has_storage()) use(tensor);
@@ -121,7 +133,7 @@ class PeakObserver {
   }
 
   std::mutex mutex_;
-  std::unordered_map<const void*, std::string> owners_;  // of parameters
+  std::unordered_map<const void*, std::string> owners_;  // of parameters' storages
   std::unordered_set<const void*> before_;               // storages that were there
   std::vector<OperationPlace> places_;                   // of all operations so far
   std::string module_;

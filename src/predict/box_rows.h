@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/detection_dataset.h"
+#include "model/detections.h"
 #include "predict/prediction_rows.h"
 
 namespace autotrain {

@@ -263,7 +263,8 @@ TEST(DatasetContract, HeldInMemoryTheBatchesAreTheSame) {
       }
     }
   }
-  EXPECT_EQ(held, (std::set<std::string>{"documents", "image_folder", "npy", "text", "tokens", "yolo"}));
+  EXPECT_EQ(held,
+            (std::set<std::string>{"coco", "documents", "image_folder", "npy", "text", "tokens", "yolo"}));
 }
 
 TEST(DatasetContract, MadeInPartsByThreadsABatchIsTheLoaders) {

@@ -18,7 +18,7 @@ struct WideNet : torch::nn::Module {
 
   WideNet() {
     wide = register_module("wide", torch::nn::Linear(6, kWidth));
-    out = register_module("out", torch::nn::Linear(kWidth, 3));
+    out = register_module("out", torch::nn::Linear(kWidth, 4));
   }
   torch::Tensor forward(const torch::Tensor& x) {
     return out->forward(at::sin(at::exp(0.1 * wide->forward(x))));

@@ -56,8 +56,8 @@ TEST(BoxRows, BoxesAreInPixelsOfTheFileWithTheIdsOfItsAnnotations) {
 TEST(BoxRows, ARowOfATableHasWhatItsHeaderSays) {
   const WideImage image;
   const BoxRows rows = image.rows(PredictionFormat::kCsv);
-  EXPECT_EQ(rows.header(), "sample,file,class,name,score,x,y,width,height\n");
-  EXPECT_EQ(rows.rows(3, told({{4, 7, 10, 10, 0.75f, 1}})), "3,a.png,1,dog,0.75,8,4,12,6\n");
+  EXPECT_EQ(rows.header(), "sample,file,class,name,score,x,y,width,height\r\n");
+  EXPECT_EQ(rows.rows(0, told({{4, 7, 10, 10, 0.75f, 1}})), "0,a.png,1,dog,0.75,8,4,12,6\r\n");
 }
 
 TEST(BoxRows, WeakBoxesThoseInTheBorderAndThoseThatOverlapAreLeftOut) {
