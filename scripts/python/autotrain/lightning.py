@@ -1,0 +1,81 @@
+"""A callback for Lightning that sets the batch size and how many batches are accumulated together."""
+
+try:
+    from lightning.pytorch.callbacks import Callback
+except ImportError:  # the package's older name
+    from pytorch_lightning.callbacks import Callback
+
+from .errors import StepError
+from .search import find
+
+
+def holder_of(name, *candidates):
+    """What has the attribute: an object, or its hyper-parameters."""
+    for candidate in candidates:
+        if candidate is None:
+            continue
+        if hasattr(candidate, name):
+            return candidate
+        parameters = getattr(candidate, "hparams", None)
+        if parameters is not None and name in parameters:
+            return parameters
+    raise StepError(name, "neither the data module nor the module has it, so no loader would follow",
+                    f"keep it as self.{name}, and make the loader of it")
+
+
+def silent(module):
+    """A step logs figures; in a search nobody listens."""
+    class Silent:
+        def __enter__(self):
+            for name in ("log", "log_dict"):
+                module.__dict__[name] = lambda *_, **__: None
+
+        def __exit__(self, *_):
+            for name in ("log", "log_dict"):
+                module.__dict__.pop(name)
+    return Silent()
+
+
+class BatchSize(Callback):
+    """Before a fit: finds the micro-batch, sets the attribute that the training loader is made of, and has as many batches
+    accumulated as make `effective` samples. `plan` is what was found.
+
+    @param effective: samples of an update. @param attribute: of the module or the data module. Options: those of find."""
+
+    def __init__(self, effective, budget="80%", attribute="batch_size", **options):
+        self.effective, self.budget, self.attribute, self.options = effective, budget, attribute, options
+        self.plan = None
+
+    def setup(self, trainer, pl_module, stage):
+        if stage != "fit" or self.plan is not None:
+            return
+        holder = holder_of(self.attribute, trainer.datamodule, pl_module)
+        loader = (trainer.datamodule or pl_module).train_dataloader()
+        dataset, collate = loader.dataset, loader.collate_fn
+        optimizers = pl_module.configure_optimizers()
+        optimizer = optimizers["optimizer"] if isinstance(optimizers, dict) else optimizers
+        if isinstance(optimizer, (list, tuple)):
+            raise StepError("configure_optimizers", "gives several optimizers", "call autotrain.find with a step of your own")
+
+        def make_batch(samples):
+            batch = collate([dataset[index % len(dataset)] for index in range(samples)])
+            return pl_module.transfer_batch_to_device(batch, pl_module.device, 0)
+
+        def step(batch):
+            result = pl_module.training_step(batch, 0)
+            loss = result["loss"] if isinstance(result, dict) else result
+            loss.backward()
+
+        was_training = pl_module.training
+        pl_module.train()
+        try:
+            with silent(pl_module):
+                self.plan = find(step, make_batch, model=pl_module, optimizer=optimizer, effective=self.effective,
+                                 budget=self.budget, cut="divide", **{"most": len(dataset), **self.options})
+        finally:
+            pl_module.train(was_training)
+        if isinstance(holder, dict):
+            holder[self.attribute] = self.plan.micro_batch
+        else:
+            setattr(holder, self.attribute, self.plan.micro_batch)
+        trainer.accumulate_grad_batches = self.plan.window
