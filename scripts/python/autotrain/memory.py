@@ -1,6 +1,7 @@
 """The memory of this process under a budget: what of it counts, and what it came to."""
 
 import ctypes
+import importlib
 import json
 
 import torch
@@ -84,7 +85,7 @@ def hold(budget, *, device="cpu", model=None, optimizer=None):
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     prepare(device, budget)
-    import torch._dynamo  # which an optimizer's first update loads: code, in nobody's budget
+    importlib.import_module("torch._dynamo")  # which an optimizer's first update loads: code, in nobody's budget
     modules = [] if model is None else [model]
     carried = bytes_on(device, state_tensors(modules, [] if optimizer is None else [optimizer]))
     return Held(budget, device, carried)
