@@ -20,6 +20,8 @@
 #include "plan/plan_words.h"
 #include "plan/probe.h"
 #include "python/step_search.h"
+#include "report/noise_words.h"
+#include "step/gradient_noise.h"
 
 namespace autotrain {
 namespace {
@@ -131,6 +133,19 @@ Json memory_of(CarryingDevice& device) {
           {"peak_bytes", peak.total_bytes()},          {"peak_allocated_bytes", peak.allocated_bytes}};
 }
 
+// All of an update's pieces count as first ones of a lane: each is a gradient by itself.
+void add_update(const Json& update, NoiseBlocks& blocks) {
+  WindowNorms norms{.square = update.at("square")};
+  for (const Json& piece : update.at("pieces")) {
+    const double samples = piece.at(0);
+    norms.first_squares += samples * piece.at(1).get<double>();
+    norms.first_weight += samples;
+    ++norms.firsts;
+  }
+  norms.weight = norms.first_weight;
+  if (const auto moments = moments_of(norms, static_cast<int64_t>(norms.weight))) blocks.add(*moments);
+}
+
 // The exception is known by its text alone: Python has made another of it.
 StepSaid meaning_of(const char* text) {
   switch (classify_failure(std::runtime_error(text))) {
@@ -209,6 +224,14 @@ void autotrain_begin(void* session) {
 
 void autotrain_close(void* session) {
   delete &device_of(session);
+}
+
+char* autotrain_noise_scale(const char* updates) {
+  return guarded([&]() -> Json {
+    NoiseBlocks blocks;
+    for (const Json& update : Json::parse(updates)) add_update(update, blocks);
+    return noise_scale_to_json(blocks.scale());
+  });
 }
 
 char* autotrain_find(void* session, const char* request, AutotrainRunStep run) {

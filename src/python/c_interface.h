@@ -44,6 +44,10 @@ void autotrain_begin(void* session);
 
 void autotrain_close(void* session);
 
+/// The gradient noise scale of updates, {"samples", "low", "high"}; null where it cannot be told.
+/// @param updates a list of {"pieces": [[samples, squared norm of the mean gradient], …], "square": of all}.
+char* autotrain_noise_scale(const char* updates);
+
 /// The search. {"plan": as in plan.json, …}; {"stopped": true} where a part said so.
 char* autotrain_find(void* session, const char* request, AutotrainRunStep run);
 }

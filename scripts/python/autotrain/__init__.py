@@ -4,9 +4,9 @@ What is imported from here is loaded when it is first used: PyTorch takes second
 
 import importlib
 
-__all__ = ["DoesNotFit", "Error", "Plan", "Run", "StepError", "find", "hold", "split_check", "train"]
+__all__ = ["DoesNotFit", "Error", "Plan", "Run", "StepError", "find", "hold", "noise_scale", "split_check", "train"]
 _WHERE = {"DoesNotFit": "errors", "Error": "errors", "StepError": "errors", "Plan": "plan", "Run": "run", "find": "search",
-          "hold": "memory", "split_check": "split", "train": "training"}
+          "hold": "memory", "noise_scale": "noise", "split_check": "split", "train": "training"}
 
 
 def __getattr__(name):

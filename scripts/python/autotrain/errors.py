@@ -25,7 +25,7 @@ class StepError(Error):
 
 def raise_for(answer):
     """The answer of the library, where it holds no error."""
-    error = answer.get("error")
+    error = answer.get("error") if isinstance(answer, dict) else None
     if error is None:
         return answer
     kind = DoesNotFit if error["code"] == DOES_NOT_FIT else Error

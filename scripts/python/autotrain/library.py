@@ -54,6 +54,7 @@ def load():
             ("install", text, [ctypes.c_char_p]), ("allocated", text, []), ("classify", ctypes.c_int, [ctypes.c_char_p]),
             ("open", text, [ctypes.c_char_p, ctypes.POINTER(session)]), ("memory", text, [session]),
             ("sample", None, [session]), ("begin", None, [session]), ("close", None, [session]),
+            ("noise_scale", text, [ctypes.c_char_p]),
             ("find", text, [session, ctypes.c_char_p, RUN_STEP])):
         function = getattr(library, f"autotrain_{name}")
         function.restype, function.argtypes = result, arguments
