@@ -1,5 +1,9 @@
 """A callback for Lightning that sets the batch size and how many batches are accumulated together."""
 
+from contextlib import contextmanager
+
+import torch
+
 try:
     from lightning.pytorch.callbacks import Callback
 except ImportError:  # the package's older name
@@ -7,6 +11,7 @@ except ImportError:  # the package's older name
 
 from .errors import StepError
 from .search import find
+from .state import Generators
 
 
 def holder_of(name, *candidates):
@@ -23,17 +28,25 @@ def holder_of(name, *candidates):
                     f"keep it as self.{name}, and make the loader of it")
 
 
+@contextmanager
 def silent(module):
     """A step logs figures; in a search nobody listens."""
-    class Silent:
-        def __enter__(self):
-            for name in ("log", "log_dict"):
-                module.__dict__[name] = lambda *_, **__: None
+    for name in ("log", "log_dict"):
+        module.__dict__[name] = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        for name in ("log", "log_dict"):
+            module.__dict__.pop(name)
 
-        def __exit__(self, *_):
-            for name in ("log", "log_dict"):
-                module.__dict__.pop(name)
-    return Silent()
+
+def optimizer_of(module):
+    made = module.configure_optimizers()
+    optimizer = made["optimizer"] if isinstance(made, dict) else made
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise StepError("configure_optimizers", f"gives a {type(optimizer).__name__}, not one optimizer",
+                        "call autotrain.find with a step of your own")
+    return optimizer
 
 
 class BatchSize(Callback):
@@ -50,12 +63,22 @@ class BatchSize(Callback):
         if stage != "fit" or self.plan is not None:
             return
         holder = holder_of(self.attribute, trainer.datamodule, pl_module)
+        generators, was_training = Generators(), pl_module.training  # loaders and optimizers may draw when they are made
+        pl_module.train()
+        try:
+            self.plan = self.found(trainer, pl_module)
+        finally:
+            pl_module.train(was_training)
+            generators.put_back()
+        if isinstance(holder, dict):
+            holder[self.attribute] = self.plan.micro_batch
+        else:
+            setattr(holder, self.attribute, self.plan.micro_batch)
+        trainer.accumulate_grad_batches = self.plan.window
+
+    def found(self, trainer, pl_module):
         loader = (trainer.datamodule or pl_module).train_dataloader()
         dataset, collate = loader.dataset, loader.collate_fn
-        optimizers = pl_module.configure_optimizers()
-        optimizer = optimizers["optimizer"] if isinstance(optimizers, dict) else optimizers
-        if isinstance(optimizer, (list, tuple)):
-            raise StepError("configure_optimizers", "gives several optimizers", "call autotrain.find with a step of your own")
 
         def make_batch(samples):
             batch = collate([dataset[index % len(dataset)] for index in range(samples)])
@@ -63,19 +86,8 @@ class BatchSize(Callback):
 
         def step(batch):
             result = pl_module.training_step(batch, 0)
-            loss = result["loss"] if isinstance(result, dict) else result
-            loss.backward()
+            (result["loss"] if isinstance(result, dict) else result).backward()
 
-        was_training = pl_module.training
-        pl_module.train()
-        try:
-            with silent(pl_module):
-                self.plan = find(step, make_batch, model=pl_module, optimizer=optimizer, effective=self.effective,
-                                 budget=self.budget, cut="divide", **{"most": len(dataset), **self.options})
-        finally:
-            pl_module.train(was_training)
-        if isinstance(holder, dict):
-            holder[self.attribute] = self.plan.micro_batch
-        else:
-            setattr(holder, self.attribute, self.plan.micro_batch)
-        trainer.accumulate_grad_batches = self.plan.window
+        with silent(pl_module):
+            return find(step, make_batch, model=pl_module, optimizer=optimizer_of(pl_module), effective=self.effective,
+                        budget=self.budget, cut="divide", **{"most": len(dataset), **self.options})
