@@ -13,10 +13,14 @@ def smaller_divisor(size, effective):
                  if effective % smaller == 0), 0)
 
 
+def name_of(function):
+    return getattr(function, "__name__", type(function).__name__)
+
+
 def first_parameter(function, starting_batch_size):
     parameters = list(inspect.signature(function).parameters)
-    if not parameters or parameters[0] != "batch_size":
-        raise TypeError(f"{function.__name__} must take `batch_size` first: it is called with sizes from {starting_batch_size} on")
+    if not parameters:
+        raise TypeError(f"{name_of(function)} must take the batch size first: it is called with sizes from {starting_batch_size} on")
     return parameters
 
 
@@ -34,7 +38,7 @@ def find_executable_batch_size(function=None, starting_batch_size=128, reduce_ba
                         "give a number of samples from 1 on, and leave sizes to it")
     names = first_parameter(function, starting_batch_size)
     if effective is not None and len(names) < 2:
-        raise TypeError(f"{function.__name__} must take `batch_size` and the window: an update is made of {effective} samples")
+        raise TypeError(f"{name_of(function)} must take `batch_size` and the window: an update is made of {effective} samples")
     given = 1 if effective is None else 2
 
     def reduced(size):
@@ -45,7 +49,7 @@ def find_executable_batch_size(function=None, starting_batch_size=128, reduce_ba
     @functools.wraps(function)
     def decorated(*arguments, **keywords):
         if len(arguments) + given > len(names) and not accepts_more(function):
-            raise TypeError(f"{function.__name__} was called with the batch size: leave it out, {names[0]} is given by the decorator")
+            raise TypeError(f"{name_of(function)} was called with the batch size: leave it out, {names[0]} is given by the decorator")
         library.load()
         size = starting_batch_size
         if effective is not None and (size > effective or effective % size):

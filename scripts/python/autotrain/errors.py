@@ -10,6 +10,9 @@ class Error(Exception):
         self.where, self.what, self.hint = where, what, hint
         super().__init__(str(self))
 
+    def __reduce__(self):  # it has to come out of a pool of processes as it was
+        return type(self), (self.where, self.what, self.hint)
+
     def __str__(self):
         place = f"{self.where}: " if self.where else ""
         return f"{place}{self.what}" + (f"\n  try: {self.hint}" if self.hint else "")

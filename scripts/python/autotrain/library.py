@@ -20,7 +20,9 @@ def places():
     """Where the library may be: named, installed beside this file, built in a source tree."""
     here = Path(__file__).resolve().parent
     named = os.environ.get("AUTOTRAIN_LIBRARY")
-    return [*([Path(named)] if named else []), here / NAME, here.parents[2] / "build" / "release" / NAME]
+    if named:
+        return [Path(named)]
+    return [here / NAME, here.parents[2] / "build" / "release" / NAME]
 
 
 def path():
@@ -47,7 +49,10 @@ def load():
     if torch.__version__.split("+")[0].rsplit(".", 1)[0] != PYTORCH:
         raise Error("PyTorch", f"is {torch.__version__}, and the library was linked against {PYTORCH}",
                     f"pip install torch=={PYTORCH}.0")
-    library = ctypes.CDLL(str(path()))
+    try:
+        library = ctypes.CDLL(str(path()))
+    except OSError as error:
+        raise Error(NAME, f"cannot be loaded: {error}", "build it against this PyTorch: pip install . in its environment") from error
     text, session = ctypes.c_void_p, ctypes.c_void_p
     for name, result, arguments in (
             ("version", ctypes.c_char_p, []), ("free", None, [text]), ("log_to", None, [LOG]),

@@ -62,6 +62,13 @@ class BatchSize(Callback):
     def setup(self, trainer, pl_module, stage):
         if stage != "fit" or self.plan is not None:
             return
+        if trainer.world_size > 1:
+            raise StepError("trainer", f"trains on {trainer.world_size} devices", "search on one, and set the batch size by hand")
+        if not pl_module.automatic_optimization:
+            raise StepError("module", "makes its updates itself (automatic_optimization = False)", "call autotrain.find with a step of your own")
+        if pl_module.device.type != trainer.strategy.root_device.type or str(trainer.precision) not in ("32", "32-true"):
+            raise StepError("trainer", f"moves the module to {trainer.strategy.root_device}, in precision {trainer.precision}, after this search",
+                            "call autotrain.find with a step of your own, on the device and in the precision of the training")
         holder = holder_of(self.attribute, trainer.datamodule, pl_module)
         generators, was_training = Generators(), pl_module.training  # loaders and optimizers may draw when they are made
         pl_module.train()

@@ -81,6 +81,8 @@ def hold(budget, *, device="cpu", model=None, optimizer=None):
 
     @param model, optimizer: what is there of them already counts too.
     @return what measures it; to be released, or a context."""
+    from .search import text_of_budget
+    budget = text_of_budget(budget)
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())

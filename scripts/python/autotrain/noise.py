@@ -20,10 +20,12 @@ def gradient(step, batch, parameters):
     for parameter in parameters:
         parameter.grad = None
     step(batch, 1.0) if takes_weight(step) else step(batch)
-    found = [p.grad.detach().flatten() for p in parameters if p.grad is not None and not p.grad.is_sparse]
-    if not found:
+    if all(p.grad is None for p in parameters):
         raise StepError("step", "made no gradient of any parameter of the model", "call loss.backward() in it")
-    return torch.cat(found).double()
+    found = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad.to_dense()).detach().flatten() for p in parameters]).double()
+    if not found.isfinite().all():
+        raise StepError("step", "made gradients that are not finite", "look at the loss; at a lower precision, scale it")
+    return found
 
 
 def norms_of(step, make_batch, samples, pieces, parameters):

@@ -1,5 +1,6 @@
 """Batches cut into micro-batches, so that accumulating them is the whole batch."""
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 
@@ -27,13 +28,38 @@ def arrays(value):
             yield from arrays(getattr(value, field.name))
 
 
+def parts_of(batch):
+    """What a batch consists of, side by side."""
+    if isinstance(batch, Mapping):
+        return list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        return list(batch)
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        return [getattr(batch, field.name) for field in dataclasses.fields(batch)]
+    return []
+
+
+def lists_of_samples(batch):
+    """How many samples a batch has whose parts are lists with an entry a sample, as detectors take them: images of
+    several sizes, and dictionaries of boxes. None where it is no such batch."""
+    lists = [part for part in parts_of(batch) if isinstance(part, (list, tuple)) and not is_array(part)]
+    if not lists or len({len(part) for part in lists}) != 1 or any(is_array(part) and len(part.shape) > 0 for part in parts_of(batch)):
+        return None
+    lengths = {array.shape[0] for part in lists for array in part if is_array(array) and len(array.shape) > 0}
+    of_mappings = any(isinstance(entry, Mapping) for part in lists for entry in part)
+    return len(lists[0]) if of_mappings or len(lengths) > 1 else None
+
+
 def samples_of(batch):
     """How many samples a batch has: the first length of its first array, or what a list of anything else has.
     @return None where it cannot be told."""
+    listed = lists_of_samples(batch)
+    if listed is not None:
+        return listed
     for array in arrays(batch):
         if len(array.shape) > 0:
             return int(array.shape[0])
-    return len(batch) if isinstance(batch, (list, tuple)) else None
+    return len(batch) if isinstance(batch, (list, tuple)) and batch else None
 
 
 def is_samples(value, samples):
@@ -42,23 +68,46 @@ def is_samples(value, samples):
             and not any(is_array(part) and len(part.shape) > 0 and part.shape[0] == samples for part in value))
 
 
+def is_shared(value):
+    """What every piece may have whole: it says nothing of single samples."""
+    return value is None or callable(value) or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device))
+
+
 def cut(value, first, last, samples):
     """The samples [first, last) of a batch; what has no entry for each sample is in every piece."""
+    if lists_of_samples(value) == samples:
+        return with_parts(value, lambda part: part[first:last] if isinstance(part, (list, tuple)) else part)
+    return cut_part(value, first, last, samples)
+
+
+def with_parts(value, change):
+    """The same kind of batch, of changed parts."""
+    if isinstance(value, Mapping):
+        parts = {key: change(part) for key, part in value.items()}
+        if type(value) is dict:
+            return parts
+        other = copy.copy(value)  # its kind may take more than parts to be made
+        for key, part in parts.items():
+            other[key] = part
+        return other
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(change, value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(change, value))
+    return dataclasses.replace(value, **{field.name: change(getattr(value, field.name)) for field in dataclasses.fields(value)})
+
+
+def cut_part(value, first, last, samples):
     if is_array(value):
         return value[first:last] if len(value.shape) > 0 and value.shape[0] == samples else value
-    if isinstance(value, Mapping):
-        parts = {key: cut(part, first, last, samples) for key, part in value.items()}
-        return parts if type(value) is dict else type(value)(parts)
-    if is_samples(value, samples):
+    if not isinstance(value, Mapping) and is_samples(value, samples):
         return value[first:last]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(cut(part, first, last, samples) for part in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(cut(part, first, last, samples) for part in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.replace(value, **{field.name: cut(getattr(value, field.name), first, last, samples)
-                                             for field in dataclasses.fields(value)})
-    return value
+    if isinstance(value, (Mapping, list, tuple)) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        return with_parts(value, lambda part: cut_part(part, first, last, samples))
+    if is_shared(value):
+        return value
+    raise StepError("pieces", f"a batch with a {type(value).__name__} in it cannot be cut: which of its entries are of which "
+                    "sample is not known", "give tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
 
 
 def sizes(samples, micro_batch, minimum=1):
@@ -74,7 +123,7 @@ def pieces(batch, micro_batch, *, count=None, minimum=1):
     """Yields (piece, weight): a mean loss times its weight, added up over all pieces, is that of the whole batch.
 
     @param count: how many targets of a piece its loss is the mean of, where that is not its samples: words that are
-    no padding. Called once a piece before the first is handed out."""
+    no padding. Called once a piece before the first is handed out; a piece that has none is left out."""
     samples = samples_of(batch)
     if samples is None:
         raise StepError("pieces", f"a {type(batch).__name__} has no tensor by which its samples could be counted",
@@ -89,4 +138,5 @@ def pieces(batch, micro_batch, *, count=None, minimum=1):
         counts = [float(count(cut(batch, first, last, samples))) for first, last in bounds]
     total = sum(counts)
     for (first, last), counted in zip(bounds, counts):
-        yield cut(batch, first, last, samples), counted / total if total else 0.0
+        if counted:  # the mean over nothing is no number
+            yield cut(batch, first, last, samples), counted / total

@@ -11,7 +11,9 @@ from .errors import DOES_NOT_FIT, DoesNotFit, Error
 def places():
     here = Path(__file__).resolve().parent
     named = os.environ.get("AUTOTRAIN_PROGRAM")
-    return [*([Path(named)] if named else []), here.parent / "autotrain_program" / "bin" / "autotrain",
+    if named:
+        return [Path(named)]
+    return [here.parent / "autotrain_program" / "bin" / "autotrain",
             here.parents[2] / "build" / "release" / "autotrain"]
 
 

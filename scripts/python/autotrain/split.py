@@ -15,12 +15,24 @@ ROUNDING = 1e-4   # of a gradient in float32, summed in another order
 OUTPUTS = 1e-3    # farther apart than this, a module's outputs differ by more than rounding
 
 
-def calm(modules):
+class Calm:
     """Dropout draws by the batch's shape; without it, nothing else of the module changes."""
-    for module in modules:
-        for part in module.modules():
-            if isinstance(part, torch.nn.modules.dropout._DropoutNd):
-                part.eval()
+
+    def __init__(self, modules):
+        parts = [part for module in modules for part in module.modules()]
+        self.layers = [part for part in parts if isinstance(part, torch.nn.modules.dropout._DropoutNd)]
+        # Recurrent layers and attention have its probability as a number.
+        self.numbers = [(part, part.dropout) for part in parts if isinstance(getattr(part, "dropout", None), float)]
+
+    def __enter__(self):
+        for part in self.layers:
+            part.eval()  # the snapshot has its mode
+        for part, _ in self.numbers:
+            part.dropout = 0.0
+
+    def __exit__(self, *_):
+        for part, probability in self.numbers:
+            part.dropout = probability
 
 
 class Outputs:
@@ -48,14 +60,15 @@ class Outputs:
             hook.remove()
 
 
-def gradient(step, batches, modules, snapshot, weighted):
+def gradient(step, batches, modules, snapshot, weighted, other_draws=False):
     """Of all parameters, summed over the batches, and the outputs of parts."""
     snapshot.put_back_values()
-    calm(modules)
+    if other_draws:
+        torch.manual_seed(torch.initial_seed() + 1)
     parameters = parameters_of(modules, [])
     for parameter in parameters:
         parameter.grad = None
-    with Outputs(modules) as outputs:
+    with Calm(modules), Outputs(modules) as outputs:
         for batch in batches:
             (step(batch, weighted) if weighted is not None else step(batch))
     found = [p.grad.detach().double().flatten() for p in parameters if p.grad is not None and not p.grad.is_sparse]
@@ -91,12 +104,14 @@ def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=()):
     snapshot = Snapshot(modules, [] if optimizer is None else [optimizer], keep)
     try:
         batch = make_batch(samples)
-        if samples_of(batch) not in (None, samples) or samples % 2:
-            raise StepError("split_check", f"make_batch({samples}) gave {samples_of(batch)} samples", "an even number is needed")
+        if samples_of(batch) != samples or samples % 2:
+            made = samples_of(batch)
+            raise StepError("split_check", f"make_batch({samples}) gave {'a batch whose samples cannot be counted' if made is None else f'{made} samples'}",
+                            "give an even number, in tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
         halves = [cut(batch, 0, samples // 2, samples), cut(batch, samples // 2, samples, samples)]
         weighted = takes_weight(step)
         whole, outputs = gradient(step, [batch], modules, snapshot, 1.0 if weighted else None)
-        again, _ = gradient(step, [batch], modules, snapshot, 1.0 if weighted else None)
+        again, _ = gradient(step, [batch], modules, snapshot, 1.0 if weighted else None, other_draws=True)
         parts, of_halves = gradient(step, halves, modules, snapshot, 0.5 if weighted else None)
         difference = apart(whole, parts)
         if not weighted:  # a mean, or a sum: either may be cut

@@ -58,7 +58,8 @@ class Values:
             if storage is None:
                 continue
             self.places.append((tensor, tensor.detach()))
-            if storage.data_ptr() not in self.copies:
+            known = self.copies.get(storage.data_ptr())
+            if known is None or known[0].nbytes() < storage.nbytes():  # views of arrays may end before them
                 kept = storage.cpu() if storage.device.type != "cpu" else storage.clone()
                 self.copies[storage.data_ptr()] = (storage, kept)
 
@@ -97,10 +98,13 @@ class ModuleState:
     """Which tensors a module has, and its modes."""
 
     def __init__(self, module):
-        self.parts = [(part, dict(part._parameters), dict(part._buffers), part.training) for part in module.modules()]
+        self.parts = [(part, dict(part._parameters), dict(part._buffers), dict(part._modules), part.training)
+                      for part in module.modules()]
 
     def put_back(self):
-        for part, parameters, buffers, training in self.parts:
+        for part, parameters, buffers, modules, training in self.parts:
+            part._modules.clear()
+            part._modules.update(modules)
             part._parameters.clear()
             part._parameters.update(parameters)
             part._buffers.clear()
@@ -118,11 +122,25 @@ class OptimizerState:
         self.state.put_back()
 
 
+class ScalerStages:
+    """How far a gradient scaler is with each optimizer in an update that may not have come to its end; its state_dict has
+    nothing of it."""
+
+    def __init__(self, scaler):
+        self.stages = scaler._per_optimizer_states
+        self.kept = {key: dict(state) for key, state in self.stages.items()}
+
+    def put_back(self):
+        self.stages.clear()
+        self.stages.update((key, dict(state)) for key, state in self.kept.items())
+
+
 class StateOf:
     """Of anything that has `state_dict`: a scaler, a schedule, an average of weights; or a random generator."""
 
     def __init__(self, owner):
         self.owner = owner
+        self.stages = ScalerStages(owner) if hasattr(owner, "_per_optimizer_states") else None
         if isinstance(owner, torch.Generator):
             self.kept, self.give = owner.get_state(), owner.set_state
         elif hasattr(owner, "bit_generator"):
@@ -136,12 +154,16 @@ class StateOf:
 
     def put_back(self):
         self.give(copy.deepcopy(self.kept))
+        if self.stages is not None:
+            self.stages.put_back()
 
 
 class Snapshot:
     """A training as it is now: modules, optimizers, gradients, random numbers and what else is given."""
 
     def __init__(self, modules, optimizers, others=()):
+        others = [owner for owner in others if owner is not None]
+        optimizers = [*optimizers, *(owner for owner in others if isinstance(owner, torch.optim.Optimizer))]
         parameters = parameters_of(modules, optimizers)
         if any(torch.nn.parameter.is_lazy(parameter) for parameter in parameters):
             raise StepError("model", "some of its parameters have no shape yet", "run one batch through it before the search")
@@ -152,19 +174,31 @@ class Snapshot:
         self.generators = Generators()
         self.modules = [ModuleState(module) for module in modules]
         self.optimizers = [OptimizerState(optimizer) for optimizer in optimizers]
-        self.others = [StateOf(owner) for owner in others if owner is not None]
+        self.others = [StateOf(owner) for owner in others if not isinstance(owner, torch.optim.Optimizer)]
         self.gradients = [(parameter, parameter.grad, parameter.requires_grad) for parameter in parameters]
 
     def put_back_values(self):
         """Weights, buffers and random numbers; what an optimizer made stays."""
         self.values.put_back()
         self.generators.put_back()
+        for other in self.others:
+            if other.stages is not None:
+                other.stages.put_back()
+
+    def put_back_gradients(self):
+        for parameter, gradient, required in self.gradients:
+            parameter.requires_grad_(required)
+            parameter.grad = gradient
 
     def put_back(self):
+        """All of it; what cannot be put back keeps nothing else from it."""
         with interrupts_wait():
-            for part in (*self.modules, *self.optimizers, *self.others):
-                part.put_back()
-            self.put_back_values()
-            for parameter, gradient, required in self.gradients:
-                parameter.requires_grad_(required)
-                parameter.grad = gradient
+            failed = []
+            for put_back in (*(part.put_back for part in (*self.modules, *self.optimizers)), self.put_back_values,
+                             self.put_back_gradients, *(part.put_back for part in self.others), self.generators.put_back):
+                try:
+                    put_back()
+                except Exception as error:
+                    failed.append(error)
+            if failed:
+                raise failed[0]

@@ -50,5 +50,5 @@ def bytes_on(device, tensors):
     for tensor in tensors:
         storage = storage_of(tensor)
         if storage is not None and storage.device == device:
-            sizes[storage.data_ptr()] = storage.nbytes()
+            sizes[storage.data_ptr()] = max(storage.nbytes(), sizes.get(storage.data_ptr(), 0))
     return sum(sizes.values())

@@ -91,7 +91,12 @@ def train(recipe, module, *, train, validation=None, output=None, example=None, 
         with open(folder / "said", "w+") as said:
             child = program.start("train", "--config", folder / "recipe.json", "--output", output, "--quiet", stdout=said,
                                   stderr=said)
-            follow(child, output, show)
+            try:
+                follow(child, output, show)
+            finally:  # its data are gone with the folder
+                if child.poll() is None:
+                    child.terminate()
+                    child.wait()
             said.seek(0)
             if child.returncode != 0:
                 raise program.failure(child.returncode, said.read())

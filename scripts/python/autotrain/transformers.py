@@ -20,10 +20,11 @@ class AutoBatch:
 
     def __init__(self, trainer, effective, budget="80%", **options):
         arguments, dataset = trainer.args, trainer.train_dataset
-        if arguments.world_size > 1:
-            raise StepError("trainer", f"trains on {arguments.world_size} devices", "search on one, and set the arguments by hand")
-        if dataset is None or not hasattr(dataset, "__len__"):
-            raise StepError("train_dataset", "has no length, so no batches of any size can be made of it",
+        devices = arguments.world_size * max(1, arguments.n_gpu)
+        if devices > 1:
+            raise StepError("trainer", f"trains on {devices} devices", "search on one, and set the arguments by hand")
+        if dataset is None or not hasattr(dataset, "__len__") or len(dataset) == 0:
+            raise StepError("train_dataset", "has no length, or no samples, so no batches of any size can be made of it",
                             "call autotrain.find with a make_batch of your own")
         order = list(range(len(dataset)))
         lengths = lengths_of(dataset)
@@ -44,10 +45,15 @@ class AutoBatch:
         optimizer = made_before or trainer.create_optimizer()
         training = trainer.model.training
         trainer.model.train()
+        checkpointing = arguments.gradient_checkpointing and not getattr(trainer.model, "is_gradient_checkpointing", False)
+        if checkpointing:  # as train() will
+            trainer.model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=arguments.gradient_checkpointing_kwargs)
         try:
             self.plan = find(step, batch_of(order), model=trainer.model, optimizer=optimizer, effective=effective, budget=budget,
                              worst=batch_of(longest) if lengths else None, cut="divide", **{"most": len(dataset), **options})
         finally:
+            if checkpointing:
+                trainer.model.gradient_checkpointing_disable()
             trainer.model.train(training)
             trainer.optimizer = made_before
         arguments.per_device_train_batch_size = self.plan.micro_batch

@@ -5,6 +5,7 @@ import inspect
 import traceback
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import library
 from .errors import StepError
@@ -23,6 +24,8 @@ def takes_weight(step):
     except (TypeError, ValueError):
         return False
     needed = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    if any(p.kind == p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
+        raise StepError("step", "has arguments that can be given by name alone", "write it as step(batch) or step(batch, weight)")
     return len(needed) >= 2
 
 
@@ -75,10 +78,14 @@ class Step:
 
     @property
     def optimizers(self):
-        return [] if self.optimizer is None else [self.optimizer]
+        if self.optimizer is None:
+            return []
+        return list(self.optimizer) if isinstance(self.optimizer, (list, tuple)) else [self.optimizer]
 
     def batch(self, samples, make):
         batch = make(samples)
+        if batch is None:
+            raise StepError("make_batch", f"gave nothing for {samples} samples", "have it return the batch")
         made = samples_of(batch)
         if made is not None and made != samples:
             which = "worst" if make is self.worst and make is not self.make_batch else "make_batch"
@@ -106,13 +113,15 @@ class Step:
         self.apply()
 
     def apply(self):
-        if self.optimizer is None or self.steps_itself:
+        if self.steps_itself:
             return
-        if self.scaler is not None:
-            self.scaler.step(self.optimizer)
+        for optimizer in self.optimizers:
+            if self.scaler is not None:
+                self.scaler.step(optimizer)
+            else:
+                optimizer.step()
+        if self.scaler is not None and self.optimizers:
             self.scaler.update()
-        else:
-            self.optimizer.step()
 
     def evaluation(self, samples):
         modes = [(part, part.training) for module in self.modules for part in module.modules()]
@@ -136,9 +145,14 @@ class Habits:
         mark = lambda *_: setattr(self, "accumulated", True)
         self.hooks = [parameter.register_post_accumulate_grad_hook(mark)
                       for parameter in self.step.parameters if parameter.requires_grad and parameter.is_leaf]
-        for optimizer in self.step.optimizers:
-            self.hooks.append(optimizer.register_step_pre_hook(lambda *_: setattr(self, "stepped", True)))
+        self.hooks.append(register_optimizer_step_pre_hook(self.note_step))  # of whatever optimizer
         return self
+
+    def note_step(self, optimizer, *_):
+        self.stepped = True
+        if not any(optimizer is known or optimizer is getattr(known, "optimizer", None) for known in self.step.optimizers):
+            raise StepError("step", f"makes updates with a {type(optimizer).__name__} that was not given",
+                            "pass it as optimizer=, or all of them as a list")
 
     def __exit__(self, *_):
         for hook in self.hooks:
@@ -146,8 +160,15 @@ class Habits:
 
 
 def check_optimizer(modules, optimizer):
+    if isinstance(optimizer, (list, tuple)):
+        for each in optimizer:
+            check_optimizer(modules, each)
+        return
     if optimizer is None:
         return
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise StepError("optimizer", "LBFGS evaluates the loss itself, many times an update, so no step can be accumulated for it",
+                        "search with another optimizer, or none: optimizer=None")
     own = {id(parameter) for module in modules for parameter in module.parameters()}
     if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
         raise StepError("optimizer", "none of its parameters is the model's", "make it of model.parameters(), of the model "
@@ -163,14 +184,31 @@ def check_backward(step, habits, result):
                     "call loss.backward() in it, of a loss that the model's parameters that train lead to")
 
 
-def check_accumulation(step, habits, first):
+class Marked:
+    """A gradient that is made large before a second pass: where passes add up, it still is afterwards."""
+
+    def __init__(self, parameters):
+        self.parameter = next((p for p in parameters if p.grad is not None and not p.grad.is_sparse and p.grad.numel() > 0), None)
+        if self.parameter is not None:
+            with torch.no_grad():
+                self.mark = min(1024 * (self.parameter.grad.abs().max().item() + 1e-6), 16384.0)
+                self.parameter.grad.fill_(self.mark)
+
+    def is_there(self):
+        if self.parameter is None:
+            return True
+        grad = self.parameter.grad
+        return grad is not None and grad.abs().max().item() >= self.mark / 2
+
+
+def check_accumulation(step, habits, marked):
     """After a second pass: gradients must be the sum of both."""
     if step.effective is None:
         return
     if habits.stepped:
         raise StepError("step", "makes the update itself, so micro-batches cannot be accumulated",
                         "leave optimizer.step() and zero_grad() out of it: one pass forward and backward, no more")
-    if any(parameter.grad is not kept for parameter, kept in first if kept is not None):
+    if not marked.is_there():
         raise StepError("step", "drops the gradients of the micro-batch before it", "leave zero_grad() out of it")
 
 
@@ -203,11 +241,13 @@ def get_to_know(step, device, samples, old):
         result = step.pass_over(step.batch(samples, step.make_batch), 1.0)
         check_backward(step, habits, result)
         del result
-        first = [(parameter, parameter.grad) for parameter in step.parameters]
+        marked = Marked(step.parameters) if step.effective is not None else None
         step.pass_over(step.batch(samples, step.make_batch), 1.0)
-        check_accumulation(step, habits, first)
+        check_accumulation(step, habits, marked)
         step.steps_itself = habits.stepped
-        del first
+        del marked
+    step.drop_gradients()
+    step.pass_over(step.batch(samples, step.make_batch), 1.0)
     step.apply()
     step.drop_gradients()
     old.aside()
