@@ -114,6 +114,5 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
             with Held(budget, device, carried) as trials.held:
                 found = search(trials, request)
     finally:
-        runner.drop_gradients()
         snapshot.put_back()
     return Plan({**found, "carried_bytes": carried}, minimum)
