@@ -80,25 +80,29 @@ class Module(lightning.LightningModule):
 
 
 class Lightning(unittest.TestCase):
-    def test_batch_and_accumulation_are_set_together(self):
-        with tempfile.TemporaryDirectory() as folder:
-            module, callback = Module(), BatchSize(EFFECTIVE, budget=BUDGET)
-            before = everything(module)
-            trainer = lightning.Trainer(callbacks=[callback], max_epochs=1, accelerator="cpu", logger=False, default_root_dir=folder,
-                                        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
-            callback.setup(trainer, self.attached(module, trainer), "fit")
-            assert_same(self, before, everything(module))
-            module.seen.clear()
-            trainer.fit(module)
+    def trainer(self, callback):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return lightning.Trainer(callbacks=[callback], max_epochs=1, accelerator="cpu", logger=False, default_root_dir=folder.name,
+                                 enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+
+    def test_a_fit_has_batch_and_accumulation_set_together(self):
+        module, callback = Module(), BatchSize(EFFECTIVE, budget=BUDGET)
+        trainer = self.trainer(callback)
+        sizes, found = module.seen, callback.found
+        callback.found = lambda *arguments: (found(*arguments), sizes.clear())[0]
+        trainer.fit(module)
         plan = callback.plan
         self.assertEqual(plan.micro_batch * plan.window, EFFECTIVE)
         self.assertGreater(plan.window, 1)
-        self.assertEqual((module.seen, trainer.accumulate_grad_batches), ({plan.micro_batch}, plan.window))
+        self.assertEqual((sizes, trainer.accumulate_grad_batches), ({plan.micro_batch}, plan.window))
         self.assertEqual(trainer.global_step, 2)
 
-    def attached(self, module, trainer):
-        module.trainer = trainer
-        return module
+    def test_the_search_leaves_no_trace(self):
+        module, callback = Module(), BatchSize(EFFECTIVE, budget=BUDGET)
+        before, module.trainer = everything(module), self.trainer(callback)
+        callback.setup(module.trainer, module, "fit")
+        assert_same(self, before, everything(module))
 
 
 class Accelerate(unittest.TestCase):

@@ -42,6 +42,10 @@ def silent(module):
 
 def optimizer_of(module):
     made = module.configure_optimizers()
+    if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], (list, tuple)):
+        made = made[0]  # the other are schedules
+    if isinstance(made, (list, tuple)) and len(made) == 1:
+        made = made[0]
     optimizer = made["optimizer"] if isinstance(made, dict) else made
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise StepError("configure_optimizers", f"gives a {type(optimizer).__name__}, not one optimizer",
