@@ -44,6 +44,16 @@ char* guarded(Work work) {
   }
 }
 
+// A device that failed says so at the next call that has an answer.
+template <class Work>
+void quietly(Work work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    log::warn("memory", first_line(error));
+  }
+}
+
 CarryingDevice& device_of(void* session) {
   return *static_cast<CarryingDevice*>(session);
 }
@@ -215,15 +225,15 @@ char* autotrain_memory(void* session) {
 }
 
 void autotrain_sample(void* session) {
-  device_of(session).memory().sample_outside_bytes();
+  quietly([&] { device_of(session).memory().sample_outside_bytes(); });
 }
 
 void autotrain_begin(void* session) {
-  begin_trial(device_of(session).memory());
+  quietly([&] { begin_trial(device_of(session).memory()); });
 }
 
 void autotrain_close(void* session) {
-  delete &device_of(session);
+  quietly([&] { delete &device_of(session); });
 }
 
 char* autotrain_noise_scale(const char* updates) {

@@ -1,6 +1,7 @@
 #include "python/carrying_device.h"
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "device/cpu_device.h"
@@ -65,7 +66,11 @@ CarryingDevice::CarryingDevice(std::unique_ptr<Device> inner, const Budget& aske
 }
 
 CarryingDevice::~CarryingDevice() {
-  meter_->remove_limit();
+  try {
+    meter_->remove_limit();
+  } catch (const std::exception& error) {  // of a device that failed: whoever comes next is told again
+    log::warn("memory", first_line(error));
+  }
 }
 
 }  // namespace autotrain

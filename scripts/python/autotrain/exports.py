@@ -26,7 +26,7 @@ def installed(file):
 def own_sources():
     """Every source file that is loaded and of no installed package: a module may call any of them."""
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    return sorted(file for file in files if file and file.endswith(".py") and not installed(file))
+    return sorted(file for file in files if file and file.endswith(".py") and os.path.isfile(file) and not installed(file))
 
 
 class Unknown(Exception):
