@@ -17,7 +17,7 @@ LEVELS = {
     "comm": 2, "data": 2, "model": 2, "optim": 2,
     "step": 3,
     "plan": 4,
-    "state": 5,
+    "python": 5, "state": 5,
     "setup": 6,
     "loop": 7,
     "trainer": 8,

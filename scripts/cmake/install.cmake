@@ -1,8 +1,12 @@
 if(SKBUILD)
-  # A wheel has the program alone, and finds the libraries of the environment's PyTorch beside its own package.
+  # A wheel has the program and what Python loads, which find the libraries of the environment's PyTorch beside their
+  # own packages.
   set_target_properties(autotrain_cli PROPERTIES
     INSTALL_RPATH "$ORIGIN/../../torch/lib;$ORIGIN/../../nvidia/cu13/lib" INSTALL_RPATH_USE_LINK_PATH OFF)
+  set_target_properties(autotrain_python PROPERTIES
+    INSTALL_RPATH "$ORIGIN/../torch/lib;$ORIGIN/../nvidia/cu13/lib" INSTALL_RPATH_USE_LINK_PATH OFF)
   install(TARGETS autotrain_cli RUNTIME DESTINATION autotrain_program/bin COMPONENT python)
+  install(TARGETS autotrain_python LIBRARY DESTINATION autotrain COMPONENT python)
   return()
 endif()
 

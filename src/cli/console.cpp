@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan_enums.h"
+#include "plan/plan_words.h"
 #include "report/run_columns.h"
 #include "report/table.h"
 #include "setup/start_table.h"

@@ -15,6 +15,7 @@
 #include "cli/run_options.h"
 #include "plan/inference_search.h"
 #include "plan/plan_json.h"
+#include "plan/plan_words.h"
 #include "report/live_text.h"
 #include "setup/start_table.h"
 

@@ -1,6 +1,7 @@
 #include "device/caching_allocator.h"
 
 #include <c10/util/Exception.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +55,18 @@ CachingAllocator::CachingAllocator(Options options)
 
 CachingAllocator& CachingAllocator::process_wide() {
   static auto* const allocator = new CachingAllocator(options_for_this_process());
+  static const int watches_forks = ::pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+  static_cast<void>(watches_forks);
   return *allocator;
+}
+
+// A process that is forked while another thread allocates would find the lock taken for ever.
+void CachingAllocator::lock_for_fork() {
+  process_wide().mutex_.lock();
+}
+
+void CachingAllocator::unlock_after_fork() {
+  process_wide().mutex_.unlock();
 }
 
 c10::DataPtr CachingAllocator::allocate(size_t bytes) {

@@ -80,6 +80,8 @@ class CachingAllocator final : public c10::Allocator {
   struct Header;
   using Pool = BlockPools::Kind;
 
+  static void lock_for_fork();
+  static void unlock_after_fork();
   static void free_block(void* data) noexcept;
   void release(void* data) noexcept;
   bool injected_fault(int64_t bytes);

@@ -15,20 +15,11 @@
 #include "plan/plan_checks.h"
 #include "plan/plan_enums.h"
 #include "plan/plan_key.h"
+#include "plan/plan_words.h"
 #include "step/precision.h"
 
 namespace autotrain {
 namespace {
-
-std::string trial_in_words(const ProbeRecord& probe) {
-  std::string line = cat("micro ", probe.micro_batch);
-  if (probe.peak_bytes > 0) {
-    line += cat(" · peak ", format_bytes(probe.peak_bytes), " · fill ", format_percent(probe.fill));
-  }
-  line += cat(" · ", in_words(probe.outcome), probe.confirmed ? ", confirmed" : "");
-  if (probe.samples_per_second > 0) line += cat(" · ", format_rate(probe.samples_per_second), " samples/s");
-  return line + " · " + format_seconds(probe.seconds);
-}
 
 // What a process holds beside the model may differ; all search from one figure.
 int64_t agreed_floor(Workbench& bench) {

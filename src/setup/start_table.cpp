@@ -12,6 +12,7 @@
 #include "optim/lr_rules.h"
 #include "optim/schedule.h"
 #include "plan/plan_enums.h"
+#include "plan/plan_words.h"
 #include "setup/batch_stages.h"
 #include "setup/horizon.h"
 
@@ -146,26 +147,6 @@ void add_ranks(Rows& rows, const Workbench& bench, const std::vector<std::string
 }
 
 }  // namespace
-
-std::string reason_in_words(const BatchPlan& plan) {
-  const std::string unused = format_percent(std::max(0.0, 1 - plan.search.fill), 0);
-  switch (plan.search.reason) {
-    case SearchReason::kInBand: return "in the band";
-    case SearchReason::kEffectiveBatch:
-      return unused + " of memory is unused because the whole effective batch fits";
-    case SearchReason::kDataset: return unused + " of memory is unused because the whole data set fits";
-    case SearchReason::kCap: return unused + " of memory is unused because of the cap on the micro-batch";
-    case SearchReason::kIndexLimit: return unused + " of memory is unused because kernels cannot index more";
-    case SearchReason::kGranularity: return "one step more would leave the band";
-    case SearchReason::kAboveBand: return "above the band, as even the smallest is, but inside the budget";
-    case SearchReason::kSearchLimit: return "the best when the search's probes or seconds were spent";
-    case SearchReason::kKnee: return "more gains less than 5 % throughput";
-    case SearchReason::kLatency: return "one step more would take longer than the latency asked for";
-    case SearchReason::kFixed: return "asked for";
-    case SearchReason::kDoesNotFit: return "does not fit";
-  }
-  return "";
-}
 
 std::string others_in_words(const BatchPlan& plan) {
   constexpr int64_t kMentionedBytes = 64 * kMiB;

@@ -22,8 +22,4 @@ std::map<std::string, Origin> plan_origins(const Recipe& recipe, const std::stri
 /// nothing.
 std::string others_in_words(const BatchPlan& plan);
 
-/// Why the capacity is what it is, in words: "13 % of memory is unused because the whole effective
-/// batch fits".
-std::string reason_in_words(const BatchPlan& plan);
-
 }  // namespace autotrain

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "plan/plan_enums.h"
 #include "plan/plan_json.h"
+#include "plan/plan_words.h"
 #include "recipe/compare.h"
 #include "recipe/load.h"
 #include "report/run_csv.h"

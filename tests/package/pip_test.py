@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the sdist and of it the wheel, and uses the wheel in a fresh environment: the command, a run, a model from Python.
+"""Builds the sdist and of it the wheel, and uses the wheel in a fresh environment: the command, a search from Python, a run, a model from Python.
 
     pip_test.py path/to/project
 
@@ -20,6 +20,15 @@ import torch
 def make():
     torch.manual_seed(1)
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 3))
+"""
+# Which micro-batch fits, asked of the package that was installed.
+FIND = """
+import torch, autotrain
+model = torch.nn.Linear(64, 256)
+plan = autotrain.find(lambda batch: model(batch).tanh().mean().backward(), lambda n: torch.randn(n, 64), model=model,
+                      optimizer=torch.optim.AdamW(model.parameters()), effective=50000, budget="48MiB")
+assert plan.confirmed and plan.micro_batch * plan.window >= 50000, plan
+print(plan)
 """
 # What the environment must not have from here: its own pip, and a package that this test is about.
 OWN = ("pip", "setuptools", "autotrain", "__pycache__", "distutils-precedence.pth", "_distutils_hack", "pkg_resources")
@@ -56,6 +65,7 @@ def build(python, project, folder):
 def use(python, folder):
     program = python.parent / "autotrain"
     print(run(program, "--version", cwd=folder), end="")
+    print(run(python, "-c", FIND, cwd=folder), end="")
     (folder / "mine.py").write_text(MODULE)
     run(python, "-m", "autotrain_export", "mine:make", "--example", "float32[4,3,2,2]", "--output", "m.autotrain", cwd=folder)
     data = {"dataset": "synthetic", "classes": 3, "shape": [3, 2, 2], "samples": 256}

@@ -1,0 +1,93 @@
+"""The memory of this process under a budget: what of it counts, and what it came to."""
+
+import ctypes
+import importlib
+import json
+
+import torch
+
+from . import library
+from .errors import Error, StepError
+from .tensors import bytes_on, state_tensors
+
+
+class Held:
+    """A process that is held to a budget, until it is released: an allocation beyond it raises torch.OutOfMemoryError.
+
+    What was there before is in no budget, except what is carried: it counts as if it had come afterwards."""
+
+    def __init__(self, budget, device, carried_bytes=0):
+        self._session = ctypes.c_void_p()
+        request = json.dumps({"device": str(device), "budget": budget, "carried_bytes": carried_bytes})
+        at_start = library.answer(library.load().autotrain_open(request.encode(), ctypes.byref(self._session)))
+        self.budget_bytes, self.budget_source = at_start["budget_bytes"], at_start["budget_source"]
+        self.carried_bytes = carried_bytes
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.release()
+
+    def release(self):
+        """Lifts the limit. The allocator stays."""
+        if self._session:
+            library.load().autotrain_close(self._session)
+            self._session = ctypes.c_void_p()
+
+    def memory(self):
+        """Bytes by name, as the budget counts them."""
+        return library.answer(library.load().autotrain_memory(self.session))
+
+    @property
+    def peak_bytes(self):
+        return self.memory()["peak_bytes"]
+
+    @property
+    def session(self):
+        if not self._session:
+            raise Error("memory", "was released", "hold it anew")
+        return self._session
+
+    def sample(self):
+        """Counts what libraries hold beside tensors now."""
+        library.load().autotrain_sample(self.session)
+
+    def begin(self):
+        """Gives back what is cached; peaks are counted from now on."""
+        library.load().autotrain_begin(self.session)
+
+
+def device_of(modules):
+    """The one device of all parameters."""
+    devices = {parameter.device for module in modules for parameter in module.parameters()}
+    if len(devices) != 1:
+        what = "the model has no parameters" if not devices else f"the model lies on {', '.join(sorted(map(str, devices)))}"
+        raise StepError("model", what, "give the module that is trained, all of it on one device")
+    return devices.pop()
+
+
+def prepare(device, budget):
+    """Puts the allocator of the device in place. @raise Error for one whose memory cannot be refused."""
+    if device.type == "cpu":
+        library.install(budget)
+    elif device.type != "cuda":
+        raise Error("device", f"memory on {device} cannot be held to a budget: PyTorch has no limit for it that refuses",
+                    "search on the CPU or on a CUDA device")
+
+
+def hold(budget, *, device="cpu", model=None, optimizer=None):
+    """Holds this process to a budget ("512MiB", "80%", "auto") from now on, as a search does in its trials.
+
+    @param model, optimizer: what is there of them already counts too.
+    @return what measures it; to be released, or a context."""
+    from .search import text_of_budget
+    budget = text_of_budget(budget)
+    device = torch.device(device)
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    prepare(device, budget)
+    importlib.import_module("torch._dynamo")  # which an optimizer's first update loads: code, in nobody's budget
+    modules = [] if model is None else [model]
+    carried = bytes_on(device, state_tensors(modules, [] if optimizer is None else [optimizer]))
+    return Held(budget, device, carried)

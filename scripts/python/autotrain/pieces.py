@@ -1,0 +1,142 @@
+"""Batches cut into micro-batches, so that accumulating them is the whole batch."""
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+
+import torch
+
+from .errors import StepError
+
+
+def is_array(value):
+    return hasattr(value, "shape") and hasattr(value, "__getitem__") and hasattr(value, "dtype")
+
+
+def arrays(value):
+    """Tensors and arrays in a batch, in order."""
+    if is_array(value):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from arrays(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from arrays(part)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from arrays(getattr(value, field.name))
+
+
+def parts_of(batch):
+    """What a batch consists of, side by side."""
+    if isinstance(batch, Mapping):
+        return list(batch.values())
+    if isinstance(batch, (list, tuple)):
+        return list(batch)
+    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+        return [getattr(batch, field.name) for field in dataclasses.fields(batch)]
+    return []
+
+
+def lists_of_samples(batch):
+    """How many samples a batch has whose parts are lists with an entry a sample, as detectors take them: images of
+    several sizes, and dictionaries of boxes. None where it is no such batch."""
+    lists = [part for part in parts_of(batch) if isinstance(part, (list, tuple)) and not is_array(part)]
+    if not lists or len({len(part) for part in lists}) != 1 or any(is_array(part) and len(part.shape) > 0 for part in parts_of(batch)):
+        return None
+    lengths = {array.shape[0] for part in lists for array in part if is_array(array) and len(array.shape) > 0}
+    of_mappings = any(isinstance(entry, Mapping) for part in lists for entry in part)
+    return len(lists[0]) if of_mappings or len(lengths) > 1 else None
+
+
+def samples_of(batch):
+    """How many samples a batch has: the first length of its first array, or what a list of anything else has.
+    @return None where it cannot be told."""
+    listed = lists_of_samples(batch)
+    if listed is not None:
+        return listed
+    for array in arrays(batch):
+        if len(array.shape) > 0:
+            return int(array.shape[0])
+    return len(batch) if isinstance(batch, (list, tuple)) and batch else None
+
+
+def is_samples(value, samples):
+    """A list with an entry a sample, rather than one of a batch's parts."""
+    return (isinstance(value, (list, tuple)) and len(value) == samples
+            and not any(is_array(part) and len(part.shape) > 0 and part.shape[0] == samples for part in value))
+
+
+def is_shared(value):
+    """What every piece may have whole: it says nothing of single samples."""
+    return value is None or callable(value) or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device))
+
+
+def cut(value, first, last, samples):
+    """The samples [first, last) of a batch; what has no entry for each sample is in every piece."""
+    if lists_of_samples(value) == samples:
+        return with_parts(value, lambda part: part[first:last] if isinstance(part, (list, tuple)) else part)
+    return cut_part(value, first, last, samples)
+
+
+def with_parts(value, change):
+    """The same kind of batch, of changed parts."""
+    if isinstance(value, Mapping):
+        parts = {key: change(part) for key, part in value.items()}
+        if type(value) is dict:
+            return parts
+        other = copy.copy(value)  # its kind may take more than parts to be made
+        for key, part in parts.items():
+            other[key] = part
+        return other
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(change, value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(change, value))
+    return dataclasses.replace(value, **{field.name: change(getattr(value, field.name)) for field in dataclasses.fields(value)})
+
+
+def cut_part(value, first, last, samples):
+    if is_array(value):
+        return value[first:last] if len(value.shape) > 0 and value.shape[0] == samples else value
+    if not isinstance(value, Mapping) and is_samples(value, samples):
+        return value[first:last]
+    if isinstance(value, (Mapping, list, tuple)) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        return with_parts(value, lambda part: cut_part(part, first, last, samples))
+    if is_shared(value):
+        return value
+    raise StepError("pieces", f"a batch with a {type(value).__name__} in it cannot be cut: which of its entries are of which "
+                    "sample is not known", "give tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
+
+
+def sizes(samples, micro_batch, minimum=1):
+    """Full micro-batches and a rest; where that would be too small, all about equal."""
+    rest = samples % micro_batch
+    if samples > micro_batch and 0 < rest < minimum:
+        count = -(-samples // micro_batch)
+        return [samples // count + (index < samples % count) for index in range(count)]
+    return [micro_batch] * (samples // micro_batch) + ([rest] if rest else [])
+
+
+def pieces(batch, micro_batch, *, count=None, minimum=1):
+    """Yields (piece, weight): a mean loss times its weight, added up over all pieces, is that of the whole batch.
+
+    @param count: how many targets of a piece its loss is the mean of, where that is not its samples: words that are
+    no padding. Called once a piece before the first is handed out; a piece that has none is left out."""
+    samples = samples_of(batch)
+    if samples is None:
+        raise StepError("pieces", f"a {type(batch).__name__} has no tensor by which its samples could be counted",
+                        "give tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
+    bounds, first = [], 0
+    for size in sizes(samples, micro_batch, minimum):
+        bounds.append((first, first + size))
+        first += size
+    if count is None:
+        counts = [last - first for first, last in bounds]
+    else:
+        counts = [float(count(cut(batch, first, last, samples))) for first, last in bounds]
+    total = sum(counts)
+    for (first, last), counted in zip(bounds, counts):
+        if counted:  # the mean over nothing is no number
+            yield cut(batch, first, last, samples), counted / total

@@ -1,0 +1,109 @@
+"""A run folder, read."""
+
+import html
+import json
+import tempfile
+from pathlib import Path
+
+from . import program
+from .errors import Error
+
+
+def as_table(rows):
+    """A pandas table where pandas is there, else a dictionary of columns."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    try:
+        import pandas
+    except ImportError:
+        return columns
+    return pandas.DataFrame(columns)
+
+
+def standing(rows):
+    """Without updates that a rollback took back."""
+    kept = []
+    for row in rows:
+        if row.get("kind") == "event" and row.get("event") == "rollback":
+            kept = [earlier for earlier in kept if earlier["kind"] == "event" or earlier["update"] <= row["update"]]
+        kept.append(row)
+    return kept
+
+
+class Run:
+    """What a run left in its folder, or has left so far: it is read anew each time."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        if not (self.path / "recipe.yaml").is_file():
+            raise Error(str(path), "is no run folder: it has no recipe.yaml", "give the folder that --output named, or runs/NAME-1")
+
+    def _json(self, name):
+        file = self.path / name
+        return json.loads(file.read_text()) if file.is_file() else None
+
+    @property
+    def summary(self):
+        """How it ended; None while it runs."""
+        return self._json("summary.json")
+
+    @property
+    def plan(self):
+        return self._json("plan.json")
+
+    @property
+    def recipe(self):
+        """Its text, every key spelled out."""
+        return (self.path / "recipe.yaml").read_text()
+
+    @property
+    def page(self):
+        """The page with its plots; None before its end."""
+        file = self.path / "report.html"
+        return file if file.is_file() else None
+
+    def rows(self, kind):
+        """Rows of metrics.jsonl as dictionaries. The last line may still be being written."""
+        file = self.path / "metrics.jsonl"
+        lines = file.read_text().split("\n")[:-1] if file.is_file() else []
+        return [row for row in standing([json.loads(line) for line in lines]) if row["kind"] == kind]
+
+    @property
+    def metrics(self):
+        """A row for each update."""
+        return as_table(self.rows("update"))
+
+    @property
+    def evaluations(self):
+        return as_table(self.rows("evaluation"))
+
+    @property
+    def events(self):
+        return as_table(self.rows("event"))
+
+    def load_into(self, module):
+        """Gives the module the weights that were trained, by name. @return the module."""
+        from safetensors.torch import load_file
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "weights.safetensors"
+            program.call("export", "--run", self.path, "--output", file)
+            weights = load_file(file)
+        own = module.state_dict()
+        strange = sorted(set(weights) - set(own))
+        given = {own[name].data_ptr() for name in weights if name in own}
+        missing = sorted(name for name in set(own) - set(weights) if own[name].data_ptr() not in given)
+        if strange or missing:
+            raise Error(str(self.path), f"its weights are not this module's: it has {', '.join(strange[:3]) or 'nothing more'}, "
+                        f"and lacks {', '.join(missing[:3]) or 'nothing'}", "give the module that was trained")
+        module.load_state_dict(weights, strict=False)
+        return module
+
+    def __repr__(self):
+        summary = self.summary or {}
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in (summary.get("final") or {}).items() if value is not None)
+        return f"<autotrain.Run {self.path}: {summary.get('status', 'running')}, {summary.get('updates', '?')} updates, {figures}>"
+
+    def _repr_html_(self):
+        if self.page is None:
+            return f"<code>{html.escape(repr(self))}</code>"
+        return f'<iframe srcdoc="{html.escape(self.page.read_text())}" width="100%" height="700" frameborder="0"></iframe>'

@@ -1,0 +1,176 @@
+"""The search: trials in this process, and afterwards everything is as it was."""
+
+import gc
+import json
+import operator
+import threading
+
+import torch
+
+from . import library
+from .errors import StepError
+from .memory import Held, device_of, prepare
+from .plan import Plan
+from .state import Snapshot
+from .trial import RAN, STOP, OldObjects, Step, carried_bytes, check_optimizer, forget, get_to_know, meaning
+
+UPDATE, TYPICAL, EVALUATION, END = range(4)  # parts of a trial, as the library names them
+
+
+def smallest_batch(modules):
+    """Batch normalisation has no statistics of one sample."""
+    normal = torch.nn.modules.batchnorm._BatchNorm
+    return 2 if any(isinstance(part, normal) and part.training for module in modules for part in module.modules()) else 1
+
+
+class Trials:
+    """Runs what the library asks for. The first error that is not about memory ends the search and is kept."""
+
+    def __init__(self, step, snapshot):
+        self.step, self.snapshot = step, snapshot
+        self.held, self.error, self.size = None, None, 0
+
+    def run(self, part, sizes, count):
+        try:
+            self.part(part, [sizes[index] for index in range(count)])
+            return RAN
+        except BaseException as error:
+            return self.failed(error)
+
+    def part(self, part, sizes):
+        step = self.step
+        if part == END:
+            step.drop_gradients()
+            self.snapshot.put_back_values()
+            gc.collect()
+            return
+        self.size = sizes[0]
+        if part == EVALUATION:
+            step.evaluation(sizes[0])
+        else:
+            step.update(sizes, step.worst if part == UPDATE else step.make_batch, self.held.sample)
+
+    def failed(self, error):
+        what = meaning(error)
+        if what == STOP:
+            self.error = error
+        else:
+            forget(error)
+        return what
+
+
+def search(trials, request):
+    """@raise what a trial raised that is not about memory, as it came."""
+    call = library.RUN_STEP(trials.run)
+    found = library.answer(library.load().autotrain_find(trials.held.session, json.dumps(request).encode(), call))
+    if not found.get("stopped"):
+        return found
+    error = trials.error or KeyboardInterrupt()  # which came before the trial had begun
+    if isinstance(error, Exception) and not isinstance(error, StepError) and hasattr(error, "add_note"):
+        error.add_note(f"autotrain.find was trying a micro-batch of {trials.size} samples when your code raised this; "
+                       "the model and all else that it was given are as they were before")
+    raise error
+
+
+def whole(name, value):
+    """@return a whole number of 1 or more, or None."""
+    try:
+        number = None if value is None else operator.index(value)
+    except TypeError:
+        number = 0
+    if number is not None and number < 1:
+        raise StepError(name, f"is {value!r}", "give a whole number of 1 or more, or leave it out")
+    return number
+
+
+def check_search(target, max_trials, max_seconds, cut, effective):
+    if len(target) != 2 or not 0 < target[0] < target[1] <= 1:
+        raise StepError("target", f"is {target!r}", "give two parts of the budget in which the peak is to end: (0.8, 0.9)")
+    if not max_seconds > 0:
+        raise StepError("max_seconds", f"is {max_seconds!r}", "give seconds")
+    if cut == "divide" and effective is None:
+        raise StepError("cut", "is divide, and there is no effective batch to divide", "give effective=")
+
+
+def text_of_budget(budget):
+    """@param budget: a text as in recipes, or bytes."""
+    if isinstance(budget, str):
+        return budget
+    if isinstance(budget, int) and not isinstance(budget, bool) and budget > 0:
+        return str(budget)
+    raise StepError("budget", f"is {budget!r}", 'give a text, "512MiB", "80%" or "auto", or bytes')
+
+
+def check_modes(modules, smallest, effective, most):
+    if not torch.is_grad_enabled():
+        raise StepError("find", "was called where gradients are switched off", "call it outside of no_grad and inference_mode")
+    for module in modules:
+        if not module.training:
+            raise StepError("model", "is in evaluation mode, in which it keeps less than in training", "call model.train() first")
+    for name, value in (("effective", effective), ("most", most)):
+        if value is not None and value < smallest:
+            raise StepError(name, f"is {value}, and batch normalisation has no statistics of one sample", "give 2 or more")
+
+
+ONE_AT_A_TIME = threading.Lock()  # they would share the limit, the peak and the weights
+
+
+def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%", evaluate=None, worst=None, scaler=None,
+         schedulers=(), keep=(), most=None, multiple_of=1, cut="auto", target=(0.8, 0.9), max_trials=12, max_seconds=120):
+    """Finds the micro-batch that fills the budget, and how many make an update of `effective` samples.
+
+    @param step: forward and backward of one micro-batch, `step(batch)` or `step(batch, weight)`; gradients add up.
+    @param make_batch: `make_batch(n)` gives n samples, where the model is.
+    @param model: the module that is trained, or a list of them. @param optimizer: makes the update after the step; or a list.
+    @param effective: samples of an update; None: an update is one micro-batch.
+    @param budget: "512MiB", "80%" of what is free, "auto": all of it. Weights and optimizer state are in it.
+    @param evaluate: `evaluate(batch)`, as your evaluation does it; run in evaluation mode.
+    @param worst: as make_batch, of the costliest samples, where they differ.
+    @param scaler, schedulers, keep: what else your step changes; anything with state_dict, or a random generator.
+    @param cut: "even", "full" with a rest, "divide" where micro-batch × window must be `effective`; "auto": even where
+    that stays in the band.
+    @return a Plan. @raise DoesNotFit; StepError; whatever your own code raises. Everything is as it was, whatever comes."""
+    effective, most = whole("effective", effective), whole("most", most)
+    multiple_of, max_trials = whole("multiple_of", multiple_of) or 1, whole("max_trials", max_trials) or 12
+    check_search(target, max_trials, max_seconds, cut, effective)
+    budget = text_of_budget(budget)
+    modules = [model] if isinstance(model, torch.nn.Module) else list(model)
+    check_modes(modules, smallest_batch(modules), effective, most)
+    check_optimizer(modules, optimizer)
+    device = device_of(modules)
+    if not ONE_AT_A_TIME.acquire(blocking=False):
+        raise StepError("find", "is under way in this process already", "search one thing after the other")
+    try:
+        return find_alone(step, make_batch, modules=modules, optimizer=optimizer, effective=effective, budget=budget,
+                          evaluate=evaluate, worst=worst, scaler=scaler, others=[*as_list(schedulers), *as_list(keep)], most=most,
+                          multiple_of=multiple_of, cut=cut, target=target, max_trials=max_trials, max_seconds=max_seconds,
+                          device=device)
+    finally:
+        ONE_AT_A_TIME.release()
+
+
+def as_list(value):
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def find_alone(step, make_batch, *, modules, optimizer, effective, budget, evaluate, worst, scaler, others, most, multiple_of,
+               cut, target, max_trials, max_seconds, device):
+    prepare(device, budget)
+    snapshot = Snapshot(modules, as_list(optimizer) if optimizer is not None else [], [scaler, *others])
+    runner = Step(step, make_batch, modules=modules, optimizer=optimizer, evaluate=evaluate, worst=worst, scaler=scaler,
+                  effective=effective)
+    trials = Trials(runner, snapshot)
+    minimum = min(smallest_batch(modules), effective or 2, most or 2)
+    try:
+        with OldObjects() as old:
+            get_to_know(runner, device, minimum, old)
+            carried = carried_bytes(runner, device)
+            request = {"effective": effective, "most": most, "minimum": minimum, "multiple_of": multiple_of, "cut": cut,
+                       "target": list(target), "max_probes": max_trials, "max_seconds": max_seconds,
+                       "floor_bytes": carried + sum(p.nbytes for p in runner.parameters if p.requires_grad),
+                       "costs_differ": worst is not None, "evaluates": evaluate is not None}
+            with Held(budget, device, carried) as trials.held:
+                found = search(trials, request)
+    finally:
+        snapshot.put_back()
+    return Plan({**found, "carried_bytes": carried}, minimum)

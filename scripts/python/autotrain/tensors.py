@@ -1,0 +1,54 @@
+"""Tensors in what surrounds them."""
+
+import torch
+
+
+def leaves(value):
+    """The tensors in nested dictionaries, lists and tuples."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from leaves(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from leaves(part)
+
+
+def parameters_of(modules, optimizers):
+    """Each parameter once, those that only an optimizer has too."""
+    found = {}
+    for module in modules:
+        found.update((id(parameter), parameter) for parameter in module.parameters())
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            found.update((id(parameter), parameter) for parameter in group["params"])
+    return list(found.values())
+
+
+def state_tensors(modules, optimizers):
+    """Weights, buffers and what optimizers keep: what is there at any size of a micro-batch."""
+    yield from parameters_of(modules, optimizers)
+    for module in modules:
+        yield from module.buffers()
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            yield from leaves(state)
+
+
+def storage_of(tensor):
+    """The memory of a tensor; none for those that have no strides."""
+    if tensor.layout != torch.strided or tensor.is_meta:
+        return None
+    return tensor.untyped_storage()
+
+
+def bytes_on(device, tensors):
+    """Of their memory on the device, where each piece counts once."""
+    device = torch.device(device)
+    sizes = {}
+    for tensor in tensors:
+        storage = storage_of(tensor)
+        if storage is not None and storage.device == device:
+            sizes[storage.data_ptr()] = max(storage.nbytes(), sizes.get(storage.data_ptr(), 0))
+    return sum(sizes.values())

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""autotrain.find names what is wrong with what it is given, and whatever ends it leaves all as it was.
+
+    refusals_test.py path/to/libautotrain_python.so path/to/project
+"""
+import os
+import signal
+import sys
+import traceback
+import unittest
+
+from given import assert_same, everything, images_and_classes, mlp, searched, step_of, torch
+
+import autotrain
+from autotrain.state import interrupts_wait
+
+
+class Refuses(unittest.TestCase):
+    def assert_says(self, kind, words, **options):
+        with self.assertRaises(kind) as caught:
+            searched(**options)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        return caught.exception
+
+    def test_one_sample_that_does_not_fit(self):
+        model = torch.nn.Linear(32, 4)
+        step = lambda batch: (model(batch[0]).sum() + torch.ones(32 << 20).sum() * 0).backward()
+        error = self.assert_says(autotrain.DoesNotFit, ["not even 1 sample", "64.0 MiB", "try: raise the budget", "measured"],
+                                 model=model, step=step, optimizer=torch.optim.SGD(model.parameters(), 0.1), budget="64MiB")
+        enough = int(error.hint.split("raise the budget: ")[1].split("MiB")[0])
+        searched(model=model, step=step, optimizer=torch.optim.SGD(model.parameters(), 0.1), budget=f"{enough}MiB", effective=1)
+
+    def test_weights_that_are_more_than_the_budget(self):
+        self.assert_says(autotrain.DoesNotFit, ["weights", "1.00 MiB"], budget="1MiB")
+
+    def test_a_budget_that_is_none(self):
+        self.assert_says(autotrain.Error, ["budget", "lots", "80%"], budget="lots")
+
+    def test_too_few_samples(self):
+        self.assert_says(autotrain.StepError, ["make_batch(", "gave 100 samples", "most=100"],
+                         make_batch=lambda n: images_and_classes(min(n, 100)))
+
+    def test_a_step_without_a_backward_pass(self):
+        model = mlp()
+        self.assert_says(autotrain.StepError, ["no gradient", "loss.backward()"], model=model,
+                         step=lambda batch: model(batch[0]).sum())
+
+    def test_a_step_that_makes_the_update_itself(self):
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def step(batch):
+            step_of(model)(batch)
+            optimizer.step()
+        self.assert_says(autotrain.StepError, ["makes the update itself"], model=model, optimizer=optimizer, step=step)
+        self.assertEqual(searched(model=model, optimizer=optimizer, step=step, effective=None, most=64).micro_batch, 64)
+
+    def test_a_step_that_drops_gradients(self):
+        model = mlp()
+
+        def step(batch):
+            model.zero_grad()
+            step_of(model)(batch)
+        self.assert_says(autotrain.StepError, ["drops the gradients"], model=model, step=step)
+
+    def test_a_step_that_keeps_its_outputs(self):
+        model, kept = mlp(), []
+
+        def step(batch):
+            outputs = model(batch[0])
+            kept.append(torch.cat([outputs] * 300))
+            outputs.sum().backward()
+        self.assert_says(autotrain.StepError, ["more behind with each update", "loss.item()"], model=model, step=step)
+
+    def test_an_optimizer_of_another_model(self):
+        self.assert_says(autotrain.StepError, ["none of its parameters"], optimizer=torch.optim.SGD(mlp().parameters(), 0.1))
+
+    def test_a_device_without_a_limit(self):
+        with self.assertRaises(autotrain.Error) as caught:
+            autotrain.find(lambda batch: None, lambda n: None, model=torch.nn.Linear(2, 2, device="meta"))
+        self.assertIn("meta", str(caught.exception))
+
+
+class Stops(unittest.TestCase):
+    """Whatever a step raises, it is raised as it came, and all is as it was."""
+
+    def stopped_by(self, error, after):
+        model = mlp()
+        optimizer = torch.optim.AdamW(model.parameters())
+        step_of(model)(images_and_classes(4))
+        optimizer.step()
+        calls = []
+
+        def step(batch):
+            calls.append(len(batch[0]))
+            if len(calls) == after:
+                raise error
+            step_of(model)(batch)
+        before = everything(model, optimizer)
+        try:
+            searched(model=model, optimizer=optimizer, step=step)
+        except BaseException as caught:  # unittest's own way drops the traceback
+            self.assertIs(caught, error)
+            self.assertIn("step", [frame.name for frame in traceback.extract_tb(caught.__traceback__)])
+        else:
+            self.fail("the error was swallowed")
+        assert_same(self, before, everything(model, optimizer))
+        return error
+
+    def test_an_error_of_the_steps_own(self):
+        error = self.stopped_by(KeyError("column"), after=8)
+        self.assertIn("trying a micro-batch of 16 samples", error.__notes__[0])
+
+    def test_an_error_in_the_first_update(self):
+        self.stopped_by(RuntimeError("shapes differ"), after=1)
+
+    def test_an_interrupt_in_a_trial(self):
+        self.stopped_by(KeyboardInterrupt(), after=9)
+
+    def test_a_signal_in_a_trial(self):
+        model = mlp()
+        calls = []
+
+        def step(batch):
+            calls.append(1)
+            if len(calls) == 9:
+                os.kill(os.getpid(), signal.SIGINT)
+            step_of(model)(batch)
+        before, handler = everything(model), signal.getsignal(signal.SIGINT)
+        with self.assertRaises(KeyboardInterrupt):
+            searched(model=model, step=step)
+        self.assertEqual(len(calls), 9)
+        self.assertIs(signal.getsignal(signal.SIGINT), handler)
+        assert_same(self, before, everything(model))
+
+    def test_an_interrupt_while_all_is_put_back_waits_for_it(self):
+        done = []
+        with self.assertRaises(KeyboardInterrupt):
+            with interrupts_wait():
+                os.kill(os.getpid(), signal.SIGINT)
+                done.append(1)
+        self.assertEqual(done, [1])
+
+    def test_after_a_refusal_memory_is_free_and_unlimited(self):
+        model = mlp()
+        searched(model=model)
+        del model
+        self.assertEqual(torch.ones(200 << 18).numel(), 200 << 18)  # 200 MiB, of a budget of 48
+
+    def test_refusals_do_not_end_a_search(self):
+        model = torch.nn.Linear(32, 8)
+
+        def step(batch):
+            """Memory grows with the square of the samples: sizes that small ones promise are refused."""
+            outputs = model(batch[0])
+            (outputs @ outputs.T).square().mean().backward()
+        plan = searched(model=model, step=step)
+        self.assertIn("refused", [trial.outcome for trial in plan.trail], str(plan))
+        self.assertTrue(plan.confirmed and plan.fill <= 0.9, str(plan))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

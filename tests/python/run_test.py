@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""autotrain.train trains a module on arrays, and autotrain.Run reads what a run left.
+
+    run_test.py path/to/libautotrain_python.so path/to/project path/to/autotrain
+"""
+import copy
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import given  # noqa: F401
+import torch
+
+os.environ["AUTOTRAIN_PROGRAM"] = str(Path(sys.argv[3]).resolve())
+
+import autotrain  # noqa: E402
+from autotrain import exports  # noqa: E402
+from autotrain.run import standing  # noqa: E402
+
+RECIPE = {"name": "points", "seed": 1, "loss": {"name": "cross_entropy"}, "optimizer": {"name": "adamw", "lr": 0.01,
+          "reference_batch": 64}, "batch": {"effective": 64}, "stop": {"updates": 40},
+          "execution": {"device": "cpu", "precision": "fp32", "memory": {"budget": "96MiB"}}}
+
+
+def points(samples, seed):
+    """Two classes on either side of a line."""
+    inputs = torch.randn(samples, 6, generator=torch.Generator().manual_seed(seed))
+    return inputs, (inputs[:, 0] + inputs[:, 1] > 0).long()
+
+
+def module():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+
+
+def accuracy(model):
+    inputs, targets = points(500, 9)
+    return (model(inputs).argmax(1) == targets).float().mean().item()
+
+
+class Trains(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        os.environ["XDG_CACHE_HOME"] = str(Path(cls.folder.name) / "cache")
+        cls.model = module()
+        cls.first = copy.deepcopy(cls.model.state_dict())
+        cls.output = Path(cls.folder.name) / "run"
+        cls.run_ = autotrain.train(RECIPE, cls.model, train=points(512, 1), validation=points(128, 2), output=cls.output)
+
+    def test_the_run_is_there_with_its_figures(self):
+        run = autotrain.Run(self.output)
+        self.assertEqual((run.summary["status"], run.summary["updates"]), ("completed", 40))
+        self.assertEqual(len(list(run.metrics["loss"])), 40)
+        self.assertEqual(list(run.metrics["update"]), list(range(1, 41)))
+        self.assertIn("accuracy", run.evaluations)
+        self.assertEqual(run.plan["effective_batch"], 64)
+        self.assertIn("<html", run.page.read_text())
+        self.assertIn("completed, 40 updates", repr(run))
+        self.assertIn("<iframe", run._repr_html_())
+
+    def test_the_module_is_untouched_until_it_is_given_the_weights(self):
+        self.assertTrue(all(torch.equal(self.first[name], value) for name, value in self.model.state_dict().items()))
+        model = copy.deepcopy(self.model)
+        self.assertLess(accuracy(model), 0.9)
+        self.assertGreater(accuracy(self.run_.load_into(model)), 0.95)
+
+    def test_weights_of_another_module_are_refused(self):
+        with self.assertRaisesRegex(autotrain.Error, "not this module's"):
+            self.run_.load_into(torch.nn.Linear(2, 2))
+
+    def test_a_dataset_is_the_same_as_its_arrays(self):
+        dataset = torch.utils.data.TensorDataset(*points(512, 1))
+        again = autotrain.train(RECIPE, self.model, train=dataset, validation=points(128, 2), output=Path(self.folder.name) / "second")
+        self.assertEqual(list(again.metrics["loss"]), list(self.run_.metrics["loss"]))
+        self.assertEqual(len(list(exports.folder().iterdir())), 1, "the same module was exported twice")
+
+    def test_other_weights_are_another_file(self):
+        one, other = module(), module()
+        with torch.no_grad():
+            other[0].weight[0, 0] += 1
+        prints = [exports.fingerprint(m, "float32[4,6]", ("fp32",)) for m in (one, module(), other)]
+        self.assertEqual(prints[0], prints[1])
+        self.assertNotEqual(prints[0], prints[2])
+
+    def test_what_the_program_says_is_said(self):
+        with self.assertRaises(autotrain.Error) as caught:
+            autotrain.train({**RECIPE, "stop": {"updats": 3}}, self.model, train=points(64, 1), output=Path(self.folder.name) / "bad")
+        self.assertIn("updats", str(caught.exception))
+
+    def test_a_folder_that_is_no_run(self):
+        with self.assertRaisesRegex(autotrain.Error, "no run folder"):
+            autotrain.Run(self.folder.name)
+
+
+class Rows(unittest.TestCase):
+    def test_updates_before_a_rollback_stand_once(self):
+        rows = [{"kind": "update", "update": n} for n in (1, 2, 3, 4)]
+        rows += [{"kind": "event", "event": "rollback", "update": 2}, {"kind": "update", "update": 3}]
+        self.assertEqual([row["update"] for row in standing(rows) if row["kind"] == "update"], [1, 2, 3])
+
+    def test_a_line_that_is_being_written_is_left_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "recipe.yaml").write_text("name: x\n")
+            (Path(folder) / "metrics.jsonl").write_text(json.dumps({"kind": "update", "update": 1, "loss": 2.0}) + '\n{"kind":"upd')
+            self.assertEqual(list(autotrain.Run(folder).metrics["update"]), [1])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

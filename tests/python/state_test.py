@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""A search leaves weights, buffers, optimizers, gradients, modes and random numbers bit for bit as they were, in place.
+
+    state_test.py path/to/libautotrain_python.so path/to/project
+"""
+import random
+import sys
+import unittest
+import warnings
+
+from given import assert_same, everything, numpy, torch
+
+import autotrain
+from torch import nn
+
+warnings.filterwarnings("ignore", message="Detected call of .lr_scheduler.step")
+OPTIMIZERS = [lambda p: torch.optim.SGD(p, 0.1), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True),
+              lambda p: torch.optim.Adam(p, 1e-3, amsgrad=True), lambda p: torch.optim.AdamW(p, 1e-3, foreach=False),
+              lambda p: torch.optim.AdamW(p, torch.tensor(1e-3)), lambda p: torch.optim.RMSprop(p, 1e-3, centered=True),
+              lambda p: torch.optim.Adagrad(p, 0.1), lambda p: torch.optim.NAdam(p), lambda p: torch.optim.RAdam(p),
+              lambda p: torch.optim.Adafactor(p), lambda p: torch.optim.Rprop(p), lambda p: torch.optim.ASGD(p)]
+PARTS = [lambda w: nn.ReLU(), lambda w: nn.BatchNorm1d(w), lambda w: nn.LayerNorm(w), lambda w: nn.Dropout(0.3),
+         lambda w: nn.Linear(w, w), lambda w: nn.BatchNorm1d(w, momentum=None), lambda w: nn.Sequential(nn.Linear(w, w), nn.Tanh()),
+         lambda w: nn.utils.parametrizations.weight_norm(nn.Linear(w, w)),
+         lambda w: nn.utils.parametrizations.spectral_norm(nn.Linear(w, w))]
+
+
+class Counting(nn.Module):
+    """Keeps a buffer that it replaces, and one that it changes in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+        self.register_buffer("mean", torch.zeros(1), persistent=False)
+
+    def forward(self, inputs):
+        self.calls = self.calls + 1
+        self.mean.lerp_(inputs.detach().mean(), 0.1)
+        return inputs
+
+
+def any_module(draw):
+    width = draw.choice([8, 16, 40])
+    parts = [nn.Linear(12, width), *(draw.choice(PARTS)(width) for _ in range(draw.randrange(1, 5))), Counting()]
+    model = nn.Sequential(*parts, nn.Linear(width, 3))
+    if draw.random() < 0.3:
+        model[0].weight.requires_grad_(False)
+    if draw.random() < 0.3:
+        model[1].eval()
+    return model
+
+
+def step_of(model):
+    def step(batch):
+        inputs, targets = batch
+        noise = random.random() + numpy.random.rand()
+        nn.functional.cross_entropy(model(inputs * noise), targets).backward()
+    return step
+
+
+class State(unittest.TestCase):
+    def check(self, seed):
+        draw = random.Random(seed)
+        torch.manual_seed(seed)
+        model = any_module(draw)
+        optimizer = OPTIMIZERS[seed % len(OPTIMIZERS)]([p for p in model.parameters() if p.requires_grad])
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.9)
+        step, make = step_of(model), lambda n: (torch.randn(n, 12), torch.randint(0, 3, (n,)))
+        for _ in range(draw.randrange(3)):  # a search at the start, and in the middle of a training
+            step(make(4))
+            optimizer.step()
+        if draw.random() < 0.5:
+            optimizer.zero_grad()
+        before, rates = everything(model, optimizer), schedule.state_dict()
+        shown = []
+
+        def searching(batch):
+            step(batch)
+            schedule.step()
+            shown.append(model[0].bias.detach().clone())
+        plan = autotrain.find(searching, make, model=model, optimizer=optimizer, effective=300, budget="64MiB",
+                              schedulers=[schedule], evaluate=lambda batch: model(batch[0]))
+        self.assertEqual(plan.effective_batch, 300)
+        self.assertFalse(all(torch.equal(shown[0], later) for later in shown[1:]), "the search changed no weight")
+        assert_same(self, before, everything(model, optimizer))
+        self.assertEqual(rates, schedule.state_dict())
+
+
+for number in range(30):
+    setattr(State, f"test_module_{number}", lambda self, seed=number: self.check(seed))
+
+
+class Others(unittest.TestCase):
+    def test_tied_weights_and_views_come_back_once(self):
+        model = nn.Sequential(nn.Embedding(16, 8), nn.Linear(8, 16, bias=False))
+        model[1].weight = model[0].weight
+        optimizer = torch.optim.Adam(model.parameters())
+        before = everything(model, optimizer)
+        autotrain.find(lambda batch: model(batch).square().mean().backward(), lambda n: torch.randint(0, 16, (n, 3)), model=model,
+                       optimizer=optimizer, effective=40, budget="64MiB")
+        assert_same(self, before, everything(model, optimizer))
+        self.assertIs(model[0].weight, model[1].weight)
+
+    def test_weights_that_a_step_gives_other_memory_lie_where_they_were(self):
+        model = nn.Linear(4, 4)
+
+        def step(batch):
+            model(batch).sum().backward()
+            model.weight.data = model.weight.data.clone()
+        before = everything(model)
+        autotrain.find(step, lambda n: torch.randn(n, 4), model=model, effective=8, budget="64MiB")
+        assert_same(self, before, everything(model))
+
+    def test_a_scaler_and_a_generator_of_ones_own(self):
+        model = nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        scaler, mine, old = torch.amp.GradScaler("cpu"), torch.Generator(), numpy.random.default_rng(3)
+
+        def step(batch):
+            scaler.scale(model(batch + old.random()).sum()).backward()
+        states = scaler.state_dict(), mine.get_state().tolist(), str(old.bit_generator.state)
+        autotrain.find(step, lambda n: torch.randn(n, 4, generator=mine), model=model, optimizer=optimizer, scaler=scaler,
+                       keep=[mine, old], effective=8, budget="64MiB")
+        self.assertEqual(states, (scaler.state_dict(), mine.get_state().tolist(), str(old.bit_generator.state)))
+
+    def test_training_goes_on_as_without_a_search(self):
+        def trained(search):
+            torch.manual_seed(5)
+            model = nn.Sequential(nn.Linear(12, 16), nn.Dropout(0.2), nn.Linear(16, 3))
+            optimizer = torch.optim.AdamW(model.parameters())
+            make = lambda n: (torch.randn(n, 12), torch.randint(0, 3, (n,)))
+            step = lambda batch: nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+            for update in range(6):
+                if search and update == 3:
+                    autotrain.find(step, make, model=model, optimizer=optimizer, effective=64, budget="64MiB")
+                optimizer.zero_grad()
+                step(make(32))
+                optimizer.step()
+            return torch.cat([p.detach().flatten() for p in model.parameters()])
+        self.assertTrue(torch.equal(trained(search=False), trained(search=True)))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,193 @@
+"""Modules, batches and loops as others write them: understood, or refused by name."""
+import pickle
+import unittest
+
+import numpy
+import torch
+
+from given import BUDGET, EFFECTIVE, autotrain, images_and_classes, mlp, step_of
+
+from autotrain import exports  # noqa: E402
+from autotrain.pieces import cut, pieces, samples_of  # noqa: E402
+from autotrain.state import Snapshot  # noqa: E402
+
+
+def refused(test, said, step, make_batch=images_and_classes, **options):
+    options = {"effective": EFFECTIVE, "budget": BUDGET, **options}
+    with test.assertRaises(autotrain.StepError) as raised:
+        autotrain.find(step, make_batch, **options)
+    test.assertIn(said, str(raised.exception))
+
+
+class Steps(unittest.TestCase):
+    def setUp(self):
+        self.model = mlp()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def test_gradients_that_are_zeroed_in_place_are_no_sum(self):
+        def step(batch, weight):
+            self.optimizer.zero_grad(set_to_none=False)
+            step_of(self.model)(batch, weight)
+        refused(self, "drops the gradients", step, model=self.model, optimizer=self.optimizer)
+
+    def test_another_optimizer_within_a_step_is_named(self):
+        other = torch.optim.Adam(torch.nn.Linear(2, 2).parameters())
+
+        def step(batch, weight):
+            step_of(self.model)(batch, weight)
+            other.step()
+        refused(self, "a Adam that was not given", step, model=self.model, optimizer=self.optimizer)
+
+    def test_modes_and_arguments_that_cannot_serve_are_named(self):
+        step = step_of(self.model)
+        with torch.no_grad():
+            refused(self, "gradients are switched off", step, model=self.model)
+        refused(self, "gave nothing", step, lambda samples: None, model=self.model)
+        refused(self, "give a whole number", step, model=self.model, multiple_of=0)
+        refused(self, "give two parts", step, model=self.model, target=(0.9, 0.8))
+        refused(self, "or bytes", step, model=self.model, budget=1.5)
+        refused(self, "batch normalisation", step, model=mlp(normal=True), effective=1)
+        refused(self, "LBFGS", step, model=self.model, optimizer=torch.optim.LBFGS(self.model.parameters()))
+        self.model.eval()
+        refused(self, "call model.train()", step, model=self.model)
+
+    def test_whole_numbers_of_numpy_and_budgets_in_bytes_are_taken(self):
+        plan = autotrain.find(step_of(self.model), images_and_classes, model=self.model, optimizer=[self.optimizer],
+                              effective=numpy.int64(EFFECTIVE), budget=48 << 20, max_trials=4)
+        self.assertEqual(plan.effective_batch, EFFECTIVE)
+        self.assertEqual(plan.budget_bytes, 48 << 20)
+
+
+class States(unittest.TestCase):
+    def test_parts_that_a_forward_pass_adds_are_taken_out(self):
+        model = mlp()
+        snapshot = Snapshot([model], [])
+        model.add_module("late", torch.nn.Linear(2, 2))
+        snapshot.put_back()
+        self.assertNotIn("late", dict(model.named_modules()))
+
+    def test_an_update_that_a_scaler_had_begun_is_forgotten(self):
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu")
+        snapshot = Snapshot([model], [optimizer], [scaler])
+        scaler.scale(model(torch.ones(2, 4)).sum()).backward()
+        scaler.unscale_(optimizer)
+        snapshot.put_back()
+        scaler.scale(model(torch.ones(2, 4)).sum()).backward()
+        scaler.unscale_(optimizer)  # raises where it is said to have been called already
+        self.assertEqual(model.bias.grad.tolist(), [2.0] * 4)
+
+    def test_one_part_that_cannot_be_put_back_keeps_nothing_else_from_it(self):
+        class Grown:
+            def state_dict(self):
+                return {}
+
+            def load_state_dict(self, _):
+                raise KeyError("grown")
+        model = torch.nn.Linear(2, 2)
+        before = model.weight.detach().clone()
+        snapshot = Snapshot([model], [], [Grown()])
+        with torch.no_grad():
+            model.weight.zero_()
+        with self.assertRaises(KeyError):
+            snapshot.put_back()
+        self.assertTrue(torch.equal(model.weight, before))
+
+    def test_views_of_one_array_are_put_back_to_its_end(self):
+        array = numpy.arange(4.0)
+        model = torch.nn.Linear(2, 2)
+        model.register_buffer("short", torch.from_numpy(array[:2]))
+        model.register_buffer("long", torch.from_numpy(array))
+        snapshot = Snapshot([model], [])
+        array[:] = 0
+        snapshot.put_back()
+        self.assertEqual(array.tolist(), [0.0, 1.0, 2.0, 3.0])
+
+    def test_errors_come_out_of_a_pool_as_they_were(self):
+        error = pickle.loads(pickle.dumps(autotrain.DoesNotFit("a", "b", "c")))
+        self.assertEqual((type(error), error.where, error.hint), (autotrain.DoesNotFit, "a", "c"))
+
+
+class Batches(unittest.TestCase):
+    def test_lists_of_images_and_boxes_are_cut_by_images(self):
+        batch = ([torch.zeros(3, 5 + index, 7) for index in range(5)], [{"boxes": torch.zeros(index, 4)} for index in range(5)])
+        self.assertEqual(samples_of(batch), 5)
+        images, boxes = cut(batch, 1, 3, 5)
+        self.assertEqual([image.shape[1] for image in images], [6, 7])
+        self.assertEqual([len(each["boxes"]) for each in boxes], [1, 2])
+
+    def test_lists_of_whole_arrays_are_parts(self):
+        batch = [[torch.zeros(6, 2), torch.zeros(6, 3)], torch.zeros(6)]
+        self.assertEqual(samples_of(batch), 6)
+        (first, second), _ = cut(batch, 0, 4, 6)
+        self.assertEqual((first.shape, second.shape), ((4, 2), (4, 3)))
+
+    def test_what_nobody_can_cut_is_named(self):
+        class Frame:
+            pass
+        with self.assertRaises(autotrain.StepError) as raised:
+            list(pieces((torch.zeros(4, 2), Frame()), 2))
+        self.assertIn("a Frame in it", str(raised.exception))
+
+    def test_pieces_without_a_target_are_left_out(self):
+        mask = torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0, 0.0])
+        given = list(pieces(mask, 2, count=lambda piece: piece.sum()))
+        self.assertEqual([weight for _, weight in given], [2 / 3, 1 / 3])
+
+
+class Activation(torch.nn.Module):
+    scale = 2
+
+    def __init__(self, act):
+        super().__init__()
+        self.linear, self.act = torch.nn.Linear(4, 4), act
+
+    def forward(self, x):
+        return self.act(self.linear(x)) * self.scale
+
+
+class Keys(unittest.TestCase):
+    """An export is taken again only for a module that would be exported alike."""
+
+    def key(self, module):
+        return exports.fingerprint(module, "float32[4,4]", ("fp32",))
+
+    def made(self, make):
+        torch.manual_seed(0)
+        return make()
+
+    def test_whatever_changes_what_is_exported_changes_the_key(self):
+        layer = lambda **options: torch.nn.TransformerEncoderLayer(8, 4, 16, **options)  # noqa: E731
+        plain = self.made(layer)
+        key = self.key(plain)
+        self.assertIsNotNone(key)
+        self.assertEqual(key, self.key(self.made(layer)))
+        for other in (lambda: torch.nn.TransformerEncoderLayer(8, 2, 16), lambda: layer(norm_first=True),
+                      lambda: layer(activation=torch.nn.functional.gelu)):
+            self.assertNotEqual(key, self.key(self.made(other)))
+        plain.linear1.requires_grad_(False)
+        self.assertNotEqual(key, self.key(plain))
+        plain.linear1.requires_grad_(True)
+        plain.norm1.eval()
+        self.assertNotEqual(key, self.key(plain))
+
+    def test_attributes_and_buffers_count(self):
+        one, other = (self.made(lambda: Activation(torch.tanh)) for _ in range(2))
+        self.assertEqual(self.key(one), self.key(other))
+        other.scale = 3
+        self.assertNotEqual(self.key(one), self.key(other))
+        self.assertNotEqual(self.key(one), self.key(self.made(lambda: Activation(torch.sigmoid))))
+        del other.scale
+        other.register_buffer("shift", torch.zeros(2), persistent=False)
+        self.assertNotEqual(self.key(one), self.key(other))
+
+    def test_what_has_no_lasting_name_is_exported_anew(self):
+        self.assertIsNone(self.key(Activation(lambda x: x)))
+        hooked = torch.nn.Linear(4, 4)
+        hooked.register_forward_hook(lambda *_: None)
+        self.assertIsNone(self.key(hooked))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=["strangers_test"])
