@@ -2,6 +2,7 @@
 """`autotrain predict --prompt` and `autotrain sweep --decode`: decode_test.py path/to/autotrain"""
 import csv
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,8 @@ class Decode(unittest.TestCase):
 
     @classmethod
     def command(cls, *arguments):
-        return subprocess.run([BINARY, *map(str, arguments)], cwd=cls.folder, capture_output=True, text=True)
+        return subprocess.run([BINARY, *map(str, arguments)], cwd=cls.folder, capture_output=True, text=True,
+                              env={**os.environ, "OMP_WAIT_POLICY": "passive"})
 
     def generate(self, run, *arguments):
         done = self.command("predict", "--run", run, "--json", *arguments)

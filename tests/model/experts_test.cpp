@@ -4,6 +4,7 @@
 #include "model/losses.h"
 #include "model/mixture_task.h"
 #include "model/models.h"
+#include "support/one_thread.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -45,6 +46,7 @@ torch::Tensor plainly(const Experts& experts, const torch::Tensor& token, const 
 }
 
 TEST(Experts, EachTokenIsComputedByTheLikeliestExperts) {
+  const test::OneThread one_thread;
   for (const int64_t k : {1, 2, 3}) {
     const ExpertOptions o{.experts = 5, .per_token = k};
     Experts experts = random_experts(o);
@@ -113,11 +115,12 @@ TEST(Experts, ThatChooseTokensHaveEquallyManyEach) {
 
 // Gates of random directions and random tokens: no expert is likelier than another one.
 TEST(Experts, DistinctOnesAreAsManyAsTheFormulaSays) {
+  const test::OneThread one_thread;
   const ExpertOptions o{.experts = 8, .per_token = 2};
   torch::manual_seed(3);
   for (const int64_t tokens : {1, 4, 16}) {
     double distinct = 0;
-    constexpr int kRounds = 300;
+    constexpr int kRounds = 100;
     for (int round = 0; round < kRounds; ++round) {
       Experts experts(kMixtureWidth, kMixtureContext, o, 0.1);
       experts->forward(torch::randn({1, tokens, kMixtureWidth}));
