@@ -11,6 +11,7 @@
 #include "model/attention.h"
 #include "model/decoder.h"
 #include "model/experts.h"
+#include "model/few_rows.h"
 #include "model/linear.h"
 #include "model/models.h"
 
@@ -199,6 +200,7 @@ class Transformer final : public Network, public Decoder, public Mixture {
 
   torch::Tensor step(const torch::Tensor& tokens, const std::vector<int64_t>& positions,
                      KeyValueCache& cache) override {
+    const FewRowsScope few_rows;
     const CachePlace place(positions, tokens.device());
     torch::Tensor x = token_->forward(tokens.unsqueeze(1));
     if (!o_.rotary) x = x + position_->forward(place.positions().unsqueeze(1));
@@ -231,7 +233,9 @@ class Transformer final : public Network, public Decoder, public Mixture {
   }
 
   torch::Tensor logits_of(const torch::Tensor& x) {
-    return at::linear(ln_->forward(x), head_.is_empty() ? token_->weight : head_->weight_in_use());
+    const torch::Tensor last = ln_->forward(x),
+                        weight = head_.is_empty() ? token_->weight : head_->weight_in_use();
+    return takes_columns(last, weight) ? linear_by_columns(last, weight, {}) : at::linear(last, weight);
   }
 
   const TransformerOptions o_;

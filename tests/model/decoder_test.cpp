@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "model/attention.h"
+#include "model/few_rows.h"
 #include "model/generation.h"
 #include "model/models.h"
 #include "support/one_thread.h"
@@ -129,6 +130,19 @@ TEST(Decoder, AStepReadsTheWeightsThatItMultipliesWith) {
     const DecoderFacts facts = decoder_of(*model).facts();
     EXPECT_EQ(facts.weight_bytes, bytes) << name_of(v);
     EXPECT_EQ(facts.step_products, products) << name_of(v);
+  }
+}
+
+TEST(Decoder, FewRowsAsColumnsGiveTheSameProducts) {
+  const torch::NoGradGuard no_gradients;
+  const torch::Tensor weight = torch::randn({7, 5}), bias = torch::randn({7});
+  for (const int64_t rows : {1, 2, 16, 17}) {
+    const torch::Tensor x = torch::randn({rows, 1, 5});
+    EXPECT_FALSE(takes_columns(x, weight));
+    const FewRowsScope few_rows;
+    EXPECT_EQ(takes_columns(x, weight), rows == 2 || rows == 16);
+    expect_close(linear_by_columns(x, weight, bias), at::linear(x, weight, bias), cat(rows, " rows"));
+    expect_close(linear_by_columns(x, weight, {}), at::linear(x, weight), cat(rows, " rows, no bias"));
   }
 }
 
