@@ -83,6 +83,21 @@ std::string reach_of(const DecodeVariant& variant) {
              worst->batch, " at context ", worst->context, ".");
 }
 
+std::string weights_sentence(const DecodeVariant& variant) {
+  const std::string cache = cat(format_bytes(variant.token_bytes),
+                                " of the cache for each token of each sequence (", variant.precision, ").");
+  const std::string weights = format_bytes(variant.weight_bytes);
+  std::string experts;
+  for (const DecodePoint& p : variant.points) {
+    if (!p.experts_read) continue;
+    experts += cat(experts.empty() ? "" : ", ", brief(*p.experts_read, 3), " at batch ", p.batch,
+                   " (an even gate: ", brief(*p.experts_expected, 3), ")");
+  }
+  if (experts.empty()) return cat("A step reads ", weights, " of weights, whatever the batch, and ", cache);
+  return cat("A step reads of ", weights, " of weights those of the experts that its tokens choose, ",
+             experts, " in a layer, and ", cache);
+}
+
 std::string batching_sentence(const BatchingComparison& b) {
   return cat("Of ", b.requests, " requests of unequal lengths in ", b.slots,
              " slots, continuous batches make ", format_rate(b.continuous_tokens_per_second),
@@ -161,10 +176,7 @@ std::string label_of(const DecodeSweep& sweep, const DecodeVariant& variant) {
 std::vector<std::string> sentences_of(const DecodeVariant& variant) {
   if (!variant.failure.empty()) return {variant.failure};
   if (variant.token_bytes == 0) return {};
-  std::vector<std::string> sentences = {
-      cat("A step reads ", format_bytes(variant.weight_bytes), " of weights, whatever the batch, and ",
-          format_bytes(variant.token_bytes), " of the cache for each token of each sequence (",
-          variant.precision, ").")};
+  std::vector<std::string> sentences = {weights_sentence(variant)};
   std::vector<int64_t> contexts;
   for (const DecodePoint& p : variant.points) contexts.push_back(p.context);
   std::ranges::sort(contexts);
