@@ -178,7 +178,7 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
       ->capture_default_str()
       ->type_name("WHAT");
   app.add_option("-o,--output", predict.output,
-                 "The file of the predictions: .csv, .jsonl or .npy; of generated texts: .jsonl")
+                 "The file of the predictions, to be named: .csv, .jsonl or .npy; of generated texts: .jsonl")
       ->type_name("FILE");
   app.add_option("--top", predict.top, "Classification: the likeliest so many classes")
       ->capture_default_str();
@@ -213,7 +213,8 @@ Examples:
       the largest batch whose forward pass takes at most 20 ms
   autotrain predict --run runs/a --output predictions.csv --resume
       go on after a kill: the file ends with the bytes of an undisturbed one
-  autotrain predict --run runs/a --prompt "The licence" --generate 200 --top-p 0.9
+  autotrain predict --run runs/a --prompt "The licence" --generate 200 \
+      --top-p 0.9
       a transformer goes on with a text
 )";
 
