@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/generate_text.h"
 #include "cli/run_options.h"
 #include "plan/inference_search.h"
 #include "plan/plan_json.h"
@@ -24,6 +25,7 @@ namespace {
 
 struct PredictCommandOptions : RunOptions, PrintOptions {
   PredictOptions predict;
+  PromptOptions prompt;
   std::optional<double> latency_ms;
   bool resume = false, overwrite = false;
 };
@@ -153,6 +155,20 @@ ExitCode predict_run(const PredictCommandOptions& command) {
   return ExitCode::kDone;
 }
 
+// Samples are predicted into a file; a text is generated from prompts.
+ExitCode predict_or_generate(const PredictCommandOptions& command, const CLI::App& app) {
+  if (command.prompt.asked()) {
+    refuse_options(app, {"--data", "--top", "--probabilities", "--latency-ms", "--resume"},
+                   "is of predictions, and --prompt generates", "leave one of them out");
+    return generate_text(command, command, command.prompt, command.predict.batch, command.predict.output,
+                         command.overwrite);
+  }
+  refuse_without("--prompt", app, {"--generate", "--temperature", "--top-k", "--top-p", "--seed"});
+  if (!command.predict.output.empty()) return predict_run(command);
+  throw Error(ExitCode::kUsage, "--output", "is required: the file of the predictions",
+              "add --output predictions.csv (or .jsonl, .npy); --prompt TEXT generates without one");
+}
+
 std::function<ExitCode()> declare_predict(CLI::App& app) {
   const auto options = std::make_shared<PredictCommandOptions>();
   PredictOptions& predict = options->predict;
@@ -162,8 +178,8 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
                  "image, a table, …")
       ->capture_default_str()
       ->type_name("WHAT");
-  app.add_option("-o,--output", predict.output, "The file of the predictions: .csv, .jsonl or .npy")
-      ->required()
+  app.add_option("-o,--output", predict.output,
+                 "The file of the predictions, to be named: .csv, .jsonl or .npy; of generated texts: .jsonl")
       ->type_name("FILE");
   app.add_option("--top", predict.top, "Classification: the likeliest so many classes")
       ->capture_default_str();
@@ -172,15 +188,17 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
          "--score", predict.least_score,
          "Detection: the least score of a box that is written (default: 0.25; 0.001 for COCO's figures)")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--batch", predict.batch, "Samples of a forward pass; default: the largest in the band")
+  app.add_option("--batch", predict.batch,
+                 "Samples of a forward pass, or sequences at once; default: the largest in the band, or 32")
       ->check(no_positive_number, "NUMBER > 0");
   app.add_option("--latency-ms", options->latency_ms,
                  "Take the largest batch whose forward pass takes at most so many milliseconds")
       ->check(no_positive_number, "NUMBER > 0");
   app.add_flag("--resume", options->resume, "Go on with a prediction that was stopped, if there is one");
   app.add_flag("--overwrite", options->overwrite, "Replace the file, or what a stopped prediction left");
+  options->prompt.declare(app);
   options->PrintOptions::declare(app);
-  return [options] { return predict_run(*options); };
+  return [options, &app] { return predict_or_generate(*options, app); };
 }
 
 constexpr const char* kPredictExamples = R"(
@@ -200,12 +218,16 @@ Examples:
       the largest batch whose forward pass takes at most 20 ms
   autotrain predict --run runs/a --output predictions.csv --resume
       go on after a kill: the file ends with the bytes of an undisturbed one
+  autotrain predict --run runs/a --prompt "The licence" --generate 200 \
+      --top-p 0.9
+      a transformer goes on with a text
 )";
 
 }  // namespace
 
 extern const Command kPredict;
-const Command kPredict = {"predict", "Write what a run says of samples: classes, numbers or losses",
+const Command kPredict = {"predict",
+                          "Write what a run says of samples: classes, numbers or losses; or generate",
                           kPredictExamples, declare_predict};
 
 }  // namespace autotrain

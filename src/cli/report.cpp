@@ -11,6 +11,7 @@
 #include "cli/common_options.h"
 #include "compare/compare_page.h"
 #include "report/run_page.h"
+#include "sweep/decode_page.h"
 #include "sweep/sweep_page.h"
 #include "trainer/run_report.h"
 
@@ -32,6 +33,7 @@ const std::vector<FolderKind>& folder_kinds() {
   static const std::vector<FolderKind> kinds = {
       {is_run_folder, [](const fs::path& folder) { return draw_run(folder, {}); }},
       {is_sweep_folder, draw_sweep},
+      {is_decode_folder, draw_decode},
       {is_comparison_folder, draw_comparison},
   };
   return kinds;

@@ -11,6 +11,7 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/command.h"
 #include "cli/study_command.h"
+#include "cli/sweep_decode.h"
 #include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
 #include "report/column.h"
@@ -47,6 +48,7 @@ struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption {
   fs::path weights;                     ///< a run's folder or a safetensors file
   bool largest = false;                 ///< also search the largest batches
   bool end_to_end = false;              ///< also with loading and output
+  DecodeOptions decode;
 };
 
 // The recipe's section `sweep`, with what the command line says in its place.
@@ -237,12 +239,21 @@ std::function<ExitCode()> declare_sweep(CLI::App& app) {
       "--end-to-end", options->end_to_end,
       "Also measure each batch from the data to outputs: loading, decoding, copying, forward pass, output");
   declare_axis(app, *options);
-  return [options] {
+  options->decode.declare(app);
+  return [options, &app] {
     if (options->vary.size() > 1)
       throw Error(ExitCode::kUsage, "--vary", "is one axis here",
                   "autotrain compare R.yaml --vary A=… --vary B=… trains at every combination");
     options->check_named();
-    return measure_sweep(*options);
+    if (!options->decode.decode) {
+      refuse_without("--decode", app, {"--contexts", "--requests"});
+      return measure_sweep(*options);
+    }
+    refuse_options(app, {"--largest", "--end-to-end", "--latency-ms", "--device-figures", "--mode"},
+                   "is of whole passes, and --decode takes one token after the other",
+                   "leave one of them out");
+    return measure_decoding(options->config, overrides_of(*options), options->output, *options,
+                            options->decode);
   };
 }
 
@@ -264,6 +275,9 @@ Examples:
   autotrain sweep --config R.yaml --end-to-end
       also samples a second with loading and output around the forward pass, and
       which of them bounds it
+  autotrain sweep --config R.yaml --decode --batches 1,8,64 --contexts 128,1024
+      a transformer token by token: tokens a second and seconds a token beside
+      the time to read weights and cache
   autotrain sweep --config R.yaml --mode training --latency-ms 200
       updates instead; the best within 200 ms
 )";

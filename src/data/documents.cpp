@@ -11,6 +11,7 @@
 #include "data/datasets.h"
 #include "data/preload.h"
 #include "data/text_look.h"
+#include "data/token_text.h"
 #include "data/windows.h"
 
 namespace autotrain {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t kBoundary = 256;  // the token before a document's first byte and after its last
+constexpr int64_t kBoundary = kDocumentBoundary;
 constexpr int64_t kVocabulary = 257;
 constexpr int64_t kIgnored = -100;  // what cross_entropy does not count, unless told otherwise
 

@@ -6,6 +6,8 @@
 #include <ATen/ops/quantize_per_channel.h>
 #include <torch/nn/functional/linear.h>
 
+#include "model/few_rows.h"
+
 namespace autotrain {
 namespace {
 
@@ -39,7 +41,11 @@ struct LinearImpl::Packed {
 };
 
 torch::Tensor LinearImpl::forward(const torch::Tensor& inputs) {
-  if (!packed_) return torch::nn::functional::linear(inputs, weight_in_use(), bias);
+  if (!packed_) {
+    const torch::Tensor in_use = weight_in_use();
+    if (takes_columns(inputs, in_use)) return linear_by_columns(inputs, in_use, bias);
+    return torch::nn::functional::linear(inputs, in_use, bias);
+  }
   return multiply(inputs, packed_->weights);
 }
 

@@ -15,7 +15,9 @@
 #include "device/generators.h"
 #include "device/memory_phase.h"
 #include "device/system_memory.h"
+#include "model/experts.h"
 #include "model/losses.h"
+#include "model/mixture_task.h"
 #include "model/models.h"
 #include "model/own_loss.h"
 #include "model/recompute_scope.h"
@@ -248,6 +250,9 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train)
                 cat("is ", recipe.loss.name, ", and the model computes its loss itself"),
                 "set loss: {name: model}, or take a module without its loss");
   }
+  const auto* const mixture = dynamic_cast<const Mixture*>(network.get());
+  if (mixture != nullptr && mixture->expert_options().experts > 0)
+    return make_mixture_task(std::move(network), recipe.loss, std::move(loss));
   Network* const raw = network.get();
   return make_supervised_on_batches(
       std::move(network), [raw](const Batch& batch) { return raw->predict(batch); }, std::move(loss));

@@ -56,7 +56,7 @@ class Help(unittest.TestCase):
                 self.assertLessEqual(len(line), 80, f"{command}: {line}")
 
     def test_names_what_must_be_given(self):
-        self.assertIn("Usage: autotrain predict --run DIR --output FILE [OPTIONS]", run("predict", "--help"))
+        self.assertIn("Usage: autotrain predict --run DIR [OPTIONS]", run("predict", "--help"))
         self.assertIn("Usage: autotrain compare RECIPE… [OPTIONS]", run("compare", "--help"))
 
     def test_shows_defaults_and_choices(self):

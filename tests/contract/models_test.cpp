@@ -29,7 +29,13 @@ std::vector<Case> cases() {
           {{"exported", {{"file", std::string(AUTOTRAIN_FIXTURES "/exported_small.autotrain")}}}, images},
           {{"torchscript", {{"file", std::string(AUTOTRAIN_FIXTURES "/scripted_small.pt")}}}, images},
           {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{2}}, {"dropout", 0.1}}}, tokens},
-          {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{1}}, {"tied", false}}}, tokens}};
+          {{"transformer", {{"width", int64_t{16}}, {"layers", int64_t{1}}, {"tied", false}}}, tokens},
+          {{"transformer",
+            {{"width", int64_t{16}},
+             {"layers", int64_t{1}},
+             {"kv_heads", int64_t{2}},
+             {"positions", std::string("rotary")}}},
+           tokens}};
 }
 
 torch::Tensor inputs_for(const Case& c, int64_t n) {

@@ -1,0 +1,40 @@
+#include "model/few_rows.h"
+
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+
+#include <utility>
+
+namespace autotrain {
+namespace {
+
+constexpr int64_t kMostRows = 16;
+
+thread_local bool few_rows_as_columns = false;
+
+}  // namespace
+
+FewRowsScope::FewRowsScope() : before_(std::exchange(few_rows_as_columns, true)) {}
+
+FewRowsScope::~FewRowsScope() {
+  few_rows_as_columns = before_;
+}
+
+bool takes_columns(const torch::Tensor& inputs, const torch::Tensor& weight) {
+  const int64_t rows = inputs.numel() / inputs.size(-1);
+  return few_rows_as_columns && rows > 1 && rows <= kMostRows && inputs.is_cpu() &&
+         inputs.scalar_type() == torch::kFloat32 && weight.scalar_type() == torch::kFloat32 &&
+         !torch::GradMode::is_enabled();
+}
+
+torch::Tensor linear_by_columns(const torch::Tensor& inputs, const torch::Tensor& weight,
+                                const torch::Tensor& bias) {
+  const torch::Tensor columns = inputs.reshape({-1, inputs.size(-1)}).t();
+  const torch::Tensor product =
+      bias.defined() ? at::addmm(bias.unsqueeze(1), weight, columns) : at::mm(weight, columns);
+  std::vector<int64_t> shape = inputs.sizes().vec();
+  shape.back() = weight.size(0);
+  return product.t().contiguous().view(shape);
+}
+
+}  // namespace autotrain
