@@ -40,6 +40,7 @@ import transformers  # noqa: E402
 from given import assert_same, everything, images_and_classes, mlp, torch  # noqa: E402
 
 from autotrain.accelerate import find_executable_batch_size  # noqa: E402
+from autotrain.errors import StepError  # noqa: E402
 from autotrain.lightning import BatchSize  # noqa: E402
 from autotrain.transformers import AutoBatch  # noqa: E402
 
@@ -101,8 +102,17 @@ class Lightning(unittest.TestCase):
     def test_the_search_leaves_no_trace(self):
         module, callback = Module(), BatchSize(EFFECTIVE, budget=BUDGET)
         before, module.trainer = everything(module), self.trainer(callback)
-        callback.setup(module.trainer, module, "fit")
+        callback.on_fit_start(module.trainer, module)
         assert_same(self, before, everything(module))
+
+    def test_a_loader_of_its_own_is_named(self):
+        loader = torch.utils.data.DataLoader(Points(64), batch_size=8)
+
+        class Without(Module):
+            train_dataloader = lightning.LightningModule.train_dataloader
+        with self.assertRaises(StepError) as raised:
+            self.trainer(BatchSize(EFFECTIVE, budget=BUDGET)).fit(Without(), loader)
+        self.assertIn("was given a loader", str(raised.exception))
 
 
 class Accelerate(unittest.TestCase):

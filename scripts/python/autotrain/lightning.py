@@ -6,8 +6,10 @@ import torch
 
 try:
     from lightning.pytorch.callbacks import Callback
+    from lightning.pytorch.utilities.model_helpers import is_overridden
 except ImportError:  # the package's older name
     from pytorch_lightning.callbacks import Callback
+    from pytorch_lightning.utilities.model_helpers import is_overridden
 
 from .errors import StepError
 from .search import find
@@ -40,8 +42,8 @@ def silent(module):
             module.__dict__.pop(name)
 
 
-def optimizer_of(module):
-    made = module.configure_optimizers()
+def optimizer_of(trainer, module):
+    made = trainer.optimizers or module.configure_optimizers()
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], (list, tuple)):
         made = made[0]  # the other are schedules
     if isinstance(made, (list, tuple)) and len(made) == 1:
@@ -63,16 +65,17 @@ class BatchSize(Callback):
         self.effective, self.budget, self.attribute, self.options = effective, budget, attribute, options
         self.plan = None
 
-    def setup(self, trainer, pl_module, stage):
-        if stage != "fit" or self.plan is not None:
+    def on_fit_start(self, trainer, pl_module):
+        """The module is on its device by now, its optimizers are made, and no loader is."""
+        if self.plan is not None:
             return
         if trainer.world_size > 1:
             raise StepError("trainer", f"trains on {trainer.world_size} devices", "search on one, and set the batch size by hand")
         if not pl_module.automatic_optimization:
-            raise StepError("module", "makes its updates itself (automatic_optimization = False)", "call autotrain.find with a step of your own")
-        if pl_module.device.type != trainer.strategy.root_device.type or str(trainer.precision) not in ("32", "32-true"):
-            raise StepError("trainer", f"moves the module to {trainer.strategy.root_device}, in precision {trainer.precision}, after this search",
-                            "call autotrain.find with a step of your own, on the device and in the precision of the training")
+            raise StepError("module", "makes its updates itself (automatic_optimization = False)",
+                            "call autotrain.find with a step of your own")
+        if trainer.datamodule is None and not is_overridden("train_dataloader", pl_module):
+            raise StepError("fit", "was given a loader, whose batches stay as they are", "give fit a data module, or the module a train_dataloader")
         holder = holder_of(self.attribute, trainer.datamodule, pl_module)
         generators, was_training = Generators(), pl_module.training  # loaders and optimizers may draw when they are made
         pl_module.train()
@@ -96,9 +99,10 @@ class BatchSize(Callback):
             return pl_module.transfer_batch_to_device(batch, pl_module.device, 0)
 
         def step(batch):
-            result = pl_module.training_step(batch, 0)
+            with trainer.precision_plugin.forward_context():
+                result = pl_module.training_step(batch, 0)
             (result["loss"] if isinstance(result, dict) else result).backward()
 
         with silent(pl_module):
-            return find(step, make_batch, model=pl_module, optimizer=optimizer_of(pl_module), effective=self.effective,
+            return find(step, make_batch, model=pl_module, optimizer=optimizer_of(trainer, pl_module), effective=self.effective,
                         budget=self.budget, cut="divide", **{"most": len(dataset), **self.options})
