@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "autotrain/error.h"
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -17,11 +18,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What follows an @ names a file, whose last end of a line is the editor's.
+// What follows an @ names a file, whose last end of a line is the editor's; @@ is an @.
 std::string prompt_of(const std::string& given) {
   if (!given.starts_with('@')) return given;
+  if (given.starts_with("@@")) return given.substr(1);
+  if (given == "@")
+    throw Error(ExitCode::kUsage, "--prompt", "names no file after its @",
+                "write @FILE; @@ for a text that begins with @");
   std::string text = read_file(given.substr(1));
   if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
   return text;
 }
 
@@ -63,13 +69,18 @@ Json json_of(const GenerateSummary& s) {
           {"cache_bytes", s.cache_bytes}};
 }
 
-// A model may have learned the bytes that steer a terminal.
-std::string harmless(std::string text) {
-  for (char& c : text) {
-    const bool steers = (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
-    if (steers) c = '?';
+// A model may have learned the bytes that steer a terminal: control characters, also those of two bytes in
+// UTF-8, and bytes that are none.
+std::string harmless(const std::string& text) {
+  std::string valid =
+      Json::parse(words_of_json(Json(text))).get<std::string>();  // what is no UTF-8 is replaced
+  for (size_t i = 0; i < valid.size(); ++i) {
+    const auto c = static_cast<unsigned char>(valid[i]);
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) valid[i] = '?';
+    if (c == 0xc2 && i + 1 < valid.size() && static_cast<unsigned char>(valid[i + 1]) < 0xa0)
+      valid.replace(i, 2, "?");
   }
-  return text;
+  return valid;
 }
 
 std::string line_of(size_t sample, const GeneratedText& text) {

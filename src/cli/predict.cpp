@@ -158,7 +158,7 @@ ExitCode predict_run(const PredictCommandOptions& command) {
 // Samples are predicted into a file; a text is generated from prompts.
 ExitCode predict_or_generate(const PredictCommandOptions& command, const CLI::App& app) {
   if (command.prompt.asked()) {
-    refuse_options(app, {"--data", "--top", "--probabilities", "--latency-ms", "--resume"},
+    refuse_options(app, {"--data", "--top", "--probabilities", "--score", "--latency-ms", "--resume"},
                    "is of predictions, and --prompt generates", "leave one of them out");
     return generate_text(command, command, command.prompt, command.predict.batch, command.predict.output,
                          command.overwrite);

@@ -41,7 +41,7 @@ torch::Tensor ExpertsImpl::forward(const torch::Tensor& x) {
   return compute(x.reshape({-1, x.size(2)}), choice).view(x.sizes());
 }
 
-// In float32, whatever products are computed in: choices are made by small differences.
+// In float32 from the gate's logits on: choices are made by small differences.
 torch::Tensor ExpertsImpl::probabilities_of(const torch::Tensor& tokens) {
   torch::Tensor logits = gate_->forward(tokens).to(torch::kFloat32);
   if (o_.skew > 0) logits = logits - o_.skew * at::arange(1, o_.experts + 1, logits.options()).log();
@@ -75,16 +75,23 @@ ExpertsImpl::Choice ExpertsImpl::choose_tokens(const torch::Tensor& probabilitie
 
 torch::Tensor ExpertsImpl::compute(const torch::Tensor& tokens, const Choice& choice) {
   const torch::Tensor sum = at::zeros(tokens.sizes(), tokens.options().dtype(torch::kFloat32));
+  // Taken apart at once: the gradient of each alone would be as large as that of all.
+  const std::vector<torch::Tensor> expand = expand_.unbind(0), expand_bias = expand_bias_.unbind(0),
+                                   contract = contract_.unbind(0), contract_bias = contract_bias_.unbind(0);
   for (int64_t e = 0; e < o_.experts; ++e) {
     const torch::Tensor its = choice.pairs.select(1, e).nonzero().squeeze(1);
     if (its.size(0) == 0) continue;
-    const torch::Tensor inner =
-        at::gelu(at::linear(tokens.index_select(0, its), expand_[e], expand_bias_[e]));
-    const torch::Tensor made = at::linear(inner, contract_[e], contract_bias_[e]);
+    const auto i = static_cast<size_t>(e);
+    const torch::Tensor inner = at::gelu(at::linear(tokens.index_select(0, its), expand[i], expand_bias[i]));
+    const torch::Tensor made = at::linear(inner, contract[i], contract_bias[i]);
     const torch::Tensor weights = choice.weights.select(1, e).index_select(0, its).unsqueeze(1);
     sum.index_add_(0, its, made.to(torch::kFloat32) * weights);
   }
   return sum.to(tokens.scalar_type());
+}
+
+void ExpertsImpl::forget() {
+  probabilities_ = chosen_ = {};
 }
 
 torch::Tensor ExpertsImpl::balance(const torch::Tensor& counted) const {

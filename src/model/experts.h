@@ -55,6 +55,9 @@ class ExpertsImpl final : public torch::nn::Module {
 
   const ExpertLoads& loads() const { return loads_; }
 
+  /// Drops what the last pass left for its balance, and with it the pass's history.
+  void forget();
+
   int64_t bytes_of_one() const;
   int64_t products_of_token() const;  ///< multiplications with a weight, the gate's included
 

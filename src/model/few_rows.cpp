@@ -1,5 +1,6 @@
 #include "model/few_rows.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 
@@ -24,7 +25,7 @@ bool takes_columns(const torch::Tensor& inputs, const torch::Tensor& weight) {
   const int64_t rows = inputs.numel() / inputs.size(-1);
   return few_rows_as_columns && rows > 1 && rows <= kMostRows && inputs.is_cpu() &&
          inputs.scalar_type() == torch::kFloat32 && weight.scalar_type() == torch::kFloat32 &&
-         !torch::GradMode::is_enabled();
+         !torch::GradMode::is_enabled() && !at::autocast::is_autocast_enabled(at::kCPU);
 }
 
 torch::Tensor linear_by_columns(const torch::Tensor& inputs, const torch::Tensor& weight,

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autotrain/error.h"
+
 namespace autotrain {
 namespace {
 
@@ -81,6 +83,11 @@ void Generation::step() {
 
 void Generation::take(const torch::Tensor& logits, size_t first_slot) {
   const torch::Tensor rows = logits.to(torch::kCPU, torch::kFloat32).contiguous();
+  if (rows.isnan().any().item<bool>() || rows.isposinf().any().item<bool>()) {
+    throw Error(ExitCode::kBadData, "model",
+                "gives logits that are not finite, of which no token can be drawn",
+                "take an earlier checkpoint; or train in execution.precision: fp32");
+  }
   for (int64_t i = 0; i < rows.size(0); ++i) {
     const Slot& slot = slots_[first_slot + static_cast<size_t>(i)];
     if (is_done(slot)) continue;

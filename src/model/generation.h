@@ -38,13 +38,13 @@ struct GenerationCount {
 /// Generates what requests ask for in the slots of one cache, as many sequences at once as it has.
 class Generation {
  public:
-  /// @param decoder, cache must outlive this object. @param options device of the tokens.
+  /// @param decoder, cache must outlive this object. @param device of the tokens.
   Generation(Decoder& decoder, KeyValueCache& cache, const SamplingRule& rule, Admission admission,
              torch::Device device);
 
   /// The tokens of each request, in their order. Requests start in this order.
   /// Precondition: prompt and tokens of a request fit the cache's context together.
-  /// @param on_token called after each pass with the number of tokens so far.
+  /// @param on_pass called after each pass with the number of tokens so far.
   std::vector<std::vector<int64_t>> run(
       const std::vector<GenerationRequest>& requests,
       const std::function<void(int64_t done)>& on_pass = [](int64_t) {});

@@ -2,12 +2,27 @@
 
 #include <utility>
 
+#include "autotrain/error.h"
 #include "model/experts.h"
 #include "model/losses.h"
 #include "model/metrics.h"
 
 namespace autotrain {
 namespace {
+
+// However a pass ends, its layers keep nothing of it.
+class ForgetScope {
+ public:
+  explicit ForgetScope(const Mixture& mixture) : layers_(mixture.expert_layers()) {}
+  ~ForgetScope() {
+    for (const Experts& layer : layers_) layer->forget();
+  }
+  ForgetScope(const ForgetScope&) = delete;
+  ForgetScope& operator=(const ForgetScope&) = delete;
+
+ private:
+  const std::vector<Experts> layers_;
+};
 
 class MixtureTask final : public Task {
  public:
@@ -20,10 +35,12 @@ class MixtureTask final : public Task {
   torch::nn::Module& module() override { return *network_; }
 
   LossTerms loss(const Batch& batch) override {
+    const ForgetScope forget(mixture_);
     return with_balance(loss_.terms(network_->predict(batch), batch.targets), batch);
   }
 
   EvaluationTerms evaluate(const Batch& batch) override {
+    const ForgetScope forget(mixture_);
     const torch::Tensor prediction = network_->predict(batch);
     return {loss_.terms(prediction, batch.targets), measured(loss_.metrics, prediction, batch.targets)};
   }
@@ -56,6 +73,11 @@ class MixtureTask final : public Task {
 }  // namespace
 
 std::unique_ptr<Task> make_mixture_task(std::shared_ptr<Network> network, const Choice& choice, Loss loss) {
+  if (choice.parameters.contains("class_weights")) {
+    throw Error(ExitCode::kBadRecipe, "loss.class_weights",
+                "weighs tokens by their classes, and the balance of experts counts each token once",
+                "leave it out, or set model.experts: 0");
+  }
   return std::make_unique<MixtureTask>(std::move(network), choice, std::move(loss));
 }
 

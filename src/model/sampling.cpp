@@ -48,8 +48,11 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingR
 }
 
 int64_t draw_token(std::span<const float> logits, const SamplingRule& rule, Random& random) {
-  const std::vector<Candidate> all = candidates(logits, rule);
+  std::vector<Candidate> all = candidates(logits, rule);
   if (all.size() == 1) return all.front().token;
+  // In the order of their numbers: where rounding swaps two that are about as likely, borders move by
+  // rounding alone.
+  std::ranges::sort(all, {}, &Candidate::token);
   double left = random.uniform();
   for (const Candidate& each : all) {
     if (left < each.probability) return each.token;

@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "data/token_text.h"
 #include "device/memory_phase.h"
 #include "model/generation.h"
@@ -38,6 +39,7 @@ class GeneratingModel {
     set_products(precision_, *device_);
     task_->module().eval();
     load_evaluated_weights(run, task_->module());
+    dynamic_cast<Network&>(task_->module()).merge_adapters();  // once, and not for each token
   }
 
   Device& device() { return *device_; }
@@ -62,8 +64,12 @@ class GeneratingModel {
 
 // Where the model has a vector for each position there is no further one.
 void check_length(const DecoderFacts& facts, const std::string& where, int64_t prompt, int64_t asked) {
+  constexpr int64_t kMostTokens = 1 << 30;  // more than any memory holds
+  if (asked > kMostTokens)
+    throw Error(ExitCode::kUsage, "--generate", cat(asked, " tokens cannot be generated"),
+                cat("give ", kMostTokens, " or less"));
   const int64_t context = facts.cache.context;
-  if (prompt + asked <= context) return;
+  if (asked <= context - prompt) return;
   if (facts.any_length) {
     log::warn("predict", cat(where, ": ", prompt, " tokens and ", asked, " more are longer than the ",
                              context, " that the run was trained with: what lies beyond was never learned"));
@@ -90,6 +96,18 @@ std::vector<GenerationRequest> requests_of(const GenerateOptions& options, const
                         .stop = how.boundary});
   }
   return requests;
+}
+
+// The cache of all sequences at once, in a budget that holds the weights as well.
+void check_cache(const CacheShape& shape, int64_t tokens, int64_t budget_bytes, int64_t element_bytes) {
+  const double bytes = static_cast<double>(shape.sequences) * static_cast<double>(tokens) *
+                       static_cast<double>(shape.bytes_per_token(element_bytes));
+  if (bytes < static_cast<double>(budget_bytes)) return;
+  throw Error(ExitCode::kDoesNotFit, "predict",
+              cat("the keys and values of ", shape.sequences, " sequences of up to ", tokens, " tokens take ",
+                  bytes < 9e18 ? format_bytes(static_cast<int64_t>(bytes)) : "more bytes than can be counted",
+                  ", and the budget is ", format_bytes(budget_bytes)),
+              "give a smaller --batch or --generate, or raise execution.memory.budget");
 }
 
 CacheShape cache_for(CacheShape shape, const std::vector<GenerationRequest>& requests, int64_t batch) {
@@ -126,8 +144,11 @@ GenerateSummary generate(const GenerateOptions& options, const std::function<voi
   const auto device = model.device().torch_device();
   within_budget(model.device(), [&] {
     const AutocastScope autocast(device.type(), model.precision());
-    KeyValueCache cache(cache_for(decoder.facts().cache, requests, summary.batch),
-                        torch::TensorOptions(device).dtype(product_type(model.precision())));
+    const CacheShape shape = cache_for(decoder.facts().cache, requests, summary.batch);
+    const auto type = product_type(model.precision());
+    check_cache(shape, shape.context, model.device().budget_bytes(),
+                static_cast<int64_t>(c10::elementSize(type)));
+    KeyValueCache cache(shape, torch::TensorOptions(device).dtype(type));
     summary.cache_bytes = cache.bytes();
     Generation generation(decoder, cache, options.sampling, Admission::kContinuous, device);
     const Stopwatch watch;

@@ -140,6 +140,7 @@ struct Turn {
 
   double rate() const { return static_cast<double>(count.tokens) / seconds; }
   double use() const {
+    if (count.slot_steps == 0) return 1;  // no request had a second token
     // The first token of a request is of its prefill.
     return static_cast<double>(count.tokens - std::ssize(made)) / static_cast<double>(count.slot_steps);
   }
