@@ -91,7 +91,7 @@ torch::Tensor ExpertsImpl::compute(const torch::Tensor& tokens, const Choice& ch
 }
 
 void ExpertsImpl::forget() {
-  probabilities_ = chosen_ = {};
+  probabilities_ = chosen_ = torch::Tensor();
 }
 
 torch::Tensor ExpertsImpl::balance(const torch::Tensor& counted) const {

@@ -15,13 +15,13 @@ class ForgetScope {
  public:
   explicit ForgetScope(const Mixture& mixture) : layers_(mixture.expert_layers()) {}
   ~ForgetScope() {
-    for (const Experts& layer : layers_) layer->forget();
+    for (Experts& layer : layers_) layer->forget();
   }
   ForgetScope(const ForgetScope&) = delete;
   ForgetScope& operator=(const ForgetScope&) = delete;
 
  private:
-  const std::vector<Experts> layers_;
+  std::vector<Experts> layers_;
 };
 
 class MixtureTask final : public Task {
