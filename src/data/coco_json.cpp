@@ -1,12 +1,12 @@
 #include "data/coco_json.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "autotrain/error.h"
 #include "base/files.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -227,10 +227,12 @@ class CocoEvents {
 
 CocoJson read_coco_json(const fs::path& file) {
   const InputFile readable(file);  // says why it is not
-  std::ifstream stream(file, std::ios::binary);
+  std::error_code unknown;
+  if (fs::file_size(file, unknown) == 0)
+    throw Error(ExitCode::kBadData, file.string(), "is no JSON: it is empty", kCocoFormat);
+  const MappedFile mapped(file);
   CocoEvents events(file);
-  if (!Json::sax_parse(stream, &events))
-    throw Error(ExitCode::kBadData, file.string(), "ends before it is whole", kCocoFormat);
+  Json::sax_parse(mapped.bytes().begin(), mapped.bytes().end(), &events);
   return std::move(events).take();
 }
 

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kEndBytes = size_t{32} << 20;         // bytes that are read at either end of a long file
+constexpr size_t kEndBytes = size_t{32} << 20;    // bytes that are read at either end of a long file
 constexpr int64_t kFewBytes = int64_t{64} << 20;  // of a folder, that are read
 
 std::string words_of(int64_t bytes, uint64_t hash) {
