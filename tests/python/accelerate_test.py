@@ -73,8 +73,9 @@ class Executable(unittest.TestCase):
             raise torch.OutOfMemoryError("out of memory.")
         with self.assertRaisesRegex(RuntimeError, "No executable batch size found, reached zero."):
             never()
-        with self.assertRaisesRegex(TypeError, "batch_size"):
-            find_executable_batch_size(lambda size: size)
+        with self.assertRaisesRegex(TypeError, "the batch size first"):
+            find_executable_batch_size(lambda: 1)
+        self.assertEqual(find_executable_batch_size(lambda size: size, starting_batch_size=3)(), 3)
         with self.assertRaisesRegex(TypeError, "called with the batch size"):
             refusing_above(1, KeyError())[0](8, "word", 1, 2)
 
