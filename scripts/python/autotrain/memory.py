@@ -8,7 +8,7 @@ import torch
 
 from . import library
 from .errors import Error, StepError
-from .tensors import bytes_on, state_tensors
+from .tensors import as_list, bytes_on, state_tensors
 
 
 class Held:
@@ -58,6 +58,15 @@ class Held:
         library.load().autotrain_begin(self.session)
 
 
+def text_of_budget(budget):
+    """@param budget: a text as in recipes, or bytes."""
+    if isinstance(budget, str):
+        return budget
+    if isinstance(budget, int) and not isinstance(budget, bool) and budget > 0:
+        return str(budget)
+    raise StepError("budget", f"is {budget!r}", 'give a text, "512MiB", "80%" or "auto", or bytes')
+
+
 def device_of(modules):
     """The one device of all parameters."""
     devices = {parameter.device for module in modules for parameter in module.parameters()}
@@ -81,13 +90,11 @@ def hold(budget, *, device="cpu", model=None, optimizer=None):
 
     @param model, optimizer: what is there of them already counts too.
     @return what measures it; to be released, or a context."""
-    from .search import text_of_budget
     budget = text_of_budget(budget)
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     prepare(device, budget)
     importlib.import_module("torch._dynamo")  # which an optimizer's first update loads: code, in nobody's budget
-    modules = [] if model is None else [model]
-    carried = bytes_on(device, state_tensors(modules, [] if optimizer is None else [optimizer]))
+    carried = bytes_on(device, state_tensors(as_list(model), as_list(optimizer)))
     return Held(budget, device, carried)

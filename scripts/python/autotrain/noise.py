@@ -9,7 +9,7 @@ from . import library
 from .errors import StepError
 from .memory import device_of
 from .state import Snapshot
-from .tensors import parameters_of
+from .tensors import modules_of, parameters_of
 from .trial import takes_weight
 
 NoiseScale = namedtuple("NoiseScale", "samples low high")
@@ -47,7 +47,7 @@ def noise_scale(step, make_batch, *, model, samples, updates=64, pieces=4, keep=
     @return NoiseScale(samples, low, high), the latter the 95 % interval; None where it cannot be told. All is as it was."""
     if pieces < 2 or updates < 32:
         raise StepError("noise_scale", f"{updates} updates of {pieces} pieces tell nothing", "give 32 updates or more, of 2 pieces or more")
-    modules = [model] if isinstance(model, torch.nn.Module) else list(model)
+    modules = modules_of(model)
     device_of(modules)
     snapshot = Snapshot(modules, [], keep)
     parameters = parameters_of(modules, [])

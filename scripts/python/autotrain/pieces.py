@@ -17,15 +17,13 @@ def arrays(value):
     """Tensors and arrays in a batch, in order."""
     if is_array(value):
         yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from arrays(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from arrays(part)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from arrays(getattr(value, field.name))
+        return
+    for part in parts_of(value):
+        yield from arrays(part)
+
+
+def is_whole_of_parts(value):
+    return isinstance(value, (Mapping, list, tuple)) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
 
 
 def parts_of(batch):
@@ -34,7 +32,7 @@ def parts_of(batch):
         return list(batch.values())
     if isinstance(batch, (list, tuple)):
         return list(batch)
-    if dataclasses.is_dataclass(batch) and not isinstance(batch, type):
+    if is_whole_of_parts(batch):
         return [getattr(batch, field.name) for field in dataclasses.fields(batch)]
     return []
 
@@ -102,7 +100,7 @@ def cut_part(value, first, last, samples):
         return value[first:last] if len(value.shape) > 0 and value.shape[0] == samples else value
     if not isinstance(value, Mapping) and is_samples(value, samples):
         return value[first:last]
-    if isinstance(value, (Mapping, list, tuple)) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+    if is_whole_of_parts(value):
         return with_parts(value, lambda part: cut_part(part, first, last, samples))
     if is_shared(value):
         return value

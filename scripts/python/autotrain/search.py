@@ -4,15 +4,17 @@ import gc
 import json
 import operator
 import threading
+from contextlib import contextmanager
 
 import torch
 
 from . import library
 from .errors import StepError
-from .memory import Held, device_of, prepare
+from .memory import Held, device_of, prepare, text_of_budget
 from .plan import Plan
 from .state import Snapshot
-from .trial import RAN, STOP, OldObjects, Step, carried_bytes, check_optimizer, forget, get_to_know, meaning
+from .tensors import as_list, modules_of
+from .trial import RAN, STOP, OldObjects, Step, carried_bytes, check_optimizers, forget, get_to_know, meaning
 
 UPDATE, TYPICAL, EVALUATION, END = range(4)  # parts of a trial, as the library names them
 
@@ -92,15 +94,6 @@ def check_search(target, max_trials, max_seconds, cut, effective):
         raise StepError("cut", "is divide, and there is no effective batch to divide", "give effective=")
 
 
-def text_of_budget(budget):
-    """@param budget: a text as in recipes, or bytes."""
-    if isinstance(budget, str):
-        return budget
-    if isinstance(budget, int) and not isinstance(budget, bool) and budget > 0:
-        return str(budget)
-    raise StepError("budget", f"is {budget!r}", 'give a text, "512MiB", "80%" or "auto", or bytes')
-
-
 def check_modes(modules, smallest, effective, most):
     if not torch.is_grad_enabled():
         raise StepError("find", "was called where gradients are switched off", "call it outside of no_grad and inference_mode")
@@ -113,6 +106,16 @@ def check_modes(modules, smallest, effective, most):
 
 
 ONE_AT_A_TIME = threading.Lock()  # they would share the limit, the peak and the weights
+
+
+@contextmanager
+def alone():
+    if not ONE_AT_A_TIME.acquire(blocking=False):
+        raise StepError("find", "is under way in this process already", "search one thing after the other")
+    try:
+        yield
+    finally:
+        ONE_AT_A_TIME.release()
 
 
 def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%", evaluate=None, worst=None, scaler=None,
@@ -134,43 +137,27 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
     multiple_of, max_trials = whole("multiple_of", multiple_of) or 1, whole("max_trials", max_trials) or 12
     check_search(target, max_trials, max_seconds, cut, effective)
     budget = text_of_budget(budget)
-    modules = [model] if isinstance(model, torch.nn.Module) else list(model)
+    modules, optimizers = modules_of(model), as_list(optimizer)
     check_modes(modules, smallest_batch(modules), effective, most)
-    check_optimizer(modules, optimizer)
+    check_optimizers(modules, optimizers)
     device = device_of(modules)
-    if not ONE_AT_A_TIME.acquire(blocking=False):
-        raise StepError("find", "is under way in this process already", "search one thing after the other")
-    try:
-        return find_alone(step, make_batch, modules=modules, optimizer=optimizer, effective=effective, budget=budget,
-                          evaluate=evaluate, worst=worst, scaler=scaler, others=[*as_list(schedulers), *as_list(keep)], most=most,
-                          multiple_of=multiple_of, cut=cut, target=target, max_trials=max_trials, max_seconds=max_seconds,
-                          device=device)
-    finally:
-        ONE_AT_A_TIME.release()
-
-
-def as_list(value):
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def find_alone(step, make_batch, *, modules, optimizer, effective, budget, evaluate, worst, scaler, others, most, multiple_of,
-               cut, target, max_trials, max_seconds, device):
-    prepare(device, budget)
-    snapshot = Snapshot(modules, as_list(optimizer) if optimizer is not None else [], [scaler, *others])
-    runner = Step(step, make_batch, modules=modules, optimizer=optimizer, evaluate=evaluate, worst=worst, scaler=scaler,
-                  effective=effective)
-    trials = Trials(runner, snapshot)
-    minimum = min(smallest_batch(modules), effective or 2, most or 2)
-    try:
-        with OldObjects() as old:
-            get_to_know(runner, device, minimum, old)
-            carried = carried_bytes(runner, device)
-            request = {"effective": effective, "most": most, "minimum": minimum, "multiple_of": multiple_of, "cut": cut,
-                       "target": list(target), "max_probes": max_trials, "max_seconds": max_seconds,
-                       "floor_bytes": carried + sum(p.nbytes for p in runner.parameters if p.requires_grad),
-                       "costs_differ": worst is not None, "evaluates": evaluate is not None}
-            with Held(budget, device, carried) as trials.held:
-                found = search(trials, request)
-    finally:
-        snapshot.put_back()
+    with alone():
+        prepare(device, budget)
+        snapshot = Snapshot(modules, optimizers, [scaler, *as_list(schedulers), *as_list(keep)])
+        runner = Step(step, make_batch, modules=modules, optimizers=optimizers, evaluate=evaluate, worst=worst, scaler=scaler,
+                      effective=effective)
+        trials = Trials(runner, snapshot)
+        minimum = min(smallest_batch(modules), effective or 2, most or 2)
+        try:
+            with OldObjects() as old:
+                get_to_know(runner, device, minimum, old)
+                carried = carried_bytes(runner, device)
+                request = {"effective": effective, "most": most, "minimum": minimum, "multiple_of": multiple_of, "cut": cut,
+                           "target": list(target), "max_probes": max_trials, "max_seconds": max_seconds,
+                           "floor_bytes": carried + sum(p.nbytes for p in runner.parameters if p.requires_grad),
+                           "costs_differ": worst is not None, "evaluates": evaluate is not None}
+                with Held(budget, device, carried) as trials.held:
+                    found = search(trials, request)
+        finally:
+            snapshot.put_back()
     return Plan({**found, "carried_bytes": carried}, minimum)

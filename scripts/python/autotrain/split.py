@@ -8,7 +8,8 @@ from .errors import StepError
 from .memory import device_of
 from .pieces import cut, samples_of
 from .state import Snapshot
-from .tensors import parameters_of
+from .tensors import as_list, modules_of, parameters_of
+from .trial import takes_weight
 
 Verdict = namedtuple("Verdict", "exact difference module kind text")
 ROUNDING = 1e-4   # of a gradient in float32, summed in another order
@@ -98,10 +99,9 @@ def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=()):
 
     @param step: forward and backward of a mean loss, `step(batch, weight)`, as for find; `step(batch)` where the loss is a sum.
     @return a Verdict: exact, difference (relative), module, kind, text. All is as it was afterwards."""
-    from .trial import takes_weight
-    modules = [model] if isinstance(model, torch.nn.Module) else list(model)
+    modules = modules_of(model)
     device_of(modules)
-    snapshot = Snapshot(modules, [] if optimizer is None else [optimizer], keep)
+    snapshot = Snapshot(modules, as_list(optimizer), keep)
     try:
         batch = make_batch(samples)
         if samples_of(batch) != samples or samples % 2:

@@ -3,6 +3,18 @@
 import torch
 
 
+def as_list(value):
+    """What is given as one, as several, or not at all."""
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def modules_of(model):
+    """@param model: a module, or any collection of them."""
+    return [model] if isinstance(model, torch.nn.Module) else list(model)
+
+
 def leaves(value):
     """The tensors in nested dictionaries, lists and tuples."""
     if isinstance(value, torch.Tensor):

@@ -68,19 +68,13 @@ class OldObjects:
 class Step:
     """Updates and evaluations of any size, with the user's own parts."""
 
-    def __init__(self, step, make_batch, *, modules, optimizer, evaluate, worst, scaler, effective):
+    def __init__(self, step, make_batch, *, modules, optimizers, evaluate, worst, scaler, effective):
         self.step, self.make_batch, self.worst = step, make_batch, worst or make_batch
-        self.modules, self.optimizer, self.evaluate, self.scaler = modules, optimizer, evaluate, scaler
+        self.modules, self.optimizers, self.evaluate, self.scaler = modules, optimizers, evaluate, scaler
         self.effective = effective
         self.parameters = parameters_of(modules, self.optimizers)
         self.weighted = takes_weight(step)
         self.steps_itself = False  # the step makes the update
-
-    @property
-    def optimizers(self):
-        if self.optimizer is None:
-            return []
-        return list(self.optimizer) if isinstance(self.optimizer, (list, tuple)) else [self.optimizer]
 
     def batch(self, samples, make):
         batch = make(samples)
@@ -159,20 +153,15 @@ class Habits:
             hook.remove()
 
 
-def check_optimizer(modules, optimizer):
-    if isinstance(optimizer, (list, tuple)):
-        for each in optimizer:
-            check_optimizer(modules, each)
-        return
-    if optimizer is None:
-        return
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise StepError("optimizer", "LBFGS evaluates the loss itself, many times an update, so no step can be accumulated for it",
-                        "search with another optimizer, or none: optimizer=None")
+def check_optimizers(modules, optimizers):
     own = {id(parameter) for module in modules for parameter in module.parameters()}
-    if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
-        raise StepError("optimizer", "none of its parameters is the model's", "make it of model.parameters(), of the model "
-                        "that is given here")
+    for optimizer in optimizers:
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise StepError("optimizer", "LBFGS evaluates the loss itself, many times an update, so no step can be accumulated for it",
+                            "search with another optimizer, or none: optimizer=None")
+        if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
+            raise StepError("optimizer", "none of its parameters is the model's", "make it of model.parameters(), of the model "
+                            "that is given here")
 
 
 def check_backward(step, habits, result):
