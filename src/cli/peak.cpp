@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "report/table.h"
-#include "setup/assembly.h"
+#include "setup/planned_bench.h"
 
 namespace autotrain {
 namespace {
@@ -18,17 +18,11 @@ std::string in_words(const OperationPlace& place) {
   return place.module.empty() ? place.operation : cat(place.operation, " of ", place.module);
 }
 
-std::string shape_in_brackets(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return "[" + join(sizes, ", ") + "]";
-}
-
 std::string tensors_text(const PeakTrace& peak) {
   TextTable table({"bytes", "shape", "type", "made by", "in", "kept for"});
   for (size_t i = 0; i < std::min(kShown, peak.tensors.size()); ++i) {
     const PeakTensor& tensor = peak.tensors[i];
-    table.add_row({format_bytes(tensor.bytes), shape_in_brackets(tensor.shape), lower(tensor.type),
+    table.add_row({format_bytes(tensor.bytes), cat(c10::IntArrayRef(tensor.shape)), lower(tensor.type),
                    in_words(tensor.made_by), to_string(tensor.made_in), in_words(tensor.kept_for)});
   }
   return table.text();
@@ -66,9 +60,7 @@ nlohmann::ordered_json place_to_json(const OperationPlace& place) {
 }  // namespace
 
 PeakTrace peak_of(const Recipe& recipe, const BatchPlan& plan) {
-  const auto bench =
-      assemble(recipe, load_materials(recipe, ResolvedBudget{plan.budget_bytes, plan.budget_source}));
-  set_recompute(recipe, *bench, plan.recompute);
+  const auto bench = assemble_as_planned(recipe, plan);
   return trace_peak(*bench, plan.micro_batch, std::min(plan.effective_batch, 2 * plan.micro_batch));
 }
 

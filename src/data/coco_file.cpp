@@ -18,7 +18,6 @@ namespace {
 
 using Annotation = CocoJson::Annotation;
 
-constexpr double kLeastSampleSide = 2;   // pixels of a sample: too few to show an object
 constexpr double kMostPixels = 1 << 20;  // of a side; more, or less than one, is no size
 constexpr double kWellOutside = 0.02;    // parts of the image: more than rounding
 
@@ -42,8 +41,8 @@ bool is_group(const CocoJson::Category& one, const std::vector<CocoJson::Categor
 }
 
 // Those that are classes, sorted by id; names are what classes are known by.
-std::vector<CocoJson::Category> classes_among(const fs::path& file, const CocoJson& json) {
-  const std::set<int64_t> used = used_categories(json);
+std::vector<CocoJson::Category> classes_among(const fs::path& file, const CocoJson& json,
+                                              const std::set<int64_t>& used) {
   std::vector<CocoJson::Category> all;
   for (const CocoJson::Category& each : json.categories)
     if (!is_group(each, json.categories, used)) all.push_back(each);
@@ -122,12 +121,15 @@ struct CocoImages {
     std::set<std::string> names;
     for (CocoJson::Image& image : images) {
       std::error_code error;
-      if (!fs::is_regular_file(folder / image.name, error))
-        std::ranges::replace(image.name, '\\', '/');  // as Windows writes it
+      bool there = fs::is_regular_file(folder / image.name, error);
+      if (!there) {
+        image.name = with_slashes(image.name);
+        there = fs::is_regular_file(folder / image.name, error);
+      }
       if (!names.insert(fs::path(image.name).lexically_normal().string()).second)
         fail_coco(file, cat("has the image ", quote(image.name), " under two ids"),
                   "join their annotations under one");
-      if (!fs::is_regular_file(folder / image.name, error)) {
+      if (!there) {
         missing.push_back(image.name);
       } else if (!(image.width >= 1 && image.height >= 1 && image.width <= kMostPixels &&
                    image.height <= kMostPixels)) {
@@ -237,18 +239,17 @@ class CocoSorter {
   void take(int64_t image, const Annotation& a, int64_t category) {
     const CocoJson::Image& of = images_.images[static_cast<size_t>(image)];
     const LabelledBox box = box_in_image(a, of, category);
-    ++counted_;
     parts_ += a.x <= 1 && a.y <= 1 && a.width <= 1 && a.height <= 1 ? 1 : 0;
-    corners_ += a.width > a.x && a.height > a.y ? 1 : 0;
+    shapes_.count(a.width > a.x && a.height > a.y);
     if (box.width <= 0 || box.height <= 0) {
-      if (outside_++ == 0) first_outside_ = where(a);
+      shapes_.count_outside([&] { return where(a); });
       return fault(image, a, "boxes outside of their images",
                    cat(words_of_box(a), " of an image of ", brief(of.width), " × ", brief(of.height)),
                    "look whether images have the sizes that the file says");
     }
     if (a.x < -kWellOutside * of.width || a.y < -kWellOutside * of.height ||
         a.x + a.width > (1 + kWellOutside) * of.width || a.y + a.height > (1 + kWellOutside) * of.height) {
-      if (outside_++ == 0) first_outside_ = cat(where(a), ": ", words_of_box(a));
+      shapes_.count_outside([&] { return cat(where(a), ": ", words_of_box(a)); });
       doubts_.doubt("boxes that reach outside of their images, which are cut",
                     "look whether bbox is [x, y, width, height]", where(a));
     }
@@ -262,32 +263,30 @@ class CocoSorter {
       doubts_.doubt("boxes that are there twice, which count once", "remove them", where(a));
       return;
     }
-    if (box.width * static_cast<double>(reading_.size.width) < kLeastSampleSide ||
-        box.height * static_cast<double>(reading_.size.height) < kLeastSampleSide)
-      doubts_.doubt("boxes of less than two pixels of a sample", "set a larger size, or remove them",
-                    where(a));
+    doubt_tiny(
+        box, reading_.size, [&] { return where(a); }, doubts_);
     boxes.push_back(box);
   }
 
-  // What only all boxes together show.
+  // Finds what only all boxes together show.
   void check_all() {
-    constexpr int64_t kEnough = 8;
-    if (counted_ > 0 && crowds_ == counted_ && !reading_.keeps_crowds)
+    const int64_t counted = shapes_.boxes();
+    if (counted > 0 && crowds_ == counted && !reading_.keeps_crowds)
       faults_
           .doubt("boxes that are all crowds (iscrowd: 1), of which nothing is learned",
                  "set iscrowd to 0 for single objects", file_)
           .stops = true;
-    else if (2 * crowds_ > counted_)
+    else if (2 * crowds_ > counted)
       doubts_.doubt("boxes most of which are crowds (iscrowd: 1), of which nothing is learned",
                     "set iscrowd to 0 for single objects", file_);
-    if (counted_ < kEnough) return;
-    if (parts_ == counted_)
+    if (!shapes_.enough()) return;
+    if (parts_ == counted)
       faults_.doubt("boxes that seem to be parts of their images", "write bbox in pixels", file_).stops =
           true;
-    else if (corners_ == counted_ && 4 * outside_ >= counted_)
+    else if (shapes_.seem_corners())
       faults_
           .doubt("boxes that seem to be corners [x1, y1, x2, y2]", "write bbox as [x, y, width, height]",
-                 first_outside_)
+                 shapes_.first_outside())
           .stops = true;
   }
 
@@ -297,10 +296,9 @@ class CocoSorter {
   const CocoReading& reading_;
   std::vector<std::vector<LabelledBox>> boxes_;
   std::map<int64_t, Error> faulty_;
-  // Boxes, those whose numbers are all at most 1, those whose second pair is beyond the first as corners are,
-  // and those that leave their image.
-  int64_t counted_ = 0, parts_ = 0, corners_ = 0, outside_ = 0, crowds_ = 0;
-  std::string first_outside_;
+  BoxShapes shapes_;
+  int64_t parts_ = 0;   // boxes whose numbers are all at most 1
+  int64_t crowds_ = 0;  // those of objects that nobody told apart
   DataLook faults_, doubts_;
 };
 
@@ -308,10 +306,11 @@ class CocoSorter {
 
 CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
   CocoJson json = read_coco_json(file);
-  const std::vector<CocoJson::Category> categories = classes_among(file, json);
+  const std::set<int64_t> used = used_categories(json);
+  const std::vector<CocoJson::Category> categories = classes_among(file, json, used);
   CocoReading read = reading;
   if (read.classes.empty()) read.classes = names_of(categories);
-  const ClassNumbers numbers = numbers_of_classes(file, categories, read.classes, used_categories(json));
+  const ClassNumbers numbers = numbers_of_classes(file, categories, read.classes, used);
   const CocoImages images(file, std::move(json.images), read);
   if (json.annotations.empty())
     fail_coco(file, "has no annotations",
@@ -326,7 +325,8 @@ CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
 }
 
 std::vector<std::string> read_coco_classes(const fs::path& file) {
-  return names_of(classes_among(file, read_coco_json(file)));
+  const CocoJson json = read_coco_json(file);
+  return names_of(classes_among(file, json, used_categories(json)));
 }
 
 }  // namespace autotrain

@@ -65,22 +65,16 @@ std::unique_ptr<Dataset> make_coco_set(const DatasetRequest& request) {
 }  // namespace
 
 DatasetRow coco_row() {
-  std::vector<KeySpec> keys = {
-      text_key("images", "The folder that the images' file_name is below."),
-      text_key(
-          "annotations",
-          "The JSON file: lists images, annotations and categories. Classes are numbered by the ids of their "
-          "categories, gaps closed; other data than the training data go by the categories' names.")};
-  for (KeySpec& key : detection_keys()) keys.push_back(std::move(key));
-  return {{"coco", "Object detection in COCO's format: images, and one JSON file with the boxes of all.",
-           std::move(keys)},
-          make_coco_set,
-          {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"},
-          make_unlabelled_detection,
-          kUnlabelledImages,
-          [](const LookRequest& request, DataLook& look) {
-            look_at_boxes(request, cat("coco ", request.made_from.parameters.text("annotations")), look);
-          }};
+  return detection_row_of(
+      {.name = "coco",
+       .sentence = "Object detection in COCO's format: images, and one JSON file with the boxes of all.",
+       .keys = {text_key("images", "The folder that the images' file_name is below."),
+                text_key("annotations",
+                         "The JSON file: lists images, annotations and categories. Classes are numbered by "
+                         "the ids of their categories, gaps closed; other data than the training data go by "
+                         "the categories' names.")},
+       .make = make_coco_set,
+       .from = [](const Parameters& p) { return p.text("annotations"); }});
 }
 
 }  // namespace autotrain

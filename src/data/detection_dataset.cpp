@@ -229,32 +229,12 @@ SampleBoxes DetectionDataset::make_sample(const Scene& scene, const std::string&
   return all;
 }
 
-std::vector<KeySpec> detection_keys() {
-  return {
-      bool_key("upright",
-               "Turn images as their metadata say (EXIF); boxes are taken to be of the upright image.", true),
-      list_key(KeyKind::kIntegerList, "size",
-               "[height, width] of a sample, in which images lie whole and in shape, on black.",
-               std::vector<int64_t>{416, 416})
-          .from(8, 16384)
-          .of_length(2)
-          .in("pixels"),
-      integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")};
-}
-
 DetectionDataset::Options detection_options(const DatasetRequest& request, int64_t classes) {
   const std::vector<int64_t> size = request.parameters.integers("size");
   return {.size = {size[0], size[1]},
           .classes = classes,
           .augment = request.augment,
           .reading = {.upright = request.parameters.flag("upright")}};
-}
-
-std::unique_ptr<Dataset> make_unlabelled_detection(const UnlabelledRequest& request) {
-  const auto* const like = dynamic_cast<const DetectionDataset*>(&request.like);
-  if (like != nullptr) return like->unlabelled(request.path);
-  throw Error(ExitCode::kBadRecipe, request.path.string(), "the run's samples are no images with boxes",
-              "name data of the run's own kind: --set data.validation.…");
 }
 
 }  // namespace autotrain

@@ -105,13 +105,18 @@ class DetectionDataset final : public Dataset, public Preloadable, public Named 
   HeldFiles held_;  // after preloading
 };
 
-/// Keys that all detection sets have: of their samples' size and their images.
-std::vector<KeySpec> detection_keys();
-
-/// What a row of such sets takes for predictions. @throws Error(kBadData) as images are found.
-inline constexpr const char* kUnlabelledImages = "a folder of images, or one image";
-std::unique_ptr<Dataset> make_unlabelled_detection(const UnlabelledRequest& request);
-
+/// How a format makes its samples. @param request has the keys that all detection sets have.
 DetectionDataset::Options detection_options(const DatasetRequest& request, int64_t classes);
+
+/// What a format of detection sets brings.
+struct DetectionFormat {
+  std::string name;           ///< "yolo"
+  std::string sentence;       ///< about it
+  std::vector<KeySpec> keys;  ///< beside those of all: size, upright, limit
+  std::function<std::unique_ptr<Dataset>(const DatasetRequest&)> make;
+  std::function<std::string(const Parameters&)> from;  ///< which file or folder names the data
+};
+
+DatasetRow detection_row_of(DetectionFormat format);
 
 }  // namespace autotrain

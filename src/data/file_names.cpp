@@ -48,6 +48,11 @@ int64_t readable_bytes(const fs::path& path) {
 
 }  // namespace
 
+std::string with_slashes(std::string path) {
+  std::ranges::replace(path, '\\', '/');
+  return path;
+}
+
 std::string image_endings() {
   return join_choices({kEndings.begin(), kEndings.end()});
 }

@@ -27,6 +27,9 @@ class FileNames {
   std::vector<size_t> ends_;
 };
 
+/// A path whose folders are set apart by slashes, as Windows does not write it.
+std::string with_slashes(std::string path);
+
 /// How many files have each ending.
 using Endings = std::map<std::string, int64_t>;
 

@@ -11,7 +11,6 @@
 namespace autotrain {
 namespace {
 
-constexpr double kFewPixels = 2;     // of a sample: too few to show an object
 constexpr double kFarOutside = 0.1;  // parts of the image
 constexpr double kOutside = 0.02;    // more than rounding
 
@@ -48,11 +47,10 @@ class LabelTally {
   }
 
   void finish() {
-    constexpr int64_t kEnough = 8;
-    if (boxes_ >= kEnough && corners_ == boxes_ && 4 * outside_ >= boxes_) {
+    if (shapes_.seem_corners()) {
       faults_
           .doubt("lines that seem to be \"class x1 y1 x2 y2\", corners",
-                 "write \"class cx cy w h\": centre and size as parts of the image", first_outside_)
+                 "write \"class cx cy w h\": centre and size as parts of the image", shapes_.first_outside())
           .stops = true;
       ++summary_.faulty_files;
     }
@@ -64,20 +62,15 @@ class LabelTally {
   void add(const LabelledBox& box, const std::string& path) {
     ++summary_.by_class[static_cast<size_t>(box.category)];
     const auto words = [&] { return cat(path, ": ", brief(box.width), " × ", brief(box.height)); };
-    if (box.width * static_cast<double>(size_.width) < kFewPixels ||
-        box.height * static_cast<double>(size_.height) < kFewPixels) {
-      doubts_.doubt("boxes of less than two pixels of a sample", "set a larger size, or remove them",
-                    words());
-    }
+    doubt_tiny(box, size_, words, doubts_);
     const auto outside = [&](double by) {
       const auto reaches = [by](double centre, double length) {
         return centre - length / 2 < -by || centre + length / 2 > 1 + by;
       };
       return reaches(box.centre_x, box.width) || reaches(box.centre_y, box.height);
     };
-    ++boxes_;
-    corners_ += box.width > box.centre_x && box.height > box.centre_y ? 1 : 0;
-    if (outside(kOutside) && outside_++ == 0) first_outside_ = words();
+    shapes_.count(box.width > box.centre_x && box.height > box.centre_y);
+    if (outside(kOutside)) shapes_.count_outside(words);
     if (outside(kFarOutside)) {
       doubts_.doubt("boxes that reach far outside of their image",
                     "look whether lines are \"class cx cy w h\", not corners", words());
@@ -86,9 +79,7 @@ class LabelTally {
 
   LabelSummary& summary_;
   const ImageSize& size_;
-  // Boxes, those whose second pair is beyond the first as corners are, and those that leave the image.
-  int64_t boxes_ = 0, corners_ = 0, outside_ = 0;
-  std::string first_outside_;
+  BoxShapes shapes_;
   DataLook faults_, doubts_;
 };
 
@@ -107,6 +98,14 @@ std::string LabelSummary::words_of(const std::vector<Doubt>& doubts) {
     kinds.push_back(cat(doubt.kind, " (", doubt.count, "): ", join(doubt.places, " · "), more));
   }
   return join(kinds, "; ");
+}
+
+void doubt_tiny(const LabelledBox& box, const ImageSize& sample, const std::function<std::string()>& words,
+                DataLook& look) {
+  constexpr double kFewPixels = 2;  // too few to show an object
+  if (box.width * static_cast<double>(sample.width) < kFewPixels ||
+      box.height * static_cast<double>(sample.height) < kFewPixels)
+    look.doubt("boxes of less than two pixels of a sample", "set a larger size, or remove them", words());
 }
 
 ReadLabels read_labels(const LabelledFiles& files, const LabelReading& reading, const ImageSize& size) {

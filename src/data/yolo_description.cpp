@@ -140,9 +140,9 @@ class Description {
   }
 
   // Every place that the path may mean, the likeliest first.
-  std::vector<fs::path> meanings(std::string text) const {
-    std::ranges::replace(text, '\\', '/');  // as Windows writes them
-    std::string inner = text;               // what some tools write lies one folder higher than they put it
+  std::vector<fs::path> meanings(const std::string& written) const {
+    const std::string text = with_slashes(written);
+    std::string inner = text;  // what some tools write lies one folder higher than they put it
     while (inner.starts_with("../")) inner.erase(0, 3);
     std::vector<fs::path> all;
     if (!base_.empty()) all.push_back(folder_ / base_ / text);
@@ -198,9 +198,7 @@ std::vector<std::string> listed_images(const fs::path& list, const Description& 
     ++line;
     const std::string name(trim(text));
     if (name.empty()) continue;
-    std::string slashed(name);
-    std::ranges::replace(slashed, '\\', '/');
-    if (const fs::path own = list.parent_path() / slashed; is_there(own)) {
+    if (const fs::path own = list.parent_path() / with_slashes(name); is_there(own)) {
       images.push_back(fs::absolute(own).lexically_normal().string());
     } else if (const std::optional<fs::path> other = description.find(name)) {
       images.push_back(fs::absolute(*other).lexically_normal().string());

@@ -31,10 +31,10 @@ bool is_labelled(const LabelledFiles& files, int64_t image) {
   return fs::is_regular_file(files.label_path(image), error);
 }
 
-int64_t count_labelled(const LabelledFiles& files) {
-  int64_t count = 0;
-  for (int64_t i = 0; i < files.names.size(); ++i) count += is_labelled(files, i) ? 1 : 0;
-  return count;
+bool any_labelled(const LabelledFiles& files) {
+  for (int64_t i = 0; i < files.names.size(); ++i)
+    if (is_labelled(files, i)) return true;
+  return false;
 }
 
 // The label files of all images, those among them that several have, and the folders that they lie in.
@@ -100,7 +100,7 @@ fs::path label_folder(const fs::path& images) {
 LabelledFiles with_label_files(FoundImages found, std::optional<int64_t> limit) {
   LabelledFiles files{.where = std::move(found.where), .images = found.folder, .labels = found.labels};
   for (const std::string& name : found.names) files.names.add(name);
-  if (files.labels.empty()) files.beside = count_labelled(files) == 0;
+  if (files.labels.empty()) files.beside = !any_labelled(files);
   const LabelPaths paths(files);
   if (!paths.shared.empty()) {
     log::warn("data", cat(files.where, ": ", paths.shared.size(),

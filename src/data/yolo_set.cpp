@@ -93,40 +93,30 @@ std::unique_ptr<Dataset> make_yolo_set(const DatasetRequest& request) {
 }  // namespace
 
 DatasetRow yolo_row() {
-  std::vector<KeySpec> keys = {
-      text_key("images", "The folder of the image files, and of folders of them."),
-      text_key("labels",
-               "The folder of the label files; an image without one has no boxes. null: the folder labels "
-               "beside the "
-               "folder images of an image's path, or the image's own folder."),
-      text_key("file",
-               "In place of images: a data.yaml, which names the images of each part, and the classes."),
-      text_key("split", cat("With file: which part of it: ", join_choices(choices_of<YoloSplit>()), ".")),
-      integer_key("classes", "Classes; null: as many as names has, or those of the training data.")
-          .from(1, 1 << 20),
-      text_key("names",
-               "A file with the name of a class on each line, or a YAML file with a list or map names; null: "
-               "those of "
-               "file, or classes counts them."),
-      word_key("longer_lines",
-               "What is made of a label's line of more than five values: refuse; polygon: the box around its "
-               "corners; "
-               "drop: what stands behind the fifth is left out.",
-               choices_of<LongerLines>(), "refuse")};
-  for (KeySpec& key : detection_keys()) keys.push_back(std::move(key));
-  return {{"yolo",
-           "Object detection in YOLO's format: images, and for each a text file with a line \"class cx cy w "
-           "h\" for "
-           "every box.",
-           std::move(keys)},
-          make_yolo_set,
-          {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"},
-          make_unlabelled_detection,
-          kUnlabelledImages,
-          [](const LookRequest& request, DataLook& look) {
-            const Parameters& p = request.made_from.parameters;
-            look_at_boxes(request, cat("yolo ", p.text(p.text("images").empty() ? "file" : "images")), look);
-          }};
+  return detection_row_of(
+      {.name = "yolo",
+       .sentence = "Object detection in YOLO's format: images, and for each a text file with a line \"class "
+                   "cx cy w h\" for every box.",
+       .keys = {text_key("images", "The folder of the image files, and of folders of them."),
+                text_key("labels",
+                         "The folder of the label files; an image without one has no boxes. null: the folder "
+                         "labels beside the folder images of an image's path, or the image's own folder."),
+                text_key(
+                    "file",
+                    "In place of images: a data.yaml, which names the images of each part, and the classes."),
+                text_key("split",
+                         cat("With file: which part of it: ", join_choices(choices_of<YoloSplit>()), ".")),
+                integer_key("classes", "Classes; null: as many as names has, or those of the training data.")
+                    .from(1, 1 << 20),
+                text_key("names",
+                         "A file with the name of a class on each line, or a YAML file with a list or map "
+                         "names; null: those of file, or classes counts them."),
+                word_key("longer_lines",
+                         "What is made of a label's line of more than five values: refuse; polygon: the box "
+                         "around its corners; drop: what stands behind the fifth is left out.",
+                         choices_of<LongerLines>(), "refuse")},
+       .make = make_yolo_set,
+       .from = [](const Parameters& p) { return p.text(p.text("images").empty() ? "file" : "images"); }});
 }
 
 }  // namespace autotrain

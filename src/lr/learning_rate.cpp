@@ -10,19 +10,12 @@
 #include "model/initial_weights.h"
 #include "plan/planner.h"
 #include "recipe/compare.h"
-#include "setup/assembly.h"
+#include "setup/planned_bench.h"
 #include "state/catalog.h"
 #include "state/snapshot.h"
 
 namespace autotrain {
 namespace {
-
-std::unique_ptr<Workbench> bench_of(const Recipe& recipe, const BatchPlan& plan) {
-  auto bench =
-      assemble(recipe, load_materials(recipe, ResolvedBudget{plan.budget_bytes, plan.budget_source}));
-  set_recompute(recipe, *bench, plan.recompute);
-  return bench;
-}
 
 // With such a budget the plan fits as it is, and the copies beside it.
 Error no_room_for_copies(int64_t copies, const BatchPlan& plan, const MemoryRecipe& memory, int64_t budget) {
@@ -100,7 +93,7 @@ LearningRateTest test_learning_rate(const Recipe& recipe, bool fresh_plan, const
   const BatchPlan plan =
       Trainer::from_recipe(recipe, {.write_files = false, .fresh_plan = fresh_plan, .search_apart = true})
           .plan();
-  const auto bench = bench_of(recipe, plan);
+  const auto bench = assemble_as_planned(recipe, plan);
   if (recipe.weights.file) take_weights(recipe.weights, bench->task->module());
   return test_on(*bench, recipe, plan, options);
 }
@@ -110,7 +103,7 @@ LearningRateTest test_learning_rate(const TrainedRun& run, RangeTestOptions opti
   Recipe recipe = run.recipe;
   recipe.execution.precision = run.plan.precision;
   recipe.execution.memory_format = run.plan.memory_format;
-  const auto bench = bench_of(recipe, run.plan);
+  const auto bench = assemble_as_planned(recipe, run.plan);
   const Position at = saved_run(checkpoints.read_state(run.update)).state.position;
   load_tensors(checkpoints, run.update, *bench);
   options.position = at.cursor;

@@ -10,11 +10,6 @@
 namespace autotrain {
 namespace {
 
-std::string owner_of(const std::string& parameter) {
-  const size_t dot = parameter.rfind('.');
-  return dot == std::string::npos ? "the model" : parameter.substr(0, dot);
-}
-
 // A weighted sum over everything a sample became; weights vary so that reordered values show.
 std::vector<double> figures(const torch::Tensor& result, int64_t samples) {
   const bool by_sample = result.defined() && result.is_floating_point() && result.dim() > 0 && samples > 0 &&
@@ -82,6 +77,11 @@ void record(Task& task, const Batch& batch, Precision precision, Measure measure
 }
 
 }  // namespace
+
+std::string owner_of(const std::string& parameter) {
+  const size_t dot = parameter.rfind('.');
+  return dot == std::string::npos ? "the model" : parameter.substr(0, dot);
+}
 
 OperationTrace::OperationTrace(Task& task, const std::vector<Batch>& batches) {
   for (const Batch& batch : batches) {

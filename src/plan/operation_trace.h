@@ -8,6 +8,9 @@
 
 namespace autotrain {
 
+/// The module that a parameter of this name is of: "block0.conv" of "block0.conv.weight".
+std::string owner_of(const std::string& parameter);
+
 /// What each tensor operation of a forward pass made of each sample, in a few numbers: enough to find
 /// where two passes part ways without keeping their activations.
 class OperationTrace {

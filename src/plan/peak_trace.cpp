@@ -16,11 +16,6 @@ namespace {
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-std::string module_of_parameter(const std::string& name) {
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "the model" : name.substr(0, dot);
-}
-
 // Memory that an operation made, and who takes it. The object behind a storage stays where it is, empty, for
 // as long as this refers to it, so that no other storage has its address.
 struct Made {
@@ -36,7 +31,7 @@ class PeakObserver {
   explicit PeakObserver(const torch::nn::Module& module) {
     for (const auto& parameter : module.named_parameters()) {
       const torch::Tensor& tensor = parameter.value();
-      owners_.emplace(tensor.storage().unsafeGetStorageImpl(), module_of_parameter(parameter.key()));
+      owners_.emplace(tensor.storage().unsafeGetStorageImpl(), owner_of(parameter.key()));
       before_.insert(tensor.storage().unsafeGetStorageImpl());
       if (tensor.grad().defined()) before_.insert(tensor.grad().storage().unsafeGetStorageImpl());
     }

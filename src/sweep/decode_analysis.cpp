@@ -5,8 +5,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "measure/timing.h"
 #include "report/column.h"
+#include "sweep/call_times.h"
 #include "sweep/decode.h"
 
 namespace autotrain {
@@ -14,25 +14,13 @@ namespace {
 
 constexpr double kHolds = 0.6;  // of the bound: less asks for a reason
 
-// Equally many calls of each round.
 void take_steps(const std::vector<StudyResult>& rounds, DecodePoint& point) {
-  std::vector<std::vector<double>> calls;
-  std::vector<double> all, medians;
-  size_t fewest = std::numeric_limits<size_t>::max();
-  for (const StudyResult& round : rounds) {
-    calls.push_back(round.value.at("latencies_seconds").get<std::vector<double>>());
-    medians.push_back(median_of(calls.back()));
-    fewest = std::min(fewest, calls.back().size());
-  }
-  for (const auto& round : calls)
-    all.insert(all.end(), round.begin(), round.begin() + static_cast<std::ptrdiff_t>(fewest));
-  std::ranges::sort(all);
-  point.repeats = std::ssize(all);
-  point.p50_seconds = quantile(all, 0.5);
-  point.p99_seconds = quantile(all, 0.99);
-  if (const auto interval = median_interval(all)) point.half_width = interval->half_width(point.p50_seconds);
-  const auto [least, most] = std::ranges::minmax(medians);
-  if (medians.size() > 1) point.drift = most / least - 1;
+  const CallTimes times = call_times(rounds);
+  point.repeats = std::ssize(times.sorted);
+  point.p50_seconds = times.at(0.5);
+  point.p99_seconds = times.at(0.99);
+  point.half_width = times.half_width;
+  point.drift = times.drift;
 }
 
 void bound(const DecodeVariant& variant, DecodePoint& p) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "sweep/decode_columns.h"
+#include "sweep/subtitle.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -65,16 +66,6 @@ std::vector<Chart> decode_charts(const DecodeSweep& sweep) {
   return charts;
 }
 
-std::string machine_of(const DecodeSweep& sweep) {
-  for (const DecodeVariant& variant : sweep.variants) {
-    if (!variant.machine.is_object()) continue;
-    return cat(variant.machine.at("name").get<std::string>(), ", ",
-               words_of_json(variant.machine.at("threads")), " threads, ",
-               variant.machine.at("software").get<std::string>());
-  }
-  return "";
-}
-
 }  // namespace
 
 page::Table decode_cells(const DecodeVariant& variant) {
@@ -122,13 +113,11 @@ page::Page decode_page(const DecodeSweep& sweep) {
     cells.title = label_of(sweep, variant);
     points.tables.push_back(std::move(cells));
   }
-  page::Page page{
-      .title = cat("Sweep of ", sweep.name, ": decoding"),
-      .subtitle = machine_of(sweep) +
-                  (sweep.unfinished > 0 ? cat(" · so far: ", sweep.unfinished, " measurements to come") : ""),
-      .sections = {std::move(summary),
-                   {.title = "Batch and context", .charts = decode_charts(sweep)},
-                   std::move(points)}};
+  page::Page page{.title = cat("Sweep of ", sweep.name, ": decoding"),
+                  .subtitle = subtitle_of(sweep),
+                  .sections = {std::move(summary),
+                               {.title = "Batch and context", .charts = decode_charts(sweep)},
+                               std::move(points)}};
   page::Table batching = batching_cells(sweep);
   if (!batching.rows.empty())
     page.sections.push_back({.title = "Requests of unequal lengths", .tables = {std::move(batching)}});

@@ -1,39 +1,26 @@
 #include "sweep/sweep_analysis.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "measure/timing.h"
 #include "optim/optimizer.h"
+#include "sweep/call_times.h"
 
 namespace autotrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Equally many calls of each round: a round in which the machine was fast has more of them.
 void take_latencies(const std::vector<StudyResult>& rounds, SweepPoint& point) {
-  std::vector<std::vector<double>> calls;
-  std::vector<double> all, medians;
-  size_t fewest = std::numeric_limits<size_t>::max();
-  for (const StudyResult& round : rounds) {
-    calls.push_back(round.value.at("latencies_seconds").get<std::vector<double>>());
-    medians.push_back(median_of(calls.back()));
-    fewest = std::min(fewest, calls.back().size());
-  }
-  for (const auto& round : calls)
-    all.insert(all.end(), round.begin(), round.begin() + static_cast<std::ptrdiff_t>(fewest));
-  std::ranges::sort(all);
-  point.repeats = static_cast<int64_t>(all.size());
-  point.p50_seconds = quantile(all, 0.5);
-  point.p90_seconds = quantile(all, 0.9);
-  point.p99_seconds = quantile(all, 0.99);
-  if (const auto interval = median_interval(all)) point.half_width = interval->half_width(point.p50_seconds);
-  const auto [least, most] = std::ranges::minmax(medians);
-  if (medians.size() > 1) point.drift = most / least - 1;
+  const CallTimes times = call_times(rounds);
+  point.repeats = std::ssize(times.sorted);
+  point.p50_seconds = times.at(0.5);
+  point.p90_seconds = times.at(0.9);
+  point.p99_seconds = times.at(0.99);
+  point.half_width = times.half_width;
+  point.drift = times.drift;
 }
 
 // Takes the times of the round whose observed call is of middle length.

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/recipe_enums.h"
+#include "sweep/subtitle.h"
 #include "sweep/sweep_columns.h"
 #include "sweep/sweep_tables.h"
 
@@ -257,24 +258,12 @@ page::Section operators_section(const Sweep& sweep) {
   return section;
 }
 
-std::string machine_of(const Sweep& sweep) {
-  for (const SweepVariant& variant : sweep.variants) {
-    if (!variant.machine.is_object()) continue;
-    return cat(variant.machine.at("name").get<std::string>(), ", ",
-               words_of_json(variant.machine.at("threads")), " threads, ",
-               variant.machine.at("software").get<std::string>());
-  }
-  return "";
-}
-
 }  // namespace
 
 page::Page sweep_page(const Sweep& sweep) {
-  page::Page page{
-      .title = cat("Sweep of ", sweep.name, ": ", to_string(sweep.mode)),
-      .subtitle = machine_of(sweep) +
-                  (sweep.unfinished > 0 ? cat(" · so far: ", sweep.unfinished, " measurements to come") : ""),
-      .sections = {summary_section(sweep), plots_section(sweep)}};
+  page::Page page{.title = cat("Sweep of ", sweep.name, ": ", to_string(sweep.mode)),
+                  .subtitle = subtitle_of(sweep),
+                  .sections = {summary_section(sweep), plots_section(sweep)}};
   if (!end_to_end_cells(sweep).rows.empty()) page.sections.push_back(end_to_end_section(sweep));
   if (!largest_cells(sweep).rows.empty()) page.sections.push_back(largest_section(sweep));
   page.sections.push_back(points_section(sweep));
