@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Our search beside Lightning's BatchSizeFinder (both modes) and Accelerate's find_executable_batch_size, each in a
+"""Our search, of the program's own models and by autotrain.find of the peers' loop, beside Lightning's BatchSizeFinder (both modes) and Accelerate's find_executable_batch_size, each in a
 fresh process under RLIMIT_DATA = what it has when idle + the budget; then 50 updates and an evaluation at the size
 found. In turns, so that a slow minute hits all. Needs .deps/peers (see README.md).
 
@@ -15,6 +15,7 @@ from measure import BENCH, HERE, PEERS_PYTHON, need_programs, save
 CELLS = [("mlp", 256), ("mlp", 512), ("resnet", 512), ("resnet", 2048), ("gpt", 512), ("gpt", 2048)]
 SIDES = {
     "autotrain": [str(BENCH), "search_step"],
+    "autotrain.find": [PEERS_PYTHON, "search_find.py"],
     "lightning power": [PEERS_PYTHON, "search_lightning.py", "--mode", "power"],
     "lightning binsearch": [PEERS_PYTHON, "search_lightning.py", "--mode", "binsearch"],
     "accelerate": [PEERS_PYTHON, "search_accelerate.py", "--mode", "accelerate"],

@@ -73,11 +73,28 @@ class Trains(unittest.TestCase):
         with self.assertRaisesRegex(autotrain.Error, "not this module's"):
             self.run_.load_into(torch.nn.Linear(2, 2))
 
+    def test_a_model_of_tokens_trains_on_whole_numbers(self):
+        torch.manual_seed(4)
+        model = torch.nn.Sequential(torch.nn.Embedding(20, 8), torch.nn.Linear(8, 20))
+        tokens = torch.randint(0, 20, (256, 5), generator=torch.Generator().manual_seed(5))
+        run = autotrain.train({**RECIPE, "name": "tokens"}, model, train=(tokens, (tokens + 1) % 20),
+                              validation=(tokens[:64], (tokens[:64] + 1) % 20), output=Path(self.folder.name) / "tokens")
+        losses = list(run.metrics["loss"])
+        self.assertLess(losses[-1], losses[0] / 2)
+        self.assertEqual((run.load_into(model)(tokens).argmax(-1) == (tokens + 1) % 20).float().mean().item(), 1)
+
+    def test_several_inputs_are_refused_by_name(self):
+        inputs, targets = points(16, 1)
+        for several in ((inputs, inputs), [inputs, inputs], {"a": inputs, "b": inputs}):
+            with self.assertRaisesRegex(autotrain.StepError, "several inputs"):
+                autotrain.train(RECIPE, self.model, train=(several, targets))
+
     def test_a_dataset_is_the_same_as_its_arrays(self):
         dataset = torch.utils.data.TensorDataset(*points(512, 1))
+        kept = len(list(exports.folder().iterdir()))
         again = autotrain.train(RECIPE, self.model, train=dataset, validation=points(128, 2), output=Path(self.folder.name) / "second")
         self.assertEqual(list(again.metrics["loss"]), list(self.run_.metrics["loss"]))
-        self.assertEqual(len(list(exports.folder().iterdir())), 1, "the same module was exported twice")
+        self.assertEqual(len(list(exports.folder().iterdir())), kept, "the same module was exported twice")
 
     def test_other_weights_are_another_file(self):
         one, other = module(), module()

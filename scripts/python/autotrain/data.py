@@ -35,6 +35,9 @@ def write_dataset(dataset, inputs, targets):
 
 def write(name, data, folder):
     """@return what a recipe says of them, and the inputs. @param data: (inputs, targets) or a Dataset of such pairs."""
+    if isinstance(data, tuple) and data and isinstance(data[0], (tuple, list, dict)):
+        raise StepError(name, f"has several inputs, a {type(data[0]).__name__} of {len(data[0])}",
+                        "give one array of inputs, or export the module and write a recipe with arrays (docs/exported_models.md)")
     inputs, targets = folder / f"{name}-inputs.npy", folder / f"{name}-targets.npy"
     if isinstance(data, (tuple, list)) and len(data) == 2 and not isinstance(data[0], (tuple, list)):
         arrays = [as_array(part) for part in data]
@@ -44,7 +47,9 @@ def write(name, data, folder):
             numpy.save(file, array)
     else:
         arrays = write_dataset(data, inputs, targets)
-    return {"dataset": "npy", "inputs": str(inputs), "targets": str(targets)}, arrays[0]
+    # Inputs become floats; named arrays keep whole numbers, which are tokens or indices here.
+    given = {"arrays": [f"inputs={inputs}"]} if arrays[0].dtype.kind in "iub" else {"inputs": str(inputs)}
+    return {"dataset": "npy", **given, "targets": str(targets)}, arrays[0]
 
 
 def example_of(inputs):
