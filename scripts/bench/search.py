@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Our search, of the program's own models and by autotrain.find of the peers' loop, beside Lightning's BatchSizeFinder (both modes) and Accelerate's find_executable_batch_size, each in a
-fresh process under RLIMIT_DATA = what it has when idle + the budget; then 50 updates and an evaluation at the size
-found. In turns, so that a slow minute hits all. Needs .deps/peers (see README.md).
+"""Our search, in C++ and by autotrain.find on the peers' loop, beside Lightning's BatchSizeFinder (both modes) and Accelerate's
+find_executable_batch_size, each in a fresh process under RLIMIT_DATA = what it has when idle + the budget; then 50 updates and an
+evaluation at the size found. In turns, so that a slow minute hits all. Needs .deps/peers (see README.md); without the benchmarks'
+program the search in C++ is left out.
 
     scripts/bench/search.py [REPEATS [mlp:256 gpt:512 …]]
 """
@@ -10,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from measure import BENCH, HERE, PEERS_PYTHON, need_programs, save
+from measure import BENCH, HERE, PEERS_PYTHON, save
 
 CELLS = [("mlp", 256), ("mlp", 512), ("resnet", 512), ("resnet", 2048), ("gpt", 512), ("gpt", 2048)]
 SIDES = {
@@ -67,7 +68,8 @@ def show(row):
 
 
 def main():
-    need_programs()
+    if not BENCH.exists():
+        del SIDES["autotrain"]
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 2
     cells = [(cell.split(":")[0], int(cell.split(":")[1])) for cell in sys.argv[2:]] or CELLS
     rows = []

@@ -145,19 +145,26 @@ std::string training_loss_note(const Comparison& c) {
   const bool any = std::ranges::any_of(
       c.recipes, [](const RecipeFigures& r) { return spread_on(r, FairAxis::kTrainingLoss).count > 0; });
   if (!any || !std::isfinite(c.training_loss)) return "";
-  std::map<std::string, int64_t> never;  // by recipe: runs
+  std::map<std::string, int64_t> never, below;  // by recipe: runs
   for (const RunOutcome& run : c.runs) {
     if (run.share >= 1 && !run.losses.empty() && !run.loss_place) ++never[run.recipe];
+    if (run.below_at_first) ++below[run.recipe];
   }
-  std::string note =
-      cat("At equal training loss runs are compared where the mean loss of the last ",
-          format_count(std::llround(c.loss_window)), " samples first came down to ", brief(c.training_loss),
-          ", the loss with which the runs of ", c.terms.recipes[c.least_learned],
-          " ended, in their median: what differs there is not for want of training.");
-  std::vector<std::string> parts;
-  for (const auto& [recipe, runs] : never) parts.push_back(cat(runs, " of ", recipe));
-  if (!parts.empty())
-    note += cat(" Runs that never came there (", join(parts, ", "), ") have the figure of their end.");
+  const auto runs_of = [](const std::map<std::string, int64_t>& runs) {
+    std::vector<std::string> parts;
+    for (const auto& [recipe, count] : runs) parts.push_back(cat(count, " of ", recipe));
+    return join(parts, ", ");
+  };
+  const std::string window = format_count(std::llround(c.loss_window));
+  std::string note = cat("At equal training loss runs are compared where the mean loss of the last ", window,
+                         " samples first came down to ", brief(c.training_loss),
+                         ", the loss with which the runs of ", c.terms.recipes[c.least_learned],
+                         " ended, in their median: what differs there is not for want of training.");
+  if (!never.empty())
+    note += cat(" Runs that never came there (", runs_of(never), ") have the figure of their end.");
+  if (!below.empty())
+    note += cat(" Runs that had less already over their first ", window, " samples (", runs_of(below),
+                ") have the figure of that place, and nothing is said of how their recipes differ in it.");
   return note;
 }
 

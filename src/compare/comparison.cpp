@@ -289,11 +289,29 @@ bool differ_in(const ComparisonTerms& terms, size_t a, size_t b, const char* pat
   });
 }
 
+// The recipes of two that have runs of a lower loss than the common one as soon as there is a mean of it.
+std::vector<std::string> below_at_first(const Comparison& c, size_t a, size_t b) {
+  std::vector<std::string> below;
+  for (const size_t recipe : {a, b}) {
+    const std::string& name = c.terms.recipes[recipe];
+    if (std::ranges::any_of(c.runs,
+                            [&](const RunOutcome& r) { return r.recipe == name && r.below_at_first; }))
+      below.push_back(name);
+  }
+  return below;
+}
+
 // Why an axis makes nothing equal for two recipes; "": it does.
 std::string why_not_on(const Comparison& c, size_t a, size_t b, FairAxis axis) {
   if (axis == FairAxis::kBest && differ_in(c.terms, a, b, "evaluation.every"))
     return "are evaluated at different intervals (evaluation.every), and the best of more evaluations looks "
            "better";
+  if (axis == FairAxis::kTrainingLoss) {
+    const std::vector<std::string> below = below_at_first(c, a, b);
+    if (!below.empty())
+      return cat("are not equal in it: ", join(below, " and "), " had less already over the first ",
+                 format_count(std::llround(c.loss_window)), " samples");
+  }
   if (axis == FairAxis::kSeconds && !differ_in(c.terms, a, b, "execution.device")) {
     const std::set<std::string> machines = machines_of(c, a, b);
     if (machines.size() > 1)
@@ -573,7 +591,10 @@ Comparison analyse(ComparisonTerms terms, std::vector<RunOutcome> runs) {
   c.seconds = common_place(c, FairAxis::kSeconds);
   c.loss_window = loss_window(c);
   find_training_loss(c);
-  for (RunOutcome& run : c.runs) run.loss_place = place_of_loss(run.losses, c.training_loss, c.loss_window);
+  for (RunOutcome& run : c.runs) {
+    run.loss_place = place_of_loss(run.losses, c.training_loss, c.loss_window);
+    run.below_at_first = ended(run) && first_loss(run.losses, c.loss_window) < c.training_loss;
+  }
   for (size_t i = 0; i < c.terms.recipes.size(); ++i) c.recipes.push_back(figures_of(c, i));
   for (const FairAxis axis : axes_of(c)) {
     for (const Difference& difference : differences_on(c, axis)) c.differences.push_back(difference);

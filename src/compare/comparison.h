@@ -34,6 +34,9 @@ struct RunOutcome {
   /// Set by `analyse`: where its smoothed loss first came down to Comparison::training_loss, in samples;
   /// unset: nowhere.
   std::optional<double> loss_place = {};
+
+  /// Set by `analyse`: its loss was below that already where it was first smoothed, so the two are not equal.
+  bool below_at_first = false;
   std::map<std::string, double> training_set = {};  ///< figures of the final weights there; empty: not asked
   std::optional<Sharpness> sharpness = {};          ///< of the final weights; unset: not asked
   FigureKinds figure_kinds = {};                    ///< of its evaluations

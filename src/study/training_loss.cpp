@@ -79,6 +79,13 @@ std::optional<double> smoothed_loss(const LossSums& sums, double place, double w
   return (sum_at(sums, place) - sum_at(sums, place - window)) / window;
 }
 
+std::optional<double> first_loss(const LossSums& sums, double window) {
+  for (const LossSum& each : sums) {
+    if (const auto loss = smoothed_loss(sums, static_cast<double>(each.samples), window)) return loss;
+  }
+  return std::nullopt;
+}
+
 std::optional<double> end_loss(const LossSums& sums, double window) {
   return sums.empty() ? std::nullopt : smoothed_loss(sums, static_cast<double>(sums.back().samples), window);
 }

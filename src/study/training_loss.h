@@ -29,6 +29,9 @@ LossSums loss_sums_from_json(const nlohmann::ordered_json& json);
 /// or ends before.
 std::optional<double> smoothed_loss(const LossSums& sums, double place, double window);
 
+/// The first smoothed loss of a run; nothing where it has not so many samples.
+std::optional<double> first_loss(const LossSums& sums, double window);
+
 /// The smoothed loss of a run at its end; nothing where it has not so many samples.
 std::optional<double> end_loss(const LossSums& sums, double window);
 

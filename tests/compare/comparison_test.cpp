@@ -293,6 +293,28 @@ TEST(Comparison, OneRunThatHardlyLearnsSetsNoTrainingLoss) {
   EXPECT_TRUE(told);
 }
 
+TEST(Comparison, RunsThatLearnedMoreBeforeTheFirstMeanAreNotEqualInTheirLoss) {
+  std::vector<RunOutcome> runs;
+  for (const int64_t seed : {1, 2, 3}) {
+    runs.push_back(falling(outcome("first", seed, 0.6, 0.9), 0.9, 0));
+    runs.push_back(falling(outcome("second", seed, 0.6, 0.9), 2, 0));
+    runs.push_back(falling(outcome("slow", seed, 0.5, 0.8), 2, 1));
+  }
+  const Comparison c = analyse(terms({"first", "second", "slow"}), runs);
+  ASSERT_NEAR(c.training_loss, 1.05, 1e-12);
+  int64_t on_axis = 0;
+  for (const Difference& d : c.differences) {
+    if (d.axis != FairAxis::kTrainingLoss) continue;
+    ++on_axis;
+    const bool of_first = d.a == 0 || d.b == 0;
+    EXPECT_EQ(d.verdict == Difference::Verdict::kNotComparable, of_first) << d.a << d.b;
+    EXPECT_EQ(d.reason.find("first had less already over the first 100 samples") != std::string::npos,
+              of_first);
+  }
+  EXPECT_EQ(on_axis, 3);
+  EXPECT_NE(join(notes_of(c), "").find("over their first 100 samples (3 of first)"), std::string::npos);
+}
+
 // Two axes; the figure is what `figure` says of their numbers and the seed.
 Comparison grid_of(const std::function<double(int64_t a, int64_t b, int64_t seed)>& figure) {
   ComparisonTerms t = terms({"0-0", "0-1", "1-0", "1-1"});

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Installs the package, moves it, builds a user's program against it where it lies now, and runs that.
+"""Installs the package, moves it, builds a user's program against it where it lies now, and runs that. Libraries that
+are missing are named all at once.
 
     package_test.py path/to/build path/to/project path/to/torch [path/to/cuda/toolkit]
 """
@@ -17,6 +18,16 @@ def run(*command, **options):
     if result.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{result.stdout[-6000:]}\n{result.stderr[-6000:]}")
     return result.stdout
+
+
+def check_missing(project, torch, folder, environment):
+    """Two libraries that CMake is kept from finding."""
+    hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("spdlog", "TIFF")]
+    result = subprocess.run(["cmake", "-S", project, "-B", folder, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={torch}", *hidden],
+                            capture_output=True, text=True, env=environment)
+    said = " ".join(result.stderr.split())
+    if result.returncode == 0 or "autotrain needs spdlog, TIFF; on Debian: apt-get install libspdlog-dev libtiff-dev" not in said:
+        sys.exit(f"missing libraries are not named together:\n{result.stderr[-3000:]}")
 
 
 def main():
@@ -55,6 +66,7 @@ def main():
         if not match or float(match[1]) < 0.9:
             sys.exit(f"README's program says {output!r}")
         print(run(moved / "bin" / "autotrain", "--version"), end="")
+        check_missing(project, torch, Path(temporary, "missing"), {**os.environ, **compiler})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The scripts of docs/python.md run as they stand there.
+"""The scripts of docs/python.md and the notebook beside it run as they stand there.
 
     docs_test.py path/to/libautotrain_python.so path/to/project path/to/autotrain
 """
+import ast
+import json
 import os
 import re
 import subprocess
@@ -13,6 +15,16 @@ from pathlib import Path
 
 LIBRARY, PROJECT, PROGRAM = (str(Path(argument).resolve()) for argument in sys.argv[1:4])
 SCRIPTS = re.findall(r"```python\n(.*?)```", (Path(PROJECT) / "docs" / "python.md").read_text(), re.S)
+NOTEBOOK = json.loads((Path(PROJECT) / "docs" / "python.ipynb").read_text())
+CELLS = ["".join(cell["source"]) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"]
+
+
+def shown(cell):
+    """The cell with its last line printed, where that is a value, as a notebook shows it."""
+    tree = ast.parse(cell)
+    if not isinstance(tree.body[-1], ast.Expr):
+        return cell
+    return "\n".join([*cell.split("\n")[:tree.body[-1].lineno - 1], f"print({ast.unparse(tree.body[-1])})"])
 
 
 class Docs(unittest.TestCase):
@@ -39,6 +51,13 @@ class Docs(unittest.TestCase):
         said = self.printed(SCRIPTS[2])
         self.assertIn("report.html", said)
         self.assertGreater(float(said.splitlines()[-1]), 0.9)
+
+    def test_the_notebook(self):
+        self.assertEqual([cell.get("outputs", []) for cell in NOTEBOOK["cells"] if cell["cell_type"] == "code"], [[]] * len(CELLS))
+        said = self.printed("\n".join(map(shown, CELLS)))
+        self.assertRegex(said, r"micro-batch +\d+ samples")
+        self.assertRegex(said, r"completed, 280 updates")
+        self.assertGreater(float(said.splitlines()[-1].split(",")[0].strip("(")), 0.85)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,9 @@ TEST(TrainingLoss, ItsPlaceIsWhereItFirstCameDown) {
   EXPECT_EQ(place_of_loss(sums, 2.5, 10), 15);
   EXPECT_EQ(place_of_loss(sums, 1, 10), 40);
   EXPECT_FALSE(place_of_loss(sums, 0.9, 10));
+  EXPECT_EQ(first_loss(sums, 10), 3);
+  EXPECT_EQ(first_loss(sums, 40), end_loss(sums, 40));
+  EXPECT_FALSE(first_loss(sums, 41));
 }
 
 TEST(TrainingLoss, IsReadWithoutWhatARollbackTookBack) {
