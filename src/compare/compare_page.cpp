@@ -160,7 +160,7 @@ std::vector<page::Chart> charts_over_a_key(const Comparison& c) {
 std::vector<page::Chart> performance_profile(const Comparison& c) {
   constexpr int64_t kLeastRuns = 3;
   page::Chart chart{
-      .title = cat("performance profile: share of runs that come to a ", c.terms.figure, " ",
+      .title = cat("performance profile: share of runs that come to this ", c.terms.figure, " ",
                    place_text(c, FairAxis::kSamples), task_axis(c) == nullptr ? "" : ", over all tasks"),
       .x = {{.label = c.terms.figure}},
       .y = {.label = "runs", .format = page::Format::kPercent}};
