@@ -74,7 +74,7 @@ int requeue_signal_of(const std::vector<NamedRecipe>& recipes) {
 std::string machine_of(const std::vector<RunOutcome>& runs, int64_t ranks) {
   for (const RunOutcome& run : runs) {
     if (run.plan.is_null()) continue;
-    const int processors = usable_processors();
+    const int64_t processors = usable_processors();
     return cat(run.plan.at("device_name").get<std::string>(), ", ", processors,
                processors == 1 ? " processor" : " processors", ranks > 1 ? cat(", ", ranks, " ranks") : "");
   }

@@ -9,7 +9,9 @@
 #include "autotrain/data.h"
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "data/detection_dataset.h"
 #include "data/names.h"
+#include "examine/box_drawing.h"
 
 namespace autotrain {
 namespace {
@@ -99,17 +101,20 @@ std::optional<SampleSheet> draw_samples(const Dataset& data, int64_t count, uint
   sheet.greatest = colours.max().item<double>();
   const double span = sheet.greatest > sheet.least ? sheet.greatest - sheet.least : 1;
   const torch::Tensor grey = ((colours - sheet.least) * (255 / span)).round().clamp(0, 255);
-  sheet.png =
-      png_of(on_one_sheet(at_readable_size(grey).round().to(torch::kUInt8), sheet.columns).contiguous());
+  torch::Tensor drawn = at_readable_size(grey).round().to(torch::kUInt8);
+  const bool with_boxes = dynamic_cast<const DetectionDataset*>(&data) != nullptr;
+  if (with_boxes) draw_boxes(drawn, batch.targets);
+  sheet.png = png_of(on_one_sheet(drawn, sheet.columns).contiguous());
   const auto* const named = dynamic_cast<const Named*>(&data);
   const std::vector<std::string> classes =
       named == nullptr ? std::vector<std::string>{} : named->class_names();
   for (size_t i = 0; i < samples.size(); ++i) {
-    const auto row = static_cast<int64_t>(i);
+    const torch::Tensor target =
+        batch.targets.defined() ? batch.targets[static_cast<int64_t>(i)] : torch::Tensor();
     sheet.entries.push_back(
         {.sample = samples[i],
          .name = named != nullptr && named->names_samples() ? named->sample_name(samples[i]) : "",
-         .target = target_in_words(batch.targets.defined() ? batch.targets[row] : torch::Tensor(), classes)});
+         .target = with_boxes ? boxes_in_words(target, classes) : target_in_words(target, classes)});
   }
   return sheet;
 }

@@ -9,12 +9,14 @@ namespace autotrain {
 
 class Dataset;
 
-/// Samples side by side in one image, as a model gets them: augmented, in their order on the sheet.
+/// Samples side by side in one image, as a model gets them: augmented, boxes drawn in, in their order on the
+/// sheet.
 struct SampleSheet {
   struct Entry {
     int64_t sample = 0;
-    std::string name = {};    ///< of its file; "": it has none
-    std::string target = {};  ///< "3: shirt", "0.5"; "": it has none that is a number
+    std::string name = {};  ///< of its file; "": it has none
+    std::string target =
+        {};  ///< "3: shirt", "0.5", "2 dress, 1 bag"; "": it has none that is a number or boxes
   };
   std::string png = {};  ///< the file's bytes
   int64_t columns = 0;   ///< samples in a row

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotrain/data.h"
+#include "examine/box_drawing.h"
 #include "examine/examination_report.h"
 #include "support/support.h"
 
@@ -80,6 +81,30 @@ TEST(SampleSheet, HasNoMoreSamplesThanThereAre) {
 
 TEST(SampleSheet, IsNotDrawnOfWhatIsNoImage) {
   EXPECT_FALSE(draw_samples(TensorDataset(torch::zeros({4, 6})), 4, 1));
+}
+
+TEST(BoxDrawing, OutlinesABoxAndLeavesTheRest) {
+  torch::Tensor images = torch::zeros({2, 3, 10, 20}, torch::kUInt8);
+  // Of 20 × 10 pixels: columns 5 to 15, rows 2 to 6; the second reaches beyond the image; class −1 is none.
+  draw_boxes(images, torch::tensor({{{0.0, 0.5, 0.4, 0.5, 0.4}, {-1.0, 0.5, 0.5, 1.0, 1.0}},
+                                    {{1.0, 1.0, 1.0, 0.2, 0.4}, {-1.0, 0.0, 0.0, 0.0, 0.0}}}));
+  const torch::Tensor drawn = images.amax(1) > 0;
+  torch::Tensor expected = torch::zeros({2, 10, 20}, torch::kBool);
+  expected[0].slice(0, 2, 7).slice(1, 5, 16).fill_(true);
+  expected[0].slice(0, 3, 6).slice(1, 6, 15).fill_(false);
+  expected[1].slice(0, 8, 10).slice(1, 18, 20).fill_(true);
+  EXPECT_TRUE(torch::equal(drawn, expected)) << drawn;
+  EXPECT_FALSE(torch::equal(images[0].select(1, 2).select(1, 5), images[1].select(1, 8).select(1, 18)))
+      << "two classes have two colours";
+}
+
+TEST(BoxDrawing, CountsBoxesByTheirClasses) {
+  const torch::Tensor boxes = torch::tensor({{1.0, 0.5, 0.5, 0.1, 0.1},
+                                             {0.0, 0.5, 0.5, 0.1, 0.1},
+                                             {1.0, 0.2, 0.5, 0.1, 0.1},
+                                             {-1.0, 0.0, 0.0, 0.0, 0.0}});
+  EXPECT_EQ(boxes_in_words(boxes, {"bag"}), "1 bag, 2 of class 1");
+  EXPECT_EQ(boxes_in_words(boxes.slice(0, 3), {"bag"}), "no box");
 }
 
 TEST(Examination, LooksAtTheOtherSetWhereOneCannotBeRead) {
