@@ -23,7 +23,7 @@ LEVELS = {
     "trainer": 8,
     "measure": 9,
     "study": 10,
-    "advise": 11, "compare": 11, "doctor": 11, "examine": 11, "lr": 11, "predict": 11, "sweep": 11, "verify": 11,
+    "advise": 11, "compare": 11, "compress": 11, "doctor": 11, "examine": 11, "lr": 11, "predict": 11, "sweep": 11, "verify": 11,
     "cli": 12,
 }
 

@@ -9,7 +9,7 @@
 namespace autotrain {
 
 extern const Command kTrain, kData, kPlan, kVerify, kDoctor, kAdvise, kLr, kCompare, kSweep, kEvaluate,
-    kPredict, kExport, kReport, kConfig, kSchema;
+    kPredict, kExport, kCompress, kReport, kConfig, kSchema;
 
 namespace {
 
@@ -22,7 +22,7 @@ const std::vector<CommandGroup>& command_groups() {
   static const std::vector<CommandGroup> groups = {
       {"Train", {&kTrain, &kData, &kConfig, &kSchema}},
       {"Plan and find", {&kPlan, &kLr, &kAdvise}},
-      {"Use a run", {&kEvaluate, &kPredict, &kExport, &kReport}},
+      {"Use a run", {&kEvaluate, &kPredict, &kExport, &kCompress, &kReport}},
       {"Compare and study", {&kCompare, &kSweep}},
       {"Machine", {&kDoctor, &kVerify}},
   };

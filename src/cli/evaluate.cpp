@@ -51,11 +51,13 @@ std::string text_of(const FigureTable& table) {
 void print(const Evaluation& found, const TrainedRun& run, const EvaluateOptions& options) {
   if (options.json) {
     nlohmann::ordered_json json = {{"run", run.folder.string()}, {"update", run.update}};
+    if (!run.weights.empty()) json["weights"] = run.weights.string();
     json.update(found.to_json());
     std::fputs(text_of_json(json).c_str(), stdout);
     return;
   }
-  std::printf("update %lld: %s\n", static_cast<long long>(run.update), figures_text(found.figures).c_str());
+  const std::string of = run.weights.empty() ? cat("update ", run.update) : run.weights.string();
+  std::printf("%s: %s\n", of.c_str(), figures_text(found.figures).c_str());
   for (const FigureTable& table : found.tables) std::printf("\n%s", text_of(table).c_str());
 }
 

@@ -72,8 +72,10 @@ std::string closing_line(const PredictionSummary& s, const PredictOptions& optio
   const std::string& asked = options.run.checkpoint;
   const bool by_word = asked == "newest" || asked == "best";
   return cat(format_count(made), " samples in ", format_seconds(s.seconds), before, " · ",
-             format_rate(s.samples_per_second), " samples/s · ", batch_in_words(s, options), " · by update ",
-             s.update, by_word ? cat(" (", asked, ")") : "", " · ", options.output.string(), "\n");
+             format_rate(s.samples_per_second), " samples/s · ", batch_in_words(s, options), " · by ",
+             options.run.weights.empty() ? cat("update ", s.update, by_word ? cat(" (", asked, ")") : "")
+                                         : options.run.weights.string(),
+             " · ", options.output.string(), "\n");
 }
 
 nlohmann::ordered_json search_json(const SearchResult& search) {

@@ -20,10 +20,13 @@ struct RunChoiceOptions {
   }
 };
 
-/// The choice of a run, with --set for keys of its recipe.
+/// The choice of a run, with --weights for others of its model and --set for keys of its recipe.
 struct RunOptions : RunChoiceOptions, OverrideOptions {
   void declare(CLI::App& app) {
     RunChoiceOptions::declare(app);
+    app.add_option("--weights", run.weights,
+                   "A file of weights in the place of the checkpoint's: of autotrain export or compress")
+        ->type_name("FILE");
     OverrideOptions::declare(app, "Override a key of the run's recipe: section.key=value; repeatable");
   }
 

@@ -36,10 +36,14 @@ Batch laid_out(const Batch& batch, MemoryFormat format) {
   return laid;
 }
 
-Materials materials_of(Recipe recipe) {
+Materials materials_of(Recipe recipe, const FillWeights& fill = {}) {
   recipe.execution.loader.preload = Preload::kOff;  // the same few samples serve for all calls
   Materials m = load_materials(recipe);
-  if (recipe.weights.file) take_weights(recipe.weights, m.task->module());
+  if (fill) {
+    fill(m.task->module());
+  } else if (recipe.weights.file) {
+    take_weights(recipe.weights, m.task->module());
+  }
   return m;
 }
 
@@ -56,6 +60,7 @@ class Inference final : public InferenceSubject {
     within_budget(*m_.device, [&] { convert(recipe); });
   }
 
+  torch::nn::Module& module() override { return network_; }
   Device& device() override { return *m_.device; }
   Precision precision() const override { return precision_; }
   void load(int64_t samples) override { batch_ = converted(first_samples(*m_.data.train, samples)); }
@@ -218,8 +223,8 @@ class Training final : public Subject {
 
 }  // namespace
 
-std::unique_ptr<InferenceSubject> make_inference_subject(const Recipe& recipe) {
-  return std::make_unique<Inference>(recipe, materials_of(recipe));
+std::unique_ptr<InferenceSubject> make_inference_subject(const Recipe& recipe, const FillWeights& fill) {
+  return std::make_unique<Inference>(recipe, materials_of(recipe, fill));
 }
 
 std::unique_ptr<Subject> make_subject(const Recipe& recipe) {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <torch/types.h>
+#include <torch/nn/module.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,6 +60,9 @@ class Subject {
 /// Inference taken apart, for work in which batches are loaded while others are computed.
 class InferenceSubject : public Subject {
  public:
+  /// The model, in evaluation mode.
+  virtual torch::nn::Module& module() = 0;
+
   /// How a prediction would load: workers, batches ahead.
   virtual Loader::Options loading() const = 0;
 
@@ -75,8 +79,12 @@ class InferenceSubject : public Subject {
   virtual torch::Tensor output() = 0;
 };
 
+/// Gives a model its weights.
+using FillWeights = std::function<void(torch::nn::Module& module)>;
+
 /// What the recipe names, as inference whatever `recipe.sweep.mode` says. @throws as make_subject.
-std::unique_ptr<InferenceSubject> make_inference_subject(const Recipe& recipe);
+/// @param fill empty: the weights are those that the recipe names, else its first ones.
+std::unique_ptr<InferenceSubject> make_inference_subject(const Recipe& recipe, const FillWeights& fill = {});
 
 /// What the recipe names, in `recipe.sweep.mode`. Inference: forward passes in evaluation mode, without
 /// gradients; in half precision the weights are converted once, in int8 those of linear layers. Training: an

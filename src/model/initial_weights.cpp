@@ -9,7 +9,7 @@
 #include "autotrain/error.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "checkpoint/safetensors.h"
+#include "model/compressed_file.h"
 #include "model/models.h"
 #include "recipe/patterns.h"
 
@@ -80,7 +80,7 @@ class Taking {
   WeightsTaken compare(const std::vector<fs::path>& files) {
     std::set<const void*> taken, reshaped;
     for (const fs::path& file : files) {
-      for (const TensorEntry& entry : list_safetensors(file)) note(entry, taken, reshaped);
+      for (const TensorEntry& entry : list_weights(file)) note(entry, taken, reshaped);
     }
     for (const auto& [name, tensor] : tensors_) {
       const void* const id = tensor.unsafeGetTensorImpl();
@@ -153,7 +153,7 @@ WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& 
   WeightsTaken result = taking.compare(files);
   check_match(recipe, result);
   for (const fs::path& file : files)
-    read_some_safetensors(file, [&](const TensorEntry& entry) { return taking.target(entry); });
+    read_some_weights(file, [&](const TensorEntry& entry) { return taking.target(entry); });
   return result;
 }
 

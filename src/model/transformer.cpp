@@ -79,6 +79,13 @@ class DecoderBlock final : public torch::nn::Module {
 
   const Experts& experts() const { return experts_; }  // empty: none
 
+  // Those that there are weights for: of a pruned model fewer than the recipe says, in the same groups.
+  HeadShape present_heads() const {
+    const int64_t served = heads_.heads / heads_.kv_heads;
+    const int64_t kv_heads = qkv_->bias.size(0) / ((served + 2) * heads_.head_size);
+    return {.heads = served * kv_heads, .kv_heads = kv_heads, .head_size = heads_.head_size};
+  }
+
  private:
   static void draw(std::initializer_list<Linear*> layers, double deviation) {
     for (Linear* const layer : layers) {
@@ -94,13 +101,13 @@ class DecoderBlock final : public torch::nn::Module {
   }
 
   torch::Tensor attend(const torch::Tensor& x, const Rotation& rotation, const Attention& attention) {
-    Heads heads = split_heads(qkv_->forward(x), heads_);
+    Heads heads = split_heads(qkv_->forward(x), present_heads());
     if (rotation.cosines.defined()) {
       heads.queries = rotated(heads.queries, rotation);
       heads.keys = rotated(heads.keys, rotation);
     }
     const torch::Tensor y = attention(heads);
-    return projection_->forward(y.transpose(1, 2).reshape({x.size(0), x.size(1), x.size(2)}));
+    return projection_->forward(y.transpose(1, 2).flatten(2));
   }
 
   HeadShape heads_;
@@ -157,15 +164,16 @@ class Transformer final : public Network, public Decoder, public Mixture {
   }
 
   DecoderFacts facts() const override {
+    const HeadShape heads = blocks_.front()->present_heads();
     DecoderFacts facts{.cache = {.layers = o_.layers,
                                  .sequences = 1,
-                                 .kv_heads = o_.heads.kv_heads,
+                                 .kv_heads = heads.kv_heads,
                                  .context = o_.context,
                                  .head_size = o_.heads.head_size},
                        .vocabulary = o_.vocabulary,
                        .any_length = o_.rotary,
                        .step_products = o_.vocabulary * o_.width,
-                       .attention_heads = o_.heads.heads};
+                       .attention_heads = heads.heads};
     for (const torch::Tensor& each : parameters()) facts.weight_bytes += static_cast<int64_t>(each.nbytes());
     // Of a table that is only looked up a step reads a row for each sequence.
     if (!o_.rotary) facts.weight_bytes -= static_cast<int64_t>(position_->weight.nbytes());
@@ -233,8 +241,9 @@ class Transformer final : public Network, public Decoder, public Mixture {
   }
 
   torch::Tensor logits_of(const torch::Tensor& x) {
-    const torch::Tensor last = ln_->forward(x),
-                        weight = head_.is_empty() ? token_->weight : head_->weight_in_use();
+    const torch::Tensor last = ln_->forward(x);
+    if (!head_.is_empty()) return head_->forward(last);
+    const torch::Tensor& weight = token_->weight;
     return takes_columns(last, weight) ? linear_by_columns(last, weight, {}) : at::linear(last, weight);
   }
 

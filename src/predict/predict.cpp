@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "data/fingerprint.h"
 #include "device/failure.h"
 #include "loop/out_of_memory.h"
 #include "plan/memory_statement.h"
@@ -21,7 +22,6 @@
 #include "setup/search_process.h"
 
 namespace autotrain {
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -43,8 +43,9 @@ std::string digest_of_names(const PredictionData& data) {
 }
 
 // The manifest has the checksums of the checkpoint's files.
-std::string digest_of_weights(const fs::path& checkpoint) {
-  return hexadecimal(fnv1a(read_file(checkpoint / "manifest.json")));
+std::string digest_of_weights(const TrainedRun& run) {
+  if (!run.weights.empty()) return fingerprint_of(run.weights);
+  return hexadecimal(fnv1a(read_file(run.checkpoint / "manifest.json")));
 }
 
 // Boxes are told of pixels of the files, where samples are images of files.
@@ -173,7 +174,7 @@ class Prediction {
   nlohmann::ordered_json identity() const {
     const LoraRecipe& lora = run_.recipe.lora;
     nlohmann::ordered_json all = {{"update", run_.update},
-                                  {"weights", digest_of_weights(run_.checkpoint)},
+                                  {"weights", digest_of_weights(run_)},
                                   {"model", words_of(run_.recipe.model)},
                                   {"adapter_scale", lora.active() ? lora.scale() : 1.0},
                                   {"loss", words_of(run_.recipe.loss)},

@@ -20,6 +20,7 @@
 #include "model/mixture_task.h"
 #include "model/models.h"
 #include "model/own_loss.h"
+#include "model/pruned.h"
 #include "model/recompute_scope.h"
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
@@ -240,8 +241,11 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train)
   seed_generators(torch::kCPU,
                   derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
   auto network = make_model(recipe.model, {train.input_shape, train.classes, train.vocabulary, train.inputs});
+  const std::optional<CompressedWeights> pruned = pruned_by_file(recipe.weights);
+  if (pruned) take_pruned_shapes(*pruned, *network);
   network->freeze(recipe.freeze);
   network->adapt(recipe.lora);
+  if (pruned) keep_pruned_zeros(*pruned, *network);
   Loss loss = make_loss(recipe.loss, recipe.evaluation.metrics);
   if (recipe.loss.name == kModelsOwnLoss)
     return make_task_with_own_loss(std::move(network), std::move(loss.metrics));

@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
+#include "model/initial_weights.h"
 #include "plan/plan_json.h"
 #include "state/snapshot.h"
 #include "trainer/run_report.h"
@@ -81,10 +83,23 @@ TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::stri
   const CheckpointFolder checkpoints(choice.folder / "checkpoints");
   run.update = update_asked(choice, checkpoints);
   run.checkpoint = checkpoints.path_of(run.update);
+  if (choice.weights.empty()) return run;
+  if (!fs::exists(choice.weights)) {
+    throw Error(ExitCode::kMissingFile, choice.weights.string(), "is not there",
+                "give --weights a file of autotrain export or autotrain compress");
+  }
+  run.weights = choice.weights;
+  run.recipe.weights = {.file = choice.weights.string()};  // from which the model takes its shape, too
+  run.recipe.lora = {};                                    // such files have adapters merged
   return run;
 }
 
 void load_evaluated_weights(const TrainedRun& run, const torch::nn::Module& module) {
+  if (!run.weights.empty()) {
+    log::info("model", cat(run.weights.string(), ": ",
+                           describe(take_weights({.file = run.weights.string()}, module))));
+    return;
+  }
   const CheckpointFolder checkpoints(run.checkpoint.parent_path());
   check_model_file(saved_run(checkpoints.read_state(run.update)).identity, module);
   read_safetensors_into(evaluated_weights(run.checkpoint), model_tensors(module),

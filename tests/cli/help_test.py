@@ -16,7 +16,7 @@ BINARY, PROJECT = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 GROUPS = {
     "Train": ["train", "data", "config", "schema"],
     "Plan and find": ["plan", "lr", "advise"],
-    "Use a run": ["evaluate", "predict", "export", "report"],
+    "Use a run": ["evaluate", "predict", "export", "compress", "report"],
     "Compare and study": ["compare", "sweep"],
     "Machine": ["doctor", "verify"],
 }

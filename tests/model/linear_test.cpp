@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include "model/models.h"
+#include "model/rounding.h"
 
 namespace autotrain {
 namespace {
@@ -57,6 +58,33 @@ TEST(Linear, QuantizingAModelTakesItsLinearLayersAndDropsTheirWeights) {
   }
   const torch::NoGradGuard no_gradients;
   EXPECT_TRUE(net->forward(torch::randn({2, 16})).isfinite().all().item<bool>());
+}
+
+// The kernels of LibTorch multiply by what rounding.h makes of the weights.
+TEST(Linear, WeightsOfFewBitsMultiplyAsTheRoundedOnesDo) {
+  const torch::NoGradGuard no_gradients;
+  torch::manual_seed(1);
+  for (const bool bias : {true, false}) {
+    Linear eight(torch::nn::LinearOptions(128, 32).bias(bias)),
+        four(torch::nn::LinearOptions(128, 32).bias(bias));
+    const torch::Tensor x = torch::randn({3, 10, 128});
+    const auto added = [&](const Linear& layer) { return bias ? layer->bias : torch::zeros({32}); };
+    const torch::Tensor of_eight = at::matmul(x, from_int8(to_int8(eight->weight)).t()) + added(eight),
+                        of_four = at::matmul(x, from_int4(to_int4(four->weight, 64)).t()) + added(four);
+    eight->keep_int8();
+    ASSERT_TRUE(four->keep_int4(64));
+    EXPECT_EQ(eight->forward(x).sizes(), of_eight.sizes());
+    EXPECT_LT(relative_error(eight->forward(x), of_eight), 1e-5);
+    EXPECT_LT(relative_error(four->forward(x), of_four), 1e-5);
+  }
+}
+
+TEST(Linear, AShapeWithoutAKernelOfFourBitsStaysAsItIs) {
+  const torch::NoGradGuard no_gradients;
+  Linear layer(64, 10);
+  const torch::Tensor x = torch::randn({2, 64}), exact = layer->forward(x);
+  EXPECT_FALSE(layer->keep_int4(64));
+  EXPECT_TRUE(layer->forward(x).equal(exact));
 }
 
 }  // namespace

@@ -1,0 +1,84 @@
+#include "compress/compressed_subject.h"
+
+#include <set>
+
+#include "model/linear.h"
+#include "model/name_patterns.h"
+#include "model/pruned.h"
+#include "study/weights_file.h"
+
+namespace autotrain {
+namespace {
+
+// Parts of the model that own a weight of a linear layer or a convolution.
+std::set<std::string> multiplying_parts(const ForwardCount& counts, OperatorKind kind) {
+  std::set<std::string> parts;
+  for (const OperatorCount& each : counts.operators) {
+    if (each.kind == kind && each.weight_bytes > 0) parts.insert(each.module);
+  }
+  return parts;
+}
+
+// What a run that began with pruned weights says of their shapes goes on into files of its own weights.
+void add_kept(const TrainedRun& run, std::vector<NamedTensor>& tensors) {
+  const auto pruned = pruned_by_file(run.recipe.weights);
+  if (!pruned) return;
+  for (const auto& [part, kept] : pruned->kept) tensors.push_back({name_of_kept(part), kept});
+}
+
+}  // namespace
+
+std::unique_ptr<InferenceSubject> open_uncompressed(const TrainedRun& run) {
+  return make_inference_subject(run.as_planned(),
+                                [&](torch::nn::Module& module) { load_evaluated_weights(run, module); });
+}
+
+std::unique_ptr<InferenceSubject> open_compressed(const TrainedRun& run, const std::filesystem::path& file,
+                                                  const CompressionMethod& method) {
+  Recipe recipe = run.as_planned();
+  recipe.weights = {.file = file.string()};
+  recipe.lora = {};  // merged
+  if (method.kind == Compression::kInt8) recipe.execution.precision = Precision::kInt8;
+  return make_inference_subject(recipe);
+}
+
+CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& module,
+                            const ForwardCount& counts) {
+  CompressionSource source{.model = run.recipe.model};
+  const std::set<std::string> linear = multiplying_parts(counts, OperatorKind::kLinear),
+                              convolutions = multiplying_parts(counts, OperatorKind::kConvolution);
+  std::set<std::string> names;  // the first one of each tensor
+  std::set<const void*> seen;
+  for (const auto& item : module.named_parameters()) {
+    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    names.insert(item.key());
+    const torch::Tensor& tensor = item.value();
+    const std::string part = part_of(item.key());
+    const bool multiplied =
+        (tensor.dim() == 2 && linear.contains(part)) || (tensor.dim() > 2 && convolutions.contains(part));
+    if (multiplied && tensor.is_floating_point()) source.products.insert(item.key());
+  }
+  for (const auto& item : module.named_buffers()) names.insert(item.key());
+  for (const NamedTensor& item : trained_weights(run.checkpoint, run.recipe)) {
+    if (names.contains(item.name)) source.tensors.push_back(item);
+  }
+  add_kept(run, source.tensors);
+  return source;
+}
+
+int64_t pack_linear_layers(torch::nn::Module& module, const CompressionMethod& method) {
+  int64_t layers = 0;
+  for (const auto& part : module.modules()) {
+    auto* const layer = part->as<LinearImpl>();
+    if (layer == nullptr) continue;
+    if (method.kind == Compression::kInt8) ++layers;  // since the model was opened
+    if (method.kind == Compression::kInt8Weights) {
+      layer->keep_int8();
+      ++layers;
+    }
+    if (method.kind == Compression::kInt4Weights && layer->keep_int4(method.group)) ++layers;
+  }
+  return layers;
+}
+
+}  // namespace autotrain

@@ -1,0 +1,109 @@
+#include "compress/smaller_file.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "compress/channels.h"
+#include "model/compressed_file.h"
+#include "model/models.h"
+
+namespace autotrain {
+namespace {
+
+bool changes(const CompressionSource& source, const CompressionMethod& method, const NamedTensor& item) {
+  if (!source.products.contains(item.name) || item.tensor.numel() == 0) return false;
+  return method.kind != Compression::kSparse || has_groups_of_four(item.tensor.sizes());
+}
+
+void check_finite(const NamedTensor& item) {
+  if (item.tensor.isfinite().all().item<bool>()) return;
+  throw Error(ExitCode::kBadData, item.name,
+              "holds numbers that are not finite, which no scale brings to few bits",
+              "take another checkpoint");
+}
+
+std::vector<NamedTensor> stored_by(const CompressionMethod& method, const NamedTensor& item) {
+  const torch::Tensor weight = item.tensor.to(torch::kFloat32).contiguous();
+  switch (method.kind) {
+    case Compression::kInt8:
+    case Compression::kInt8Weights: return stored_as(item.name, to_int8(weight));
+    case Compression::kInt4Weights: return stored_as(item.name, to_int4(weight, method.group));
+    case Compression::kSparse: return stored_as(item.name, to_sparse(weight));
+    case Compression::kNone:
+    case Compression::kChannels:
+    case Compression::kHeads: break;
+  }
+  return {item};
+}
+
+// Of models that are built in, whose layers are known by their names.
+std::vector<ChannelGroup> channels_of(const CompressionSource& source) {
+  std::vector<ChannelGroup> groups = channel_groups(source.model.name, source.tensors);
+  if (!groups.empty()) return groups;
+  throw Error(
+      ExitCode::kBadRecipe, "channels",
+      cat("of model ", source.model.name,
+          " are not pruned: which layers read which channels is not known of it"),
+      "prune an mlp, cnn, resnet or a transformer without experts; 2:4 and int8-weights take every model");
+}
+
+std::vector<HeadGroups> heads_of(const CompressionSource& source) {
+  std::vector<HeadGroups> layers;
+  for (const ModelRow& row : model_table()) {
+    if (row.spec.name != source.model.name || row.spec.name != "transformer") continue;
+    const Parameters parameters(source.model, row.spec);
+    const int64_t heads = parameters.integer("heads");
+    layers = head_groups(source.tensors, heads, parameters.optional_integer("kv_heads").value_or(heads));
+  }
+  if (!layers.empty()) return layers;
+  throw Error(ExitCode::kBadRecipe, "heads", cat("of model ", source.model.name, " are not pruned"),
+              "prune those of model transformer; 2:4 and int8-weights take every model");
+}
+
+// The name of the tensor that something stored belongs to: "fc.weight" of "fc.weight.scale".
+bool belongs_to(const std::string& stored, const std::string& name) {
+  return stored == name || stored.starts_with(name + ".");
+}
+
+}  // namespace
+
+std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const CompressionMethod& method) {
+  const torch::NoGradGuard no_gradients;
+  if (method.kind == Compression::kChannels)
+    return without_channels(source.tensors, channels_of(source), method.share);
+  if (method.kind == Compression::kHeads)
+    return without_heads(source.tensors, heads_of(source), method.share);
+  std::vector<NamedTensor> stored;
+  for (const NamedTensor& item : source.tensors) {
+    if (method.kind == Compression::kNone || !changes(source, method, item)) {
+      stored.push_back(item);
+      continue;
+    }
+    check_finite(item);
+    for (NamedTensor& each : stored_by(method, item)) stored.push_back(std::move(each));
+  }
+  return stored;
+}
+
+int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method) {
+  if (method.kind == Compression::kNone) return 0;
+  if (method.kind == Compression::kChannels) return static_cast<int64_t>(channels_of(source).size());
+  if (method.kind == Compression::kHeads) return static_cast<int64_t>(heads_of(source).size());
+  return std::ranges::count_if(source.tensors,
+                               [&](const NamedTensor& item) { return changes(source, method, item); });
+}
+
+int64_t product_bytes(const CompressionSource& source, const std::vector<NamedTensor>& stored) {
+  int64_t bytes = 0;
+  for (const NamedTensor& item : stored) {
+    const bool is_one = std::ranges::any_of(
+        source.products, [&](const std::string& name) { return belongs_to(item.name, name); });
+    if (is_one) bytes += static_cast<int64_t>(item.tensor.nbytes());
+  }
+  return bytes;
+}
+
+}  // namespace autotrain

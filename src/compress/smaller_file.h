@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "autotrain/named_tensor.h"
+#include "autotrain/recipe.h"
+#include "compress/method.h"
+
+namespace autotrain {
+
+/// The weights of a model that become smaller.
+struct CompressionSource {
+  Choice model = {};                      ///< as the recipe names it
+  std::vector<NamedTensor> tensors = {};  ///< each once
+  std::set<std::string> products = {};    ///< names of those that linear layers and convolutions multiply by
+};
+
+/// What a file of this method holds, as compressed_file.h describes.
+/// @throws Error(kBadRecipe) where the method is not for this model, Error(kBadData) naming a weight that is
+/// not finite.
+std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const CompressionMethod& method);
+
+/// How many of the weights the method changes.
+int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method);
+
+/// Bytes of the weights that products multiply by, kept so.
+int64_t product_bytes(const CompressionSource& source, const std::vector<NamedTensor>& stored);
+
+}  // namespace autotrain

@@ -1,0 +1,72 @@
+#include "model/pruned.h"
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "model/models.h"
+
+namespace autotrain {
+namespace {
+
+std::map<std::string, torch::Tensor> tensors_by_name(const torch::nn::Module& module) {
+  std::map<std::string, torch::Tensor> tensors;
+  for (const auto& item : module.named_parameters()) tensors.emplace(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) tensors.emplace(item.key(), item.value());
+  return tensors;
+}
+
+bool is_part_of(c10::IntArrayRef smaller, c10::IntArrayRef whole) {
+  return smaller.size() == whole.size() &&
+         std::equal(smaller.begin(), smaller.end(), whole.begin(), std::less_equal<>());
+}
+
+}  // namespace
+
+std::optional<CompressedWeights> pruned_by_file(const WeightsRecipe& recipe) {
+  if (!recipe.file || !std::filesystem::exists(*recipe.file)) return std::nullopt;
+  return read_compressed(*recipe.file);
+}
+
+void take_pruned_shapes(const CompressedWeights& weights, torch::nn::Module& module) {
+  if (weights.kept.empty()) return;
+  const torch::NoGradGuard no_gradients;
+  std::map<std::string, torch::Tensor> live = tensors_by_name(module);
+  for (const NamedTensor& item : weights.tensors) {
+    const auto found = live.find(item.name);
+    if (found == live.end() || found->second.sizes() == item.tensor.sizes()) continue;
+    torch::Tensor& tensor = found->second;
+    if (!is_part_of(item.tensor.sizes(), tensor.sizes())) {
+      throw Error(ExitCode::kBadData, "model.weights",
+                  cat("has ", item.name, " ", item.tensor.sizes(), ", of which the recipe's model has ",
+                      tensor.sizes()),
+                  "name the model that the weights were pruned of");
+    }
+    tensor.set_data(torch::zeros(item.tensor.sizes(), tensor.options().requires_grad(false)));
+  }
+}
+
+void keep_pruned_zeros(const CompressedWeights& weights, torch::nn::Module& module) {
+  const Network* const network = as_network(module);
+  std::map<std::string, torch::Tensor> live = tensors_by_name(module);
+  for (const auto& [name, stays] : weights.stays) {
+    if (network != nullptr && network->adapters().contains(name)) {
+      throw Error(ExitCode::kBadRecipe, "model.lora",
+                  cat("adapts ", name,
+                      ", of which the file of model.weights has two of four numbers: what an "
+                      "adapter adds would fill the zeros"),
+                  "leave that weight out of model.lora.match, or let it learn whole");
+    }
+    const auto found = live.find(name);
+    if (found == live.end() || !found->second.requires_grad()) continue;
+    const auto mask = std::make_shared<torch::Tensor>(stays);  // moved to the model's device once
+    found->second.register_hook([mask](const torch::Tensor& gradient) {
+      if (mask->device() != gradient.device()) *mask = mask->to(gradient.device());
+      return gradient * *mask;
+    });
+  }
+}
+
+}  // namespace autotrain

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""`autotrain compress` writes smaller weights that evaluate, predict and recipes read, and says what they cost.
+
+    compress_test.py path/to/autotrain path/to/fixtures
+"""
+import csv
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY, FIXTURES = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+RECIPE = {
+    "data": {"train": {"dataset": "synthetic", "kind": "images", "samples": 256, "shape": [1, 12, 12]},
+             "validation": {"dataset": "synthetic", "kind": "images", "samples": 128, "shape": [1, 12, 12], "first": 100000}},
+    "model": {"name": "cnn", "width": 8, "hidden": 64},
+    "optimizer": {"name": "adamw", "lr": 0.003, "weight_decay": 0.1},
+    "schedule": {"name": "constant"},
+    "batch": {"effective": 64},
+    "stop": {"updates": 8},
+    "checkpoint": {"every": "4 updates", "keep": 8},
+    "execution": {"threads": 1, "micro_batch": 32, "memory": {"budget": "128MiB"}},
+}
+METHODS = ["int8", "int8-weights", "int4-weights:32", "2:4", "channels:0.5"]
+
+
+def tensors_of(path):
+    """Name → (dtype, shape, bytes), of a safetensors file."""
+    data = path.read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    header.pop("__metadata__", None)
+    return {name: (entry["dtype"], entry["shape"], data[8 + length:][slice(*entry["data_offsets"])])
+            for name, entry in header.items()}
+
+
+def floats(tensor):
+    return struct.unpack(f"<{len(tensor[2]) // 4}f", tensor[2])
+
+
+class Compress(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.parent = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.parent.name)
+        cls.train("run", RECIPE)
+        out = cls.autotrain("compress", "--run", cls.folder / "run", "--methods", ",".join(METHODS), "--rounds", "0", "--json",
+                            "--output", cls.folder / "small")
+        assert out.returncode == 0, out.stderr
+        cls.models = {model["method"]: model for model in json.loads(out.stdout)["models"]}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.parent.cleanup()
+
+    @classmethod
+    def autotrain(cls, *arguments):
+        return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "CI": "1"})
+
+    @classmethod
+    def train(cls, name, recipe, *arguments):
+        (cls.folder / f"{name}.yaml").write_text(json.dumps(recipe))
+        out = cls.autotrain("--config", cls.folder / f"{name}.yaml", "--output", cls.folder / name, "--quiet", *arguments)
+        assert out.returncode == 0, out.stderr
+        return cls.folder / name
+
+    def evaluate(self, run, *arguments):
+        out = self.autotrain("evaluate", "--run", run, "--json", *arguments)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        return json.loads(out.stdout)
+
+    def weights_of(self, run, update):
+        found, = (path for path in (self.folder / run / "checkpoints").glob("update-*") if int(path.name[7:]) == update)
+        return found / "model.safetensors"
+
+    def expect_same_figures(self, found, expected):
+        self.assertEqual(set(found), set(expected))
+        for name, value in expected.items():
+            self.assertAlmostEqual(found[name], value, delta=1e-4 * max(1, abs(value)), msg=name)
+
+    def test_every_method_is_a_row_and_a_smaller_file(self):
+        self.assertEqual(list(self.models), ["uncompressed", *METHODS])
+        for method, least in (("int8", 3.5), ("int8-weights", 3.5), ("int4-weights:32", 4.5), ("2:4", 1.5), ("channels:0.5", 2)):
+            model = self.models[method]
+            self.assertGreater(model["ratio"], least, method)
+            self.assertEqual(model["bytes"], Path(model["file"]).stat().st_size)
+            self.assertEqual(set(model["figures"]), {"accuracy", "loss", "top5"} & set(model["figures"]))
+            self.assertNotEqual(model["figures"]["loss"], self.models["uncompressed"]["figures"]["loss"], method)
+        self.assertEqual(self.models["int8-weights"]["changed"], 4)
+        self.assertEqual(self.models["2:4"]["changed"], 3, "one input channel has no groups of four")
+        self.assertLess(self.models["channels:0.5"]["flops_per_sample"], 0.5 * self.models["uncompressed"]["flops_per_sample"])
+        with open(self.folder / "small" / "compress.csv", newline="", encoding="utf-8") as file:
+            self.assertEqual([row["method"] for row in csv.DictReader(file)], list(self.models))
+
+    def test_evaluate_finds_in_the_files_what_the_table_says(self):
+        run = self.folder / "run"
+        self.expect_same_figures(self.models["uncompressed"]["figures"], self.evaluate(run)["figures"])
+        for method in METHODS:
+            model = self.models["int8-weights" if method == "int8" else method]  # the same weights
+            found = self.evaluate(run, "--weights", self.models[method]["file"])
+            self.expect_same_figures(found["figures"], model["figures"])
+            self.assertEqual(found["weights"], self.models[method]["file"])
+
+    def test_predict_takes_them(self):
+        losses = {}
+        for method in ("uncompressed", "int4-weights:32", "channels:0.5"):
+            output = self.folder / "predictions.csv"
+            out = self.autotrain("predict", "--run", self.folder / "run", "--weights", self.models[method]["file"], "--output", output,
+                                 "--overwrite", "--batch", "16")
+            self.assertEqual(out.returncode, 0, out.stderr)
+            losses[method] = output.read_text()
+            self.assertEqual(len(losses[method].splitlines()), 129)
+        self.assertEqual(len(set(losses.values())), 3)
+
+    def test_zeros_of_two_in_four_stay_in_training_and_through_a_resume(self):
+        file = Path(self.models["2:4"]["file"])
+        recipe = json.loads(json.dumps(RECIPE))
+        recipe["model"]["weights"] = str(file)
+        self.train("tuned", recipe)
+        self.train("halted", recipe, "--set", "stop.updates=4")
+        self.train("halted", recipe, "--resume", "--allow-change", "--set", "stop.updates=8")
+        whole, resumed = self.weights_of("tuned", 8), self.weights_of("halted", 8)
+        self.assertEqual(whole.read_bytes(), resumed.read_bytes())
+        stored, trained = tensors_of(file), tensors_of(whole)
+        for name in ("conv2.weight", "hidden.weight", "output.weight"):
+            values = floats(trained[name])
+            zeros = sum(value == 0 for value in values)
+            self.assertGreaterEqual(zeros, len(values) // 2, name)
+            self.assertNotEqual(floats(stored[name + ".sparse"])[:4], tuple(v for v in values if v != 0)[:4], "it learned")
+        # Two dimensions have their inputs in the order of the file.
+        places, values = stored["hidden.weight.places"][2], floats(trained["hidden.weight"])
+        for group, place in enumerate(places):
+            zero = [i for i in range(4) if i not in (place & 3, place >> 2)]
+            self.assertEqual([values[4 * group + i] for i in zero], [0, 0], f"group {group}")
+
+    def test_a_pruned_model_learns_on_and_is_made_smaller_again(self):
+        recipe = json.loads(json.dumps(RECIPE))
+        recipe["model"]["weights"] = self.models["channels:0.5"]["file"]
+        run = self.train("smaller", recipe)
+        self.assertEqual(tensors_of(self.weights_of("smaller", 8))["conv1.weight"][1], [4, 1, 3, 3])
+        out = self.autotrain("compress", "--run", run, "--methods", "int8-weights,channels:0.5", "--rounds", "0", "--json",
+                             "--output", self.folder / "again")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        models = json.loads(out.stdout)["models"]
+        self.expect_same_figures(models[0]["figures"], self.evaluate(run)["figures"])
+        for model in models:
+            self.expect_same_figures(self.evaluate(run, "--weights", model["file"])["figures"], model["figures"])
+            # The run that was never pruned takes them just so.
+            self.expect_same_figures(self.evaluate(self.folder / "run", "--weights", model["file"])["figures"], model["figures"])
+        self.assertEqual(tensors_of(Path(models[2]["file"]))["conv1.weight"][1], [2, 1, 3, 3])
+
+    def test_speed_is_measured_in_turns_and_fewer_bytes_lower_the_predicted_batch(self):
+        out = self.autotrain("compress", "--run", self.folder / "run", "--methods", "int8,int8-weights,int4-weights", "--rounds", "2",
+                             "--seconds", "0.01", "--batches", "1,4", "--output", self.folder / "fast")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("samples/s at 4", out.stdout)
+        models = json.loads((self.folder / "fast" / "compress.json").read_text())["models"]
+        whole = models[0]
+        for model in models:
+            self.assertEqual([rate["batch"] for rate in model["rates"]], [1, 4])
+            self.assertTrue(all(rate["samples_per_second"] > 0 for rate in model["rates"]))
+        for model in models[2:]:  # the same products in the same precision: b* follows the bytes
+            self.assertAlmostEqual(model["predicted_batch"] / whole["predicted_batch"],
+                                   model["weight_bytes"] / whole["weight_bytes"], places=6)
+        self.assertLess(models[2]["weight_bytes"], 0.3 * whole["weight_bytes"])
+        self.assertLess(models[3]["weight_bytes"], 0.23 * whole["weight_bytes"])
+        self.assertEqual([model["packed_layers"] for model in models[:3]], [0, 2, 2])
+
+    def test_models_from_pytorch_are_rounded_alike_and_not_pruned(self):
+        for name, file in (("exported", "exported_small.autotrain"), ("torchscript", "scripted_small.pt")):
+            recipe = json.loads(json.dumps(RECIPE))
+            recipe["model"] = {"name": name, "file": str(FIXTURES / file)}
+            for part in ("train", "validation"):
+                recipe["data"][part]["shape"] = [3, 32, 32]
+            run = self.train(name, recipe, "--set", "stop.updates=2")
+            out = self.autotrain("compress", "--run", run, "--methods", "channels:0.5,int8-weights,int4-weights,2:4", "--rounds", "0",
+                                 "--json", "--output", self.folder / f"{name}-small")
+            self.assertEqual(out.returncode, 78, out.stderr)
+            models = {model["method"]: model for model in json.loads(out.stdout)["models"]}
+            self.assertIn(f"model {name}", models["channels:0.5"]["refused"])
+            self.assertEqual(models["int8-weights"]["changed"], models["int4-weights"]["changed"])
+            self.assertGreater(models["int8-weights"]["changed"], 0)
+            for method in ("int8-weights", "int4-weights", "2:4"):
+                self.expect_same_figures(self.evaluate(run, "--weights", models[method]["file"])["figures"], models[method]["figures"])
+                self.assertGreater(models[method]["ratio"], 1)
+
+    def test_what_is_wrong_is_said(self):
+        run = self.folder / "run"
+        for arguments, code, message in (
+            (("--methods", "int7", "--output", self.folder / "x"), 64, "int8-weights"),
+            (("--output", self.folder / "small"), 64, "--overwrite"),
+            (("--output", self.folder / "run.yaml"), 64, "is a file"),
+            (("--batches", "0", "--output", self.folder / "x"), 64, "--batches"),
+        ):
+            out = self.autotrain("compress", "--run", run, *arguments)
+            self.assertEqual(out.returncode, code, out.stderr)
+            self.assertIn(message, out.stderr)
+        out = self.autotrain("evaluate", "--run", run, "--weights", self.folder / "nothing.safetensors")
+        self.assertEqual(out.returncode, 66, out.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

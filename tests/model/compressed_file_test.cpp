@@ -1,0 +1,89 @@
+#include "model/compressed_file.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/modules/linear.h>
+
+#include <gtest/gtest.h>
+#include "model/initial_weights.h"
+#include "support/support.h"
+
+namespace autotrain {
+namespace {
+
+class CompressedFile : public testing::Test {
+ protected:
+  std::filesystem::path write(const std::vector<NamedTensor>& tensors) const {
+    const std::filesystem::path path = folder_ / "w.safetensors";
+    write_safetensors(path, tensors);
+    return path;
+  }
+
+  // What is in the place of one tensor, changed before it is written.
+  void expect_refused(std::vector<NamedTensor> stored, const std::string& name,
+                      const torch::Tensor& wrong) const {
+    for (NamedTensor& item : stored) {
+      if (item.name == name) item.tensor = wrong;
+    }
+    const std::filesystem::path path = write(stored);
+    const Error error = test::expect_error(ExitCode::kBadData, [&] { read_compressed(path); });
+    EXPECT_TRUE(test::holds(error.what(), name));
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(CompressedFile, GivesBackEveryTensorUnderTheModelsNames) {
+  torch::manual_seed(1);
+  const torch::Tensor a = torch::randn({6, 70}), b = torch::randn({4, 8, 3, 3}), c = torch::randn({3}),
+                      d = torch::randn({5, 12});
+  std::vector<NamedTensor> stored = {{"c", c}};
+  for (const auto& parts :
+       {stored_as("a", to_int4(a, 32)), stored_as("b", to_sparse(b)), stored_as("d", to_int8(d))})
+    stored.insert(stored.end(), parts.begin(), parts.end());
+  const auto read = read_compressed(write(stored));
+  ASSERT_TRUE(read);
+  std::map<std::string, torch::Tensor> by_name;
+  for (const NamedTensor& item : read->tensors) by_name[item.name] = item.tensor;
+  ASSERT_EQ(by_name.size(), 4U);
+  EXPECT_TRUE(by_name["a"].equal(from_int4(to_int4(a, 32))));
+  EXPECT_TRUE(by_name["b"].equal(from_sparse(to_sparse(b))));
+  EXPECT_TRUE(by_name["c"].equal(c));
+  EXPECT_TRUE(by_name["d"].equal(from_int8(to_int8(d))));
+  EXPECT_TRUE(read->stays.at("b").equal(by_name["b"].ne(0)));
+  EXPECT_EQ(read->stays.size(), 1U);
+}
+
+TEST_F(CompressedFile, FillsAModelAsAnOrdinaryFileDoes) {
+  torch::manual_seed(1);
+  torch::nn::Linear layer(8, 4);
+  const torch::Tensor trained = torch::randn({4, 8});
+  std::vector<NamedTensor> stored = stored_as("weight", to_int8(trained));
+  stored.push_back({"bias", torch::ones({4})});
+  const WeightsTaken taken = take_weights({.file = write(stored).string()}, *layer);
+  EXPECT_EQ(taken.taken.size(), 2U);
+  EXPECT_TRUE(layer->weight.equal(from_int8(to_int8(trained))));
+  EXPECT_TRUE(layer->bias.eq(1).all().item<bool>());
+}
+
+TEST_F(CompressedFile, AnOrdinaryFileWithSuchNamesStaysOne) {
+  EXPECT_FALSE(read_compressed(write({{"norm.scale", torch::ones({2})}, {"x.int8", torch::ones({2})}})));
+  EXPECT_EQ(list_weights(folder_ / "w.safetensors").size(), 2U);
+}
+
+TEST_F(CompressedFile, DamagedPartsAreRefusedByName) {
+  const auto eight = stored_as("a", to_int8(torch::ones({2, 8}))),
+             four = stored_as("a", to_int4(torch::ones({2, 8}), 4)),
+             sparse = stored_as("a", to_sparse(torch::ones({2, 8})));
+  expect_refused(eight, "a.scale", torch::ones({3}));
+  expect_refused(eight, "a.int8", torch::ones({2, 8}));
+  expect_refused(four, "a.shape", torch::tensor({2, 9}, torch::kInt64));
+  expect_refused(four, "a.shape", torch::tensor({3, 8}, torch::kInt64));
+  expect_refused(four, "a.shape", torch::tensor({int64_t{2}, int64_t{1} << 40, int64_t{1} << 40}));
+  expect_refused(four, "a.scale", torch::ones({2, 3}));
+  expect_refused(sparse, "a.shape", torch::tensor({2, 12}, torch::kInt64));
+  expect_refused(sparse, "a.places", torch::full({2, 2}, 5, torch::kUInt8));   // the same one twice
+  expect_refused(sparse, "a.places", torch::full({2, 2}, 16, torch::kUInt8));  // the fifth of four
+}
+
+}  // namespace
+}  // namespace autotrain
