@@ -56,7 +56,7 @@ class Serving(unittest.TestCase):
 
     def test_a_hopeless_rate_is_called_unstable_and_has_no_percentiles(self):
         hopeless = 20 / DELAY
-        (line,) = self.lines("--rate", hopeless, "--requests", 60, "--output", "out").values()
+        (line,) = self.lines("--rate", hopeless, "--requests", 50, "--output", "out").values()
         self.assertLessEqual(line["capacity_per_second"], 1 / DELAY)
         (point,) = line["points"]
         self.assertTrue(point["unstable"])
@@ -67,9 +67,9 @@ class Serving(unittest.TestCase):
         self.assertIn("unstable: ", (self.root / "out" / "report.html").read_text())
 
     def test_every_request_is_served_once_by_threads_processes_and_with_loading_ahead(self):
-        lines = self.lines("--rate", "60", "--requests", 20, "--batches", "1,3", "--window-ms", "20", "--servers", "1,2",
+        lines = self.lines("--rate", "60", "--requests", 20, "--batches", 3, "--window-ms", "20", "--servers", "1,2",
                            "--processes", "--load-ahead", "--output", "out")
-        self.assertEqual(len(lines), 2 * 3 * 2)  # batches; one server, threads, processes; with and without loading ahead
+        self.assertEqual(len(lines), 3 * 2)  # one server, threads, processes; with and without loading ahead
         for (most, window, servers, processes, ahead), line in lines.items():
             (point,) = line["points"]
             self.assertEqual(point["requests"], 20)
@@ -86,19 +86,19 @@ class Serving(unittest.TestCase):
             stages = sum(value[f"{stage}_seconds"] for stage in ("waiting", "loading", "copying", "forward", "output"))
             self.assertAlmostEqual(stages, sum(value["latencies_seconds"]) / 20)
         with open(self.root / "out" / "serving.csv", newline="", encoding="utf-8") as file:
-            self.assertEqual(len(list(csv.DictReader(file))), 12)
+            self.assertEqual(len(list(csv.DictReader(file))), 6)
 
     def test_a_bound_below_what_reading_takes_is_held_by_nothing(self):
-        done = self.sweep("--rate", "20", "--requests", 20, "--latency-ms", 1e3 * DELAY / 2, "--tries", 1, "--output", "out")
+        done = self.sweep("--rate", "40", "--requests", 10, "--latency-ms", 1e3 * DELAY / 2, "--tries", 1, "--output", "out")
         self.assertRegex(done.stdout, "nothing that was tried holds 5 ms at p99")
         line = json.loads((self.root / "out" / "serving.json").read_text())["variants"][0]["lines"][0]
         self.assertIsNone(line["held_rate"])
-        self.assertEqual([point["rate"] for point in line["points"]], [10, 20])  # half of what did not hold
+        self.assertEqual([point["rate"] for point in line["points"]], [20, 40])  # half of what did not hold
         self.assertTrue(all(point["late_share"] in (1, None) for point in line["points"]))
 
     def test_a_bound_of_minutes_is_held_and_what_was_measured_is_not_measured_again(self):
         self.write(0)
-        sweep = ("--rate", "auto", "--requests", 20, "--latency-ms", 1e6, "--tries", 2, "--output", "out")
+        sweep = ("--rate", "auto", "--requests", 20, "--latency-ms", 1e6, "--tries", 1, "--output", "out")
         first = self.sweep(*sweep)
         results = {path: path.stat().st_mtime_ns for path in (self.root / "out" / "results").iterdir()}
         self.assertGreaterEqual(len(results), 1 + 6)  # the times of batches, six shares of the capacity, what was tried
@@ -128,11 +128,11 @@ class Serving(unittest.TestCase):
         self.assertIn("trace.txt:2", self.sweep("--trace", "trace.txt", code=65).stderr)
 
     def test_what_does_not_go_together_is_refused_by_name(self):
-        for part, *arguments in (("--rate", "--rate", "0"), ("--rate", "--rate", "100,x"), ("--window-ms", "--window-ms", "2"),
+        for part, *arguments in (("--rate", "--rate", "0"), ("--window-ms", "--window-ms", "2"),
                                  ("--servers", "--rate", "5", "--servers", "1.5"), ("--trace", "--rate", "5", "--trace", "t"),
-                                 ("--decode", "--rate", "5", "--decode"), ("--largest", "--rate", "5", "--largest"),
+                                 ("--decode", "--rate", "5", "--decode"),
                                  ("sweep.mode is training", "--rate", "5", "--mode", "training"),
-                                 ("--requests", "--requests", "20"), ("--requests", "--rate", "5", "--requests", "2")):
+                                 ("--requests", "--rate", "5", "--requests", "2")):
             self.assertIn(part, self.sweep(*arguments, code=64).stderr)
         self.assertIn("t.txt", self.sweep("--trace", "t.txt", code=66).stderr)
         self.assertFalse((self.root / "runs").exists())

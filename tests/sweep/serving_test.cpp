@@ -102,14 +102,19 @@ TEST(Serving, OfARoundThatFailedNothingIsTold) {
 }
 
 TEST(Serving, WhatIsSimulatedEqualsAServiceOfExactlyThoseTimes) {
-  for (const ServingLine& line : small_serving_sweep().variants[0].lines) {
+  const ServingSweep sweep = small_serving_sweep();
+  for (const ServingLine& line : sweep.variants[0].lines) {
     for (const ServingPoint& p : line.points) {
       if (!p.failure.empty()) continue;
       EXPECT_EQ(p.simulated_p99.has_value(), !p.unstable);
-      if (!p.unstable) EXPECT_DOUBLE_EQ(*p.simulated_p99, *p.p99);
+      if (!p.unstable) {
+        EXPECT_DOUBLE_EQ(*p.simulated_p99, *p.p99);
+      }
       const bool has_formula = line.serving.most == 1 && p.rate < 250;
       EXPECT_EQ(p.md1_waiting.has_value(), has_formula);
-      if (has_formula) EXPECT_DOUBLE_EQ(*p.md1_waiting, waiting_of_md1(p.rate, 0.004));
+      if (has_formula) {
+        EXPECT_DOUBLE_EQ(*p.md1_waiting, waiting_of_md1(p.rate, 0.004));
+      }
     }
   }
 }
