@@ -59,11 +59,14 @@ std::vector<double> poisson_arrivals(double rate, int64_t requests, uint64_t see
   constexpr uint64_t kArrivals = 0x6172726976616c73;  // a use of random numbers of its own
   Random random(derive_key(seed, kArrivals));
   std::vector<double> arrivals;
-  double gaps = 0;  // of a mean of one
-  for (int64_t i = 0; i < requests; ++i) {
+  double gaps = 0;  // one more than requests: the process goes on
+  for (int64_t i = 0; i <= requests; ++i) {
     gaps -= std::log1p(-random.uniform());
-    arrivals.push_back(gaps / rate);
+    arrivals.push_back(gaps);
   }
+  const double scale = static_cast<double>(requests + 1) / rate / gaps;
+  arrivals.pop_back();
+  for (double& arrival : arrivals) arrival *= scale;
   return arrivals;
 }
 
