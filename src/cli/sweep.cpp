@@ -301,7 +301,7 @@ Examples:
       the time to read weights and cache
   autotrain sweep --config R.yaml --rate auto --batches 1,4,16 --window-ms 0,2 \
       --latency-ms 20
-      requests of one sample that arrive at random: p50, p95 and p99 from arrival
+      requests of one sample that come at random: p50, p95 and p99 from arrival
       to outputs, the largest rate that holds 20 ms, and which batch to take
   autotrain sweep --config R.yaml --rate 200 --servers 1,2 --processes --load-ahead
       one server against two threads and two processes; each also loads its next
