@@ -303,7 +303,8 @@ Examples:
       --latency-ms 20
       requests of one sample that come at random: p50, p95 and p99 from arrival
       to outputs, the largest rate that holds 20 ms, and which batch to take
-  autotrain sweep --config R.yaml --rate 200 --servers 1,2 --processes --load-ahead
+  autotrain sweep --config R.yaml --rate 200 --servers 1,2 --processes \
+      --load-ahead
       one server against two threads and two processes; each also loads its next
       batch while it computes one
   autotrain sweep --config R.yaml --mode training --latency-ms 200
