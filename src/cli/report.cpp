@@ -12,6 +12,7 @@
 #include "compare/compare_page.h"
 #include "report/run_page.h"
 #include "sweep/decode_page.h"
+#include "sweep/serving_page.h"
 #include "sweep/sweep_page.h"
 #include "trainer/run_report.h"
 
@@ -34,6 +35,7 @@ const std::vector<FolderKind>& folder_kinds() {
       {is_run_folder, [](const fs::path& folder) { return draw_run(folder, {}); }},
       {is_sweep_folder, draw_sweep},
       {is_decode_folder, draw_decode},
+      {is_serving_folder, draw_serving},
       {is_comparison_folder, draw_comparison},
   };
   return kinds;

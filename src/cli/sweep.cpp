@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/study_command.h"
 #include "cli/sweep_decode.h"
+#include "cli/sweep_serving.h"
 #include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
 #include "report/column.h"
@@ -49,6 +50,7 @@ struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption {
   bool largest = false;                 ///< also search the largest batches
   bool end_to_end = false;              ///< also with loading and output
   DecodeOptions decode;
+  ServingOptions serving;
 };
 
 // The recipe's section `sweep`, with what the command line says in its place.
@@ -224,6 +226,32 @@ void declare_axis(CLI::App& app, SweepCommandOptions& options) {
       ->type_name("KEY=VALUES");
 }
 
+ExitCode measure_load(const CLI::App& app, const SweepCommandOptions& options) {
+  if (!options.serving.rates.empty())
+    refuse_options(app, {"--trace"}, "has arrivals of its own, and --rate makes some",
+                   "leave one of them out");
+  refuse_options(app, {"--decode", "--contexts", "--largest", "--end-to-end", "--device-figures"},
+                 "measures something else than requests that arrive", "leave it out, or --rate and --trace");
+  return measure_under_load(options.config, overrides_of(options), options.output, options, options.serving,
+                            options.decode.requests);
+}
+
+ExitCode measure_decode(const CLI::App& app, const SweepCommandOptions& options) {
+  refuse_options(app, {"--largest", "--end-to-end", "--latency-ms", "--device-figures", "--mode"},
+                 "is of whole passes, and --decode takes one token after the other", "leave one of them out");
+  return measure_decoding(options.config, overrides_of(options), options.output, options, options.decode);
+}
+
+ExitCode measure_what_is_asked(const CLI::App& app, const SweepCommandOptions& options) {
+  if (options.serving.asked_for()) return measure_load(app, options);
+  refuse_without("--rate", app,
+                 {"--window-ms", "--servers", "--processes", "--load-ahead", "--percentile", "--tries"});
+  if (options.decode.decode) return measure_decode(app, options);
+  refuse_without("--decode", app, {"--contexts"});
+  refuse_without("--decode or --rate", app, {"--requests"});
+  return measure_sweep(options);
+}
+
 std::function<ExitCode()> declare_sweep(CLI::App& app) {
   const auto options = std::make_shared<SweepCommandOptions>();
   options->RecipeOptions::declare(app);
@@ -240,20 +268,13 @@ std::function<ExitCode()> declare_sweep(CLI::App& app) {
       "Also measure each batch from the data to outputs: loading, decoding, copying, forward pass, output");
   declare_axis(app, *options);
   options->decode.declare(app);
+  options->serving.declare(app);
   return [options, &app] {
     if (options->vary.size() > 1)
       throw Error(ExitCode::kUsage, "--vary", "is one axis here",
                   "autotrain compare R.yaml --vary A=… --vary B=… trains at every combination");
     options->check_named();
-    if (!options->decode.decode) {
-      refuse_without("--decode", app, {"--contexts", "--requests"});
-      return measure_sweep(*options);
-    }
-    refuse_options(app, {"--largest", "--end-to-end", "--latency-ms", "--device-figures", "--mode"},
-                   "is of whole passes, and --decode takes one token after the other",
-                   "leave one of them out");
-    return measure_decoding(options->config, overrides_of(*options), options->output, *options,
-                            options->decode);
+    return measure_what_is_asked(app, *options);
   };
 }
 
@@ -278,6 +299,14 @@ Examples:
   autotrain sweep --config R.yaml --decode --batches 1,8,64 --contexts 128,1024
       a transformer token by token: tokens a second and seconds a token beside
       the time to read weights and cache
+  autotrain sweep --config R.yaml --rate auto --batches 1,4,16 --window-ms 0,2 \
+      --latency-ms 20
+      requests of one sample that come at random: p50, p95 and p99 from arrival
+      to outputs, the largest rate that holds 20 ms, and which batch to take
+  autotrain sweep --config R.yaml --rate 200 --servers 1,2 --processes \
+      --load-ahead
+      one server against two threads and two processes; each also loads its next
+      batch while it computes one
   autotrain sweep --config R.yaml --mode training --latency-ms 200
       updates instead; the best within 200 ms
 )";

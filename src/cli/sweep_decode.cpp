@@ -76,7 +76,7 @@ void DecodeOptions::declare(CLI::App& app) {
   app.add_option(
          "--requests", requests,
          "With --decode: also generate for so many requests of unequal lengths, by static and by continuous "
-         "batches")
+         "batches; with --rate: so many at each rate, in the place of those that come in --seconds")
       ->check(no_positive_number, "NUMBER > 0");
 }
 

@@ -23,9 +23,9 @@ namespace {
 constexpr int64_t kEvaluationBatch = 256;
 constexpr int kCopies = 10;
 
-Batch first_samples(const Dataset& data, int64_t count) {
+Batch samples_from(const Dataset& data, int64_t first, int64_t count) {
   std::vector<int64_t> indices, epochs(static_cast<size_t>(count), 0);
-  for (int64_t i = 0; i < count; ++i) indices.push_back(i % data.size());
+  for (int64_t i = first; i < first + count; ++i) indices.push_back(i % data.size());
   return data.get(indices, SampleRandom(0, indices, epochs));
 }
 
@@ -63,7 +63,7 @@ class Inference final : public InferenceSubject {
   torch::nn::Module& module() override { return network_; }
   Device& device() override { return *m_.device; }
   Precision precision() const override { return precision_; }
-  void load(int64_t samples) override { batch_ = converted(first_samples(*m_.data.train, samples)); }
+  void load(int64_t samples) override { batch_ = converted(samples_from(*m_.data.train, 0, samples)); }
 
   void drop() override {
     recorded_.forget();
@@ -83,7 +83,7 @@ class Inference final : public InferenceSubject {
   Loader::Options loading() const override { return resolve_loader(loading_, *m_.device, format_); }
 
   std::unique_ptr<Loader> open_loader(int64_t samples) override {
-    const Dataset& data = m_.data.validation != nullptr ? *m_.data.validation : *m_.data.train;
+    const Dataset& data = served_data();
     const auto pieces = [position = int64_t{0}, samples]() mutable -> std::optional<Piece> {
       return consecutive(std::exchange(position, position + samples), samples);
     };
@@ -93,6 +93,13 @@ class Inference final : public InferenceSubject {
   void take(const Batch& batch) override { batch_ = in_precision(m_.device->upload(batch)); }
 
   torch::Tensor output() override { return output_.to(torch::kCPU, torch::kFloat32); }
+
+  Batch read(int64_t first, int64_t samples) const override {
+    return laid_out(samples_from(served_data(), first, samples), format_);
+  }
+
+  Batch moved(const Batch& batch) const override { return in_precision(batch.to(m_.device->torch_device())); }
+  torch::Tensor answer(const Batch& batch) override { return forward(batch); }
 
   ForwardCount count() override {
     return count_forward(
@@ -124,6 +131,10 @@ class Inference final : public InferenceSubject {
   }
 
  private:
+  const Dataset& served_data() const {
+    return m_.data.validation != nullptr ? *m_.data.validation : *m_.data.train;
+  }
+
   torch::Tensor forward(const Batch& batch) {
     const c10::InferenceMode no_gradients;
     const AutocastScope autocast(m_.device->torch_device().type(), cast_to());
@@ -193,7 +204,7 @@ class Training final : public Subject {
   Precision precision() const override { return bench_->precision; }
 
   void load(int64_t samples) override {
-    const Batch batch = laid_out(first_samples(*bench_->data.train, samples), bench_->memory_format);
+    const Batch batch = laid_out(samples_from(*bench_->data.train, 0, samples), bench_->memory_format);
     batch_ = batch.to(bench_->device->torch_device());
     bench_->step.set_loss_factor(loss_factor_for(static_cast<double>(samples)));
   }

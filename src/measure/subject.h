@@ -77,6 +77,18 @@ class InferenceSubject : public Subject {
   /// What the last call returned, in main memory: [n, …] float32. Waits for the device. Precondition: a call
   /// was made.
   virtual torch::Tensor output() = 0;
+
+  // The way of one batch without any state of this object: several threads may go it at once.
+
+  /// So many of the samples that `open_loader` reads, from number `first` on, over and over; loaded by the
+  /// calling thread, in main memory.
+  virtual Batch read(int64_t first, int64_t samples) const = 0;
+
+  /// Such a batch on the device, in the precision of the model. Does not wait for the device.
+  virtual Batch moved(const Batch& batch) const = 0;
+
+  /// What the model says of a batch that was moved, on the device. Does not wait for it.
+  virtual torch::Tensor answer(const Batch& batch) = 0;
 };
 
 /// Gives a model its weights.
