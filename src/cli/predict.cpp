@@ -97,6 +97,8 @@ nlohmann::ordered_json summary_json(const PredictionSummary& s, const PredictOpt
   }
   return {{"run", options.run.folder.string()},
           {"update", s.update},
+          {"weights", options.run.weights.empty() ? nlohmann::ordered_json(nullptr)
+                                                  : nlohmann::ordered_json(options.run.weights.string())},
           {"output", options.output.string()},
           {"already_whole", false},
           {"samples", s.samples},

@@ -227,13 +227,16 @@ void declare_axis(CLI::App& app, SweepCommandOptions& options) {
 }
 
 ExitCode measure_load(const CLI::App& app, const SweepCommandOptions& options) {
-  if (!options.serving.rates.empty())
-    refuse_options(app, {"--trace"}, "has arrivals of its own, and --rate makes some",
-                   "leave one of them out");
+  if (app.count("--trace") > 0)
+    refuse_options(app, {"--rate", "--requests", "--tries"},
+                   "is for arrivals that are drawn, and --trace has its own", "leave one of them out");
+  if (app.count("--trace") > 0 && options.serving.trace.empty())
+    throw Error(ExitCode::kUsage, "--trace", "names no file",
+                "give a file with a time in seconds on each line");
   refuse_options(app, {"--decode", "--contexts", "--largest", "--end-to-end", "--device-figures"},
                  "measures something else than requests that arrive", "leave it out, or --rate and --trace");
   return measure_under_load(options.config, overrides_of(options), options.output, options, options.serving,
-                            options.decode.requests);
+                            options.decode.requests, app.count("--percentile") + app.count("--tries") > 0);
 }
 
 ExitCode measure_decode(const CLI::App& app, const SweepCommandOptions& options) {
@@ -243,7 +246,7 @@ ExitCode measure_decode(const CLI::App& app, const SweepCommandOptions& options)
 }
 
 ExitCode measure_what_is_asked(const CLI::App& app, const SweepCommandOptions& options) {
-  if (options.serving.asked_for()) return measure_load(app, options);
+  if (app.count("--rate") + app.count("--trace") > 0) return measure_load(app, options);
   refuse_without("--rate", app,
                  {"--window-ms", "--servers", "--processes", "--load-ahead", "--percentile", "--tries"});
   if (options.decode.decode) return measure_decode(app, options);

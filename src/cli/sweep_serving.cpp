@@ -135,7 +135,7 @@ void ServingOptions::declare(CLI::App& app) {
 
 ExitCode measure_under_load(const fs::path& config, const std::vector<std::string>& overrides,
                             const fs::path& output, const PrintOptions& print, const ServingOptions& options,
-                            std::optional<int64_t> requests) {
+                            std::optional<int64_t> requests, bool bound_options) {
   refuse_several_ranks();
   install_signal_handlers();
   LiveText live(stderr);
@@ -143,7 +143,7 @@ ExitCode measure_under_load(const fs::path& config, const std::vector<std::strin
   ServingRequest request{.config = config,
                          .overrides = overrides,
                          .folder = output,
-                         .rates = options.rates.empty() ? "auto" : options.rates,
+                         .rates = options.rates,
                          .trace = options.trace,
                          .windows_ms = options.windows_ms,
                          .servers = options.servers,
@@ -151,6 +151,7 @@ ExitCode measure_under_load(const fs::path& config, const std::vector<std::strin
                          .processes = options.processes,
                          .requests = requests,
                          .percentile = options.percentile,
+                         .bound_options = bound_options,
                          .tries = options.tries};
   check_serving_sweep(request);  // before a folder is made for it
   if (output.empty())

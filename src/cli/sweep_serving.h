@@ -14,7 +14,7 @@ namespace autotrain {
 
 /// The options of `autotrain sweep` that go with --rate or --trace.
 struct ServingOptions {
-  std::string rates;  ///< empty: not given
+  std::string rates = "auto";
   std::filesystem::path trace;
   std::string windows_ms = "0";
   std::string servers = "1";
@@ -24,15 +24,14 @@ struct ServingOptions {
   int64_t tries = 6;
 
   void declare(CLI::App& app);
-
-  bool asked_for() const { return !rates.empty() || !trace.empty(); }
 };
 
 /// Measures a model under load in the place of forward passes. @param overrides of the recipe, all options in
 /// them. @param output where the results go; empty: the first free folder in runs/. @param requests at each
-/// rate.
+/// rate. @param bound_options whether some were given that are of a bound.
 ExitCode measure_under_load(const std::filesystem::path& config, const std::vector<std::string>& overrides,
                             const std::filesystem::path& output, const PrintOptions& print,
-                            const ServingOptions& options, std::optional<int64_t> requests);
+                            const ServingOptions& options, std::optional<int64_t> requests,
+                            bool bound_options);
 
 }  // namespace autotrain

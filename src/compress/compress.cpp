@@ -86,7 +86,7 @@ class Compressing {
     try {
       result_.models.push_back(measured(method));
     } catch (const Error& error) {
-      if (error.code() != ExitCode::kBadRecipe) throw;
+      if (error.code() != ExitCode::kBadRecipe && error.code() != ExitCode::kBadData) throw;
       fs::remove(request_.folder / method.file_name());
       result_.models.push_back(
           {.method = method.name, .refused = cat(error.problem(), ". Try: ", error.hint())});
@@ -150,8 +150,10 @@ class Compressing {
     for (auto& [key, rates] : speeds_) {
       const auto [least, most] = std::ranges::minmax(rates);
       const double median = median_of(rates);
-      result_.models[key.first].rates.push_back(
-          {.batch = key.second, .samples_per_second = median, .spread = (most - least) / median});
+      result_.models[key.first].rates.push_back({.batch = key.second,
+                                                 .samples_per_second = median,
+                                                 .spread = (most - least) / median,
+                                                 .rounds = std::ssize(rates)});
     }
   }
 

@@ -28,6 +28,7 @@ struct CompressedRate {
   int64_t batch = 0;
   double samples_per_second = 0;  ///< the median of the rounds
   double spread = 0;              ///< the best round's less the worst one's ÷ the median
+  int64_t rounds = 0;
 };
 
 /// The weights made smaller by one method.

@@ -29,8 +29,10 @@ const ColumnsOf<Model>& size_columns() {
 // Those of speed, which a machine has to be measured for.
 const ColumnsOf<Model>& batch_columns() {
   static const ColumnsOf<Model> columns = {
-      column<Model>("predicted_batch", &Model::predicted_batch,
-                    {.heading = "b*", .text = [](const Model& m) { return brief(m.predicted_batch, 3); }}),
+      column<Model>(
+          "predicted_batch", &Model::predicted_batch,
+          {.heading = "b*",
+           .text = [](const Model& m) { return m.predicted_batch > 0 ? brief(m.predicted_batch, 3) : "-"; }}),
       column<Model>("packed_layers", &Model::packed_layers, {.heading = "packed"}),
   };
   return columns;
@@ -62,7 +64,7 @@ Cells table_cells(const CompressionResult& result, const Model& model) {
   for (const std::string& cell : table_row(batch_columns(), model)) cells.push_back(cell);
   for (const CompressedRate& rate : model.rates) {
     cells.push_back(format_rate(rate.samples_per_second));
-    cells.push_back(format_percent(rate.spread / 2, 0));
+    cells.push_back(rate.rounds > 1 ? format_percent(rate.spread / 2, 0) : "-");
   }
   return cells;
 }

@@ -52,6 +52,7 @@ CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& modu
   for (const auto& item : module.named_parameters()) {
     if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
     names.insert(item.key());
+    if (item.key().ends_with("bias")) continue;  // of several experts it is a matrix, too
     const torch::Tensor& tensor = item.value();
     const std::string part = part_of(item.key());
     const bool multiplied =
@@ -68,10 +69,11 @@ CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& modu
 
 int64_t pack_linear_layers(torch::nn::Module& module, const CompressionMethod& method) {
   int64_t layers = 0;
+  const bool few_bits = method.kind == Compression::kInt8Weights || method.kind == Compression::kInt4Weights;
   for (const auto& part : module.modules()) {
     auto* const layer = part->as<LinearImpl>();
-    if (layer == nullptr) continue;
-    if (method.kind == Compression::kInt8) ++layers;  // since the model was opened
+    if (layer == nullptr || (few_bits && !layer->weight.is_cpu())) continue;  // there are kernels for CPUs
+    if (method.kind == Compression::kInt8) ++layers;                          // since the model was opened
     if (method.kind == Compression::kInt8Weights) {
       layer->keep_int8();
       ++layers;

@@ -19,9 +19,9 @@ bool changes(const CompressionSource& source, const CompressionMethod& method, c
 }
 
 void check_finite(const NamedTensor& item) {
-  if (item.tensor.isfinite().all().item<bool>()) return;
+  if (item.tensor.to(torch::kFloat32).isfinite().all().item<bool>()) return;
   throw Error(ExitCode::kBadData, item.name,
-              "holds numbers that are not finite, which no scale brings to few bits",
+              "holds numbers that are not finite, which have no scale and no order",
               "take another checkpoint");
 }
 
@@ -72,6 +72,10 @@ bool belongs_to(const std::string& stored, const std::string& name) {
 
 std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const CompressionMethod& method) {
   const torch::NoGradGuard no_gradients;
+  if (method.kind != Compression::kNone) {
+    for (const NamedTensor& item : source.tensors)
+      if (source.products.contains(item.name)) check_finite(item);
+  }
   if (method.kind == Compression::kChannels)
     return without_channels(source.tensors, channels_of(source), method.share);
   if (method.kind == Compression::kHeads)
@@ -82,7 +86,6 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
       stored.push_back(item);
       continue;
     }
-    check_finite(item);
     for (NamedTensor& each : stored_by(method, item)) stored.push_back(std::move(each));
   }
   return stored;

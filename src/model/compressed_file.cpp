@@ -75,6 +75,7 @@ class Restoring {
       used_.insert(item.name);
       if (kind.ending == kKept) return take_kept(item.tensor);
       for (const char* other : kind.beside) used_.insert(name_ + other);
+      require(!names_.contains(name_) && restored_.insert(name_).second, kind.ending);  // one form of each
       result_.tensors.push_back({name_, restored(kind.ending, item.tensor)});
       return;
     }
@@ -152,7 +153,7 @@ class Restoring {
   const std::vector<NamedTensor> stored_;
   const std::set<std::string> names_;
   std::map<std::string, torch::Tensor> by_name_;
-  std::set<std::string> used_;
+  std::set<std::string> used_, restored_;
   std::string name_;  // of the tensor under way
   CompressedWeights result_;
 };

@@ -36,6 +36,8 @@ struct CompressedWeights {
   std::vector<NamedTensor> tensors = {};            ///< under the model's names, in its own type
   std::map<std::string, torch::Tensor> stays = {};  ///< of 2:4 weights: bool, false where zero stays zero
   std::map<std::string, torch::Tensor> kept = {};   ///< of layers with fewer outputs, by PART: int64 [n]
+
+  bool is_pruned() const { return !stays.empty() || !kept.empty(); }
 };
 
 /// Nothing: the file is an ordinary one, or the index of several.

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/text.h"
 #include "model/models.h"
 
@@ -26,8 +27,24 @@ bool is_part_of(c10::IntArrayRef smaller, c10::IntArrayRef whole) {
 }  // namespace
 
 std::optional<CompressedWeights> pruned_by_file(const WeightsRecipe& recipe) {
-  if (!recipe.file || !std::filesystem::exists(*recipe.file)) return std::nullopt;
-  return read_compressed(*recipe.file);
+  if (!recipe.file) return std::nullopt;
+  std::error_code error;
+  if (!std::filesystem::exists(*recipe.file, error)) {
+    log::warn(
+        "model",
+        cat("the file of the first weights, ", *recipe.file,
+            ", is not there: had they been pruned, neither their shapes nor their zeros would be kept"));
+    return std::nullopt;
+  }
+  std::optional<CompressedWeights> weights = read_compressed(*recipe.file);
+  const bool in_part = !recipe.skip.empty() || !recipe.rename.empty() || recipe.shapes != Unmatched::kFail;
+  if (weights && weights->is_pruned() && in_part) {
+    throw Error(
+        ExitCode::kBadRecipe, "model.weights",
+        cat("takes ", *recipe.file, " in part or under other names, and pruned weights are taken whole"),
+        "leave skip, rename and shapes out; or prune the model after it was fine-tuned");
+  }
+  return weights;
 }
 
 void take_pruned_shapes(const CompressedWeights& weights, torch::nn::Module& module) {

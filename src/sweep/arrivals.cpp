@@ -8,11 +8,13 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace autotrain {
 namespace {
 
-constexpr size_t kFewest = 10;  // of which a rate can be told
+constexpr size_t kFewest = 10, kMost = 1'000'000;  // arrivals
+constexpr double kMostAtOnce = 1e6;                // a second, in the mean
 
 class ArrivalFile {
  public:
@@ -37,6 +39,15 @@ class ArrivalFile {
     if (times_.size() < kFewest)
       throw whole(cat("has ", times_.size(), " arrivals, and fewer than ", kFewest, " tell nothing"));
     if (times_.front() == times_.back()) throw whole("has all its arrivals at one time");
+    if (times_.size() > kMost)
+      throw Error(ExitCode::kBadData, file_.string(),
+                  cat("has ", format_count(std::ssize(times_)), " arrivals, more than memory holds well"),
+                  cat("cut it to ", format_count(kMost)));
+    if (rate_of(times_) > kMostAtOnce)
+      throw Error(
+          ExitCode::kBadData, file_.string(),
+          cat("has more than ", format_count(static_cast<int64_t>(kMostAtOnce)), " arrivals a second"),
+          "write times in seconds");
     std::vector<double> from_first;
     for (const double time : times_) from_first.push_back(time - times_.front());
     return from_first;

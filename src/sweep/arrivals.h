@@ -6,9 +6,10 @@
 
 namespace autotrain {
 
-/// When requests arrive that do not know of each other: a Poisson process, whose gaps are exponential. Each
-/// in seconds from the start, ascending. With one seed, another rate has the same gaps, only longer or
-/// shorter.
+/// When requests arrive that do not know of each other: a Poisson process, whose gaps are exponential; of
+/// all its draws those that bring exactly so many requests in their time, so that few have the rate too, and
+/// queues are a little shorter than of all draws. Each in seconds from the start, ascending. With one seed,
+/// another rate has the same gaps, only longer or shorter.
 /// @param rate requests a second, above 0.
 std::vector<double> poisson_arrivals(double rate, int64_t requests, uint64_t seed);
 

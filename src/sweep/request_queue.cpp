@@ -19,7 +19,6 @@ namespace {
 static_assert(std::atomic<double>::is_always_lock_free, "processes share no other locks");
 
 constexpr double kLongestSleep = 0.05;        // between looks at whether the service has ended
-constexpr double kPatienceSeconds = 2;        // after the last arrival, and as long again as all took to come
 constexpr double kReadySleepSeconds = 0.001;  // between looks at whether all are ready
 constexpr const char* kStopped = "a signal stopped it; finished points are kept";
 
@@ -53,10 +52,12 @@ class RequestQueue::Door {
   pthread_mutex_t& mutex_;
 };
 
-RequestQueue::RequestQueue(std::vector<double> arrivals, Batching batching, int64_t servers)
+RequestQueue::RequestQueue(std::vector<double> arrivals, Batching batching, int64_t servers,
+                           double patience_seconds)
     : arrivals_(std::move(arrivals)),
       batching_(batching),
       servers_(servers),
+      patience_seconds_(patience_seconds),
       bytes_(sizeof(Shared) + arrivals_.size() * sizeof(ServedBatch)) {
   void* const memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -91,7 +92,7 @@ std::optional<ServedBatch> RequestQueue::take() {
   if (first == arrivals_.size()) return std::nullopt;
   sleep_until(batch_start(batching_, arrivals_, first, now()));
   const double taken = now();
-  const bool hopeless = taken > 2 * arrivals_.back() + kPatienceSeconds;
+  const bool hopeless = taken > 2 * arrivals_.back() + batching_.window_seconds + patience_seconds_;
   if (shared_->abandoned || hopeless) return std::nullopt;
   const size_t samples = batch_size(batching_, arrivals_, first, taken);
   shared_->next += samples;

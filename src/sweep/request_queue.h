@@ -16,7 +16,9 @@ class RequestQueue {
  public:
   /// @param arrivals seconds from the start, ascending; not empty.
   /// @param servers that will call `start`.
-  RequestQueue(std::vector<double> arrivals, Batching batching, int64_t servers);
+  /// @param patience_seconds for which servers go on after the last arrival, beside the window and as long
+  /// again as all took to come.
+  RequestQueue(std::vector<double> arrivals, Batching batching, int64_t servers, double patience_seconds = 4);
   ~RequestQueue();
   RequestQueue(const RequestQueue&) = delete;
   RequestQueue& operator=(const RequestQueue&) = delete;
@@ -57,6 +59,7 @@ class RequestQueue {
   const std::vector<double> arrivals_;
   const Batching batching_;
   const int64_t servers_;
+  const double patience_seconds_;
   const size_t bytes_;
   Shared* shared_ = nullptr;
 };

@@ -1,6 +1,7 @@
 #include "sweep/server.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <omp.h>
@@ -151,12 +152,19 @@ void serve(InferenceSubject& subject, RequestQueue& queue, bool load_ahead) {
   while (auto read = take_and_read(subject, queue)) finish_batch(subject, queue, std::move(*read));
 }
 
-void serve_by_threads(InferenceSubject& subject, RequestQueue& queue, int64_t servers, bool load_ahead) {
-  if (servers == 1) return serve(subject, queue, load_ahead);
+void serve_by_threads(InferenceSubject& subject, RequestQueue& queue, int64_t servers, bool load_ahead,
+                      const std::function<void()>& prepare) {
+  if (servers == 1) {
+    prepare();
+    return serve(subject, queue, load_ahead);
+  }
   std::vector<std::exception_ptr> failures(static_cast<size_t>(servers));
   const auto work = [&](std::exception_ptr& failure) {
     try {
+      at::get_num_threads();  // makes LibTorch's own setting of this thread: the share
+      at::autocast::set_autocast_cache_enabled(false);  // its weights may be another stream's, not ready yet
       const auto stream = stream_of_its_own(subject.device().torch_device());
+      prepare();
       serve(subject, queue, load_ahead);
     } catch (...) {
       failure = std::current_exception();

@@ -20,7 +20,9 @@ void compute_batch(InferenceSubject& subject, const Batch& read, const std::func
 void serve(InferenceSubject& subject, RequestQueue& queue, bool load_ahead);
 
 /// The same by so many threads, which share the model; on a GPU each has a stream of its own.
-void serve_by_threads(InferenceSubject& subject, RequestQueue& queue, int64_t servers, bool load_ahead);
+/// @param prepare called by each of them before the clock starts.
+void serve_by_threads(InferenceSubject& subject, RequestQueue& queue, int64_t servers, bool load_ahead,
+                      const std::function<void()>& prepare);
 
 /// So many processes, each of which calls `work`; this one waits for them. @throws Error with the code of the
 /// first that failed.

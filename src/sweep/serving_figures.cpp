@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -12,16 +13,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kKeepsUp = 0.95;  // of the offered rate
-constexpr double kFarBehind = 0.8;
-constexpr double kGrows = 1.5;  // times of requests at the end ÷ those before the middle
-
 // Sums over the requests that count.
 struct RequestSums {
-  std::vector<double> latencies = {};
+  std::vector<double> arrivals = {}, latencies = {};
   double waiting = 0, loading = 0, copying = 0, forward = 0, output = 0;
 
   void add(double arrival, const ServedBatch& b) {
+    arrivals.push_back(arrival);
     latencies.push_back(b.done - arrival);
     waiting += b.taken - arrival + b.begun - b.loaded;
     loading += b.loaded - b.taken;
@@ -39,12 +37,29 @@ double mean_of(const std::vector<double>& values, size_t begin, size_t end) {
   return std::accumulate(at(begin), at(end), 0.0) / static_cast<double>(end - begin);
 }
 
-// A little behind at the end may be chance, or a short stop of the machine: then times have not grown.
-bool grows_to_the_end(const std::vector<double>& latencies, double offered, double served) {
-  const size_t quarter = latencies.size() / 4;
-  const double early = mean_of(latencies, quarter, 2 * quarter);
-  const double late = mean_of(latencies, latencies.size() - quarter, latencies.size());
-  return served < kFarBehind * offered || (served < kKeepsUp * offered && late > kGrows * early);
+// Of a load ρ above 1 the times of requests grow by ρ − 1 seconds in every second of arrivals, wherever they
+// began. Below it they wander, by less the more requests there are.
+bool grows_to_the_end(const std::vector<double>& arrivals, const std::vector<double>& latencies) {
+  constexpr double kGrows = 1.5;  // times at the end ÷ those before the middle
+  constexpr double kSlope = 0.05, kLeastSlope = 0.02;
+  const size_t count = latencies.size(), quarter = count / 4;
+  const auto growth = [&](const std::vector<double>& values) {
+    return mean_of(values, count - quarter, count) - mean_of(values, quarter, 2 * quarter);
+  };
+  const double seconds = growth(arrivals);
+  if (quarter == 0 || seconds <= 0) return false;
+  const double slope = growth(latencies) / seconds;
+  const bool multiplies =
+      mean_of(latencies, count - quarter, count) > kGrows * mean_of(latencies, quarter, 2 * quarter);
+  return (slope > kSlope && multiplies) ||
+         slope > std::max(kLeastSlope, 2 / std::sqrt(static_cast<double>(count)));
+}
+
+// What one batch could still take is no queue that grows.
+int64_t largest_of(const std::vector<ServedBatch>& served) {
+  size_t most = 0;
+  for (const ServedBatch& batch : served) most = std::max(most, batch.samples);
+  return static_cast<int64_t>(most);
 }
 
 int64_t backlog_of(const std::vector<double>& arrivals, const std::vector<ServedBatch>& served) {
@@ -102,6 +117,8 @@ Json round_of(const std::vector<double>& arrivals, std::vector<ServedBatch> serv
   const auto counted = static_cast<double>(sums.latencies.size());
   const double seconds = last - arrivals[warm_up], served_rate = seconds > 0 ? counted / seconds : 0;
   const bool given_up = answered < arrivals.size();
+  const int64_t backlog = backlog_of(arrivals, served);
+  const bool grows = backlog > largest_of(served) && grows_to_the_end(sums.arrivals, sums.latencies);
   return {
       {"requests", sums.latencies.size()},
       {"warm_up", warm_up},
@@ -110,8 +127,8 @@ Json round_of(const std::vector<double>& arrivals, std::vector<ServedBatch> serv
       {"mean_batch", static_cast<double>(answered) / static_cast<double>(std::max<size_t>(1, served.size()))},
       {"offered_per_second", offered},
       {"served_per_second", served_rate},
-      {"unstable", given_up || grows_to_the_end(sums.latencies, offered, served_rate)},
-      {"backlog", backlog_of(arrivals, served)},
+      {"unstable", given_up || grows},
+      {"backlog", backlog},
       {"waiting_seconds", sums.mean(sums.waiting)},
       {"loading_seconds", sums.mean(sums.loading)},
       {"copying_seconds", sums.mean(sums.copying)},

@@ -74,7 +74,7 @@ RequestCount requests_of_trace(size_t arrivals) {
 }
 
 std::string file_word(const Serving& serving) {
-  return cat("batch-", serving.most, "-window-", fixed(serving.window_ms, 3), "-servers-", serving.servers,
+  return cat("batch-", serving.most, "-window-", shortest(serving.window_ms), "-servers-", serving.servers,
              serving.processes ? "-processes" : "", serving.load_ahead ? "-ahead" : "");
 }
 

@@ -41,7 +41,7 @@ RequestCount requests_at(double rate, double seconds, std::optional<int64_t> ask
 /// Of a trace, whose first tenth is the warm-up.
 RequestCount requests_of_trace(size_t arrivals);
 
-/// Of the files of a line's measurements: "batch-16-window-2.000-servers-2-processes-ahead".
+/// Of the files of a line's measurements: "batch-16-window-2-servers-2-processes-ahead".
 std::string file_word(const Serving& serving);
 
 }  // namespace autotrain

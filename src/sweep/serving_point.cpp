@@ -69,11 +69,15 @@ Json times_of_size(InferenceSubject& subject, int64_t samples, double for_second
           {"output_seconds", median_stage(batches, &B::computed, &B::done)}};
 }
 
-// Every size that may come, the largest first, as far as the time goes: a size that is met for the first time
-// has its kernels compiled.
+// Sizes that may come, since one that is met for the first time has its kernels compiled: the powers of two,
+// then the others, as far as the time goes.
 void meet_sizes(InferenceSubject& subject, int64_t most, double seconds) {
   const Stopwatch watch;
-  for (int64_t samples = most; samples > 0; --samples) {
+  std::vector<int64_t> sizes = sizes_up_to(most);
+  for (int64_t samples = 1; samples < most; ++samples) {
+    if ((samples & (samples - 1)) != 0) sizes.push_back(samples);
+  }
+  for (const int64_t samples : sizes) {
     pass_alone(subject, 0, samples);
     if (watch.seconds() > seconds) break;
   }
@@ -107,20 +111,19 @@ Json measure_serving(const Recipe& recipe, const Serving& serving, const std::ve
   RequestQueue queue(arrivals, serving.batching(), serving.servers);
   const auto with_subject = [&](const auto& work) {
     const auto subject = make_inference_subject(shared);
-    of_batch(serving.most, [&] {
-      meet_sizes(*subject, serving.most, recipe.sweep.max_seconds);
-      work(*subject);
-    });
+    of_batch(serving.most, [&] { work(*subject); });
     queue.add_peak_bytes(peak_of(*subject));
   };
-  if (serving.processes) {
-    serve_by_processes(queue, serving.servers, [&] {
-      with_subject([&](InferenceSubject& subject) { serve(subject, queue, serving.load_ahead); });
-    });
-  } else {
+  const auto serve_with = [&](int64_t threads) {
     with_subject([&](InferenceSubject& subject) {
-      serve_by_threads(subject, queue, serving.servers, serving.load_ahead);
+      serve_by_threads(subject, queue, threads, serving.load_ahead,
+                       [&] { meet_sizes(subject, serving.most, recipe.sweep.max_seconds); });
     });
+  };
+  if (serving.processes) {
+    serve_by_processes(queue, serving.servers, [&] { serve_with(1); });
+  } else {
+    serve_with(serving.servers);
   }
   Json round = round_of(queue.arrivals(), queue.served(), warm_up);
   round["peak_bytes"] = queue.peak_bytes();

@@ -83,7 +83,7 @@ class ServingSweeping {
     for (auto& [line, rates] : rates_) {
       const Serving& serving = work_.lines()[line.second];
       const auto capacity = capacity_of_line(line.first, serving);
-      if (!capacity) continue;
+      if (!capacity || has_failed(line.first, serving, rates)) continue;
       const auto next = next_rate(tried_rates(line.first, serving, rates), kFirstTry * *capacity);
       if (!next) continue;
       rates.push_back(*next);
@@ -91,6 +91,12 @@ class ServingSweeping {
         runs.push_back(run_of({line.first, serving, *next, round}));
     }
     return runs;
+  }
+
+  bool has_failed(size_t variant, const Serving& line, const std::vector<double>& rates) const {
+    return std::ranges::any_of(rates, [&](double rate) {
+      return failed_.contains(ServingMeasurement{variant, line, rate}.point());
+    });
   }
 
   std::vector<TriedRate> tried_rates(size_t variant, const Serving& line,

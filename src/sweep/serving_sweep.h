@@ -24,6 +24,7 @@ struct ServingRequest {
   bool processes = false;            ///< several servers also as processes
   std::optional<int64_t> requests = {};  ///< that count at each rate; nothing: as come in sweep.max_seconds
   double percentile = 99;                ///< of requests that sweep.latency_ms is for
+  bool bound_options = false;            ///< whether options were given that sweep.latency_ms gives a meaning
   int64_t tries = 6;  ///< rates that are tried beyond the others in search of the largest that holds
   std::function<void(const StudyProgress&)> on_progress = [](const StudyProgress&) {};
 

@@ -19,6 +19,7 @@ namespace {
 
 const std::vector<int64_t> kUsualLimits = {1, 4, 16};  // of batches
 constexpr int64_t kFewestAsked = 10;                   // requests
+constexpr int64_t kMostAsked = 1'000'000;
 
 // Other batches, bounds and rates may be asked for later.
 Recipe what_serving_depends_on(Recipe recipe) {
@@ -42,9 +43,16 @@ void check_asked(const ServingRequest& request, const Recipe& recipe) {
     throw Error(ExitCode::kUsage, "--rate", "asks for inference, and sweep.mode is training",
                 "leave --mode training out, or add --set sweep.mode=inference");
   }
-  if (request.requests.value_or(kFewestAsked) < kFewestAsked) {
-    throw Error(ExitCode::kUsage, "--requests", cat(*request.requests, " requests tell nothing"),
-                cat("give at least ", kFewestAsked));
+  if (request.requests && (*request.requests < kFewestAsked || *request.requests > kMostAsked)) {
+    throw Error(ExitCode::kUsage, "--requests",
+                cat(*request.requests, *request.requests < kFewestAsked
+                                           ? " requests tell nothing"
+                                           : " requests are more than memory holds well"),
+                cat("give ", kFewestAsked, " to ", format_count(kMostAsked)));
+  }
+  if (request.bound_options && !recipe.sweep.latency_ms) {
+    throw Error(ExitCode::kUsage, "--percentile or --tries", "means something with a bound only",
+                "add --latency-ms, or leave it out");
   }
 }
 
@@ -52,7 +60,7 @@ void check_asked(const ServingRequest& request, const Recipe& recipe) {
 
 std::string ServingMeasurement::point() const {
   if (is_times()) return cat("v", variant, "-times-servers-", serving.servers, "-batch-", serving.most);
-  return cat("v", variant, "-", file_word(serving), "-rate-", fixed(rate, 3));
+  return cat("v", variant, "-", file_word(serving), "-rate-", shortest(rate));
 }
 
 std::string ServingMeasurement::name() const {
@@ -82,6 +90,16 @@ void ServingWork::read_lines(const Recipe& recipe) {
                             .servers = server_counts_,
                             .processes = request_.processes,
                             .load_ahead = request_.load_ahead});
+  const bool several = std::ranges::any_of(server_counts_, [](int64_t count) { return count > 1; });
+  if (request_.processes && !several) {
+    throw Error(ExitCode::kUsage, "--processes", "means something with several servers only",
+                "add --servers 2, or leave it out");
+  }
+  const auto waits = [](const Serving& line) { return line.most > 1; };
+  if (request_.windows_ms != "0" && std::ranges::none_of(lines_, waits)) {
+    throw Error(ExitCode::kUsage, "--window-ms", "is for batches of more than one sample",
+                "add --batches 1,4,16, or leave it out");
+  }
 }
 
 void ServingWork::read_rates() {
@@ -139,7 +157,14 @@ nlohmann::ordered_json ServingWork::definition_of(const ServingMeasurement& m) c
       {"recipe", values_of(what_serving_depends_on(recipes_[m.variant]), catalog())}};
   if (m.is_times()) return definition;
   const RequestCount requests = requests_of(m.variant, m.rate);
-  definition.update({{"rate", m.rate}, {"requests", requests.counted}, {"warm_up", requests.warm_up}});
+  definition.update({{"rate", m.rate},
+                     {"requests", requests.counted},
+                     {"warm_up", requests.warm_up},
+                     {"most", m.serving.most},
+                     {"window_ms", m.serving.window_ms},
+                     {"servers", m.serving.servers},
+                     {"processes", m.serving.processes},
+                     {"load_ahead", m.serving.load_ahead}});
   if (is_trace()) {
     definition["trace"] =
         fnv1a({reinterpret_cast<const char*>(trace_.data()), trace_.size() * sizeof(double)});

@@ -21,6 +21,7 @@
 #include "loop/evaluator.h"
 #include "loop/out_of_memory.h"
 #include "loop/requeue.h"
+#include "model/compressed_file.h"
 #include "model/initial_weights.h"
 #include "optim/schedule.h"
 #include "plan/cut.h"
@@ -445,6 +446,11 @@ void Trainer::Run::load_weights(const std::filesystem::path& file) {
     if (fitted_)
       throw Error(ExitCode::kUsage, "Trainer::load_weights", "fit was called before",
                   "load them first, or make another trainer");
+    const auto compressed = read_compressed(file);
+    if (compressed && compressed->is_pruned())
+      throw Error(ExitCode::kBadRecipe, file.string(),
+                  "holds pruned weights, whose zeros and shapes a model keeps from its start",
+                  "name the file in the recipe's model.weights");
     weights_loaded_ = true;
     take_from({.file = file.string()});
     return true;

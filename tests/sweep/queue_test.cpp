@@ -221,7 +221,7 @@ TEST(RateSearch, WhatHoldsBeyondARateThatDoesNotIsLuck) {
 // Servers in real time: what holds however late the machine is.
 TEST(RequestQueue, TwoServersTakeEveryRequestOnceAndNoneBeforeItComes) {
   const auto arrivals = poisson_arrivals(1000, 100, 1);
-  RequestQueue queue(arrivals, {.most = 4, .window_seconds = 0.002}, 2);
+  RequestQueue queue(arrivals, {.most = 4, .window_seconds = 0.002}, 2, /*patience_seconds=*/1e6);
   const auto work = [&queue] {
     queue.start();
     while (auto batch = queue.take()) {

@@ -87,6 +87,43 @@ TEST(Serving, MoreThanIsServedIsUnstableAndHasNoPercentiles) {
   EXPECT_TRUE(easy.holds(0.06));
 }
 
+TEST(Serving, ALongBatchThatEndsLateIsNoGrowingQueue) {
+  ServiceTimes slow;
+  slow.add(1, {.forward = 0.6});
+  slow.add(64, {.forward = 0.6});
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    const auto arrivals = poisson_arrivals(60, 140, seed);  // of 107 that it can do
+    EXPECT_FALSE(round_of(arrivals, simulate_queue(arrivals, {.most = 64}, {}, slow), 12).at("unstable"));
+  }
+}
+
+// One server takes a hundredth of a second for each request, after a stall of a second at the start.
+bool unstable_after_stall(double rate, uint64_t seed) {
+  const auto arrivals = poisson_arrivals(rate, 3300, seed);
+  std::vector<ServedBatch> served;
+  double free = 1;
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    const double start = std::max(free, arrivals[i]);
+    free = start + 0.01;
+    served.push_back({.first = i,
+                      .samples = 1,
+                      .taken = start,
+                      .loaded = start,
+                      .begun = start,
+                      .copied = start,
+                      .computed = start,
+                      .done = free});
+  }
+  return round_of(arrivals, served, 300).at("unstable");
+}
+
+TEST(Serving, AStallAtTheStartHidesNoGrowingQueueAndIsNone) {
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    EXPECT_TRUE(unstable_after_stall(120, seed));
+    EXPECT_FALSE(unstable_after_stall(80, seed));
+  }
+}
+
 TEST(Serving, RequestsThatWereGivenUpMakeAPointUnstable) {
   const auto arrivals = poisson_arrivals(10, 330, 1);
   auto served = simulate_queue(arrivals, {}, {}, small_times());
