@@ -118,6 +118,9 @@ Json round_of(const std::vector<double>& arrivals, std::vector<ServedBatch> serv
   const double seconds = last - arrivals[warm_up], served_rate = seconds > 0 ? counted / seconds : 0;
   const bool given_up = answered < arrivals.size();
   const int64_t backlog = backlog_of(arrivals, served);
+  // Where requests take longer than all of them took to come, they were one burst: of a rate that tells
+  // nothing.
+  const bool is_burst = mean_of(sums.latencies, 0, sums.latencies.size()) > span;
   const bool grows = backlog > largest_of(served) && grows_to_the_end(sums.arrivals, sums.latencies);
   return {
       {"requests", sums.latencies.size()},
@@ -127,7 +130,7 @@ Json round_of(const std::vector<double>& arrivals, std::vector<ServedBatch> serv
       {"mean_batch", static_cast<double>(answered) / static_cast<double>(std::max<size_t>(1, served.size()))},
       {"offered_per_second", offered},
       {"served_per_second", served_rate},
-      {"unstable", given_up || grows},
+      {"unstable", given_up || is_burst || grows},
       {"backlog", backlog},
       {"waiting_seconds", sums.mean(sums.waiting)},
       {"loading_seconds", sums.mean(sums.loading)},

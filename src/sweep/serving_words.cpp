@@ -135,9 +135,10 @@ std::string unstable_sentence(const ServingVariant& variant) {
     }
   }
   if (unstable == 0) return "";
-  return cat("at ", unstable, " of ", all,
-             " points the queue grew to the end: more came than was served, and times there would only tell "
-             "how long was measured");
+  return cat(
+      "at ", unstable, " of ", all,
+      " points the queue grew to the end, or all came before one was answered: times there would only tell "
+      "how long was measured");
 }
 
 }  // namespace

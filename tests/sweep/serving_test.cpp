@@ -124,6 +124,14 @@ TEST(Serving, AStallAtTheStartHidesNoGrowingQueueAndIsNone) {
   }
 }
 
+TEST(Serving, ABurstThatIsOverBeforeItIsServedTellsNothingOfARate) {
+  const auto arrivals = poisson_arrivals(200'000, 220, 1);  // in a thousandth of a second
+  std::vector<ServedBatch> served;
+  for (size_t i = 0; i < arrivals.size(); i += 10)
+    served.push_back({.first = i, .samples = 10, .taken = 0.01, .done = 0.0135});
+  EXPECT_TRUE(round_of(arrivals, served, 20).at("unstable"));
+}
+
 TEST(Serving, RequestsThatWereGivenUpMakeAPointUnstable) {
   const auto arrivals = poisson_arrivals(10, 330, 1);
   auto served = simulate_queue(arrivals, {}, {}, small_times());
