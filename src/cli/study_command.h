@@ -6,10 +6,12 @@
 #include <string>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common_options.h"
+#include "report/live_text.h"
 #include "study/study.h"
 
 namespace autotrain {
@@ -47,6 +49,25 @@ auto saying_how_to_go_on(const std::filesystem::path& folder, const Work& work) 
     throw Error(error.code(), error.where(), error.problem(),
                 "the same command with --output " + folder.string() + " goes on");
   }
+}
+
+/// The last line of a sweep: how many points, which failed, and where its page is.
+inline std::string end_of_sweep(const Tally& tally, const std::filesystem::path& folder) {
+  return cat(tally.all, tally.all == 1 ? " point" : " points",
+             tally.failed > 0 ? cat(", of which ", tally.failed, " failed (", tally.first_failure, ")") : "",
+             " · ", (folder / "report.html").string(), "\n");
+}
+
+/// Has a sweep say what it is about to do, how far it is, and what each measurement came to.
+/// @param what "decoding".
+template <class Request>
+void tell_measurements(Request& request, LiveText& live, const std::string& what) {
+  request.on_progress = [&live](const StudyProgress& p) {
+    if (live.due()) live.show(cat(p.done, " of ", p.total, " measurements · ", p.running, left_text(p)));
+  };
+  request.on_result = [](const std::string& line) { log::info("sweep", line); };
+  log::info("sweep",
+            cat(what, " in ", request.folder.string(), "; its report.html grows with every measurement"));
 }
 
 /// Prints the JSON, with the folder in it, or the text, whichever was asked for.

@@ -108,12 +108,6 @@ Tally tally_of(const Sweep& sweep) {
   return tally;
 }
 
-std::string last_line(const Tally& tally, const fs::path& folder) {
-  return cat(tally.all, tally.all == 1 ? " point" : " points",
-             tally.failed > 0 ? cat(", of which ", tally.failed, " failed (", tally.first_failure, ")") : "",
-             " · ", (folder / "report.html").string(), "\n");
-}
-
 // Shows a person how far a sweep is: a table that is redrawn on a terminal, else a line for each
 // measurement. And its files, with what is known by then.
 class SweepWatch {
@@ -175,7 +169,8 @@ ExitCode measure_sweep(const SweepCommandOptions& options) {
   write_sweep(sweep, sweep_options.folder);
   const std::string text = options.talks() ? text_of(sweep) + "\n" : "";
   const Tally tally = tally_of(sweep);
-  print_study(options, to_json(sweep), text + last_line(tally, sweep_options.folder), sweep_options.folder);
+  print_study(options, to_json(sweep), text + end_of_sweep(tally, sweep_options.folder),
+              sweep_options.folder);
   return tally.code();
 }
 

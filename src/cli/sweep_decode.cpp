@@ -95,25 +95,13 @@ ExitCode measure_decoding(const fs::path& config, const std::vector<std::string>
   if (output.empty())
     request.folder = claim_first_free("runs", load_recipe(config, overrides).name + "-decode");
   request.on_sweep = [&](const DecodeSweep& sweep) { write_decode(sweep, request.folder); };
-  if (print.talks()) {
-    request.on_progress = [&](const StudyProgress& p) {
-      if (live.due()) live.show(cat(p.done, " of ", p.total, " measurements · ", p.running, left_text(p)));
-    };
-    request.on_result = [](const std::string& line) { log::info("sweep", line); };
-    log::info("sweep",
-              "decoding in " + request.folder.string() + "; its report.html grows with every measurement");
-  }
+  if (print.talks()) tell_measurements(request, live, "decoding");
   const DecodeSweep sweep = saying_how_to_go_on(request.folder, [&] { return run_decode_sweep(request); });
   live.clear();
   write_decode(sweep, request.folder);
   const Tally tally = tally_of(sweep);
   const std::string text = print.talks() ? text_of(sweep) + "\n" : "";
-  print_study(
-      print, to_json(sweep),
-      cat(text, tally.all, tally.all == 1 ? " point" : " points",
-          tally.failed > 0 ? cat(", of which ", tally.failed, " failed (", tally.first_failure, ")") : "",
-          " · ", (request.folder / "report.html").string(), "\n"),
-      request.folder);
+  print_study(print, to_json(sweep), text + end_of_sweep(tally, request.folder), request.folder);
   return tally.code();
 }
 

@@ -86,21 +86,6 @@ Tally tally_of(const ServingSweep& sweep) {
   return tally;
 }
 
-std::string end_of_serving(const Tally& tally, const fs::path& folder) {
-  return cat(tally.all, tally.all == 1 ? " point" : " points",
-             tally.failed > 0 ? cat(", of which ", tally.failed, " failed (", tally.first_failure, ")") : "",
-             " · ", (folder / "report.html").string(), "\n");
-}
-
-void tell_progress(ServingRequest& request, LiveText& live) {
-  request.on_progress = [&live](const StudyProgress& p) {
-    if (live.due()) live.show(cat(p.done, " of ", p.total, " measurements · ", p.running, left_text(p)));
-  };
-  request.on_result = [](const std::string& line) { log::info("sweep", line); };
-  log::info("sweep",
-            "under load in " + request.folder.string() + "; its report.html grows with every measurement");
-}
-
 }  // namespace
 
 void ServingOptions::declare(CLI::App& app) {
@@ -157,13 +142,13 @@ ExitCode measure_under_load(const fs::path& config, const std::vector<std::strin
   if (output.empty())
     request.folder = claim_first_free("runs", load_recipe(config, overrides).name + "-load");
   request.on_sweep = [&](const ServingSweep& sweep) { write_serving(sweep, request.folder); };
-  if (print.talks()) tell_progress(request, live);
+  if (print.talks()) tell_measurements(request, live, "under load");
   const ServingSweep sweep = saying_how_to_go_on(request.folder, [&] { return run_serving_sweep(request); });
   live.clear();
   write_serving(sweep, request.folder);
   const Tally tally = tally_of(sweep);
   const std::string text = print.talks() ? text_of(sweep) + "\n" : "";
-  print_study(print, to_json(sweep), text + end_of_serving(tally, request.folder), request.folder);
+  print_study(print, to_json(sweep), text + end_of_sweep(tally, request.folder), request.folder);
   return tally.code();
 }
 

@@ -87,18 +87,27 @@ class Pruning {
     keep_inputs(tensors_.at(layer.consumer + ".weight"), groups, kept);
   }
 
+  template <class Group>
+  static std::vector<NamedTensor> pruned(const std::vector<NamedTensor>& tensors,
+                                         const std::vector<Group>& groups, double share) {
+    const torch::NoGradGuard no_gradients;
+    Pruning pruning(tensors);
+    for (const Group& group : groups) pruning.prune(group, share);
+    return pruning.take();
+  }
+
+ private:
   std::vector<NamedTensor> take() const {
     std::vector<NamedTensor> tensors;
     for (const auto& [name, tensor] : tensors_) tensors.push_back({name, tensor});
     return tensors;
   }
 
- private:
   static int64_t left_of(int64_t channels, double share) {
     return std::max<int64_t>(1, std::llround(static_cast<double>(channels) * (1 - share)));
   }
 
-  // Of each output.
+  // The sum of the magnitudes of each output's weights.
   static torch::Tensor magnitudes(const torch::Tensor& weight) {
     return weight.reshape({weight.size(0), -1}).abs().sum(1, false, torch::kFloat64);
   }
@@ -150,10 +159,7 @@ std::vector<ChannelGroup> channel_groups(const std::string& model, const std::ve
 
 std::vector<NamedTensor> without_channels(const std::vector<NamedTensor>& tensors,
                                           const std::vector<ChannelGroup>& groups, double share) {
-  const torch::NoGradGuard no_gradients;
-  Pruning pruning(tensors);
-  for (const ChannelGroup& group : groups) pruning.prune(group, share);
-  return pruning.take();
+  return Pruning::pruned(tensors, groups, share);
 }
 
 std::vector<HeadGroups> head_groups(const std::vector<NamedTensor>& tensors, int64_t heads,
@@ -176,10 +182,7 @@ std::vector<HeadGroups> head_groups(const std::vector<NamedTensor>& tensors, int
 
 std::vector<NamedTensor> without_heads(const std::vector<NamedTensor>& tensors,
                                        const std::vector<HeadGroups>& layers, double share) {
-  const torch::NoGradGuard no_gradients;
-  Pruning pruning(tensors);
-  for (const HeadGroups& layer : layers) pruning.prune(layer, share);
-  return pruning.take();
+  return Pruning::pruned(tensors, layers, share);
 }
 
 }  // namespace autotrain

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "autotrain/error.h"
-#include "base/files.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "sweep/decode_columns.h"
 #include "sweep/subtitle.h"
+#include "sweep/sweep_files.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -125,10 +123,7 @@ page::Page decode_page(const DecodeSweep& sweep) {
 }
 
 std::vector<fs::path> write_decode(const DecodeSweep& sweep, const fs::path& folder) {
-  write_file_atomically(folder / "decode.json", text_of_json(to_json(sweep)));
-  write_file_atomically(folder / "decode.csv", to_csv(sweep));
-  write_file_atomically(folder / "report.html", render(decode_page(sweep)));
-  return {folder / "decode.json", folder / "decode.csv", folder / "report.html"};
+  return write_sweep_files(folder, "decode", to_json(sweep), to_csv(sweep), decode_page(sweep));
 }
 
 bool is_decode_folder(const fs::path& folder) {
@@ -136,14 +131,9 @@ bool is_decode_folder(const fs::path& folder) {
 }
 
 std::vector<fs::path> draw_decode(const fs::path& folder) {
-  const fs::path path = folder / "decode.json";
-  try {
-    return write_decode(decode_from_json(nlohmann::ordered_json::parse(read_file(path))), folder);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(
-        ExitCode::kBadData, path.string(), cat("is no sweep of decoding: ", error.what()),
-        "run autotrain sweep --decode with this --output again: what it measured is kept in results/");
-  }
+  return draw_again(
+      folder / "decode.json", "sweep of decoding", "autotrain sweep --decode",
+      [&](const nlohmann::ordered_json& json) { return write_decode(decode_from_json(json), folder); });
 }
 
 }  // namespace autotrain

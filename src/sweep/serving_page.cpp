@@ -3,13 +3,11 @@
 #include <functional>
 #include <limits>
 
-#include "autotrain/error.h"
-#include "base/files.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "sweep/serving_columns.h"
 #include "sweep/subtitle.h"
+#include "sweep/sweep_files.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -145,10 +143,7 @@ page::Page serving_page(const ServingSweep& sweep) {
 }
 
 std::vector<fs::path> write_serving(const ServingSweep& sweep, const fs::path& folder) {
-  write_file_atomically(folder / "serving.json", text_of_json(to_json(sweep)));
-  write_file_atomically(folder / "serving.csv", to_csv(sweep));
-  write_file_atomically(folder / "report.html", render(serving_page(sweep)));
-  return {folder / "serving.json", folder / "serving.csv", folder / "report.html"};
+  return write_sweep_files(folder, "serving", to_json(sweep), to_csv(sweep), serving_page(sweep));
 }
 
 bool is_serving_folder(const fs::path& folder) {
@@ -156,13 +151,9 @@ bool is_serving_folder(const fs::path& folder) {
 }
 
 std::vector<fs::path> draw_serving(const fs::path& folder) {
-  const fs::path path = folder / "serving.json";
-  try {
-    return write_serving(serving_from_json(nlohmann::ordered_json::parse(read_file(path))), folder);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitCode::kBadData, path.string(), cat("is no sweep under load: ", error.what()),
-                "run autotrain sweep --rate with this --output again: what it measured is kept in results/");
-  }
+  return draw_again(
+      folder / "serving.json", "sweep under load", "autotrain sweep --rate",
+      [&](const nlohmann::ordered_json& json) { return write_serving(serving_from_json(json), folder); });
 }
 
 }  // namespace autotrain

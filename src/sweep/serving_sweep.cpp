@@ -103,7 +103,8 @@ class ServingSweeping {
                                      const std::vector<double>& rates) const {
     std::vector<TriedRate> tried;
     for (const double rate : rates)
-      tried.push_back({rate, point_of(rate, rounds_of(variant, line, rate)).holds(*bound() / 1e3)});
+      tried.push_back(
+          {rate, points_.at(ServingMeasurement{variant, line, rate}.point()).holds(*bound() / 1e3)});
     return tried;
   }
 
@@ -124,6 +125,7 @@ class ServingSweeping {
     const bool is_new = results_.insert_or_assign(result.name, result).second;
     const ServingMeasurement& m = measurements_.at(result.name);
     if (result.failed()) failed_.insert(m.point());
+    if (!m.is_times()) points_.insert_or_assign(m.point(), point_of(m));
     if (!is_new || result.kept) return;
     request_.on_result(label_of(work_.sweep(), variants()[m.variant]) + m.words() +
                        words_of_result(m, result));
@@ -133,7 +135,7 @@ class ServingSweeping {
   std::string words_of_result(const ServingMeasurement& m, const StudyResult& result) const {
     if (result.failed()) return ": " + first_line(result.failure);
     if (m.is_times()) return ": measured";
-    const ServingPoint p = point_of(m.rate, {result});
+    const ServingPoint p = summarised(m.rate, {result});
     if (p.unstable)
       return cat(": ", format_rate(p.served), " served a second, and the queue grew to the end");
     return cat(": p50 ", milliseconds(*p.p50), " ms, p99 ", milliseconds(*p.p99), " ms");
@@ -154,8 +156,22 @@ class ServingSweeping {
   }
 
   // Precondition: a round of it is finished.
-  ServingPoint point_of(double rate, const std::vector<StudyResult>& rounds) const {
+  ServingPoint summarised(double rate, const std::vector<StudyResult>& rounds) const {
     return summarise_serving(rate, rounds, work_.sweep().percentile, bound());
+  }
+
+  // All finished rounds of a measurement's point, and what is expected of them.
+  ServingPoint point_of(const ServingMeasurement& m) const {
+    const std::vector<StudyResult> rounds = rounds_of(m.variant, m.serving, m.rate);
+    ServingPoint point = summarised(m.rate, rounds);
+    const StudyResult* const times = result_of(work_.times_of(m.variant, m.serving.servers));
+    if (times == nullptr || times->failed()) return point;
+    std::vector<std::vector<double>> arrivals;
+    for (int64_t round = 0; round < std::ssize(rounds); ++round)
+      arrivals.push_back(work_.arrivals_of(m.variant, m.rate, round));
+    add_expected(m.serving, service_times_from(times->value.at("times")),
+                 work_.requests_of(m.variant, m.rate).warm_up, !work_.is_trace(), arrivals, point);
+    return point;
   }
 
   std::optional<double> capacity_of_line(size_t variant, const Serving& line) const {
@@ -197,24 +213,24 @@ class ServingSweeping {
   }
 
   void add_point(size_t v, double rate, ServingSweep& sweep, ServingLine& line) const {
-    const std::vector<StudyResult> rounds = rounds_of(v, line.serving, rate);
-    const bool failed = failed_.contains(ServingMeasurement{v, line.serving, rate}.point());
-    if (!failed) sweep.unfinished += work_.rounds() - std::ssize(rounds);
-    if (rounds.empty()) return;
-    line.points.push_back(point_of(rate, rounds));
-    const auto times = sweep.variants[v].times.find(line.serving.servers);
-    if (times == sweep.variants[v].times.end()) return;
-    std::vector<std::vector<double>> arrivals;
-    for (int64_t round = 0; round < std::ssize(rounds); ++round)
-      arrivals.push_back(work_.arrivals_of(v, rate, round));
-    add_expected(line.serving, times->second, work_.requests_of(v, rate).warm_up, !work_.is_trace(), arrivals,
-                 line.points.back());
+    const std::string name = ServingMeasurement{v, line.serving, rate}.point();
+    const int64_t finished = finished_rounds(v, line.serving, rate);
+    if (!failed_.contains(name)) sweep.unfinished += work_.rounds() - finished;
+    if (finished > 0) line.points.push_back(points_.at(name));
+  }
+
+  int64_t finished_rounds(size_t variant, const Serving& line, double rate) const {
+    int64_t finished = 0;
+    for (int64_t round = 0; round < work_.rounds(); ++round)
+      finished += result_of({variant, line, rate, round}) != nullptr ? 1 : 0;
+    return finished;
   }
 
   const ServingRequest& request_;
   const ServingWork work_;
   std::map<LineOf, std::vector<double>> rates_;
   std::map<std::string, StudyResult> results_;
+  std::map<std::string, ServingPoint> points_;  // by ServingMeasurement::point, of the finished rounds
   std::map<std::string, ServingMeasurement> measurements_;  // by the names of their runs
   std::set<std::string> failed_;                            // by ServingMeasurement::point
 };

@@ -4,14 +4,12 @@
 #include <limits>
 #include <ranges>
 
-#include "autotrain/error.h"
-#include "base/files.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/recipe_enums.h"
 #include "sweep/subtitle.h"
 #include "sweep/sweep_columns.h"
+#include "sweep/sweep_files.h"
 #include "sweep/sweep_tables.h"
 
 namespace autotrain {
@@ -272,10 +270,7 @@ page::Page sweep_page(const Sweep& sweep) {
 }
 
 std::vector<fs::path> write_sweep(const Sweep& sweep, const fs::path& folder) {
-  write_file_atomically(folder / "sweep.json", text_of_json(to_json(sweep)));
-  write_file_atomically(folder / "sweep.csv", to_csv(sweep));
-  write_file_atomically(folder / "report.html", render(sweep_page(sweep)));
-  return {folder / "sweep.json", folder / "sweep.csv", folder / "report.html"};
+  return write_sweep_files(folder, "sweep", to_json(sweep), to_csv(sweep), sweep_page(sweep));
 }
 
 bool is_sweep_folder(const fs::path& folder) {
@@ -283,13 +278,9 @@ bool is_sweep_folder(const fs::path& folder) {
 }
 
 std::vector<fs::path> draw_sweep(const fs::path& folder) {
-  const fs::path path = folder / "sweep.json";
-  try {
-    return write_sweep(sweep_from_json(nlohmann::ordered_json::parse(read_file(path))), folder);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitCode::kBadData, path.string(), cat("is no sweep: ", error.what()),
-                "run autotrain sweep with this --output again: what it measured is kept in results/");
-  }
+  return draw_again(
+      folder / "sweep.json", "sweep", "autotrain sweep",
+      [&](const nlohmann::ordered_json& json) { return write_sweep(sweep_from_json(json), folder); });
 }
 
 }  // namespace autotrain
