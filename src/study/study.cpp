@@ -196,10 +196,11 @@ int Study::wait_for(Child& child, const StudyRun& run) {
   return child.wait_forwarding_stop([&] {
     const auto left = static_cast<size_t>(
         std::ranges::count_if(runs_, [this](const StudyRun& each) { return is_to_run(each); }));
-    options_.on_progress({.done = results_.size(),
-                          .total = results_.size() + left,
-                          .running = run.label.empty() ? run.name : run.label,
-                          .seconds_left = seconds_left(run, watch.seconds())});
+    options_.on_progress(
+        {.done = results_.size(),
+         .total = results_.size() + left,
+         .running = run.label.empty() ? run.name : run.label,
+         .seconds_left = options_.more_may_follow ? std::nullopt : seconds_left(run, watch.seconds())});
   });
 }
 

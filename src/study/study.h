@@ -49,13 +49,17 @@ struct StudyResult {
 struct StudyProgress {
   size_t done = 0;
   size_t total = 0;
-  std::string running = {};                 ///< the run under way; "": none
-  std::optional<double> seconds_left = {};  ///< nothing as long as nothing was measured
+  std::string running = {};  ///< the run under way; "": none
+  std::optional<double> seconds_left =
+      {};  ///< nothing as long as nothing was measured, or where more may follow
 };
 
 struct StudyOptions {
   std::string kind = "study";    ///< what the folder is of: "sweep", "comparison"; it holds nothing else
   std::filesystem::path folder;  ///< gets `study.json`, `results/<name>.json` and `logs/<name>.log`
+
+  /// Whether further runs may be asked for when these have ended: then nobody knows how long all takes.
+  bool more_may_follow = false;
 
   /// Asked of each run that is not finished, when its turn has come; false: it is left out.
   std::function<bool(const StudyRun&)> wanted = [](const StudyRun&) { return true; };

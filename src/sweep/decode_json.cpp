@@ -1,5 +1,6 @@
 #include "base/json.h"
 #include "report/csv_file.h"
+#include "sweep/csv_cells.h"
 #include "sweep/decode.h"
 #include "sweep/decode_columns.h"
 
@@ -90,10 +91,7 @@ std::string to_csv(const DecodeSweep& sweep) {
     for (const DecodePoint& p : v.points) {
       std::vector<std::string> line = {
           sweep.key, v.value, v.precision, std::to_string(p.batch), std::to_string(p.context), p.failure};
-      const std::vector<std::string> cells =
-          p.failure.empty() ? csv_cells(decode_columns(), p)
-                            : std::vector<std::string>(csv_header(decode_columns()).size());
-      line.insert(line.end(), cells.begin(), cells.end());
+      add_csv_cells(line, decode_columns(), p.failure.empty() ? &p : nullptr);
       text += csv_line(line);
     }
   }

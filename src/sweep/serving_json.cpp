@@ -1,6 +1,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "report/csv_file.h"
+#include "sweep/csv_cells.h"
 #include "sweep/serving.h"
 #include "sweep/serving_columns.h"
 
@@ -123,9 +124,7 @@ std::string to_csv(const ServingSweep& sweep) {
         std::vector<std::string> row = {sweep.key, v.value, v.precision};
         for (std::string& cell : csv_cells(line_columns(), line.serving)) row.push_back(std::move(cell));
         row.insert(row.end(), {csv_number(p.rate), p.failure});
-        auto cells = p.failure.empty() ? csv_cells(serving_columns(), p)
-                                       : std::vector<std::string>(csv_header(serving_columns()).size());
-        row.insert(row.end(), cells.begin(), cells.end());
+        add_csv_cells(row, serving_columns(), p.failure.empty() ? &p : nullptr);
         text += csv_line(row);
       }
     }

@@ -108,16 +108,12 @@ class ServingSweeping {
     return tried;
   }
 
-  // Where more may follow nobody knows how long it takes.
   void execute(const std::vector<StudyRun>& runs, bool to_the_end) {
     run_study(runs, {.kind = "sweep under load",
                      .folder = request_.folder,
+                     .more_may_follow = !to_the_end,
                      .wanted = [&](const StudyRun& run) { return !failed_.contains(run.variant); },
-                     .on_progress =
-                         [&](StudyProgress progress) {
-                           if (!to_the_end) progress.seconds_left.reset();
-                           request_.on_progress(progress);
-                         },
+                     .on_progress = request_.on_progress,
                      .on_result = [&](const StudyResult& result) { note(result); }});
   }
 

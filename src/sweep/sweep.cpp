@@ -190,20 +190,16 @@ class Sweeping {
     }
   }
 
-  // Where more may follow nobody knows how long it takes.
   void execute(const std::vector<StudyRun>& runs, bool to_the_end) {
     run_study(runs, {.kind = "sweep",
                      .folder = request_.folder,
+                     .more_may_follow = !to_the_end,
                      .wanted =
                          [&](const StudyRun& run) {
                            const Measurement& m = measurements_.at(run.name);
                            return !has_failed(m.kind, m.variant, m.batch);
                          },
-                     .on_progress =
-                         [&](StudyProgress progress) {
-                           if (!to_the_end) progress.seconds_left.reset();
-                           request_.on_progress(progress);
-                         },
+                     .on_progress = request_.on_progress,
                      .on_result = [&](const StudyResult& result) { note(result); }});
   }
 

@@ -1,4 +1,5 @@
 #include "report/csv_file.h"
+#include "sweep/csv_cells.h"
 #include "sweep/sweep.h"
 #include "sweep/sweep_columns.h"
 
@@ -6,13 +7,6 @@ namespace autotrain {
 namespace {
 
 using Cells = std::vector<std::string>;
-
-// Empty cells where there is no record.
-template <class Record>
-void add_csv_cells(Cells& line, const ColumnsOf<Record>& columns, const Record* record) {
-  const Cells cells = record == nullptr ? Cells(csv_header(columns).size()) : csv_cells(columns, *record);
-  line.insert(line.end(), cells.begin(), cells.end());
-}
 
 void add_end_to_end(const SweepVariant& variant, int64_t batch, Cells& line) {
   const auto found = variant.end_to_end.find(batch);
