@@ -60,7 +60,7 @@ def find(loop, budget):
 def search_of_program(loop, budget):
     from autotrain import data, program
     from autotrain_export import export
-    inputs, targets = loop.batch(4096)
+    inputs, targets = loop.batch(EFFECTIVE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         written, arrays = data.write("train", (inputs, targets), folder)

@@ -102,6 +102,26 @@ TEST(Recompute, IsLeftWhereTheWholeEffectiveBatchFits) {
   EXPECT_NE(kept.recompute_why.find("fits without"), std::string::npos) << kept.recompute_why;
 }
 
+TEST(Recompute, IsTakenWhereNotEvenOneSampleFitsWithout) {
+  const auto of = [](const std::string& execution) {
+    const Recipe recipe =
+        recipe_of("precision: fp32, " + execution, "{name: transformer, layers: 8, width: 64, heads: 2}",
+                  "{dataset: synthetic, kind: tokens, samples: 64, shape: [384], classes: 50}",
+                  /*effective=*/4);
+    return Trainer::from_recipe(recipe, {.write_files = false}).plan();
+  };
+  const auto peak = [&](const std::string& how) {
+    return of("micro_batch: 1, memory: {budget: 1GiB}, recompute: " + how).peak_bytes;
+  };
+  const int64_t kept = peak("off"), again = peak("on");
+  ASSERT_LT(again, 0.8 * static_cast<double>(kept));
+  const std::string between = "memory: {budget: " + std::to_string((kept + again) / 2) + "}, recompute: ";
+  test::expect_error(ExitCode::kDoesNotFit, [&] { of(between + "off"); });
+  const BatchPlan plan = of(between + "auto");
+  EXPECT_TRUE(plan.recompute);
+  EXPECT_EQ(plan.recompute_why, "not even one sample fits without");
+}
+
 TEST(Recompute, IsRefusedByNameWhereAModelHasNoBlocks) {
   Recipe recipe = test::recipe();
   recipe.execution.recompute = Recompute::kOn;

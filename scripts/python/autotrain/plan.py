@@ -23,11 +23,12 @@ def table(rows):
 class Plan:
     """A micro-batch that fits, how many make an update, and the trials that show it. A value; printed it is a table."""
 
-    def __init__(self, answer, minimum=1):
+    def __init__(self, answer, minimum=1, ranks=1):
         plan = answer["plan"]
         self.json = plan
         self.micro_batch, self.window = plan["micro_batch"], plan["window"]
-        self.effective_batch = plan["effective_batch"]
+        self.ranks = ranks
+        self.effective_batch = plan["effective_batch"] * ranks
         self.budget_bytes, self.budget_source = plan["budget_bytes"], plan["budget_source"]
         self.peak_bytes, self.fill, self.confirmed = plan["peak_bytes"], plan["fill"], plan["confirmed"]
         self.capacity = plan["search"]["micro_batch"]
@@ -42,15 +43,19 @@ class Plan:
         self._minimum = minimum
 
     def pieces(self, batch, count=None):
-        """Cuts a batch of any size into micro-batches: `for piece, weight in plan.pieces(batch)`, where `weight` times
-        the piece's mean loss adds up to that of the batch. @param count: of the targets that a loss is the mean of."""
+        """Cuts a batch of any size (of several ranks, a rank's own) into micro-batches: `for piece, weight in
+        plan.pieces(batch)`, where `weight` times the piece's mean loss adds up to that of the batch. @param count: of the
+        targets that a loss is the mean of."""
         return pieces(batch, self.micro_batch, count=count, minimum=self._minimum)
+
+    def of_ranks(self):
+        return f", {self.effective_batch // self.ranks} on each of {self.ranks} ranks" if self.ranks > 1 else ""
 
     def __str__(self):
         band = " to ".join(f"{100 * edge:.0f}" for edge in self.json["target"])
         rows = [("micro-batch", f"{self.micro_batch} samples, the most in one forward and backward pass"),
                 ("window", f"{self.window} micro-batch{'es' if self.window > 1 else ''} an update, {self.cut}"),
-                ("effective", f"{self.effective_batch} samples an update"),
+                ("effective", f"{self.effective_batch} samples an update{self.of_ranks()}"),
                 ("peak", f"{in_bytes(self.peak_bytes)} of {in_bytes(self.budget_bytes)}, {100 * self.fill:.1f} % "
                          f"(the band is {band} %)"),
                 ("budget", f"{self.budget_source}; {in_bytes(self.carried_bytes)} of it are weights and optimizer state"),

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 import torch
 
 from . import library
+from .compiled import graphs_of_trials
 from .errors import StepError
 from .memory import Held, device_of, prepare, text_of_budget
 from .plan import Plan
+from .ranks import Ranks
 from .state import Snapshot
 from .tensors import as_list, modules_of
 from .trial import RAN, STOP, OldObjects, Step, carried_bytes, check_optimizers, forget, get_to_know, meaning
@@ -125,7 +127,8 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
     @param step: forward and backward of one micro-batch, `step(batch)` or `step(batch, weight)`; gradients add up.
     @param make_batch: `make_batch(n)` gives n samples, where the model is.
     @param model: the module that is trained, or a list of them. @param optimizer: makes the update after the step; or a list.
-    @param effective: samples of an update; None: an update is one micro-batch.
+    @param effective: samples of an update, of all ranks together where the model is a DistributedDataParallel; None: an update
+    is one micro-batch.
     @param budget: "512MiB", "80%" of what is free, "auto": all of it. Weights and optimizer state are in it.
     @param evaluate: `evaluate(batch)`, as your evaluation does it; run in evaluation mode.
     @param worst: as make_batch, of the costliest samples, where they differ.
@@ -141,18 +144,21 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
     check_modes(modules, smallest_batch(modules), effective, most)
     check_optimizers(modules, optimizers)
     device = device_of(modules)
-    with alone():
-        prepare(device, budget)
+    ranks = Ranks(modules, optimizers)
+    share = ranks.share(effective)
+    minimum = min(smallest_batch(modules), share or 2, most or 2)
+
+    def attempt(most):
+        """A search of this rank, after which everything is as it was."""
         snapshot = Snapshot(modules, optimizers, [scaler, *as_list(schedulers), *as_list(keep)])
         runner = Step(step, make_batch, modules=modules, optimizers=optimizers, evaluate=evaluate, worst=worst, scaler=scaler,
-                      effective=effective)
+                      effective=share)
         trials = Trials(runner, snapshot)
-        minimum = min(smallest_batch(modules), effective or 2, most or 2)
         try:
-            with OldObjects() as old:
+            with OldObjects() as old, graphs_of_trials():
                 get_to_know(runner, device, minimum, old)
                 carried = carried_bytes(runner, device)
-                request = {"effective": effective, "most": most, "minimum": minimum, "multiple_of": multiple_of, "cut": cut,
+                request = {"effective": share, "most": most, "minimum": minimum, "multiple_of": multiple_of, "cut": cut,
                            "target": list(target), "max_probes": max_trials, "max_seconds": max_seconds,
                            "floor_bytes": carried + sum(p.nbytes for p in runner.parameters if p.requires_grad),
                            "costs_differ": worst is not None, "evaluates": evaluate is not None}
@@ -160,4 +166,9 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
                     found = search(trials, request)
         finally:
             snapshot.put_back()
-    return Plan({**found, "carried_bytes": carried}, minimum)
+        return Plan({**found, "carried_bytes": carried}, minimum, ranks.count)
+
+    with alone(), ranks.apart():
+        budget = ranks.budget(budget, device)
+        prepare(device, budget)
+        return ranks.agree(attempt, most)
