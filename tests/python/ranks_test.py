@@ -7,9 +7,11 @@ refused by name.
 import copy
 import json
 import os
+import socket
 import sys
 import tempfile
 import unittest
+from datetime import timedelta
 from pathlib import Path
 
 from given import BUDGET, assert_same, everything, mlp, step_of, torch
@@ -57,24 +59,40 @@ def unequal_costs(rank):
 
 
 def big_batch(rank):
-    """Accumulated pieces of every rank's share are the gradient of all samples at once."""
+    """Accumulated pieces of the ranks' shares, of which one is smaller, are the gradient of all samples at once; under the limit that was
+    searched with."""
     torch.manual_seed(0)
     plain = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 4))
     model = DistributedDataParallel(copy.deepcopy(plain))
-    plan = searched(model, torch.optim.SGD(model.parameters(), 0.1), most=300, effective=1400)
+    optimizer = torch.optim.SGD(model.parameters(), 0.0)
+    plan = searched(model, optimizer, most=300, effective=1400)
     torch.manual_seed(5)
     inputs, targets = images_and_classes(1400)
-    own = (inputs[rank::2], targets[rank::2])
-    pieces = list(plan.pieces(own))
+    shares = slice(0, 900), slice(900, 1400)
     step = step_of(model)
-    with model.no_sync():
-        for piece, weight in pieces[:-1]:
-            step(piece, weight)
-    step(*pieces[-1])
+    with autotrain.hold(BUDGET, model=model, optimizer=optimizer) as held:
+        for _ in range(3):  # buckets are made anew in the second
+            optimizer.zero_grad()
+            pieces = list(plan.pieces((inputs[shares[rank]], targets[shares[rank]])))
+            with model.no_sync():
+                for piece, weight in pieces[:-1]:
+                    step(piece, weight)
+            step(*pieces[-1])
+            optimizer.step()
+        assert held.peak_bytes <= held.budget_bytes
     step_of(plain)((inputs, targets))
     for one, other in zip(model.parameters(), plain.parameters()):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
     return len(pieces), plan.micro_batch
+
+
+def nothing_counts(rank):
+    model, optimizer = replica()
+    plan = searched(model, optimizer, most=100)
+    try:
+        list(plan.pieces(images_and_classes(50), count=lambda piece: 0 if rank == 1 else len(piece[1])))
+    except autotrain.StepError as error:
+        return str(error)
 
 
 def one_fails(rank):
@@ -98,13 +116,32 @@ def one_does_not_fit(rank):
         return type(error).__name__, str(error)
 
 
+def one_is_given_something_else(rank):
+    model, optimizer = replica()
+    said = []
+    for option, value in (("effective", EFFECTIVE + 2 * rank), ("cut", "full" if rank else "even")):
+        try:
+            searched(model, optimizer, **{option: value})
+        except autotrain.StepError as error:
+            said.append(str(error))
+    if rank == 1:
+        model.eval()
+    try:
+        searched(model, optimizer)
+    except autotrain.Error as error:
+        said.append(str(error))
+    return said
+
+
 def refused(rank):
     said = []
     model, optimizer = replica()
     normal = torch.nn.SyncBatchNorm.convert_sync_batchnorm(mlp(normal=True))  # which DDP takes on GPUs alone
     from torch.distributed.optim import ZeroRedundancyOptimizer
     sharded = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
-    for options in ({"effective": EFFECTIVE + 1}, {"model": normal, "optimizer": None}, {"optimizer": sharded}):
+    at_once = DistributedDataParallel(mlp(), static_graph=True)
+    for options in ({"effective": EFFECTIVE + 1}, {"model": normal, "optimizer": None}, {"optimizer": sharded},
+                    {"model": at_once, "optimizer": None}, {"model": model.module, "step": step_of(model)}):
         try:
             searched(**{"model": model, "optimizer": optimizer, **options})
             said.append("nothing")
@@ -116,17 +153,21 @@ def refused(rank):
 def shared_budget(rank):
     model, optimizer = replica()
     from autotrain.ranks import Ranks
-    ranks = Ranks([model], [optimizer])
-    cpu = torch.device("cpu")
-    return [ranks.budget(text, cpu) for text in ("80%", "auto", "512MiB", "lots%")] + [ranks.budget("80%", torch.device("meta"))]
+    ranks, cpu = Ranks([model]), torch.device("cpu")
+    hosts = ranks.exchange(socket.gethostname())
+    plan = searched(model, optimizer, budget="80%", most=50)
+    assert plan.micro_batch == 50
+    return ([ranks.budget(text, cpu, hosts) for text in ("80%", "auto", "512MiB", "lots%")] +
+            [ranks.budget("80%", torch.device("meta"), hosts), ranks.budget("80%", cpu, [hosts[0], "other"])])
 
 
-CASES = [unequal_costs, big_batch, one_fails, one_does_not_fit, refused, shared_budget]
+CASES = [unequal_costs, big_batch, nothing_counts, one_fails, one_does_not_fit, one_is_given_something_else, refused, shared_budget]
 
 
 def on_rank(rank, folder):
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2,
+                                   timeout=timedelta(seconds=120))
     results = {}
     for case in CASES:
         results[case.__name__] = case(rank)
@@ -160,7 +201,7 @@ class RanksOfDdp(unittest.TestCase):
         other, own = self.both(one_fails)
         self.assertEqual(own[0], "ValueError")
         self.assertEqual(other[0], "Error")
-        self.assertIn("rank 1: ended its search: a label is missing", other[1])
+        self.assertIn("rank 1: ended its search: ValueError: a label is missing", other[1])
 
     def test_where_one_does_not_fit_none_does(self):
         own, other = self.both(one_does_not_fit)
@@ -168,14 +209,27 @@ class RanksOfDdp(unittest.TestCase):
         self.assertIn("rank 0", other[1])
 
     def test_what_speaks_with_other_ranks_is_refused(self):
-        for odd, normal, sharded in self.both(refused):
+        for odd, normal, sharded, at_once, within in self.both(refused):
             self.assertIn("2 ranks cannot share evenly", odd)
             self.assertIn("SyncBatchNorm: it takes its statistics over all ranks", normal)
             self.assertIn("ZeroRedundancyOptimizer", sharded)
+            self.assertIn("static_graph: it exchanges gradients in its first pass", at_once)
+            self.assertIn("DistributedDataParallel that was not given", within)
+
+    def test_ranks_that_are_given_other_things_do_not_wait_for_each_other(self):
+        (effective, cut, mode), others = self.both(one_is_given_something_else)
+        self.assertIn(f"effective: is {EFFECTIVE // 2 + 1} on rank 1 and {EFFECTIVE // 2} on rank 0", effective)
+        self.assertIn("cut: is 'full' on rank 1", cut)
+        self.assertIn("rank 1: ended its search: StepError: model: is in evaluation mode", mode)
+        self.assertEqual([effective, cut], others[:2])
+
+    def test_a_share_of_which_nothing_counts_ends_all(self):
+        for said in self.both(nothing_counts):
+            self.assertIn("rank 1 has nothing that counts", said)
 
     def test_ranks_of_one_machine_share_what_is_free(self):
         for shares in self.both(shared_budget):
-            self.assertEqual(shares, ["40.000000%", "50.000000%", "512MiB", "lots%", "80%"])
+            self.assertEqual(shares, ["40.000000%", "50.000000%", "512MiB", "lots%", "80%", "80%"])
 
 
 if __name__ == "__main__":

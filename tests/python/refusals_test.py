@@ -46,6 +46,10 @@ class Refuses(unittest.TestCase):
         self.assert_says(autotrain.StepError, ["no gradient", "loss.backward()"], model=model,
                          step=lambda batch: model(batch[0]).sum())
 
+    def test_a_model_of_which_nothing_trains(self):
+        model = torch.nn.Linear(32, 4).requires_grad_(False)
+        self.assert_says(autotrain.StepError, ["none of its parameters trains"], model=model)
+
     def test_a_step_that_makes_the_update_itself(self):
         model = mlp()
         optimizer = torch.optim.SGD(model.parameters(), 0.1)

@@ -5,7 +5,7 @@ import unittest
 import numpy
 import torch
 
-from given import BUDGET, EFFECTIVE, autotrain, images_and_classes, mlp, step_of
+from given import BUDGET, EFFECTIVE, assert_same, autotrain, everything, images_and_classes, mlp, searched, step_of
 
 from autotrain import exports  # noqa: E402
 from autotrain.pieces import cut, pieces, samples_of  # noqa: E402
@@ -59,6 +59,13 @@ class Steps(unittest.TestCase):
 
 
 class States(unittest.TestCase):
+    def test_scripted_modules_are_searched_like_any_other(self):
+        model = torch.jit.script(mlp(normal=True))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        before = everything(model, optimizer)
+        self.assertGreater(searched(model, optimizer, step=step_of(model)).micro_batch, 1)
+        assert_same(self, before, everything(model, optimizer))
+
     def test_parts_that_a_forward_pass_adds_are_taken_out(self):
         model = mlp()
         snapshot = Snapshot([model], [])

@@ -8,7 +8,7 @@ import torch
 
 from . import library
 from .errors import Error, StepError
-from .tensors import as_list, bytes_on, state_tensors
+from .tensors import as_list, carried_bytes
 
 
 class Held:
@@ -67,6 +67,12 @@ def text_of_budget(budget):
     raise StepError("budget", f"is {budget!r}", 'give a text, "512MiB", "80%" or "auto", or bytes')
 
 
+def bytes_of_budget(text, device, carried):
+    """What a budget comes to now. @return a text of bytes."""
+    with Held(text, device, carried) as held:
+        return str(held.budget_bytes)
+
+
 def device_of(modules):
     """The one device of all parameters."""
     devices = {parameter.device for module in modules for parameter in module.parameters()}
@@ -96,5 +102,4 @@ def hold(budget, *, device="cpu", model=None, optimizer=None):
         device = torch.device("cuda", torch.cuda.current_device())
     prepare(device, budget)
     importlib.import_module("torch._dynamo")  # which an optimizer's first update loads: code, in nobody's budget
-    carried = bytes_on(device, state_tensors(as_list(model), as_list(optimizer)))
-    return Held(budget, device, carried)
+    return Held(budget, device, carried_bytes(device, as_list(model), as_list(optimizer)))

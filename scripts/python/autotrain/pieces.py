@@ -117,9 +117,15 @@ def sizes(samples, micro_batch, minimum=1):
     return [micro_batch] * (samples // micro_batch) + ([rest] if rest else [])
 
 
-def pieces(batch, micro_batch, *, count=None, minimum=1):
+def of_one(total):
+    """What the weights of one process are shares of."""
+    return total
+
+
+def pieces(batch, micro_batch, *, count=None, minimum=1, of_all=of_one):
     """Yields (piece, weight): a mean loss times its weight, added up over all pieces, is that of the whole batch.
 
+    @param of_all: what weights are shares of, by the count of this batch: of several ranks, the mean of theirs.
     @param count: how many targets of a piece its loss is the mean of, where that is not its samples: words that are
     no padding. Called once a piece before the first is handed out; a piece that has none is left out."""
     samples = samples_of(batch)
@@ -134,7 +140,7 @@ def pieces(batch, micro_batch, *, count=None, minimum=1):
         counts = [last - first for first, last in bounds]
     else:
         counts = [float(count(cut(batch, first, last, samples))) for first, last in bounds]
-    total = sum(counts)
+    total = of_all(sum(counts))
     for (first, last), counted in zip(bounds, counts):
         if counted:  # the mean over nothing is no number
             yield cut(batch, first, last, samples), counted / total

@@ -2,7 +2,7 @@
 
 from collections import namedtuple
 
-from .pieces import pieces
+from .pieces import of_one, pieces
 
 Trial = namedtuple("Trial", "micro_batch outcome fits confirmed peak_bytes fill seconds samples_per_second words")
 
@@ -23,12 +23,12 @@ def table(rows):
 class Plan:
     """A micro-batch that fits, how many make an update, and the trials that show it. A value; printed it is a table."""
 
-    def __init__(self, answer, minimum=1, ranks=1):
+    def __init__(self, answer, minimum=1, ranks=None):
         plan = answer["plan"]
         self.json = plan
         self.micro_batch, self.window = plan["micro_batch"], plan["window"]
-        self.ranks = ranks
-        self.effective_batch = plan["effective_batch"] * ranks
+        self.ranks = ranks.count if ranks is not None else 1
+        self.effective_batch = plan["effective_batch"] * self.ranks
         self.budget_bytes, self.budget_source = plan["budget_bytes"], plan["budget_source"]
         self.peak_bytes, self.fill, self.confirmed = plan["peak_bytes"], plan["fill"], plan["confirmed"]
         self.capacity = plan["search"]["micro_batch"]
@@ -41,12 +41,14 @@ class Plan:
                             probe["fill"], probe["seconds"], probe["samples_per_second"], row["words"])
                       for probe, row in zip(plan["search"]["probes"], answer["trail"])]
         self._minimum = minimum
+        self._of_all = ranks.mean if self.ranks > 1 else of_one
 
     def pieces(self, batch, count=None):
-        """Cuts a batch of any size (of several ranks, a rank's own) into micro-batches: `for piece, weight in
-        plan.pieces(batch)`, where `weight` times the piece's mean loss adds up to that of the batch. @param count: of the
-        targets that a loss is the mean of."""
-        return pieces(batch, self.micro_batch, count=count, minimum=self._minimum)
+        """Cuts a batch of any size into micro-batches: `for piece, weight in plan.pieces(batch)`, where `weight` times the
+        piece's mean loss adds up to that of the batch. Of several ranks each cuts its own share, all at the same time: they
+        tell each other how much theirs count, and the mean of their gradients is that of all shares together.
+        @param count: of the targets that a loss is the mean of."""
+        return pieces(batch, self.micro_batch, count=count, minimum=self._minimum, of_all=self._of_all)
 
     def of_ranks(self):
         return f", {self.effective_batch // self.ranks} on each of {self.ranks} ranks" if self.ranks > 1 else ""

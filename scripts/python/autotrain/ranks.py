@@ -1,52 +1,120 @@
 """Processes that train one model together: each searches alone, and all take the smallest size that one of them found."""
 
 import socket
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 
+import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from .errors import DoesNotFit, Error, StepError
+from .state import interrupts_wait
 
 SPEAKS = {  # of these, what needs every other rank to do the same at the same time
     "FullyShardedDataParallel": "its weights lie on several ranks, which exchange them in every pass",
     "FSDPModule": "its weights lie on several ranks, which exchange them in every pass",
+    "DeepSpeedEngine": "it makes updates of several ranks itself",
     "SyncBatchNorm": "it takes its statistics over all ranks in every pass",
     "ZeroRedundancyOptimizer": "its state lies on several ranks, which exchange weights at every update",
+    "PostLocalSGDOptimizer": "it averages weights over all ranks at updates",
 }
+INSTEAD = "search with DistributedDataParallel, before it is wrapped in more, or set the size by hand"
 
 
-def check_apart(parts):
+def why_not_apart(part):
     """Ranks try different sizes, so that no pass of theirs may wait for others."""
-    for part in parts:
-        for kind in type(part).__mro__:
-            if kind.__name__ in SPEAKS:
-                raise StepError(kind.__name__, f"{SPEAKS[kind.__name__]}, and ranks that search try different sizes",
-                                "search with DistributedDataParallel or the plain module, or set the size by hand")
-        if type(part).__name__ == "DataParallel" and len(part.device_ids) > 1:
+    for kind in type(part).__mro__:
+        if kind.__name__ in SPEAKS:
+            return kind.__name__, SPEAKS[kind.__name__]
+    if type(part).__name__ == "DistributedDataParallel" and not isinstance(part, DistributedDataParallel):
+        return type(part).__module__, "its DistributedDataParallel is not PyTorch's, whose exchange can be put off"
+    if isinstance(part, DistributedDataParallel) and part.static_graph and not part._static_graph_delay_allreduce_enqueued:
+        return "static_graph", "it exchanges gradients in its first pass, whatever no_sync() says"
+    return None
+
+
+def check_apart(modules, optimizers):
+    parts = [part for module in modules for part in module.modules()]
+    for part in [*parts, *optimizers, *(getattr(optimizer, "optimizer", None) for optimizer in optimizers)]:
+        reason = why_not_apart(part)
+        if reason:
+            raise StepError(reason[0], f"{reason[1]}, and ranks that search try different sizes", INSTEAD)
+    for parameter in (parameter for module in modules for parameter in module.parameters()):
+        if type(parameter).__name__ == "DTensor" or hasattr(parameter, "ds_id"):
+            raise StepError("model", "its weights lie on several ranks, and ranks that search try different sizes", INSTEAD)
+
+
+def check_one_device(modules):
+    for part in (part for module in modules for part in module.modules()):
+        if isinstance(part, torch.nn.DataParallel) and len(part.device_ids) > 1:
             raise StepError("DataParallel", f"it spreads a batch over {len(part.device_ids)} devices, and one is measured",
                             "use DistributedDataParallel, a process for each device")
+
+
+def words_of(error):
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 class Ranks:
     """Those of DistributedDataParallel, or this process alone."""
 
-    def __init__(self, modules, optimizers):
-        parts = [part for module in modules for part in module.modules()]
-        self.replicas = [part for part in parts if isinstance(part, DistributedDataParallel)]
-        several = distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
-        if several or self.replicas:
-            check_apart([*parts, *optimizers, *(getattr(optimizer, "optimizer", None) for optimizer in optimizers)])
+    def __init__(self, modules):
+        self.replicas = [part for module in modules for part in module.modules() if isinstance(part, DistributedDataParallel)]
         self.group = self.replicas[0].process_group if self.replicas else None
         self.count = self.group.size() if self.replicas else 1
+        device = next((parameter.device for replica in self.replicas for parameter in replica.parameters()), None)
+        self.device = device if device is not None and device.type == "cuda" else None  # by which NCCL exchanges
+
+    def check(self, modules, optimizers):
+        check_one_device(modules)
+        if self.replicas or (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+            check_apart(modules, optimizers)
 
     def exchange(self, value):
         """@return what every rank has, in their order."""
-        values = [value]
-        if self.count > 1:
-            values = [None] * self.count
+        if self.count == 1:
+            return [value]
+        values = [None] * self.count
+        with interrupts_wait(), torch.cuda.device(self.device) if self.device else nullcontext():
             distributed.all_gather_object(values, value, group=self.group)
         return values
+
+    def together(self, work, telling):
+        """What all ranks do, each alone. @param telling: what the others are to know of this rank's result.
+        @return the result here, and what all told. @raise the error of the work here, or that another rank's ended so."""
+        if self.count == 1:
+            result = work()
+            return result, [telling(result)]
+        result = error = None
+        try:
+            result = work()
+        except BaseException as caught:
+            error = caught
+        failure = None if error is None else (isinstance(error, DoesNotFit), words_of(error))
+        try:
+            told = self.exchange((failure, telling(result) if error is None else None))
+        except Exception as lost:  # another rank's end is no reason to keep this one's error back
+            raise lost if error is None else error from lost
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # whose frames keep tensors of the step
+        for rank, (failure, _) in enumerate(told):
+            if failure is not None:
+                raise (DoesNotFit if failure[0] else Error)(f"rank {rank}", f"ended its search: {failure[1]}")
+        return result, [one for _, one in told]
+
+    def mean(self, count):
+        """Of what the ranks' shares of an update count."""
+        counts = self.exchange(count)
+        if min(counts) == 0:
+            raise StepError("pieces", f"rank {counts.index(0)} has nothing that counts in its share of this update, and the others would wait for it",
+                            "deal samples so that every rank has some")
+        return sum(counts) / len(counts)
 
     def share(self, effective):
         """A rank's part of an update of all ranks."""
@@ -55,11 +123,10 @@ class Ranks:
                             f"give a multiple of {self.count}: {effective // self.count * self.count or self.count}")
         return effective and effective // self.count
 
-    def budget(self, text, device):
+    def budget(self, text, device, hosts):
         """A rank's part of a budget that is a part of the machine's memory. One in bytes is each rank's own."""
-        hosts = self.exchange(socket.gethostname())
         beside = hosts.count(socket.gethostname())
-        if device.type != "cpu" or beside == 1 or not (text == "auto" or text.endswith("%")):
+        if device.type != "cpu" or beside < 2 or not (text == "auto" or text.endswith("%")):
             return text
         try:
             return f"{(100 if text == 'auto' else float(text[:-1])) / beside:.6f}%"
@@ -81,21 +148,11 @@ class Ranks:
                     replica.require_forward_param_sync = before
 
     def agree(self, attempt, most):
-        """@param attempt: searches for at most so many samples. @return this rank's plan, of the size that all have.
-        @raise what this rank's attempt raised, or that another's failed."""
+        """@param attempt: searches for at most so many samples. @return this rank's plan, of the size that all have."""
         plan = None
         while True:
-            error = None
-            try:
-                if plan is None or plan.micro_batch > most:
-                    plan = attempt(most)
-            except BaseException as caught:
-                error = caught
-            told = self.exchange(plan.micro_batch if error is None else (isinstance(error, DoesNotFit), f"{error or type(error).__name__}"))
-            if error is not None:
-                raise error
-            for rank, (does_not_fit, words) in ((rank, one) for rank, one in enumerate(told) if isinstance(one, tuple)):
-                raise (DoesNotFit if does_not_fit else Error)(f"rank {rank}", f"ended its search: {words}")
-            if len(set(told)) == 1:
+            plan, sizes = self.together(lambda: attempt(most) if plan is None or plan.micro_batch > most else plan,
+                                        lambda plan: plan.micro_batch)
+            if len(set(sizes)) == 1:
                 return plan
-            most = min(told)
+            most = min(sizes)

@@ -3,28 +3,33 @@
 import gc
 import json
 import operator
+import socket
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 
 from . import library
-from .compiled import graphs_of_trials
+from .compiled import drop_recordings, graphs_of_trials
 from .errors import StepError
-from .memory import Held, device_of, prepare, text_of_budget
+from .memory import Held, bytes_of_budget, device_of, prepare, text_of_budget
 from .plan import Plan
 from .ranks import Ranks
 from .state import Snapshot
-from .tensors import as_list, modules_of
-from .trial import RAN, STOP, OldObjects, Step, carried_bytes, check_optimizers, forget, get_to_know, meaning
+from .tensors import as_list, carried_bytes, modules_of, parameters_of
+from .trial import RAN, STOP, OldObjects, Step, check_optimizers, check_trains, forget, get_to_know, meaning
 
 UPDATE, TYPICAL, EVALUATION, END = range(4)  # parts of a trial, as the library names them
 
 
+def is_batch_norm(part):
+    scripted = getattr(part, "original_name", "")  # of what torch.jit.script makes of it
+    return isinstance(part, torch.nn.modules.batchnorm._BatchNorm) or scripted.startswith("BatchNorm")
+
+
 def smallest_batch(modules):
     """Batch normalisation has no statistics of one sample."""
-    normal = torch.nn.modules.batchnorm._BatchNorm
-    return 2 if any(isinstance(part, normal) and part.training for module in modules for part in module.modules()) else 1
+    return 2 if any(is_batch_norm(part) and part.training for module in modules for part in module.modules()) else 1
 
 
 class Trials:
@@ -46,6 +51,7 @@ class Trials:
         if part == END:
             step.drop_gradients()
             self.snapshot.put_back_values()
+            drop_recordings()
             gc.collect()
             return
         self.size = sizes[0]
@@ -87,7 +93,23 @@ def whole(name, value):
     return number
 
 
-def check_search(target, max_trials, max_seconds, cut, effective):
+def checked_request(effective, most, multiple_of, cut, target, max_trials, max_seconds):
+    """@return what the library is asked, but for what depends on the model."""
+    check_search(target, max_seconds, cut, effective)
+    return {"effective": effective, "most": whole("most", most), "multiple_of": whole("multiple_of", multiple_of) or 1, "cut": cut,
+            "target": list(target), "max_probes": whole("max_trials", max_trials) or 12, "max_seconds": max_seconds}
+
+
+def check_alike(requests):
+    """Of all ranks: most may differ, for the smallest size is taken."""
+    for rank, request in enumerate(requests):
+        for name, value in request.items():
+            if name != "most" and value != requests[0][name]:
+                raise StepError(name, f"is {value!r} on rank {rank} and {requests[0][name]!r} on rank 0",
+                                "call find with the same arguments on all ranks")
+
+
+def check_search(target, max_seconds, cut, effective):
     if len(target) != 2 or not 0 < target[0] < target[1] <= 1:
         raise StepError("target", f"is {target!r}", "give two parts of the budget in which the peak is to end: (0.8, 0.9)")
     if not max_seconds > 0:
@@ -136,39 +158,45 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
     @param cut: "even", "full" with a rest, "divide" where micro-batch × window must be `effective`; "auto": even where
     that stays in the band.
     @return a Plan. @raise DoesNotFit; StepError; whatever your own code raises. Everything is as it was, whatever comes."""
-    effective, most = whole("effective", effective), whole("most", most)
-    multiple_of, max_trials = whole("multiple_of", multiple_of) or 1, whole("max_trials", max_trials) or 12
-    check_search(target, max_trials, max_seconds, cut, effective)
-    budget = text_of_budget(budget)
     modules, optimizers = modules_of(model), as_list(optimizer)
-    check_modes(modules, smallest_batch(modules), effective, most)
-    check_optimizers(modules, optimizers)
-    device = device_of(modules)
-    ranks = Ranks(modules, optimizers)
-    share = ranks.share(effective)
-    minimum = min(smallest_batch(modules), share or 2, most or 2)
+    ranks = Ranks(modules)
+    with ExitStack() as stack:
+        def checked():
+            """What can be said before the first trial. @return the request, the device and the budget."""
+            request = checked_request(ranks.share(whole("effective", effective)), most, multiple_of, cut, target, max_trials, max_seconds)
+            request.update(costs_differ=worst is not None, evaluates=evaluate is not None)
+            check_modes(modules, smallest_batch(modules), request["effective"], request["most"])
+            check_optimizers(modules, optimizers)
+            check_trains(parameters_of(modules, optimizers))
+            ranks.check(modules, optimizers)
+            device, text = device_of(modules), text_of_budget(budget)
+            stack.enter_context(alone())
+            prepare(device, text)
+            return request, device, text
 
-    def attempt(most):
-        """A search of this rank, after which everything is as it was."""
-        snapshot = Snapshot(modules, optimizers, [scaler, *as_list(schedulers), *as_list(keep)])
-        runner = Step(step, make_batch, modules=modules, optimizers=optimizers, evaluate=evaluate, worst=worst, scaler=scaler,
-                      effective=share)
-        trials = Trials(runner, snapshot)
-        try:
-            with OldObjects() as old, graphs_of_trials():
-                get_to_know(runner, device, minimum, old)
-                carried = carried_bytes(runner, device)
-                request = {"effective": share, "most": most, "minimum": minimum, "multiple_of": multiple_of, "cut": cut,
-                           "target": list(target), "max_probes": max_trials, "max_seconds": max_seconds,
-                           "floor_bytes": carried + sum(p.nbytes for p in runner.parameters if p.requires_grad),
-                           "costs_differ": worst is not None, "evaluates": evaluate is not None}
-                with Held(budget, device, carried) as trials.held:
-                    found = search(trials, request)
-        finally:
-            snapshot.put_back()
-        return Plan({**found, "carried_bytes": carried}, minimum, ranks.count)
+        (request, device, text), told = ranks.together(checked, lambda known: (socket.gethostname(), known[0]))
+        check_alike([asked for _, asked in told])
+        text = ranks.budget(text, device, [host for host, _ in told])
+        if ranks.count > 1:  # before one of them makes a trial, which takes of what is free
+            text, _ = ranks.together(lambda: bytes_of_budget(text, device, carried_bytes(device, modules, optimizers)), len)
+        minimum = min(smallest_batch(modules), request["effective"] or 2, request["most"] or 2)
 
-    with alone(), ranks.apart():
-        budget = ranks.budget(budget, device)
-        prepare(device, budget)
-        return ranks.agree(attempt, most)
+        def attempt(most):
+            """A search of this rank, after which everything is as it was."""
+            snapshot = Snapshot(modules, optimizers, [scaler, *as_list(schedulers), *as_list(keep)])
+            runner = Step(step, make_batch, modules=modules, optimizers=optimizers, evaluate=evaluate, worst=worst, scaler=scaler,
+                          effective=request["effective"])
+            trials = Trials(runner, snapshot)
+            try:
+                with OldObjects() as old, graphs_of_trials():
+                    get_to_know(runner, device, minimum, old)
+                    carried = carried_bytes(device, modules, optimizers)
+                    gradients = sum(p.nbytes for p in runner.parameters if p.requires_grad)
+                    with Held(text, device, carried) as trials.held:
+                        found = search(trials, {**request, "most": most, "minimum": minimum, "floor_bytes": carried + gradients})
+            finally:
+                snapshot.put_back()
+            return Plan({**found, "carried_bytes": carried}, minimum, ranks)
+
+        stack.enter_context(ranks.apart())
+        return ranks.agree(attempt, request["most"])

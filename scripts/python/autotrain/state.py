@@ -98,17 +98,20 @@ class ModuleState:
     """Which tensors a module has, and its modes."""
 
     def __init__(self, module):
-        self.parts = [(part, dict(part._parameters), dict(part._buffers), dict(part._modules), part.training)
-                      for part in module.modules()]
+        parts = list(module.modules())
+        self.modes = [(part, part.training) for part in parts]
+        self.parts = [(part, dict(part._parameters), dict(part._buffers), dict(part._modules))
+                      for part in parts if not isinstance(part, torch.jit.ScriptModule)]  # of which no part can come or go
 
     def put_back(self):
-        for part, parameters, buffers, modules, training in self.parts:
+        for part, parameters, buffers, modules in self.parts:
             part._modules.clear()
             part._modules.update(modules)
             part._parameters.clear()
             part._parameters.update(parameters)
             part._buffers.clear()
             part._buffers.update(buffers)
+        for part, training in self.modes:
             part.training = training
 
 

@@ -1,6 +1,7 @@
 """Tensors in what surrounds them."""
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 
 def as_list(value):
@@ -46,6 +47,14 @@ def state_tensors(modules, optimizers):
     for optimizer in optimizers:
         for state in optimizer.state.values():
             yield from leaves(state)
+
+
+def carried_bytes(device, modules, optimizers):
+    """Of a training on the device, whatever its batches: weights, buffers, what optimizers keep, and the buckets by which
+    DistributedDataParallel exchanges gradients."""
+    replicas = [part for module in modules for part in module.modules() if isinstance(part, DistributedDataParallel)]
+    buckets = sum(p.nbytes for replica in replicas for p in replica.parameters() if p.requires_grad and p.device == torch.device(device))
+    return bytes_on(device, state_tensors(modules, optimizers)) + buckets
 
 
 def storage_of(tensor):

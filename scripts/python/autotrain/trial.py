@@ -5,12 +5,15 @@ import inspect
 import traceback
 
 import torch
+from torch import distributed
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import library
 from .errors import StepError
 from .pieces import samples_of
-from .tensors import bytes_on, parameters_of, state_tensors
+from .tensors import parameters_of
 
 RAN, OUT_OF_MEMORY, STOP = 1, 2, 5  # as the library names them
 REPEATS = 4                         # small updates that must leave the same behind
@@ -140,7 +143,14 @@ class Habits:
         self.hooks = [parameter.register_post_accumulate_grad_hook(mark)
                       for parameter in self.step.parameters if parameter.requires_grad and parameter.is_leaf]
         self.hooks.append(register_optimizer_step_pre_hook(self.note_step))  # of whatever optimizer
+        if distributed.is_available() and distributed.is_initialized():
+            self.hooks.append(register_module_forward_pre_hook(self.note_forward))
         return self
+
+    def note_forward(self, module, _):
+        if isinstance(module, DistributedDataParallel) and not any(module is part for given in self.step.modules for part in given.modules()):
+            raise StepError("step", "runs a DistributedDataParallel that was not given, whose passes wait for other ranks",
+                            "pass it, not the module within, as model=")
 
     def note_step(self, optimizer, *_):
         self.stepped = True
@@ -162,6 +172,12 @@ def check_optimizers(modules, optimizers):
         if not any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
             raise StepError("optimizer", "none of its parameters is the model's", "make it of model.parameters(), of the model "
                             "that is given here")
+
+
+def check_trains(parameters):
+    if not any(parameter.requires_grad for parameter in parameters):
+        raise StepError("model", "none of its parameters trains: requires_grad is False for all of them",
+                        "switch on those that your training changes before the search")
 
 
 def check_backward(step, habits, result):
@@ -242,7 +258,3 @@ def get_to_know(step, device, samples, old):
     old.aside()
     check_leak(step, device, samples)
     step.drop_gradients()
-
-
-def carried_bytes(step, device):
-    return bytes_on(device, state_tensors(step.modules, step.optimizers))
