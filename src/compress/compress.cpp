@@ -7,7 +7,6 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "checkpoint/safetensors.h"
 #include "compress/compressed_subject.h"
 #include "compress/predicted_batch.h"
 #include "compress/smaller_file.h"
@@ -112,7 +111,7 @@ class Compressing {
   CompressedModel written(const CompressionMethod& method) {
     const std::vector<NamedTensor> tensors = smaller_tensors(source_, method);
     const fs::path path = request_.folder / method.file_name();
-    write_safetensors(path, tensors);
+    write_smaller(path, source_, method, tensors);
     stored_product_bytes_ = product_bytes(source_, tensors);
     CompressedModel model{.method = method.name,
                           .file = path.string(),

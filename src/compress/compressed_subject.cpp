@@ -20,10 +20,11 @@ std::set<std::string> multiplying_parts(const ForwardCount& counts, OperatorKind
 }
 
 // What a run that began with pruned weights says of their shapes goes on into files of its own weights.
-void add_kept(const TrainedRun& run, std::vector<NamedTensor>& tensors) {
+void add_kept(const TrainedRun& run, CompressionSource& source) {
   const auto pruned = pruned_by_file(run.recipe.weights);
   if (!pruned) return;
-  for (const auto& [part, kept] : pruned->kept) tensors.push_back({name_of_kept(part), kept});
+  source.pruned = pruned->is_pruned();
+  for (const auto& [part, kept] : pruned->kept) source.tensors.push_back({name_of_kept(part), kept});
 }
 
 }  // namespace
@@ -63,7 +64,7 @@ CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& modu
   for (const NamedTensor& item : trained_weights(run.checkpoint, run.recipe)) {
     if (names.contains(item.name)) source.tensors.push_back(item);
   }
-  add_kept(run, source.tensors);
+  add_kept(run, source);
   return source;
 }
 

@@ -91,6 +91,12 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
   return stored;
 }
 
+void write_smaller(const std::filesystem::path& path, const CompressionSource& source,
+                   const CompressionMethod& method, const std::vector<NamedTensor>& tensors) {
+  const bool ordinary = method.kind == Compression::kNone && !source.pruned;
+  ordinary ? write_safetensors(path, tensors) : write_compressed(path, tensors, method.name);
+}
+
 int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method) {
   if (method.kind == Compression::kNone) return 0;
   if (method.kind == Compression::kChannels) return static_cast<int64_t>(channels_of(source).size());

@@ -8,6 +8,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "checkpoint/file_notes.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -16,6 +17,27 @@ namespace {
 constexpr const char *kInt8 = ".int8", *kInt4 = ".int4", *kSparse = ".sparse";
 constexpr const char *kScale = ".scale", *kPlaces = ".places", *kShape = ".shape", *kKept = ".kept",
                      *kOwnWeight = ".weight";
+
+constexpr const char *kMarker = "autotrain.smaller_weights", *kMethod = "autotrain.method";
+constexpr int64_t kVersion = 1;  // of the format; a newer one may have forms that are not known here
+
+// Whether the file says that it is one of these, in a version that is read here.
+bool is_marked(const fs::path& path) {
+  const FileNotes notes = read_safetensors_metadata(path);
+  const auto marker = notes.find(kMarker);
+  if (marker == notes.end()) return false;
+  int64_t version = 0;
+  if (!parse_integer(marker->second, version) || version < 1) {
+    throw Error(ExitCode::kBadData, path.string(),
+                cat("has ", quote(marker->second), " as ", kMarker, " in its metadata, which is no version"),
+                "the file is damaged; write it again with autotrain compress");
+  }
+  if (version <= kVersion) return true;
+  throw Error(ExitCode::kBadData, path.string(),
+              cat("holds smaller weights in version ", version, " of their format, and this autotrain reads ",
+                  "none newer than ", kVersion),
+              "use the autotrain that wrote it, or a later one");
+}
 
 // A tensor that stands for another one, with what it needs beside it. A model may have tensors of such names:
 // only together they are of these.
@@ -180,30 +202,30 @@ std::string name_of_kept(const std::string& part) {
   return part + kKept;
 }
 
+void write_compressed(const fs::path& path, const std::vector<NamedTensor>& tensors,
+                      const std::string& method) {
+  write_safetensors(path, tensors, {{kMarker, std::to_string(kVersion)}, {kMethod, method}});
+}
+
 std::optional<CompressedWeights> read_compressed(const fs::path& path) {
-  if (path.extension() == ".json") return std::nullopt;
-  const std::set<std::string> names = all_names(list_safetensors(path));
-  const bool has_some = std::ranges::any_of(names, [&](const std::string& name) {
-    return std::ranges::any_of(kinds(), [&](const Kind& kind) { return is_of(kind, name, names); });
-  });
-  if (!has_some) return std::nullopt;
+  if (path.extension() == ".json" || !is_marked(path)) return std::nullopt;
   return Restoring(path, read_safetensors(path)).all();
 }
 
-std::vector<TensorEntry> list_weights(const fs::path& path) {
-  const std::optional<CompressedWeights> compressed = read_compressed(path);
-  if (!compressed) return list_safetensors(path);
+WeightsFile::WeightsFile(fs::path path) : path_(std::move(path)), compressed_(read_compressed(path_)) {}
+
+std::vector<TensorEntry> WeightsFile::list() const {
+  if (!compressed_) return list_safetensors(path_);
   std::vector<TensorEntry> entries;
-  for (const NamedTensor& item : compressed->tensors)
+  for (const NamedTensor& item : compressed_->tensors)
     entries.push_back({item.name, item.tensor.scalar_type(), item.tensor.sizes().vec()});
   return entries;
 }
 
-void read_some_weights(const fs::path& path, const std::function<torch::Tensor(const TensorEntry&)>& target) {
-  const std::optional<CompressedWeights> compressed = read_compressed(path);
-  if (!compressed) return read_some_safetensors(path, target);
+void WeightsFile::read_some(const std::function<torch::Tensor(const TensorEntry&)>& target) const {
+  if (!compressed_) return read_some_safetensors(path_, target);
   const torch::NoGradGuard no_gradients;
-  for (const NamedTensor& item : compressed->tensors) {
+  for (const NamedTensor& item : compressed_->tensors) {
     const torch::Tensor wanted = target({item.name, item.tensor.scalar_type(), item.tensor.sizes().vec()});
     if (wanted.defined()) wanted.copy_(item.tensor);
   }

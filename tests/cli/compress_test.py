@@ -106,6 +106,22 @@ class Compress(unittest.TestCase):
             self.expect_same_figures(found["figures"], model["figures"])
             self.assertEqual(found["weights"], self.models[method]["file"])
 
+    def test_a_file_says_what_it_is_and_is_an_ordinary_one_without_that(self):
+        from safetensors import safe_open
+        from safetensors.torch import load_file, save_file
+        for method in METHODS:
+            with safe_open(self.models[method]["file"], "pt") as file:
+                self.assertEqual(file.metadata(), {"autotrain.smaller_weights": "1", "autotrain.method": method})
+                self.assertTrue(all(file.get_tensor(name).numel() > 0 for name in file.keys()))
+        with safe_open(self.models["uncompressed"]["file"], "pt") as file:
+            self.assertIsNone(file.metadata())
+        tensors, other = load_file(self.models["int8-weights"]["file"]), self.folder / "other.safetensors"
+        for metadata, words in ((None, "hidden.weight.int8"), ({"autotrain.smaller_weights": "2"}, "version 2")):
+            save_file(tensors, other, metadata)
+            out = self.autotrain("evaluate", "--run", self.folder / "run", "--weights", other)
+            self.assertEqual(out.returncode, 65, out.stderr)
+            self.assertIn(words, out.stderr)
+
     def test_predict_takes_them(self):
         losses = {}
         for method in ("uncompressed", "int4-weights:32", "channels:0.5"):
