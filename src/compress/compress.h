@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct CompressRequest {
   std::vector<std::string> overrides = {};      ///< of the run's recipe
   std::vector<CompressionMethod> methods = {};  ///< besides which the weights as they are are measured
   std::filesystem::path folder = {};            ///< that the files are written into
+  std::optional<int64_t> samples = {};          ///< of the validation data, the first; nothing: all
   std::vector<int64_t> batches = {1, 64};       ///< samples of a forward pass
   double seconds = 0.5;                         ///< of a measurement of a batch
   int64_t rounds = 3;                           ///< in which all methods take turns; 0: speed is not measured
@@ -51,6 +53,7 @@ struct CompressionResult {
   std::filesystem::path run = {};
   int64_t update = 0;  ///< of the checkpoint
   std::string precision = {}, processor = {};
+  int64_t samples = 0;                       ///< that figures are of; 0: there are no validation data
   std::vector<CompressedModel> models = {};  ///< the uncompressed one first
 };
 

@@ -119,6 +119,12 @@ Cells csv_row(const Model& model, size_t width) {
   return cells;
 }
 
+// What the figures are of.
+std::string samples_text(const CompressionResult& result) {
+  if (result.samples == 0) return "no figures: the run has no validation data\n";
+  return cat("figures of ", format_count(result.samples), " validation samples\n");
+}
+
 }  // namespace
 
 std::string to_text(const CompressionResult& result) {
@@ -134,17 +140,14 @@ std::string to_text(const CompressionResult& result) {
     cells.resize(header.size());
     table.add_row(std::move(cells));
   }
-  return table.text() + refusals;
+  return table.text() + samples_text(result) + refusals;
 }
 
 nlohmann::ordered_json to_json(const CompressionResult& result) {
   Json models = Json::array();
   for (const Model& model : result.models) models.push_back(model_json(model));
-  return {{"run", result.run.string()},
-          {"update", result.update},
-          {"precision", result.precision},
-          {"processor", result.processor},
-          {"models", std::move(models)}};
+  return {{"run", result.run.string()},    {"update", result.update},   {"precision", result.precision},
+          {"processor", result.processor}, {"samples", result.samples}, {"models", std::move(models)}};
 }
 
 std::string to_csv(const CompressionResult& result) {

@@ -43,6 +43,20 @@ std::unique_ptr<InferenceSubject> open_compressed(const TrainedRun& run, const s
   return make_inference_subject(recipe);
 }
 
+Evaluation evaluate_compressed(const TrainedRun& run, const std::filesystem::path& file,
+                               const CompressionMethod& method,
+                               const std::function<void(int64_t samples)>& proceed, EvaluationChange change) {
+  TrainedRun smaller = run;
+  smaller.weights = file;
+  smaller.recipe.weights = {.file = file.string()};
+  smaller.recipe.lora = {};  // merged
+  if (method.kind == Compression::kInt8) {
+    smaller.plan.precision = Precision::kFp32;  // that of everything beside linear layers
+    change.prepare = [](torch::nn::Module& module) { quantize_linear_layers(module); };
+  }
+  return evaluate_checkpoint(smaller, proceed, change);
+}
+
 CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& module,
                             const ForwardCount& counts) {
   CompressionSource source{.model = run.recipe.model};

@@ -78,9 +78,7 @@ class Compress(unittest.TestCase):
         return found / "model.safetensors"
 
     def expect_same_figures(self, found, expected):
-        self.assertEqual(set(found), set(expected))
-        for name, value in expected.items():
-            self.assertAlmostEqual(found[name], value, delta=1e-4 * max(1, abs(value)), msg=name)
+        self.assertEqual(found, expected)
 
     def test_every_method_is_a_row_and_a_smaller_file(self):
         self.assertEqual(list(self.models), ["uncompressed", *METHODS])
@@ -104,7 +102,33 @@ class Compress(unittest.TestCase):
             model = self.models["int8-weights" if method == "int8" else method]  # the same weights
             found = self.evaluate(run, "--weights", self.models[method]["file"])
             self.expect_same_figures(found["figures"], model["figures"])
+        self.assertNotEqual(self.models["int8"]["figures"]["loss"], self.models["int8-weights"]["figures"]["loss"], "inputs are rounded")
             self.assertEqual(found["weights"], self.models[method]["file"])
+
+    def test_all_validation_samples_count_unless_fewer_are_asked_for(self):
+        printed = []
+        for arguments in ((), ("--samples", "40")):
+            out = self.autotrain("compress", "--run", self.folder / "run", "--methods", "int8", "--rounds", "0", "--overwrite",
+                                 "--output", self.folder / "few", *arguments)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            printed.append((out.stdout, json.loads((self.folder / "few" / "compress.json").read_text())))
+        for (text, result), samples in zip(printed, (128, 40)):
+            self.assertIn(f"figures of {samples} validation samples", text)
+            self.assertEqual(result["samples"], samples)
+        some = self.evaluate(self.folder / "run", "--set", "data.validation.samples=40")
+        self.expect_same_figures(printed[1][1]["models"][0]["figures"], some["figures"])
+
+    def test_half_precision_is_evaluated_as_the_run_was(self):
+        run = self.train("half", RECIPE, "--set", "execution.precision=bf16")
+        out = self.autotrain("compress", "--run", run, "--methods", "int8-weights", "--rounds", "0", "--json", "--output",
+                             self.folder / "half-small")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        result = json.loads(out.stdout)
+        self.assertEqual(result["precision"], "bf16")
+        whole, rounded = result["models"]
+        self.expect_same_figures(whole["figures"], self.evaluate(run)["figures"])
+        self.expect_same_figures(whole["figures"], json.loads((run / "summary.json").read_text())["final"])
+        self.expect_same_figures(rounded["figures"], self.evaluate(run, "--weights", rounded["file"])["figures"])
 
     def test_a_file_says_what_it_is_and_is_an_ordinary_one_without_that(self):
         from safetensors import safe_open
