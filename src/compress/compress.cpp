@@ -134,6 +134,7 @@ class Compressing {
     stored_product_bytes_ = product_bytes(source_, tensors);
     CompressedModel model{.method = method.name,
                           .file = path.string(),
+                          .left_whole = left_whole(source_, method),
                           .changed = changed_weights(source_, method),
                           .bytes = static_cast<int64_t>(fs::file_size(path))};
     const double whole = result_.models.empty() ? static_cast<double>(model.bytes)

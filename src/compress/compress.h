@@ -39,6 +39,7 @@ struct CompressedModel {
   std::string file = {};
   std::string refused = {};  ///< why the method is not for this model; else the rest is there
   std::map<std::string, double> figures = {};  ///< of the validation data; empty: there are none
+  std::vector<std::string> left_whole = {};    ///< weights that are multiplied by and stay as they are
   int64_t changed = 0;                         ///< weights, or of pruned channels: layers
   int64_t bytes = 0;                           ///< of the file
   double ratio = 1;                            ///< bytes of the uncompressed file ÷ those

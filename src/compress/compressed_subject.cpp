@@ -19,11 +19,13 @@ std::set<std::string> multiplying_parts(const ForwardCount& counts, OperatorKind
   return parts;
 }
 
-// What a run that began with pruned weights says of their shapes goes on into files of its own weights.
-void add_kept(const TrainedRun& run, CompressionSource& source) {
+// What a run that began with pruned weights says of their shapes and zeros goes on into files of its own
+// weights.
+void add_pruned(const TrainedRun& run, CompressionSource& source) {
   const auto pruned = pruned_by_file(run.recipe.weights);
   if (!pruned) return;
   source.pruned = pruned->is_pruned();
+  source.stays = pruned->stays;
   for (const auto& [part, kept] : pruned->kept) source.tensors.push_back({name_of_kept(part), kept});
 }
 
@@ -73,12 +75,14 @@ CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& modu
     const bool multiplied =
         (tensor.dim() == 2 && linear.contains(part)) || (tensor.dim() > 2 && convolutions.contains(part));
     if (multiplied && tensor.is_floating_point()) source.products.insert(item.key());
+    if (tensor.dim() > 2 && linear.contains(part) && tensor.is_floating_point())
+      source.experts.push_back(item.key());
   }
   for (const auto& item : module.named_buffers()) names.insert(item.key());
   for (const NamedTensor& item : trained_weights(run.checkpoint, run.recipe)) {
     if (names.contains(item.name)) source.tensors.push_back(item);
   }
-  add_kept(run, source);
+  add_pruned(run, source);
   return source;
 }
 

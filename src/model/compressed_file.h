@@ -21,16 +21,18 @@ namespace autotrain {
 //     NAME.int4    NAME.scale     NAME.shape  four bits
 //     NAME.sparse  NAME.places    NAME.shape  2:4
 //
-// and PART.kept, int64 [n] beside PART.weight, which outputs of that layer are left. rounding.h describes
-// them.
+// NAME.stays beside any of the first two, or beside NAME itself, has a bit for each weight: 0 where one was
+// pruned before and stays zero. PART.kept, int64 [n] beside PART.weight, says which outputs of that layer are
+// left. rounding.h describes them.
 
 /// The tensors that stand in the place of one.
 std::vector<NamedTensor> stored_as(const std::string& name, const Int8Weight& weight);
 std::vector<NamedTensor> stored_as(const std::string& name, const Int4Weight& weight);
 std::vector<NamedTensor> stored_as(const std::string& name, const SparseWeight& weight);
 
-/// The name under which a file says which outputs of a layer are left.
+/// The names under which a file says which outputs of a layer are left, and which weights.
 std::string name_of_kept(const std::string& part);
+std::string name_of_stays(const std::string& weight);
 
 /// Writes such a file. @param method in words of its user: "int4-weights:32". @throws Error(kInputOutput).
 void write_compressed(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
@@ -39,7 +41,7 @@ void write_compressed(const std::filesystem::path& path, const std::vector<Named
 /// What such a file holds.
 struct CompressedWeights {
   std::vector<NamedTensor> tensors = {};            ///< under the model's names, in its own type
-  std::map<std::string, torch::Tensor> stays = {};  ///< of 2:4 weights: bool, false where zero stays zero
+  std::map<std::string, torch::Tensor> stays = {};  ///< of pruned weights: bool, false where zero stays zero
   std::map<std::string, torch::Tensor> kept = {};   ///< of layers with fewer outputs, by PART: int64 [n]
 
   bool is_pruned() const { return !stays.empty() || !kept.empty(); }

@@ -102,8 +102,8 @@ class Compress(unittest.TestCase):
             model = self.models["int8-weights" if method == "int8" else method]  # the same weights
             found = self.evaluate(run, "--weights", self.models[method]["file"])
             self.expect_same_figures(found["figures"], model["figures"])
-        self.assertNotEqual(self.models["int8"]["figures"]["loss"], self.models["int8-weights"]["figures"]["loss"], "inputs are rounded")
             self.assertEqual(found["weights"], self.models[method]["file"])
+        self.assertNotEqual(self.models["int8"]["figures"]["loss"], self.models["int8-weights"]["figures"]["loss"], "inputs are rounded")
 
     def test_all_validation_samples_count_unless_fewer_are_asked_for(self):
         printed = []
@@ -178,6 +178,31 @@ class Compress(unittest.TestCase):
             zero = [i for i in range(4) if i not in (place & 3, place >> 2)]
             self.assertEqual([values[4 * group + i] for i in zero], [0, 0], f"group {group}")
 
+    def test_zeros_stay_when_a_run_that_has_them_is_made_smaller_again(self):
+        recipe = json.loads(json.dumps(RECIPE))
+        recipe["model"]["weights"] = self.models["2:4"]["file"]
+        run = self.train("sparse", recipe)
+        out = self.autotrain("compress", "--run", run, "--methods", "int8-weights,channels:0.5", "--rounds", "0", "--json",
+                             "--output", self.folder / "sparse-again")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        models = json.loads(out.stdout)["models"]
+        zeros = [i for i, value in enumerate(floats(tensors_of(self.weights_of("sparse", 8))["hidden.weight"])) if value == 0]
+        for number, model in enumerate(models):
+            recipe["model"]["weights"] = model["file"]
+            self.train(f"again-{number}", recipe)
+            trained = floats(tensors_of(self.weights_of(f"again-{number}", 8))["hidden.weight"])
+            left = [i for i, value in enumerate(trained) if value == 0]
+            if model["method"] == "channels:0.5":  # other shapes: at least half of what is left was zero in each layer
+                self.assertGreater(len(left), 0.4 * len(trained))
+            else:  # what rounding made zero may stay so where no gradient comes
+                self.assertLessEqual(set(zeros), set(left), model["method"])
+                self.assertLess(len(left), 0.9 * len(trained))
+        whole = self.folder / "sparse.safetensors"
+        out = self.autotrain("export", "--run", run, "--output", whole)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("zeros of 2:4 weights", out.stderr)
+        self.expect_same_figures(self.evaluate(run, "--weights", whole)["figures"], self.evaluate(run)["figures"])
+
     def test_a_pruned_model_learns_on_and_is_made_smaller_again(self):
         recipe = json.loads(json.dumps(RECIPE))
         recipe["model"]["weights"] = self.models["channels:0.5"]["file"]
@@ -193,6 +218,26 @@ class Compress(unittest.TestCase):
             # The run that was never pruned takes them just so.
             self.expect_same_figures(self.evaluate(self.folder / "run", "--weights", model["file"])["figures"], model["figures"])
         self.assertEqual(tensors_of(Path(models[2]["file"]))["conv1.weight"][1], [2, 1, 3, 3])
+        whole = self.folder / "smaller.safetensors"
+        out = self.autotrain("export", "--run", run, "--output", whole)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        for other in (run, self.folder / "run"):
+            self.expect_same_figures(self.evaluate(other, "--weights", whole)["figures"], models[0]["figures"])
+
+    def test_weights_that_stay_whole_are_named(self):
+        self.assertEqual(self.models["2:4"]["left_whole"], ["conv1.weight"], "one input channel")
+        self.assertEqual(self.models["int8-weights"]["left_whole"], [])
+        recipe = json.loads(json.dumps(RECIPE))
+        for part, first in (("train", 0), ("validation", 1000)):
+            recipe["data"][part] = {"dataset": "synthetic", "kind": "tokens", "samples": 64, "shape": [8], "classes": 11, "first": first}
+        recipe["model"] = {"name": "transformer", "width": 16, "layers": 1, "heads": 2, "experts": 2, "experts_per_token": 1}
+        recipe["batch"]["effective"] = 32
+        run = self.train("experts", recipe, "--set", "stop.updates=2", "--set", "execution.micro_batch=16")
+        out = self.autotrain("compress", "--run", run, "--methods", "int8-weights", "--rounds", "0", "--output", self.folder / "experts-small")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("int8-weights: left whole: block0", out.stdout)
+        rounded = json.loads((self.folder / "experts-small" / "compress.json").read_text())["models"][1]
+        self.assertEqual({name.rsplit(".", 1)[1] for name in rounded["left_whole"]}, {"expand", "contract"})
 
     def test_speed_is_measured_in_turns_and_fewer_bytes_lower_the_predicted_batch(self):
         out = self.autotrain("compress", "--run", self.folder / "run", "--methods", "int8,int8-weights,int4-weights", "--rounds", "2",

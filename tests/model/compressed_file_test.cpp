@@ -54,6 +54,26 @@ TEST_F(CompressedFile, GivesBackEveryTensorUnderTheModelsNames) {
   EXPECT_EQ(read->stays.size(), 1U);
 }
 
+TEST_F(CompressedFile, RoundedWeightsThatWerePrunedBeforeSayWhichStay) {
+  torch::manual_seed(2);
+  for (const bool eight : {true, false}) {
+    const torch::Tensor weight = torch::randn({4, 8, 3, 3}), stays = torch::rand(weight.sizes()).gt(0.3);
+    std::vector<NamedTensor> stored =
+        eight ? stored_as("a", to_int8(weight * stays)) : stored_as("a", to_int4(weight * stays, 32));
+    stored.push_back({name_of_stays("a"), to_bits(stays)});
+    stored.push_back({"b", weight});
+    stored.push_back({name_of_stays("b"), to_bits(stays)});
+    const auto read = read_compressed(write(stored));
+    ASSERT_EQ(read->stays.size(), 2U);
+    EXPECT_TRUE(read->stays.at("a").equal(stays));
+    EXPECT_TRUE(read->stays.at("b").equal(stays));
+    EXPECT_EQ(read->tensors.size(), 2U);
+    EXPECT_TRUE(read->is_pruned());
+    expect_refused(stored, "a.stays", torch::ones({4, 8}, torch::kUInt8));
+    expect_refused(stored, "b.stays", torch::ones({4, 9}, torch::kInt8));
+  }
+}
+
 TEST_F(CompressedFile, FillsAModelAsAnOrdinaryFileDoes) {
   torch::manual_seed(1);
   torch::nn::Linear layer(8, 4);
