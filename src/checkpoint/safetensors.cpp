@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "checkpoint/file_notes.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -70,9 +71,10 @@ Distinct distinct(const std::vector<NamedTensor>& tensors) {
   return result;
 }
 
-std::string header_text(const Distinct& content) {
-  Json header = Json::object();
-  if (!content.other_names.empty()) header[kMetadata] = content.other_names;
+std::string header_text(const Distinct& content, const FileNotes& notes) {
+  Json header = Json::object(), metadata = content.other_names;
+  for (const auto& [name, text] : notes) metadata[name] = text;
+  if (!metadata.empty()) header[kMetadata] = std::move(metadata);
   size_t offset = 0;
   for (const NamedTensor& item : content.tensors) {
     const size_t end = offset + item.tensor.nbytes();
@@ -230,8 +232,13 @@ void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
 }  // namespace
 
 void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& tensors) {
+  write_safetensors(path, tensors, {});
+}
+
+void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& tensors,
+                       const FileNotes& notes) {
   const Distinct content = distinct(tensors);
-  const std::string header = header_text(content);
+  const std::string header = header_text(content, notes);
   OutputFile file(path, OutputFile::Mode::kTruncate);
   const uint64_t length = header.size();
   file.write({reinterpret_cast<const char*>(&length), sizeof(length)});

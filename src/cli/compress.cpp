@@ -25,6 +25,7 @@ struct CompressOptions : RunChoiceOptions, OverrideOptions, OutputOption, PrintO
   std::string methods = "int8-weights,int4-weights";
   std::vector<int64_t> batches = {1, 64};
   int64_t rounds = 3;
+  int64_t samples = 0;  ///< 0: all
   double seconds = 0.5;
   bool overwrite = false;
 };
@@ -47,6 +48,7 @@ CompressRequest request_of(const CompressOptions& options) {
           .overrides = options.overrides,
           .methods = parse_methods(options.methods),
           .folder = options.output,
+          .samples = options.samples > 0 ? std::optional(options.samples) : std::nullopt,
           .batches = options.batches,
           .seconds = options.seconds,
           .rounds = options.rounds};
@@ -95,6 +97,10 @@ std::function<ExitCode()> declare_compress(CLI::App& app) {
   app.add_option("--output", options->output, "The folder for the files, compress.json and compress.csv")
       ->required()
       ->type_name("DIR");
+  app.add_option("--samples", options->samples,
+                 "Evaluate on the first so many validation samples; else on all")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
   app.add_option("--batches", options->batches, "Samples of the forward passes whose speed is measured")
       ->delimiter(',')
       ->capture_default_str();

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "device/cores.h"
 #include "plan/plan_enums.h"
 #include "plan/plan_words.h"
 #include "report/run_columns.h"
@@ -88,9 +89,22 @@ void Console::on_start(const BatchPlan& plan, const std::vector<std::vector<std:
   print(rule("trials") + probe_table(plan) + rule("run") + table.text() + rule("training"));
 }
 
+// How many cores the process kept busy since the last line, of those that it may.
+std::string Console::cores_text() {
+  TelemetryValues values;
+  process_->read(values);
+  const auto busy = values.find("cpu_cores");
+  if (busy == values.end()) return "";
+  static const int64_t usable = usable_cores().count;
+  return cat(" · cores ", fixed(busy->second, 1), " of ", usable);
+}
+
 void Console::on_update(const UpdateRecord& r, int64_t total_updates) {
   if (detail_ != Detail::kAll) return;
-  if (first_update_ == 0) first_update_ = r.update, first_update_seconds_ = steady_seconds();
+  if (first_update_ == 0) {
+    first_update_ = r.update, first_update_seconds_ = steady_seconds();
+    cores_text();  // what came before is not training
+  }
   if (!progress_.due()) return;
   std::string line = cat("update ", r.update);
   if (total_updates > 0) line += cat("/", total_updates);
@@ -98,6 +112,7 @@ void Console::on_update(const UpdateRecord& r, int64_t total_updates) {
   const std::vector<std::string> figures = table_row(update_columns(), r);
   for (size_t i = 0; i < figures.size(); ++i) line += cat(" · ", headings[i], " ", figures[i]);
   const int64_t done = r.update - first_update_;
+  if (done > 0) line += cores_text();
   if (total_updates > 0 && done > 0) {
     const double each = (steady_seconds() - first_update_seconds_) / static_cast<double>(done);
     line += cat(" · ", format_seconds(each * static_cast<double>(total_updates - r.update)), " left");

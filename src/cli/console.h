@@ -8,6 +8,7 @@
 #include "autotrain/trainer.h"
 #include "base/clock.h"
 #include "cli/common_options.h"
+#include "device/telemetry.h"
 #include "report/live_text.h"
 
 namespace autotrain {
@@ -31,10 +32,12 @@ class Console final : public RunObserver {
 
  private:
   void print(const std::string& text);
+  std::string cores_text();
 
   enum class Detail { kNothing, kLastLine, kAll };
   Detail detail_;
   LiveText progress_;
+  const std::unique_ptr<TelemetrySource> process_ = process_telemetry();
   double first_update_seconds_ = 0;
   int64_t first_update_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -64,7 +65,7 @@ class Pruning {
     const torch::Tensor kept = strongest(magnitudes(weight), left_of(channels, share));
     keep_produced(group.producer, kept);
     for (const std::string& follower : group.followers) keep_outputs(follower, kept);
-    keep_inputs(tensors_.at(group.consumer + ".weight"), channels, kept);
+    keep_inputs(group.consumer, channels, kept);
   }
 
   // Rows of the producer are (served queries, keys, values) of each group, by kind: [served + 2 parts of all
@@ -84,7 +85,7 @@ class Pruning {
     const torch::Tensor kept_rows =
         at::cat({of_queries.index_select(0, kept).flatten(), of_keys_values.index_select(1, kept).flatten()});
     keep_produced(layer.producer, kept_rows);
-    keep_inputs(tensors_.at(layer.consumer + ".weight"), groups, kept);
+    keep_inputs(layer.consumer, groups, kept);
   }
 
   template <class Group>
@@ -125,17 +126,22 @@ class Pruning {
   }
 
   void keep_outputs(const std::string& part, const torch::Tensor& kept) {
-    for (const char* const name : {".weight", ".bias", ".running_mean", ".running_var"}) {
+    for (const std::string& name : std::array<std::string, 5>{".weight", name_of_stays(".weight"), ".bias",
+                                                              ".running_mean", ".running_var"}) {
       const auto found = tensors_.find(part + name);
       if (found != tensors_.end()) found->second = found->second.index_select(0, kept);
     }
   }
 
   // A flattened image has several inputs of each channel.
-  static void keep_inputs(torch::Tensor& weight, int64_t channels, const torch::Tensor& kept) {
-    const int64_t each = weight.size(1) / channels;
-    const torch::Tensor inputs = (kept.unsqueeze(1) * each + at::arange(each, torch::kInt64)).flatten();
-    weight = weight.index_select(1, inputs);
+  void keep_inputs(const std::string& part, int64_t channels, const torch::Tensor& kept) {
+    for (const std::string& name : {part + ".weight", name_of_stays(part + ".weight")}) {
+      const auto found = tensors_.find(name);
+      if (found == tensors_.end()) continue;
+      const int64_t each = found->second.size(1) / channels;
+      const torch::Tensor inputs = (kept.unsqueeze(1) * each + at::arange(each, torch::kInt64)).flatten();
+      found->second = found->second.index_select(1, inputs);
+    }
   }
 
   std::map<std::string, torch::Tensor> tensors_;

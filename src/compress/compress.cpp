@@ -7,7 +7,6 @@
 #include "base/files.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "checkpoint/safetensors.h"
 #include "compress/compressed_subject.h"
 #include "compress/predicted_batch.h"
 #include "compress/smaller_file.h"
@@ -50,6 +49,7 @@ class Compressing {
     result_.run = run_.folder;
     result_.update = run_.update;
     begin();
+    evaluate_whole();
     for (const CompressionMethod& method : request_.methods) add(method);
     for (int64_t round = 0; round < request_.rounds; ++round) measure_speeds(round);
     summarise_speeds();
@@ -59,7 +59,7 @@ class Compressing {
  private:
   // The weights as they are: which of them are multiplied by, and what all others are compared with.
   void begin() {
-    step("uncompressed: evaluating");
+    step("uncompressed: counting");
     const auto whole = open_uncompressed(run_);
     const ForwardCount counts = count_sample(*whole);
     result_.precision = to_string(whole->precision());
@@ -67,18 +67,34 @@ class Compressing {
     whole_weight_bytes_ = counts.weight_bytes();
     whole_product_bytes_ = product_bytes(source_, model_tensors(whole->module()));
     whole_flops_ = counts.flops();
-    CompressedModel model = written({});
-    model.figures = whole->evaluate();
-    model.flops_per_sample = whole_flops_;
-    model.weight_bytes = whole_weight_bytes_;
     if (request_.rounds > 0) {
       step("measuring the machine");
       roof_ = measure_roof(*whole, whole_weight_bytes_);
       result_.processor = roof_.processor;
     }
+    CompressedModel model = written({});
+    model.flops_per_sample = whole_flops_;
+    model.weight_bytes = whole_weight_bytes_;
     model.predicted_batch = predicted(model, counts);
     result_.models.push_back(std::move(model));
     methods_.push_back({});
+  }
+
+  // When the model of `begin` is gone: both together would need its memory twice.
+  void evaluate_whole() {
+    step("uncompressed: evaluating");
+    result_.models.front().figures = figures_of([&](const auto& proceed, const EvaluationChange& change) {
+      return evaluate_checkpoint(run_, proceed, change);
+    });
+  }
+
+  template <class Evaluate>
+  std::map<std::string, double> figures_of(const Evaluate& evaluate) {
+    if (!run_.recipe.data.validation) return {};
+    int64_t done = 0;
+    Evaluation found = evaluate([&](int64_t samples) { done = samples; }, {.samples = request_.samples});
+    result_.samples = done;
+    return std::move(found.figures);
   }
 
   void add(const CompressionMethod& method) {
@@ -96,9 +112,11 @@ class Compressing {
 
   CompressedModel measured(const CompressionMethod& method) {
     CompressedModel model = written(method);
-    const auto smaller = open_compressed(run_, request_.folder / method.file_name(), method);
-    model.figures = smaller->evaluate();
-    const ForwardCount counts = count_sample(*smaller);
+    const fs::path file = request_.folder / method.file_name();
+    const ForwardCount counts = count_sample(*open_compressed(run_, file, method));
+    model.figures = figures_of([&](const auto& proceed, const EvaluationChange& change) {
+      return evaluate_compressed(run_, file, method, proceed, change);
+    });
     const bool same_products = method.kind != Compression::kChannels && method.kind != Compression::kHeads;
     model.flops_per_sample = same_products ? whole_flops_ : counts.flops();
     const bool few_bits =
@@ -112,10 +130,11 @@ class Compressing {
   CompressedModel written(const CompressionMethod& method) {
     const std::vector<NamedTensor> tensors = smaller_tensors(source_, method);
     const fs::path path = request_.folder / method.file_name();
-    write_safetensors(path, tensors);
+    write_smaller(path, source_, method, tensors);
     stored_product_bytes_ = product_bytes(source_, tensors);
     CompressedModel model{.method = method.name,
                           .file = path.string(),
+                          .left_whole = left_whole(source_, method),
                           .changed = changed_weights(source_, method),
                           .bytes = static_cast<int64_t>(fs::file_size(path))};
     const double whole = result_.models.empty() ? static_cast<double>(model.bytes)

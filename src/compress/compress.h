@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct CompressRequest {
   std::vector<std::string> overrides = {};      ///< of the run's recipe
   std::vector<CompressionMethod> methods = {};  ///< besides which the weights as they are are measured
   std::filesystem::path folder = {};            ///< that the files are written into
+  std::optional<int64_t> samples = {};          ///< of the validation data, the first; nothing: all
   std::vector<int64_t> batches = {1, 64};       ///< samples of a forward pass
   double seconds = 0.5;                         ///< of a measurement of a batch
   int64_t rounds = 3;                           ///< in which all methods take turns; 0: speed is not measured
@@ -37,6 +39,7 @@ struct CompressedModel {
   std::string file = {};
   std::string refused = {};  ///< why the method is not for this model; else the rest is there
   std::map<std::string, double> figures = {};  ///< of the validation data; empty: there are none
+  std::vector<std::string> left_whole = {};    ///< weights that are multiplied by and stay as they are
   int64_t changed = 0;                         ///< weights, or of pruned channels: layers
   int64_t bytes = 0;                           ///< of the file
   double ratio = 1;                            ///< bytes of the uncompressed file ÷ those
@@ -51,6 +54,7 @@ struct CompressionResult {
   std::filesystem::path run = {};
   int64_t update = 0;  ///< of the checkpoint
   std::string precision = {}, processor = {};
+  int64_t samples = 0;                       ///< that figures are of; 0: there are no validation data
   std::vector<CompressedModel> models = {};  ///< the uncompressed one first
 };
 

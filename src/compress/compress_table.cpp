@@ -86,6 +86,7 @@ Json model_json(const Model& model) {
   }
   json["file"] = model.file;
   json["figures"] = field_to_json(model.figures);
+  json["left_whole"] = model.left_whole;
   json.update(json_of(size_columns(), model));
   json.update(json_of(batch_columns(), model));
   json["rates"] = rates_json(model);
@@ -93,7 +94,7 @@ Json model_json(const Model& model) {
 }
 
 Cells csv_names(const CompressionResult& result) {
-  Cells names = {"method", "file", "refused"};
+  Cells names = {"method", "file", "refused", "left_whole"};
   for (const auto& [name, value] : result.models.front().figures) names.push_back(name);
   for (const std::string& name : csv_header(size_columns())) names.push_back(name);
   for (const std::string& name : csv_header(batch_columns())) names.push_back(name);
@@ -105,7 +106,7 @@ Cells csv_names(const CompressionResult& result) {
 }
 
 Cells csv_row(const Model& model, size_t width) {
-  Cells cells = {model.method, model.file, model.refused};
+  Cells cells = {model.method, model.file, model.refused, join(model.left_whole, " ")};
   if (model.refused.empty()) {
     for (const auto& [name, value] : model.figures) cells.push_back(csv_number(value));
     for (const std::string& cell : csv_cells(size_columns(), model)) cells.push_back(cell);
@@ -119,32 +120,41 @@ Cells csv_row(const Model& model, size_t width) {
   return cells;
 }
 
+std::string whole_text(const Model& model) {
+  if (model.left_whole.empty()) return "";
+  return cat(model.method, ": left whole: ", some_of(model.left_whole), "\n");
+}
+
+// What the figures are of.
+std::string samples_text(const CompressionResult& result) {
+  if (result.samples == 0) return "no figures: the run has no validation data\n";
+  return cat("figures of ", format_count(result.samples), " validation samples\n");
+}
+
 }  // namespace
 
 std::string to_text(const CompressionResult& result) {
   const Cells header = table_header(result);
   TextTable table(header);
-  std::string refusals;
+  std::string refusals, whole;
   for (const Model& model : result.models) {
     if (!model.refused.empty()) {
       refusals += cat(model.method, ": ", model.refused, "\n");
       continue;
     }
+    whole += whole_text(model);
     Cells cells = table_cells(result, model);
     cells.resize(header.size());
     table.add_row(std::move(cells));
   }
-  return table.text() + refusals;
+  return table.text() + samples_text(result) + whole + refusals;
 }
 
 nlohmann::ordered_json to_json(const CompressionResult& result) {
   Json models = Json::array();
   for (const Model& model : result.models) models.push_back(model_json(model));
-  return {{"run", result.run.string()},
-          {"update", result.update},
-          {"precision", result.precision},
-          {"processor", result.processor},
-          {"models", std::move(models)}};
+  return {{"run", result.run.string()},    {"update", result.update},   {"precision", result.precision},
+          {"processor", result.processor}, {"samples", result.samples}, {"models", std::move(models)}};
 }
 
 std::string to_csv(const CompressionResult& result) {

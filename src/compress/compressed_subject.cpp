@@ -19,11 +19,14 @@ std::set<std::string> multiplying_parts(const ForwardCount& counts, OperatorKind
   return parts;
 }
 
-// What a run that began with pruned weights says of their shapes goes on into files of its own weights.
-void add_kept(const TrainedRun& run, std::vector<NamedTensor>& tensors) {
+// What a run that began with pruned weights says of their shapes and zeros goes on into files of its own
+// weights.
+void add_pruned(const TrainedRun& run, CompressionSource& source) {
   const auto pruned = pruned_by_file(run.recipe.weights);
   if (!pruned) return;
-  for (const auto& [part, kept] : pruned->kept) tensors.push_back({name_of_kept(part), kept});
+  source.pruned = pruned->is_pruned();
+  source.stays = pruned->stays;
+  for (const auto& [part, kept] : pruned->kept) source.tensors.push_back({name_of_kept(part), kept});
 }
 
 }  // namespace
@@ -42,6 +45,20 @@ std::unique_ptr<InferenceSubject> open_compressed(const TrainedRun& run, const s
   return make_inference_subject(recipe);
 }
 
+Evaluation evaluate_compressed(const TrainedRun& run, const std::filesystem::path& file,
+                               const CompressionMethod& method,
+                               const std::function<void(int64_t samples)>& proceed, EvaluationChange change) {
+  TrainedRun smaller = run;
+  smaller.weights = file;
+  smaller.recipe.weights = {.file = file.string()};
+  smaller.recipe.lora = {};  // merged
+  if (method.kind == Compression::kInt8) {
+    smaller.plan.precision = Precision::kFp32;  // that of everything beside linear layers
+    change.prepare = [](torch::nn::Module& module) { quantize_linear_layers(module); };
+  }
+  return evaluate_checkpoint(smaller, proceed, change);
+}
+
 CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& module,
                             const ForwardCount& counts) {
   CompressionSource source{.model = run.recipe.model};
@@ -58,12 +75,14 @@ CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& modu
     const bool multiplied =
         (tensor.dim() == 2 && linear.contains(part)) || (tensor.dim() > 2 && convolutions.contains(part));
     if (multiplied && tensor.is_floating_point()) source.products.insert(item.key());
+    if (tensor.dim() > 2 && linear.contains(part) && tensor.is_floating_point())
+      source.experts.push_back(item.key());
   }
   for (const auto& item : module.named_buffers()) names.insert(item.key());
   for (const NamedTensor& item : trained_weights(run.checkpoint, run.recipe)) {
     if (names.contains(item.name)) source.tensors.push_back(item);
   }
-  add_kept(run, source.tensors);
+  add_pruned(run, source);
   return source;
 }
 

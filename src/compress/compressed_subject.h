@@ -5,6 +5,7 @@
 #include "compress/method.h"
 #include "compress/smaller_file.h"
 #include "measure/subject.h"
+#include "study/evaluated_checkpoint.h"
 #include "study/trained_run.h"
 
 namespace autotrain {
@@ -16,6 +17,12 @@ std::unique_ptr<InferenceSubject> open_uncompressed(const TrainedRun& run);
 /// so.
 std::unique_ptr<InferenceSubject> open_compressed(const TrainedRun& run, const std::filesystem::path& file,
                                                   const CompressionMethod& method);
+
+/// Evaluates the run with the weights of such a file as `autotrain evaluate --weights` does, of kInt8 with
+/// linear layers that round their inputs too. @throws as evaluate_checkpoint.
+Evaluation evaluate_compressed(const TrainedRun& run, const std::filesystem::path& file,
+                               const CompressionMethod& method,
+                               const std::function<void(int64_t samples)>& proceed, EvaluationChange change);
 
 /// The run's weights, each once, adapters merged; `products` are those that the counted pass multiplied by.
 CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& module,

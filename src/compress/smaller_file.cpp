@@ -18,6 +18,10 @@ bool changes(const CompressionSource& source, const CompressionMethod& method, c
   return method.kind != Compression::kSparse || has_groups_of_four(item.tensor.sizes());
 }
 
+bool is_stays(const NamedTensor& item) {
+  return item.name.ends_with(name_of_stays(""));
+}
+
 void check_finite(const NamedTensor& item) {
   if (item.tensor.to(torch::kFloat32).isfinite().all().item<bool>()) return;
   throw Error(ExitCode::kBadData, item.name,
@@ -63,6 +67,31 @@ std::vector<HeadGroups> heads_of(const CompressionSource& source) {
               "prune those of model transformer; 2:4 and int8-weights take every model");
 }
 
+// What was zero before stays so: a bit for each weight, where the form itself does not say it.
+void add_stays(const CompressionSource& source, const CompressionMethod& method,
+               std::vector<NamedTensor>& stored) {
+  for (const NamedTensor& item : source.tensors) {
+    const auto stays = source.stays.find(item.name);
+    if (stays == source.stays.end()) continue;
+    const bool is_said = method.kind == Compression::kSparse && changes(source, method, item);
+    if (!is_said) stored.push_back({name_of_stays(item.name), to_bits(stays->second)});
+  }
+}
+
+// Masks go the way of their weights.
+std::vector<NamedTensor> with_masks(const CompressionSource& source) {
+  std::vector<NamedTensor> tensors = source.tensors;
+  for (const auto& [name, stays] : source.stays) tensors.push_back({name_of_stays(name), stays});
+  return tensors;
+}
+
+std::vector<NamedTensor> with_bits(std::vector<NamedTensor> tensors) {
+  for (NamedTensor& item : tensors) {
+    if (is_stays(item)) item.tensor = to_bits(item.tensor);
+  }
+  return tensors;
+}
+
 // The name of the tensor that something stored belongs to: "fc.weight" of "fc.weight.scale".
 bool belongs_to(const std::string& stored, const std::string& name) {
   return stored == name || stored.starts_with(name + ".");
@@ -77,9 +106,9 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
       if (source.products.contains(item.name)) check_finite(item);
   }
   if (method.kind == Compression::kChannels)
-    return without_channels(source.tensors, channels_of(source), method.share);
+    return with_bits(without_channels(with_masks(source), channels_of(source), method.share));
   if (method.kind == Compression::kHeads)
-    return without_heads(source.tensors, heads_of(source), method.share);
+    return with_bits(without_heads(with_masks(source), heads_of(source), method.share));
   std::vector<NamedTensor> stored;
   for (const NamedTensor& item : source.tensors) {
     if (method.kind == Compression::kNone || !changes(source, method, item)) {
@@ -88,7 +117,25 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
     }
     for (NamedTensor& each : stored_by(method, item)) stored.push_back(std::move(each));
   }
+  add_stays(source, method, stored);
   return stored;
+}
+
+void write_smaller(const std::filesystem::path& path, const CompressionSource& source,
+                   const CompressionMethod& method, const std::vector<NamedTensor>& tensors) {
+  const bool ordinary = method.kind == Compression::kNone && !source.pruned;
+  ordinary ? write_safetensors(path, tensors) : write_compressed(path, tensors, method.name);
+}
+
+std::vector<std::string> left_whole(const CompressionSource& source, const CompressionMethod& method) {
+  if (method.kind == Compression::kNone || method.kind == Compression::kChannels ||
+      method.kind == Compression::kHeads)
+    return {};
+  std::vector<std::string> names = source.experts;
+  for (const NamedTensor& item : source.tensors) {
+    if (source.products.contains(item.name) && !changes(source, method, item)) names.push_back(item.name);
+  }
+  return names;
 }
 
 int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method) {
@@ -102,6 +149,7 @@ int64_t changed_weights(const CompressionSource& source, const CompressionMethod
 int64_t product_bytes(const CompressionSource& source, const std::vector<NamedTensor>& stored) {
   int64_t bytes = 0;
   for (const NamedTensor& item : stored) {
+    if (is_stays(item)) continue;  // no pass reads it
     const bool is_one = std::ranges::any_of(
         source.products, [&](const std::string& name) { return belongs_to(item.name, name); });
     if (is_one) bytes += static_cast<int64_t>(item.tensor.nbytes());

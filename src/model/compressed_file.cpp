@@ -8,6 +8,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "checkpoint/file_notes.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -15,7 +16,28 @@ namespace {
 
 constexpr const char *kInt8 = ".int8", *kInt4 = ".int4", *kSparse = ".sparse";
 constexpr const char *kScale = ".scale", *kPlaces = ".places", *kShape = ".shape", *kKept = ".kept",
-                     *kOwnWeight = ".weight";
+                     *kStays = ".stays", *kOwnWeight = ".weight";
+
+constexpr const char *kMarker = "autotrain.smaller_weights", *kMethod = "autotrain.method";
+constexpr int64_t kVersion = 1;  // of the format; a newer one may have forms that are not known here
+
+// Whether the file says that it is one of these, in a version that is read here.
+bool is_marked(const fs::path& path) {
+  const FileNotes notes = read_safetensors_metadata(path);
+  const auto marker = notes.find(kMarker);
+  if (marker == notes.end()) return false;
+  int64_t version = 0;
+  if (!parse_integer(marker->second, version) || version < 1) {
+    throw Error(ExitCode::kBadData, path.string(),
+                cat("has ", quote(marker->second), " as ", kMarker, " in its metadata, which is no version"),
+                "the file is damaged; write it again with autotrain compress");
+  }
+  if (version <= kVersion) return true;
+  throw Error(ExitCode::kBadData, path.string(),
+              cat("holds smaller weights in version ", version, " of their format, and this autotrain reads ",
+                  "none newer than ", kVersion),
+              "use the autotrain that wrote it, or a later one");
+}
 
 // A tensor that stands for another one, with what it needs beside it. A model may have tensors of such names:
 // only together they are of these.
@@ -26,7 +48,7 @@ struct Kind {
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      {kInt8, {kScale}}, {kInt4, {kScale, kShape}}, {kSparse, {kPlaces, kShape}}, {kKept, {}}};
+      {kInt8, {kScale}}, {kInt4, {kScale, kShape}}, {kSparse, {kPlaces, kShape}}, {kKept, {}}, {kStays, {}}};
   return all;
 }
 
@@ -37,10 +59,12 @@ std::string without(const std::string& name, const std::string& ending) {
 bool is_of(const Kind& kind, const std::string& name, const std::set<std::string>& names) {
   if (!name.ends_with(kind.ending)) return false;
   const std::string base = without(name, kind.ending);
-  if (kind.ending == kKept) {
+  const auto is_there = [&](const std::string& weight) {
     return std::ranges::any_of(std::array{"", kInt8, kInt4, kSparse},
-                               [&](const char* form) { return names.contains(base + kOwnWeight + form); });
-  }
+                               [&](const char* form) { return names.contains(weight + form); });
+  };
+  if (kind.ending == kKept) return is_there(base + kOwnWeight);
+  if (kind.ending == kStays) return is_there(base);
   return std::ranges::all_of(kind.beside, [&](const char* other) { return names.contains(base + other); });
 }
 
@@ -60,11 +84,11 @@ class Restoring {
 
   CompressedWeights all() {
     for (const NamedTensor& item : stored_) take(item);
-    CompressedWeights result = std::move(result_);
     for (const NamedTensor& item : stored_) {
-      if (!used_.contains(item.name)) result.tensors.push_back(item);
+      if (!used_.contains(item.name)) result_.tensors.push_back(item);
     }
-    return result;
+    for (const NamedTensor& item : result_.tensors) take_stays(item);
+    return std::move(result_);
   }
 
  private:
@@ -74,6 +98,7 @@ class Restoring {
       name_ = without(item.name, kind.ending);
       used_.insert(item.name);
       if (kind.ending == kKept) return take_kept(item.tensor);
+      if (kind.ending == kStays) return;  // until the weight's shape is known
       for (const char* other : kind.beside) used_.insert(name_ + other);
       require(!names_.contains(name_) && restored_.insert(name_).second, kind.ending);  // one form of each
       result_.tensors.push_back({name_, restored(kind.ending, item.tensor)});
@@ -84,6 +109,19 @@ class Restoring {
   void take_kept(const torch::Tensor& kept) {
     require(kept.scalar_type() == torch::kInt64 && kept.dim() == 1, kKept);
     result_.kept.emplace(name_, kept);
+  }
+
+  void take_stays(const NamedTensor& weight) {
+    const auto found = by_name_.find(weight.name + kStays);
+    if (found == by_name_.end()) return;
+    name_ = weight.name;
+    const torch::Tensor& bits = found->second;
+    const std::vector<int64_t> shape = weight.tensor.sizes().vec();
+    require(!shape.empty() && weight.tensor.numel() > 0, kStays);
+    require(bits.scalar_type() == torch::kUInt8 &&
+                bits.sizes() == std::vector{shape[0], (inputs_of(shape) + 7) / 8},
+            kStays);
+    require(result_.stays.emplace(name_, from_bits(bits, shape)).second, kStays);  // 2:4 says so by itself
   }
 
   torch::Tensor restored(const char* ending, const torch::Tensor& values) {
@@ -180,30 +218,34 @@ std::string name_of_kept(const std::string& part) {
   return part + kKept;
 }
 
+std::string name_of_stays(const std::string& weight) {
+  return weight + kStays;
+}
+
+void write_compressed(const fs::path& path, const std::vector<NamedTensor>& tensors,
+                      const std::string& method) {
+  write_safetensors(path, tensors, {{kMarker, std::to_string(kVersion)}, {kMethod, method}});
+}
+
 std::optional<CompressedWeights> read_compressed(const fs::path& path) {
-  if (path.extension() == ".json") return std::nullopt;
-  const std::set<std::string> names = all_names(list_safetensors(path));
-  const bool has_some = std::ranges::any_of(names, [&](const std::string& name) {
-    return std::ranges::any_of(kinds(), [&](const Kind& kind) { return is_of(kind, name, names); });
-  });
-  if (!has_some) return std::nullopt;
+  if (path.extension() == ".json" || !is_marked(path)) return std::nullopt;
   return Restoring(path, read_safetensors(path)).all();
 }
 
-std::vector<TensorEntry> list_weights(const fs::path& path) {
-  const std::optional<CompressedWeights> compressed = read_compressed(path);
-  if (!compressed) return list_safetensors(path);
+WeightsFile::WeightsFile(fs::path path) : path_(std::move(path)), compressed_(read_compressed(path_)) {}
+
+std::vector<TensorEntry> WeightsFile::list() const {
+  if (!compressed_) return list_safetensors(path_);
   std::vector<TensorEntry> entries;
-  for (const NamedTensor& item : compressed->tensors)
+  for (const NamedTensor& item : compressed_->tensors)
     entries.push_back({item.name, item.tensor.scalar_type(), item.tensor.sizes().vec()});
   return entries;
 }
 
-void read_some_weights(const fs::path& path, const std::function<torch::Tensor(const TensorEntry&)>& target) {
-  const std::optional<CompressedWeights> compressed = read_compressed(path);
-  if (!compressed) return read_some_safetensors(path, target);
+void WeightsFile::read_some(const std::function<torch::Tensor(const TensorEntry&)>& target) const {
+  if (!compressed_) return read_some_safetensors(path_, target);
   const torch::NoGradGuard no_gradients;
-  for (const NamedTensor& item : compressed->tensors) {
+  for (const NamedTensor& item : compressed_->tensors) {
     const torch::Tensor wanted = target({item.name, item.tensor.scalar_type(), item.tensor.sizes().vec()});
     if (wanted.defined()) wanted.copy_(item.tensor);
   }

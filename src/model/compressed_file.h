@@ -13,41 +13,60 @@
 
 namespace autotrain {
 
-// Files of smaller weights, which are safetensors as others. What stands in the place of a tensor NAME says
-// by its own names how it is kept:
+// Files of smaller weights: safetensors whose metadata say that they are such, in which version of this
+// format, and which method made them. In them, and in no others, what stands in the place of a tensor NAME
+// says by its own names how it is kept:
 //
 //     NAME.int8    NAME.scale                 eight bits
 //     NAME.int4    NAME.scale     NAME.shape  four bits
 //     NAME.sparse  NAME.places    NAME.shape  2:4
 //
-// and PART.kept, int64 [n] beside PART.weight, which outputs of that layer are left. rounding.h describes
-// them.
+// NAME.stays beside any of the first two, or beside NAME itself, has a bit for each weight: 0 where one was
+// pruned before and stays zero. PART.kept, int64 [n] beside PART.weight, says which outputs of that layer are
+// left. rounding.h describes them.
 
 /// The tensors that stand in the place of one.
 std::vector<NamedTensor> stored_as(const std::string& name, const Int8Weight& weight);
 std::vector<NamedTensor> stored_as(const std::string& name, const Int4Weight& weight);
 std::vector<NamedTensor> stored_as(const std::string& name, const SparseWeight& weight);
 
-/// The name under which a file says which outputs of a layer are left.
+/// The names under which a file says which outputs of a layer are left, and which weights.
 std::string name_of_kept(const std::string& part);
+std::string name_of_stays(const std::string& weight);
+
+/// Writes such a file. @param method in words of its user: "int4-weights:32". @throws Error(kInputOutput).
+void write_compressed(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                      const std::string& method);
 
 /// What such a file holds.
 struct CompressedWeights {
   std::vector<NamedTensor> tensors = {};            ///< under the model's names, in its own type
-  std::map<std::string, torch::Tensor> stays = {};  ///< of 2:4 weights: bool, false where zero stays zero
+  std::map<std::string, torch::Tensor> stays = {};  ///< of pruned weights: bool, false where zero stays zero
   std::map<std::string, torch::Tensor> kept = {};   ///< of layers with fewer outputs, by PART: int64 [n]
 
   bool is_pruned() const { return !stays.empty() || !kept.empty(); }
 };
 
-/// Nothing: the file is an ordinary one, or the index of several.
-/// @throws Error(kMissingFile, kBadData).
+/// Nothing: the file is an ordinary one, whatever its tensors are called, or the index of several.
+/// @throws Error(kMissingFile, kBadData), also where it is of a newer version than this program reads.
 std::optional<CompressedWeights> read_compressed(const std::filesystem::path& path);
 
-/// As list_safetensors and read_some_safetensors, of files of both kinds: weights are as they were, but for
-/// what was rounded or left out.
-std::vector<TensorEntry> list_weights(const std::filesystem::path& path);
-void read_some_weights(const std::filesystem::path& path,
-                       const std::function<torch::Tensor(const TensorEntry&)>& target);
+/// A file of weights of either kind, as safetensors.h reads ordinary ones: weights are as they were, but for
+/// what was rounded or left out. Smaller ones are read once and held; of an ordinary file nothing is.
+class WeightsFile {
+ public:
+  /// @throws as read_compressed.
+  explicit WeightsFile(std::filesystem::path path);
+
+  /// As list_safetensors.
+  std::vector<TensorEntry> list() const;
+
+  /// As read_some_safetensors.
+  void read_some(const std::function<torch::Tensor(const TensorEntry&)>& target) const;
+
+ private:
+  std::filesystem::path path_;
+  std::optional<CompressedWeights> compressed_;
+};
 
 }  // namespace autotrain

@@ -48,8 +48,8 @@ class Renaming {
 };
 
 // Large models come in several files beside an index that says which tensor is where.
-std::vector<fs::path> files_of(const fs::path& path) {
-  if (path.extension() != ".json") return {path};
+std::vector<WeightsFile> files_of(const fs::path& path) {
+  if (path.extension() != ".json") return {WeightsFile(path)};
   std::set<fs::path> files;
   const auto index = nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   for (const auto& [name, file] : part_in(index, "weight_map").items()) {
@@ -58,7 +58,7 @@ std::vector<fs::path> files_of(const fs::path& path) {
   if (files.empty())
     throw Error(ExitCode::kBadData, path.string(), "names no files: it has no \"weight_map\"",
                 "name the model.safetensors.index.json of a model, or a safetensors file");
-  return {files.begin(), files.end()};
+  return std::vector<WeightsFile>(files.begin(), files.end());
 }
 
 class Taking {
@@ -77,10 +77,10 @@ class Taking {
   }
 
   // Compares names and shapes before anything is read.
-  WeightsTaken compare(const std::vector<fs::path>& files) {
+  WeightsTaken compare(const std::vector<WeightsFile>& files) {
     std::set<const void*> taken, reshaped;
-    for (const fs::path& file : files) {
-      for (const TensorEntry& entry : list_weights(file)) note(entry, taken, reshaped);
+    for (const WeightsFile& file : files) {
+      for (const TensorEntry& entry : file.list()) note(entry, taken, reshaped);
     }
     for (const auto& [name, tensor] : tensors_) {
       const void* const id = tensor.unsafeGetTensorImpl();
@@ -148,12 +148,12 @@ void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
 }  // namespace
 
 WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& module) {
-  const std::vector<fs::path> files = files_of(*recipe.file);
+  const std::vector<WeightsFile> files = files_of(*recipe.file);
   Taking taking(recipe, module);
   WeightsTaken result = taking.compare(files);
   check_match(recipe, result);
-  for (const fs::path& file : files)
-    read_some_weights(file, [&](const TensorEntry& entry) { return taking.target(entry); });
+  for (const WeightsFile& file : files)
+    file.read_some([&](const TensorEntry& entry) { return taking.target(entry); });
   return result;
 }
 

@@ -83,4 +83,18 @@ torch::Tensor from_sparse(const SparseWeight& stored) {
   return fours.view(inputs_last).movedim(-1, 1).contiguous();
 }
 
+torch::Tensor to_bits(const torch::Tensor& mask) {
+  const torch::Tensor places = at::arange(8, torch::kInt64);
+  const torch::Tensor eights = in_groups(mask.to(torch::kInt64), 8);
+  return eights.bitwise_left_shift(places).sum(2).to(torch::kUInt8);
+}
+
+torch::Tensor from_bits(const torch::Tensor& bits, c10::IntArrayRef shape) {
+  const torch::Tensor places = at::arange(8, torch::kInt64);
+  const torch::Tensor ones =
+      bits.to(torch::kInt64).unsqueeze(2).bitwise_right_shift(places).bitwise_and(1).flatten(1);
+  const int64_t inputs = c10::multiply_integers(shape.slice(1));
+  return ones.narrow(1, 0, inputs).reshape(shape).to(torch::kBool);
+}
+
 }  // namespace autotrain

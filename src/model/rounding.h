@@ -48,4 +48,9 @@ bool has_groups_of_four(c10::IntArrayRef shape);
 SparseWeight to_sparse(const torch::Tensor& weight);
 torch::Tensor from_sparse(const SparseWeight& stored);
 
+/// A bit for each weight of a mask, bool [out, …]: uint8 [out, ⌈inputs ÷ 8⌉], of eight inputs the first in
+/// the lowest bit.
+torch::Tensor to_bits(const torch::Tensor& mask);
+torch::Tensor from_bits(const torch::Tensor& bits, c10::IntArrayRef shape);
+
 }  // namespace autotrain

@@ -1,5 +1,7 @@
 #include "study/evaluated_checkpoint.h"
 
+#include <algorithm>
+
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
 #include "loop/out_of_memory.h"
@@ -8,15 +10,42 @@
 namespace autotrain {
 namespace fs = std::filesystem;
 
-Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(int64_t samples)>& proceed) {
+namespace {
+
+// The first samples of a data set.
+class FirstSamples final : public Dataset {
+ public:
+  FirstSamples(const Dataset& all, int64_t samples) : all_(all), size_(std::min(all.size(), samples)) {}
+
+  int64_t size() const override { return size_; }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    return all_.get(indices, random);
+  }
+  std::optional<int64_t> cost(int64_t index) const override { return all_.cost(index); }
+  DatasetInfo info() const override { return all_.info(); }
+  bool on_device() const override { return all_.on_device(); }
+  bool changes() const override { return all_.changes(); }
+
+ private:
+  const Dataset& all_;
+  int64_t size_;
+};
+
+}  // namespace
+
+Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(int64_t samples)>& proceed,
+                               const EvaluationChange& change) {
   const Recipe recipe = run.as_planned();
   const auto bench = assemble(recipe, load_materials(recipe));
   load_evaluated_weights(run, bench->task->module());
-  const auto found = evaluate_in_attempts(*bench, run.plan, *bench->data.validation,
-                                          run.plan.evaluation_micro_batch, [&](int64_t samples) {
-                                            proceed(samples);
-                                            return pending_interrupt() != Interrupt::kStop;
-                                          });
+  change.prepare(bench->task->module());
+  const Dataset& all = *bench->data.validation;
+  const FirstSamples data(all, change.samples.value_or(all.size()));
+  const auto found =
+      evaluate_in_attempts(*bench, run.plan, data, run.plan.evaluation_micro_batch, [&](int64_t samples) {
+        proceed(samples);
+        return pending_interrupt() != Interrupt::kStop;
+      });
   stop_if_interrupted("evaluation", "stopped by a signal");
   return *found;
 }

@@ -3,11 +3,13 @@
 #include <set>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "model/adapter.h"
 #include "model/name_patterns.h"
+#include "model/pruned.h"
 #include "model/torchscript.h"
 #include "study/trained_run.h"
 
@@ -26,6 +28,14 @@ std::vector<NamedTensor> with_other_names(std::vector<NamedTensor> tensors, cons
     const auto first = by_name.find(first_name);
     if (first != by_name.end()) tensors.push_back({name, first->second.clone()});
   }
+  return tensors;
+}
+
+// Beside the weights of a model that was pruned, which outputs its layers have, and which zeros stay.
+std::vector<NamedTensor> with_what_is_left(std::vector<NamedTensor> tensors,
+                                           const CompressedWeights& pruned) {
+  for (const auto& [part, kept] : pruned.kept) tensors.push_back({name_of_kept(part), kept});
+  for (const auto& [name, stays] : pruned.stays) tensors.push_back({name_of_stays(name), to_bits(stays)});
   return tensors;
 }
 
@@ -103,7 +113,17 @@ std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch:
 }
 
 void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors, const fs::path& path) {
-  if (path.extension() == ".safetensors") return write_safetensors(path, tensors);
+  const std::optional<CompressedWeights> pruned = pruned_by_file(recipe.weights);
+  const bool reshaped = pruned && !pruned->kept.empty();
+  if (pruned && !reshaped && !pruned->stays.empty()) {
+    log::warn("model",
+              cat(path.string(), " holds the zeros of 2:4 weights as ordinary numbers, which training ",
+                  "that begins with it fills; autotrain compress writes files in which they stay"));
+  }
+  if (path.extension() == ".safetensors") {
+    if (!reshaped) return write_safetensors(path, tensors);
+    return write_compressed(path, with_what_is_left(tensors, *pruned), "export");
+  }
   if (path.extension() != ".pt") {
     throw Error(ExitCode::kUsage, path.string(), "has no known ending",
                 "end it in .safetensors; or in .pt for the TorchScript of a run of model: torchscript");

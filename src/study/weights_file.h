@@ -21,7 +21,8 @@ std::vector<NamedTensor> trained_weights(const std::filesystem::path& checkpoint
 /// a finite number beyond the type's range.
 std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch::ScalarType type);
 
-/// Writes a model's weights as safetensors; where the run's model is a TorchScript file and `path` ends in
+/// Writes a model's weights as safetensors, of a pruned one as compressed_file.h describes, so that whoever
+/// reads it takes its shape; where the run's model is a TorchScript file and `path` ends in
 /// .pt, as that module with these weights.
 /// @throws Error(kUsage) for another ending, Error(kBadRecipe) for a .pt of another model,
 /// Error(kMissingFile, kBadData) when the model's file is not what it was, Error(kInputOutput).

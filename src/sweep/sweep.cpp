@@ -246,6 +246,7 @@ class Sweeping {
                                                        : std::vector<StudyResult>{};
         if (rounds.empty()) continue;
         variant.points.push_back(summarise_point(batch, rounds));
+        if (variant.points.back().failure.empty()) variant.memory[batch] = summarise_memory(rounds);
         if (!pipelines.empty()) variant.end_to_end[batch] = summarise_end_to_end(pipelines);
       }
       if (const auto knee = find_knee(latencies_of(variant)))

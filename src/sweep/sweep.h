@@ -13,6 +13,7 @@
 #include "study/study.h"
 #include "sweep/end_to_end.h"
 #include "sweep/largest_batch.h"
+#include "sweep/point_memory.h"
 #include "sweep/roofline.h"
 
 namespace autotrain {
@@ -52,6 +53,7 @@ struct SweepVariant {
   nlohmann::ordered_json machine = nullptr;
   std::optional<LargestBatch> largest = {};     ///< nothing: not asked for, or not known yet
   std::map<int64_t, EndToEnd> end_to_end = {};  ///< by batch; empty: not asked for, or not known yet
+  std::map<int64_t, PointMemory> memory = {};   ///< by batch, of points that have figures
 
   /// The point of this batch. Precondition: it has figures.
   const SweepPoint& point_of(int64_t batch) const;

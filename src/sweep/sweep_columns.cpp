@@ -73,6 +73,22 @@ const ColumnsOf<SweepPoint>& point_columns() {
   return columns;
 }
 
+const ColumnsOf<PointMemory>& memory_columns() {
+  using M = PointMemory;
+  using enum Unit;
+  static const ColumnsOf<M> columns = {
+      column<M>("allocated_bytes", &M::allocated_bytes),
+      column<M>("reserved_bytes", &M::reserved_bytes),
+      {.name = "fragmentation_bytes",
+       .heading = "fragmented",
+       .unit = kBytes,
+       .value = [](const M& m) -> Json { return or_null(m.fragmentation_bytes()); }},
+      column<M>("machine_swapped_in_bytes", &M::swapped_in_bytes),
+      column<M>("machine_swapped_out_bytes", &M::swapped_out_bytes),
+  };
+  return columns;
+}
+
 const ColumnsOf<EndToEnd>& end_to_end_columns() {
   using E = EndToEnd;
   using enum Unit;

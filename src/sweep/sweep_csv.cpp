@@ -18,6 +18,7 @@ void add_end_to_end(const SweepVariant& variant, int64_t batch, Cells& line) {
 Cells header() {
   Cells names = {"key", "value", "precision", "batch", "failure"};
   for (std::string& name : csv_header(point_columns())) names.push_back(std::move(name));
+  for (std::string& name : csv_header(memory_columns())) names.push_back(std::move(name));
   names.insert(names.end(), {"predicted_batch", "knee_batch", "end_to_end_failure"});
   for (std::string& name : csv_header(end_to_end_columns(), "end_to_end_")) names.push_back(std::move(name));
   return names;
@@ -31,6 +32,8 @@ std::string to_csv(const Sweep& sweep) {
     for (const SweepPoint& point : variant.points) {
       Cells line = {sweep.key, variant.value, variant.precision, std::to_string(point.batch), point.failure};
       add_csv_cells(line, point_columns(), point.failure.empty() ? &point : nullptr);
+      const auto memory = variant.memory.find(point.batch);
+      add_csv_cells(line, memory_columns(), memory != variant.memory.end() ? &memory->second : nullptr);
       line.push_back(variant.predicted > 0 ? csv_number(variant.predicted) : "");
       line.push_back(variant.knee ? csv_number(variant.knee->batch) : "");
       add_end_to_end(variant, point.batch, line);

@@ -28,6 +28,8 @@ Json to_json(const SweepPoint& p, const SweepVariant& v) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   Json json = {{"batch", p.batch}, {"failure", nullptr}};
   json.update(json_of(point_columns(), p));
+  const auto memory = v.memory.find(p.batch);
+  json.update(json_of(memory_columns(), memory != v.memory.end() ? memory->second : PointMemory{}));
   const auto whole = v.end_to_end.find(p.batch);
   json["end_to_end"] = whole != v.end_to_end.end() ? to_json(whole->second) : Json(nullptr);
   return json;
@@ -90,6 +92,8 @@ SweepVariant variant_from(const Json& j) {
   for (const Json& point : j.at("points")) {
     v.points.push_back(point_from(point));
     const Json whole = point.value("end_to_end", Json(nullptr));
+    if (v.points.back().failure.empty())
+      read_what_is_there(memory_columns(), point, v.memory[v.points.back().batch]);
     if (whole.is_object()) v.end_to_end[v.points.back().batch] = end_to_end_from(whole);
   }
   v.precision = j.at("precision");

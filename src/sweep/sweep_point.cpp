@@ -15,6 +15,7 @@
 #include "measure/measure_enums.h"
 #include "measure/timing.h"
 #include "recipe/recipe_enums.h"
+#include "sweep/point_memory.h"
 
 namespace autotrain {
 namespace {
@@ -110,28 +111,37 @@ Json time_json(const ForwardCount& call) {
 
 Json point_json(Subject& subject, const SweepRecipe& sweep) {
   const int64_t faults_before = major_faults();
+  const std::optional<MachineSwapping> swapping_before = machine_swapping();
   warm_up(subject, kWarmUpShare * sweep.max_seconds);
   const bool recorded = subject.record_calls();
   const Repeats repeats = repeat(subject, {.seconds = sweep.max_seconds});
   subject.device().memory().sample_outside_bytes();
   const MemoryPeak peak = subject.device().memory().peak();
   const int64_t faults = major_faults() - faults_before;
+  const std::optional<MachineSwapping> swapping = machine_swapping();
+  const bool swapping_told = swapping_before && swapping;
   const bool inference = sweep.mode == SweepMode::kInference;
   const std::optional<ForwardCount> call = observe(subject, kObservedShare * sweep.max_seconds);
   const auto copies = subject.copy_seconds();
-  return {{"latencies_seconds", repeats.seconds},
-          {"ended_by", to_string(repeats.end)},
-          {"cuda_graphs", recorded},
-          {"peak_bytes", peak.total_bytes()},
-          {"budget_bytes", subject.device().budget_bytes()},
-          {"allocator_retries", peak.retries},
-          {"swapped_bytes", swapped_bytes()},
-          {"major_faults", faults},
-          {"copy_to_device_seconds", copies ? Json(copies->to_device) : Json(nullptr)},
-          {"copy_to_host_seconds", copies ? Json(copies->to_host) : Json(nullptr)},
-          {"forward_bytes", inference ? Json(call->bytes()) : Json(nullptr)},
-          {"time", call ? time_json(*call) : Json(nullptr)},
-          {"products", inference ? products_json(*call) : Json::array()}};
+  return {
+      {"latencies_seconds", repeats.seconds},
+      {"ended_by", to_string(repeats.end)},
+      {"cuda_graphs", recorded},
+      {"peak_bytes", peak.total_bytes()},
+      {"allocated_bytes", peak.allocated_bytes},
+      {"reserved_bytes", peak.reserved_bytes},
+      {"budget_bytes", subject.device().budget_bytes()},
+      {"allocator_retries", peak.retries},
+      {"swapped_bytes", swapped_bytes()},
+      {"major_faults", faults},
+      {"machine_swapped_in_bytes", swapping_told ? Json(swapping->in - swapping_before->in) : Json(nullptr)},
+      {"machine_swapped_out_bytes",
+       swapping_told ? Json(swapping->out - swapping_before->out) : Json(nullptr)},
+      {"copy_to_device_seconds", copies ? Json(copies->to_device) : Json(nullptr)},
+      {"copy_to_host_seconds", copies ? Json(copies->to_host) : Json(nullptr)},
+      {"forward_bytes", inference ? Json(call->bytes()) : Json(nullptr)},
+      {"time", call ? time_json(*call) : Json(nullptr)},
+      {"products", inference ? products_json(*call) : Json::array()}};
 }
 
 // Times one call of the smallest linear layer: what an operator costs beside its arithmetic.

@@ -22,11 +22,12 @@ std::string first_cell(const Sweep& sweep, const SweepVariant& variant) {
   return sweep.key.empty() ? sweep.name : variant.value;
 }
 
-std::string trouble_of(const SweepPoint& p) {
+std::string trouble_of(const SweepPoint& p, const PointMemory& memory) {
   std::vector<std::string> words;
   if (p.allocator_retries > 0) words.push_back(cat(p.allocator_retries, " allocator retries"));
   if (p.swapped_bytes > 0) words.push_back(format_bytes(p.swapped_bytes) + " swapped");
   if (p.major_faults > 0) words.push_back(cat(p.major_faults, " pages from disk"));
+  if (memory.swapped()) words.push_back("the machine swapped");
   return join(words, ", ");
 }
 
@@ -77,11 +78,16 @@ page::Table table_for(std::vector<std::string> first, const ColumnsOf<Record>& c
 
 page::Table point_cells(const SweepVariant& variant) {
   page::Table table = table_for({"batch"}, point_columns());
+  for (const std::string& heading : headings_of(memory_columns()))
+    table.header.insert(table.header.end() - 1, heading);
   for (const SweepPoint& p : variant.points) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(std::to_string(p.batch));
     add_cells(row, point_columns(), p);
-    row.push_back(p.failure.empty() ? trouble_of(p) : p.failure);
+    const auto found = variant.memory.find(p.batch);
+    const PointMemory memory = found != variant.memory.end() ? found->second : PointMemory{};
+    for (std::string& cell : table_row(memory_columns(), memory)) row.push_back(std::move(cell));
+    row.push_back(p.failure.empty() ? trouble_of(p, memory) : p.failure);
   }
   return table;
 }

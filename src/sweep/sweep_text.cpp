@@ -111,6 +111,37 @@ std::string end_to_end_sentence(const SweepVariant& variant) {
              " of its forward pass alone: ", bound_in_words(e));
 }
 
+// The batch that half the bytes make room for, beside that of fp32 under the same budget; "": one of both is
+// not known, or no memory bounded it.
+std::string capacity_sentence(const Sweep& sweep, const SweepVariant& variant) {
+  if (sweep.key != "execution.precision" || variant.value == "fp32") return "";
+  const auto fp32 = std::ranges::find(sweep.variants, "fp32", &SweepVariant::value);
+  const auto bounded = [](const std::optional<LargestBatch>& largest) {
+    return largest && largest->failure.empty() && largest->reason != SearchReason::kCap;
+  };
+  if (fp32 == sweep.variants.end() || !bounded(fp32->largest) || !bounded(variant.largest)) return "";
+  const LargestBatch &whole = *fp32->largest, &other = *variant.largest;
+  if (whole.budget_bytes != other.budget_bytes) return "";
+  return cat(variant.value, " makes room for ",
+             fixed(static_cast<double>(other.batch) / static_cast<double>(whole.batch), 2),
+             " times the batch of fp32 under the same budget of ", format_bytes(whole.budget_bytes), ": ",
+             format_count(other.batch), " samples against ", format_count(whole.batch));
+}
+
+// Of the points during which it did.
+std::vector<std::string> swap_sentences(const SweepVariant& variant) {
+  std::vector<std::string> sentences;
+  for (const auto& [batch, memory] : variant.memory) {
+    if (!memory.swapped()) continue;
+    sentences.push_back(cat("while batch ", batch, " was measured the machine read ",
+                            format_bytes(static_cast<int64_t>(memory.swapped_in_bytes.value_or(0))),
+                            " from its swap and wrote ",
+                            format_bytes(static_cast<int64_t>(memory.swapped_out_bytes.value_or(0))),
+                            " to it: the batch's time may be the disk's"));
+  }
+  return sentences;
+}
+
 }  // namespace
 
 std::string answer_of(const Sweep& sweep, const SweepVariant& variant) {
@@ -153,6 +184,8 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
   if (!sweep.device_figures.empty() && !variant.precision.empty())
     sentences.push_back(elsewhere_sentence(sweep, variant));
   if (sweep.latency_ms) sentences.push_back(within_sentence(sweep, variant));
+  if (std::string room = capacity_sentence(sweep, variant); !room.empty())
+    sentences.push_back(std::move(room));
   if (std::string whole = end_to_end_sentence(variant); !whole.empty()) sentences.push_back(std::move(whole));
   const auto unsteady = std::ranges::max_element(
       variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });
@@ -165,6 +198,7 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
       sentences.push_back(cat("at batch ", point.batch, " ", format_bytes(point.swapped_bytes),
                               " were swapped out: its time is the disk's"));
   }
+  for (std::string& sentence : swap_sentences(variant)) sentences.push_back(std::move(sentence));
   return sentences;
 }
 

@@ -144,6 +144,10 @@ class Sweep(unittest.TestCase):
                 self.assertEqual(first["intensity"], first["flops"] / moved)
                 self.assertEqual(first["intensity_at_large_batch"], first["flops"] / (moved - weights))
             for point in variant["points"]:
+                self.assertGreater(point["allocated_bytes"], 0)
+                self.assertGreaterEqual(point["fragmentation_bytes"], 0)
+                self.assertEqual(point["fragmentation_bytes"], point["reserved_bytes"] - point["allocated_bytes"])
+                self.assertLessEqual(point["reserved_bytes"], point["peak_bytes"])
                 self.assertLessEqual(point["p50_seconds"], point["p99_seconds"])
                 self.assertIsNone(point["copy_to_device_seconds"])
         with open(self.root / "out" / "sweep.csv", newline="", encoding="utf-8") as file:

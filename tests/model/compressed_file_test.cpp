@@ -4,6 +4,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <gtest/gtest.h>
+#include "checkpoint/file_notes.h"
 #include "model/initial_weights.h"
 #include "support/support.h"
 
@@ -14,7 +15,7 @@ class CompressedFile : public testing::Test {
  protected:
   std::filesystem::path write(const std::vector<NamedTensor>& tensors) const {
     const std::filesystem::path path = folder_ / "w.safetensors";
-    write_safetensors(path, tensors);
+    write_compressed(path, tensors, "some");
     return path;
   }
 
@@ -53,6 +54,26 @@ TEST_F(CompressedFile, GivesBackEveryTensorUnderTheModelsNames) {
   EXPECT_EQ(read->stays.size(), 1U);
 }
 
+TEST_F(CompressedFile, RoundedWeightsThatWerePrunedBeforeSayWhichStay) {
+  torch::manual_seed(2);
+  for (const bool eight : {true, false}) {
+    const torch::Tensor weight = torch::randn({4, 8, 3, 3}), stays = torch::rand(weight.sizes()).gt(0.3);
+    std::vector<NamedTensor> stored =
+        eight ? stored_as("a", to_int8(weight * stays)) : stored_as("a", to_int4(weight * stays, 32));
+    stored.push_back({name_of_stays("a"), to_bits(stays)});
+    stored.push_back({"b", weight});
+    stored.push_back({name_of_stays("b"), to_bits(stays)});
+    const auto read = read_compressed(write(stored));
+    ASSERT_EQ(read->stays.size(), 2U);
+    EXPECT_TRUE(read->stays.at("a").equal(stays));
+    EXPECT_TRUE(read->stays.at("b").equal(stays));
+    EXPECT_EQ(read->tensors.size(), 2U);
+    EXPECT_TRUE(read->is_pruned());
+    expect_refused(stored, "a.stays", torch::ones({4, 8}, torch::kUInt8));
+    expect_refused(stored, "b.stays", torch::ones({4, 9}, torch::kInt8));
+  }
+}
+
 TEST_F(CompressedFile, FillsAModelAsAnOrdinaryFileDoes) {
   torch::manual_seed(1);
   torch::nn::Linear layer(8, 4);
@@ -65,9 +86,46 @@ TEST_F(CompressedFile, FillsAModelAsAnOrdinaryFileDoes) {
   EXPECT_TRUE(layer->bias.eq(1).all().item<bool>());
 }
 
+// A stranger's module, whose tensors are called as those of smaller weights are.
+struct Stranger : torch::nn::Module {
+  Stranger() {
+    const auto layer = register_module("layer", std::make_shared<torch::nn::Module>());
+    layer->register_parameter("weight", torch::zeros({2, 4}));
+    layer->register_parameter("kept", torch::zeros({2}));
+  }
+};
+
 TEST_F(CompressedFile, AnOrdinaryFileWithSuchNamesStaysOne) {
-  EXPECT_FALSE(read_compressed(write({{"norm.scale", torch::ones({2})}, {"x.int8", torch::ones({2})}})));
-  EXPECT_EQ(list_weights(folder_ / "w.safetensors").size(), 2U);
+  std::vector<NamedTensor> tensors = stored_as("layer.weight", to_int8(torch::randn({2, 8})));
+  tensors.push_back({"layer.kept", torch::arange(2)});
+  const std::filesystem::path path = folder_ / "ordinary.safetensors";
+  write_safetensors(path, tensors, {{"format", "pt"}});
+  EXPECT_FALSE(read_compressed(path));
+  EXPECT_EQ(WeightsFile(path).list().size(), 3U);
+
+  Stranger module;
+  write_safetensors(path, {{"layer.weight", torch::ones({2, 4})}, {"layer.kept", torch::full({2}, 3.0f)}});
+  EXPECT_EQ(take_weights({.file = path.string()}, module).taken.size(), 2U);
+  EXPECT_TRUE(module.named_parameters()["layer.kept"].eq(3).all().item<bool>());
+}
+
+TEST_F(CompressedFile, SaysInItsMetadataWhatItIs) {
+  const auto notes = read_safetensors_metadata(write(stored_as("a", to_int8(torch::ones({2, 8})))));
+  EXPECT_EQ(notes.at("autotrain.smaller_weights"), "1");
+  EXPECT_EQ(notes.at("autotrain.method"), "some");
+}
+
+TEST_F(CompressedFile, ANewerVersionIsRefusedByName) {
+  const std::filesystem::path path = folder_ / "newer.safetensors";
+  const auto tensors = stored_as("a", to_int8(torch::ones({2, 8})));
+  write_safetensors(path, tensors, {{"autotrain.smaller_weights", "2"}});
+  const Error newer = test::expect_error(ExitCode::kBadData, [&] { read_compressed(path); });
+  EXPECT_TRUE(test::holds(newer.what(), "version 2"));
+  for (const char* const marker : {"", "one", "0", "-1"}) {
+    write_safetensors(path, tensors, {{"autotrain.smaller_weights", marker}});
+    const Error damaged = test::expect_error(ExitCode::kBadData, [&] { read_compressed(path); });
+    EXPECT_TRUE(test::holds(damaged.what(), "no version")) << marker;
+  }
 }
 
 TEST_F(CompressedFile, DamagedPartsAreRefusedByName) {

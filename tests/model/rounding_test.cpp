@@ -82,6 +82,18 @@ TEST(Rounding, TwoOfFourInputsStayTheLargestOnes) {
   EXPECT_TRUE(gone.abs().amax(2).le(left.abs().masked_fill(left.eq(0), 1e9).amin(2)).all().item<bool>());
 }
 
+TEST(Rounding, AMaskOfAnyShapeComesBackFromItsBits) {
+  torch::manual_seed(6);
+  for (const torch::Tensor& weight : some_weights()) {
+    const torch::Tensor mask = torch::rand(weight.sizes()).gt(0.5), bits = to_bits(mask);
+    EXPECT_EQ(bits.numel(), weight.size(0) * ((weight.numel() / weight.size(0) + 7) / 8))
+        << "eight to a byte";
+    EXPECT_TRUE(from_bits(bits, weight.sizes()).equal(mask));
+  }
+  EXPECT_EQ(to_bits(torch::tensor({{true, false, true}})).item<int64_t>(), 1 + 4)
+      << "the first is the lowest";
+}
+
 TEST(Rounding, FoursOfAConvolutionAreChannelsAtOnePixel) {
   torch::manual_seed(5);
   const torch::Tensor weight = torch::randn({3, 8, 3, 2});

@@ -42,6 +42,19 @@ TEST(EvaluatedCheckpoint, MemoryThatRunsOutIsGotOver) {
   EXPECT_NEAR(evaluated.loss_after(3), undisturbed, 1e-6 * std::abs(undisturbed)) << "a quarter of the size";
 }
 
+TEST(EvaluatedCheckpoint, OfFewerSamplesIsOfTheFirstOnes) {
+  const test::TemporaryFolder folder;
+  const Evaluated evaluated(folder);
+  int64_t done = 0;
+  const auto some =
+      evaluate_checkpoint(evaluated.run, [&](int64_t samples) { done = samples; }, {.samples = 100});
+  EXPECT_EQ(done, 100);
+  TrainedRun smaller = evaluated.run;
+  smaller.recipe.data.validation->parameters["samples"] = int64_t{100};
+  EXPECT_EQ(some.figures, evaluate_checkpoint(smaller).figures);
+  EXPECT_NE(some.figures, evaluate_checkpoint(evaluated.run).figures);
+}
+
 TEST(EvaluatedCheckpoint, NoMemoryForOneSampleIsAnErrorThatSaysWhatWouldHelp) {
   const test::TemporaryFolder folder;
   Evaluated evaluated(folder);

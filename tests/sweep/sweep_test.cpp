@@ -91,6 +91,82 @@ TEST(Sweep, APointIsAllItsRoundsTogether) {
   EXPECT_FALSE(point.copy_to_device_seconds);
 }
 
+StudyResult with_memory(StudyResult round, double allocated, double reserved, double in, double out) {
+  round.value.update({{"allocated_bytes", allocated},
+                      {"reserved_bytes", reserved},
+                      {"machine_swapped_in_bytes", in},
+                      {"machine_swapped_out_bytes", out}});
+  return round;
+}
+
+TEST(Sweep, FragmentationIsThatOfTheRoundThatReservedMost) {
+  const PointMemory memory =
+      summarise_memory({with_memory(round_of(1), 70, 100, 0, 8), with_memory(round_of(1), 90, 150, 4, 0),
+                        with_memory(round_of(1), 80, 120, 0, 0)});
+  EXPECT_EQ(memory.fragmentation_bytes(), 60);
+  EXPECT_EQ(memory.swapped_in_bytes, 4);
+  EXPECT_EQ(memory.swapped_out_bytes, 8);
+  EXPECT_TRUE(memory.swapped());
+}
+
+TEST(Sweep, WhatAnOlderMeasurementDoesNotTellOfMemoryIsUnknown) {
+  const PointMemory memory = summarise_memory({round_of(1)});
+  EXPECT_FALSE(memory.fragmentation_bytes());
+  EXPECT_FALSE(memory.swapped_in_bytes);
+  EXPECT_FALSE(memory.swapped());
+}
+
+TEST(Sweep, SwappingOfTheMachineIsInPages) {
+  const test::TemporaryFolder folder;
+  EXPECT_FALSE(machine_swapping(folder.path()));
+  std::filesystem::create_directories(folder / "proc");
+  folder.write("proc/vmstat", "pgpgin 5\npswpin 3\npswpout 7\n");
+  const auto swapping = machine_swapping(folder.path());
+  ASSERT_TRUE(swapping);
+  EXPECT_EQ(swapping->in % 3, 0);
+  EXPECT_EQ(swapping->in / 3, swapping->out / 7);
+  EXPECT_GE(swapping->in / 3, 4096);
+}
+
+TEST(Sweep, SaysWhenTheMachineSwappedWhileAPointWasMeasured) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  sweep.variants[0].memory[4] = {.swapped_in_bytes = 0, .swapped_out_bytes = 0};
+  analyse(sweep);
+  const auto said = [&] { return join(sentences_of(sweep, sweep.variants[0]), "\n"); };
+  EXPECT_FALSE(test::holds(said(), "swap"));
+  sweep.variants[0].memory[8] = {.swapped_in_bytes = 3.0 * 1024 * 1024, .swapped_out_bytes = 0};
+  EXPECT_TRUE(test::holds(said(), "while batch 8 was measured the machine read 3.00 MiB from its swap"));
+}
+
+TEST(Sweep, MemoryOfAPointComesBackFromItsJson) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  sweep.variants[0].memory[8] = {.allocated_bytes = 70, .reserved_bytes = 100, .swapped_in_bytes = 4};
+  analyse(sweep);
+  const Sweep read = sweep_from_json(to_json(sweep));
+  EXPECT_EQ(read.variants[0].memory.at(8).fragmentation_bytes(), 30);
+  EXPECT_EQ(read.variants[0].memory.at(8).swapped_in_bytes, 4);
+  EXPECT_FALSE(read.variants[0].memory.at(8).swapped_out_bytes);
+}
+
+TEST(Sweep, SaysWhatHalfTheBytesMakeRoomFor) {
+  Sweep sweep{.name = "test",
+              .key = "execution.precision",
+              .variants = {variant_of(1e6, 1, 1), variant_of(1e6, 1, 1)}};
+  SweepVariant &fp32 = sweep.variants[0], &bf16 = sweep.variants[1];
+  fp32.value = "fp32", bf16.value = "bf16";
+  analyse(sweep);
+  const auto said = [&](const SweepVariant& variant) { return join(sentences_of(sweep, variant), "\n"); };
+  EXPECT_FALSE(test::holds(said(bf16), "makes room")) << "not asked for";
+  fp32.largest = LargestBatch{.batch = 200, .budget_bytes = 1 << 20};
+  bf16.largest = LargestBatch{.batch = 370, .budget_bytes = 1 << 20};
+  EXPECT_TRUE(test::holds(said(bf16), "bf16 makes room for 1.85 times the batch of fp32"));
+  EXPECT_FALSE(test::holds(said(fp32), "makes room"));
+  bf16.largest->budget_bytes = 1 << 21;
+  EXPECT_FALSE(test::holds(said(bf16), "makes room")) << "another budget";
+  bf16.largest = LargestBatch{.batch = 1 << 20, .reason = SearchReason::kCap, .budget_bytes = 1 << 20};
+  EXPECT_FALSE(test::holds(said(bf16), "makes room")) << "memory bounds nothing";
+}
+
 TEST(Sweep, OneRoundDriftsFromNothing) {
   EXPECT_FALSE(summarise_point(8, {round_of(1.0)}).drift);
 }
@@ -329,7 +405,7 @@ TEST(Sweep, CsvHasARowForEveryPointWithAsManyCellsAsItsHeader) {
   EXPECT_EQ(std::ranges::count(csv, '\n'), 13);
   EXPECT_TRUE(test::holds(csv, "\"no, really\""));
   const auto commas = [&](const std::string& line) { return std::ranges::count(line, ','); };
-  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 40);
+  EXPECT_EQ(commas(csv.substr(0, csv.find('\n'))), 45);
 }
 
 }  // namespace

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""A ResNet-18 on Fashion-MNIST made smaller in every way that is for it: accuracy on all validation images, bytes of the
+file, the predicted batch b* and the measured one, samples a second. The measured one is the knee of docs/roofline.md, from
+the times of batches 1, 2, 4, … of the model with weights as the method keeps them, where LibTorch computes with them. A
+short training comes first unless a run is named.
+
+    scripts/bench/compress.py [--run runs/fashion_mnist_resnet18-1] [--updates 100] [--rounds 2]
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import PROGRAM, QUIET, ROOT, busy_seconds, save
+
+METHODS = ["int8", "int8-weights", "int4-weights", "int4-weights:32", "2:4", "channels:0.25", "channels:0.5"]
+BATCHES = [1, 2, 4, 8, 16, 32, 64]
+SECONDS = 0.4  # of each measurement of a batch
+HEADER = ("method", "accuracy", "file KiB", "smaller", "predicted b*", "measured b*", "measured ÷ predicted", "samples/s at 1",
+          "samples/s at best", "at batch", "packed layers")
+
+
+def autotrain(*words):
+    done = subprocess.run([PROGRAM, *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"autotrain {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def train(folder, updates):
+    """A run of the recipe cut short, in which the schedule reaches its end; it is evaluated by what follows."""
+    run = folder / "run"
+    autotrain("--config", "recipes/fashion_mnist_resnet18.yaml", "--output", run, "--quiet", "--set", "stop.epochs=null",
+              "--set", f"stop.updates={updates}", "--set", "evaluation.every=never", "--set", "data.test=null")
+    return run
+
+
+def knee(rates):
+    """The batch at which the line of the best throughput meets the shortest latency, and whether that was reached."""
+    shortest = min(rate["batch"] / rate["samples_per_second"] for rate in rates)
+    best = max(rates, key=lambda rate: rate["samples_per_second"])
+    return shortest * best["samples_per_second"], best["batch"] < max(rate["batch"] for rate in rates)
+
+
+def row_of(model, samples):
+    measured, reached = knee(model["rates"])
+    best = max(model["rates"], key=lambda rate: rate["samples_per_second"])
+    predicted = model["predicted_batch"]
+    return {"method": model["method"], "accuracy": model["figures"]["accuracy"], "samples": samples, "bytes": model["bytes"],
+            "ratio": model["ratio"], "predicted_batch": predicted, "measured_batch": measured, "reached": reached,
+            "measured_to_predicted": measured / predicted if predicted else None, "packed_layers": model["packed_layers"],
+            "best_batch": best["batch"], "rates": model["rates"]}
+
+
+def text_of(row):
+    rates = {rate["batch"]: rate["samples_per_second"] for rate in row["rates"]}
+    ratio = row["measured_to_predicted"]
+    return [row["method"], f"{row['accuracy']:.4f}", f"{row['bytes'] / 1024:.0f}", f"{row['ratio']:.2f}", f"{row['predicted_batch']:.3g}",
+            ("" if row["reached"] else "≥ ") + f"{row['measured_batch']:.3g}", f"{ratio:.2f}" if ratio else "-", f"{rates[BATCHES[0]]:.1f}",
+            f"{rates[row['best_batch']]:.1f}", str(row["best_batch"]), str(row["packed_layers"])]
+
+
+def measure(run, rounds, folder):
+    autotrain("compress", "--run", run, "--methods", ",".join(METHODS), "--batches", ",".join(map(str, BATCHES)), "--rounds", rounds,
+              "--seconds", SECONDS, "--output", folder / "small", "--quiet")
+    found = json.loads((folder / "small" / "compress.json").read_text(encoding="utf-8"))
+    return [row_of(model, found["samples"]) for model in found["models"] if "refused" not in model]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=Path, help="a run of the recipe; else one is trained")
+    parser.add_argument("--updates", type=int, default=100, help="of 256 samples each, of that training")
+    parser.add_argument("--rounds", type=int, default=2, help="in which the methods take turns")
+    options = parser.parse_args()
+    start, busy = time.perf_counter(), busy_seconds()
+    own = os.times()
+    with tempfile.TemporaryDirectory() as name:
+        run = options.run.resolve() if options.run else train(Path(name), options.updates)
+        rows = measure(run, options.rounds, Path(name))
+    wall, now = time.perf_counter() - start, os.times()
+    used = sum(now[:4]) - sum(own[:4])
+    others = (busy_seconds() - busy - used) / (wall * os.cpu_count())
+    print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
+    for row in rows:
+        print(f"| {' | '.join(text_of(row))} |")
+    print(f"{wall / 60:.1f} minutes; others took {max(0.0, others):.1%} of the cores" +
+          ("" if others <= QUIET else ": too much, measure again"), file=sys.stderr)
+    if others <= QUIET:
+        save("compress", rows, ("method",))
+
+
+if __name__ == "__main__":
+    main()
