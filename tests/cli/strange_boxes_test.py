@@ -106,18 +106,27 @@ class StrangeBoxes(unittest.TestCase):
         cells = self.summary()["tables"]["classes"]["cells"]
         self.assertEqual([row[:2] for row in cells], [[8, 8]])
 
-    def test_where_no_image_has_a_box_nothing_is_learned_and_the_run_says_so(self):
+    def bare(self, *names):
+        """Images whose label files are empty: nothing is there."""
+        for kind in ("images", "labels"):
+            (self.folder / "bare" / kind).mkdir(parents=True)
+        for name in names:
+            png(self.folder / "bare" / "images" / f"{name}.png", 40, 40)
+            (self.folder / "bare" / "labels" / f"{name}.txt").write_text("")
+        return self.folder / "bare" / "images"
+
+    def test_a_set_without_any_label_file_is_refused_by_name(self):
         self.images(boxes=lambda i: False)
-        text = " ".join(self.train(self.recipe(), code=78).split())
-        self.assertIn("no box", text)
+        self.assertIn("has a label file for none of the images; that of 0.png would be", self.train(self.recipe(), code=66))
+
+    def test_where_no_image_has_a_box_no_update_is_counted_and_the_run_says_why(self):
+        self.images()
+        text = " ".join(self.train(self.recipe(), "--set", f"data.train.images={self.bare(*'abcdefgh')}", code=65).split())
+        self.assertIn("none of the targets of the last 8 samples counts", text)
 
     def test_where_validation_images_have_no_box_there_are_no_figures_but_a_run(self):
         self.images()
-        (self.folder / "bare" / "images").mkdir(parents=True)
-        for i in range(3):
-            png(self.folder / "bare" / "images" / f"{i}.png", 40, 40)
-        self.train(self.recipe(), "--set", f"data.validation.images={self.folder / 'bare' / 'images'}",
-                   "--set", "data.validation.names=null", "--set", "evaluation.monitor=map50")
+        self.train(self.recipe(), "--set", f"data.validation.images={self.bare('a', 'b', 'c')}")
         self.assertIsNone(self.summary()["final"]["map50"])
         self.assertEqual(self.summary()["updates"], 3)
 
