@@ -4,6 +4,9 @@
 #include <map>
 #include <numbers>
 
+#include "autotrain/operator_counts.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "model/boxes.h"
 #include "model/losses.h"
 #include "model/models.h"
@@ -181,7 +184,7 @@ TEST(Yolo, AssignmentIsTheSameImageByImage) {
   torch::Tensor target = torch::rand({5, 7, 5}) * 0.5 + 0.2;
   target.select(2, 0) = torch::randint(-1, kClasses, {5, 7});
   const Assignment whole = assign_points({}, output, output.boxes(), target);
-  const Assignment each = assign_points({.elements_at_once = 1}, output, output.boxes(), target);
+  const Assignment each = assign_points({.elements_at_once = 7 * kPoints}, output, output.boxes(), target);
   EXPECT_GT(whole.weight.sum().item<double>(), 0);
   EXPECT_TRUE(whole.scores.equal(each.scores) && whole.weight.equal(each.weight));
 }
@@ -350,16 +353,24 @@ TEST(Yolo, RightBoxesMeasureOne) {
   EXPECT_EQ(tables.at(2).cells.at(1).at(1), 1);
 }
 
-TEST(Yolo, SizesHaveTheParametersThatTheDocumentsSay) {
-  const auto count = [](const std::string& size) {
+// The table of docs/detection.md, of 80 classes: | size | parameters | GFLOP at 160 | at 320 | at 640 |.
+TEST(Yolo, SizesHaveTheParametersAndOperationsThatTheDocumentsSay) {
+  const std::string document = test::slurp(std::filesystem::path(AUTOTRAIN_SOURCE_DIR) / "docs/detection.md");
+  const torch::NoGradGuard no_gradients;
+  for (const std::string size : {"n", "s", "m"}) {
+    const auto model = make_model({"yolo", {{"size", size}}}, {{3, 160, 160}, 80, 0});
+    model->eval();
     int64_t numbers = 0;
-    for (const torch::Tensor& p : make_model({"yolo", {{"size", size}}}, {{3, 64, 64}, 80, 0})->parameters())
-      numbers += p.numel();
-    return numbers;
-  };
-  EXPECT_LT(count("p"), count("n"));
-  EXPECT_LT(count("n"), count("s"));
-  EXPECT_LT(count("s"), count("m"));
+    for (const torch::Tensor& p : model->parameters()) numbers += p.numel();
+    const double flops = count_forward(*model, [&] {
+                           model->forward(torch::rand({1, 3, 160, 160}));
+                         }).flops();
+    // Strides divide all three sides, so that operations grow with the pixels.
+    EXPECT_TRUE(
+        test::holds(document, cat("| ", size, " | ", format_count(numbers), " | ", fixed(flops / 1e9, 3),
+                                  " | ", fixed(4 * flops / 1e9, 3), " | ", fixed(16 * flops / 1e9, 3), " |")))
+        << size << ": " << numbers << " parameters, " << flops << " operations";
+  }
 }
 
 // Coloured rectangles on noise, red or blue, in images of 64 × 64.
