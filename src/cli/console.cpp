@@ -5,6 +5,7 @@
 #include "device/cores.h"
 #include "plan/plan_enums.h"
 #include "plan/plan_words.h"
+#include "report/figure_table.h"
 #include "report/run_columns.h"
 #include "report/table.h"
 #include "setup/start_table.h"
@@ -149,6 +150,9 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
   end.budget_bytes = plan.budget_bytes;
   const TextTable table({}, in_words(end));
   std::string text = rule("summary") + table.text();
+  for (const FigureTable& each : s.tables) {
+    if (!column_names(each).empty()) text += text_of(each, class_names_of(s.folder));
+  }
   if (s.status == RunStatus::kCompleted) {
     for (const std::string& sentence : advice) text += "try: " + sentence + "\n";
   }

@@ -10,9 +10,9 @@
 #include "cli/command.h"
 #include "cli/console.h"
 #include "cli/run_options.h"
+#include "report/figure_table.h"
 #include "report/live_text.h"
 #include "report/run_columns.h"
-#include "report/table.h"
 #include "study/evaluated_checkpoint.h"
 
 namespace autotrain {
@@ -35,30 +35,19 @@ TrainedRun open_run(const EvaluateOptions& options) {
               "give it with --set data.validation.dataset=…");
 }
 
-std::string text_of(const FigureTable& table) {
-  std::vector<std::string> header = {cat(table.rows_are, " \\ ", table.columns_are)};
-  for (size_t i = 0; !table.cells.empty() && i < table.cells[0].size(); ++i)
-    header.push_back(std::to_string(i));
-  TextTable text(header);
-  for (size_t row = 0; row < table.cells.size(); ++row) {
-    std::vector<std::string> cells = {std::to_string(row)};
-    for (const double cell : table.cells[row]) cells.push_back(brief(cell, 6));
-    text.add_row(cells);
-  }
-  return cat(table.name, "\n", text.text());
-}
-
 void print(const Evaluation& found, const TrainedRun& run, const EvaluateOptions& options) {
+  const std::vector<std::string> classes = class_names_of(run.folder);
   if (options.json) {
     nlohmann::ordered_json json = {{"run", run.folder.string()}, {"update", run.update}};
     if (!run.weights.empty()) json["weights"] = run.weights.string();
+    if (!classes.empty()) json["classes"] = classes;
     json.update(found.to_json());
     std::fputs(text_of_json(json).c_str(), stdout);
     return;
   }
   const std::string of = run.weights.empty() ? cat("update ", run.update) : run.weights.string();
   std::printf("%s: %s\n", of.c_str(), figures_text(found.figures).c_str());
-  for (const FigureTable& table : found.tables) std::printf("\n%s", text_of(table).c_str());
+  for (const FigureTable& table : found.tables) std::printf("\n%s", text_of(table, classes).c_str());
 }
 
 ExitCode evaluate_run(const EvaluateOptions& options) {

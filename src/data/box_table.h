@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -26,8 +28,10 @@ class BoxTable {
   void add(std::span<const LabelledBox> boxes) {
     boxes_.insert(boxes_.end(), boxes.begin(), boxes.end());
     ends_.push_back(boxes_.size());
+    most_ = std::max(most_, std::ssize(boxes));
   }
 
+  int64_t most() const { return most_; }  ///< boxes of an image
   int64_t images() const { return static_cast<int64_t>(ends_.size()); }
   std::span<const LabelledBox> of(int64_t image) const {
     const auto i = static_cast<size_t>(image);
@@ -38,6 +42,7 @@ class BoxTable {
  private:
   std::vector<LabelledBox> boxes_;
   std::vector<size_t> ends_;
+  int64_t most_ = 0;
 };
 
 }  // namespace autotrain

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kPlanes = 3;  // red, green, blue
 constexpr double kNoBox = -1;   // class of the rows that fill a sample up
+constexpr int64_t kTilesOfAMosaic = 4;
 
 // [n, the most boxes of a sample but at least 1, columns].
 torch::Tensor collated(const std::vector<SampleBoxes>& samples, const ImageSize& size, bool long_rows) {
@@ -118,6 +119,21 @@ Batch DetectionDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& 
   return batch;
 }
 
+// Of a mosaic each of four images may be the most crowded one.
+int64_t DetectionDataset::most_objects() const {
+  return all_.boxes.most() * (o_.augment.mosaic > 0 ? kTilesOfAMosaic : 1);
+}
+
+Batch DetectionDataset::filled_up(Batch batch) const {
+  const torch::Tensor& targets = batch.targets;
+  const int64_t missing = most_objects() - targets.size(1);
+  if (missing <= 0) return batch;
+  torch::Tensor filler = torch::zeros({targets.size(0), missing, targets.size(2)}, targets.options());
+  filler.select(2, 0).fill_(kNoBox);
+  batch.targets = at::cat({targets, filler}, 1);
+  return batch;
+}
+
 int64_t DetectionDataset::ram_bytes() const {
   if (!held_.empty()) return 0;
   return bytes_of_files(size(), [this](int64_t i) { return path(i); });
@@ -147,9 +163,9 @@ std::vector<DetectionDataset::Tile> DetectionDataset::draw_mosaic(int64_t index,
   };
   const int64_t y = border(o_.size.height), x = border(o_.size.width);
   const int64_t below = o_.size.height - y, right = o_.size.width - x;
-  const std::array<Box, 4> corners = {
+  const std::array<Box, kTilesOfAMosaic> corners = {
       Box{0, 0, y, x}, {0, x, y, right}, {y, 0, below, x}, {y, x, below, right}};
-  const auto own = static_cast<size_t>(random.below(4));
+  const auto own = static_cast<size_t>(random.below(kTilesOfAMosaic));
   std::vector<Tile> tiles;
   for (size_t i = 0; i < corners.size(); ++i) {
     const int64_t chosen = i == own ? index : random.below(size());

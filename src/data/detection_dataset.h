@@ -8,6 +8,7 @@
 
 #include "autotrain/data.h"
 #include "data/box_table.h"
+#include "data/crowded.h"
 #include "data/datasets.h"
 #include "data/file_names.h"
 #include "data/file_sequence.h"
@@ -37,9 +38,9 @@ struct SampleBoxes {
   double scale = 1;  ///< how many pixels of the image's file one of the sample is
 };
 
-/// Images with boxes, put together when they are asked for. They are alike in cost: boxes take little beside
-/// pixels.
-class DetectionDataset final : public Dataset, public Preloadable, public Named {
+/// Images with boxes, put together when they are asked for. They are alike in cost, for their pixels are;
+/// what a loss makes of boxes takes memory with the most of a batch, which the planner tries.
+class DetectionDataset final : public Dataset, public Preloadable, public Named, public Crowded {
  public:
   struct Options {
     ImageSize size;
@@ -81,6 +82,9 @@ class DetectionDataset final : public Dataset, public Preloadable, public Named 
   /// three columns more: crowd, area in pixels of the image's file, and how many of those a pixel of the
   /// sample is.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
+
+  int64_t most_objects() const override;
+  Batch filled_up(Batch batch) const override;
 
   int64_t ram_bytes() const override;
   void preload(const PreloadWork& work) override;

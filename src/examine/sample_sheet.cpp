@@ -1,47 +1,21 @@
 #include "examine/sample_sheet.h"
 
-#include <png.h>
-
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "autotrain/data.h"
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "data/box_drawing.h"
 #include "data/detection_dataset.h"
 #include "data/names.h"
-#include "examine/box_drawing.h"
+#include "data/pictures.h"
 
 namespace autotrain {
 namespace {
 
 constexpr int64_t kColumns = 8;
-constexpr int64_t kLeastSide = 64;  // pixels that a sample has at least, by whole multiples
-constexpr int64_t kMostSide = 256;  // larger ones are made smaller
-constexpr int64_t kGap = 4;         // pixels of white between samples
-
-// [n, C, H, W] as [n, 3, H, W] of float: colours, one channel as grey, of others the first three.
-torch::Tensor as_colours(const torch::Tensor& images) {
-  const torch::Tensor floats = images.to(torch::kFloat32);
-  if (floats.size(1) == 3) return floats;
-  if (floats.size(1) > 3) return floats.narrow(1, 0, 3);
-  return floats.narrow(1, 0, 1).expand({-1, 3, -1, -1});
-}
-
-// Pixels are repeated, so that small images stay what they are; large ones are averaged.
-torch::Tensor at_readable_size(const torch::Tensor& images) {
-  const int64_t side = std::max(images.size(2), images.size(3));
-  if (side > kMostSide) {
-    const double factor = static_cast<double>(kMostSide) / static_cast<double>(side);
-    const auto scaled = [&](int64_t size) {
-      return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(size) * factor));
-    };
-    return at::adaptive_avg_pool2d(images, {scaled(images.size(2)), scaled(images.size(3))});
-  }
-  const int64_t times = (kLeastSide + side - 1) / side;
-  return images.repeat_interleave(times, 2).repeat_interleave(times, 3);
-}
+constexpr int64_t kGap = 4;  // pixels of white between samples
 
 // [n, 3, H, W] of uint8 as one image [rows · H, columns · W, 3], white where there is none.
 torch::Tensor on_one_sheet(const torch::Tensor& images, int64_t columns) {
@@ -54,22 +28,6 @@ torch::Tensor on_one_sheet(const torch::Tensor& images, int64_t columns) {
         .copy_(images[i].permute({1, 2, 0}));
   }
   return sheet;
-}
-
-std::string png_of(const torch::Tensor& pixels) {
-  png_image image;
-  std::memset(&image, 0, sizeof image);
-  image.version = PNG_IMAGE_VERSION;
-  image.height = static_cast<png_uint_32>(pixels.size(0));
-  image.width = static_cast<png_uint_32>(pixels.size(1));
-  image.format = PNG_FORMAT_RGB;
-  const void* const from = pixels.const_data_ptr<uint8_t>();
-  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
-  std::string png(bytes, '\0');
-  if (png_image_write_to_memory(&image, png.data(), &bytes, 0, from, 0, nullptr) == 0)
-    throw Error(ExitCode::kInternal, "sample sheet", image.message);
-  png.resize(bytes);
-  return png;
 }
 
 std::string target_in_words(const torch::Tensor& target, const std::vector<std::string>& classes) {
@@ -95,13 +53,11 @@ std::optional<SampleSheet> draw_samples(const Dataset& data, int64_t count, uint
   const std::vector<int64_t> epochs(samples.size(), 0);
   const Batch batch = data.get(samples, SampleRandom(seed, samples, epochs)).to(torch::kCPU);
   if (batch.inputs.dim() != 4) return std::nullopt;
-  SampleSheet sheet{.columns = std::min<int64_t>(kColumns, std::ssize(samples))};
-  const torch::Tensor colours = as_colours(batch.inputs).nan_to_num(0, 0, 0);
-  sheet.least = colours.min().item<double>();
-  sheet.greatest = colours.max().item<double>();
-  const double span = sheet.greatest > sheet.least ? sheet.greatest - sheet.least : 1;
-  const torch::Tensor grey = ((colours - sheet.least) * (255 / span)).round().clamp(0, 255);
-  torch::Tensor drawn = at_readable_size(grey).round().to(torch::kUInt8);
+  Pictures pictures = pictures_of(batch.inputs);
+  SampleSheet sheet{.columns = std::min<int64_t>(kColumns, std::ssize(samples)),
+                    .least = pictures.least,
+                    .greatest = pictures.greatest};
+  torch::Tensor& drawn = pictures.pixels;
   const bool with_boxes = dynamic_cast<const DetectionDataset*>(&data) != nullptr;
   if (with_boxes) draw_boxes(drawn, batch.targets);
   sheet.png = png_of(on_one_sheet(drawn, sheet.columns).contiguous());

@@ -13,7 +13,7 @@ struct TaskAlignedOptions {
   double alpha = 1;
   double beta = 6;
   int64_t points_of_a_box = 13;
-  int64_t elements_at_once = 1 << 20;  ///< of images × boxes × points, which bounds memory; an image at least
+  int64_t elements_at_once = 1 << 20;  ///< of images × boxes × points, which bounds memory; a box at least
 };
 
 /// What the points of a batch are to say. Without gradients.
@@ -23,7 +23,8 @@ struct Assignment {
   torch::Tensor weight;  ///< [n, points]: the aligned score of a point's box, 0 without one
 };
 
-/// Every image is assigned by itself, so that no cut of a batch changes it.
+/// Every image is assigned by itself, so that no cut of a batch changes it. Memory does not grow with boxes
+/// but by some numbers for each.
 /// @param boxes [n, points, 4]: what `output` says, edges in pixels.
 /// @param targets [n, most boxes, 5 or more]: class, centre x, y, width, height as parts of the image; a
 /// class below 0 fills up.

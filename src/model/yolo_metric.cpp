@@ -1,6 +1,7 @@
 #include "model/yolo_metric.h"
 
 #include <algorithm>
+#include <set>
 
 #include "model/boxes.h"
 #include "model/coco_evaluation.h"
@@ -120,14 +121,28 @@ std::vector<Figure> found_figures(const MetricState& whole) {
           {"recall100", f.recall[2], share_to_raise()}};
 }
 
+// How many images hold a box of each class that is no crowd.
+std::vector<double> images_by_class(const Gathered& all) {
+  std::vector<double> images(static_cast<size_t>(all.classes));
+  for (const CocoImage& image : all.images) {
+    std::set<int64_t> there;
+    for (const CocoTruth& box : image.truth) {
+      if (!box.crowd && box.category < all.classes) there.insert(box.category);
+    }
+    for (const int64_t category : there) ++images.at(static_cast<size_t>(category));
+  }
+  return images;
+}
+
 std::vector<FigureTable> found_tables(const MetricState& whole) {
   const Gathered all = gathered(whole);
-  FigureTable classes{"classes", "class", "objects, map, map50, map75, recall100", {}};
+  FigureTable classes{"classes", "class", "boxes, images, AP, AP50, AP75, recall100", {}};
+  const std::vector<double> images = images_by_class(all);
   FigureTable curves{"precision", "class", "precision at recall 0, 0.1, …, 1 and an overlap of 0.5", {}};
   for (const CocoClass& each : evaluate_coco(all.images, all.classes).classes) {
     const CocoFigures& f = each.figures;
-    classes.cells.push_back(
-        {static_cast<double>(each.objects), f.precision, f.precision50, f.precision75, f.recall[2]});
+    classes.cells.push_back({static_cast<double>(each.objects), images[classes.cells.size()], f.precision,
+                             f.precision50, f.precision75, f.recall[2]});
     std::vector<double>& curve = curves.cells.emplace_back();
     for (size_t i = 0; i < kCocoRecalls; i += 10)
       curve.push_back(each.objects > 0 ? each.curve50[i] : CocoFigures::kNone);

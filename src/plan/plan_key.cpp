@@ -8,12 +8,15 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "data/cost_order.h"
+#include "data/crowded.h"
 
 namespace autotrain {
 namespace {
 
 // The shapes that trials run are those of the samples that cost most.
 std::string describe_costs(const Dataset& data) {
+  if (const Crowded* const crowd = crowded(data))
+    return cat("alike, of at most ", crowd->most_objects(), " objects");
   if (!has_costs(data)) return "alike";
   int64_t most = 0, sum = 0;
   for (int64_t i = 0; i < data.size(); ++i) {

@@ -87,14 +87,14 @@ std::vector<Piece> trial_pieces(const Piece& window, int64_t micro_batch) {
 }
 
 Probe::Probe(Workbench& bench, UpdateStep& step, double target_high)
-    : bench_(bench), step_(step), target_high_(target_high) {
-  const RunData& data = bench.data;
-  if (makes_batches(*data.train))
-    worst_batches_.emplace(*data.train, stream_of_worst(bench), loading_timed(), bytes_to_keep());
-  if (data.validation != nullptr && makes_batches(*data.validation)) {
-    const Stream in_order(0, data.validation->size(), /*shuffle=*/false);
-    evaluation_batches_.emplace(*data.validation, in_order, loading(), bytes_to_keep());
-  }
+    : bench_(bench), step_(step), target_high_(target_high), train_(*bench.data.train) {
+  if (makes_batches(train_))
+    worst_batches_.emplace(train_, stream_of_worst(bench), loading_timed(), bytes_to_keep());
+  if (bench.data.validation == nullptr) return;
+  validation_.emplace(*bench.data.validation);
+  if (!makes_batches(*validation_)) return;
+  const Stream in_order(0, validation_->size(), /*shuffle=*/false);
+  evaluation_batches_.emplace(*validation_, in_order, loading(), bytes_to_keep());
 }
 
 ProbeRecord Probe::run(const TrialShape& shape, const ExtendTrial& extend) {
@@ -255,7 +255,7 @@ bool Probe::makes_batches(const Dataset& dataset) const {
 
 TrialFeed Probe::feed_worst(const Pieces& pieces) {
   if (worst_batches_) return TrialFeed(*worst_batches_);
-  return {*bench_.data.train, stream_of_worst(bench_), repeated(pieces), loading_timed()};
+  return {train_, stream_of_worst(bench_), repeated(pieces), loading_timed()};
 }
 
 // With all the threads that the run may come to.
@@ -332,7 +332,7 @@ void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeR
 }
 
 void Probe::evaluate(const TrialShape& shape) {
-  const Dataset& data = *bench_.data.validation;
+  const Dataset& data = *validation_;
   const int64_t samples = std::min(shape.evaluation_micro_batch, data.size());
   stand_beside(data, samples < data.size());
   const PieceSource pieces = one_pass(data, samples);
@@ -345,7 +345,7 @@ void Probe::evaluate(const TrialShape& shape) {
 
 // This piece, the first of `pieces`, while those behind it are prepared.
 void Probe::evaluate_next(const Piece& piece, PieceSource pieces) {
-  const Dataset& data = *bench_.data.validation;
+  const Dataset& data = *validation_;
   torch::nn::Module& module = bench_.task->module();
   const Stream in_order(0, data.size(), /*shuffle=*/false);
   TrialFeed feed = evaluation_batches_ ? TrialFeed(*evaluation_batches_)

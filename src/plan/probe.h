@@ -6,6 +6,7 @@
 #include <string>
 
 #include "autotrain/plan.h"
+#include "data/crowded.h"
 #include "data/loading_rates.h"
 #include "device/failure.h"
 #include "plan/size_search.h"
@@ -47,13 +48,16 @@ class Probe {
 
   /// @param step what accumulates in the place of the workbench's own, as in another precision.
   Probe(Workbench& bench, UpdateStep& step, double target_high);
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
 
   void set_target_high(double target_high) { target_high_ = target_high; }
 
   /// One trial from clean state: caches emptied before, one update, and if `extend` says so everything else
   /// of which the run will have the shape: one more update, those that are smaller if they are cut otherwise,
   /// an evaluation micro-batch and what is left over of an evaluation. Where samples differ in cost all are
-  /// of the costliest, and an update of typical ones follows, with one more of the costliest behind it.
+  /// of the costliest, and an update of typical ones follows, with one more of the costliest behind it. Where
+  /// batches take memory with the objects of a sample, as many are in each of its as in any of the run.
   /// Leaves no trace: generators, scaler and buffers are put back, gradients dropped.
   /// @throws whatever the task throws that does not mean "does not fit".
   /// All ranks make the same trial together: its record is that of the rank on which it went worst.
@@ -96,6 +100,8 @@ class Probe {
   Workbench& bench_;
   UpdateStep& step_;
   double target_high_;
+  const FullestBatches train_;
+  std::optional<const FullestBatches> validation_;
   Piece worst_;              // window of the last trial; to find it takes a look at every sample
   int64_t lengths_ = 0;      // that samples may have; 0: not counted yet
   LoadTimes loads_;          // of this trial's training samples

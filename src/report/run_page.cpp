@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "base/version.h"
+#include "report/figure_table.h"
+#include "report/found_boxes_section.h"
 #include "report/run_charts.h"
 #include "report/run_columns.h"
 
@@ -53,56 +55,60 @@ page::Table ranks_table(const Summary& summary) {
   return table;
 }
 
-// Each row's cells are as dark as their share of it.
-page::Table shaded_table(const FigureTable& from) {
-  page::Table table{.title =
-                        cat(from.name, ": ", from.rows_are, " (rows), ", from.columns_are, " (columns)")};
-  table.header.push_back("");
-  for (size_t c = 0; c < (from.cells.empty() ? 0 : from.cells[0].size()); ++c) table.header.push_back(cat(c));
+// Each row's cells are as dark as their share of it, unless columns are of different things.
+page::Table table_of(const FigureTable& from, const std::vector<std::string>& classes) {
+  std::vector<std::string> names = column_names(from);
+  const bool shaded = names.empty();
+  page::Table table{
+      .title = shaded ? cat(from.name, ": ", from.rows_are, " (rows), ", from.columns_are, " (columns)")
+                      : from.name,
+      .header = {shaded ? "" : from.rows_are}};
+  for (size_t c = 0; shaded && !from.cells.empty() && c < from.cells[0].size(); ++c) names.push_back(cat(c));
+  table.header.insert(table.header.end(), names.begin(), names.end());
   for (size_t r = 0; r < from.cells.size(); ++r) {
+    table.rows.push_back({row_name(from, r, classes)});
+    for (std::string& cell : cells_in_words(from, r)) table.rows.back().push_back(std::move(cell));
+    if (!shaded) continue;
     double all = 0;
     for (const double cell : from.cells[r]) all += cell;
-    table.rows.push_back({cat(r)});
     table.shade.push_back({0});
-    for (const double cell : from.cells[r]) {
-      table.rows.back().push_back(brief(cell, 6));
-      table.shade.back().push_back(all > 0 ? cell / all : 0);
-    }
+    for (const double cell : from.cells[r]) table.shade.back().push_back(all > 0 ? cell / all : 0);
   }
   return table;
 }
 
 // How precise the found boxes are where a share of the objects is found: their mean over the classes that
 // have objects, and the curve of each where these are few enough to be told apart.
-page::Chart precision_chart(const FigureTable& from) {
+page::Chart precision_chart(const FigureTable& from, const std::vector<std::string>& classes) {
   constexpr size_t kMostCurves = 12;
   page::Chart chart{.title = "precision of found boxes (overlap of 0.5)",
                     .x = {{.label = "recall", .format = page::Format::kPercent}},
                     .y = {.format = page::Format::kPercent}};
-  std::vector<page::Series> classes;
+  std::vector<page::Series> curves;
   for (size_t r = 0; r < from.cells.size(); ++r) {
     const std::vector<double>& cells = from.cells[r];
     if (cells.size() < 2 || !(cells.front() >= 0)) continue;  // nothing of this class was there
-    page::Series& series =
-        classes.emplace_back(page::Series{.name = cat("class ", r), .x = {{}}, .y = cells});
+    page::Series& series = curves.emplace_back(
+        page::Series{.name = r < classes.size() ? classes[r] : cat("class ", r), .x = {{}}, .y = cells});
     for (size_t i = 0; i < cells.size(); ++i)
       series.x[0].push_back(static_cast<double>(i) / static_cast<double>(cells.size() - 1));
   }
-  if (classes.empty()) return chart;
+  if (curves.empty()) return chart;
   page::Series mean{.name = "mean of classes",
-                    .x = classes[0].x,
-                    .y = std::vector<double>(classes[0].y.size()),
+                    .x = curves[0].x,
+                    .y = std::vector<double>(curves[0].y.size()),
                     .draw = page::Draw::kLineAndPoints};
-  for (const page::Series& each : classes)
+  for (const page::Series& each : curves)
     for (size_t i = 0; i < mean.y.size() && i < each.y.size(); ++i)
-      mean.y[i] += each.y[i] / static_cast<double>(classes.size());
+      mean.y[i] += each.y[i] / static_cast<double>(curves.size());
   chart.series.push_back(std::move(mean));
-  if (classes.size() > 1 && classes.size() <= kMostCurves)
-    for (page::Series& each : classes) chart.series.push_back(std::move(each));
+  if (curves.size() > 1 && curves.size() <= kMostCurves)
+    for (page::Series& each : curves) chart.series.push_back(std::move(each));
   return chart;
 }
 
-page::Section outcome_section(const Json& summary, const Json& plan, const RunPageExtras& extras) {
+page::Section outcome_section(const fs::path& folder, const Json& summary, const Json& plan,
+                              const RunPageExtras& extras) {
   page::Section section{.title = "Outcome", .paragraphs = extras.plan_sentences};
   if (extras.plan_sentences.empty()) {
     section.paragraphs.push_back(
@@ -120,10 +126,11 @@ page::Section outcome_section(const Json& summary, const Json& plan, const RunPa
   if (!activities.rows.empty()) section.tables.push_back(std::move(activities));
   page::Table ranks = ranks_table(end);
   if (!ranks.rows.empty()) section.tables.push_back(std::move(ranks));
+  const std::vector<std::string> classes = class_names_of(folder);
   for (const FigureTable& table : end.tables) {
     if (table.name != kPrecisionTable)
-      section.tables.push_back(shaded_table(table));
-    else if (page::Chart chart = precision_chart(table); !chart.series.empty())
+      section.tables.push_back(table_of(table, classes));
+    else if (page::Chart chart = precision_chart(table, classes); !chart.series.empty())
       section.charts.push_back(std::move(chart));
   }
   return section;
@@ -270,13 +277,17 @@ page::Page together_page(const std::vector<NamedHistory>& runs) {
 page::Page run_page(const fs::path& folder, const RunHistory& history, const RunPageExtras& extras) {
   const Json plan = read_json(folder / "plan.json"), summary = read_json(folder / "summary.json");
   const std::string status = summary.empty() ? "no summary" : text_in(summary, "status");
-  return {
+  page::Page page{
       .title = name_of_folder(folder),
       .subtitle = cat("a run of autotrain · ", status, " · ",
                       format_count(static_cast<int64_t>(history.updates.rows())), " updates on record"),
-      .sections = {outcome_section(summary, plan, extras), training_section(history), search_section(plan),
-                   machine_section(folder, history, plan), events_section(history.events),
-                   recipe_section(folder, extras), reproduce_section(folder, plan, summary)}};
+      .sections = {outcome_section(folder, summary, plan, extras), training_section(history),
+                   search_section(plan), machine_section(folder, history, plan),
+                   events_section(history.events), recipe_section(folder, extras),
+                   reproduce_section(folder, plan, summary)}};
+  if (std::optional<page::Section> found = found_boxes_section(folder))
+    page.sections.insert(page.sections.begin() + 1, *std::move(found));
+  return page;
 }
 
 }  // namespace autotrain

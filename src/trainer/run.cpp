@@ -44,6 +44,7 @@
 #include "state/snapshot.h"
 #include "trainer/advice.h"
 #include "trainer/call_scope.h"
+#include "trainer/found_boxes.h"
 #include "trainer/run_checks.h"
 #include "trainer/run_report.h"
 
@@ -498,6 +499,7 @@ void Trainer::Run::begin_files(const RunState& state) {
   RunFolder& folder = *place().folder;
   folder.save_recipe(recipe_);
   folder.write_json("plan.json", plan_to_json(made_plan()));
+  write_class_names(*bench().data.train, folder.path());
   folder.open_metrics(options_.resume ? std::optional(state.position.metrics_bytes) : std::nullopt);
 }
 
@@ -720,6 +722,18 @@ void Trainer::Run::read_test_data(Reached& reached) {
   reached.test["update"] = static_cast<double>(best ? ended_->best_update : ended_->updates);
 }
 
+// As its evaluations saw them: with averages in the place of weights where there are some.
+void Trainer::Run::draw_boxes_of(const Reached& reached) {
+  if (!recipe_.report.html || reached.stopped_by == StopReason::kSignal || !finds_boxes(bench(), recipe_))
+    return;
+  std::optional<AveragedWeights> averaged;
+  if (bench().average.active()) {
+    share_buffers(bench());
+    averaged.emplace(bench().average);
+  }
+  if (place_->folder) try_to_draw_boxes(bench(), evaluation_size(made_plan()), place_->folder->path());
+}
+
 void Trainer::Run::take(Weights which) {
   call([&] { return take_weights_of(which), true; });
 }
@@ -796,6 +810,7 @@ Summary Trainer::Run::fit_together() {
       train(reached);
       ended_ = reached.state->position;
       read_test_data(reached);
+      draw_boxes_of(reached);
     });
   } catch (const DeviceLost& error) {
     throw leave_lost_device(error);

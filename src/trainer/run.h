@@ -87,6 +87,7 @@ class Trainer::Run {
   bool may_be_on_gpu() const;
   EvaluationRecord evaluate_on(const Dataset& data);
   void read_test_data(Reached& reached);
+  void draw_boxes_of(const Reached& reached);
   void take_weights_of(Weights which);
   void take_best();
   Summary fit_together();

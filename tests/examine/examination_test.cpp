@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotrain/data.h"
-#include "examine/box_drawing.h"
+#include "data/box_drawing.h"
 #include "examine/examination_report.h"
 #include "support/support.h"
 
@@ -96,6 +96,36 @@ TEST(BoxDrawing, OutlinesABoxAndLeavesTheRest) {
   EXPECT_TRUE(torch::equal(drawn, expected)) << drawn;
   EXPECT_FALSE(torch::equal(images[0].select(1, 2).select(1, 5), images[1].select(1, 8).select(1, 18)))
       << "two classes have two colours";
+}
+
+// Of 40 × 40 pixels: columns and rows 10 to 30.
+torch::Tensor drawn_box(const BoxStyle& style) {
+  torch::Tensor images = torch::full({1, 3, 40, 40}, 100, torch::kUInt8);
+  draw_boxes(images, torch::tensor({{{1.0, 0.5, 0.5, 0.5, 0.5}}}), style);
+  return images[0];
+}
+
+TEST(BoxDrawing, DashesAreBlackAndWhiteOnTheLineOfABroaderOutline) {
+  const torch::Tensor dashed = drawn_box({.dashed = true}), broad = drawn_box({.width = 3});
+  const auto is = [](const torch::Tensor& image, int64_t value) { return image.eq(value).all(0); };
+  const torch::Tensor line = dashed.ne(100).any(0), outline = broad.ne(100).any(0);
+  EXPECT_TRUE((is(dashed, 0) | is(dashed, 255) | line.logical_not()).all().item<bool>());
+  EXPECT_GT(is(dashed, 0).sum().item<int64_t>(), 20);
+  EXPECT_GT(is(dashed, 255).sum().item<int64_t>(), 20);
+  EXPECT_EQ(line.sum().item<int64_t>(), 4 * 20);
+  EXPECT_TRUE((outline | line.logical_not()).all().item<bool>());
+  EXPECT_GT(outline.sum().item<int64_t>(), 2 * line.sum().item<int64_t>());
+}
+
+TEST(BoxDrawing, NumbersStandInTheImageEvenOfABoxAtItsEdge) {
+  torch::Tensor images = torch::full({1, 3, 40, 40}, 100, torch::kUInt8);
+  draw_boxes(images, torch::tensor({{{0.0, 0.98, 0.98, 0.04, 0.04}}}), {.numbered = true});
+  const torch::Tensor ink = images[0].eq(0).all(0);
+  EXPECT_EQ(ink.sum().item<int64_t>(), 4 * 8) << "a 1 has eight dots of four pixels";
+  torch::Tensor two = torch::full({1, 3, 40, 40}, 100, torch::kUInt8);
+  draw_boxes(two, torch::tensor({{{-1.0, 0.5, 0.5, 0.5, 0.5}, {0.0, 0.5, 0.5, 0.5, 0.5}}}),
+             {.numbered = true});
+  EXPECT_EQ(two[0].eq(0).all(0).sum().item<int64_t>(), 4 * 11) << "the second of the image";
 }
 
 TEST(BoxDrawing, CountsBoxesByTheirClasses) {

@@ -1,8 +1,12 @@
 #include <torch/optim/adam.h>
 
 #include <cmath>
+#include <map>
 #include <numbers>
 
+#include "autotrain/operator_counts.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "model/boxes.h"
 #include "model/losses.h"
 #include "model/models.h"
@@ -180,9 +184,80 @@ TEST(Yolo, AssignmentIsTheSameImageByImage) {
   torch::Tensor target = torch::rand({5, 7, 5}) * 0.5 + 0.2;
   target.select(2, 0) = torch::randint(-1, kClasses, {5, 7});
   const Assignment whole = assign_points({}, output, output.boxes(), target);
-  const Assignment each = assign_points({.elements_at_once = 1}, output, output.boxes(), target);
+  const Assignment each = assign_points({.elements_at_once = 7 * kPoints}, output, output.boxes(), target);
   EXPECT_GT(whole.weight.sum().item<double>(), 0);
   EXPECT_TRUE(whole.scores.equal(each.scores) && whole.weight.equal(each.weight));
+}
+
+// Point by point and box by box, in doubles: what each point is told to say, of which class.
+std::map<int64_t, std::pair<int64_t, double>> assigned(const YoloOutput& output, const torch::Tensor& boxes,
+                                                       const torch::Tensor& targets, int64_t most) {
+  struct Wish {
+    int64_t box;
+    double metric, overlap;
+  };
+  std::map<int64_t, Wish> owners;
+  const torch::Tensor truth = edges_of(targets.narrow(1, 1, 4) * 32);
+  std::vector<std::map<int64_t, Wish>> wishes(static_cast<size_t>(targets.size(0)));
+  for (int64_t b = 0; b < targets.size(0); ++b) {
+    const auto category = static_cast<int64_t>(targets[b][0].item<float>());
+    if (category < 0) continue;
+    std::vector<std::pair<double, int64_t>> ranked;
+    for (int64_t p = 0; p < kPoints; ++p) {
+      bool inside = true;
+      for (int64_t axis = 0; axis < 2; ++axis) {
+        const double off = output.places[p][axis].item<double>() - targets[b][1 + axis].item<double>() * 32;
+        const double half =
+            std::max(targets[b][3 + axis].item<double>() * 16, output.strides[p][0].item<double>() / 2);
+        inside = inside && std::abs(off) <= half;
+      }
+      const double overlap = box_iou(truth[b], boxes[p]).item<double>();
+      const double score = at::sigmoid(output.logits[0][p][category]).item<double>();
+      if (inside) ranked.emplace_back(score * std::pow(overlap, 6), p);
+    }
+    std::ranges::sort(ranked, std::greater<>());
+    ranked.resize(std::min<size_t>(ranked.size(), static_cast<size_t>(most)));
+    for (const auto& [metric, p] : ranked)
+      wishes[static_cast<size_t>(b)][p] = {b, metric, box_iou(truth[b], boxes[p]).item<double>()};
+  }
+  for (const auto& of_box : wishes)
+    for (const auto& [p, wish] : of_box)
+      if (const auto known = owners.find(p); known == owners.end() || known->second.overlap < wish.overlap)
+        owners.insert_or_assign(p, wish);
+  std::map<int64_t, std::pair<int64_t, double>> told;
+  for (const auto& [p, own] : owners) {
+    double best_metric = 0, best_overlap = 0;
+    for (const auto& [other, wish] : owners) {
+      if (wish.box != own.box) continue;
+      best_metric = std::max(best_metric, wish.metric);
+      best_overlap = std::max(best_overlap, wish.overlap);
+    }
+    if (own.metric > 0)
+      told[p] = {static_cast<int64_t>(targets[own.box][0].item<float>()),
+                 own.metric / best_metric * best_overlap};
+  }
+  return told;
+}
+
+TEST(Yolo, CrowdedImagesAreAssignedAsPointByPointHoweverManyBoxesAtOnce) {
+  torch::manual_seed(6);
+  const YoloOutput output = YoloOutput::of(random_prediction(1), "");
+  torch::Tensor target = torch::rand({1, 40, 5}) * 0.5 + 0.2;
+  target.select(2, 0) = torch::randint(-1, kClasses, {1, 40});
+  const torch::Tensor boxes = output.boxes();
+  const auto told = assigned(output, boxes[0], target[0], 5);
+  EXPECT_GT(told.size(), 5U);
+  for (const int64_t elements : {int64_t{1}, 7 * kPoints, int64_t{1} << 20}) {
+    const Assignment given =
+        assign_points({.points_of_a_box = 5, .elements_at_once = elements}, output, boxes, target);
+    for (int64_t p = 0; p < kPoints; ++p) {
+      const auto wanted = told.find(p);
+      EXPECT_NEAR(given.weight[0][p].item<double>(), wanted == told.end() ? 0 : wanted->second.second, 1e-4)
+          << p;
+      if (wanted == told.end()) continue;
+      EXPECT_EQ(given.scores[0][p].argmax().item<int64_t>(), wanted->second.first) << p;
+    }
+  }
 }
 
 // ------------------------------------------------------------------ loss
@@ -278,16 +353,24 @@ TEST(Yolo, RightBoxesMeasureOne) {
   EXPECT_EQ(tables.at(2).cells.at(1).at(1), 1);
 }
 
-TEST(Yolo, SizesHaveTheParametersThatTheDocumentsSay) {
-  const auto count = [](const std::string& size) {
+// The table of docs/detection.md, of 80 classes: | size | parameters | GFLOP at 160 | at 320 | at 640 |.
+TEST(Yolo, SizesHaveTheParametersAndOperationsThatTheDocumentsSay) {
+  const std::string document = test::slurp(std::filesystem::path(AUTOTRAIN_SOURCE_DIR) / "docs/detection.md");
+  const torch::NoGradGuard no_gradients;
+  for (const std::string size : {"n", "s", "m"}) {
+    const auto model = make_model({"yolo", {{"size", size}}}, {{3, 160, 160}, 80, 0});
+    model->eval();
     int64_t numbers = 0;
-    for (const torch::Tensor& p : make_model({"yolo", {{"size", size}}}, {{3, 64, 64}, 80, 0})->parameters())
-      numbers += p.numel();
-    return numbers;
-  };
-  EXPECT_LT(count("p"), count("n"));
-  EXPECT_LT(count("n"), count("s"));
-  EXPECT_LT(count("s"), count("m"));
+    for (const torch::Tensor& p : model->parameters()) numbers += p.numel();
+    const double flops = count_forward(*model, [&] {
+                           model->forward(torch::rand({1, 3, 160, 160}));
+                         }).flops();
+    // Strides divide all three sides, so that operations grow with the pixels.
+    EXPECT_TRUE(
+        test::holds(document, cat("| ", size, " | ", format_count(numbers), " | ", fixed(flops / 1e9, 3),
+                                  " | ", fixed(4 * flops / 1e9, 3), " | ", fixed(16 * flops / 1e9, 3), " |")))
+        << size << ": " << numbers << " parameters, " << flops << " operations";
+  }
 }
 
 // Coloured rectangles on noise, red or blue, in images of 64 × 64.

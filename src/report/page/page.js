@@ -174,8 +174,9 @@ function addSection(section) {
     const plots = element(details, "div", "", "plots");
     for (const chart of section.charts) addChart(plots, chart);
   }
+  const side = section.pictures.length > 1 ? element(details, "div", "", "pictures") : details;
   for (const picture of section.pictures) {
-    const figure = element(details, "figure");
+    const figure = element(side, "figure");
     element(figure, "figcaption", picture.caption);
     Object.assign(element(figure, "img"), { src: `data:image/png;base64,${picture.png}`, alt: picture.caption });
   }

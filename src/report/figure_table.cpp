@@ -1,0 +1,79 @@
+#include "report/figure_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "report/live_text.h"
+#include "report/table.h"
+
+namespace autotrain {
+namespace {
+
+constexpr size_t kWidestName = 24;  // characters of a row's name, beside seven columns of figures
+
+// Counts: none of the cells has anything behind the point.
+bool is_counts(const FigureTable& table, size_t column) {
+  const auto whole = [&](const std::vector<double>& row) { return row[column] == std::floor(row[column]); };
+  return std::ranges::all_of(table.cells, whole);
+}
+
+std::string cut_name(const std::string& name) {
+  return display_width(name) <= kWidestName ? name : cut_to(name, kWidestName - 1) + "…";
+}
+
+}  // namespace
+
+std::vector<std::string> column_names(const FigureTable& table) {
+  std::vector<std::string> names;
+  for (const std::string& name : split(table.columns_are, ',')) names.emplace_back(trim(name));
+  const auto is_word = [](const std::string& name) { return name.find(' ') == std::string::npos; };
+  const bool one_for_each = !table.cells.empty() && table.cells[0].size() == names.size();
+  if (names.size() > 1 && one_for_each && std::ranges::all_of(names, is_word)) return names;
+  return {};
+}
+
+std::vector<std::string> cells_in_words(const FigureTable& table, size_t row) {
+  const bool named = !column_names(table).empty();
+  std::vector<std::string> words;
+  for (size_t column = 0; column < table.cells[row].size(); ++column) {
+    const double cell = table.cells[row][column];
+    if (!named)
+      words.push_back(brief(cell, 6));
+    else
+      words.push_back(std::isfinite(cell) ? fixed(cell, is_counts(table, column) ? 0 : 3) : "");
+  }
+  return words;
+}
+
+std::string row_name(const FigureTable& table, size_t row, const std::vector<std::string>& classes) {
+  const bool named = table.rows_are == "class" && row < classes.size();
+  return named ? classes[row] : std::to_string(row);
+}
+
+std::string text_of(const FigureTable& table, const std::vector<std::string>& classes) {
+  std::vector<std::string> names = column_names(table);
+  const bool named = !names.empty();
+  for (size_t i = 0; !named && !table.cells.empty() && i < table.cells[0].size(); ++i)
+    names.push_back(std::to_string(i));
+  std::vector<std::string> header = {named ? table.rows_are : cat(table.rows_are, " \\ ", table.columns_are)};
+  header.insert(header.end(), names.begin(), names.end());
+  TextTable text(header);
+  for (size_t row = 0; row < table.cells.size(); ++row) {
+    std::vector<std::string> cells = {cut_name(row_name(table, row, classes))};
+    for (std::string& cell : cells_in_words(table, row)) cells.push_back(std::move(cell));
+    text.add_row(std::move(cells));
+  }
+  return cat(table.name, "\n", text.text());
+}
+
+std::vector<std::string> class_names_of(const std::filesystem::path& run) {
+  std::error_code ignored;
+  if (run.empty() || !std::filesystem::exists(run / kClassesFile, ignored)) return {};
+  std::vector<std::string> names = split(read_file(run / kClassesFile), '\n');
+  if (names.back().empty()) names.pop_back();
+  return names;
+}
+
+}  // namespace autotrain
