@@ -24,9 +24,9 @@ HEADER = ("method", "accuracy", "file KiB", "smaller", "predicted b*", "measured
           "samples/s at best", "at batch", "packed layers")
 
 
-def autotrain(*words):
+def autotrain(*words, written=None):
     done = subprocess.run([PROGRAM, *map(str, words)], cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
+    if done.returncode and not (written and written.exists()):  # one method that is refused ends it so, after the table
         sys.exit(f"autotrain {' '.join(map(str, words))} ended with {done.returncode}:\n{done.stderr}")
     return done.stdout
 
@@ -50,7 +50,7 @@ def row_of(model, samples):
     measured, reached = knee(model["rates"])
     best = max(model["rates"], key=lambda rate: rate["samples_per_second"])
     predicted = model["predicted_batch"]
-    return {"method": model["method"], "accuracy": model["figures"]["accuracy"], "samples": samples, "bytes": model["bytes"],
+    return {"method": model["method"], "accuracy": model["figures"].get("accuracy", float("nan")), "samples": samples, "bytes": model["bytes"],
             "ratio": model["ratio"], "predicted_batch": predicted, "measured_batch": measured, "reached": reached,
             "measured_to_predicted": measured / predicted if predicted else None, "packed_layers": model["packed_layers"],
             "best_batch": best["batch"], "rates": model["rates"]}
@@ -66,8 +66,11 @@ def text_of(row):
 
 def measure(run, rounds, folder):
     autotrain("compress", "--run", run, "--methods", ",".join(METHODS), "--batches", ",".join(map(str, BATCHES)), "--rounds", rounds,
-              "--seconds", SECONDS, "--output", folder / "small", "--quiet")
+              "--seconds", SECONDS, "--output", folder / "small", "--quiet", written=folder / "small" / "compress.json")
     found = json.loads((folder / "small" / "compress.json").read_text(encoding="utf-8"))
+    for model in found["models"]:
+        if "refused" in model:
+            print(f"{model['method']}: {model['refused']}", file=sys.stderr)
     return [row_of(model, found["samples"]) for model in found["models"] if "refused" not in model]
 
 

@@ -13,6 +13,8 @@
 namespace autotrain {
 namespace {
 
+constexpr size_t kMostRows = 20;  // of a table behind the summary
+
 std::string rule(const std::string& title) {
   return title + " " + std::string(60 - title.size(), '-') + "\n";
 }
@@ -151,7 +153,12 @@ void Console::on_finish(const Summary& s, const BatchPlan& plan, const std::vect
   const TextTable table({}, in_words(end));
   std::string text = rule("summary") + table.text();
   for (const FigureTable& each : s.tables) {
-    if (!column_names(each).empty()) text += text_of(each, class_names_of(s.folder));
+    if (column_names(each).empty()) continue;
+    FigureTable first = each;
+    first.cells.resize(std::min(each.cells.size(), kMostRows));
+    text += text_of(first, class_names_of(s.folder));
+    if (first.cells.size() < each.cells.size())
+      text += cat("the first ", kMostRows, " of ", each.cells.size(), "; the page has all\n");
   }
   if (s.status == RunStatus::kCompleted) {
     for (const std::string& sentence : advice) text += "try: " + sentence + "\n";

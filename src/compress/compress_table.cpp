@@ -94,7 +94,7 @@ Json model_json(const Model& model) {
 }
 
 Cells csv_names(const CompressionResult& result) {
-  Cells names = {"method", "file", "refused", "left_whole"};
+  Cells names = {"method", "file", "refused"};
   for (const auto& [name, value] : result.models.front().figures) names.push_back(name);
   for (const std::string& name : csv_header(size_columns())) names.push_back(name);
   for (const std::string& name : csv_header(batch_columns())) names.push_back(name);
@@ -102,11 +102,12 @@ Cells csv_names(const CompressionResult& result) {
     names.push_back(cat("samples_per_second_", rate.batch));
     names.push_back(cat("spread_", rate.batch));
   }
+  names.push_back("left_whole");
   return names;
 }
 
 Cells csv_row(const Model& model, size_t width) {
-  Cells cells = {model.method, model.file, model.refused, join(model.left_whole, " ")};
+  Cells cells = {model.method, model.file, model.refused};
   if (model.refused.empty()) {
     for (const auto& [name, value] : model.figures) cells.push_back(csv_number(value));
     for (const std::string& cell : csv_cells(size_columns(), model)) cells.push_back(cell);
@@ -117,6 +118,7 @@ Cells csv_row(const Model& model, size_t width) {
     }
   }
   cells.resize(width);
+  cells.back() = join(model.left_whole, " ");
   return cells;
 }
 

@@ -24,6 +24,7 @@ std::set<std::string> multiplying_parts(const ForwardCount& counts, OperatorKind
 void add_pruned(const TrainedRun& run, CompressionSource& source) {
   const auto pruned = pruned_by_file(run.recipe.weights);
   if (!pruned) return;
+  check_still_pruned(*pruned, source.tensors, run.recipe.weights);
   source.pruned = pruned->is_pruned();
   source.stays = pruned->stays;
   for (const auto& [part, kept] : pruned->kept) source.tensors.push_back({name_of_kept(part), kept});

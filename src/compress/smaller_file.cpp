@@ -67,14 +67,12 @@ std::vector<HeadGroups> heads_of(const CompressionSource& source) {
               "prune those of model transformer; 2:4 and int8-weights take every model");
 }
 
-// What was zero before stays so: a bit for each weight, where the form itself does not say it.
-void add_stays(const CompressionSource& source, const CompressionMethod& method,
-               std::vector<NamedTensor>& stored) {
+// What was zero before stays so: a bit for each weight. The places of 2:4 do not say it of four that have
+// more than two zeros, as when channels were pruned since.
+void add_stays(const CompressionSource& source, std::vector<NamedTensor>& stored) {
   for (const NamedTensor& item : source.tensors) {
     const auto stays = source.stays.find(item.name);
-    if (stays == source.stays.end()) continue;
-    const bool is_said = method.kind == Compression::kSparse && changes(source, method, item);
-    if (!is_said) stored.push_back({name_of_stays(item.name), to_bits(stays->second)});
+    if (stays != source.stays.end()) stored.push_back({name_of_stays(item.name), to_bits(stays->second)});
   }
 }
 
@@ -117,7 +115,7 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
     }
     for (NamedTensor& each : stored_by(method, item)) stored.push_back(std::move(each));
   }
-  add_stays(source, method, stored);
+  add_stays(source, stored);
   return stored;
 }
 

@@ -121,7 +121,9 @@ class Restoring {
     require(bits.scalar_type() == torch::kUInt8 &&
                 bits.sizes() == std::vector{shape[0], (inputs_of(shape) + 7) / 8},
             kStays);
-    require(result_.stays.emplace(name_, from_bits(bits, shape)).second, kStays);  // 2:4 says so by itself
+    const torch::Tensor mask = from_bits(bits, shape);
+    const auto [places, is_new] = result_.stays.emplace(name_, mask);
+    if (!is_new) places->second = places->second.logical_and(mask);  // of the places of 2:4
   }
 
   torch::Tensor restored(const char* ending, const torch::Tensor& values) {

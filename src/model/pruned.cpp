@@ -8,6 +8,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "model/models.h"
+#include "model/name_patterns.h"
 
 namespace autotrain {
 namespace {
@@ -47,6 +48,25 @@ std::optional<CompressedWeights> pruned_by_file(const WeightsRecipe& recipe) {
   return weights;
 }
 
+void check_still_pruned(const CompressedWeights& pruned, const std::vector<NamedTensor>& trained,
+                        const WeightsRecipe& recipe) {
+  for (const NamedTensor& item : trained) {
+    const auto stays = pruned.stays.find(item.name);
+    const auto kept = pruned.kept.find(part_of(item.name));
+    const bool zeros_stayed =
+        stays == pruned.stays.end() ||
+        (stays->second.sizes() == item.tensor.sizes() &&
+         item.tensor.ne(0).logical_and(stays->second.logical_not()).any().item<bool>() == false);
+    const bool has_outputs = kept == pruned.kept.end() || !item.name.ends_with(".weight") ||
+                             (item.tensor.dim() > 0 && item.tensor.size(0) == kept->second.numel());
+    if (zeros_stayed && has_outputs) continue;
+    throw Error(ExitCode::kBadData, *recipe.file,
+                cat("is where the run's first weights were, and holds others now: the run's ", item.name,
+                    " has not its ", zeros_stayed ? "shape" : "zeros"),
+                "put back the file that the run began with");
+  }
+}
+
 void take_pruned_shapes(const CompressedWeights& weights, torch::nn::Module& module) {
   if (weights.kept.empty()) return;
   const torch::NoGradGuard no_gradients;
@@ -72,8 +92,8 @@ void keep_pruned_zeros(const CompressedWeights& weights, torch::nn::Module& modu
     if (network != nullptr && network->adapters().contains(name)) {
       throw Error(ExitCode::kBadRecipe, "model.lora",
                   cat("adapts ", name,
-                      ", of which the file of model.weights has two of four numbers: what an "
-                      "adapter adds would fill the zeros"),
+                      ", of which the file of model.weights has zeros that stay: what an adapter adds "
+                      "would fill them"),
                   "leave that weight out of model.lora.match, or let it learn whole");
     }
     const auto found = live.find(name);

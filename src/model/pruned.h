@@ -19,6 +19,11 @@ std::optional<CompressedWeights> pruned_by_file(const WeightsRecipe& recipe);
 /// model.
 void take_pruned_shapes(const CompressedWeights& weights, torch::nn::Module& module);
 
+/// What the file of a recipe's first weights says goes for weights that a run came to only if they have its
+/// shapes and zeros. @throws Error(kBadData) where it is of others, as when it was written anew since.
+void check_still_pruned(const CompressedWeights& pruned, const std::vector<NamedTensor>& trained,
+                        const WeightsRecipe& recipe);
+
 /// Keeps what is zero in 2:4 weights at zero from now on: no gradient reaches it, and no optimizer of ours
 /// moves a zero whose gradients are all zero. To be called when it is known which parameters learn.
 /// @throws Error(kBadRecipe) where adapters would fill the zeros.

@@ -44,27 +44,29 @@ struct Wanted {
   torch::Tensor given;    // bool: a box may have fewer candidates
 };
 
-Wanted wanted_points(const TaskAlignedOptions& o, const YoloOutput& output, const torch::Tensor& logits,
+// What is no number stays so in the metric: the loss tells it.
+// @param scores [c, classes, points].
+Wanted wanted_points(const TaskAlignedOptions& o, const YoloOutput& output, const torch::Tensor& scores,
                      const torch::Tensor& boxes, const torch::Tensor& targets) {
   const TrueBoxes truth(targets, output.size);
   const int64_t points = boxes.size(1);
   const torch::Tensor overlap = box_iou(truth.edges.unsqueeze(2), boxes.unsqueeze(1));
-  const torch::Tensor of_class =
-      at::sigmoid(logits).transpose(1, 2).gather(1, truth.category.unsqueeze(2).expand({-1, -1, points}));
+  const torch::Tensor of_class = scores.gather(1, truth.category.unsqueeze(2).expand({-1, -1, points}));
+  const torch::Tensor candidate = candidates(truth, output);
   const torch::Tensor metric =
-      (of_class.pow(o.alpha) * overlap.pow(o.beta)).masked_fill(candidates(truth, output).logical_not(), -1);
+      (of_class.pow(o.alpha) * overlap.pow(o.beta)).masked_fill(candidate.logical_not(), -1);
   const auto [best, places] =
       metric.topk(std::min(o.points_of_a_box, points), 2, /*largest=*/true, /*sorted=*/false);
-  return {places, best.clamp_min(0), overlap.gather(2, places), best >= 0};
+  return {places, best.clamp_min(0), overlap.gather(2, places), candidate.gather(2, places)};
 }
 
 // The same of so many boxes at a time: what is kept of one is some points, not all.
-Wanted wanted_in_parts(const TaskAlignedOptions& o, const YoloOutput& output, const torch::Tensor& logits,
+Wanted wanted_in_parts(const TaskAlignedOptions& o, const YoloOutput& output, const torch::Tensor& scores,
                        const torch::Tensor& boxes, const torch::Tensor& targets, int64_t at_once) {
   std::vector<torch::Tensor> points, metrics, overlaps, given;
   for (int64_t first = 0; first < targets.size(1); first += at_once) {
     const int64_t count = std::min(at_once, targets.size(1) - first);
-    const Wanted some = wanted_points(o, output, logits, boxes, targets.narrow(1, first, count));
+    const Wanted some = wanted_points(o, output, scores, boxes, targets.narrow(1, first, count));
     points.push_back(some.points);
     metrics.push_back(some.metric);
     overlaps.push_back(some.overlap);
@@ -91,7 +93,8 @@ torch::Tensor owners(const Wanted& wanted, int64_t points) {
 // One score for each point, of its box; 1 is the largest of a box's points times that box's best overlap.
 Assignment assign_images(const TaskAlignedOptions& o, const YoloOutput& output, const torch::Tensor& logits,
                          const torch::Tensor& boxes, const torch::Tensor& targets, int64_t boxes_at_once) {
-  const Wanted wanted = wanted_in_parts(o, output, logits, boxes, targets, boxes_at_once);
+  const torch::Tensor scores = at::sigmoid(logits).transpose(1, 2);
+  const Wanted wanted = wanted_in_parts(o, output, scores, boxes, targets, boxes_at_once);
   const torch::Tensor owner = owners(wanted, boxes.size(1)), place = wanted.points.flatten(1);
   const torch::Tensor number = at::arange(targets.size(1), place.options()).view({1, -1, 1});
   const torch::Tensor own = wanted.given.logical_and(owner.gather(1, place).view_as(wanted.points) == number);

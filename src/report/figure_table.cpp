@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autotrain/error.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "report/live_text.h"
@@ -13,10 +14,9 @@ namespace {
 
 constexpr size_t kWidestName = 24;  // characters of a row's name, beside seven columns of figures
 
-// Counts: none of the cells has anything behind the point.
-bool is_counts(const FigureTable& table, size_t column) {
-  const auto whole = [&](const std::vector<double>& row) { return row[column] == std::floor(row[column]); };
-  return std::ranges::all_of(table.cells, whole);
+// Other figures may be whole, too.
+bool is_counts(const std::string& column) {
+  return column == "boxes" || column == "images";
 }
 
 std::string cut_name(const std::string& name) {
@@ -35,14 +35,15 @@ std::vector<std::string> column_names(const FigureTable& table) {
 }
 
 std::vector<std::string> cells_in_words(const FigureTable& table, size_t row) {
-  const bool named = !column_names(table).empty();
+  const std::vector<std::string> names = column_names(table);
+  const bool named = !names.empty();
   std::vector<std::string> words;
   for (size_t column = 0; column < table.cells[row].size(); ++column) {
     const double cell = table.cells[row][column];
     if (!named)
       words.push_back(brief(cell, 6));
     else
-      words.push_back(std::isfinite(cell) ? fixed(cell, is_counts(table, column) ? 0 : 3) : "");
+      words.push_back(std::isfinite(cell) ? fixed(cell, is_counts(names[column]) ? 0 : 3) : "");
   }
   return words;
 }
@@ -71,9 +72,13 @@ std::string text_of(const FigureTable& table, const std::vector<std::string>& cl
 std::vector<std::string> class_names_of(const std::filesystem::path& run) {
   std::error_code ignored;
   if (run.empty() || !std::filesystem::exists(run / kClassesFile, ignored)) return {};
-  std::vector<std::string> names = split(read_file(run / kClassesFile), '\n');
-  if (names.back().empty()) names.pop_back();
-  return names;
+  try {
+    std::vector<std::string> names = split(read_file(run / kClassesFile), '\n');
+    if (names.back().empty()) names.pop_back();
+    return names;
+  } catch (const Error&) {
+    return {};  // numbers do as well
+  }
 }
 
 }  // namespace autotrain

@@ -20,11 +20,12 @@ std::optional<page::Section> found_boxes_section(const fs::path& run) {
                                 .png = read_file(file)});
   }
   if (section.pictures.empty()) return std::nullopt;
-  section.paragraphs.push_back(cat(
-      "Some validation images, as the run's last weights see them. Solid lines are the boxes of the data, in "
-      "a colour of their class; dashed ones, black and white, are found with a score from ",
-      brief(number_in(all, "least_score")),
-      " on. Their numbers stand in the captions, with class and score."));
+  section.paragraphs.push_back(
+      cat("Some validation images, as the run saw them after update ", brief(number_in(all, "update")),
+          ". Solid lines are the boxes of the data, in "
+          "a colour of their class; dashed ones, black and white, are found with a score from ",
+          brief(number_in(all, "least_score")),
+          " on. Their numbers stand in the captions, with class and score."));
   return section;
 }
 

@@ -114,11 +114,12 @@ std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch:
 
 void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors, const fs::path& path) {
   const std::optional<CompressedWeights> pruned = pruned_by_file(recipe.weights);
+  if (pruned) check_still_pruned(*pruned, tensors, recipe.weights);
   const bool reshaped = pruned && !pruned->kept.empty();
   if (pruned && !reshaped && !pruned->stays.empty()) {
     log::warn("model",
-              cat(path.string(), " holds the zeros of 2:4 weights as ordinary numbers, which training ",
-                  "that begins with it fills; autotrain compress writes files in which they stay"));
+              "the run's weights have zeros that stayed, 2:4: the file holds them as ordinary numbers, which "
+              "training that begins with it fills; autotrain compress writes files in which they stay");
   }
   if (path.extension() == ".safetensors") {
     if (!reshaped) return write_safetensors(path, tensors);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/text.h"
@@ -111,7 +112,9 @@ std::string end_to_end_sentence(const SweepVariant& variant) {
              " of its forward pass alone: ", bound_in_words(e));
 }
 
-// The batch that half the bytes make room for, beside that of fp32 under the same budget; "": one of both is
+constexpr double kAlikeBudgets = 0.03;  // parts of one in which two may differ
+
+// The batch that half the bytes make room for, beside that of fp32 under such a budget; "": one of both is
 // not known, or no memory bounded it.
 std::string capacity_sentence(const Sweep& sweep, const SweepVariant& variant) {
   if (sweep.key != "execution.precision" || variant.value == "fp32") return "";
@@ -121,10 +124,11 @@ std::string capacity_sentence(const Sweep& sweep, const SweepVariant& variant) {
   };
   if (fp32 == sweep.variants.end() || !bounded(fp32->largest) || !bounded(variant.largest)) return "";
   const LargestBatch &whole = *fp32->largest, &other = *variant.largest;
-  if (whole.budget_bytes != other.budget_bytes) return "";
+  const auto budget = static_cast<double>(whole.budget_bytes);  // each is a share of what was free then
+  if (std::abs(budget - static_cast<double>(other.budget_bytes)) > kAlikeBudgets * budget) return "";
   return cat(variant.value, " makes room for ",
              fixed(static_cast<double>(other.batch) / static_cast<double>(whole.batch), 2),
-             " times the batch of fp32 under the same budget of ", format_bytes(whole.budget_bytes), ": ",
+             " times the batch of fp32 within ", format_bytes(whole.budget_bytes), ": ",
              format_count(other.batch), " samples against ", format_count(whole.batch));
 }
 

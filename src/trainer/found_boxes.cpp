@@ -106,10 +106,12 @@ nlohmann::ordered_json draw_one(const Batch& sample, const torch::Tensor& found,
           {"found", in_words(boxes, classes)}};
 }
 
-void draw_found_boxes(Workbench& bench, int64_t at_once, const fs::path& run) {
+void draw_found_boxes(Workbench& bench, int64_t at_once, int64_t update, const fs::path& run) {
   const Dataset& data = *bench.data.validation;
   const fs::path folder = run / kFoundBoxesFolder;
-  fs::create_directories(folder);
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);  // those of a shorter run that was resumed
+  make_folders(folder);
   nlohmann::ordered_json entries = nlohmann::ordered_json::array();
   const int64_t count = std::min(kPictures, data.size());
   for (int64_t first = 0; first < count; first += at_once) {
@@ -126,8 +128,9 @@ void draw_found_boxes(Workbench& bench, int64_t at_once, const fs::path& run) {
           draw_one(one, found[row], samples[i], data, folder / cat(std::ssize(entries) + 1, ".png")));
     }
   }
-  write_file_atomically(folder / kFoundBoxesFile,
-                        text_of_json({{"least_score", kLeastScore}, {"pictures", std::move(entries)}}));
+  write_file_atomically(
+      folder / kFoundBoxesFile,
+      text_of_json({{"update", update}, {"least_score", kLeastScore}, {"pictures", std::move(entries)}}));
 }
 
 }  // namespace
@@ -149,19 +152,13 @@ bool finds_boxes(const Workbench& bench, const Recipe& recipe) {
          find_loss(recipe.loss.name).finds_boxes;
 }
 
-void try_to_draw_boxes(Workbench& bench, int64_t at_once, const fs::path& run) {
-  const auto tell = [](const std::exception& problem) {
-    log::warn("report", cat("found boxes were not drawn: ", first_line(problem)));
-  };
+void try_to_draw_boxes(Workbench& bench, int64_t at_once, int64_t update, const fs::path& run) {
   try {
-    draw_found_boxes(bench, at_once, run);
+    draw_found_boxes(bench, at_once, update, run);
   } catch (const DeviceLost&) {
     throw;
-  } catch (const Error& problem) {
-    tell(problem);
   } catch (const std::exception& problem) {
-    if (classify_failure(problem) == Failure::kOther) throw;
-    tell(problem);
+    log::warn("report", cat("found boxes were not drawn: ", first_line(problem)));
   }
 }
 

@@ -731,7 +731,8 @@ void Trainer::Run::draw_boxes_of(const Reached& reached) {
     share_buffers(bench());
     averaged.emplace(bench().average);
   }
-  if (place_->folder) try_to_draw_boxes(bench(), evaluation_size(made_plan()), place_->folder->path());
+  if (place_->folder)
+    try_to_draw_boxes(bench(), evaluation_size(made_plan()), ended_->updates, place_->folder->path());
 }
 
 void Trainer::Run::take(Weights which) {

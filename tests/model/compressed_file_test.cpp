@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include "checkpoint/file_notes.h"
 #include "model/initial_weights.h"
+#include "model/pruned.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -72,6 +73,35 @@ TEST_F(CompressedFile, RoundedWeightsThatWerePrunedBeforeSayWhichStay) {
     expect_refused(stored, "a.stays", torch::ones({4, 8}, torch::kUInt8));
     expect_refused(stored, "b.stays", torch::ones({4, 9}, torch::kInt8));
   }
+}
+
+// Of four that have more than two zeros, the places of 2:4 name one that has to stay.
+TEST_F(CompressedFile, ZerosOfWhatWasPrunedBeforeStayWhereTwoOfFourAreKept) {
+  const torch::Tensor stays = torch::tensor({{1, 0, 0, 0, 1, 1, 0, 1}}, torch::kBool);
+  std::vector<NamedTensor> stored = stored_as("a", to_sparse(torch::arange(1, 9).view({1, 8}) * stays));
+  stored.push_back({name_of_stays("a"), to_bits(stays)});
+  const torch::Tensor left = read_compressed(write(stored))->stays.at("a");
+  EXPECT_FALSE(left.logical_and(stays.logical_not()).any().item<bool>()) << left;
+  EXPECT_EQ(left.sum().item<int64_t>(), 3);
+}
+
+TEST_F(CompressedFile, WeightsOfAnotherRunAreNotTakenForThoseThatWerePruned) {
+  const torch::Tensor stays = torch::tensor({{1, 0}, {0, 1}}, torch::kBool);
+  CompressedWeights pruned;
+  pruned.stays = {{"fc.weight", stays}};
+  pruned.kept = {{"fc", torch::tensor({0, 3})}};
+  const WeightsRecipe recipe{.file = "first.safetensors"};
+  const auto check = [&](const torch::Tensor& weight) {
+    check_still_pruned(pruned, {{"fc.weight", weight}, {"fc.bias", torch::ones({7})}}, recipe);
+  };
+  check(torch::eye(2));
+  const auto said = [&](const torch::Tensor& weight) {
+    return std::string(test::expect_error(ExitCode::kBadData, [&] { check(weight); }).what());
+  };
+  EXPECT_TRUE(test::holds(said(torch::ones({2, 2})), "first.safetensors")) << "zeros were filled";
+  EXPECT_TRUE(test::holds(said(torch::ones({2, 2})), "has not its zeros"));
+  pruned.stays.clear();
+  EXPECT_TRUE(test::holds(said(torch::eye(3)), "has not its shape"));
 }
 
 TEST_F(CompressedFile, FillsAModelAsAnOrdinaryFileDoes) {

@@ -1,6 +1,7 @@
 #include <torch/optim/adam.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 
@@ -176,6 +177,27 @@ TEST(Yolo, ABoxBetweenAllPointsIsGivenOne) {
   said.boxes = torch::tensor({7.0f, 7.0f, 9.0f, 9.0f}).expand({1, kPoints, 4}).clone();
   const Assignment given = said.given({}, target_of({{{2, 0.25f, 0.25f, 0.05f, 0.05f}}}));
   EXPECT_GT(given.weight.sum().item<double>(), 0);
+}
+
+// A model that overflows has a loss that is no number, rather than nothing that counts.
+TEST(Yolo, WhatIsNoNumberStaysSoInTheWeights) {
+  const torch::Tensor target = target_of({{{0, 0.5f, 0.5f, 0.6f, 0.6f}}});
+  Said sound, logits, boxes;
+  logits.bins_and_logits.narrow(2, 4 * kYoloBins, kClasses).fill_(std::numeric_limits<float>::quiet_NaN());
+  boxes.boxes = at::full_like(boxes.boxes, std::numeric_limits<float>::quiet_NaN());
+  EXPECT_TRUE(sound.given({}, target).weight.isfinite().all().item<bool>());
+  EXPECT_TRUE(logits.given({}, target).weight.isnan().any().item<bool>());
+  EXPECT_TRUE(boxes.given({}, target).weight.isnan().any().item<bool>());
+}
+
+TEST(Yolo, OfBoxesThatAPointOverlapsAlikeTheFirstHasIt) {
+  const torch::Tensor target =
+      target_of({{{2, 0.25f, 0.25f, 0.5f, 0.5f}, {1, 0.25f, 0.25f, 0.5f, 0.5f}, kNone}});
+  for (const int64_t at_once : {int64_t{1}, 2 * kPoints, int64_t{1} << 20}) {
+    const Assignment given = Said().given({.points_of_a_box = 100, .elements_at_once = at_once}, target);
+    EXPECT_GT(given.scores.select(2, 2).sum().item<double>(), 0);
+    EXPECT_EQ(given.scores.select(2, 1).sum().item<double>(), 0) << at_once;
+  }
 }
 
 TEST(Yolo, AssignmentIsTheSameImageByImage) {

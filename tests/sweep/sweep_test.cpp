@@ -161,6 +161,8 @@ TEST(Sweep, SaysWhatHalfTheBytesMakeRoomFor) {
   bf16.largest = LargestBatch{.batch = 370, .budget_bytes = 1 << 20};
   EXPECT_TRUE(test::holds(said(bf16), "bf16 makes room for 1.85 times the batch of fp32"));
   EXPECT_FALSE(test::holds(said(fp32), "makes room"));
+  bf16.largest->budget_bytes += 4096;
+  EXPECT_TRUE(test::holds(said(bf16), "makes room")) << "a share of what was free a moment later";
   bf16.largest->budget_bytes = 1 << 21;
   EXPECT_FALSE(test::holds(said(bf16), "makes room")) << "another budget";
   bf16.largest = LargestBatch{.batch = 1 << 20, .reason = SearchReason::kCap, .budget_bytes = 1 << 20};

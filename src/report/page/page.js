@@ -174,7 +174,8 @@ function addSection(section) {
     const plots = element(details, "div", "", "plots");
     for (const chart of section.charts) addChart(plots, chart);
   }
-  const side = section.pictures.length > 1 ? element(details, "div", "", "pictures") : details;
+  const many = section.pictures.length > 1 || section.pictures.some(picture => picture.caption.includes("\n"));
+  const side = many ? element(details, "div", "", "pictures") : details;
   for (const picture of section.pictures) {
     const figure = element(side, "figure");
     element(figure, "figcaption", picture.caption);
