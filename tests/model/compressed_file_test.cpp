@@ -78,7 +78,7 @@ TEST_F(CompressedFile, RoundedWeightsThatWerePrunedBeforeSayWhichStay) {
 // Of four that have more than two zeros, the places of 2:4 name one that has to stay.
 TEST_F(CompressedFile, ZerosOfWhatWasPrunedBeforeStayWhereTwoOfFourAreKept) {
   const torch::Tensor stays = torch::tensor({{1, 0, 0, 0, 1, 1, 0, 1}}, torch::kBool);
-  std::vector<NamedTensor> stored = stored_as("a", to_sparse(torch::arange(1, 9).view({1, 8}) * stays));
+  std::vector<NamedTensor> stored = stored_as("a", to_sparse(torch::arange(1.0F, 9.0F).view({1, 8}) * stays));
   stored.push_back({name_of_stays("a"), to_bits(stays)});
   const torch::Tensor left = read_compressed(write(stored))->stays.at("a");
   EXPECT_FALSE(left.logical_and(stays.logical_not()).any().item<bool>()) << left;
