@@ -9,6 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .errors import DoesNotFit, Error, StepError
 from .state import interrupts_wait
+from .tensors import parameters_of, parts_of, replicas_of
 
 SPEAKS = {  # of these, what needs every other rank to do the same at the same time
     "FullyShardedDataParallel": "its weights lie on several ranks, which exchange them in every pass",
@@ -34,18 +35,17 @@ def why_not_apart(part):
 
 
 def check_apart(modules, optimizers):
-    parts = [part for module in modules for part in module.modules()]
-    for part in [*parts, *optimizers, *(getattr(optimizer, "optimizer", None) for optimizer in optimizers)]:
+    for part in [*parts_of(modules), *optimizers, *(getattr(optimizer, "optimizer", None) for optimizer in optimizers)]:
         reason = why_not_apart(part)
         if reason:
             raise StepError(reason[0], f"{reason[1]}, and ranks that search try different sizes", INSTEAD)
-    for parameter in (parameter for module in modules for parameter in module.parameters()):
+    for parameter in parameters_of(modules, []):
         if type(parameter).__name__ == "DTensor" or hasattr(parameter, "ds_id"):
             raise StepError("model", "its weights lie on several ranks, and ranks that search try different sizes", INSTEAD)
 
 
 def check_one_device(modules):
-    for part in (part for module in modules for part in module.modules()):
+    for part in parts_of(modules):
         if isinstance(part, torch.nn.DataParallel) and len(part.device_ids) > 1:
             raise StepError("DataParallel", f"it spreads a batch over {len(part.device_ids)} devices, and one is measured",
                             "use DistributedDataParallel, a process for each device")
@@ -62,10 +62,10 @@ class Ranks:
     """Those of DistributedDataParallel, or this process alone."""
 
     def __init__(self, modules):
-        self.replicas = [part for module in modules for part in module.modules() if isinstance(part, DistributedDataParallel)]
+        self.replicas = replicas_of(modules)
         self.group = self.replicas[0].process_group if self.replicas else None
         self.count = self.group.size() if self.replicas else 1
-        device = next((parameter.device for replica in self.replicas for parameter in replica.parameters()), None)
+        device = next((parameter.device for parameter in parameters_of(self.replicas, [])), None)
         self.device = device if device is not None and device.type == "cuda" else None  # by which NCCL exchanges
 
     def check(self, modules, optimizers):
@@ -112,8 +112,8 @@ class Ranks:
         """Of what the ranks' shares of an update count."""
         counts = self.exchange(count)
         if min(counts) == 0:
-            raise StepError("pieces", f"rank {counts.index(0)} has nothing that counts in its share of this update, and the others would wait for it",
-                            "deal samples so that every rank has some")
+            raise StepError("pieces", f"rank {counts.index(0)} has nothing that counts in its share of this update, and the others "
+                            "would wait for it", "deal samples so that every rank has some")
         return sum(counts) / len(counts)
 
     def share(self, effective):

@@ -16,7 +16,7 @@ from .memory import Held, bytes_of_budget, device_of, prepare, text_of_budget
 from .plan import Plan
 from .ranks import Ranks
 from .state import Snapshot
-from .tensors import as_list, carried_bytes, modules_of, parameters_of
+from .tensors import as_list, carried_bytes, modules_of, parameters_of, parts_of
 from .trial import RAN, STOP, OldObjects, Step, check_optimizers, check_trains, forget, get_to_know, meaning
 
 UPDATE, TYPICAL, EVALUATION, END = range(4)  # parts of a trial, as the library names them
@@ -29,7 +29,7 @@ def is_batch_norm(part):
 
 def smallest_batch(modules):
     """Batch normalisation has no statistics of one sample."""
-    return 2 if any(is_batch_norm(part) and part.training for module in modules for part in module.modules()) else 1
+    return 2 if any(is_batch_norm(part) and part.training for part in parts_of(modules)) else 1
 
 
 class Trials:

@@ -16,6 +16,16 @@ def modules_of(model):
     return [model] if isinstance(model, torch.nn.Module) else list(model)
 
 
+def parts_of(modules):
+    """Every module within them, and they themselves."""
+    return [part for module in modules for part in module.modules()]
+
+
+def replicas_of(modules):
+    """Those of them that exchange gradients with other ranks."""
+    return [part for part in parts_of(modules) if isinstance(part, DistributedDataParallel)]
+
+
 def leaves(value):
     """The tensors in nested dictionaries, lists and tuples."""
     if isinstance(value, torch.Tensor):
@@ -52,8 +62,7 @@ def state_tensors(modules, optimizers):
 def carried_bytes(device, modules, optimizers):
     """Of a training on the device, whatever its batches: weights, buffers, what optimizers keep, and the buckets by which
     DistributedDataParallel exchanges gradients."""
-    replicas = [part for module in modules for part in module.modules() if isinstance(part, DistributedDataParallel)]
-    buckets = sum(p.nbytes for replica in replicas for p in replica.parameters() if p.requires_grad and p.device == torch.device(device))
+    buckets = sum(p.nbytes for p in parameters_of(replicas_of(modules), []) if p.requires_grad and p.device == torch.device(device))
     return bytes_on(device, state_tensors(modules, optimizers)) + buckets
 
 

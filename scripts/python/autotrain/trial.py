@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from . import library
 from .errors import StepError
 from .pieces import samples_of
-from .tensors import parameters_of
+from .tensors import parameters_of, parts_of, replicas_of
 
 RAN, OUT_OF_MEMORY, STOP = 1, 2, 5  # as the library names them
 REPEATS = 4                         # small updates that must leave the same behind
@@ -121,7 +121,7 @@ class Step:
             self.scaler.update()
 
     def evaluation(self, samples):
-        modes = [(part, part.training) for module in self.modules for part in module.modules()]
+        modes = [(part, part.training) for part in parts_of(self.modules)]
         try:
             for module in self.modules:
                 module.eval()
@@ -148,7 +148,7 @@ class Habits:
         return self
 
     def note_forward(self, module, _):
-        if isinstance(module, DistributedDataParallel) and not any(module is part for given in self.step.modules for part in given.modules()):
+        if isinstance(module, DistributedDataParallel) and not any(module is given for given in replicas_of(self.step.modules)):
             raise StepError("step", "runs a DistributedDataParallel that was not given, whose passes wait for other ranks",
                             "pass it, not the module within, as model=")
 
