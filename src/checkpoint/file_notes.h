@@ -9,12 +9,12 @@
 
 namespace autotrain {
 
-/// What a safetensors file says of itself, by name: texts in its header, which `read_safetensors_metadata`
-/// reads and every reader of the format passes over.
+/// A safetensors file says these texts of itself, by name, in its header: `read_safetensors_metadata` reads
+/// them, and every other reader of the format passes over them.
 using FileNotes = std::map<std::string, std::string>;
 
-/// As `write_safetensors` without notes. Precondition: no note has the name of a tensor that is there under
-/// several.
+/// Writes notes beside what `write_safetensors` writes without them. Precondition: no note has the name of a
+/// tensor that is there under several.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const FileNotes& notes);
 

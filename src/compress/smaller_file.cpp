@@ -13,7 +13,14 @@
 namespace autotrain {
 namespace {
 
+// Whether the method keeps weights in another form, and not fewer of them.
+bool changes_form(const CompressionMethod& method) {
+  return method.kind != Compression::kNone && method.kind != Compression::kChannels &&
+         method.kind != Compression::kHeads;
+}
+
 bool changes(const CompressionSource& source, const CompressionMethod& method, const NamedTensor& item) {
+  if (!changes_form(method)) return false;
   if (!source.products.contains(item.name) || item.tensor.numel() == 0) return false;
   return method.kind != Compression::kSparse || has_groups_of_four(item.tensor.sizes());
 }
@@ -109,7 +116,7 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
     return with_bits(without_heads(with_masks(source), heads_of(source), method.share));
   std::vector<NamedTensor> stored;
   for (const NamedTensor& item : source.tensors) {
-    if (method.kind == Compression::kNone || !changes(source, method, item)) {
+    if (!changes(source, method, item)) {
       stored.push_back(item);
       continue;
     }
@@ -126,9 +133,7 @@ void write_smaller(const std::filesystem::path& path, const CompressionSource& s
 }
 
 std::vector<std::string> left_whole(const CompressionSource& source, const CompressionMethod& method) {
-  if (method.kind == Compression::kNone || method.kind == Compression::kChannels ||
-      method.kind == Compression::kHeads)
-    return {};
+  if (!changes_form(method)) return {};
   std::vector<std::string> names = source.experts;
   for (const NamedTensor& item : source.tensors) {
     if (source.products.contains(item.name) && !changes(source, method, item)) names.push_back(item.name);
@@ -137,7 +142,6 @@ std::vector<std::string> left_whole(const CompressionSource& source, const Compr
 }
 
 int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method) {
-  if (method.kind == Compression::kNone) return 0;
   if (method.kind == Compression::kChannels) return static_cast<int64_t>(channels_of(source).size());
   if (method.kind == Compression::kHeads) return static_cast<int64_t>(heads_of(source).size());
   return std::ranges::count_if(source.tensors,

@@ -115,8 +115,7 @@ void tell_classes(const Dataset& data, const std::vector<int64_t>& classes) {
     if (c >= 0) ++samples[static_cast<size_t>(c)];
   }
   const auto present = std::ranges::count_if(samples, [](int64_t n) { return n > 0; });
-  const auto* const named = dynamic_cast<const Named*>(&data);
-  const std::vector<std::string> names = named == nullptr ? std::vector<std::string>() : named->class_names();
+  const std::vector<std::string> names = class_names_in(data);
   const double each = static_cast<double>(classes.size()) / static_cast<double>(present);
   std::vector<std::string> words;
   for (size_t c = 0; c < samples.size() && words.size() < kShown; ++c) {

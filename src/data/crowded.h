@@ -20,7 +20,7 @@ class Crowded {
   virtual Batch filled_up(Batch batch) const = 0;
 };
 
-/// What a data set says of its objects; null: nothing.
+/// Returns what a data set says of its objects, and null where it says nothing.
 const Crowded* crowded(const Dataset& data);
 
 /// A data set in batches as large as any that it can give. It must outlive this object.

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/data.h"
+
 namespace autotrain {
 
 /// A data set implements this, too, where it knows its samples or its classes by names.
@@ -27,5 +29,11 @@ class Named {
   /// The names of the classes, by number; empty where they are numbers only.
   virtual std::vector<std::string> class_names() const { return {}; }
 };
+
+/// The names of a data set's classes, whatever stands around it; empty where it has none.
+std::vector<std::string> class_names_in(const Dataset& data);
+
+/// The name of its sample, likewise; "" where samples have none.
+std::string sample_name_in(const Dataset& data, int64_t index);
 
 }  // namespace autotrain

@@ -13,8 +13,8 @@ struct Pictures {
   double least = 0, greatest = 0;  ///< inputs that are black and white
 };
 
-/// Of images whose longer side is below `least_side` pixels each is repeated, so that they stay what they
-/// are; those of more than 256 are averaged.
+/// Makes images as large as a person can see: pixels are repeated until the longer side has `least_side`, so
+/// that they stay what they are, and images of more than 256 are averaged.
 /// @param inputs [n, C, H, W] of any numbers: one channel is grey, of more than three the first three are
 /// drawn.
 Pictures pictures_of(const torch::Tensor& inputs, int64_t least_side = 64);

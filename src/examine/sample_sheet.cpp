@@ -61,15 +61,13 @@ std::optional<SampleSheet> draw_samples(const Dataset& data, int64_t count, uint
   const bool with_boxes = dynamic_cast<const DetectionDataset*>(&data) != nullptr;
   if (with_boxes) draw_boxes(drawn, batch.targets);
   sheet.png = png_of(on_one_sheet(drawn, sheet.columns).contiguous());
-  const auto* const named = dynamic_cast<const Named*>(&data);
-  const std::vector<std::string> classes =
-      named == nullptr ? std::vector<std::string>{} : named->class_names();
+  const std::vector<std::string> classes = class_names_in(data);
   for (size_t i = 0; i < samples.size(); ++i) {
     const torch::Tensor target =
         batch.targets.defined() ? batch.targets[static_cast<int64_t>(i)] : torch::Tensor();
     sheet.entries.push_back(
         {.sample = samples[i],
-         .name = named != nullptr && named->names_samples() ? named->sample_name(samples[i]) : "",
+         .name = sample_name_in(data, samples[i]),
          .target = with_boxes ? boxes_in_words(target, classes) : target_in_words(target, classes)});
   }
   return sheet;

@@ -10,10 +10,9 @@ namespace autotrain {
 namespace {
 
 std::string in_words(const Dataset& data, int64_t index, const NotFinite& found) {
-  const auto* const named = dynamic_cast<const Named*>(&itself(data));
-  const std::string name =
-      named != nullptr && named->names_samples() ? cat(" (", named->sample_name(index), ")") : "";
-  return cat("the ", found.of, " of sample ", index, name, " hold ", found.value, ": the data are at fault");
+  const std::string name = sample_name_in(data, index);
+  return cat("the ", found.of, " of sample ", index, name.empty() ? "" : cat(" (", name, ")"), " hold ",
+             found.value, ": the data are at fault");
 }
 
 std::string look(const Dataset& data, const Stream& stream, const Piece& piece) {

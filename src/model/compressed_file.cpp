@@ -224,6 +224,11 @@ std::string name_of_stays(const std::string& weight) {
   return weight + kStays;
 }
 
+bool looks_compressed(const std::string& name) {
+  return std::ranges::any_of(std::array{kInt8, kInt4, kSparse, kStays},
+                             [&](const char* ending) { return name.ends_with(ending); });
+}
+
 void write_compressed(const fs::path& path, const std::vector<NamedTensor>& tensors,
                       const std::string& method) {
   write_safetensors(path, tensors, {{kMarker, std::to_string(kVersion)}, {kMethod, method}});

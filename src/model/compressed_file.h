@@ -21,8 +21,8 @@ namespace autotrain {
 //     NAME.int4    NAME.scale     NAME.shape  four bits
 //     NAME.sparse  NAME.places    NAME.shape  2:4
 //
-// NAME.stays beside any of the first two, or beside NAME itself, has a bit for each weight: 0 where one was
-// pruned before and stays zero. PART.kept, int64 [n] beside PART.weight, says which outputs of that layer are
+// NAME.stays beside any of them, or beside NAME itself, has a bit for each weight: 0 where one was pruned
+// before and stays zero. PART.kept, int64 [n] beside PART.weight, says which outputs of that layer are
 // left. rounding.h describes them.
 
 /// The tensors that stand in the place of one.
@@ -33,6 +33,9 @@ std::vector<NamedTensor> stored_as(const std::string& name, const SparseWeight& 
 /// The names under which a file says which outputs of a layer are left, and which weights.
 std::string name_of_kept(const std::string& part);
 std::string name_of_stays(const std::string& weight);
+
+/// Whether a tensor is called as those are by which such a file keeps weights. Others may be, too.
+bool looks_compressed(const std::string& name);
 
 /// Writes such a file. @param method in words of its user: "int4-weights:32". @throws Error(kInputOutput).
 void write_compressed(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
@@ -58,10 +61,10 @@ class WeightsFile {
   /// @throws as read_compressed.
   explicit WeightsFile(std::filesystem::path path);
 
-  /// As list_safetensors.
+  /// Lists the tensors as list_safetensors does.
   std::vector<TensorEntry> list() const;
 
-  /// As read_some_safetensors.
+  /// Reads those that are wanted as read_some_safetensors does.
   void read_some(const std::function<torch::Tensor(const TensorEntry&)>& target) const;
 
  private:

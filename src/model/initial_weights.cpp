@@ -1,7 +1,6 @@
 #include "model/initial_weights.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -126,11 +125,6 @@ class Taking {
   WeightsTaken result_;
 };
 
-bool is_of_smaller_weights(const std::string& name) {
-  return std::ranges::any_of(std::array{".int8", ".int4", ".sparse", ".stays"},
-                             [&](const char* ending) { return name.ends_with(ending); });
-}
-
 void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
   const bool missing = !weights.missing.empty() && recipe.missing == Unmatched::kFail;
   const bool reshaped = !weights.reshaped.empty() && recipe.shapes == Unmatched::kFail;
@@ -145,7 +139,7 @@ void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
         "it holds adapters: give the recipe the model.lora that they were trained with, or name a file "
         "that autotrain export has merged them into");
   }
-  if (std::ranges::any_of(weights.left, is_of_smaller_weights)) {
+  if (std::ranges::any_of(weights.left, looks_compressed)) {
     throw Error(ExitCode::kBadData, *recipe.file, text,
                 "names as those are what autotrain compress writes, and the metadata by which its files are "
                 "known are not there: an older one, or another program's copy; write it again");

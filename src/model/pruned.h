@@ -19,8 +19,8 @@ std::optional<CompressedWeights> pruned_by_file(const WeightsRecipe& recipe);
 /// model.
 void take_pruned_shapes(const CompressedWeights& weights, torch::nn::Module& module);
 
-/// What the file of a recipe's first weights says goes for weights that a run came to only if they have its
-/// shapes and zeros. @throws Error(kBadData) where it is of others, as when it was written anew since.
+/// Checks that the weights that a run came to have the shapes and zeros of the file of its first weights.
+/// @throws Error(kBadData) where they do not, as when the file was written anew since.
 void check_still_pruned(const CompressedWeights& pruned, const std::vector<NamedTensor>& trained,
                         const WeightsRecipe& recipe);
 

@@ -102,7 +102,7 @@ Assignment assign_images(const TaskAlignedOptions& o, const YoloOutput& output, 
   const torch::Tensor best_overlap = (wanted.overlap * own).amax(2, /*keepdim=*/true);
   const torch::Tensor aligned =
       metric / metric.amax(2, /*keepdim=*/true).clamp_min(kLeastMetric) * best_overlap;
-  // Of the boxes that want a point one gives it more than 0, so that the largest is the sum.
+  // One box at most gives a point more than 0, so the largest of them is their sum.
   const torch::Tensor weight = at::zeros({boxes.size(0), boxes.size(1)}, aligned.options())
                                    .scatter_reduce(1, place, aligned.flatten(1), "amax");
   const torch::Tensor box = owner.masked_fill(owner == targets.size(1), 0);

@@ -10,9 +10,6 @@
 namespace autotrain {
 namespace {
 
-constexpr int64_t kCandidates = 1000;  // boxes of an image before suppression
-constexpr double kSureScore = 0.25;    // from which on a box stands in the confusion matrix
-
 enum class TruthColumn : int64_t { kClass, kCentreX, kCentreY, kWidth, kHeight, kCrowd, kArea, kScale };
 
 // Targets with all columns, lengths in pixels: [n, boxes, kLongBoxColumns] float64.
@@ -54,7 +51,7 @@ MetricState measure_found(const torch::Tensor& prediction, const torch::Tensor& 
   const torch::Tensor count = at::empty({target.size(0), 2}, torch::kInt64);
   count.select(1, 0).fill_(target.size(1));
   count.select(1, 1).fill_(output.logits.size(2));
-  return {.rows = {remembered(best_boxes(prediction, kCandidates)), truth.flatten(0, 1), count}};
+  return {.rows = {remembered(best_boxes(prediction, kCandidateBoxes)), truth.flatten(0, 1), count}};
 }
 
 CocoFound coco_found(const Detection& box, double scale) {

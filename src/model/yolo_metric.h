@@ -19,6 +19,12 @@ inline constexpr int64_t kLongBoxColumns = 8;
 /// fills up.
 inline constexpr int64_t kFoundColumns = 6;
 
+/// Boxes of an image before suppression.
+inline constexpr int64_t kCandidateBoxes = 1000;
+
+/// The score from which on a box is shown as found: in the confusion matrix, and in pictures.
+inline constexpr float kSureScore = 0.25f;
+
 /// The boxes with the best scores of an output of model yolo, before suppression, best first:
 /// [n, at most count, kFoundColumns] float32 on the output's device, for which nobody waits. A point stands
 /// once for each class.

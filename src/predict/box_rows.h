@@ -23,9 +23,6 @@ struct BoxRowOptions {
 /// has none. As JSON a row has the keys of COCO's results, so that a list of all rows is such a file.
 class BoxRows final : public RowWriter {
  public:
-  /// Boxes of an image before suppression that are told of it.
-  static constexpr int64_t kCandidates = 1000;
-
   explicit BoxRows(BoxRowOptions options);
 
   const std::vector<std::string>& columns() const override { return columns_; }

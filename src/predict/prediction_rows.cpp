@@ -102,7 +102,7 @@ PredictionRule prediction_rule(const Choice& loss, const torch::Tensor& output, 
 
 torch::Tensor told_of(const PredictionRule& rule, const torch::Tensor& output, const Batch& batch) {
   if (rule.kind == PredictionKind::kBoxes)
-    return best_boxes(output, BoxRows::kCandidates).to(torch::kCPU).contiguous();
+    return best_boxes(output, kCandidateBoxes).to(torch::kCPU).contiguous();
   const torch::Tensor wide = output.to(torch::kFloat32);
   if (rule.kind != PredictionKind::kSequences) return wide.to(torch::kCPU).contiguous();
   if (!batch.targets.defined())

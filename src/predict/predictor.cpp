@@ -125,8 +125,7 @@ PredictionData load_prediction_data(const Recipe& recipe, const std::string& sou
   PredictionData data;
   auto train = make_dataset(unaugmented_training_place(recipe));
   data.trained_on = train->info();
-  if (const auto* const named = dynamic_cast<const Named*>(train.get()))
-    data.class_names = named->class_names();
+  data.class_names = class_names_in(*train);
   if (source == "train") {
     data.source = "train: " + words_of(recipe.data.train);
     data.data = std::move(train);

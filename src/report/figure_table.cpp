@@ -34,6 +34,13 @@ std::vector<std::string> column_names(const FigureTable& table) {
   return {};
 }
 
+std::vector<std::string> column_headings(const FigureTable& table) {
+  std::vector<std::string> headings = column_names(table);
+  if (!headings.empty() || table.cells.empty()) return headings;
+  for (size_t i = 0; i < table.cells[0].size(); ++i) headings.push_back(std::to_string(i));
+  return headings;
+}
+
 std::vector<std::string> cells_in_words(const FigureTable& table, size_t row) {
   const std::vector<std::string> names = column_names(table);
   const bool named = !names.empty();
@@ -54,12 +61,9 @@ std::string row_name(const FigureTable& table, size_t row, const std::vector<std
 }
 
 std::string text_of(const FigureTable& table, const std::vector<std::string>& classes) {
-  std::vector<std::string> names = column_names(table);
-  const bool named = !names.empty();
-  for (size_t i = 0; !named && !table.cells.empty() && i < table.cells[0].size(); ++i)
-    names.push_back(std::to_string(i));
+  const bool named = !column_names(table).empty();
   std::vector<std::string> header = {named ? table.rows_are : cat(table.rows_are, " \\ ", table.columns_are)};
-  header.insert(header.end(), names.begin(), names.end());
+  for (std::string& heading : column_headings(table)) header.push_back(std::move(heading));
   TextTable text(header);
   for (size_t row = 0; row < table.cells.size(); ++row) {
     std::vector<std::string> cells = {cut_name(row_name(table, row, classes))};

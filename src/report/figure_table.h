@@ -8,9 +8,12 @@
 
 namespace autotrain {
 
-/// The names of a table's columns, where `columns_are` has one word for each ("boxes, AP, AP50"); empty: its
-/// columns are numbered.
+/// The names of a table's columns, where `columns_are` has one word for each ("boxes, AP, AP50"); none are
+/// returned where columns are numbered.
 std::vector<std::string> column_names(const FigureTable& table);
+
+/// What stands above the columns: their names, or their numbers.
+std::vector<std::string> column_headings(const FigureTable& table);
 
 /// The cells of a row as a person reads them: whole numbers, and others to three digits; nothing for NaN.
 /// Of numbered columns all are to six digits.

@@ -8,7 +8,7 @@
 namespace autotrain {
 
 /// The folder below a run's with pictures of found boxes, and the file in it that says what they are:
-/// {"least_score": 0.25, "pictures": [{"file", "image", "there", "found"}]}.
+/// {"update": 400, "least_score": 0.25, "pictures": [{"file", "image", "there", "found"}]}.
 inline constexpr const char* kFoundBoxesFolder = "found_boxes";
 inline constexpr const char* kFoundBoxesFile = "found_boxes.json";
 

@@ -57,14 +57,12 @@ page::Table ranks_table(const Summary& summary) {
 
 // Each row's cells are as dark as their share of it, unless columns are of different things.
 page::Table table_of(const FigureTable& from, const std::vector<std::string>& classes) {
-  std::vector<std::string> names = column_names(from);
-  const bool shaded = names.empty();
+  const bool shaded = column_names(from).empty();
   page::Table table{
       .title = shaded ? cat(from.name, ": ", from.rows_are, " (rows), ", from.columns_are, " (columns)")
                       : from.name,
       .header = {shaded ? "" : from.rows_are}};
-  for (size_t c = 0; shaded && !from.cells.empty() && c < from.cells[0].size(); ++c) names.push_back(cat(c));
-  table.header.insert(table.header.end(), names.begin(), names.end());
+  for (std::string& heading : column_headings(from)) table.header.push_back(std::move(heading));
   for (size_t r = 0; r < from.cells.size(); ++r) {
     table.rows.push_back({row_name(from, r, classes)});
     for (std::string& cell : cells_in_words(from, r)) table.rows.back().push_back(std::move(cell));

@@ -303,6 +303,11 @@ const SweepPoint& SweepVariant::point_of(int64_t batch) const {
   return *std::ranges::find(points, batch, &SweepPoint::batch);
 }
 
+PointMemory SweepVariant::memory_of(int64_t batch) const {
+  const auto found = memory.find(batch);
+  return found != memory.end() ? found->second : PointMemory();
+}
+
 Sweep run_sweep(const SweepRequest& request) {
   return Sweeping(request).run();
 }

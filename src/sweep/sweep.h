@@ -57,6 +57,9 @@ struct SweepVariant {
 
   /// The point of this batch. Precondition: it has figures.
   const SweepPoint& point_of(int64_t batch) const;
+
+  /// What its measurements told of memory; nothing known of a batch without figures.
+  PointMemory memory_of(int64_t batch) const;
 };
 
 struct Sweep {

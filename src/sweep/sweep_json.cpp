@@ -28,8 +28,7 @@ Json to_json(const SweepPoint& p, const SweepVariant& v) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   Json json = {{"batch", p.batch}, {"failure", nullptr}};
   json.update(json_of(point_columns(), p));
-  const auto memory = v.memory.find(p.batch);
-  json.update(json_of(memory_columns(), memory != v.memory.end() ? memory->second : PointMemory{}));
+  json.update(json_of(memory_columns(), v.memory_of(p.batch)));
   const auto whole = v.end_to_end.find(p.batch);
   json["end_to_end"] = whole != v.end_to_end.end() ? to_json(whole->second) : Json(nullptr);
   return json;

@@ -84,8 +84,7 @@ page::Table point_cells(const SweepVariant& variant) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(std::to_string(p.batch));
     add_cells(row, point_columns(), p);
-    const auto found = variant.memory.find(p.batch);
-    const PointMemory memory = found != variant.memory.end() ? found->second : PointMemory{};
+    const PointMemory memory = variant.memory_of(p.batch);
     for (std::string& cell : table_row(memory_columns(), memory)) row.push_back(std::move(cell));
     row.push_back(p.failure.empty() ? trouble_of(p, memory) : p.failure);
   }

@@ -10,9 +10,9 @@
 #include "base/text.h"
 #include "data/box_drawing.h"
 #include "data/detection_dataset.h"
+#include "data/names.h"
 #include "data/pictures.h"
 #include "device/device_error.h"
-#include "device/failure.h"
 #include "device/memory_phase.h"
 #include "model/losses.h"
 #include "model/models.h"
@@ -28,17 +28,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t kPictures = 8;
-constexpr int64_t kCandidates = 1000;     // as the metric has them
-constexpr float kLeastScore = 0.25f;      // as the table of what is found as what has them
 constexpr size_t kMostFound = 20;         // boxes of a picture, the best
 constexpr int64_t kReadableSide = 192;    // pixels
 constexpr BoxStyle kTrue = {.width = 3};  // below dashes of one pixel both are seen
 constexpr BoxStyle kFound = {.dashed = true, .numbered = true};
-
-std::vector<std::string> class_names(const Dataset& data) {
-  const auto* const named = dynamic_cast<const Named*>(&itself(data));
-  return named == nullptr ? std::vector<std::string>{} : named->class_names();
-}
 
 // What the model says of images, [n, boxes, kFoundColumns] on the CPU.
 torch::Tensor best_boxes_of(Workbench& bench, const Batch& batch) {
@@ -49,13 +42,13 @@ torch::Tensor best_boxes_of(Workbench& bench, const Batch& batch) {
   const Batch there = bench.device->upload(batch);
   const AutocastScope autocast(there.inputs.device().type(), bench.precision);
   auto& network = dynamic_cast<Network&>(bench.task->module());
-  return best_boxes(network.predict(there), kCandidates).to(torch::kCPU);
+  return best_boxes(network.predict(there), kCandidateBoxes).to(torch::kCPU);
 }
 
 std::vector<Detection> sure_ones(const torch::Tensor& found) {
   std::vector<Detection> sure;
   for (const Detection& box : suppressed_boxes(found)) {
-    if (box.score >= kLeastScore && sure.size() < kMostFound) sure.push_back(box);
+    if (box.score >= kSureScore && sure.size() < kMostFound) sure.push_back(box);
   }
   return sure;
 }
@@ -88,10 +81,9 @@ std::string in_words(const std::vector<Detection>& boxes, const std::vector<std:
 }
 
 // One picture's file and its entry.
-nlohmann::ordered_json draw_one(const Batch& sample, const torch::Tensor& found, int64_t index,
-                                const Dataset& data, const fs::path& file) {
+nlohmann::ordered_json draw_one(const Batch& sample, const torch::Tensor& found, const std::string& name,
+                                const std::vector<std::string>& classes, const fs::path& file) {
   const std::vector<Detection> boxes = sure_ones(found);
-  const std::vector<std::string> classes = class_names(data);
   Pictures pictures = pictures_of(sample.inputs, kReadableSide);
   draw_boxes(pictures.pixels, sample.targets, kTrue);
   draw_boxes(
@@ -99,15 +91,15 @@ nlohmann::ordered_json draw_one(const Batch& sample, const torch::Tensor& found,
       rows_of(boxes, static_cast<double>(sample.inputs.size(2)), static_cast<double>(sample.inputs.size(3))),
       kFound);
   write_file_atomically(file, png_of(pictures.pixels[0].permute({1, 2, 0}).contiguous()));
-  const auto& set = dynamic_cast<const DetectionDataset&>(itself(data));
   return {{"file", file.filename().string()},
-          {"image", set.sample_name(index)},
+          {"image", name},
           {"there", boxes_in_words(sample.targets[0], classes)},
           {"found", in_words(boxes, classes)}};
 }
 
 void draw_found_boxes(Workbench& bench, int64_t at_once, int64_t update, const fs::path& run) {
   const Dataset& data = *bench.data.validation;
+  const std::vector<std::string> classes = class_names_in(data);
   const fs::path folder = run / kFoundBoxesFolder;
   std::error_code ignored;
   fs::remove_all(folder, ignored);  // those of a shorter run that was resumed
@@ -124,20 +116,20 @@ void draw_found_boxes(Workbench& bench, int64_t at_once, int64_t update, const f
     for (size_t i = 0; i < samples.size(); ++i) {
       const auto row = static_cast<int64_t>(i);
       const Batch one{batch.inputs.narrow(0, row, 1), batch.targets.narrow(0, row, 1), 1};
-      entries.push_back(
-          draw_one(one, found[row], samples[i], data, folder / cat(std::ssize(entries) + 1, ".png")));
+      entries.push_back(draw_one(one, found[row], sample_name_in(data, samples[i]), classes,
+                                 folder / cat(std::ssize(entries) + 1, ".png")));
     }
   }
   write_file_atomically(
       folder / kFoundBoxesFile,
-      text_of_json({{"update", update}, {"least_score", kLeastScore}, {"pictures", std::move(entries)}}));
+      text_of_json({{"update", update}, {"least_score", kSureScore}, {"pictures", std::move(entries)}}));
 }
 
 }  // namespace
 
 void write_class_names(const Dataset& data, const fs::path& run) {
   std::string lines;
-  for (std::string name : class_names(data)) {
+  for (std::string name : class_names_in(data)) {
     std::ranges::replace(name, '\n', ' ');
     lines += name + "\n";
   }
