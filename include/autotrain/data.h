@@ -16,9 +16,10 @@ namespace autotrain {
 /// sample in the same epoch always draws the same, whoever asks and whenever.
 class SampleRandom {
  public:
-  /// @param epochs one for each index; both must outlive this object.
-  SampleRandom(uint64_t seed, c10::ArrayRef<int64_t> indices, c10::ArrayRef<int64_t> epochs)
-      : seed_(seed), indices_(indices), epochs_(epochs) {}
+  /// @param epochs one for each index. @param positions likewise, or none. All must outlive this object.
+  SampleRandom(uint64_t seed, c10::ArrayRef<int64_t> indices, c10::ArrayRef<int64_t> epochs,
+               c10::ArrayRef<int64_t> positions = {})
+      : seed_(seed), indices_(indices), epochs_(epochs), positions_(positions) {}
 
   /// A 64-bit key for the i-th sample of the request, to seed any generator with.
   uint64_t key(size_t i) const;
@@ -26,10 +27,25 @@ class SampleRandom {
   uint64_t seed() const { return seed_; }
   int64_t epoch(size_t i) const { return epochs_[i]; }
 
+  /// How many samples of the run, those of skipped updates included, come before the i-th; −1: it is no
+  /// sample of a run. What depends on it may differ within an epoch: `data.bad_samples: skip` knows bad
+  /// samples by their epoch.
+  int64_t position(size_t i) const { return positions_.empty() ? -1 : positions_[i]; }
+
+  /// For samples that stand in the places of these; `indices` must outlive it.
+  SampleRandom of(c10::ArrayRef<int64_t> indices) const { return {seed_, indices, epochs_, positions_}; }
+
+  /// For the i-th sample alone. It must not outlive what this was made from.
+  SampleRandom alone(size_t i) const {
+    return {seed_, indices_.slice(i, 1), epochs_.slice(i, 1),
+            positions_.empty() ? positions_ : positions_.slice(i, 1)};
+  }
+
  private:
   uint64_t seed_;
   c10::ArrayRef<int64_t> indices_;
   c10::ArrayRef<int64_t> epochs_;
+  c10::ArrayRef<int64_t> positions_;
 };
 
 /// What a model must know about the samples to be built for them. Fields that do not apply are 0 or

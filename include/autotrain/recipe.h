@@ -38,9 +38,15 @@ struct AugmentRecipe {
   std::optional<AreaShare> random_resized_crop = {};
   double brightness = 0;  ///< pixels × a factor drawn from [1 − brightness, 1 + brightness]; likewise below
   double contrast = 0;    ///< distances to the image's mean grey × a factor
-  double saturation = 0;  ///< distances to the pixel's grey × a factor
-  double hue = 0;         ///< hues turned by an angle drawn from ±hue of a full turn
-  double mosaic = 0;      ///< probability that a sample is put together from four images
+  double saturation = 0;    ///< distances to the pixel's grey × a factor
+  double hue = 0;           ///< hues turned by an angle drawn from ±hue of a full turn
+  double scale = 0;         ///< of detection: samples are scaled by a factor within 1 ± scale
+  double translate = 0;     ///< then shifted by up to this part of their sides, either way
+  double shear = 0;         ///< and sheared by up to so many degrees, either way, along both axes
+  double mosaic = 0;        ///< probability that a sample is put together from four images
+  double mix_up = 0;        ///< probability that another sample is blended into one
+  double close_mosaic = 0;  ///< part of the run, its last, without mosaic and mix_up
+  double multi_scale = 0;   ///< updates see inputs that are smaller by up to this part
   bool operator==(const AugmentRecipe&) const = default;
 };
 

@@ -7,6 +7,23 @@
 
 namespace autotrain {
 
+/// What a point did with memory beside its peak, all its rounds together. Nothing where a measurement does
+/// not tell: one that an older version kept, or of a machine without such a file.
+struct PointMemory {
+  std::optional<double> allocated_bytes =
+      {};                                     ///< the most that tensors held, in the round that reserved most
+  std::optional<double> reserved_bytes = {};  ///< the most that the allocator held for them there
+
+  /// What the whole machine read from its swap meanwhile, and wrote to it, whoever's it was.
+  std::optional<double> swapped_in_bytes = {}, swapped_out_bytes = {};
+
+  /// What the allocator held at most beyond what tensors did at most.
+  std::optional<double> fragmentation_bytes() const;
+
+  /// Whether the machine swapped.
+  bool swapped() const { return swapped_in_bytes.value_or(0) + swapped_out_bytes.value_or(0) > 0; }
+};
+
 /// One batch size of one variant, all rounds together.
 struct SweepPoint {
   int64_t batch = 0;
@@ -29,6 +46,7 @@ struct SweepPoint {
   int64_t allocator_retries = 0;
   int64_t swapped_bytes = 0;
   int64_t major_faults = 0;
+  PointMemory memory = {};
   std::optional<double> copy_to_device_seconds = {};  ///< nothing on a CPU, and of the caller's own code
   std::optional<double> copy_to_host_seconds = {};
 

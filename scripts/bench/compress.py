@@ -5,7 +5,8 @@ the times of batches 1, 2, 4, … of the model with weights as the method keeps 
 short training comes first unless a run is named.
 
     scripts/bench/compress.py [--run runs/fashion_mnist_resnet18-1] [--updates 100] [--rounds 2]
-"""
+
+Only the times need a machine without other work: they are measured at the end, and it is judged by them."""
 import argparse
 import json
 import os
@@ -64,14 +65,29 @@ def text_of(row):
             f"{rates[row['best_batch']]:.1f}", str(row["best_batch"]), str(row["packed_layers"])]
 
 
-def measure(run, rounds, folder):
-    autotrain("compress", "--run", run, "--methods", ",".join(METHODS), "--batches", ",".join(map(str, BATCHES)), "--rounds", rounds,
-              "--seconds", SECONDS, "--output", folder / "small", "--quiet", written=folder / "small" / "compress.json")
-    found = json.loads((folder / "small" / "compress.json").read_text(encoding="utf-8"))
+def compress(run, folder, *options):
+    """What it found, by method."""
+    autotrain("compress", "--run", run, "--methods", ",".join(METHODS), *options, "--output", folder, "--quiet",
+              written=folder / "compress.json")
+    found = json.loads((folder / "compress.json").read_text(encoding="utf-8"))
     for model in found["models"]:
         if "refused" in model:
             print(f"{model['method']}: {model['refused']}", file=sys.stderr)
-    return [row_of(model, found["samples"]) for model in found["models"] if "refused" not in model]
+    return {model["method"]: model for model in found["models"] if "refused" not in model}, found["samples"]
+
+
+def measure_figures(run, folder):
+    return compress(run, folder / "figures", "--batches", 1, "--rounds", 1, "--seconds", 0.01)
+
+
+def measure_times(run, rounds, folder):
+    """By method, and which part of the cores others took meanwhile."""
+    start, busy, own = time.perf_counter(), busy_seconds(), os.times()
+    models, _ = compress(run, folder / "times", "--samples", 64, "--batches", ",".join(map(str, BATCHES)), "--rounds", rounds,
+                         "--seconds", SECONDS)
+    wall, now = time.perf_counter() - start, os.times()
+    used = sum(now[:4]) - sum(own[:4])
+    return models, max(0.0, (busy_seconds() - busy - used) / (wall * os.cpu_count()))
 
 
 def main():
@@ -80,19 +96,16 @@ def main():
     parser.add_argument("--updates", type=int, default=100, help="of 256 samples each, of that training")
     parser.add_argument("--rounds", type=int, default=2, help="in which the methods take turns")
     options = parser.parse_args()
-    start, busy = time.perf_counter(), busy_seconds()
-    own = os.times()
     with tempfile.TemporaryDirectory() as name:
-        run = options.run.resolve() if options.run else train(Path(name), options.updates)
-        rows = measure(run, options.rounds, Path(name))
-    wall, now = time.perf_counter() - start, os.times()
-    used = sum(now[:4]) - sum(own[:4])
-    others = (busy_seconds() - busy - used) / (wall * os.cpu_count())
+        folder = Path(name)
+        run = options.run.resolve() if options.run else train(folder, options.updates)
+        figures, samples = measure_figures(run, folder)
+        times, others = measure_times(run, options.rounds, folder)
+    rows = [row_of({**model, "rates": times[method]["rates"]}, samples) for method, model in figures.items()]
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
     for row in rows:
         print(f"| {' | '.join(text_of(row))} |")
-    print(f"{wall / 60:.1f} minutes; others took {max(0.0, others):.1%} of the cores" +
-          ("" if others <= QUIET else ": too much, measure again"), file=sys.stderr)
+    print(f"others took {others:.1%} of the cores" + ("" if others <= QUIET else ": too much, measure again"), file=sys.stderr)
     if others <= QUIET:
         save("compress", rows, ("method",))
 

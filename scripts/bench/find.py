@@ -21,6 +21,7 @@ EFFECTIVE = 1 << 14
 SAMPLES = {"mlp": 1024, "resnet": 32, "gpt": 32}  # of a batch of the eager loops
 SETTINGS = {"loss": {"name": "cross_entropy"}, "optimizer": {"name": "adamw", "lr": 0.001}, "batch": {"effective": EFFECTIVE},
             "stop": {"updates": 1}}
+NOTHING = {"size": 0, "seconds": 0.0, "trials": 0, "fill": 0.0}  # not even one sample fits
 
 
 class Loop:
@@ -52,13 +53,16 @@ class Loop:
 def find(loop, budget):
     import autotrain
     start = time.perf_counter()
-    plan = autotrain.find(loop.step, loop.batch, model=loop.model, optimizer=loop.optimizer, effective=EFFECTIVE, budget=f"{budget}MiB",
-                          evaluate=loop.evaluate)
+    try:
+        plan = autotrain.find(loop.step, loop.batch, model=loop.model, optimizer=loop.optimizer, effective=EFFECTIVE,
+                              budget=f"{budget}MiB", evaluate=loop.evaluate)
+    except autotrain.DoesNotFit:
+        return NOTHING
     return {"size": plan.micro_batch, "seconds": time.perf_counter() - start, "trials": len(plan.trail), "fill": plan.fill}
 
 
 def search_of_program(loop, budget):
-    from autotrain import data, program
+    from autotrain import DoesNotFit, data, program
     from autotrain_export import export
     inputs, targets = loop.batch(EFFECTIVE)
     with tempfile.TemporaryDirectory() as name:
@@ -70,7 +74,10 @@ def search_of_program(loop, budget):
                   "model": {"name": "exported", "file": str(module)},
                   "execution": {"device": "cpu", "precision": "fp32", "memory": {"budget": f"{budget}MiB"}}}
         (folder / "recipe.json").write_text(json.dumps(recipe))
-        plan = json.loads(program.call("plan", "--config", folder / "recipe.json", "--fresh-plan", "--json"))
+        try:
+            plan = json.loads(program.call("plan", "--config", folder / "recipe.json", "--fresh-plan", "--json"))
+        except DoesNotFit:
+            return NOTHING
     return {"size": plan["micro_batch"], "seconds": plan["search"]["seconds"], "trials": len(plan["search"]["probes"]), "fill": plan["fill"]}
 
 

@@ -13,6 +13,7 @@ struct Program {
 
 constexpr std::array kPrograms = {
     Program{"allocator_step", &autotrain::bench::allocator_step},
+    Program{"coco_evaluation", &autotrain::bench::coco_evaluation},
     Program{"exchange", &autotrain::bench::exchange},
     Program{"meetings", &autotrain::bench::meetings},
     Program{"facts", &autotrain::bench::facts},

@@ -5,6 +5,9 @@ namespace autotrain::bench {
 /// One timed segment of training steps with one CPU allocator, as a JSON line.
 int allocator_step(int argc, char** argv);
 
+/// COCO's figures of boxes in a file, and the seconds that they take, as a JSON line.
+int coco_evaluation(int argc, char** argv);
+
 /// What ranks of this machine exchange: notes, and exact sums beside gloo's all-reduce, as a JSON line.
 int exchange(int argc, char** argv);
 

@@ -39,7 +39,8 @@ enum class RandomUse : uint64_t {
   kWeights = 4,
   kSynthetic = 5,
   kSplit = 6,
-  kTask = 7
+  kTask = 7,
+  kInputScale = 8
 };
 
 /// SplitMix64 started at a key. A value: cheap to make, one for each sample.

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/common_options.h"
 #include "cli/run_options.h"
+#include "compress/compress_page.h"
 #include "compress/compress_table.h"
 #include "report/live_text.h"
 
@@ -82,6 +83,7 @@ ExitCode compress_run(const CompressOptions& options) {
   const std::string json = text_of_json(to_json(result));
   write_file(options.output / "compress.json", json);
   write_file(options.output / "compress.csv", to_csv(result));
+  write_file(options.output / "compress.html", to_page(result));
   std::fputs((options.json ? json : to_text(result)).c_str(), stdout);
   return code_of(result);
 }
@@ -94,7 +96,7 @@ std::function<ExitCode()> declare_compress(CLI::App& app) {
                  "commas between")
       ->capture_default_str()
       ->type_name("LIST");
-  app.add_option("--output", options->output, "The folder for the files, compress.json and compress.csv")
+  app.add_option("--output", options->output, "The folder for the files, and compress.json, .csv and .html")
       ->required()
       ->type_name("DIR");
   app.add_option("--samples", options->samples,

@@ -122,34 +122,41 @@ Cells csv_row(const Model& model, size_t width) {
   return cells;
 }
 
-std::string whole_text(const Model& model) {
-  if (model.left_whole.empty()) return "";
-  return cat(model.method, ": left whole: ", some_of(model.left_whole), "\n");
-}
-
 // What the figures are of.
 std::string samples_text(const CompressionResult& result) {
-  if (result.samples == 0) return "no figures: the run has no validation data\n";
-  return cat("figures of ", format_count(result.samples), " validation samples\n");
+  if (result.samples == 0) return "no figures: the run has no validation data";
+  return cat("figures of ", format_count(result.samples), " validation samples");
 }
 
 }  // namespace
 
-std::string to_text(const CompressionResult& result) {
-  const Cells header = table_header(result);
-  TextTable table(header);
-  std::string refusals, whole;
+page::Table table_of(const CompressionResult& result) {
+  page::Table table{.header = table_header(result)};
   for (const Model& model : result.models) {
-    if (!model.refused.empty()) {
-      refusals += cat(model.method, ": ", model.refused, "\n");
-      continue;
-    }
-    whole += whole_text(model);
-    Cells cells = table_cells(result, model);
-    cells.resize(header.size());
-    table.add_row(std::move(cells));
+    if (!model.refused.empty()) continue;
+    table.rows.push_back(table_cells(result, model));
+    table.rows.back().resize(table.header.size());
   }
-  return table.text() + samples_text(result) + whole + refusals;
+  return table;
+}
+
+std::vector<std::string> sentences_of(const CompressionResult& result) {
+  std::vector<std::string> sentences = {samples_text(result)};
+  for (const Model& model : result.models) {
+    if (!model.left_whole.empty())
+      sentences.push_back(cat(model.method, ": left whole: ", some_of(model.left_whole)));
+  }
+  for (const Model& model : result.models) {
+    if (!model.refused.empty()) sentences.push_back(cat(model.method, ": ", model.refused));
+  }
+  return sentences;
+}
+
+std::string to_text(const CompressionResult& result) {
+  const page::Table rows = table_of(result);
+  TextTable table(rows.header);
+  for (const Cells& row : rows.rows) table.add_row(row);
+  return table.text() + join(sentences_of(result), "\n") + "\n";
 }
 
 nlohmann::ordered_json to_json(const CompressionResult& result) {

@@ -4,8 +4,15 @@
 #include <string>
 
 #include "compress/compress.h"
+#include "report/page.h"
 
 namespace autotrain {
+
+/// A row for each method that is for this model.
+page::Table table_of(const CompressionResult& result);
+
+/// What is to be said beside it: of which samples figures are, what was left whole, what was refused.
+std::vector<std::string> sentences_of(const CompressionResult& result);
 
 /// What came of it, as a table for people with sentences below, as docs/formats.md describes the JSON, and as
 /// CSV with a row for each method.

@@ -18,7 +18,13 @@ std::vector<std::string> asked_keys(const AugmentRecipe& a) {
   if (a.contrast > 0) keys.emplace_back("contrast");
   if (a.saturation > 0) keys.emplace_back("saturation");
   if (a.hue > 0) keys.emplace_back("hue");
+  if (a.scale > 0) keys.emplace_back("scale");
+  if (a.translate > 0) keys.emplace_back("translate");
+  if (a.shear > 0) keys.emplace_back("shear");
   if (a.mosaic > 0) keys.emplace_back("mosaic");
+  if (a.mix_up > 0) keys.emplace_back("mix_up");
+  if (a.close_mosaic > 0) keys.emplace_back("close_mosaic");
+  if (a.multi_scale > 0) keys.emplace_back("multi_scale");
   return keys;
 }
 

@@ -9,7 +9,7 @@ Batch SkippingDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& r
   for (size_t i = 0; i < epochs.size(); ++i) epochs[i] = random.epoch(i);
   for (;;) {
     const std::vector<int64_t> chosen = good_instead_of(indices, epochs);
-    const SampleRandom keys(random.seed(), chosen, epochs);
+    const SampleRandom keys = random.of(chosen);
     try {
       return dataset_->get(chosen, keys);
     } catch (const Error& error) {
@@ -40,7 +40,7 @@ bool SkippingDataset::find_bad(c10::ArrayRef<int64_t> indices, const SampleRando
   for (size_t i = 0; i < indices.size(); ++i) {
     const int64_t epoch = random.epoch(i);
     try {
-      dataset_->get(indices[i], SampleRandom(random.seed(), indices[i], epoch));
+      dataset_->get(indices[i], random.alone(i));
     } catch (const Error& error) {
       if (error.code() != ExitCode::kBadData) throw;
       any = true;

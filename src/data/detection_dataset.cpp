@@ -7,11 +7,11 @@
 #include "autotrain/error.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "data/box_placement.h"
 #include "data/colour.h"
 #include "data/file_sequence.h"
 #include "data/placement.h"
 #include "data/yolo_files.h"
-#include "data/yolo_labels.h"
 
 namespace autotrain {
 namespace {
@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kPlanes = 3;  // red, green, blue
 constexpr double kNoBox = -1;   // class of the rows that fill a sample up
 constexpr int64_t kTilesOfAMosaic = 4;
+constexpr int64_t kBlended = 2;
 
 // [n, the most boxes of a sample but at least 1, columns].
 torch::Tensor collated(const std::vector<SampleBoxes>& samples, const ImageSize& size, bool long_rows) {
@@ -52,9 +53,15 @@ struct DetectionDataset::Tile {
   double place = 0.5;      // which part of the image covers the box
 };
 
+struct DetectionDataset::Layer {
+  std::vector<Tile> tiles;
+  std::optional<Warp> warp;
+};
+
 // Everything random about a sample.
 struct DetectionDataset::Scene {
-  std::vector<Tile> tiles;
+  std::vector<Layer> layers;  // one, or two that are blended
+  double share = 1;           // of the first
   bool mirrored = false;
   ColourChange colours;
 };
@@ -106,7 +113,10 @@ DatasetInfo DetectionDataset::info() const {
 Batch DetectionDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
   const auto n = static_cast<int64_t>(indices.size());
   std::vector<Scene> scenes;
-  for (size_t i = 0; i < indices.size(); ++i) scenes.push_back(draw_scene(indices[i], Random(random.key(i))));
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const bool closed = closed_from_ && random.position(i) >= *closed_from_;
+    scenes.push_back(draw_scene(indices[i], Random(random.key(i)), closed));
+  }
   Batch batch{torch::empty({n, kPlanes, o_.size.height, o_.size.width}, torch::kFloat32), {}, n};
   Planes planes{batch.inputs.mutable_data_ptr<float>(), kPlanes, o_.size};
   FileSequence files(files_of(scenes));
@@ -119,9 +129,10 @@ Batch DetectionDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& 
   return batch;
 }
 
-// Of a mosaic each of four images may be the most crowded one.
+// Each image that a sample is made of may be the most crowded one.
 int64_t DetectionDataset::most_objects() const {
-  return all_.boxes.most() * (o_.augment.mosaic > 0 ? kTilesOfAMosaic : 1);
+  return all_.boxes.most() * (o_.augment.mosaic > 0 ? kTilesOfAMosaic : 1) *
+         (o_.augment.mix_up > 0 ? kBlended : 1);
 }
 
 Batch DetectionDataset::filled_up(Batch batch) const {
@@ -144,16 +155,23 @@ void DetectionDataset::preload(const PreloadWork& work) {
       size(), [this](int64_t i) { return path(i); }, work);
 }
 
-DetectionDataset::Scene DetectionDataset::draw_scene(int64_t index, Random random) const {
+DetectionDataset::Scene DetectionDataset::draw_scene(int64_t index, Random random, bool closed) const {
   Scene scene;
   if (o_.augment.flip) scene.mirrored = (random.next() >> 63) != 0;
   scene.colours = draw_colour_change(o_.augment, random);
-  if (o_.augment.mosaic > 0 && random.uniform() < o_.augment.mosaic) {
-    scene.tiles = draw_mosaic(index, random);
-  } else {
-    scene.tiles = {{.index = index, .box = {}}};
+  scene.layers.push_back(draw_layer(index, random, closed));
+  if (!closed && o_.augment.mix_up > 0 && random.uniform() < o_.augment.mix_up) {
+    scene.share = draw_share(random);
+    scene.layers.push_back(draw_layer(random.below(size()), random, closed));
   }
   return scene;
+}
+
+DetectionDataset::Layer DetectionDataset::draw_layer(int64_t index, Random& random, bool closed) const {
+  const bool mosaic = !closed && o_.augment.mosaic > 0 && random.uniform() < o_.augment.mosaic;
+  std::vector<Tile> tiles =
+      mosaic ? draw_mosaic(index, random) : std::vector<Tile>{{.index = index, .box = {}}};
+  return {std::move(tiles), draw_warp(o_.augment, o_.size, random)};
 }
 
 // Four images meet in a point of the middle; the sample's own is one of them, at a random corner.
@@ -177,7 +195,9 @@ std::vector<DetectionDataset::Tile> DetectionDataset::draw_mosaic(int64_t index,
 std::vector<SampleFile> DetectionDataset::files_of(const std::vector<Scene>& scenes) const {
   std::vector<SampleFile> files;
   for (const Scene& scene : scenes) {
-    for (const Tile& tile : scene.tiles) files.push_back({path(tile.index), held_.content(tile.index)});
+    for (const Layer& layer : scene.layers) {
+      for (const Tile& tile : layer.tiles) files.push_back({path(tile.index), held_.content(tile.index)});
+    }
   }
   return files;
 }
@@ -227,15 +247,31 @@ SampleBoxes DetectionDataset::draw_tile(const Tile& tile, const std::string& sam
   return placed;
 }
 
-SampleBoxes DetectionDataset::make_sample(const Scene& scene, const std::string& sample, FileSequence& files,
-                                          const Planes& planes) const {
-  static const Normalisation to_unit({0, 0, 0}, {1, 1, 1});
+SampleBoxes DetectionDataset::make_layer(const Layer& layer, const std::string& sample, FileSequence& files,
+                                         const Planes& planes) const {
   std::fill(planes.data, planes.row(planes.channels, 0), 0.0f);
   SampleBoxes all;
-  for (const Tile& tile : scene.tiles) {
+  for (const Tile& tile : layer.tiles) {
     const SampleBoxes drawn = draw_tile(tile, sample, files, planes);
     all.boxes.insert(all.boxes.end(), drawn.boxes.begin(), drawn.boxes.end());
     all.scale = drawn.scale;
+  }
+  if (!layer.warp) return all;
+  warp_planes(planes, *layer.warp);
+  all.boxes = warp_boxes(all.boxes, *layer.warp, planes.size);
+  return all;
+}
+
+SampleBoxes DetectionDataset::make_sample(const Scene& scene, const std::string& sample, FileSequence& files,
+                                          const Planes& planes) const {
+  static const Normalisation to_unit({0, 0, 0}, {1, 1, 1});
+  SampleBoxes all = make_layer(scene.layers.front(), sample, files, planes);
+  if (scene.layers.size() == kBlended) {
+    std::vector<float> values(static_cast<size_t>(planes.channels * planes.size.height * planes.size.width));
+    const Planes other{values.data(), planes.channels, planes.size};
+    const SampleBoxes mixed_in = make_layer(scene.layers.back(), sample, files, other);
+    all.boxes.insert(all.boxes.end(), mixed_in.boxes.begin(), mixed_in.boxes.end());
+    blend(planes, other, scene.share);
   }
   change_colours(planes, scene.colours);
   to_unit.apply(planes);

@@ -8,6 +8,7 @@
 
 #include "autotrain/data.h"
 #include "data/box_table.h"
+#include "data/closing.h"
 #include "data/crowded.h"
 #include "data/datasets.h"
 #include "data/file_names.h"
@@ -15,6 +16,7 @@
 #include "data/held_files.h"
 #include "data/image_survey.h"
 #include "data/names.h"
+#include "data/warp.h"
 #include "data/yolo_check.h"
 
 namespace autotrain {
@@ -40,7 +42,11 @@ struct SampleBoxes {
 
 /// Images with boxes, put together when they are asked for. They are alike in cost, for their pixels are;
 /// what a loss makes of boxes takes memory with the most of a batch, which the planner tries.
-class DetectionDataset final : public Dataset, public Preloadable, public Named, public Crowded {
+class DetectionDataset final : public Dataset,
+                               public Preloadable,
+                               public Named,
+                               public Crowded,
+                               public Closing {
  public:
   struct Options {
     ImageSize size;
@@ -86,14 +92,19 @@ class DetectionDataset final : public Dataset, public Preloadable, public Named,
   int64_t most_objects() const override;
   Batch filled_up(Batch batch) const override;
 
+  /// Then samples are of one image each: no mosaics, nothing mixed in.
+  void close_from(int64_t position) override { closed_from_ = position; }
+
   int64_t ram_bytes() const override;
   void preload(const PreloadWork& work) override;
 
  private:
   struct Tile;
+  struct Layer;
   struct Scene;
 
-  Scene draw_scene(int64_t index, Random random) const;
+  Scene draw_scene(int64_t index, Random random, bool closed) const;
+  Layer draw_layer(int64_t index, Random& random, bool closed) const;
   std::vector<Tile> draw_mosaic(int64_t index, Random& random) const;
   std::string path(int64_t index) const { return (all_.folder / all_.names[index]).string(); }
   std::vector<SampleFile> files_of(const std::vector<Scene>& scenes) const;
@@ -101,12 +112,15 @@ class DetectionDataset final : public Dataset, public Preloadable, public Named,
   std::span<const LabelledBox> boxes_of(int64_t index, const std::string& sample) const;
   SampleBoxes draw_tile(const Tile& tile, const std::string& sample, FileSequence& files,
                         const Planes& planes) const;
+  SampleBoxes make_layer(const Layer& layer, const std::string& sample, FileSequence& files,
+                         const Planes& planes) const;
   SampleBoxes make_sample(const Scene& scene, const std::string& sample, FileSequence& files,
                           const Planes& planes) const;
 
   LabelledImages all_;
   Options o_;
-  HeldFiles held_;  // after preloading
+  std::optional<int64_t> closed_from_;  // position in the stream
+  HeldFiles held_;                      // after preloading
 };
 
 /// How a format makes its samples. @param request has the keys that all detection sets have.

@@ -37,7 +37,8 @@ DatasetRow detection_row_of(DetectionFormat format) {
   };
   return {{std::move(format.name), std::move(format.sentence), std::move(keys)},
           std::move(format.make),
-          {"flip", "brightness", "contrast", "saturation", "hue", "mosaic"},
+          {"flip", "brightness", "contrast", "saturation", "hue", "scale", "translate", "shear", "mosaic",
+           "mix_up", "close_mosaic", "multi_scale"},
           make_unlabelled_detection,
           "a folder of images, or one image",
           look};

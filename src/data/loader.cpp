@@ -68,12 +68,11 @@ Loader::Options options_for(const Dataset& dataset, Loader::Options options) {
 }
 
 // Names the first sample of a batch that also fails alone.
-Error error_of_sample(const Dataset& dataset, const Stream& stream, const Stream::Draw& drawn,
+Error error_of_sample(const Dataset& dataset, const Stream::Draw& drawn, const SampleRandom& random,
                       const std::exception& error) {
   for (size_t i = 0; i < drawn.indices.size(); ++i) {
-    const c10::ArrayRef index(drawn.indices[i]), epoch(drawn.epochs[i]);
     try {
-      dataset.get(index, SampleRandom(stream.seed(), index, epoch));
+      dataset.get(drawn.indices[i], random.alone(i));
     } catch (const std::exception& alone) {
       if (of_the_device(alone)) continue;
       return Error(ExitCode::kBadData, cat("sample ", drawn.indices[i], " of the data set"),
@@ -204,13 +203,14 @@ Batch Loader::load(const Piece& piece) const {
   const PhaseScope phase(MemoryPhase::kData);
   const torch::NoGradGuard no_gradients;
   const Stream::Draw drawn = stream_.draw(piece);
+  const SampleRandom random(stream_.seed(), drawn.indices, drawn.epochs, piece.positions);
   try {
-    return staged(dataset_.get(drawn.indices, SampleRandom(stream_.seed(), drawn.indices, drawn.epochs)));
+    return staged(dataset_.get(drawn.indices, random));
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
     if (of_the_device(error)) throw;
-    throw error_of_sample(dataset_, stream_, drawn, error);
+    throw error_of_sample(dataset_, drawn, random, error);
   }
 }
 

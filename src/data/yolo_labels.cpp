@@ -10,8 +10,6 @@
 namespace autotrain {
 namespace {
 
-constexpr double kLeastPartLeft = 0.25;  // of a box's area; less shows too little of the object
-
 constexpr double kLittle = 0.01;  // that a length may lie outside: rounding, and boxes drawn to the edge
 
 constexpr const char* kLabelFormat =
@@ -157,28 +155,6 @@ class LabelReader {
   size_t line_ = 0;
 };
 
-// An extent along one axis, in pixels of the planes.
-struct Extent {
-  double begin;
-  double end;
-  double length() const { return std::max(0.0, end - begin); }
-};
-
-// Returns where a length along an image's side lands when the part [from, from + part) becomes
-// [to, to + pixels).
-Extent placed(double centre, double length, int64_t side, double from, double part, int64_t to,
-              int64_t pixels) {
-  const double scale = static_cast<double>(pixels) / part;
-  const double begin = ((centre - length / 2) * static_cast<double>(side) - from) * scale;
-  return {static_cast<double>(to) + begin,
-          static_cast<double>(to) + begin + length * static_cast<double>(side) * scale};
-}
-
-Extent clipped(const Extent& extent, int64_t begin, int64_t pixels) {
-  return {std::max(extent.begin, static_cast<double>(begin)),
-          std::min(extent.end, static_cast<double>(begin + pixels))};
-}
-
 }  // namespace
 
 LabelFile read_label_file(std::string_view text, const LabelReading& reading) {
@@ -195,26 +171,6 @@ std::vector<LabelledBox> parse_labels(std::string_view text, const std::string& 
 Error first_fault(const LabelFile& file, const std::string& where) {
   const LabelFault& fault = file.faults.front();
   return Error(ExitCode::kBadData, cat(where, ":", fault.line), fault.what, fault.cure);
-}
-
-std::vector<LabelledBox> place_boxes(std::span<const LabelledBox> boxes, const ImageSize& image,
-                                     const Placement& placement, const ImageSize& size) {
-  const auto& [region, target] = placement;
-  const auto height = static_cast<double>(size.height), width = static_cast<double>(size.width);
-  std::vector<LabelledBox> left;
-  for (const LabelledBox& box : boxes) {
-    const Extent rows =
-        placed(box.centre_y, box.height, image.height, region.top, region.height, target.top, target.height);
-    const Extent columns =
-        placed(box.centre_x, box.width, image.width, region.left, region.width, target.left, target.width);
-    const Extent y = clipped(rows, target.top, target.height);
-    const Extent x = clipped(columns, target.left, target.width);
-    if (y.length() * x.length() < kLeastPartLeft * rows.length() * columns.length()) continue;
-    LabelledBox& placed_box = left.emplace_back(box);
-    placed_box.centre_x = (x.begin + x.end) / 2 / width, placed_box.width = x.length() / width;
-    placed_box.centre_y = (y.begin + y.end) / 2 / height, placed_box.height = y.length() / height;
-  }
-  return left;
 }
 
 }  // namespace autotrain

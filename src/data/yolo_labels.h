@@ -10,7 +10,6 @@
 #include "autotrain/error.h"
 #include "base/enum_names.h"
 #include "data/box_table.h"
-#include "data/placement.h"
 
 namespace autotrain {
 
@@ -59,10 +58,5 @@ std::vector<LabelledBox> parse_labels(std::string_view text, const std::string& 
 
 /// The first fault of a file that has one, as an error.
 Error first_fault(const LabelFile& file, const std::string& where);
-
-/// The boxes as they lie in planes of `size` after their image was placed there, cut at the placement's box;
-/// one of which less than a quarter of its area is left is dropped.
-std::vector<LabelledBox> place_boxes(std::span<const LabelledBox> boxes, const ImageSize& image,
-                                     const Placement& placement, const ImageSize& size);
 
 }  // namespace autotrain

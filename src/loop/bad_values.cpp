@@ -17,7 +17,8 @@ std::string in_words(const Dataset& data, int64_t index, const NotFinite& found)
 
 std::string look(const Dataset& data, const Stream& stream, const Piece& piece) {
   const Stream::Draw draw = stream.draw(piece);
-  const Batch batch = data.get(draw.indices, SampleRandom(stream.seed(), draw.indices, draw.epochs));
+  const Batch batch =
+      data.get(draw.indices, SampleRandom(stream.seed(), draw.indices, draw.epochs, piece.positions));
   const auto found = first_value_that_is_not_finite(batch, data.info());
   return found ? in_words(data, draw.indices[static_cast<size_t>(found->sample)], *found) : "";
 }

@@ -16,6 +16,7 @@
 #include "plan/plan_enums.h"
 #include "plan/plan_key.h"
 #include "plan/plan_words.h"
+#include "plan/smallest_inputs.h"
 #include "step/precision.h"
 
 namespace autotrain {
@@ -282,6 +283,7 @@ BatchPlan Planner::plan() {
   const Recipe& r = request_.recipe;
   check_effective(request_, bench_);
   check_single_samples(request_, bench_);
+  try_smallest_inputs(bench_);
   const Stopwatch watch;
   BatchPlan plan;
   const bool check = may_accumulate(request_) && bench_.task->splittable() && !bench_.task->makes_passes();

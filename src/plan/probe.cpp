@@ -108,6 +108,7 @@ ProbeRecord Probe::run(const TrialShape& shape, const ExtendTrial& extend) {
     const GeneratorScope generators(bench_.device->torch_device());
     const TensorScope scaler(bench_.scaler.state());
     const RecordingScope recordings(step_);
+    const LargestInputsScope largest(step_);
     const WindowScope window(step_);
     measure(shape, extend, record);
   } catch (const std::exception& error) {

@@ -13,6 +13,8 @@ namespace autotrain {
 std::string why_not_recorded(const Workbench& bench) {
   if (bench.device->make_recorder() == nullptr) return "this device records nothing";
   if (bench.task->makes_passes()) return "the task makes its passes itself";
+  if (bench.step.options().input_scale.active())
+    return "inputs have several sizes (data.augment.multi_scale)";
   if (!bench.step.can_record()) return "updates of several lanes or ranks are not recorded";
   if (has_costs(*bench.data.train)) return "samples differ in length, and so do micro-batches in shape";
   return "";

@@ -52,6 +52,18 @@ class WindowScope {
   UpdateStep& step_;
 };
 
+/// The largest inputs that updates have.
+class LargestInputsScope {
+ public:
+  explicit LargestInputsScope(UpdateStep& step) : step_(step) { step_.take_largest_inputs(true); }
+  ~LargestInputsScope() { step_.take_largest_inputs(false); }
+  LargestInputsScope(const LargestInputsScope&) = delete;
+  LargestInputsScope& operator=(const LargestInputsScope&) = delete;
+
+ private:
+  UpdateStep& step_;
+};
+
 /// Whatever the step was made to record in this scope: dropped when it ends.
 class RecordingScope {
  public:

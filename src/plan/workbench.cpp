@@ -107,6 +107,8 @@ Workbench::Workbench(const Recipe& recipe, std::unique_ptr<Device> run_device, R
             .lanes = lanes.count,
             .statistics = may_measure_noise(recipe, *data.train),
             .preconditioned_norms = may_measure_noise(recipe, *data.train) && whole_optimizer(recipe),
+            .input_scale = {.share = recipe.data.augment.multi_scale,
+                            .seed = static_cast<uint64_t>(recipe.seed)},
             .timeline = &timeline},
            &average),
       stream(static_cast<uint64_t>(recipe.seed), data.train->size(), recipe.data.shuffle, data.balance) {}

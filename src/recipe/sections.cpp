@@ -53,6 +53,44 @@ std::vector<Field> colour_fields(AugmentRecipe& a) {
            a.hue)};
 }
 
+// Of detection, in the order in which they are applied.
+std::vector<Field> detection_fields(AugmentRecipe& a) {
+  return {
+      bind(real_key("mosaic", "Put samples together from four images with this probability (detection).")
+               .from(0, 1),
+           a.mosaic),
+      bind(real_key("scale", "Scale samples about their middle by a factor within 1 ± this (detection).")
+               .from(0, 0.9)
+               .deciding(Decides::kLearning),
+           a.scale),
+      bind(real_key("shear", "Shear samples by up to so much along each axis (detection).")
+               .from(0, 40)
+               .in("degrees")
+               .deciding(Decides::kLearning),
+           a.shear),
+      bind(real_key("translate", "Shift samples by up to this part of their sides, either way (detection).")
+               .from(0, 1)
+               .deciding(Decides::kLearning),
+           a.translate),
+      bind(real_key("mix_up",
+                    "Blend a second sample into one with this probability; the boxes of both count "
+                    "(detection).")
+               .from(0, 1),
+           a.mix_up),
+      bind(real_key("close_mosaic",
+                    "Part of the run, its last, without mosaic and mix_up (detection); stop must tell how "
+                    "many samples the run has.")
+               .from(0, 1)
+               .deciding(Decides::kLearning),
+           a.close_mosaic),
+      bind(
+          real_key("multi_scale",
+                   "Train each update on inputs that are smaller by a part drawn from 0 to this, in steps of "
+                   "32 pixels of their shorter side; size is the largest (detection).")
+              .from(0, 0.9),
+          a.multi_scale)};
+}
+
 Section augment_section(AugmentRecipe& a) {
   Section augment{"data.augment", "Random changes of training images, keyed by sample and epoch."};
   augment.fields = {
@@ -63,10 +101,7 @@ Section augment_section(AugmentRecipe& a) {
            a.crop_padding),
       resized_crop_field(a.random_resized_crop)};
   for (Field& field : colour_fields(a)) augment.fields.push_back(std::move(field));
-  augment.fields.push_back(
-      bind(real_key("mosaic", "Put samples together from four images with this probability (detection).")
-               .from(0, 1),
-           a.mosaic));
+  for (Field& field : detection_fields(a)) augment.fields.push_back(std::move(field));
   return augment;
 }
 

@@ -24,6 +24,7 @@
 #include "model/recompute_scope.h"
 #include "plan/memory_statement.h"
 #include "plan/scopes.h"
+#include "setup/closing_samples.h"
 #include "setup/data_places.h"
 #include "setup/first_samples.h"
 #include "setup/memory_format.h"
@@ -213,7 +214,10 @@ RunData load_data(const Recipe& recipe, Device& device) {
   const auto load = [&](const DatasetPlace& place, const char* key) -> const Dataset* {
     std::unique_ptr<Dataset> dataset = make_dataset(place);
     tell_doubts(place, *dataset, data.train);
-    if (place.training == nullptr) data.balance = balance_of_run(recipe, place, *dataset);
+    if (place.training == nullptr) {
+      data.balance = balance_of_run(recipe, place, *dataset);
+      close_samples(recipe, *dataset);
+    }
     preload(*dataset, key, recipe, device);
     if (recipe.data.bad_samples == BadSamples::kSkip) {
       auto skipping = std::make_unique<SkippingDataset>(std::move(dataset));

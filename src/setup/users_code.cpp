@@ -300,9 +300,8 @@ class CheckedDataset final : public Dataset {
   // The first sample that also fails alone; else all of them.
   c10::ArrayRef<int64_t> culprit(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const {
     for (size_t i = 0; i < indices.size(); ++i) {
-      const int64_t epoch = random.epoch(i);
       try {
-        data_.get(indices.slice(i, 1), SampleRandom(random.seed(), indices.slice(i, 1), epoch));
+        data_.get(indices.slice(i, 1), random.alone(i));
       } catch (const std::exception&) {
         return indices.slice(i, 1);
       }

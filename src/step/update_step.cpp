@@ -115,8 +115,16 @@ void UpdateStep::enter(Activity activity) const {
   if (options_.timeline != nullptr) options_.timeline->enter(activity);
 }
 
-void UpdateStep::accumulate(const Batch& batch, int64_t window, int64_t offset) {
+Batch UpdateStep::at_input_scale(const Batch& batch, int64_t window) const {
+  const InputScale& scale = options_.input_scale;
+  if (!scale.active()) return batch;
+  const int64_t shorter_side = std::min(batch.inputs.size(2), batch.inputs.size(3));
+  return shrunk(batch, largest_inputs_ ? 0 : scale.steps(shorter_side, window));
+}
+
+void UpdateStep::accumulate(const Batch& given, int64_t window, int64_t offset) {
   if (!window_open_) open_window();
+  const Batch batch = at_input_scale(given, window);
   if (makes_passes_) return waiting_.push_back({batch, window, offset});
   enter(Activity::kForward);
   const auto seed = [&] { seed_for_micro_batch(options_.device, options_.seed, window, offset); };

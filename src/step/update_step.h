@@ -21,6 +21,7 @@
 #include "step/changing_buffers.h"
 #include "step/flat_gradients.h"
 #include "step/gradient_noise.h"
+#include "step/input_scale.h"
 #include "step/lane_sum.h"
 #include "step/recordings.h"
 #include "step/shard.h"
@@ -53,6 +54,8 @@ struct StepOptions {
   /// Whether they may have norms in the optimizer's metric too, where it has a second moment: what takes them
   /// is made with the other buffers, and `set_statistics` asks for them. The optimizer is not sharded.
   bool preconditioned_norms = false;
+
+  InputScale input_scale = {};  ///< sizes of the images that updates see
 
   int64_t recomputed_blocks = 0;  ///< of the model, in the backward pass (`autotrain::checkpoint`)
   Timeline* timeline = nullptr;   ///< follows what the step does; null: nobody asks
@@ -174,8 +177,11 @@ class UpdateStep {
   /// Precondition: no window is under way, `can_record`.
   void record_with(std::unique_ptr<WorkRecorder> recorder);
 
-  /// Whether `record_with` may be called: one lane, one rank, passes that the task leaves to the step.
-  bool can_record() const { return options_.lanes == 1 && !several() && !makes_passes_; }
+  /// Whether `record_with` may be called: one lane, one rank, passes that the task leaves to the step, inputs
+  /// of one size.
+  bool can_record() const {
+    return options_.lanes == 1 && !several() && !makes_passes_ && !options_.input_scale.active();
+  }
 
   /// Drops what was recorded, with its memory; nothing is recorded any more. Precondition: no window is under
   /// way.
@@ -200,6 +206,9 @@ class UpdateStep {
   /// none. No bit depends on it. Precondition: no window is open.
   void set_recomputed_blocks(int64_t blocks) { options_.recomputed_blocks = blocks; }
   void set_loss_factor(double factor) { options_.loss_factor = factor; }
+
+  /// Whether all inputs have the largest size from now on, as in trials, and not that of their update.
+  void take_largest_inputs(bool yes) { largest_inputs_ = yes; }
 
   /// Takes effect with the next window.
   /// @param preconditioned whether norms in the optimizer's metric are taken too, where the options allow it.
@@ -243,6 +252,7 @@ class UpdateStep {
   }
   bool replays() const { return recordings_ != nullptr && why_not_recorded_.empty() && !passed_by_; }
   std::optional<size_t> at_fixed_address(const Batch& batch);
+  Batch at_input_scale(const Batch& batch, int64_t window) const;
   void make_rate();
   bool takes_norms() const { return first_of_lane_ && options_.statistics; }
   LossTerms forward(const Batch& batch);
@@ -285,6 +295,7 @@ class UpdateStep {
   torch::Tensor lr_;                                         // likewise: a scalar on the device
   std::unique_ptr<Recordings> recordings_;                   // null: nothing is recorded
   std::string why_not_recorded_;
+  bool largest_inputs_ = false;
   bool recording_ = false;  // right now
   bool passed_by_ = false;  // recordings are not used
   bool updated_ = false;    // at least once since recording was asked for

@@ -14,6 +14,7 @@
 #include "setup/assembly.h"
 #include "state/catalog.h"
 #include "step/precision.h"
+#include "sweep/point_memory.h"
 #include "sweep/sweep_analysis.h"
 #include "sweep/sweep_point.h"
 #include "sweep/sweep_tables.h"
@@ -246,7 +247,7 @@ class Sweeping {
                                                        : std::vector<StudyResult>{};
         if (rounds.empty()) continue;
         variant.points.push_back(summarise_point(batch, rounds));
-        if (variant.points.back().failure.empty()) variant.memory[batch] = summarise_memory(rounds);
+        if (variant.points.back().failure.empty()) variant.points.back().memory = summarise_memory(rounds);
         if (!pipelines.empty()) variant.end_to_end[batch] = summarise_end_to_end(pipelines);
       }
       if (const auto knee = find_knee(latencies_of(variant)))
@@ -301,11 +302,6 @@ std::optional<double> SweepPoint::between_share() const {
 
 const SweepPoint& SweepVariant::point_of(int64_t batch) const {
   return *std::ranges::find(points, batch, &SweepPoint::batch);
-}
-
-PointMemory SweepVariant::memory_of(int64_t batch) const {
-  const auto found = memory.find(batch);
-  return found != memory.end() ? found->second : PointMemory();
 }
 
 Sweep run_sweep(const SweepRequest& request) {

@@ -13,7 +13,6 @@
 #include "study/study.h"
 #include "sweep/end_to_end.h"
 #include "sweep/largest_batch.h"
-#include "sweep/point_memory.h"
 #include "sweep/roofline.h"
 
 namespace autotrain {
@@ -53,13 +52,9 @@ struct SweepVariant {
   nlohmann::ordered_json machine = nullptr;
   std::optional<LargestBatch> largest = {};     ///< nothing: not asked for, or not known yet
   std::map<int64_t, EndToEnd> end_to_end = {};  ///< by batch; empty: not asked for, or not known yet
-  std::map<int64_t, PointMemory> memory = {};   ///< by batch, of points that have figures
 
   /// The point of this batch. Precondition: it has figures.
   const SweepPoint& point_of(int64_t batch) const;
-
-  /// What its measurements told of memory; nothing known of a batch without figures.
-  PointMemory memory_of(int64_t batch) const;
 };
 
 struct Sweep {

@@ -32,8 +32,7 @@ std::string to_csv(const Sweep& sweep) {
     for (const SweepPoint& point : variant.points) {
       Cells line = {sweep.key, variant.value, variant.precision, std::to_string(point.batch), point.failure};
       add_csv_cells(line, point_columns(), point.failure.empty() ? &point : nullptr);
-      const PointMemory memory = variant.memory_of(point.batch);
-      add_csv_cells(line, memory_columns(), &memory);
+      add_csv_cells(line, memory_columns(), &point.memory);
       line.push_back(variant.predicted > 0 ? csv_number(variant.predicted) : "");
       line.push_back(variant.knee ? csv_number(variant.knee->batch) : "");
       add_end_to_end(variant, point.batch, line);

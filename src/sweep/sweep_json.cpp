@@ -28,7 +28,7 @@ Json to_json(const SweepPoint& p, const SweepVariant& v) {
   if (!p.failure.empty()) return {{"batch", p.batch}, {"failure", p.failure}, {"code", p.code}};
   Json json = {{"batch", p.batch}, {"failure", nullptr}};
   json.update(json_of(point_columns(), p));
-  json.update(json_of(memory_columns(), v.memory_of(p.batch)));
+  json.update(json_of(memory_columns(), p.memory));
   const auto whole = v.end_to_end.find(p.batch);
   json["end_to_end"] = whole != v.end_to_end.end() ? to_json(whole->second) : Json(nullptr);
   return json;
@@ -43,6 +43,7 @@ SweepPoint point_from(const Json& j) {
     return p;
   }
   read_record(point_columns(), j, p);
+  read_what_is_there(memory_columns(), j, p.memory);
   return p;
 }
 
@@ -91,8 +92,6 @@ SweepVariant variant_from(const Json& j) {
   for (const Json& point : j.at("points")) {
     v.points.push_back(point_from(point));
     const Json whole = point.value("end_to_end", Json(nullptr));
-    if (v.points.back().failure.empty())
-      read_what_is_there(memory_columns(), point, v.memory[v.points.back().batch]);
     if (whole.is_object()) v.end_to_end[v.points.back().batch] = end_to_end_from(whole);
   }
   v.precision = j.at("precision");

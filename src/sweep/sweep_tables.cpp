@@ -22,12 +22,12 @@ std::string first_cell(const Sweep& sweep, const SweepVariant& variant) {
   return sweep.key.empty() ? sweep.name : variant.value;
 }
 
-std::string trouble_of(const SweepPoint& p, const PointMemory& memory) {
+std::string trouble_of(const SweepPoint& p) {
   std::vector<std::string> words;
   if (p.allocator_retries > 0) words.push_back(cat(p.allocator_retries, " allocator retries"));
   if (p.swapped_bytes > 0) words.push_back(format_bytes(p.swapped_bytes) + " swapped");
   if (p.major_faults > 0) words.push_back(cat(p.major_faults, " pages from disk"));
-  if (memory.swapped()) words.push_back("the machine swapped");
+  if (p.memory.swapped()) words.push_back("the machine swapped");
   return join(words, ", ");
 }
 
@@ -84,9 +84,8 @@ page::Table point_cells(const SweepVariant& variant) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row.push_back(std::to_string(p.batch));
     add_cells(row, point_columns(), p);
-    const PointMemory memory = variant.memory_of(p.batch);
-    for (std::string& cell : table_row(memory_columns(), memory)) row.push_back(std::move(cell));
-    row.push_back(p.failure.empty() ? trouble_of(p, memory) : p.failure);
+    for (std::string& cell : table_row(memory_columns(), p.memory)) row.push_back(std::move(cell));
+    row.push_back(p.failure.empty() ? trouble_of(p) : p.failure);
   }
   return table;
 }

@@ -94,6 +94,9 @@ class Compress(unittest.TestCase):
         self.assertLess(self.models["channels:0.5"]["flops_per_sample"], 0.5 * self.models["uncompressed"]["flops_per_sample"])
         with open(self.folder / "small" / "compress.csv", newline="", encoding="utf-8") as file:
             self.assertEqual([row["method"] for row in csv.DictReader(file)], list(self.models))
+        page = (self.folder / "small" / "compress.html").read_text(encoding="utf-8")
+        for words in (*self.models, "accuracy and the bytes of the file", "samples a second"):
+            self.assertIn(words, page)
 
     def test_evaluate_finds_in_the_files_what_the_table_says(self):
         run = self.folder / "run"

@@ -187,7 +187,11 @@ std::map<std::string, AugmentRecipe> single_augmentations() {
           {"contrast", {.contrast = 0.5}},
           {"saturation", {.saturation = 0.5}},
           {"hue", {.hue = 0.5}},
-          {"mosaic", {.mosaic = 1}}};
+          {"scale", {.scale = 0.5}},
+          {"translate", {.translate = 0.5}},
+          {"shear", {.shear = 30}},
+          {"mosaic", {.mosaic = 1}},
+          {"mix_up", {.mix_up = 1}}};
 }
 
 // Says what can be done to the samples of a choice; arrays in npy files need not be images.
@@ -228,7 +232,8 @@ AugmentRecipe all_augmentations(const Choice& choice) {
     if (key == "crop_padding") everything.crop_padding = 2;
     if (key == "random_resized_crop") everything.random_resized_crop = AreaShare{};
     if (key == "hue") everything.hue = everything.brightness = 0.4;
-    if (key == "mosaic") everything.mosaic = 0.5;
+    if (key == "mosaic") everything.mosaic = everything.mix_up = 0.5;
+    if (key == "scale") everything.scale = 0.4, everything.shear = 10;
   }
   return everything;
 }

@@ -50,6 +50,27 @@ TEST(BadSamples, TheNextGoodOneTakesTheirPlaceHoweverTheyAreAskedFor) {
   EXPECT_TRUE(test::holds(alone.take_found()[0].why, "sample 3: is torn"));
 }
 
+// Gives positions, and cannot read its first sample.
+class Placed final : public Dataset {
+ public:
+  int64_t size() const override { return 9; }
+  Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
+    Batch batch{torch::empty({std::ssize(indices)}, torch::kInt64), {}, std::ssize(indices)};
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] == 0) throw Error(ExitCode::kBadData, "the first", "is torn");
+      batch.inputs.mutable_data_ptr<int64_t>()[i] = random.position(i);
+    }
+    return batch;
+  }
+};
+
+TEST(BadSamples, WhatStandsInForOneStandsInItsPlaceOfTheRun) {
+  const SkippingDataset data(std::make_unique<Placed>());
+  const std::vector<int64_t> indices = {4, 0, 7}, epochs = {2, 2, 2}, positions = {18, 19, 20};
+  const Batch batch = data.get(indices, SampleRandom(1, indices, epochs, positions));
+  EXPECT_TRUE(batch.inputs.equal(torch::tensor(positions)));
+}
+
 // Sample i of epoch e is made of others too, and cannot be read when i + e is a multiple of 3.
 class Mixed final : public Dataset {
  public:

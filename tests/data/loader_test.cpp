@@ -24,7 +24,9 @@ class Traced final : public Dataset {
     if (indices[0] % 7 == 3) std::this_thread::sleep_for(std::chrono::microseconds(200));
     const auto n = static_cast<int64_t>(indices.size());
     Batch batch{torch::empty({n}, torch::kInt64), torch::empty({n}, torch::kInt64), n};
+    batch.indices = torch::empty({n}, torch::kInt64);  // carries positions
     for (size_t i = 0; i < indices.size(); ++i) {
+      batch.indices.mutable_data_ptr<int64_t>()[i] = random.position(i);
       if (indices[i] == fails_at_) throw std::runtime_error("is broken");
       batch.inputs.mutable_data_ptr<int64_t>()[i] = indices[i];
       batch.targets.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(random.key(i));
@@ -85,6 +87,19 @@ TEST(Loader, SamplesAndTheirKeysDoNotDependOnCutWorkersOrPrefetch) {
       }
     }
   }
+}
+
+TEST(Loader, SamplesKnowTheirPlaceInTheRun) {
+  const Traced data(23);
+  const Stream stream(4, 23, true);
+  for (const int64_t workers : {0, 2}) {
+    Loader loader(data, stream, endless_windows(data, stream, {16, 5}, /*position=*/40),
+                  {.workers = workers});
+    for (int64_t next = 40; next < 200;) {
+      for (const int64_t position : values(loader.next()->indices)) EXPECT_EQ(position, next++);
+    }
+  }
+  EXPECT_EQ(SampleRandom(1, {3}, {0}).position(0), -1) << "a sample of no run";
 }
 
 TEST(Loader, StartsAnywhere) {

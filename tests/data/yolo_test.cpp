@@ -1,4 +1,6 @@
 #include "autotrain/log.h"
+#include "data/box_placement.h"
+#include "data/closing.h"
 #include "data/datasets.h"
 #include "data/yolo_description.h"
 #include "data/yolo_files.h"
@@ -117,6 +119,61 @@ TEST(Yolo, MosaicsKeepBoxesOnTheirObjects) {
     ++found;
   }
   EXPECT_GT(found, 15);
+}
+
+TEST(Yolo, WarpedBoxesStayOnTheirObjects) {
+  const TemporaryFolder folder;
+  add(folder, "bright", {30, 24, {8, 6, 9, 10}}, 1);
+  const auto data = make_dataset({choice(folder), {.flip = true, .scale = 0.3, .translate = 0.2}});
+  std::set<float> widths;
+  for (int64_t epoch = 0; epoch < 40; ++epoch) {
+    const Batch batch = test::samples(*data, {0}, {epoch}, kSeed);
+    if (batch.targets[0][0][0].item<float>() < 0) continue;  // moved out of sight
+    expect_around(batch.targets[0][0], batch.inputs[0]);
+    widths.insert(batch.targets[0][0][3].item<float>());
+  }
+  EXPECT_GT(widths.size(), 20u);
+}
+
+// Three dark images beside the bright one, of which each that is drawn brings a box of its own.
+void add_four(const TemporaryFolder& folder) {
+  add(folder, "bright", {20, 20, {5, 5, 10, 10}}, 1);
+  for (const char* const name : {"x", "y", "z"}) add(folder, name, {20, 20, {6, 6, 8, 8}}, 2);
+}
+
+TEST(Yolo, ABlendHasTheBoxesOfBoth) {
+  const TemporaryFolder folder;
+  add_four(folder);
+  const auto data = make_dataset({choice(folder), {.mix_up = 1}});
+  std::set<double> shares;
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    const Batch batch = test::samples(*data, {0}, {epoch}, kSeed);
+    ASSERT_EQ(batch.targets.sizes(), (std::vector<int64_t>{1, 2, 5}));
+    EXPECT_EQ(batch.targets[0][0][0].item<float>(), 1);
+    shares.insert(batch.inputs[0][0][5][5].item<double>());  // of the bright one's corner alone
+  }
+  EXPECT_GT(shares.size(), 8u);
+  EXPECT_GT(*shares.begin(), 0.0);
+  EXPECT_LE(*shares.rbegin(), 1.0);
+}
+
+TEST(Yolo, FromItsPositionOnAClosedSetGivesItsImagesAsTheyAre) {
+  const TemporaryFolder folder;
+  add_four(folder);
+  const auto data = make_dataset({choice(folder), {.mosaic = 1, .mix_up = 1, .close_mosaic = 0.5}});
+  const auto plain = make_dataset({choice(folder)});
+  dynamic_cast<Closing&>(*data).close_from(100);
+  const std::vector<int64_t> indices = {0, 1, 2}, epochs = {7, 7, 7};
+  const auto get = [&](const std::vector<int64_t>& positions) {
+    return data->get(indices, SampleRandom(kSeed, indices, epochs, positions)).inputs;
+  };
+  const torch::Tensor whole = test::samples(*plain, indices).inputs;
+  EXPECT_TRUE(get({100, 101, 5000}).equal(whole));
+  const torch::Tensor open = get({97, 98, 99}), both = get({98, 99, 100});
+  for (int64_t i = 0; i < 3; ++i) EXPECT_FALSE(open[i].equal(whole[i])) << i;
+  EXPECT_TRUE(both.narrow(0, 0, 2).equal(open.narrow(0, 0, 2)));
+  EXPECT_TRUE(both[2].equal(whole[2]));
+  EXPECT_TRUE(get({}).equal(open)) << "samples of no run";
 }
 
 TEST(Yolo, RowsWithoutABoxHaveClassMinusOne) {

@@ -36,6 +36,7 @@ torch.set_num_threads(1)
 IMAGES = "float32[4,3,12,12]"
 TOKENS = "int64[4,16]<24"
 SAMPLES, EFFECTIVE = 192, 48
+FILES = {}  # exported already, for many tests begin with the same one
 
 
 def made(maker, seed=0):
@@ -104,8 +105,12 @@ class Exported(unittest.TestCase):
         return load_file(newest / "model.safetensors")
 
     def exported(self, maker, example, wholly=True, **options):
-        net = made(maker)
-        export(copy.deepcopy(net), example, self.folder / "m.autotrain", **options)
+        net, file = made(maker), self.folder / "m.autotrain"
+        what = (maker, example, repr(sorted(options.items())))
+        if what not in FILES:
+            export(copy.deepcopy(net), example, file, **options)
+            FILES[what] = file.read_bytes()
+        file.write_bytes(FILES[what])
         return net.train() if wholly else net
 
 

@@ -35,6 +35,9 @@ class Lora(Exported):
                    ["layer.linear1", "layer.linear2"]),
     }  # fmt: skip
 
+    def exported(self, maker, example, **options):
+        return super().exported(maker, example, precisions=["fp32"], **options)
+
     def lora_recipe(self, kind, match, updates, **sections):
         model = {"lora": {"match": match, "rank": RANK, "alpha": ALPHA}, **sections.pop("model", {})}
         return self.recipe(kind, model=model, stop={"updates": updates}, checkpoint={"every": "4 updates", "keep": 9},

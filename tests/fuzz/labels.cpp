@@ -1,3 +1,4 @@
+#include "data/box_placement.h"
 #include "data/yolo_labels.h"
 #include "fuzz.h"
 

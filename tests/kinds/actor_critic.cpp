@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::actor_critic {
 namespace {
 
 // program: an actor and a critic; after every step the actor plays anew
@@ -81,4 +81,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "actor and critic", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::actor_critic

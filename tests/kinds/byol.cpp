@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::byol {
 namespace {
 
 // program: a teacher that follows its student after every step
@@ -45,4 +45,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "teacher that follows", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::byol

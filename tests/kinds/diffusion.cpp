@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::diffusion {
 namespace {
 
 // program: denoising diffusion, times and noise drawn by the sample
@@ -31,4 +31,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "diffusion", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::diffusion

@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::distillation {
 namespace {
 
 // program: a student of a frozen teacher, with named parts of the loss
@@ -33,4 +33,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "distillation", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::distillation

@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::gan {
 namespace {
 
 // program: two updates of a discriminator for one of a generator, each with an optimizer of its own
@@ -58,4 +58,4 @@ const Register kind(
     {.name = "adversarial, two optimizers", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::gan

@@ -2,7 +2,7 @@
 
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::gradient_penalty {
 namespace {
 
 // program: a critic whose slope between samples and noise is held at 1 (WGAN-GP), sample by sample
@@ -36,4 +36,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "gradient penalty", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::gradient_penalty

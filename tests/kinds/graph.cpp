@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::graph {
 namespace {
 
 // program: graphs of different size; nodes, edges and offsets are shared by the batch
@@ -56,4 +56,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "graphs", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::graph

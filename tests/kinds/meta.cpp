@@ -2,7 +2,7 @@
 
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::meta {
 namespace {
 
 // program: weights from which one step learns a task (MAML); each sample is a task of its own
@@ -57,4 +57,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "meta-learning", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::meta

@@ -3,7 +3,7 @@
 
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::own_optimizer {
 namespace {
 
 // program: an optimizer of one's own, which makes the momentum of matrices orthogonal (Muon)
@@ -91,4 +91,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "own optimizer", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::own_optimizer

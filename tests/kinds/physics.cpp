@@ -2,7 +2,7 @@
 
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::physics {
 namespace {
 
 // program: u″ = −u with u(0) = 0 and u′(0) = 1, by the residual at points and a penalty at the edge
@@ -38,4 +38,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "physics-informed", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::physics

@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::recurrent {
 namespace {
 
 // program: truncated backpropagation through time; each update goes on where the one before ended
@@ -65,4 +65,4 @@ const Register kind({.name = "truncated backpropagation",
                      .ranks = false});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::recurrent

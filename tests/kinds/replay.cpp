@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::replay {
 namespace {
 
 // program: a replay buffer that grows after every step; what it holds is the task's state
@@ -59,4 +59,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "replay buffer", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::replay

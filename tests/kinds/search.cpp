@@ -2,7 +2,7 @@
 
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::search {
 namespace {
 
 // program: a random search of rates, whose best one is trained with; trainers in a loop draw nothing of it
@@ -62,4 +62,4 @@ const Register kind(
     {.name = "hyperparameter search", .file = __FILE__, .make = make, .by_hand = by_hand, .ranks = false});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::search

@@ -3,7 +3,7 @@
 #include "autotrain/two_passes.h"
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::simclr {
 namespace {
 
 // program: a contrastive loss over the whole batch, two views of each sample, in pieces
@@ -49,4 +49,4 @@ const Register kind(
     {.name = "contrastive, whole batch", .file = __FILE__, .make = make, .by_hand = by_hand, .ranks = false});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::simclr

@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::with_targets {
 namespace {
 
 // program: a classifier
@@ -20,4 +20,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "supervised", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::with_targets

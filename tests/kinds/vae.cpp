@@ -1,6 +1,6 @@
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::vae {
 namespace {
 
 // program: a variational autoencoder, whose noise is drawn by the sample
@@ -36,4 +36,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "variational autoencoder", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::vae

@@ -5,28 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/coco_case.h"
 #include "support/fixtures.h"
 
 namespace autotrain {
 namespace {
-
-CocoBox box_of(const nlohmann::json& four) {
-  return {four[0], four[1], four[2], four[3]};
-}
-
-std::vector<CocoImage> images_of(const nlohmann::json& one) {
-  std::vector<CocoImage> images(one.at("images").get<size_t>());
-  for (const nlohmann::json& t : one.at("truth")) {
-    images[t.at("image").get<size_t>()].truth.push_back(
-        {box_of(t.at("box")), t.at("category"), t.at("area"), t.at("crowd")});
-  }
-  for (const nlohmann::json& f : one.at("found")) {
-    const CocoBox box = box_of(f.at("box"));
-    images[f.at("image").get<size_t>()].found.push_back(
-        {box, f.at("category"), box.width * box.height, f.at("score")});
-  }
-  return images;
-}
 
 // pycocotools writes −1 where there is nothing to tell.
 double told(double value) {
@@ -38,7 +21,7 @@ TEST(CocoEvaluation, IsThatOfPycocotools) {
   ASSERT_GE(fixture.at("cases").size(), 6u);
   for (const nlohmann::json& one : fixture.at("cases")) {
     const auto name = one.at("name").get<std::string>();
-    const CocoEvaluation found = evaluate_coco(images_of(one), one.at("classes"));
+    const CocoEvaluation found = evaluate_coco(test::coco_images(one), one.at("classes"));
     const nlohmann::json& wanted = one.at("expected");
     const auto expect = [&](const char* key, double value) {
       EXPECT_NEAR(told(value), wanted.at(key).get<double>(), 1e-9) << name << ": " << key;

@@ -53,6 +53,8 @@ TEST(Crowded, ABatchIsFilledUpToTheMostBoxesOfAnImageAndOfAMosaicToFourTimesAsMa
   const auto mosaic = make_dataset({choice_of(folder, "few"), {.mosaic = 0.5}});
   EXPECT_EQ(crowded(*plain)->most_objects(), kMany);
   EXPECT_EQ(crowded(*mosaic)->most_objects(), 4 * kMany);
+  const auto blended = make_dataset({choice_of(folder, "few"), {.mosaic = 0.5, .mix_up = 0.1}});
+  EXPECT_EQ(crowded(*blended)->most_objects(), 8 * kMany);
   const FullestBatches fullest(*plain);
   const Batch batch = test::samples(*plain, {0, 1}), full = test::samples(fullest, {0, 1});
   ASSERT_EQ(full.targets.sizes(), (std::vector<int64_t>{2, kMany, 5}));

@@ -698,5 +698,42 @@ TEST(StaticBuffers, NothingMovesBetweenUpdates) {
   EXPECT_EQ(task.gradients.size(), task.module().parameters().size());
 }
 
+// What a task sees of images of 96 pixels whose updates have sizes of their own.
+class SizeWatcher final : public Task {
+ public:
+  torch::nn::Module& module() override { return *net_; }
+  LossTerms loss(const Batch& batch) override {
+    seen.push_back(batch.inputs.size(3));
+    return {net_->forward(batch.inputs.mean({2, 3})).square().sum(),
+            torch::tensor(static_cast<double>(batch.samples))};
+  }
+  std::vector<int64_t> seen;
+
+ private:
+  torch::nn::Linear net_{3, 2};
+};
+
+TEST(UpdateStep, AllInputsOfAnUpdateHaveItsSizeAndTrialsTheLargest) {
+  SizeWatcher task;
+  const auto optimizer = make_optimizer(Bench::sgd(), {trainable_parameters(task.module())});
+  GradScaler scaler({}, false, torch::kCPU);
+  UpdateStep step(task, *optimizer, scaler, {.input_scale = {.share = 0.7, .seed = 5}});
+  EXPECT_FALSE(step.can_record());
+  const Batch batch{torch::rand({4, 3, 96, 96}), {}, 4};
+  std::set<int64_t> sizes;
+  for (int64_t window = 0; window < 20; ++window) {
+    for (int64_t piece = 0; piece < 3; ++piece) step.accumulate(batch, window, 4 * piece);
+    step.finish(0.01);
+    EXPECT_EQ(std::set(task.seen.begin(), task.seen.end()).size(), 1u) << window;
+    sizes.insert(task.seen.back());
+    task.seen.clear();
+  }
+  EXPECT_EQ(sizes, (std::set<int64_t>{32, 64, 96}));
+  step.take_largest_inputs(true);
+  for (int64_t window = 0; window < 20; ++window) step.accumulate(batch, window, 0);
+  step.abandon();
+  EXPECT_EQ(std::set(task.seen.begin(), task.seen.end()), std::set<int64_t>{96});
+}
+
 }  // namespace
 }  // namespace autotrain
