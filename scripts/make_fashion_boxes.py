@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a detection set of real pixels from Fashion-MNIST: items pasted on noise, with boxes in YOLO's format.
 
-    make_fashion_boxes.py FOLDER [--train 2000] [--validation 400] [--root /usr/share/datasets/fashion-mnist]
+    make_fashion_boxes.py FOLDER [--train 8000] [--validation 400] [--root /usr/share/datasets/fashion-mnist]
 
 Writes FOLDER/images/{train,val}, FOLDER/labels/{train,val} and FOLDER/data.yaml. A canvas of 160 × 160 pixels holds 1
 to 8 items of ten classes, each 24 to 72 pixels high, in a colour of its own; an item may cover at most 45 % of the box
@@ -103,7 +103,7 @@ def make_part(folder, part, count, items, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--train", type=int, default=2000)
+    parser.add_argument("--train", type=int, default=8000)
     parser.add_argument("--validation", type=int, default=400)
     parser.add_argument("--root", type=Path, default=Path("/usr/share/datasets/fashion-mnist"))
     o = parser.parse_args()

@@ -7,6 +7,7 @@
 
 #include "autotrain/error.h"
 #include "data/box_table.h"
+#include "data/image_file.h"
 #include "data/look.h"
 #include "data/yolo_files.h"
 #include "data/yolo_labels.h"

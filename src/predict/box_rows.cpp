@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "data/placement.h"
 #include "model/yolo_metric.h"
 #include "report/csv_file.h"
 

@@ -250,7 +250,7 @@ std::string PredictionRows::rows(int64_t first, const torch::Tensor& told) const
   std::string text;
   for (int64_t i = 0; i < told.size(0); ++i) {
     Row row = {{first + i}};
-    if (o_.sample_name) row.push_back({o_.sample_name(first + i)});
+    if (o_.sample_name) row.emplace_back().value = o_.sample_name(first + i);
     for (Cell& cell : row_of(numbers + i * width_, shares + i * width_)) row.push_back(std::move(cell));
     text += line(row);
   }

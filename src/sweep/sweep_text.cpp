@@ -135,9 +135,10 @@ std::string capacity_sentence(const Sweep& sweep, const SweepVariant& variant) {
 // Of the points during which it did.
 std::vector<std::string> swap_sentences(const SweepVariant& variant) {
   std::vector<std::string> sentences;
-  for (const auto& [batch, memory] : variant.memory) {
+  for (const SweepPoint& point : variant.points) {
+    const PointMemory& memory = point.memory;
     if (!memory.swapped()) continue;
-    sentences.push_back(cat("while batch ", batch, " was measured the machine read ",
+    sentences.push_back(cat("while batch ", point.batch, " was measured the machine read ",
                             format_bytes(static_cast<int64_t>(memory.swapped_in_bytes.value_or(0))),
                             " from its swap and wrote ",
                             format_bytes(static_cast<int64_t>(memory.swapped_out_bytes.value_or(0))),

@@ -222,10 +222,10 @@ TEST(Loader, WhatIsMadeOnADeviceIsMadeWhenItIsAskedForByTheThreadThatAsks) {
 
 TEST(Loader, PreparesNoMoreBytesThanItMay) {
   const Traced data(1000);
-  // A sample takes 16 bytes, a batch 128: three batches.
+  // A sample takes 24 bytes, a batch 192: three batches.
   const Stream stream(0, 1000, false);
   Loader loader(data, stream, endless_windows(data, stream, {8, 8}, 0),
-                {.workers = 4, .prefetch = 100, .prefetch_bytes = 400});
+                {.workers = 4, .prefetch = 100, .prefetch_bytes = 600});
   loader.wait_until_full();
   EXPECT_EQ(data.requests, 3);
   // One is always made, however little is allowed.

@@ -1,9 +1,11 @@
 #include "sweep/sweep.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
 #include "support/support.h"
+#include "sweep/point_memory.h"
 #include "sweep/sweep_analysis.h"
 #include "sweep/sweep_columns.h"
 #include "sweep/sweep_page.h"
@@ -128,24 +130,28 @@ TEST(Sweep, SwappingOfTheMachineIsInPages) {
   EXPECT_GE(swapping->in / 3, 4096);
 }
 
+PointMemory& memory_at(Sweep& sweep, int64_t batch) {
+  return std::ranges::find(sweep.variants[0].points, batch, &SweepPoint::batch)->memory;
+}
+
 TEST(Sweep, SaysWhenTheMachineSwappedWhileAPointWasMeasured) {
   Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
-  sweep.variants[0].memory[4] = {.swapped_in_bytes = 0, .swapped_out_bytes = 0};
+  memory_at(sweep, 4) = {.swapped_in_bytes = 0, .swapped_out_bytes = 0};
   analyse(sweep);
   const auto said = [&] { return join(sentences_of(sweep, sweep.variants[0]), "\n"); };
   EXPECT_FALSE(test::holds(said(), "swap"));
-  sweep.variants[0].memory[8] = {.swapped_in_bytes = 3.0 * 1024 * 1024, .swapped_out_bytes = 0};
+  memory_at(sweep, 8) = {.swapped_in_bytes = 3.0 * 1024 * 1024, .swapped_out_bytes = 0};
   EXPECT_TRUE(test::holds(said(), "while batch 8 was measured the machine read 3.00 MiB from its swap"));
 }
 
 TEST(Sweep, MemoryOfAPointComesBackFromItsJson) {
   Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
-  sweep.variants[0].memory[8] = {.allocated_bytes = 70, .reserved_bytes = 100, .swapped_in_bytes = 4};
+  memory_at(sweep, 8) = {.allocated_bytes = 70, .reserved_bytes = 100, .swapped_in_bytes = 4};
   analyse(sweep);
-  const Sweep read = sweep_from_json(to_json(sweep));
-  EXPECT_EQ(read.variants[0].memory.at(8).fragmentation_bytes(), 30);
-  EXPECT_EQ(read.variants[0].memory.at(8).swapped_in_bytes, 4);
-  EXPECT_FALSE(read.variants[0].memory.at(8).swapped_out_bytes);
+  const PointMemory read = sweep_from_json(to_json(sweep)).variants[0].point_of(8).memory;
+  EXPECT_EQ(read.fragmentation_bytes(), 30);
+  EXPECT_EQ(read.swapped_in_bytes, 4);
+  EXPECT_FALSE(read.swapped_out_bytes);
 }
 
 TEST(Sweep, SaysWhatHalfTheBytesMakeRoomFor) {
