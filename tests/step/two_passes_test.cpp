@@ -192,31 +192,45 @@ TEST(TwoPasses, WhereGradientsAreNotFiniteAllRanksSkip) {
   EXPECT_EQ(test::column(two, "scale"), test::column(alone, "scale"));
 }
 
-// One allocation after the other is refused to one rank: in the first pass, the gathering, the loss, the
-// second pass and the update.
+// Refuses one allocation of every other window, a later one each time, and says in which phases they were. A
+// second one in a window would shrink the micro-batch, which is another cut.
+void refuse_one_after_the_other(Trainer& trainer, int64_t updates, const TemporaryFolder& folder) {
+  struct State {
+    int64_t at = 0, seen = 0;
+    std::string phases;
+  };
+  const auto state = std::make_shared<State>();
+  trainer.on_update([=, &folder](const UpdateRecord& record) {
+    if (record.update % 2 == 0) state->at = 3 * record.update, state->seen = 0;
+    if (record.update == updates) folder.write("phases", state->phases);
+    return Flow::kContinue;
+  });
+  CachingAllocator::process_wide().set_fault([=](int64_t, MemoryPhase phase) {
+    const bool refuse = state->at > 0 && ++state->seen == state->at;
+    if (refuse) state->phases += cat(to_string(phase), ' ');
+    return refuse;
+  });
+}
+
 TEST(TwoPasses, MemoryThatRunsOutOnOneRankChangesNoBit) {
+  constexpr int64_t kMany = 100;
   const Runs runs;
   Recipe r = lanes_of(2);
-  r.stop.updates = 160;
-  r.checkpoint.every = *Interval::parse("160 updates");
+  r.stop.updates = kMany;
+  r.checkpoint.every = *Interval::parse("100 updates");
   const fs::path straight = runs.whole(2, "straight", r);
   const auto plain = [](int64_t) { return Behaviour(); };
   const auto refuse = [&](int64_t rank, Trainer& trainer) {
-    if (rank == 0) return;
-    const auto at = std::make_shared<int64_t>(0), seen = std::make_shared<int64_t>(0);
-    trainer.on_update([=](const UpdateRecord& record) {
-      // At most one in a window: a second one would shrink the micro-batch, which is another cut.
-      if (record.update % 2 == 0) *at = 2 * record.update, *seen = 0;
-      return Flow::kContinue;
-    });
-    CachingAllocator::process_wide().set_fault(
-        [=](int64_t, MemoryPhase) { return *at > 0 && ++*seen == *at; });
+    if (rank == 1) refuse_one_after_the_other(trainer, kMany, runs.folder);
   };
   EXPECT_EQ(runs.start(2, "short", r, plain, refuse), (std::vector{0, 0})) << runs.log(0) << runs.log(1);
-  EXPECT_EQ(model_digest(runs.folder / "short", 160), model_digest(straight, 160));
+  EXPECT_EQ(model_digest(runs.folder / "short", kMany), model_digest(straight, kMany));
   EXPECT_EQ(test::column(runs.folder / "short", "loss"), test::column(straight, "loss"));
-  const auto summary = test::read_json(runs.folder / "short" / "summary.json");
-  EXPECT_GT(summary.at("oom_recoveries").get<int64_t>(), 40);
+  const std::string phases = test::slurp(runs.folder / "phases");
+  for (const char* phase : {"forward", "backward", "update"}) EXPECT_TRUE(test::holds(phases, phase));
+  const auto refused = std::ranges::count(phases, ' ');
+  EXPECT_EQ(test::read_json(runs.folder / "short" / "summary.json").at("oom_recoveries"), refused);
+  EXPECT_GT(refused, 30) << phases;
 }
 
 TEST(TwoPasses, AnErrorOfOneRankInEitherPassIsEveryonesError) {
