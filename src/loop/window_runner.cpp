@@ -17,6 +17,7 @@
 #include "plan/scopes.h"
 #include "plan/search.h"
 #include "step/autocast.h"
+#include "step/gathered_rows.h"
 #include "step/loss_terms.h"
 
 namespace autotrain {
@@ -161,6 +162,7 @@ void WindowRunner::set_statistics(const WindowCut& cut) {
 bool WindowRunner::accumulate_together(int64_t samples) {
   const Stopwatch watch;
   bench_.ranks->enter("forward and backward");
+  const GatheringScope gathering(patience());
   const bool whole = accumulate(samples);
   ++windows_;
   if (!bench_.ranks->several()) {
@@ -168,7 +170,8 @@ bool WindowRunner::accumulate_together(int64_t samples) {
   } else {
     // A GPU is still at work when its passes are queued.
     const bool on_cpu = bench_.device->torch_device().is_cpu();
-    const double seconds = on_cpu ? watch.seconds() : std::max(watch.seconds(), session_.device_seconds);
+    const double own = watch.seconds() - gathering.waited_seconds();
+    const double seconds = on_cpu ? own : std::max(own, session_.device_seconds);
     stopped_by_ = session_.take(bench_.step.meet(session_.note_of_window(seconds), patience()));
     if (windows_ > 1) slowest_ = std::max(slowest_, session_.rank_times.slowest);
     bench_.ranks->enter("update");

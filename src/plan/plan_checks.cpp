@@ -60,12 +60,13 @@ void check_window(const PlanRequest& request, const Workbench& bench,
                   const std::optional<SplitVerdict>& verdict, BatchPlan& plan) {
   if (plan.window == 1 && plan.lanes == 1) return;
   if (!bench.task->splittable()) {
-    if (plan.lanes == 1 && bench.task->makes_passes()) return;
+    if (bench.task->makes_passes()) return;
     if (plan.lanes > 1) {
       throw Error(ExitCode::kBadRecipe, "execution.lanes",
                   cat("the task mixes samples (splittable: false), and an update of ", plan.lanes,
                       " lanes computes them apart"),
-                  "use one rank, and leave execution.lanes at auto");
+                  "use one rank, and leave execution.lanes at auto; or compute the loss by in_two_passes "
+                  "(autotrain/two_passes.h)");
     }
     throw Error(ExitCode::kDoesNotFit, "batch.effective",
                 cat("the task mixes samples (splittable: false), so its ", request.share(),

@@ -48,6 +48,11 @@ ProbeRecord worst_of(const std::vector<ProbeRecord>& trials) {
   return worst;
 }
 
+// Whether a lane cannot stand for all of them, since the loss compares their samples.
+bool compares_lanes(Task& task) {
+  return task.makes_passes() && !task.splittable();
+}
+
 // Main memory that trials may hold samples in.
 int64_t bytes_to_keep() {
   constexpr int64_t kShare = 8;
@@ -298,7 +303,7 @@ void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeR
   const Stopwatch watch;
   double passes = 0;  // seconds, without loading and copying, which go on beside them in the run
   int64_t offset = 0;
-  for (const Piece& piece : pieces) {
+  const auto accumulate = [&](const Piece& piece) {
     stop_if_interrupted("plan", "a signal stopped the search; nothing was trained yet");
     const Batch batch = feed.next(piece);
     memory.sample_outside_bytes();  // while decoders have what they need
@@ -312,10 +317,16 @@ void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeR
     if (window == 0 && offset == 0 && !bench_.task->makes_passes()) record.weight = step_.lane_weight();
     offset += piece.samples();
     record.samples += piece.samples();
+  };
+  const bool together = compares_lanes(*bench_.task);
+  for (int64_t lane = 0; lane < (together ? bench_.lanes.count : 1); ++lane) {
+    if (lane > 0) step_.end_lane();
+    std::ranges::for_each(pieces, accumulate);
   }
   passes += seconds_of_call(*bench_.device, [&] { step_.end_lanes(); }).whole;
   if (window == 0 && bench_.task->makes_passes())
-    record.weight = step_.lane_weight() / static_cast<double>(pieces.size());
+    record.weight =
+        step_.lane_weight() / static_cast<double>(std::ssize(pieces) * (together ? bench_.lanes.of : 1));
   step_.meet();
   passes += seconds_of_call(*bench_.device, [&] {
               step_.prepare(0, UpdateStep::Apply::kForceSkip);

@@ -168,6 +168,19 @@ std::string compute_again(const Recipe& recipe, Workbench& bench) {
              bytes.operators, " operators");
 }
 
+// The norm of the gradients of these samples as the only lane of an update: of passes that the task makes,
+// the bench's step waits for the other ranks, which have not met yet.
+double learn_alone(Workbench& bench, const Batch& batch) {
+  StepOptions options = bench.step.options();
+  options.ranks = nullptr;
+  options.lanes = 1;
+  UpdateStep step(*bench.task, *bench.optimizer, bench.scaler, options);
+  const WindowScope window(step);
+  step.accumulate(batch, 0, 0);
+  step.end_lanes();
+  return norm_of_gradients(bench.task->module());
+}
+
 // What the files are that the recipe names, so that a resume can tell whether they still are. Where one
 // cannot be read to its end that is not known; whoever needs it says so.
 void note_files(const Recipe& recipe, RunData& data) {
@@ -295,11 +308,11 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   auto bench = std::make_unique<Workbench>(recipe, std::move(materials.device), std::move(materials.data),
                                            std::move(materials.task), precision, std::move(materials.ranks),
                                            materials.make_optimizer);
-  // The module takes a memory format if it also learns with it.
+  // The module takes a memory format if it also learns with it, whatever other ranks have.
   const auto learn = [&](const Batch& batch) {
+    if (bench->task->makes_passes()) return learn_alone(*bench, batch);
     const WindowScope window(bench->step);
     bench->step.accumulate(batch, 0, 0);
-    if (bench->task->makes_passes()) bench->step.end_lanes();
     return norm_of_gradients(bench->task->module());
   };
   bench->memory_format =

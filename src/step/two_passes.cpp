@@ -2,36 +2,98 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <utility>
+
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "step/whole_passes.h"
 
 namespace autotrain {
+namespace {
 
-LossTerms in_two_passes(Passes& passes, const std::function<torch::Tensor(const Batch& batch)>& embed,
-                        const std::function<LossTerms(const torch::Tensor& embeddings)>& loss) {
-  const std::vector<Batch>& batches = passes.batches();
+using Embed = std::function<torch::Tensor(const Batch& batch)>;
+using LossOfAll = std::function<LossTerms(const torch::Tensor& embeddings)>;
+
+// With the random numbers of the i-th batch.
+torch::Tensor embedded(Passes& passes, size_t i, const Embed& embed) {
+  const Batch& batch = passes.batches()[i];
+  passes.seed(i);
+  const torch::Tensor rows = embed(batch).to(torch::kFloat32);
+  if (rows.dim() > 0 && rows.size(0) == batch.samples) return rows;
+  throw Error(ExitCode::kBrokenContract, "in_two_passes",
+              cat("embed gives ", rows.sizes(), " for ", batch.samples, " samples"),
+              "give a row for each sample: views of one sample side by side, as [n, views, …]");
+}
+
+std::vector<torch::Tensor> embedded_without_graph(Passes& passes, const Embed& embed) {
+  const torch::NoGradGuard no_gradients;
   std::vector<torch::Tensor> parts;
-  {
-    const torch::NoGradGuard no_gradients;
-    for (size_t i = 0; i < batches.size(); ++i) {
-      passes.seed(i);
-      parts.push_back(embed(batches[i]).to(torch::kFloat32));
-      if (parts.back().dim() > 0 && parts.back().size(0) == batches[i].samples) continue;
-      throw Error(ExitCode::kBrokenContract, "in_two_passes",
-                  cat("embed gives ", parts.back().sizes(), " for ", batches[i].samples, " samples"),
-                  "give a row for each sample: views of one sample side by side, as [n, views, …]");
-    }
-  }
-  const torch::Tensor embeddings = torch::cat(parts).requires_grad_();
-  LossTerms terms = loss(embeddings);
-  const torch::Tensor gradient = torch::autograd::grad({terms.sum}, {embeddings}).front();
+  for (size_t i = 0; i < passes.batches().size(); ++i) parts.push_back(embedded(passes, i, embed));
+  return parts;
+}
+
+LossTerms without_graph(LossTerms terms) {
   terms.sum = terms.sum.detach();
   for (NamedTensor& part : terms.parts) part.tensor = part.tensor.detach();
-  for (size_t i = 0, done = 0; i < batches.size(); done += static_cast<size_t>(batches[i++].samples)) {
-    passes.seed(i);
-    passes.backward(embed(batches[i]), gradient.narrow(0, static_cast<int64_t>(done), batches[i].samples));
+  return terms;
+}
+
+// Of one batch nothing has to be embedded again.
+LossTerms in_one_pass(WholePasses& passes, const Embed& embed, const LossOfAll& loss) {
+  const torch::Tensor embeddings = embedded(passes, 0, embed);
+  passes.seed_loss();
+  LossTerms terms = loss(embeddings);
+  passes.backward(terms.sum);
+  return without_graph(std::move(terms));
+}
+
+LossTerms over_all(WholePasses& passes, const Embed& embed, const LossOfAll& loss) {
+  const WholeBatch whole = passes.gather(embedded_without_graph(passes, embed));
+  const torch::Tensor embeddings = whole.embeddings.requires_grad_();
+  passes.seed_loss();
+  LossTerms terms = loss(embeddings);
+  const torch::Tensor gradient = torch::autograd::grad({terms.sum}, {embeddings}).front();
+  terms = without_graph(std::move(terms));
+  int64_t row = whole.first;
+  for (size_t i = 0; i < passes.batches().size(); ++i) {
+    const int64_t samples = passes.batches()[i].samples;
+    passes.backward_of(i, embedded(passes, i, embed), gradient.narrow(0, row, samples));
+    row += samples;
   }
   return terms;
+}
+
+// Passes that are no training step's own, in which all is here.
+class AllHere final : public WholePasses {
+ public:
+  explicit AllHere(Passes& passes) : passes_(passes) {}
+  const std::vector<Batch>& batches() const override { return passes_.batches(); }
+  void seed(size_t i) override { passes_.seed(i); }
+  void backward(const torch::Tensor& sum, bool keep_graph) override { passes_.backward(sum, keep_graph); }
+  void backward(const torch::Tensor& outputs, const torch::Tensor& gradient) override {
+    passes_.backward(outputs, gradient);
+  }
+  bool one_batch() const override { return batches().size() == 1; }
+  void seed_loss() override {}
+  WholeBatch gather(std::vector<torch::Tensor> parts) override { return {torch::cat(parts)}; }
+  void backward_of(size_t, const torch::Tensor& outputs, const torch::Tensor& gradient) override {
+    passes_.backward(outputs, gradient);
+  }
+
+ private:
+  Passes& passes_;
+};
+
+LossTerms in_passes(WholePasses& passes, const Embed& embed, const LossOfAll& loss) {
+  return passes.one_batch() ? in_one_pass(passes, embed, loss) : over_all(passes, embed, loss);
+}
+
+}  // namespace
+
+LossTerms in_two_passes(Passes& passes, const Embed& embed, const LossOfAll& loss) {
+  if (auto* const whole = dynamic_cast<WholePasses*>(&passes)) return in_passes(*whole, embed, loss);
+  AllHere all(passes);
+  return in_passes(all, embed, loss);
 }
 
 }  // namespace autotrain

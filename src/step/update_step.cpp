@@ -1,7 +1,6 @@
 #include "step/update_step.h"
 
 #include <ATen/ops/_foreach_norm.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@
 #include "device/memory_phase.h"
 #include "model/recompute_scope.h"
 #include "step/autocast.h"
+#include "step/gathered_rows.h"
+#include "step/lane_passes.h"
 #include "step/loss_terms.h"
 #include "step/precision.h"
 #include "step/update_scalars.h"
@@ -183,57 +184,6 @@ void UpdateStep::add_terms(const LossTerms& terms) {
   loss_sum_.add_(as_scalar64(brought_here(terms.sum), loss_sum_.device()));
   weight_sum_.add_(as_scalar64(terms.weight, loss_sum_.device()));
   if (!terms.parts.empty()) add_parts(terms.parts);
-}
-
-// ------------------------------------------------------------------ passes that the task makes
-
-class UpdateStep::LanePasses final : public Passes {
- public:
-  explicit LanePasses(UpdateStep& step) : step_(step) {
-    for (const Waiting& each : step_.waiting_) batches_.push_back(each.batch);
-  }
-
-  const std::vector<Batch>& batches() const override { return batches_; }
-
-  void seed(size_t i) override {
-    const Waiting& at = step_.waiting_.at(i);
-    seed_for_micro_batch(step_.options_.device, step_.options_.seed, at.window, at.offset);
-  }
-
-  void backward(const torch::Tensor& sum, bool keep_graph) override {
-    pass(sum, torch::ones_like(sum), keep_graph);
-  }
-
-  void backward(const torch::Tensor& outputs, const torch::Tensor& gradient) override {
-    pass(outputs, gradient, /*keep_graph=*/false);
-  }
-
- private:
-  void pass(const torch::Tensor& outputs, const torch::Tensor& gradient, bool keep_graph) {
-    const PhaseScope phase(MemoryPhase::kBackward);
-    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-    const torch::Tensor scale = (step_.scaler_.scale() * step_.options_.loss_factor).to(outputs.device());
-    torch::autograd::backward({outputs}, {(gradient * scale).to(outputs.scalar_type())}, keep_graph);
-  }
-
-  UpdateStep& step_;
-  std::vector<Batch> batches_;
-};
-
-void UpdateStep::make_passes() {
-  enter(Activity::kForward);
-  LossTerms terms;
-  {
-    const PhaseScope phase(MemoryPhase::kForward);
-    const AutocastScope autocast(options_.device.type(), options_.precision);
-    const ChangingBuffers::Watch watch(buffers_);
-    LanePasses passes(*this);
-    passes.seed(0);
-    terms = task_.passes(passes);
-  }
-  buffers_.rethrow_failure();
-  add_terms(terms);
-  waiting_.clear();
 }
 
 void UpdateStep::add_parts(const std::vector<NamedTensor>& parts) {
@@ -431,10 +381,12 @@ void UpdateStep::ask_task() {
 
 void UpdateStep::end_lane() {
   if (!window_open_) open_window();
+  if (LanePasses::are_together(*this)) {
+    waiting_.push_back(LanePasses::end_of_lane());
+    if (std::ranges::count_if(waiting_, LanePasses::ends_lane) < options_.lanes) return;
+  }
   if (!waiting_.empty()) make_passes();
-  if (gradients_) gradients_->end_lane();
-  totals_.next();
-  attach_totals();
+  LanePasses::end_lane(*this);
 }
 
 void UpdateStep::end_lanes() {
@@ -444,6 +396,8 @@ void UpdateStep::end_lanes() {
 
 std::vector<Ranks::Note> UpdateStep::meet(const Ranks::Note& mine, double patience) {
   if (!several()) return {mine};
+  // The others wait for the rows of a rank that was stopped before its passes.
+  if (LanePasses::are_together(*this) && !totals_.whole()) stop_in_place_of_rows(*options_.ranks, patience);
   constexpr const char *kReached = "reached", *kBody = "note";
   std::vector<Ranks::Note> notes;
   enter(Activity::kCommunication);

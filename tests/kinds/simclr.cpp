@@ -45,8 +45,7 @@ void by_hand(Program& program) {
   train(program, adam, [&](const Batch& batch) { return task.loss(batch).sum / kBatch; });
 }
 
-const Register kind(
-    {.name = "contrastive, whole batch", .file = __FILE__, .make = make, .by_hand = by_hand, .ranks = false});
+const Register kind({.name = "contrastive, whole batch", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
 }  // namespace kinds::simclr

@@ -1,0 +1,172 @@
+#include "step/lane_passes.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <utility>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "device/generators.h"
+#include "device/memory_phase.h"
+#include "step/autocast.h"
+#include "step/gathered_rows.h"
+
+namespace autotrain {
+namespace {
+
+// The loss is the update's: it is counted once, by the first rank.
+LossTerms nothing_of(const LossTerms& terms) {
+  LossTerms nothing{torch::zeros_like(terms.sum), torch::zeros_like(terms.weight)};
+  for (const NamedTensor& part : terms.parts)
+    nothing.parts.push_back({part.name, torch::zeros_like(part.tensor)});
+  return nothing;
+}
+
+}  // namespace
+
+UpdateStep::LanePasses::LanePasses(UpdateStep& step) : step_(step), together_(are_together(step)) {
+  size_t lane = 0;
+  for (const Waiting& each : step.waiting_) {
+    if (ends_lane(each)) {
+      ++lane;
+      continue;
+    }
+    batches_.push_back(each.batch);
+    places_.push_back({lane, each.window, each.offset});
+  }
+}
+
+bool UpdateStep::LanePasses::are_together(const UpdateStep& step) {
+  return step.makes_passes_ && is_part(step) && !step.task_.splittable();
+}
+
+// Whether others have samples of the update too: other lanes of this rank, or other ranks.
+bool UpdateStep::LanePasses::is_part(const UpdateStep& step) {
+  return step.several() || step.options_.lanes > 1;
+}
+
+int64_t UpdateStep::LanePasses::lanes_of_all() const {
+  return step_.options_.lanes * (step_.several() ? step_.options_.ranks->place().world : 1);
+}
+
+void UpdateStep::LanePasses::end_lane(UpdateStep& step) {
+  if (step.gradients_) step.gradients_->end_lane();
+  step.totals_.next();
+  step.attach_totals();
+}
+
+void UpdateStep::LanePasses::end_lanes() {
+  if (together_) end_lanes_before(static_cast<size_t>(step_.options_.lanes) - 1);
+}
+
+void UpdateStep::LanePasses::end_lanes_before(size_t lane) {
+  for (; lane_ < lane; ++lane_) end_lane(step_);
+}
+
+std::optional<LossTerms> UpdateStep::LanePasses::make() {
+  if (!batches_.empty()) seed(0);
+  try {
+    const LossTerms terms = step_.task_.passes(*this);
+    if (!together_) return terms;
+    check_gathered();
+    return step_.several() && !step_.options_.ranks->first() ? nothing_of(terms) : terms;
+  } catch (const StopElsewhere&) {
+    return std::nullopt;
+  }
+}
+
+void UpdateStep::LanePasses::check_gathered() const {
+  if (gathered_) return;
+  throw Error(ExitCode::kBrokenContract, "Task::passes",
+              cat("compares samples (splittable: false), and did not call in_two_passes in an update of ",
+                  lanes_of_all(), " lanes"),
+              "call it on every rank, also where there are no batches");
+}
+
+void UpdateStep::LanePasses::seed(size_t i) {
+  const StepOptions& o = step_.options_;
+  seed_for_micro_batch(o.device, o.seed, places_.at(i).window, places_.at(i).offset);
+}
+
+// A rank without batches knows how many samples came before, and not the window's number.
+void UpdateStep::LanePasses::seed_loss() {
+  constexpr int64_t kNoMicroBatch = -1;
+  seed_for_micro_batch(step_.options_.device, step_.options_.seed, step_.info_.samples, kNoMicroBatch);
+}
+
+WholeBatch UpdateStep::LanePasses::gather(std::vector<torch::Tensor> parts) {
+  if (together_) return gather_together(std::move(parts));
+  if (!is_part(step_)) return {torch::cat(parts)};
+  throw Error(ExitCode::kBrokenContract, "Task::splittable",
+              cat("is true, and in_two_passes compares all samples of an update, of which each of ",
+                  lanes_of_all(), " lanes would see its own"),
+              "return false from Task::splittable, and they are compared over all lanes and ranks");
+}
+
+WholeBatch UpdateStep::LanePasses::gather_together(std::vector<torch::Tensor> parts) {
+  if (std::exchange(gathered_, true))
+    throw Error(ExitCode::kBrokenContract, "in_two_passes",
+                cat("is called a second time in an update of ", lanes_of_all(), " lanes"),
+                "embed what both losses compare side by side, and add the losses up in one call");
+  const torch::Tensor own = parts.empty() ? torch::Tensor() : torch::cat(parts);
+  if (!step_.several()) return {own};
+  parts.clear();
+  step_.enter(Activity::kCommunication);
+  GatheredRows rows = gather_rows(*step_.options_.ranks, own, step_.options_.device);
+  step_.enter(Activity::kForward);
+  return {std::move(rows.all), rows.first};
+}
+
+void UpdateStep::LanePasses::refuse_apart() const {
+  if (!together_) return;
+  throw Error(
+      ExitCode::kBadRecipe, "execution.lanes",
+      cat("the task compares samples (splittable: false) and goes backward by itself, over a part of an "
+          "update of ",
+          lanes_of_all(), " lanes"),
+      "compute the loss by in_two_passes, which sees all lanes and ranks; or use one rank, and leave "
+      "execution.lanes at auto");
+}
+
+void UpdateStep::LanePasses::backward(const torch::Tensor& sum, bool keep_graph) {
+  refuse_apart();
+  pass(sum, torch::ones_like(sum), keep_graph);
+}
+
+void UpdateStep::LanePasses::backward(const torch::Tensor& outputs, const torch::Tensor& gradient) {
+  refuse_apart();
+  pass(outputs, gradient, /*keep_graph=*/false);
+}
+
+void UpdateStep::LanePasses::backward_of(size_t i, const torch::Tensor& outputs,
+                                         const torch::Tensor& gradient) {
+  end_lanes_before(places_.at(i).lane);
+  pass(outputs, gradient, /*keep_graph=*/false);
+}
+
+void UpdateStep::LanePasses::pass(const torch::Tensor& outputs, const torch::Tensor& gradient,
+                                  bool keep_graph) {
+  const PhaseScope phase(MemoryPhase::kBackward);
+  const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+  const torch::Tensor scale = (step_.scaler_.scale() * step_.options_.loss_factor).to(outputs.device());
+  torch::autograd::backward({outputs}, {(gradient * scale).to(outputs.scalar_type())}, keep_graph);
+}
+
+void UpdateStep::make_passes() {
+  enter(Activity::kForward);
+  LanePasses passes(*this);
+  std::optional<LossTerms> terms;
+  {
+    const PhaseScope phase(MemoryPhase::kForward);
+    const AutocastScope autocast(options_.device.type(), options_.precision);
+    const ChangingBuffers::Watch watch(buffers_);
+    terms = passes.make();
+  }
+  buffers_.rethrow_failure();
+  if (terms) add_terms(*terms);
+  passes.end_lanes();
+  waiting_.clear();
+}
+
+}  // namespace autotrain
