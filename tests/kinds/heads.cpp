@@ -4,7 +4,7 @@
 
 #include "kinds/kind.h"
 
-namespace kinds {
+namespace kinds::heads {
 namespace {
 
 // program: a model whose result is a dictionary: a class, and the inputs once more
@@ -45,4 +45,4 @@ void by_hand(Program& program) {
 const Register kind({.name = "several heads", .file = __FILE__, .make = make, .by_hand = by_hand});
 
 }  // namespace
-}  // namespace kinds
+}  // namespace kinds::heads
