@@ -50,6 +50,10 @@ int64_t UpdateStep::LanePasses::lanes_of_all() const {
   return step_.options_.lanes * (step_.several() ? step_.options_.ranks->place().world : 1);
 }
 
+bool UpdateStep::LanePasses::counts_the_loss() const {
+  return !step_.several() || step_.options_.ranks->first();
+}
+
 void UpdateStep::LanePasses::end_lane(UpdateStep& step) {
   if (step.gradients_) step.gradients_->end_lane();
   step.totals_.next();
@@ -70,7 +74,7 @@ std::optional<LossTerms> UpdateStep::LanePasses::make() {
     const LossTerms terms = step_.task_.passes(*this);
     if (!together_) return terms;
     check_gathered();
-    return step_.several() && !step_.options_.ranks->first() ? nothing_of(terms) : terms;
+    return counts_the_loss() ? terms : nothing_of(terms);
   } catch (const StopElsewhere&) {
     return std::nullopt;
   }
@@ -137,6 +141,10 @@ void UpdateStep::LanePasses::backward(const torch::Tensor& sum, bool keep_graph)
 void UpdateStep::LanePasses::backward(const torch::Tensor& outputs, const torch::Tensor& gradient) {
   refuse_apart();
   pass(outputs, gradient, /*keep_graph=*/false);
+}
+
+void UpdateStep::LanePasses::backward_of_loss(const torch::Tensor& sum) {
+  if (counts_the_loss()) pass(sum, torch::ones_like(sum), /*keep_graph=*/false);
 }
 
 void UpdateStep::LanePasses::backward_of(size_t i, const torch::Tensor& outputs,

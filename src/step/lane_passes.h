@@ -41,6 +41,7 @@ class UpdateStep::LanePasses final : public WholePasses {
   bool one_batch() const override { return !is_part(step_) && batches_.size() == 1; }
   void seed_loss() override;
   WholeBatch gather(std::vector<torch::Tensor> parts) override;
+  void backward_of_loss(const torch::Tensor& sum) override;
   void backward_of(size_t i, const torch::Tensor& outputs, const torch::Tensor& gradient) override;
 
  private:
@@ -50,6 +51,7 @@ class UpdateStep::LanePasses final : public WholePasses {
   };
   static bool is_part(const UpdateStep& step);
   int64_t lanes_of_all() const;
+  bool counts_the_loss() const;
   WholeBatch gather_together(std::vector<torch::Tensor> parts);
   void check_gathered() const;
   void refuse_apart() const;

@@ -1,7 +1,10 @@
 #include "autotrain/two_passes.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <unordered_set>
 #include <utility>
 
 #include "autotrain/error.h"
@@ -47,12 +50,32 @@ LossTerms in_one_pass(WholePasses& passes, const Embed& embed, const LossOfAll& 
   return without_graph(std::move(terms));
 }
 
+// Whether the loss learns by itself, too: a temperature, prototypes, a last layer.
+bool reaches_another_leaf(const torch::Tensor& sum, const torch::Tensor& leaf) {
+  std::vector<torch::autograd::Node*> left = {sum.grad_fn().get()};
+  std::unordered_set<torch::autograd::Node*> seen;
+  while (!left.empty()) {
+    auto* const node = left.back();
+    left.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    const auto* const end = dynamic_cast<torch::autograd::AccumulateGrad*>(node);
+    if (end != nullptr && !end->variable.is_same(leaf)) return true;
+    for (const torch::autograd::Edge& edge : node->next_edges()) left.push_back(edge.function.get());
+  }
+  return false;
+}
+
 LossTerms over_all(WholePasses& passes, const Embed& embed, const LossOfAll& loss) {
-  const WholeBatch whole = passes.gather(embedded_without_graph(passes, embed));
+  std::vector<torch::Tensor> parts = embedded_without_graph(passes, embed);
+  at::autocast::clear_cache();  // of weights that were cast without a graph
+  const WholeBatch whole = passes.gather(std::move(parts));
   const torch::Tensor embeddings = whole.embeddings.requires_grad_();
   passes.seed_loss();
   LossTerms terms = loss(embeddings);
-  const torch::Tensor gradient = torch::autograd::grad({terms.sum}, {embeddings}).front();
+  const bool has_parameters = reaches_another_leaf(terms.sum, embeddings);
+  const torch::Tensor gradient =
+      torch::autograd::grad({terms.sum}, {embeddings}, {}, /*retain_graph=*/has_parameters).front();
+  if (has_parameters) passes.backward_of_loss(terms.sum);
   terms = without_graph(std::move(terms));
   int64_t row = whole.first;
   for (size_t i = 0; i < passes.batches().size(); ++i) {
@@ -76,6 +99,7 @@ class AllHere final : public WholePasses {
   bool one_batch() const override { return batches().size() == 1; }
   void seed_loss() override {}
   WholeBatch gather(std::vector<torch::Tensor> parts) override { return {torch::cat(parts)}; }
+  void backward_of_loss(const torch::Tensor& sum) override { passes_.backward(sum); }
   void backward_of(size_t, const torch::Tensor& outputs, const torch::Tensor& gradient) override {
     passes_.backward(outputs, gradient);
   }

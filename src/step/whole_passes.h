@@ -27,6 +27,10 @@ class WholePasses : public Passes {
   /// task did not say that it compares samples, or calls it again.
   virtual WholeBatch gather(std::vector<torch::Tensor> parts) = 0;
 
+  /// Adds the gradient of the loss, which every rank has computed, to those of the parameters that it has
+  /// itself: once.
+  virtual void backward_of_loss(const torch::Tensor& sum) = 0;
+
   /// Takes the i-th batch's part of the gradient back to the parameters, after those of the batches before.
   virtual void backward_of(size_t i, const torch::Tensor& outputs, const torch::Tensor& gradient) = 0;
 };

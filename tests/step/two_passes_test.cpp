@@ -1,11 +1,13 @@
 // Losses over the whole batch: whole runs, each rank a process.
 #include "autotrain/two_passes.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/child.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "checkpoint/safetensors.h"
 #include "comm/meeting_place.h"
 #include "device/caching_allocator.h"
 #include "support/small_run.h"
@@ -24,6 +26,7 @@ constexpr int64_t kUpdates = 6;
 struct Behaviour {
   SmallNet::Middle middle = SmallNet::Middle::kDropout;
   bool splittable = false;
+  bool learns_temperature = false;  // a parameter of the loss
   std::function<void(bool first_pass)> in_embed = {};
   std::function<void(int64_t samples)> in_loss = {};
   std::function<LossTerms(Passes& passes, Task& task)> passes = {};  // in the place of its own
@@ -36,6 +39,8 @@ class Neighbours final : public Task {
   explicit Neighbours(Behaviour behaviour) : behaviour_(std::move(behaviour)) {
     torch::manual_seed(1);
     net_ = std::make_shared<SmallNet>(behaviour_.middle);
+    if (behaviour_.learns_temperature)
+      learned_ = net_->register_parameter("temperature", torch::full({}, 0.3));
   }
 
   torch::nn::Module& module() override { return *net_; }
@@ -71,11 +76,13 @@ class Neighbours final : public Task {
 
  private:
   torch::Tensor temperature() const {
+    if (learned_.defined()) return learned_;
     return behaviour_.middle == SmallNet::Middle::kDropout ? 0.5 * torch::rand({}) : torch::zeros({});
   }
 
   Behaviour behaviour_;
   std::shared_ptr<SmallNet> net_;
+  torch::Tensor learned_ = {};
 };
 
 // Lanes of 6 or 7 samples in pieces of 3.
@@ -161,6 +168,28 @@ TEST(TwoPasses, LanesAndRanksCompareAllSamplesAsOnePieceDoes) {
   compare(1, 4);
   compare(2, std::nullopt);
   compare(3, std::nullopt);
+}
+
+// Whether its gradient is taken must not depend on the cut, nor be added by every rank.
+TEST(TwoPasses, AParameterOfTheLossLearnsInAnyCut) {
+  const Runs runs;
+  const Behaviour learning{.middle = SmallNet::Middle::kNothing, .learns_temperature = true};
+  Recipe one_piece = lanes_of(std::nullopt);
+  one_piece.optimizer.algorithm = {"sgd", {}};
+  one_piece.optimizer.lr = 0.5;
+  Recipe cut = one_piece, lanes = one_piece;
+  one_piece.execution.micro_batch = kSamples;
+  lanes.execution.lanes = 2;
+  const auto temperature = [](const fs::path& run) {
+    const auto weights =
+        read_safetensors(run / "checkpoints" / cat("update-", kUpdates) / "model.safetensors");
+    return std::ranges::find(weights, "temperature", &NamedTensor::name)->tensor.item<double>();
+  };
+  const double whole = temperature(runs.whole(1, "one-piece", one_piece, learning));
+  EXPECT_GT(std::abs(whole - 0.3), 1e-3) << "it moved";
+  EXPECT_NEAR(temperature(runs.whole(1, "cut", cut, learning)), whole, 1e-5);
+  EXPECT_NEAR(temperature(runs.whole(1, "lanes", lanes, learning)), whole, 1e-5);
+  EXPECT_NEAR(temperature(runs.whole(2, "ranks", lanes, learning)), whole, 1e-5);
 }
 
 // A last update of two samples: two of four lanes have none.
