@@ -1,6 +1,8 @@
 // execution.recompute in whole runs.
 #include "autotrain/checkpoint.h"
 #include "autotrain/trainer.h"
+#include "device/caching_allocator.h"
+#include "plan/search.h"
 #include "support/small_run.h"
 
 namespace autotrain {
@@ -120,6 +122,95 @@ TEST(Recompute, IsTakenWhereNotEvenOneSampleFitsWithout) {
   const BatchPlan plan = of(between + "auto");
   EXPECT_TRUE(plan.recompute);
   EXPECT_EQ(plan.recompute_why, "not even one sample fits without");
+}
+
+// Holds what all tensors of this process may take to so many bytes, from the first update of a run on.
+class LessMemory {
+ public:
+  LessMemory(Trainer& trainer, int64_t bytes) {
+    trainer.on_update([this, bytes](const UpdateRecord&) {
+      if (before_ == 0) before_ = CachingAllocator::process_wide().counts().limit_bytes;
+      CachingAllocator::process_wide().set_limit(bytes);
+      return Flow::kContinue;
+    });
+  }
+  ~LessMemory() {
+    if (before_ > 0) CachingAllocator::process_wide().set_limit(before_);
+  }
+  LessMemory(const LessMemory&) = delete;
+  LessMemory& operator=(const LessMemory&) = delete;
+
+ private:
+  int64_t before_ = 0;
+};
+
+// What one sample takes of a transformer whose blocks hold nearly all of it.
+class RecomputeInstead : public testing::Test {
+ protected:
+  static Recipe long_texts(const std::string& execution) {
+    return recipe_of("precision: fp32, " + execution, "{name: transformer, layers: 8, width: 64, heads: 2}",
+                     "{dataset: synthetic, kind: tokens, samples: 64, shape: [384], classes: 50}",
+                     /*effective=*/4);
+  }
+
+  static int64_t tensor_bytes(const std::string& how) {
+    const Recipe recipe = long_texts("micro_batch: 1, memory: {budget: 1GiB}, recompute: " + how);
+    const BatchPlan plan = Trainer::from_recipe(recipe, {.write_files = false}).plan();
+    const ProbeRecord* const trial = find_size(plan.search.probes, 1);
+    return trial->peak_bytes - trial->outside_bytes;
+  }
+
+  static Recipe roomy(const std::string& how) {
+    return long_texts("micro_batch: 4, memory: {budget: 1GiB}, recompute: " + how);
+  }
+
+  const int64_t kept_ = tensor_bytes("off"), again_ = tensor_bytes("on"), between_ = (kept_ + again_) / 2;
+  const test::TemporaryFolder folder_;
+};
+
+TEST_F(RecomputeInstead, IsWhatARunGoesOnWithWhenNotEvenOneSampleFitsAnyMore) {
+  ASSERT_LT(again_, 0.8 * static_cast<double>(kept_));
+  const std::filesystem::path path = folder_ / "run";
+  {
+    Trainer trainer = Trainer::from_recipe(roomy("auto"), {.output = path});
+    EXPECT_FALSE(trainer.plan().recompute);
+    const LessMemory less(trainer, between_);
+    const Summary summary = trainer.fit();
+    EXPECT_EQ(summary.status, RunStatus::kCompleted);
+    EXPECT_GT(summary.oom_recoveries, 2);
+  }
+  int64_t told = 0;
+  for (const auto& row : read_metrics(path / "metrics.jsonl"))
+    told += row.at("kind") == "event" && row.at("event") == "plan" &&
+            row.at("detail").get<std::string>().starts_with("recompute: yes from now on");
+  EXPECT_EQ(told, 1);
+  EXPECT_TRUE(test::read_json(path / "plan.json").at("recompute"));
+
+  Recipe longer = roomy("auto");
+  longer.stop.updates = 4;
+  Trainer resumed = Trainer::from_recipe(longer, {.output = path, .resume = true, .allow_change = true});
+  EXPECT_TRUE(resumed.plan().recompute);
+  EXPECT_EQ(resumed.plan().recompute_why, "memory ran out at the smallest micro-batch without");
+  EXPECT_EQ(resumed.fit().updates, 4);
+}
+
+TEST_F(RecomputeInstead, LearnsWhatTheRunWithoutWouldHave) {
+  Trainer straight = Trainer::from_recipe(roomy("off"), {.output = folder_ / "straight"});
+  straight.fit();
+  Trainer trainer = Trainer::from_recipe(roomy("auto"), {.output = folder_ / "run"});
+  const LessMemory less(trainer, between_);
+  trainer.fit();
+  const auto losses = test::column(folder_ / "run", "loss"),
+             expected = test::column(folder_ / "straight", "loss");
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / expected[i], 1, 1e-4) << i;
+}
+
+TEST_F(RecomputeInstead, IsNotTakenWhereTheRecipeSaysThatNothingIsComputedAgain) {
+  Trainer trainer = Trainer::from_recipe(roomy("off"), {.output = folder_ / "run"});
+  const LessMemory less(trainer, between_);
+  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "with 1 sample in a micro-batch"));
 }
 
 TEST(Recompute, IsRefusedByNameWhereAModelHasNoBlocks) {
