@@ -2,7 +2,6 @@
 #include "autotrain/checkpoint.h"
 #include "autotrain/trainer.h"
 #include "device/caching_allocator.h"
-#include "plan/search.h"
 #include "support/small_run.h"
 
 namespace autotrain {
@@ -124,61 +123,50 @@ TEST(Recompute, IsTakenWhereNotEvenOneSampleFitsWithout) {
   EXPECT_EQ(plan.recompute_why, "not even one sample fits without");
 }
 
-// Holds what all tensors of this process may take to so many bytes, from the first update of a run on.
-class LessMemory {
+// Refuses so many allocations of forward passes, from the first update of a run on.
+class RefusedForwards {
  public:
-  LessMemory(Trainer& trainer, int64_t bytes) {
-    trainer.on_update([this, bytes](const UpdateRecord&) {
-      if (before_ == 0) before_ = CachingAllocator::process_wide().counts().limit_bytes;
-      CachingAllocator::process_wide().set_limit(bytes);
+  RefusedForwards(Trainer& trainer, int refusals) : left_(refusals) {
+    trainer.on_update([this](const UpdateRecord&) {
+      CachingAllocator::process_wide().set_fault([this](int64_t, MemoryPhase phase) {
+        return phase == MemoryPhase::kForward && left_ > 0 && left_-- > 0;
+      });
       return Flow::kContinue;
     });
   }
-  ~LessMemory() {
-    if (before_ > 0) CachingAllocator::process_wide().set_limit(before_);
-  }
-  LessMemory(const LessMemory&) = delete;
-  LessMemory& operator=(const LessMemory&) = delete;
+  ~RefusedForwards() { CachingAllocator::process_wide().set_fault({}); }
+  RefusedForwards(const RefusedForwards&) = delete;
+  RefusedForwards& operator=(const RefusedForwards&) = delete;
 
  private:
-  int64_t before_ = 0;
+  int left_;
 };
 
-// What one sample takes of a transformer whose blocks hold nearly all of it.
-class RecomputeInstead : public testing::Test {
- protected:
-  static Recipe long_texts(const std::string& execution) {
-    return recipe_of("precision: fp32, " + execution, "{name: transformer, layers: 8, width: 64, heads: 2}",
-                     "{dataset: synthetic, kind: tokens, samples: 64, shape: [384], classes: 50}",
-                     /*effective=*/4);
-  }
+// Attempts at 4, 4, 2 and 1 sample: at the last there is no smaller one.
+constexpr int kRefusedAtEverySize = 4, kRefusedAlways = 1000;
 
-  static int64_t tensor_bytes(const std::string& how) {
-    const Recipe recipe = long_texts("micro_batch: 1, memory: {budget: 1GiB}, recompute: " + how);
-    const BatchPlan plan = Trainer::from_recipe(recipe, {.write_files = false}).plan();
-    const ProbeRecord* const trial = find_size(plan.search.probes, 1);
-    return trial->peak_bytes - trial->outside_bytes;
-  }
+Recipe four_samples(const std::string& how) {
+  return recipe_of("precision: fp32, micro_batch: 4, threads: 1, memory: {budget: 64MiB}, recompute: " + how,
+                   "{name: mlp, depth: 5, width: 32}",
+                   "{dataset: synthetic, kind: vectors, samples: 64, shape: [8], classes: 4}",
+                   /*effective=*/4);
+}
 
-  static Recipe roomy(const std::string& how) {
-    return long_texts("micro_batch: 4, memory: {budget: 1GiB}, recompute: " + how);
-  }
-
-  const int64_t kept_ = tensor_bytes("off"), again_ = tensor_bytes("on"), between_ = (kept_ + again_) / 2;
-  const test::TemporaryFolder folder_;
-};
-
-TEST_F(RecomputeInstead, IsWhatARunGoesOnWithWhenNotEvenOneSampleFitsAnyMore) {
-  ASSERT_LT(again_, 0.8 * static_cast<double>(kept_));
-  const std::filesystem::path path = folder_ / "run";
+TEST(RecomputeInstead, IsWhatARunGoesOnWithWhenNotEvenOneSampleFitsAnyMore) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run";
+  Trainer::from_recipe(four_samples("off"), {.output = folder / "straight"}).fit();
   {
-    Trainer trainer = Trainer::from_recipe(roomy("auto"), {.output = path});
+    Trainer trainer = Trainer::from_recipe(four_samples("auto"), {.output = path});
     EXPECT_FALSE(trainer.plan().recompute);
-    const LessMemory less(trainer, between_);
+    const RefusedForwards refused(trainer, kRefusedAtEverySize);
     const Summary summary = trainer.fit();
     EXPECT_EQ(summary.status, RunStatus::kCompleted);
-    EXPECT_GT(summary.oom_recoveries, 2);
+    EXPECT_EQ(summary.oom_recoveries, kRefusedAtEverySize);
   }
+  const auto losses = test::column(path, "loss"), expected = test::column(folder / "straight", "loss");
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / expected[i], 1, 1e-4) << i;
   int64_t told = 0;
   for (const auto& row : read_metrics(path / "metrics.jsonl"))
     told += row.at("kind") == "event" && row.at("event") == "plan" &&
@@ -186,7 +174,7 @@ TEST_F(RecomputeInstead, IsWhatARunGoesOnWithWhenNotEvenOneSampleFitsAnyMore) {
   EXPECT_EQ(told, 1);
   EXPECT_TRUE(test::read_json(path / "plan.json").at("recompute"));
 
-  Recipe longer = roomy("auto");
+  Recipe longer = four_samples("auto");
   longer.stop.updates = 4;
   Trainer resumed = Trainer::from_recipe(longer, {.output = path, .resume = true, .allow_change = true});
   EXPECT_TRUE(resumed.plan().recompute);
@@ -194,23 +182,14 @@ TEST_F(RecomputeInstead, IsWhatARunGoesOnWithWhenNotEvenOneSampleFitsAnyMore) {
   EXPECT_EQ(resumed.fit().updates, 4);
 }
 
-TEST_F(RecomputeInstead, LearnsWhatTheRunWithoutWouldHave) {
-  Trainer straight = Trainer::from_recipe(roomy("off"), {.output = folder_ / "straight"});
-  straight.fit();
-  Trainer trainer = Trainer::from_recipe(roomy("auto"), {.output = folder_ / "run"});
-  const LessMemory less(trainer, between_);
-  trainer.fit();
-  const auto losses = test::column(folder_ / "run", "loss"),
-             expected = test::column(folder_ / "straight", "loss");
-  ASSERT_EQ(losses.size(), expected.size());
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / expected[i], 1, 1e-4) << i;
-}
-
-TEST_F(RecomputeInstead, IsNotTakenWhereTheRecipeSaysThatNothingIsComputedAgain) {
-  Trainer trainer = Trainer::from_recipe(roomy("off"), {.output = folder_ / "run"});
-  const LessMemory less(trainer, between_);
-  const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { trainer.fit(); });
-  EXPECT_TRUE(test::holds(error.what(), "with 1 sample in a micro-batch"));
+TEST(RecomputeInstead, EndsWhereThatDoesNotHelpOrIsNotToBe) {
+  for (const char* const how : {"auto", "off"}) {
+    const test::TemporaryFolder folder;
+    Trainer trainer = Trainer::from_recipe(four_samples(how), {.output = folder / "run"});
+    const RefusedForwards refused(trainer, how == std::string("off") ? kRefusedAtEverySize : kRefusedAlways);
+    const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { trainer.fit(); });
+    EXPECT_TRUE(test::holds(error.what(), "with 1 sample in a micro-batch"));
+  }
 }
 
 TEST(Recompute, IsRefusedByNameWhereAModelHasNoBlocks) {
