@@ -29,13 +29,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A safetensors file, or the newest checkpoint of a run.
+// A safetensors file, the index or folder of several, or the newest checkpoint of a run.
 std::string weights_file(const fs::path& given) {
   if (!fs::exists(given)) {
     throw Error(ExitCode::kMissingFile, given.string(), "is not there",
-                "give --weights the folder of a run, or a safetensors file");
+                "give --weights the folder of a run, a safetensors file or the folder of several");
   }
-  if (!fs::is_directory(given)) return given.string();
+  if (!fs::is_directory(given / "checkpoints")) return given.string();
   const CheckpointFolder checkpoints(given / "checkpoints");
   const auto newest = checkpoints.read_newest_state();
   if (newest) return evaluated_weights(checkpoints.path_of(newest->first)).string();
@@ -46,7 +46,7 @@ std::string weights_file(const fs::path& given) {
 struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption {
   std::vector<std::string> vary;        ///< one axis
   std::vector<std::string> sweep_keys;  ///< what the options say, as --set would
-  fs::path weights;                     ///< a run's folder or a safetensors file
+  fs::path weights;                     ///< a run's folder or safetensors
   bool largest = false;                 ///< also search the largest batches
   bool end_to_end = false;              ///< also with loading and output
   DecodeOptions decode;
@@ -257,7 +257,7 @@ std::function<ExitCode()> declare_sweep(CLI::App& app) {
   options->OutputOption::declare(app, "Folder of the results; one with results goes on where it ended");
   declare_sweep_keys(app, *options);
   app.add_option("--weights", options->weights,
-                 "Trained weights, a run's folder or a safetensors file: also say how good each variant is")
+                 "Trained weights, a run's folder or safetensors: also say how good each variant is")
       ->type_name("RUN");
   app.add_flag("--largest", options->largest,
                "Also search the largest batch of a forward pass whose memory lies in the band");

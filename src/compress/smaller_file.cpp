@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -22,7 +23,8 @@ bool changes_form(const CompressionMethod& method) {
 bool changes(const CompressionSource& source, const CompressionMethod& method, const NamedTensor& item) {
   if (!changes_form(method)) return false;
   if (!source.products.contains(item.name) || item.tensor.numel() == 0) return false;
-  return method.kind != Compression::kSparse || has_groups_of_four(item.tensor.sizes());
+  if (method.kind != Compression::kSparse) return true;
+  return !source.experts.contains(item.name) && has_groups_of_four(item.tensor.sizes());
 }
 
 bool is_stays(const NamedTensor& item) {
@@ -36,12 +38,27 @@ void check_finite(const NamedTensor& item) {
               "take another checkpoint");
 }
 
-std::vector<NamedTensor> stored_by(const CompressionMethod& method, const NamedTensor& item) {
+// Of experts each output of each has a scale.
+Int8Weight rounded_to_int8(const torch::Tensor& weight, bool of_experts) {
+  if (!of_experts) return to_int8(weight);
+  const Int8Weight rows = to_int8(weight.flatten(0, 1));
+  return {rows.values.view(weight.sizes()), rows.scale.view({weight.size(0), weight.size(1)})};
+}
+
+Int4Weight rounded_to_int4(const torch::Tensor& weight, int64_t group, bool of_experts) {
+  Int4Weight stored = to_int4(of_experts ? weight.flatten(0, 1) : weight, group);
+  stored.shape = weight.sizes().vec();
+  return stored;
+}
+
+std::vector<NamedTensor> stored_by(const CompressionMethod& method, const NamedTensor& item,
+                                   bool of_experts) {
   const torch::Tensor weight = item.tensor.to(torch::kFloat32).contiguous();
   switch (method.kind) {
     case Compression::kInt8:
-    case Compression::kInt8Weights: return stored_as(item.name, to_int8(weight));
-    case Compression::kInt4Weights: return stored_as(item.name, to_int4(weight, method.group));
+    case Compression::kInt8Weights: return stored_as(item.name, rounded_to_int8(weight, of_experts));
+    case Compression::kInt4Weights:
+      return stored_as(item.name, rounded_to_int4(weight, method.group, of_experts));
     case Compression::kSparse: return stored_as(item.name, to_sparse(weight));
     case Compression::kNone:
     case Compression::kChannels:
@@ -120,7 +137,8 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
       stored.push_back(item);
       continue;
     }
-    for (NamedTensor& each : stored_by(method, item)) stored.push_back(std::move(each));
+    for (NamedTensor& each : stored_by(method, item, source.experts.contains(item.name)))
+      stored.push_back(std::move(each));
   }
   add_stays(source, stored);
   return stored;
@@ -134,7 +152,7 @@ void write_smaller(const std::filesystem::path& path, const CompressionSource& s
 
 std::vector<std::string> left_whole(const CompressionSource& source, const CompressionMethod& method) {
   if (!changes_form(method)) return {};
-  std::vector<std::string> names = source.experts;
+  std::vector<std::string> names = source.unknown_stacks;
   for (const NamedTensor& item : source.tensors) {
     if (source.products.contains(item.name) && !changes(source, method, item)) names.push_back(item.name);
   }
@@ -149,14 +167,17 @@ int64_t changed_weights(const CompressionSource& source, const CompressionMethod
 }
 
 int64_t product_bytes(const CompressionSource& source, const std::vector<NamedTensor>& stored) {
-  int64_t bytes = 0;
+  double bytes = 0;
   for (const NamedTensor& item : stored) {
     if (is_stays(item)) continue;  // no pass reads it
-    const bool is_one = std::ranges::any_of(
+    const auto weight = std::ranges::find_if(
         source.products, [&](const std::string& name) { return belongs_to(item.name, name); });
-    if (is_one) bytes += static_cast<int64_t>(item.tensor.nbytes());
+    if (weight == source.products.end()) continue;
+    const auto of_experts = source.experts.find(*weight);
+    const double share = of_experts == source.experts.end() ? 1 : of_experts->second;
+    bytes += share * static_cast<double>(item.tensor.nbytes());
   }
-  return bytes;
+  return std::llround(bytes);
 }
 
 }  // namespace autotrain

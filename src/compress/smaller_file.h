@@ -17,8 +17,10 @@ struct CompressionSource {
   Choice model = {};                      ///< as the recipe names it
   std::vector<NamedTensor> tensors = {};  ///< each once
   std::set<std::string> products = {};    ///< names of those that linear layers and convolutions multiply by
-  std::vector<std::string> experts =
-      {};  ///< likewise of several layers in one tensor, which no method changes
+  /// Of these, those of experts, several linear layers in one tensor [experts, out, in], and the share of it
+  /// that the counted pass read: tokens go to some of the experts.
+  std::map<std::string, double> experts = {};
+  std::vector<std::string> unknown_stacks = {};  ///< others of that kind, which no method changes
   std::map<std::string, torch::Tensor> stays =
       {};               ///< of weights that were pruned before: bool, false where zero stays
   bool pruned = false;  ///< before, so that a file of the weights as they are has to say so
@@ -41,7 +43,7 @@ std::vector<std::string> left_whole(const CompressionSource& source, const Compr
 /// How many of the weights the method changes.
 int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method);
 
-/// Bytes of the weights that products multiply by, kept so.
+/// Bytes that a pass reads of the weights that products multiply by, kept so.
 int64_t product_bytes(const CompressionSource& source, const std::vector<NamedTensor>& stored);
 
 }  // namespace autotrain

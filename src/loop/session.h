@@ -23,7 +23,8 @@ namespace autotrain {
 class Session {
  public:
   const Recipe& recipe;
-  BatchPlan& plan;  ///< changes only when recoveries made a smaller micro-batch part of it
+  BatchPlan&
+      plan;  ///< changes only when recoveries made a smaller micro-batch, or computing again, part of it
   Workbench& bench;
   RunState& state;
   RunFolder* folder = nullptr;     ///< null: nothing is written

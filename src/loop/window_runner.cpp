@@ -10,6 +10,7 @@
 #include "device/generators.h"
 #include "device/memory_phase.h"
 #include "loop/out_of_memory.h"
+#include "loop/recompute_instead.h"
 #include "plan/cut.h"
 #include "plan/operation_trace.h"
 #include "plan/plan_json.h"
@@ -217,7 +218,8 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
   expect_delay();  // a rank that writes a checkpoint ends that first
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
-  const int64_t next = attempts_.after_failure(micro_batch_, [&] { return smaller_micro_batch(samples); });
+  int64_t next = attempts_.after_failure(micro_batch_, [&] { return smaller_micro_batch(samples); });
+  if (next == 0 && !stop && recompute_instead(session_)) next = micro_batch_;
   if (stop || next == 0) {
     const std::string layer = next == 0 ? layer_out_of_memory(samples) : "";
     throw out_of_memory(bench_, plan_, error, refusal, "training", micro_batch_, layer);

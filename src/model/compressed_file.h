@@ -17,13 +17,14 @@ namespace autotrain {
 // format, and which method made them. In them, and in no others, what stands in the place of a tensor NAME
 // says by its own names how it is kept:
 //
-//     NAME.int8    NAME.scale                 eight bits
-//     NAME.int4    NAME.scale     NAME.shape  four bits
-//     NAME.sparse  NAME.places    NAME.shape  2:4
+//     NAME..int8    NAME..scale                 eight bits
+//     NAME..int4    NAME..scale    NAME..shape  four bits
+//     NAME..sparse  NAME..places   NAME..shape  2:4
 //
-// NAME.stays beside any of them, or beside NAME itself, has a bit for each weight: 0 where one was pruned
-// before and stays zero. PART.kept, int64 [n] beside PART.weight, says which outputs of that layer are
-// left. rounding.h describes them.
+// NAME..stays beside any of them, or beside NAME itself, has a bit for each weight: 0 where one was pruned
+// before and stays zero. PART..kept, int64 [n] beside PART.weight, says which outputs of that layer are
+// left. rounding.h describes them. No tensor of a model has a name with two dots in a row; version 1 of the
+// format, which is read too, had one.
 
 /// The tensors that stand in the place of one.
 std::vector<NamedTensor> stored_as(const std::string& name, const Int8Weight& weight);
@@ -51,14 +52,18 @@ struct CompressedWeights {
 };
 
 /// Nothing: the file is an ordinary one, whatever its tensors are called, or the index of several.
+/// @param path of the file, or of its folder (weight_files.h).
 /// @throws Error(kMissingFile, kBadData), also where it is of a newer version than this program reads.
 std::optional<CompressedWeights> read_compressed(const std::filesystem::path& path);
 
-/// A file of weights of either kind, as safetensors.h reads ordinary ones: weights are as they were, but for
-/// what was rounded or left out. Smaller ones are read once and held; of an ordinary file nothing is.
+/// Weights of either kind, as safetensors.h reads ordinary ones: weights are as they were, but for
+/// what was rounded or left out. Smaller ones are read once and held; of an ordinary file nothing is, nor of
+/// those beside an index, each of whose tensors is read from the one that holds it.
 class WeightsFile {
  public:
-  /// @throws as read_compressed.
+  /// @param path of a file, an index or a folder that holds one. @throws as read_compressed, weights_named
+  /// and read_weight_index, and Error(kBadData) where an index and a file of it differ about its tensors, or
+  /// that file is one of smaller weights.
   explicit WeightsFile(std::filesystem::path path);
 
   /// Lists the tensors as list_safetensors does.

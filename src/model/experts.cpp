@@ -7,6 +7,23 @@
 #include <cmath>
 
 namespace autotrain {
+namespace {
+
+// The linear layers in a stack of weights. Taken apart at once: the gradient of each alone would be as large
+// as that of all.
+std::vector<LinearProduct> products_of(const torch::Tensor& weights, const torch::Tensor& biases,
+                                       const std::vector<LinearProduct>& packed) {
+  if (!packed.empty()) return packed;
+  const std::vector<torch::Tensor> weight = weights.unbind(0), bias = biases.unbind(0);
+  std::vector<LinearProduct> products;
+  for (size_t e = 0; e < weight.size(); ++e) {
+    products.push_back(
+        [w = weight[e], b = bias[e]](const torch::Tensor& inputs) { return at::linear(inputs, w, b); });
+  }
+  return products;
+}
+
+}  // namespace
 
 // Pairs of a token and an expert that computes it.
 struct ExpertsImpl::Choice {
@@ -75,19 +92,50 @@ ExpertsImpl::Choice ExpertsImpl::choose_tokens(const torch::Tensor& probabilitie
 
 torch::Tensor ExpertsImpl::compute(const torch::Tensor& tokens, const Choice& choice) {
   const torch::Tensor sum = at::zeros(tokens.sizes(), tokens.options().dtype(torch::kFloat32));
-  // Taken apart at once: the gradient of each alone would be as large as that of all.
-  const std::vector<torch::Tensor> expand = expand_.unbind(0), expand_bias = expand_bias_.unbind(0),
-                                   contract = contract_.unbind(0), contract_bias = contract_bias_.unbind(0);
+  const std::vector<LinearProduct> expand = products_of(expand_, expand_bias_, packed_expand_),
+                                   contract = products_of(contract_, contract_bias_, packed_contract_);
   for (int64_t e = 0; e < o_.experts; ++e) {
     const torch::Tensor its = choice.pairs.select(1, e).nonzero().squeeze(1);
     if (its.size(0) == 0) continue;
     const auto i = static_cast<size_t>(e);
-    const torch::Tensor inner = at::gelu(at::linear(tokens.index_select(0, its), expand[i], expand_bias[i]));
-    const torch::Tensor made = at::linear(inner, contract[i], contract_bias[i]);
+    const torch::Tensor made = contract[i](at::gelu(expand[i](tokens.index_select(0, its))));
     const torch::Tensor weights = choice.weights.select(1, e).index_select(0, its).unsqueeze(1);
     sum.index_add_(0, its, made.to(torch::kFloat32) * weights);
   }
   return sum.to(tokens.scalar_type());
+}
+
+// Stack by stack, each as a whole: shapes are alike.
+int64_t ExpertsImpl::pack(const Packing& packing) {
+  const torch::NoGradGuard no_gradients;
+  const auto pack_stack = [&](torch::Tensor& weights, const torch::Tensor& biases,
+                              std::vector<LinearProduct>& packed) -> int64_t {
+    std::vector<LinearProduct> products;
+    for (int64_t e = 0; e < o_.experts; ++e) {
+      auto product = packing(weights[e].detach(), biases[e].detach());
+      if (!product) return 0;
+      products.push_back(std::move(*product));
+    }
+    packed = std::move(products);
+    weights.set_data(torch::empty({0}, weights.options().requires_grad(false)));
+    return o_.experts;
+  };
+  return pack_stack(expand_, expand_bias_, packed_expand_) +
+         pack_stack(contract_, contract_bias_, packed_contract_);
+}
+
+int64_t ExpertsImpl::quantize() {
+  return pack(product_in_int8);
+}
+
+int64_t ExpertsImpl::keep_int8() {
+  return pack(product_of_int8);
+}
+
+int64_t ExpertsImpl::keep_int4(int64_t group) {
+  return pack([group](const torch::Tensor& weight, const torch::Tensor& bias) {
+    return product_of_int4(weight, bias, group);
+  });
 }
 
 void ExpertsImpl::forget() {

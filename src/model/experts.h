@@ -4,9 +4,12 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "model/linear.h"
+#include "model/packed_product.h"
 
 namespace autotrain {
 
@@ -58,17 +61,28 @@ class ExpertsImpl final : public torch::nn::Module {
   /// Drops what the last pass left for its balance, and with it the pass's history.
   void forget();
 
+  /// As linear layers compute with weights of fewer bits (linear.h), each expert's two with scales of its
+  /// own. For inference. @return how many layers do: of four bits none of a shape for which there is no
+  /// kernel.
+  int64_t quantize();
+  int64_t keep_int8();
+  int64_t keep_int4(int64_t group);
+
+  int64_t layers() const { return 2 * o_.experts; }  ///< linear ones, the gate not among them
   int64_t bytes_of_one() const;
   int64_t products_of_token() const;  ///< multiplications with a weight, the gate's included
 
  private:
   struct Choice;
+  using Packing =
+      std::function<std::optional<LinearProduct>(const torch::Tensor& weight, const torch::Tensor& bias)>;
 
   torch::Tensor probabilities_of(const torch::Tensor& tokens);
   Choice choose_experts(const torch::Tensor& probabilities);
   Choice choose_tokens(const torch::Tensor& probabilities) const;
   torch::Tensor keep_capacity(const torch::Tensor& chosen);
   torch::Tensor compute(const torch::Tensor& tokens, const Choice& choice);
+  int64_t pack(const Packing& packing);
 
   const ExpertOptions o_;
   const int64_t capacity_;
@@ -76,6 +90,7 @@ class ExpertsImpl final : public torch::nn::Module {
   torch::Tensor expand_, expand_bias_, contract_, contract_bias_;  // one for each expert, first dimension
   torch::Tensor probabilities_, chosen_;                           // of the last pass, for its balance
   ExpertLoads loads_;
+  std::vector<LinearProduct> packed_expand_, packed_contract_;  // of each expert; empty: by the tensors
 };
 
 TORCH_MODULE(Experts);

@@ -1,20 +1,17 @@
 #include "model/initial_weights.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "autotrain/error.h"
-#include "base/json.h"
 #include "base/text.h"
 #include "model/compressed_file.h"
 #include "model/models.h"
 #include "recipe/patterns.h"
 
 namespace autotrain {
-namespace fs = std::filesystem;
 namespace {
 
 // Names of the file as the model's, by the first expression that matches.
@@ -47,20 +44,6 @@ class Renaming {
   std::vector<std::pair<std::regex, std::string>> rules_;
 };
 
-// Large models come in several files beside an index that says which tensor is where.
-std::vector<WeightsFile> files_of(const fs::path& path) {
-  if (path.extension() != ".json") return {WeightsFile(path)};
-  std::set<fs::path> files;
-  const auto index = nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-  for (const auto& [name, file] : part_in(index, "weight_map").items()) {
-    if (file.is_string()) files.insert(path.parent_path() / file.get<std::string>());
-  }
-  if (files.empty())
-    throw Error(ExitCode::kBadData, path.string(), "names no files: it has no \"weight_map\"",
-                "name the model.safetensors.index.json of a model, or a safetensors file");
-  return std::vector<WeightsFile>(files.begin(), files.end());
-}
-
 class Taking {
  public:
   Taking(const WeightsRecipe& recipe, const torch::nn::Module& module)
@@ -77,11 +60,9 @@ class Taking {
   }
 
   // Compares names and shapes before anything is read.
-  WeightsTaken compare(const std::vector<WeightsFile>& files) {
+  WeightsTaken compare(const WeightsFile& file) {
     std::set<const void*> taken, reshaped;
-    for (const WeightsFile& file : files) {
-      for (const TensorEntry& entry : file.list()) note(entry, taken, reshaped);
-    }
+    for (const TensorEntry& entry : file.list()) note(entry, taken, reshaped);
     for (const auto& [name, tensor] : tensors_) {
       const void* const id = tensor.unsafeGetTensorImpl();
       if (taken.contains(id) || reshaped.contains(id)) continue;  // under another of its names, too
@@ -153,12 +134,11 @@ void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
 }  // namespace
 
 WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& module) {
-  const std::vector<WeightsFile> files = files_of(*recipe.file);
+  const WeightsFile file(*recipe.file);
   Taking taking(recipe, module);
-  WeightsTaken result = taking.compare(files);
+  WeightsTaken result = taking.compare(file);
   check_match(recipe, result);
-  for (const WeightsFile& file : files)
-    file.read_some([&](const TensorEntry& entry) { return taking.target(entry); });
+  file.read_some([&](const TensorEntry& entry) { return taking.target(entry); });
   return result;
 }
 

@@ -45,7 +45,7 @@ class LinearImpl final : public torch::nn::LinearImpl {
 
 TORCH_MODULE(Linear);
 
-/// Quantizes every such layer of a model. @return how many there are.
+/// Quantizes every such layer of a model, those of experts among them. @return how many there are.
 int64_t quantize_linear_layers(torch::nn::Module& module);
 
 }  // namespace autotrain

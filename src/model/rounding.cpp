@@ -34,8 +34,8 @@ Int8Weight to_int8(const torch::Tensor& weight) {
 }
 
 torch::Tensor from_int8(const Int8Weight& stored) {
-  const torch::Tensor flat = stored.values.reshape({stored.values.size(0), -1}).to(torch::kFloat32);
-  return (flat * stored.scale.unsqueeze(1)).view(stored.values.sizes());
+  const torch::Tensor flat = stored.values.reshape({stored.scale.numel(), -1}).to(torch::kFloat32);
+  return (flat * stored.scale.reshape({-1, 1})).view(stored.values.sizes());
 }
 
 Int4Weight to_int4(const torch::Tensor& weight, int64_t group) {
@@ -54,8 +54,7 @@ torch::Tensor int4_values(const Int4Weight& stored) {
 torch::Tensor from_int4(const Int4Weight& stored) {
   const int64_t out = stored.scale.size(0), groups = stored.scale.size(1);
   const torch::Tensor values = int4_values(stored).to(torch::kFloat32).sub(kInt4Zero).view({out, groups, -1});
-  int64_t inputs = 1;
-  for (size_t i = 1; i < stored.shape.size(); ++i) inputs *= stored.shape[i];
+  const int64_t inputs = c10::multiply_integers(stored.shape) / out;
   const torch::Tensor filled = (values * stored.scale.unsqueeze(2)).flatten(1);
   return filled.narrow(1, 0, inputs).reshape(stored.shape).contiguous();
 }

@@ -7,12 +7,14 @@
 namespace autotrain {
 
 // Weights in fewer numbers or bits, and back. A weight is [out, …], float32 and finite, on the CPU and not
-// empty; everything behind the first dimension are the inputs of an output.
+// empty; everything behind the first dimension are the inputs of an output. Of experts, [experts, out, in],
+// which are rounded as [experts · out, in], what is stored may have their shape: from_int8 and from_int4 go
+// by how many scales there are.
 
 /// Eight bits: weight ≈ scale · values, off by at most half a scale. The largest of an output becomes ±127.
 struct Int8Weight {
   torch::Tensor values;  ///< int8, shaped as the weight
-  torch::Tensor scale;   ///< [out] float32
+  torch::Tensor scale;   ///< [out] float32; of experts [experts, out]
 };
 
 Int8Weight to_int8(const torch::Tensor& weight);

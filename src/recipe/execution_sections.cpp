@@ -100,7 +100,8 @@ std::vector<Field> recompute_fields(ExecutionRecipe& e) {
           "models what is cheap to have again, of models in C++ whole blocks (residual blocks, transformer "
           "layers; of one's own what it computes by autotrain::checkpoint). Larger micro-batches fit, an "
           "update takes longer, and no bit differs. auto: where trials of both show that the effective "
-          "batch is faster so, or fits only so.",
+          "batch is faster so, or fits only so; and where memory runs out in training at the smallest "
+          "micro-batch.",
           e.recompute),
       bind(
           integer_key("recompute_blocks",

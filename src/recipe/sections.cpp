@@ -173,8 +173,8 @@ std::vector<Section> model_sections(Recipe& r, const Catalog& catalog) {
       "Where the first weights come from; a text is the file.",
       {bind(text_key(
                 "file",
-                "A safetensors file, or the index.json of several, in any float type, that names tensors as "
-                "the model does; null: drawn from the seed.")
+                "A safetensors file, the index.json of several, or a folder that holds either, in any float "
+                "type, that names tensors as the model does; null: drawn from the seed.")
                 .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); }),
             w.file),
        bind(patterns_key("skip", "Tensors of the model that are not taken from the file: fc.*."), w.skip),

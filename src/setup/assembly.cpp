@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/weight_files.h"
 #include "data/bad_samples.h"
 #include "data/channels_last.h"
 #include "data/fingerprint.h"
@@ -181,6 +182,15 @@ double learn_alone(Workbench& bench, const Batch& batch) {
   return norm_of_gradients(bench.task->module());
 }
 
+// Weights in several files are all of them.
+std::string fingerprint_of_weights(const std::filesystem::path& named) {
+  const std::filesystem::path file = weights_named(named);
+  std::string all = fingerprint_of(file);
+  if (!is_weight_index(file)) return all;
+  for (const WeightShard& shard : read_weight_index(file)) all += "; " + fingerprint_of(shard.path);
+  return all;
+}
+
 // What the files are that the recipe names, so that a resume can tell whether they still are. Where one
 // cannot be read to its end that is not known; whoever needs it says so.
 void note_files(const Recipe& recipe, RunData& data) {
@@ -189,7 +199,7 @@ void note_files(const Recipe& recipe, RunData& data) {
     for (const auto& other : {recipe.data.validation, recipe.data.test}) {
       if (other) data.files.merge(fingerprints_of_data(*other));
     }
-    if (recipe.weights.file) data.initial_weights = fingerprint_of(*recipe.weights.file);
+    if (recipe.weights.file) data.initial_weights = fingerprint_of_weights(*recipe.weights.file);
   } catch (const Error&) {}
 }
 

@@ -138,12 +138,12 @@ class Compress(unittest.TestCase):
         from safetensors.torch import load_file, save_file
         for method in METHODS:
             with safe_open(self.models[method]["file"], "pt") as file:
-                self.assertEqual(file.metadata(), {"autotrain.smaller_weights": "1", "autotrain.method": method})
+                self.assertEqual(file.metadata(), {"autotrain.smaller_weights": "2", "autotrain.method": method})
                 self.assertTrue(all(file.get_tensor(name).numel() > 0 for name in file.keys()))
         with safe_open(self.models["uncompressed"]["file"], "pt") as file:
             self.assertIsNone(file.metadata())
         tensors, other = load_file(self.models["int8-weights"]["file"]), self.folder / "other.safetensors"
-        for metadata, words in ((None, "hidden.weight.int8"), ({"autotrain.smaller_weights": "2"}, "version 2")):
+        for metadata, words in ((None, "hidden.weight..int8"), ({"autotrain.smaller_weights": "3"}, "version 3")):
             save_file(tensors, other, metadata)
             out = self.autotrain("evaluate", "--run", self.folder / "run", "--weights", other)
             self.assertEqual(out.returncode, 65, out.stderr)
@@ -174,9 +174,9 @@ class Compress(unittest.TestCase):
             values = floats(trained[name])
             zeros = sum(value == 0 for value in values)
             self.assertGreaterEqual(zeros, len(values) // 2, name)
-            self.assertNotEqual(floats(stored[name + ".sparse"])[:4], tuple(v for v in values if v != 0)[:4], "it learned")
+            self.assertNotEqual(floats(stored[name + "..sparse"])[:4], tuple(v for v in values if v != 0)[:4], "it learned")
         # Two dimensions have their inputs in the order of the file.
-        places, values = stored["hidden.weight.places"][2], floats(trained["hidden.weight"])
+        places, values = stored["hidden.weight..places"][2], floats(trained["hidden.weight"])
         for group, place in enumerate(places):
             zero = [i for i in range(4) if i not in (place & 3, place >> 2)]
             self.assertEqual([values[4 * group + i] for i in zero], [0, 0], f"group {group}")
@@ -230,17 +230,35 @@ class Compress(unittest.TestCase):
     def test_weights_that_stay_whole_are_named(self):
         self.assertEqual(self.models["2:4"]["left_whole"], ["conv1.weight"], "one input channel")
         self.assertEqual(self.models["int8-weights"]["left_whole"], [])
+
+    def test_experts_are_rounded_as_linear_layers_are(self):
         recipe = json.loads(json.dumps(RECIPE))
         for part, first in (("train", 0), ("validation", 1000)):
             recipe["data"][part] = {"dataset": "synthetic", "kind": "tokens", "samples": 64, "shape": [8], "classes": 11, "first": first}
-        recipe["model"] = {"name": "transformer", "width": 16, "layers": 1, "heads": 2, "experts": 2, "experts_per_token": 1}
+        recipe["model"] = {"name": "transformer", "width": 32, "layers": 1, "heads": 2, "experts": 4, "experts_per_token": 1}
         recipe["batch"]["effective"] = 32
         run = self.train("experts", recipe, "--set", "stop.updates=2", "--set", "execution.micro_batch=16")
-        out = self.autotrain("compress", "--run", run, "--methods", "int8-weights", "--rounds", "0", "--output", self.folder / "experts-small")
-        self.assertEqual(out.returncode, 0, out.stderr)
-        self.assertIn("int8-weights: left whole: block0", out.stdout)
-        rounded = json.loads((self.folder / "experts-small" / "compress.json").read_text())["models"][1]
-        self.assertEqual({name.rsplit(".", 1)[1] for name in rounded["left_whole"]}, {"expand", "contract"})
+        methods = ["int8", "int8-weights", "int4-weights:32", "2:4", "channels:0.5"]
+        out = self.autotrain("compress", "--run", run, "--methods", ",".join(methods), "--rounds", "1", "--seconds", "0.01", "--batches", "1",
+                             "--json", "--output", self.folder / "experts-small")
+        self.assertEqual(out.returncode, 78, out.stderr)
+        models = {model["method"]: model for model in json.loads(out.stdout)["models"]}
+        self.assertIn("without experts", models["channels:0.5"]["refused"])
+        self.assertEqual({name.rsplit(".", 1)[1] for name in models["2:4"]["left_whole"]}, {"expand", "contract"})
+        whole = models["uncompressed"]
+        # Of queries, of the projection, the gate's, whose 4 outputs have no kernel of four bits, and two of each expert.
+        for method, linear in (("int8", 11), ("int8-weights", 11), ("int4-weights:32", 10)):
+            model = models[method]
+            self.assertEqual(model["left_whole"], [], method)
+            self.assertGreater(model["ratio"], 2.5, method)
+            self.assertLess(model["weight_bytes"], 0.5 * whole["weight_bytes"], method)
+            self.assertNotEqual(model["figures"]["loss"], whole["figures"]["loss"], method)
+            self.assertEqual(model["packed_layers"], linear, method)
+        stored = tensors_of(Path(models["int8-weights"]["file"]))
+        self.assertEqual(stored["block0.experts.expand..int8"][:2], ("I8", [4, 128, 32]))
+        self.assertEqual(stored["block0.experts.expand..scale"][:2], ("F32", [4, 128]))
+        for method in ("int8-weights", "int4-weights:32", "2:4"):
+            self.expect_same_figures(self.evaluate(run, "--weights", models[method]["file"])["figures"], models[method]["figures"])
 
     def test_speed_is_measured_in_turns_and_fewer_bytes_lower_the_predicted_batch(self):
         out = self.autotrain("compress", "--run", self.folder / "run", "--methods", "int8,int8-weights,int4-weights", "--rounds", "2",

@@ -63,7 +63,7 @@ TEST(Channels, OfWhichNobodyHearsAnythingCanGo) {
     silence_half(groups, tensors_in(*whole));
     CompressedWeights weights;
     for (const NamedTensor& item : without_channels(tensors_in(*whole), groups, 0.5)) {
-      if (item.name.ends_with(".kept")) {
+      if (item.name.ends_with("..kept")) {
         weights.kept[item.name] = item.tensor;
         EXPECT_TRUE(item.tensor.remainder(2).eq(0).all().item<bool>()) << item.name;
       } else {
@@ -99,7 +99,7 @@ TEST(Channels, TheWeakestGoAndOneAtLeastStays) {
     return torch::Tensor();
   };
   const torch::Tensor strongest = torch::tensor({1, 3}, torch::kInt64);
-  EXPECT_TRUE(pruned("hidden0.kept", 0.5).equal(strongest));
+  EXPECT_TRUE(pruned("hidden0..kept", 0.5).equal(strongest));
   EXPECT_TRUE(pruned("output.weight", 0.5).equal(tensors[2].tensor.index_select(1, strongest)));
   EXPECT_EQ(pruned("hidden0.weight", 0.99).size(0), 1);
 }
@@ -133,7 +133,7 @@ TEST(Heads, OfWhichNobodyHearsAnythingCanGo) {
     const auto layers = head_groups(tensors_in(*whole), 8, kv_heads);
     ASSERT_EQ(layers.size(), 2U);
     for (const NamedTensor& item : without_heads(tensors_in(*whole), layers, 0.5)) {
-      if (item.name.ends_with(".kept"))
+      if (item.name.ends_with("..kept"))
         weights.kept[item.name] = item.tensor;
       else
         weights.tensors.push_back(item);

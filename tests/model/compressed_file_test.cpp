@@ -70,8 +70,8 @@ TEST_F(CompressedFile, RoundedWeightsThatWerePrunedBeforeSayWhichStay) {
     EXPECT_TRUE(read->stays.at("b").equal(stays));
     EXPECT_EQ(read->tensors.size(), 2U);
     EXPECT_TRUE(read->is_pruned());
-    expect_refused(stored, "a.stays", torch::ones({4, 8}, torch::kUInt8));
-    expect_refused(stored, "b.stays", torch::ones({4, 9}, torch::kInt8));
+    expect_refused(stored, "a..stays", torch::ones({4, 8}, torch::kUInt8));
+    expect_refused(stored, "b..stays", torch::ones({4, 9}, torch::kInt8));
   }
 }
 
@@ -127,7 +127,7 @@ struct Stranger : torch::nn::Module {
 
 TEST_F(CompressedFile, AnOrdinaryFileWithSuchNamesStaysOne) {
   std::vector<NamedTensor> tensors = stored_as("layer.weight", to_int8(torch::randn({2, 8})));
-  tensors.push_back({"layer.kept", torch::arange(2)});
+  tensors.push_back({name_of_kept("layer"), torch::arange(2)});
   const std::filesystem::path path = folder_ / "ordinary.safetensors";
   write_safetensors(path, tensors, {{"format", "pt"}});
   EXPECT_FALSE(read_compressed(path));
@@ -139,18 +139,72 @@ TEST_F(CompressedFile, AnOrdinaryFileWithSuchNamesStaysOne) {
   EXPECT_TRUE(module.named_parameters()["layer.kept"].eq(3).all().item<bool>());
 }
 
+// A model's own tensors are called as what stood for weights in version 1 was.
+TEST_F(CompressedFile, NoTensorOfAModelIsTakenForWhatStandsForAnother) {
+  torch::manual_seed(3);
+  const torch::Tensor weight = torch::randn({3, 8});
+  std::vector<NamedTensor> stored = stored_as("layer.weight", to_int8(weight));
+  for (const char* const own : {"layer.kept", "layer.int8", "layer.scale", "layer.weight.int8",
+                                "layer.weight.scale", "layer.weight.stays"})
+    stored.push_back({own, torch::full({2}, 3.0F)});
+  const auto read = read_compressed(write(stored));
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(read->is_pruned());
+  std::map<std::string, torch::Tensor> by_name;
+  for (const NamedTensor& item : read->tensors) by_name[item.name] = item.tensor;
+  ASSERT_EQ(by_name.size(), 7U);
+  EXPECT_TRUE(by_name["layer.weight"].equal(from_int8(to_int8(weight))));
+  EXPECT_TRUE(by_name["layer.kept"].eq(3).all().item<bool>());
+}
+
+TEST_F(CompressedFile, OfVersion1AreReadAsTheyWereWritten) {
+  const std::filesystem::path path = folder_ / "first.safetensors";
+  const Int8Weight stored = to_int8(torch::ones({2, 8}));
+  write_safetensors(path,
+                    {{"a.weight.int8", stored.values},
+                     {"a.weight.scale", stored.scale},
+                     {"a.kept", torch::tensor({0, 3})},
+                     {"b", torch::eye(8)},
+                     {"b.stays", to_bits(torch::eye(8).to(torch::kBool))}},
+                    {{"autotrain.smaller_weights", "1"}});
+  const auto read = read_compressed(path);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->tensors.size(), 2U);
+  EXPECT_EQ(read->kept.at("a").numel(), 2);
+  EXPECT_TRUE(read->stays.at("b").equal(torch::eye(8).to(torch::kBool)));
+}
+
+// Of experts, [experts, out, in], each output of each has scales of its own.
+TEST_F(CompressedFile, ExpertsComeBackWithTheScalesOfTheirOutputs) {
+  torch::manual_seed(4);
+  const torch::Tensor weight = torch::randn({3, 4, 70}), rows = weight.flatten(0, 1);
+  Int8Weight eight = to_int8(rows);
+  eight = {eight.values.view(weight.sizes()), eight.scale.view({3, 4})};
+  Int4Weight four = to_int4(rows, 32);
+  four.shape = weight.sizes().vec();
+  std::vector<NamedTensor> stored = stored_as("a", eight);
+  for (const NamedTensor& each : stored_as("b", four)) stored.push_back(each);
+  const auto read = read_compressed(write(stored));
+  ASSERT_EQ(read->tensors.size(), 2U);
+  EXPECT_TRUE(read->tensors[0].tensor.equal(from_int8(to_int8(rows)).view(weight.sizes())));
+  EXPECT_TRUE(read->tensors[1].tensor.equal(from_int4(to_int4(rows, 32)).view(weight.sizes())));
+  expect_refused(stored, "a..scale", torch::ones({4, 3}));
+  expect_refused(stored, "b..shape", torch::tensor({3, 4}, torch::kInt64));
+  expect_refused(stored, "b..shape", torch::tensor({2, 4, 70}, torch::kInt64));
+}
+
 TEST_F(CompressedFile, SaysInItsMetadataWhatItIs) {
   const auto notes = read_safetensors_metadata(write(stored_as("a", to_int8(torch::ones({2, 8})))));
-  EXPECT_EQ(notes.at("autotrain.smaller_weights"), "1");
+  EXPECT_EQ(notes.at("autotrain.smaller_weights"), "2");
   EXPECT_EQ(notes.at("autotrain.method"), "some");
 }
 
 TEST_F(CompressedFile, ANewerVersionIsRefusedByName) {
   const std::filesystem::path path = folder_ / "newer.safetensors";
   const auto tensors = stored_as("a", to_int8(torch::ones({2, 8})));
-  write_safetensors(path, tensors, {{"autotrain.smaller_weights", "2"}});
+  write_safetensors(path, tensors, {{"autotrain.smaller_weights", "3"}});
   const Error newer = test::expect_error(ExitCode::kBadData, [&] { read_compressed(path); });
-  EXPECT_TRUE(test::holds(newer.what(), "version 2"));
+  EXPECT_TRUE(test::holds(newer.what(), "version 3"));
   for (const char* const marker : {"", "one", "0", "-1"}) {
     write_safetensors(path, tensors, {{"autotrain.smaller_weights", marker}});
     const Error damaged = test::expect_error(ExitCode::kBadData, [&] { read_compressed(path); });
@@ -162,15 +216,15 @@ TEST_F(CompressedFile, DamagedPartsAreRefusedByName) {
   const auto eight = stored_as("a", to_int8(torch::ones({2, 8}))),
              four = stored_as("a", to_int4(torch::ones({2, 8}), 4)),
              sparse = stored_as("a", to_sparse(torch::ones({2, 8})));
-  expect_refused(eight, "a.scale", torch::ones({3}));
-  expect_refused(eight, "a.int8", torch::ones({2, 8}));
-  expect_refused(four, "a.shape", torch::tensor({2, 9}, torch::kInt64));
-  expect_refused(four, "a.shape", torch::tensor({3, 8}, torch::kInt64));
-  expect_refused(four, "a.shape", torch::tensor({int64_t{2}, int64_t{1} << 40, int64_t{1} << 40}));
-  expect_refused(four, "a.scale", torch::ones({2, 3}));
-  expect_refused(sparse, "a.shape", torch::tensor({2, 12}, torch::kInt64));
-  expect_refused(sparse, "a.places", torch::full({2, 2}, 5, torch::kUInt8));   // the same one twice
-  expect_refused(sparse, "a.places", torch::full({2, 2}, 16, torch::kUInt8));  // the fifth of four
+  expect_refused(eight, "a..scale", torch::ones({3}));
+  expect_refused(eight, "a..int8", torch::ones({2, 8}));
+  expect_refused(four, "a..shape", torch::tensor({2, 9}, torch::kInt64));
+  expect_refused(four, "a..shape", torch::tensor({3, 8}, torch::kInt64));
+  expect_refused(four, "a..shape", torch::tensor({int64_t{2}, int64_t{1} << 40, int64_t{1} << 40}));
+  expect_refused(four, "a..scale", torch::ones({2, 3}));
+  expect_refused(sparse, "a..shape", torch::tensor({2, 12}, torch::kInt64));
+  expect_refused(sparse, "a..places", torch::full({2, 2}, 5, torch::kUInt8));   // the same one twice
+  expect_refused(sparse, "a..places", torch::full({2, 2}, 16, torch::kUInt8));  // the fifth of four
 }
 
 }  // namespace

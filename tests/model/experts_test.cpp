@@ -4,6 +4,7 @@
 #include "model/losses.h"
 #include "model/mixture_task.h"
 #include "model/models.h"
+#include "model/rounding.h"
 #include "support/one_thread.h"
 #include "support/support.h"
 
@@ -229,6 +230,57 @@ TEST(MixtureTask, ATokenCannotGoToMoreExpertsThanThereAre) {
                {{kMixtureContext}, kMixtureVocabulary, kMixtureVocabulary});
   });
   EXPECT_TRUE(test::holds(error.what(), "a token cannot go to 3 of 2 experts"));
+}
+
+// As linear layers do, each expert's two by what rounding.h makes of their weights.
+TEST(Experts, OfFewerBitsComputeAsTheRoundedOnesDo) {
+  const test::OneThread one_thread;
+  const torch::NoGradGuard no_gradients;
+  constexpr int64_t kExpertsWidth = 32;
+  const auto make = [&] {
+    torch::manual_seed(7);
+    Experts experts(kExpertsWidth, kMixtureContext, ExpertOptions{.experts = 3, .per_token = 2}, 0.3);
+    for (torch::Tensor& each : experts->parameters()) each.add_(torch::randn_like(each), 0.1);
+    return experts;
+  };
+  torch::manual_seed(8);
+  const torch::Tensor x = torch::randn({2, kMixtureContext, kExpertsWidth});
+  const auto of_rounded = [&](const std::function<torch::Tensor(const torch::Tensor& rows)>& round) {
+    Experts experts = make();
+    for (const char* const name : {"expand", "contract"}) {
+      torch::Tensor weights = expert_parameter(experts, name);
+      weights.copy_(round(weights.flatten(0, 1)).view(weights.sizes()));
+    }
+    return experts->forward(x);
+  };
+  const auto off_by = [](const torch::Tensor& y, const torch::Tensor& exact) {
+    return ((y - exact).norm() / exact.norm()).item<double>();
+  };
+  const torch::Tensor whole = make()->forward(x),
+                      of_eight =
+                          of_rounded([](const torch::Tensor&rows) { return from_int8(to_int8(rows)); }),
+                      of_four =
+                          of_rounded([](const torch::Tensor&rows) { return from_int4(to_int4(rows, 32)); });
+  Experts eight = make(), four = make(), quantized = make();
+  EXPECT_EQ(eight->keep_int8(), 6);
+  EXPECT_EQ(four->keep_int4(32), 6);
+  EXPECT_EQ(quantized->quantize(), 6);
+  EXPECT_LT(off_by(eight->forward(x), of_eight), 1e-5);
+  EXPECT_LT(off_by(four->forward(x), of_four), 1e-5);
+  EXPECT_GT(off_by(of_four, whole), 1e-3) << "rounding must show";
+  EXPECT_LT(off_by(quantized->forward(x), whole), 0.05);
+  EXPECT_GT(off_by(quantized->forward(x), of_eight), 1e-5) << "its inputs are rounded, too";
+  EXPECT_EQ(expert_parameter(four, "expand").numel(), 0) << "their memory is free";
+}
+
+// Of 10 outputs LibTorch has no kernel of four bits; weights [40, 10] have none for groups of 32, either.
+TEST(Experts, AShapeWithoutAKernelOfFourBitsStaysAsItIs) {
+  const torch::NoGradGuard no_gradients;
+  torch::manual_seed(7);
+  Experts experts(10, kMixtureContext, ExpertOptions{.experts = 2, .per_token = 1}, 0.3);
+  const torch::Tensor x = torch::randn({2, kMixtureContext, 10}), exact = experts->forward(x);
+  EXPECT_EQ(experts->keep_int4(32), 0);
+  EXPECT_TRUE(experts->forward(x).equal(exact));
 }
 
 }  // namespace

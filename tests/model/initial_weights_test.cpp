@@ -4,9 +4,10 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
-#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
+#include "model/compressed_file.h"
 #include "model/models.h"
 #include "support/support.h"
 
@@ -92,23 +93,97 @@ TEST_F(InitialWeights, NamesOfTheFileAreTurnedIntoTheModels) {
   EXPECT_TRUE(net.norm->running_mean.eq(7).all().item<bool>());
 }
 
-TEST_F(InitialWeights, SeveralFilesBesideAnIndex) {
-  const auto all = trained(2);
-  std::map<std::string, torch::Tensor> one, other;
-  std::string map;
-  for (const auto& [name, tensor] : all) {
-    const bool first = name.starts_with("first");
-    (first ? one : other)[name] = tensor;
-    map += (map.empty() ? "\"" : ", \"") + name + "\": \"" + (first ? "a" : "b") + ".safetensors\"";
+// A net of two classes in two shards, all of whose tensors are 7, beside their index.
+class WeightShards : public InitialWeights {
+ protected:
+  WeightShards() {
+    for (const auto& [name, tensor] : trained(2)) {
+      (name.starts_with("first") ? first_ : other_)[name] = tensor;
+      map_[name] =
+          name.starts_with("first") ? "m-00001-of-00002.safetensors" : "m-00002-of-00002.safetensors";
+    }
+    write(first_, "m-00001-of-00002.safetensors");
+    write(other_, "m-00002-of-00002.safetensors");
+    write_index();
   }
-  write(one, "a.safetensors"), write(other, "b.safetensors");
-  std::ofstream(folder_ / "model.safetensors.index.json") << "{\"weight_map\": {" + map + "}}";
-  Net net(2);
-  EXPECT_EQ(take_weights({.file = (folder_ / "model.safetensors.index.json").string()}, net).taken.size(),
-            all.size());
-  std::ofstream(folder_ / "none.json") << "{}";
-  test::expect_error(ExitCode::kBadData,
-                     [&] { take_weights({.file = (folder_ / "none.json").string()}, net); });
+
+  void write_index() {
+    folder_.write("m.safetensors.index.json", nlohmann::json{{"weight_map", map_}}.dump());
+  }
+
+  std::string index() const { return (folder_ / "m.safetensors.index.json").string(); }
+
+  // Whether the index is refused, and not a tensor of the net was filled.
+  std::string refusal(ExitCode code) const {
+    Net net(2);
+    const Error error = test::expect_error(code, [&] { take_weights({.file = index()}, net); });
+    EXPECT_FALSE(net.norm->running_mean.eq(7).any().item<bool>());
+    EXPECT_FALSE(net.first->weight.eq(7).any().item<bool>());
+    return error.what();
+  }
+
+  std::map<std::string, torch::Tensor> first_, other_;
+  std::map<std::string, std::string> map_;
+};
+
+TEST_F(WeightShards, AreReadByTheirIndexOrByTheirFolder) {
+  for (const std::string& named : {index(), folder_.path().string()}) {
+    Net net(2);
+    EXPECT_EQ(take_weights({.file = named}, net).taken.size(), map_.size());
+    for (const auto& [name, tensor] : tensors_of(net)) EXPECT_TRUE(tensor.eq(7).all().item<bool>()) << name;
+  }
+}
+
+TEST_F(WeightShards, ATensorThatTheIndexPromisesAndTheShardLacksIsNamed) {
+  map_["fc.scale"] = "m-00002-of-00002.safetensors";
+  write_index();
+  const std::string said = refusal(ExitCode::kBadData);
+  EXPECT_TRUE(test::holds(said, "m-00002-of-00002.safetensors"));
+  EXPECT_TRUE(test::holds(said, "not in the file: fc.scale"));
+}
+
+TEST_F(WeightShards, ATensorThatTheIndexDoesNotNameOrHasElsewhereIsNamed) {
+  map_.erase("fc.bias");
+  write_index();
+  EXPECT_TRUE(test::holds(refusal(ExitCode::kBadData), "only in the file: fc.bias"));
+  map_["fc.bias"] = "m-00002-of-00002.safetensors";
+  write_index();
+  first_["fc.bias"] = torch::zeros({2});
+  write(first_, "m-00001-of-00002.safetensors");
+  const std::string said = refusal(ExitCode::kBadData);
+  EXPECT_TRUE(test::holds(said, "m-00001-of-00002.safetensors"));
+  EXPECT_TRUE(test::holds(said, "only in the file: fc.bias"));
+}
+
+// Of tied tensors a shard holds one, and names the others in its metadata.
+TEST_F(WeightShards, OfTiedTensorsOneIsEnough) {
+  std::vector<NamedTensor> tensors = {{"fc.copy", other_.at("fc.weight")}};
+  for (const auto& [name, tensor] : other_) tensors.push_back({name, tensor});
+  write_safetensors(folder_ / "m-00002-of-00002.safetensors", tensors);  // under the first name alone
+  map_["fc.copy"] = "m-00002-of-00002.safetensors";
+  write_index();
+  EXPECT_EQ(WeightsFile(index()).list().size(), map_.size() - 1);
+}
+
+TEST_F(WeightShards, OneThatIsNotThereIsNamedWithWhatItHolds) {
+  std::filesystem::remove(folder_ / "m-00001-of-00002.safetensors");
+  const std::string said = refusal(ExitCode::kMissingFile);
+  EXPECT_TRUE(test::holds(said, "m-00001-of-00002.safetensors"));
+  EXPECT_TRUE(test::holds(said, "first.bias, first.weight"));
+}
+
+TEST_F(WeightShards, SmallerWeightsAreNoShard) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : other_) tensors.push_back({name, tensor});
+  write_compressed(folder_ / "m-00002-of-00002.safetensors", tensors, "some");
+  EXPECT_TRUE(test::holds(refusal(ExitCode::kBadData), "smaller weights"));
+}
+
+// A run that goes on needs no first weights: what an index says of pruned ones is nothing, whatever is left
+// of it.
+TEST_F(WeightShards, AnIndexSaysNothingOfPrunedWeights) {
+  std::filesystem::remove(folder_ / "m-00001-of-00002.safetensors");
+  EXPECT_FALSE(read_compressed(index()));
 }
 
 TEST_F(InitialWeights, WhatDoesNotMatchIsNamed) {

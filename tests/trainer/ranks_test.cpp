@@ -373,6 +373,40 @@ TEST(RanksOfARun, AllStopAtOneUpdateWhenOneIsToldTo) {
   }
 }
 
+// One rank has no memory for its smallest micro-batch, twice: all compute again, and come to the same bits.
+TEST(RanksOfARun, AllComputeBlocksAgainWhereMemoryRunsOutOnOne) {
+  const TemporaryFolder folder;
+  const Recipe recipe = load_recipe(folder.write("recipe.yaml", R"(
+data:
+  train: {dataset: synthetic, kind: vectors, samples: 64, shape: [8], classes: 4}
+model: {name: mlp, depth: 5, width: 32}
+batch: {effective: 2}
+stop: {updates: 4}
+execution: {precision: fp32, lanes: 2, micro_batch: 1, threads: 1, recompute: auto, memory: {budget: 64MiB}}
+)"));
+  const auto run = [&](const std::string& name, int refusals) {
+    const std::vector<int> codes = as_ranks(2, folder, [&](int64_t rank) {
+      Trainer trainer = Trainer::from_recipe(recipe, {.output = folder / name});
+      trainer.on_update([&, armed = rank != 1](const UpdateRecord&) mutable {
+        if (std::exchange(armed, true)) return Flow::kContinue;
+        CachingAllocator::process_wide().set_fault([left = refusals](int64_t, MemoryPhase phase) mutable {
+          return phase == MemoryPhase::kForward && left > 0 && left-- > 0;
+        });
+        return Flow::kContinue;
+      });
+      return code_of(trainer.fit());
+    });
+    for (size_t rank = 0; rank < codes.size(); ++rank)
+      EXPECT_EQ(codes[rank], 0) << test::slurp(folder / ("log-" + std::to_string(rank)));
+    return folder / name;
+  };
+  const fs::path straight = run("straight", 0), lacking = run("lacking", 2);
+  EXPECT_FALSE(read_json(straight / "plan.json").at("recompute"));
+  EXPECT_TRUE(read_json(lacking / "plan.json").at("recompute"));
+  EXPECT_EQ(read_json(lacking / "summary.json").at("oom_recoveries"), 2);
+  EXPECT_EQ(model_digest(lacking, 4), model_digest(straight, 4));
+}
+
 TEST(RanksOfARun, RanksThatComputeSomethingElseAreRefusedByName) {
   const TemporaryFolder folder;
   const auto codes_of = [&](const std::function<void(Recipe&)>& change) {

@@ -1,6 +1,7 @@
 // execution.recompute in whole runs.
 #include "autotrain/checkpoint.h"
 #include "autotrain/trainer.h"
+#include "device/caching_allocator.h"
 #include "support/small_run.h"
 
 namespace autotrain {
@@ -120,6 +121,75 @@ TEST(Recompute, IsTakenWhereNotEvenOneSampleFitsWithout) {
   const BatchPlan plan = of(between + "auto");
   EXPECT_TRUE(plan.recompute);
   EXPECT_EQ(plan.recompute_why, "not even one sample fits without");
+}
+
+// Refuses so many allocations of forward passes, from the first update of a run on.
+class RefusedForwards {
+ public:
+  RefusedForwards(Trainer& trainer, int refusals) : left_(refusals) {
+    trainer.on_update([this](const UpdateRecord&) {
+      CachingAllocator::process_wide().set_fault([this](int64_t, MemoryPhase phase) {
+        return phase == MemoryPhase::kForward && left_ > 0 && left_-- > 0;
+      });
+      return Flow::kContinue;
+    });
+  }
+  ~RefusedForwards() { CachingAllocator::process_wide().set_fault({}); }
+  RefusedForwards(const RefusedForwards&) = delete;
+  RefusedForwards& operator=(const RefusedForwards&) = delete;
+
+ private:
+  int left_;
+};
+
+// Attempts at 4, 4, 2 and 1 sample: at the last there is no smaller one.
+constexpr int kRefusedAtEverySize = 4, kRefusedAlways = 1000;
+
+Recipe four_samples(const std::string& how) {
+  return recipe_of("precision: fp32, micro_batch: 4, threads: 1, memory: {budget: 64MiB}, recompute: " + how,
+                   "{name: mlp, depth: 5, width: 32}",
+                   "{dataset: synthetic, kind: vectors, samples: 64, shape: [8], classes: 4}",
+                   /*effective=*/4);
+}
+
+TEST(RecomputeInstead, IsWhatARunGoesOnWithWhenNotEvenOneSampleFitsAnyMore) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder / "run";
+  Trainer::from_recipe(four_samples("off"), {.output = folder / "straight"}).fit();
+  {
+    Trainer trainer = Trainer::from_recipe(four_samples("auto"), {.output = path});
+    EXPECT_FALSE(trainer.plan().recompute);
+    const RefusedForwards refused(trainer, kRefusedAtEverySize);
+    const Summary summary = trainer.fit();
+    EXPECT_EQ(summary.status, RunStatus::kCompleted);
+    EXPECT_EQ(summary.oom_recoveries, kRefusedAtEverySize);
+  }
+  const auto losses = test::column(path, "loss"), expected = test::column(folder / "straight", "loss");
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i] / expected[i], 1, 1e-4) << i;
+  int64_t told = 0;
+  for (const auto& row : read_metrics(path / "metrics.jsonl"))
+    told += row.at("kind") == "event" && row.at("event") == "plan" &&
+            row.at("detail").get<std::string>().starts_with("recompute: yes from now on");
+  EXPECT_EQ(told, 1);
+  EXPECT_TRUE(test::read_json(path / "plan.json").at("recompute"));
+
+  Recipe longer = four_samples("auto");
+  longer.stop.updates = 4;
+  Trainer resumed = Trainer::from_recipe(longer, {.output = path, .resume = true, .allow_change = true});
+  EXPECT_TRUE(resumed.plan().recompute);
+  EXPECT_EQ(resumed.plan().recompute_why, "memory ran out at the smallest micro-batch without");
+  EXPECT_EQ(resumed.fit().updates, 4);
+}
+
+TEST(RecomputeInstead, EndsWhereThatDoesNotHelpOrIsNotToBe) {
+  for (const char* const how : {"auto", "off"}) {
+    const test::TemporaryFolder folder;
+    Trainer trainer = Trainer::from_recipe(four_samples(how), {.output = folder / "run"});
+    const RefusedForwards refused(trainer, how == std::string("off") ? kRefusedAtEverySize : kRefusedAlways);
+    const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { trainer.fit(); });
+    EXPECT_TRUE(test::holds(error.what(), "with 1 sample in a micro-batch"));
+  }
 }
 
 TEST(Recompute, IsRefusedByNameWhereAModelHasNoBlocks) {

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Weights in several files beside an index are read as the one file is; files of other formats are refused with what to do.
+
+    shards_test.py path/to/autotrain
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+BINARY = Path(sys.argv[1]).resolve()
+RECIPE = {
+    "data": {"train": {"dataset": "synthetic", "kind": "images", "samples": 128, "shape": [1, 12, 12]},
+             "validation": {"dataset": "synthetic", "kind": "images", "samples": 64, "shape": [1, 12, 12], "first": 100000}},
+    "model": {"name": "cnn", "width": 8, "hidden": 16},
+    "batch": {"effective": 32},
+    "stop": {"updates": 2},
+    "execution": {"threads": 1, "micro_batch": 32, "memory": {"budget": "128MiB"}},
+}
+
+
+class Shards(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.parent = tempfile.TemporaryDirectory()
+        cls.folder = Path(cls.parent.name)
+        cls.run_folder = cls.train("run", RECIPE)
+        cls.whole = cls.folder / "whole.safetensors"
+        out = cls.autotrain("export", "--run", cls.run_folder, "--output", cls.whole)
+        assert out.returncode == 0, out.stderr
+        cls.tensors = load_file(cls.whole)
+        cls.index = cls.split("parts", 3)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.parent.cleanup()
+
+    @classmethod
+    def autotrain(cls, *arguments):
+        return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "CI": "1"})
+
+    @classmethod
+    def train(cls, name, recipe, *arguments):
+        (cls.folder / f"{name}.yaml").write_text(json.dumps(recipe))
+        out = cls.autotrain("--config", cls.folder / f"{name}.yaml", "--output", cls.folder / name, "--quiet", *arguments)
+        assert out.returncode == 0, out.stderr
+        return cls.folder / name
+
+    @classmethod
+    def split(cls, name, count):
+        """The weights in so many files, as Hugging Face's writers name them; their index."""
+        folder, names = cls.folder / name, sorted(cls.tensors)
+        folder.mkdir()
+        weight_map = {}
+        for i in range(count):
+            file = f"model-{i + 1:05}-of-{count:05}.safetensors"
+            part = {tensor: cls.tensors[tensor] for tensor in names[i::count]}
+            save_file(part, folder / file, {"format": "pt"})
+            weight_map.update(dict.fromkeys(part, file))
+        index = folder / "model.safetensors.index.json"
+        size = sum(tensor.nbytes for tensor in cls.tensors.values())
+        index.write_text(json.dumps({"metadata": {"total_size": size}, "weight_map": weight_map}))
+        return index
+
+    def figures(self, *arguments):
+        out = self.autotrain("evaluate", "--run", self.run_folder, "--json", *arguments)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        return json.loads(out.stdout)["figures"]
+
+    def refusal(self, weights, code=65):
+        out = self.autotrain("evaluate", "--run", self.run_folder, "--weights", weights)
+        self.assertEqual(out.returncode, code, out.stderr)
+        return out.stderr
+
+    def test_figures_are_those_of_the_one_file(self):
+        expected = self.figures()
+        for weights in (self.whole, self.index, self.index.parent):
+            self.assertEqual(self.figures("--weights", weights), expected)
+
+    def test_training_predicting_and_sweeping_begin_with_them(self):
+        trained = []
+        for name, weights in (("one", self.whole), ("several", self.index), ("folder", self.index.parent)):
+            recipe = {**RECIPE, "model": {**RECIPE["model"], "weights": str(weights)}}
+            run = self.train(name, recipe)
+            checkpoint, = (run / "checkpoints").glob("update-*2")
+            trained.append((checkpoint / "model.safetensors").read_bytes())
+            self.assertEqual(self.autotrain("predict", "--run", run, "--weights", weights, "--output", run / "p.csv").returncode, 0)
+        self.assertEqual(len(set(trained)), 1)
+        out = self.autotrain("sweep", "--config", self.folder / "run.yaml", "--weights", self.index.parent, "--mode", "inference",
+                             "--batches", "1", "--seconds", "0.01", "--rounds", "1", "--output", self.folder / "sweep")
+        self.assertEqual(out.returncode, 0, out.stderr)
+
+    def test_a_resume_names_shards_that_changed(self):
+        index = self.split("changing", 2)
+        recipe = {**RECIPE, "model": {**RECIPE["model"], "weights": str(index)}}
+        run = self.train("resumed", recipe)
+        shard = index.parent / "model-00002-of-00002.safetensors"
+        save_file({name: tensor + 1 for name, tensor in load_file(shard).items()}, shard)
+        out = self.autotrain("--config", self.folder / "resumed.yaml", "--output", run, "--resume")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn(f"{index} has changed since the checkpoint was written", out.stderr)
+
+    def test_a_shard_by_itself_is_a_part(self):
+        said = self.refusal(self.index.parent / "model-00002-of-00003.safetensors")
+        self.assertIn("is part 2 of 3 of a model", said)
+        self.assertIn(str(self.index), said)
+
+    def test_a_missing_shard_is_named(self):
+        index = self.split("short", 2)
+        (index.parent / "model-00001-of-00002.safetensors").unlink()
+        self.assertIn("model-00001-of-00002.safetensors", self.refusal(index, 66))
+
+    def test_pickles_become_safetensors_by_the_lines_that_are_printed(self):
+        folder = self.folder / "pickled"
+        folder.mkdir()
+        names = sorted(self.tensors)
+        torch.save(self.tensors, folder / "weights.bin")
+        weight_map = {}
+        for i in range(2):
+            file = f"pytorch_model-{i + 1:05}-of-00002.bin"
+            torch.save({name: self.tensors[name] for name in names[i::2]}, folder / file)
+            weight_map.update(dict.fromkeys(names[i::2], file))
+        index = folder / "pytorch_model.bin.index.json"
+        index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+        for weights, made in ((folder / "weights.bin", "weights.safetensors"), (index, "model.safetensors")):
+            said = self.refusal(weights)
+            lines = re.findall(r"^\s*(import glob.*|safetensors\.torch\.save_file.*)$", said, re.MULTILINE)
+            self.assertEqual(len(lines), 2, said)
+            subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
+            self.assertEqual(self.figures("--weights", folder / made), self.figures())
+            (folder / made).unlink()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
