@@ -104,8 +104,8 @@ def _affine_grid(theta, size, align_corners):
 
 
 def _in_a_text(value, _):
-    """What is printed or logged has no value while it is traced."""
-    return f"<{type(value).__name__}>"
+    """What is printed or logged has no value while it is traced; sizes have a name."""
+    return str(value) if isinstance(value, torch.SymInt) else f"<{type(value).__name__}>"
 
 
 def _packing(*_):
