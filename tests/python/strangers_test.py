@@ -68,6 +68,8 @@ class Steps(unittest.TestCase):
         refused(self, "give two parts", step, model=self.model, target=(0.9, 0.8))
         refused(self, "or bytes", step, model=self.model, budget=1.5)
         refused(self, "batch normalisation", step, model=mlp(normal=True), effective=1)
+        refused(self, "is a function, and no module", step, model=lambda inputs: inputs)
+        refused(self, "is a str, and no optimizer", step, model=self.model, optimizer="sgd")
         refused(self, "LBFGS", step, model=self.model, optimizer=torch.optim.LBFGS(self.model.parameters()))
         self.model.eval()
         refused(self, "call model.train()", step, model=self.model)

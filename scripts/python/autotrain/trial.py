@@ -170,6 +170,8 @@ class Habits:
 def check_optimizers(modules, optimizers):
     own = {id(parameter) for module in modules for parameter in module.parameters()}
     for optimizer in optimizers:
+        if not hasattr(optimizer, "param_groups"):
+            raise StepError("optimizer", f"is a {type(optimizer).__name__}, and no optimizer", "give what makes the update, or a list of them")
         if isinstance(optimizer, torch.optim.LBFGS):
             raise StepError("optimizer", "LBFGS evaluates the loss itself, many times an update, so no step can be accumulated for it",
                             "search with another optimizer, or none: optimizer=None")
