@@ -117,6 +117,15 @@ class KeepsALoss(Base):
         return self.body(x)
 
 
+class KeepsLayersInAList(Base):
+    def __init__(self):
+        super().__init__()
+        self.more = [nn.Linear(8, 8)]
+
+    def forward(self, x):
+        return self.body(self.more[0](x))
+
+
 class Counts(Base):
     calls = 0
 
@@ -286,6 +295,14 @@ class MaskedWhileItTrains(nn.Module):
     def forward(self, values, mask):
         errors = (self.out(values) - values).square()
         return (errors * mask).sum() / mask.sum() if self.training else errors.mean()
+
+
+class AttendsToOtherSamples(Base):
+    """Takes its samples for the steps of a sequence, as attention does that has batch_first=False."""
+
+    def forward(self, x):
+        rows = self.first(x)[None, None]
+        return self.out(F.scaled_dot_product_attention(rows, 3 * rows, rows)[0, 0])
 
 
 class TakesAPair(Base):

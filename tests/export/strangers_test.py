@@ -63,6 +63,16 @@ class Followed(Exported):
         export(made(models.KeepsALoss), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
         self.assertIn("self.beside", said[-1])
 
+    def test_samples_that_attend_to_each_other_are_noted(self):
+        said = []
+        export(made(models.AttendsToOtherSamples), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("depends on what else is in its batch", said[-1])
+
+    def test_layers_that_a_module_does_not_know_are_noted(self):
+        said = []
+        export(made(models.KeepsLayersInAList), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("keep layers in nn.ModuleList", said[-1])
+
     def test_the_module_is_left_as_it_was(self):
         net = made(models.CountsForALog)
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
