@@ -388,7 +388,7 @@ class Refusals(Exported):
             "no precision": (models.mlp, IMAGES, {"precisions": []}, "name at least one"),
             "fixes the batch": (models.FixesTheBatch, "float32[4,8]", {}, "models.py:%d: return" % line_of(".view(4, 2)")),
             "mixes samples": (models.MixesSamples, "float32[4,8]", {}, "one result"),
-            "draws elsewhere": (models.RandomOutsideOfPyTorch, "float32[4,8]", {}, "does not compute what the module does"),
+            "draws elsewhere": (models.RandomOutsideOfPyTorch, "float32[4,8]", {}, "models.py:%d: " % line_of("return self.out(x) * random.random()")),
             "returns classes": (models.ReturnsClasses, "float32[4,8]", {}, "no gradient"),
             "half parameters": (models.HalfParameters, "float32[4,8]", {}, "parameter out.weight is torch.bfloat16"),
             "one sample": (models.mlp, "float32[1,3,12,12]", {}, "at least 2"),
@@ -410,7 +410,7 @@ class Refusals(Exported):
             before = random.getstate()
             with self.assertRaises(ExportError) as caught:
                 export(made(models.RandomOutsideOfPyTorch), "float32[4,8]", self.folder / "m.autotrain", precisions=["fp32"])
-            self.assertIn("the outputs differ", str(caught.exception))
+            self.assertIn("Python's random numbers", str(caught.exception))
             self.assertEqual(random.getstate(), before)
 
     def test_the_command_says_what_is_wrong_and_where(self):

@@ -19,6 +19,27 @@ def refused(test, said, step, make_batch=images_and_classes, **options):
     test.assertIn(said, str(raised.exception))
 
 
+class Remembers(torch.nn.Module):
+    """Counts, keeps a state that fits samples of the same number only, and makes a table when it is first called."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.calls, self.ready, self.last, self.seen, self.sizes = mlp(), 0, False, None, [], {"all": []}
+
+    def forward(self, inputs):
+        self.calls += 1
+        if not self.ready:
+            self.register_buffer("table", torch.ones(32))
+            self.ready = True
+        hidden = self.body(inputs * self.table)
+        if self.last is not None and len(self.last) == len(inputs):
+            hidden = hidden + 0 * self.last
+        self.last = hidden.detach()
+        self.seen.append(len(inputs))
+        self.sizes["all"].append(len(inputs))
+        return hidden
+
+
 class Steps(unittest.TestCase):
     def setUp(self):
         self.model = mlp()
@@ -47,6 +68,8 @@ class Steps(unittest.TestCase):
         refused(self, "give two parts", step, model=self.model, target=(0.9, 0.8))
         refused(self, "or bytes", step, model=self.model, budget=1.5)
         refused(self, "batch normalisation", step, model=mlp(normal=True), effective=1)
+        refused(self, "is a function, and no module", step, model=lambda inputs: inputs)
+        refused(self, "is a str, and no optimizer", step, model=self.model, optimizer="sgd")
         refused(self, "LBFGS", step, model=self.model, optimizer=torch.optim.LBFGS(self.model.parameters()))
         self.model.eval()
         refused(self, "call model.train()", step, model=self.model)
@@ -65,6 +88,17 @@ class States(unittest.TestCase):
         before = everything(model, optimizer)
         self.assertGreater(searched(model, optimizer, step=step_of(model)).micro_batch, 1)
         assert_same(self, before, everything(model, optimizer))
+
+    def test_what_a_module_keeps_beside_tensors_is_as_it_was(self):
+        model = Remembers()
+        parts = model.seen
+        plan = autotrain.find(step_of(model), images_and_classes, model=model, effective=EFFECTIVE, budget=BUDGET, max_trials=3)
+        self.assertGreater(plan.micro_batch, 1)
+        self.assertEqual((model.calls, model.ready, model.last, model.seen, model.sizes), (0, False, None, [], {"all": []}))
+        self.assertIs(model.seen, parts)
+        self.assertFalse(hasattr(model, "table"))
+        step_of(model)(images_and_classes(4))  # makes its table again
+        self.assertEqual(model.calls, 1)
 
     def test_parts_that_a_forward_pass_adds_are_taken_out(self):
         model = mlp()
@@ -123,6 +157,27 @@ class Batches(unittest.TestCase):
         images, boxes = cut(batch, 1, 3, 5)
         self.assertEqual([image.shape[1] for image in images], [6, 7])
         self.assertEqual([len(each["boxes"]) for each in boxes], [1, 2])
+
+    def test_samples_that_lie_along_another_axis_are_named(self):
+        model = torch.nn.LSTM(8, 4)
+        step = lambda batch, weight: (model(batch)[0].square().mean() * weight).backward()
+        refused(self, "axis 1 is 1 long", step, lambda samples: torch.randn(6, samples, 8), model=model)
+
+    def test_packed_nested_and_sparse_batches_are_named(self):
+        model = torch.nn.LSTM(8, 4)
+        step = lambda batch, weight: (model(batch)[0].data.square().mean() * weight).backward()
+        pack = lambda samples: torch.nn.utils.rnn.pack_sequence([torch.randn(3, 8)] * samples)
+        refused(self, "pack them in the step", step, pack, model=model)
+        for batch in (torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), torch.eye(4).to_sparse()):
+            with self.assertRaises(autotrain.StepError) as raised:
+                list(pieces([batch], 2))
+            self.assertIn("sparse or nested", str(raised.exception))
+
+    def test_a_sparse_tensor_of_all_samples_is_in_every_piece(self):
+        shared = torch.eye(3).to_sparse()
+        (rows, same), _ = next(pieces((torch.zeros(6, 2), shared), 2))
+        self.assertEqual(rows.shape, (2, 2))
+        self.assertIs(same, shared)
 
     def test_lists_of_whole_arrays_are_parts(self):
         batch = [[torch.zeros(6, 2), torch.zeros(6, 3)], torch.zeros(6)]

@@ -9,7 +9,16 @@ import torch
 from .errors import StepError
 
 
+PACKED = ("a PackedSequence has its samples among each other, and cannot be cut",
+          "give the padded sequences and their lengths, and pack them in the step")
+LAID_OUT = ("a sparse or nested tensor cannot be cut", "give it dense, or padded with its lengths, and convert it in the step")
+
+
 def is_array(value):
+    if isinstance(value, torch.nn.utils.rnn.PackedSequence):
+        raise StepError("batch", *PACKED)
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        raise StepError("batch", *LAID_OUT)
     return hasattr(value, "shape") and hasattr(value, "__getitem__") and hasattr(value, "dtype")
 
 
@@ -60,6 +69,12 @@ def samples_of(batch):
     return len(batch) if isinstance(batch, (list, tuple)) and batch else None
 
 
+def axis_of(batch, samples):
+    """The axis along which the first array of a batch is so long, if that is another than the first."""
+    shape = next((array.shape for array in arrays(batch) if len(array.shape) > 0), ())
+    return next((axis for axis, size in enumerate(shape) if axis > 0 and size == samples), None)
+
+
 def is_samples(value, samples):
     """A list with an entry a sample, rather than one of a batch's parts."""
     return (isinstance(value, (list, tuple)) and len(value) == samples
@@ -97,7 +112,11 @@ def with_parts(value, change):
 
 def cut_part(value, first, last, samples):
     if is_array(value):
-        return value[first:last] if len(value.shape) > 0 and value.shape[0] == samples else value
+        if len(value.shape) == 0 or value.shape[0] != samples:
+            return value
+        if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+            raise StepError("batch", *LAID_OUT)
+        return value[first:last]
     if not isinstance(value, Mapping) and is_samples(value, samples):
         return value[first:last]
     if is_whole_of_parts(value):

@@ -190,6 +190,7 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
             try:
                 with OldObjects() as old, graphs_of_trials():
                     get_to_know(runner, device, minimum, old)
+                    snapshot.put_back_attributes()
                     carried = carried_bytes(device, modules, optimizers)
                     gradients = sum(p.nbytes for p in runner.parameters if p.requires_grad)
                     with Held(text, device, carried) as trials.held:

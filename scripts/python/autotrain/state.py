@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 
 import torch
+from autotrain_export.attributes import Attributes
 
 from .errors import StepError
 from .tensors import leaves, parameters_of, storage_of
@@ -95,10 +96,11 @@ class Containers:
 
 
 class ModuleState:
-    """Which tensors a module has, and its modes."""
+    """Which tensors a module has, what else it keeps, and its modes."""
 
     def __init__(self, module):
         parts = list(module.modules())
+        self.attributes = Attributes(part for part in parts if not type(part).__module__.startswith("torch."))  # whose own are its own
         self.modes = [(part, part.training) for part in parts]
         self.parts = [(part, dict(part._parameters), dict(part._buffers), dict(part._modules))
                       for part in parts if not isinstance(part, torch.jit.ScriptModule)]  # of which no part can come or go
@@ -111,6 +113,7 @@ class ModuleState:
             part._parameters.update(parameters)
             part._buffers.clear()
             part._buffers.update(buffers)
+        self.attributes.put_back()
         for part, training in self.modes:
             part.training = training
 
@@ -180,8 +183,14 @@ class Snapshot:
         self.others = [StateOf(owner) for owner in others if not isinstance(owner, torch.optim.Optimizer)]
         self.gradients = [(parameter, parameter.grad, parameter.requires_grad) for parameter in parameters]
 
+    def put_back_attributes(self):
+        """What modules keep beside tensors: a state of other samples may not fit the next ones."""
+        for module in self.modules:
+            module.attributes.put_back()
+
     def put_back_values(self):
-        """Weights, buffers and random numbers; what an optimizer made stays."""
+        """Weights, buffers, attributes and random numbers; what an optimizer made stays."""
+        self.put_back_attributes()
         self.values.put_back()
         self.generators.put_back()
         for other in self.others:

@@ -3,6 +3,8 @@
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from .errors import StepError
+
 
 def as_list(value):
     """What is given as one, as several, or not at all."""
@@ -13,7 +15,11 @@ def as_list(value):
 
 def modules_of(model):
     """@param model: a module, or any collection of them."""
-    return [model] if isinstance(model, torch.nn.Module) else list(model)
+    modules = [model] if isinstance(model, torch.nn.Module) else list(model) if hasattr(model, "__iter__") else [model]
+    for module in modules:
+        if not isinstance(module, torch.nn.Module):
+            raise StepError("model", f"is a {type(module).__name__}, and no module", "give the torch.nn.Module that is trained, or a list of them")
+    return modules
 
 
 def parts_of(modules):

@@ -12,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import library
 from .errors import StepError
-from .pieces import samples_of
+from .pieces import axis_of, samples_of
 from .tensors import parameters_of, parts_of, replicas_of
 
 RAN, OUT_OF_MEMORY, STOP = 1, 2, 5  # as the library names them
@@ -86,6 +86,10 @@ class Step:
         made = samples_of(batch)
         if made is not None and made != samples:
             which = "worst" if make is self.worst and make is not self.make_batch else "make_batch"
+            axis = axis_of(batch, samples)
+            if axis is not None:
+                raise StepError(f"{which}({samples})", f"gave {made} samples along the first axis, and axis {axis} is {samples} long",
+                                f"where samples lie along axis {axis}, give them first, batch.transpose(0, {axis}), and turn them back in the step")
             raise StepError(f"{which}({samples})", f"gave {made} samples",
                             f"make it give as many as it is asked for; if there are no more, pass most={made}"
                             if made < samples else "make it give as many as it is asked for")
@@ -166,6 +170,8 @@ class Habits:
 def check_optimizers(modules, optimizers):
     own = {id(parameter) for module in modules for parameter in module.parameters()}
     for optimizer in optimizers:
+        if not hasattr(optimizer, "param_groups"):
+            raise StepError("optimizer", f"is a {type(optimizer).__name__}, and no optimizer", "give what makes the update, or a list of them")
         if isinstance(optimizer, torch.optim.LBFGS):
             raise StepError("optimizer", "LBFGS evaluates the loss itself, many times an update, so no step can be accumulated for it",
                             "search with another optimizer, or none: optimizer=None")

@@ -4,15 +4,18 @@ The module is the user's own object. It computes with other weights than it was 
 shows what tracing cannot see, such as tensors that are assigned to it in passing, or weights that became constants."""
 
 import random
+import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 
+from .attributes import attributes_kept
 from .errors import ExportError
 from .half import QuickProducts
 from .kept import Keeper, loaded
 from .places import forward_of
+from .subject import refuse_written
 from .tracing import autocast
 
 # Graphs mostly run eager's very operators and give its bits. Where Python's version of one stands in for it, they may differ by
@@ -41,28 +44,23 @@ def copies(tensors):
 
 
 @contextmanager
-def _put_back(module):
-    """Leaves the module's attributes and buffers as they were, whatever is done to it."""
-    parts = list(module.modules())
-    state = [(part, dict(part._buffers), dict(part.__dict__)) for part in parts]
+def _buffers_kept(module):
+    """Leaves the module's buffers as they were, whatever is done to it."""
     values = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
     try:
-        yield
+        with attributes_kept(module):
+            yield
     finally:
         with torch.no_grad():
             for buffer, value in values:
                 buffer.copy_(value)
-        for part, buffers, attributes in state:
-            part.__dict__.update(attributes)
-            part._buffers.clear()
-            part._buffers.update(buffers)
 
 
 @contextmanager
 def other_weights(subject, put_parameters_back):
     """Gives the module other weights and buffers for a while. The parameters, of which a copy may be as large as all that memory has left,
     are put back by the caller's function."""
-    with _put_back(subject.original):
+    with _buffers_kept(subject.original):
         try:
             with torch.no_grad():
                 generator = torch.Generator().manual_seed(17)
@@ -101,13 +99,16 @@ def _cloned(batch):
 
 @contextmanager
 def own_random_numbers():
-    """Python's own random numbers are none that a check draws again, and go on afterwards as if none had been drawn."""
-    state = random.getstate()
+    """Random numbers of Python's own and of NumPy go on afterwards as if none had been drawn."""
+    state, numpy = random.getstate(), sys.modules.get("numpy")
+    of_numpy = numpy.random.get_state() if numpy else None
     random.seed(b"the passes that are traced")
     try:
         yield
     finally:
         random.setstate(state)
+        if of_numpy is not None:
+            numpy.random.set_state(of_numpy)
 
 
 def _begin(step, batch):
@@ -192,14 +193,9 @@ class _Graphs:
         _begin(step, batch)
         with torch.no_grad():
             results = _LettingGo(self.graphs["training"], gradients, folder).run(self.parameters, self.buffers, given, cotangent)
-        if not all(torch.equal(*pair) for pair in zip(given, batch)):
-            raise ExportError(f"the module's forward pass writes to its inputs{_at(self.subject, '.')}\nClone them first: x = x.clone().")
         for name, parameter in self.parameters.items():
             if parameter._version != before[name]:
-                cure = "Make it a buffer, or write to a copy."
-                if getattr(self.subject.module.get_submodule(name.rpartition(".")[0]), "max_norm", None) is not None:
-                    cure = "An embedding with max_norm scales its weights so: leave max_norm out, or divide what was looked up by its norm."
-                raise ExportError(f"the module's forward pass writes to its parameter {name}{_at(self.subject, name)}\n{cure}")
+                refuse_written(self.subject, name)
         return results
 
     def evaluate(self, step, batch):
@@ -241,10 +237,11 @@ def apart(tensors, exact):
     return [0.0 if tensor is None or other is None else _far(loaded(tensor), loaded(other)) for tensor, other in zip(tensors, exact)]
 
 
-def _compare(name, ours, theirs, off, rounding, where=""):
+def _compare(name, ours, theirs, off, rounding, where="", parameters=()):
     """How far two lists of tensors are apart, in parts of the largest number. Raises ExportError where that is more than rounding.
 
     where  the line of the module's forward pass
+    parameters  names, where the lists are gradients
     off  how far each of theirs is from exact numbers, in half precision; None: not known"""
     if same(ours, theirs):
         return 0.0
@@ -252,7 +249,11 @@ def _compare(name, ours, theirs, off, rounding, where=""):
     worst = 0.0
     for place, (mine, other) in enumerate(zip(ours, theirs)):
         if (mine is None) != (other is None):
-            raise ExportError(f"the traced graph does not compute what the module does: a parameter has a gradient in one of them only ({name})")
+            which = f"parameter {parameters[place]}" if parameters else f"one of the {name}"
+            raise ExportError(
+                f"the traced graph does not compute what the module does: {which} has a gradient in {'the module' if mine is None else 'the graph'} only{where}\n"
+                "What is computed of parameters is computed in the forward pass, each time, and a parameter is not another one from one pass to the next."
+            )
         if mine is other:
             continue
         mine, other = loaded(mine), loaded(other)
@@ -265,8 +266,9 @@ def _compare(name, ours, theirs, off, rounding, where=""):
         if far > allowed:
             raise ExportError(
                 f"the traced graph does not compute what the module does: the {name} differ by {far / scale:.1e} of the largest number{where}\n"
-                "A forward pass that draws random numbers outside of PyTorch, counts its calls, or keeps tensors in attributes that are no "
-                "buffers (an average, a table made of weights), cannot be exported: use torch's random numbers, and register_buffer."
+                "A forward pass that draws random numbers outside of PyTorch, counts its calls, goes on where something raises, or keeps tensors in "
+                "attributes that are no buffers (an average, a table made of weights, the state of the batch before), cannot be exported: use torch's "
+                "random numbers, and register_buffer."
             )
         worst = max(worst, far / scale)
     return worst
@@ -340,7 +342,8 @@ def _check(graphs, subject, examples, trial, precision, folder):
 
     def far_apart(names, ours, theirs, off):
         where = _at(subject, ".")
-        return max(_compare(*each, rounding, where) for each in zip((*names, "buffers"), ours, theirs, off))
+        learning = subject.learning
+        return max(_compare(*each, rounding, where, learning if each[0] == "gradients" else ()) for each in zip((*names, "buffers"), ours, theirs, off))
 
     for step, samples in enumerate(trial.steps):
         batch = examples.batch(samples, seed=samples + step)

@@ -170,6 +170,7 @@ def write_graph(graph_module, given, constants, training, loss):
     writer = _Writer()
     graph = graph_module.graph
     _drop_unneeded(graph)
+    graph_module.recompile()  # what raised and was caught is in it no more
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     for node in placeholders[:given]:
         writer.values[node] = writer.value()

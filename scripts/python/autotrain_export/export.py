@@ -3,19 +3,21 @@ from pathlib import Path
 
 import torch
 
-from .checking import Trial, check, copies, other_weights, own_random_numbers
+from .attributes import attributes_kept
+from .checking import Trial, check, other_weights, own_random_numbers
+from .counting import Numbers, check_counts
 from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Examples
 from .habits import plainly
 from .places import forward_of, place_of
+from .once import few_of, run_once
 from .reduction import depends_on_others, reduction_of
 from .subject import refuse, take_apart
 from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
 from .writing import TYPES, ModelFile
 
 FORMAT = 2
-FEW = 2  # samples show what a module does, and need little of its memory
 
 
 def export(module, example, output, precisions=("fp32", "bf16"), output_part=None, source="", say=lambda line: None,
@@ -47,10 +49,12 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, examples, output_part, "" if loss is True else loss)
-    with plainly(subject.module, subject.original), own_random_numbers(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
+    with plainly(subject.module, subject.original), attributes_kept(subject.original), own_random_numbers(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
         with _refusing(subject):
             progress("running the module once")
-            outputs = _run_once(subject, examples)
+            numbers = Numbers(subject.module)
+            outputs, beside = run_once(subject, examples, precisions)
+            check_counts(subject, examples, few_of(examples), numbers)
             reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
             mixes = loss is None and depends_on_others(subject, examples, outputs[0])
             with plainly(subject.module, tracing=True):
@@ -71,6 +75,11 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if mixes:
         say("a prediction depends on what else is in its batch, in evaluation, too: cut into micro-batches, or with other neighbours, the module "
             "computes something else")
+    if subject.stays:
+        say(f"tensors of {', '.join(sorted(subject.stays))} require a gradient, and stay as they are, since they are none of the module's parameters: "
+            "keep layers in nn.ModuleList, and single weights in nn.ParameterList")
+    for name in beside:
+        say(f"the module keeps a number with a gradient in {name}, as losses beside the main one are kept: a recipe's loss is without it; return all of the loss, and name it by --loss")
     if reduction is not None:
         say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches")
     for value in unusable:
@@ -104,29 +113,6 @@ def _with_index(device):
     return "cpu" if device.type == "cpu" else f"cuda:{device.index or 0}"
 
 
-def _run_once(subject, examples):
-    """The outputs for a batch. Modules that make tables when they first need them make them now, and not while they are traced."""
-
-    def run(samples):
-        with torch.no_grad():
-            return subject.run({**subject.parameters, **copies(subject.buffers)}, examples.batch(samples), training=False)
-
-    try:
-        try:
-            return run(min(examples.samples, FEW))
-        except Exception:
-            return run(examples.samples)  # one that fixes the size of its batch is told so later
-    except ExportError:
-        raise
-    except Exception as error:
-        shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in examples.all)
-        place = place_of(error, subject.module)
-        raise ExportError(
-            f"the module does not take a batch like the example, {shapes}: {first_line(error)}" + (f"\n  {place}" if place else "") + "\n"
-            "Give each input as the forward pass takes it, tokens as int64[4,128]<50257; it runs under no_grad here, in evaluation mode."
-        ) from error
-
-
 def _trace(subject, examples, precision, progress):
     progress(f"tracing in {precision}")
     return {"training": trace_training(subject, examples, precision), "evaluation": trace_evaluation(subject, examples, precision)}
@@ -134,7 +120,7 @@ def _trace(subject, examples, precision, progress):
 
 def _few(subject, examples):
     """Batch normalisation over two numbers would let roundings grow."""
-    return min(examples.samples, 4 if any("running_" in name for name in subject.buffers) else FEW)
+    return min(examples.samples, 4) if any("running_" in name for name in subject.buffers) else few_of(examples)
 
 
 def _trials(samples, few, smallest, first, long):

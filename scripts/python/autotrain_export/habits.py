@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 import torch
 import torch._dynamo
 import torch.utils.checkpoint
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .errors import ExportError
 
@@ -102,6 +103,11 @@ def _affine_grid(theta, size, align_corners):
     return flat.view(*base.shape[:-1], ways)
 
 
+def _in_a_text(value, _):
+    """What is printed or logged has no value while it is traced; sizes have a name."""
+    return str(value) if isinstance(value, torch.SymInt) else f"<{type(value).__name__}>"
+
+
 def _packing(*_):
     raise ExportError(
         "the module packs sequences, whose layout depends on their lengths, and a graph holds one layout only:\n"
@@ -174,6 +180,8 @@ def plainly(*modules, tracing=False):
         if tracing:
             stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))
             stack.enter_context(put(torch, "affine_grid_generator", _affine_grid))
+            for kind in (FakeTensor, torch.SymFloat, torch.SymInt):
+                stack.enter_context(put(kind, "__format__", _in_a_text))
         for name in RECURRENT:
             stack.enter_context(put(torch._VF, name, _recurrent(name, tracing)))
         yield

@@ -8,6 +8,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .errors import ExportError
+from .given import memory_of
 
 NAMESPACES = ("aten", "prim", "prims", "profiler")
 MOST = 1 << 22  # numbers of a tensor whose values are kept
@@ -15,6 +16,7 @@ aten = torch.ops.aten
 NUMBERS = (aten._local_scalar_dense.default, aten.equal.default)
 INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default, aten._index_put_impl_.default)
 SIZED_BY_VALUES = (aten.nonzero.default, aten.masked_select.default)
+MADE_HERE = (aten.lift_fresh.default, aten.lift_fresh_copy.default)  # of what torch.tensor(…) has made
 
 
 class Known(TorchDispatchMode):
@@ -22,16 +24,19 @@ class Known(TorchDispatchMode):
         super().__init__()
         self.values = WeakIdKeyDictionary()  # a tensor of the trace → its values
         self.spoiled = set()  # memory of values that something unknown was written to
+        self.of_module = set()  # memory of tensors that the module keeps, and that are no parameter or buffer
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if getattr(function, "namespace", "aten") not in NAMESPACES:
             raise ExportError(
                 f"the module calls {function.name()}, an operator of another library, and a file holds PyTorch's own only\n"
-                "Compute it by PyTorch's operators: grid_sample takes values at places that move."
+                "Compute it by PyTorch's own, of which it is made; a layer that was quantised is exported as it was before that."
             )
         leaves = [leaf for leaf in tree_flatten((args, kwargs))[0] if leaf is not None]
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        _check_generators(leaves)
+        self._check_written(function, args, kwargs, tensors)
         known = self._all_known(function, leaves, tensors)
         if known and function in (*NUMBERS, *SIZED_BY_VALUES):
             return self._computed(function, args, kwargs)
@@ -43,6 +48,18 @@ class Known(TorchDispatchMode):
         elif function._schema.is_mutable:
             self._spoil(tensors)
         return result
+
+    def _check_written(self, function, args, kwargs, tensors):
+        """What the module keeps outside of its buffers is constant to a graph."""
+        if function not in MADE_HERE:
+            self.of_module.update(memory_of(tensor) for tensor in tensors if not isinstance(tensor, FakeTensor))
+        for tensor in _written(function, args, kwargs):
+            value = self._value(tensor)
+            if value is not None and memory_of(value) in self.of_module:
+                raise ExportError(
+                    "the module writes to a tensor that it keeps in an attribute, or in a buffer that its state_dict lacks, and a graph does not see what it keeps so\n"
+                    "Make it a buffer in __init__, self.register_buffer(…), whose changes a model file keeps; or write to a copy, table.clone()."
+                )
 
     def _all_known(self, function, leaves, tensors):
         if torch.Tag.nondeterministic_seeded in function.tags or any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
@@ -85,6 +102,22 @@ class Known(TorchDispatchMode):
             with unset_fake_temporarily():
                 places.extend(value.nonzero(as_tuple=True))
         return places
+
+
+def _check_generators(leaves):
+    if any(isinstance(leaf, torch.Generator) for leaf in leaves):
+        raise ExportError(
+            "the module draws from a generator of its own, which no graph holds\n"
+            "Leave generator= out: a run has a seed of its own. Numbers that are to be the same each time are made in __init__ and kept by register_buffer."
+        )
+
+
+def _written(function, args, kwargs):
+    """The tensors that an operator writes to."""
+    for place, argument in enumerate(function._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[place] if place < len(args) else kwargs.get(argument.name)
+            yield from (leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, torch.Tensor))
 
 
 def _is_small(result):

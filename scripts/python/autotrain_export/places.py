@@ -16,7 +16,7 @@ _STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
 BACKWARD = "in the backward pass, by "  # how a place begins that no forward pass called
 
 
-def _is_theirs(path):
+def is_theirs(path):
     path = os.path.realpath(path)
     if path.startswith(_NOT_THEIRS) or not os.path.exists(path):
         return False
@@ -43,7 +43,7 @@ def _described(frames, module):
             inside = True
             name = names.get(id(one), "")
             part = f"{name} ({type(one).__name__})" if name else type(one).__name__
-        if inside and _is_theirs(frame.f_code.co_filename):
+        if inside and is_theirs(frame.f_code.co_filename):
             code = linecache.getline(frame.f_code.co_filename, number).strip()
             line = f"{frame.f_code.co_filename}:{number}" + (f": {code}" if code else "")
     if not inside:
@@ -65,6 +65,30 @@ def place_now(module):
     return _described(frames[::-1], module) or next((f"{BACKWARD}{operator}" for operator in outermost), "")
 
 
+_TORCH = os.path.realpath(os.path.dirname(torch.__file__))
+_NUMBERS, _SYMBOLIC = os.path.join(_TORCH, "__init__.py"), os.path.join(_TORCH, "fx", "experimental", "")
+_OURS = ("_log_guard", "_set_replacement")  # by which the tracer tells of it
+
+
+def asked_by_module():
+    """Whether it is somebody's own code that makes a number or a truth of a size now, and not one of PyTorch's kernels: these do so without
+    the class of sizes that Python has."""
+    frame, by_python = sys._getframe(1), False
+    while frame is not None:
+        file = os.path.realpath(frame.f_code.co_filename)
+        by_python = by_python or file == _NUMBERS
+        if not (file == _NUMBERS or file.startswith(_SYMBOLIC) or frame.f_code.co_name in _OURS):
+            return by_python and is_theirs(file)
+        frame = frame.f_back
+    return False
+
+
+def operator_of(error):
+    """The operator in which an exception arose, by its traceback."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((str(value) for frame in frames[::-1] for value in frame.f_locals.values() if isinstance(value, torch._ops.OpOverload)), "an operator")
+
+
 def forward_of(module, name):
     """Where the forward pass is written of the part that a tensor belongs to, or of the nearest around it that is not PyTorch's own; "" where
     there is none."""
@@ -72,6 +96,6 @@ def forward_of(module, name):
         name = name.rpartition(".")[0]
         part = module.get_submodule(name)
         code = getattr(inspect.unwrap(type(part).forward), "__code__", None)
-        if code is not None and _is_theirs(code.co_filename):
+        if code is not None and is_theirs(code.co_filename):
             return f"{code.co_filename}:{code.co_firstlineno}: its forward pass (in {name + ' (' if name else ''}{type(part).__name__}{')' if name else ''})"
     return ""

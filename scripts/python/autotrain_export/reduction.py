@@ -24,15 +24,15 @@ def reduction_of(subject, examples):
     """"mean" or "sum", and those targets that count for nothing by custom and must not occur, since the loss is neither with them. Raises
     ExportError where it is neither without them."""
     possible, unusable = {"mean", "sum"}, []
-    for batch, what, ignored in _cases(examples):
-        losses = _losses_or_none(subject, batch, ignored is not None)
+    for batch, what, ignored, training in _cases(subject, examples):
+        losses = _losses_or_none(subject, batch, ignored is not None or training, training)
         if losses is None:
             continue
         left = possible & _reductions(*losses)
         if left or ignored is None:
             possible = left
         else:
-            unusable.append(ignored)
+            unusable = [*dict.fromkeys((*unusable, ignored))]
         if not possible:
             place = forward_of(subject.original, ".")
             raise ExportError(
@@ -46,20 +46,29 @@ def reduction_of(subject, examples):
     return "mean" if "mean" in possible else "sum", unusable
 
 
-def _losses_or_none(subject, batch, may_fail):
+def _losses_or_none(subject, batch, may_fail, training):
     """None where the module does not know such targets, or its loss of them is no number."""
     try:
-        losses = _losses(subject, batch)
-    except (RuntimeError, IndexError):
+        losses = _losses(subject, batch, training)
+    except (RuntimeError, IndexError, ValueError):
         if may_fail:
             return None
         raise
     return losses if all(math.isfinite(loss) for loss in losses) else None
 
 
-def _cases(examples):
-    """Batches, what is special about each, and the target that is ignored by custom that it has, or None. The first sample of some has
-    more of what may be ignored than the others."""
+def _cases(subject, examples):
+    """Batches, what is special about each, the target that is ignored by custom that it has, or None, and whether the module is in training
+    mode."""
+    evaluated_only = any("running_" in name for name in subject.buffers)  # in training, statistics are those of a micro-batch
+    for batch, what, ignored in _batches(examples):
+        yield batch, what, ignored, False
+        if not evaluated_only:
+            yield batch, f"{what}, in training mode", ignored, True
+
+
+def _batches(examples):
+    """The first sample of some has more of what may be ignored than the others."""
     batch = examples.batch(sum(PARTS), seed=11)
     yield batch, "random samples", None
     for place, example in enumerate(examples.all):
@@ -79,25 +88,35 @@ def _with_value(batch, place, value):
     return (*batch[:place], changed, *batch[place + 1 :])
 
 
+def _generators():
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+
+
 class _StandStill(TorchDispatchMode):
-    """Random numbers are one number each, since those of a batch and of its parts would be others."""
+    """Random numbers are one number each, since those of a batch and of its parts would be others. Operators that could draw some, as attention
+    could drop some of its weights, and draw none are left alone."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        may_draw = torch.Tag.nondeterministic_seeded in function.tags
+        before = _generators() if may_draw else []
         result = function(*args, **(kwargs or {}))
-        if torch.Tag.nondeterministic_seeded in function.tags:
-            for tensor in tree_leaves(result):
-                if isinstance(tensor, torch.Tensor):
-                    tensor.fill_(0.5 if tensor.dtype.is_floating_point else 1)
+        if all(map(torch.equal, before, _generators() if may_draw else [])):
+            return result
+        if function.name().startswith("aten::randperm"):
+            return result.copy_(torch.arange(len(result)))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                tensor.fill_(0.5 if tensor.dtype.is_floating_point else 1)
         return result
 
 
-def _losses(subject, batch):
+def _losses(subject, batch, training):
     """Of the batch, and of its parts."""
 
     def loss(first, end):
         tensors = {**subject.parameters, **copies(subject.buffers)}
         with torch.no_grad(), _StandStill():
-            return subject.run(tensors, [tensor[first:end].clone() for tensor in batch], training=False)[0].item()
+            return subject.run(tensors, [tensor[first:end].clone() for tensor in batch], training)[0].item()
 
     return loss(0, sum(PARTS)), loss(0, PARTS[0]), loss(PARTS[0], sum(PARTS))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from .errors import ExportError
+from .given import memory_of
 from .places import forward_of
 
 
@@ -27,8 +28,9 @@ class Subject:
     output: str | None = None  # which part of the module's output is the prediction
     loss: str | None = None  # which part is the loss that the module computes itself; "": all of it
     names: list = field(default_factory=list)  # of the arguments that inputs and targets are
-    by_name: bool = False  # whether they are handed over so
+    positional: int | None = None  # how many of them are handed over by their places, the first ones; None: all
     device: torch.device = torch.device("cpu")  # where its tensors lie, and its graphs compute
+    stays: set = field(default_factory=set)  # shapes of tensors that require a gradient, and are none of its parameters
     traced_by: dict = field(default_factory=dict)  # training? → which of the ways to trace was the first that could
 
     @property
@@ -47,13 +49,15 @@ class Subject:
     def run(self, tensors, batch, training):
         """What the module with these tensors instead of its own gives: see `outputs_of`."""
         self.set_mode(self.module, training)
+        self.set_mode(self.original, training)  # of which a function that was put in the place of a forward pass may know
         arguments, keywords = self.arguments(batch)
         given = {**tensors, **{name: tensors[first] for name, first in self.other_names.items() if name in self.other_places}}
         returned = torch.func.functional_call(self.module, given, arguments, keywords, tie_weights=False)
         return self.outputs_of(returned, training)
 
     def arguments(self, batch):
-        return ((), dict(zip(self.names, batch))) if self.by_name else (tuple(batch), {})
+        first = len(batch) if self.positional is None else self.positional
+        return tuple(batch[:first]), dict(zip(self.names[first:], batch[first:]))
 
     def outputs_of(self, returned, training):
         """The tensors that graphs return: the prediction; of a module with its loss inside the loss and, in evaluation mode, the
@@ -61,8 +65,10 @@ class Subject:
         if self.loss is None:
             return (self._prediction_of(returned, training),)
         loss = returned if self.loss == "" else self._part(returned, self.loss)
+        if isinstance(loss, torch.Tensor) and all(isinstance(size, int) and size == 1 for size in loss.shape):
+            loss = loss.reshape(())
         if not isinstance(loss, torch.Tensor) or loss.dim() > 0 or not loss.dtype.is_floating_point:
-            self._refuse(f"the loss is {_described(loss)}, not one number", "--loss NAME names the part of the module's output that is the loss.")
+            self._refuse(f"the loss is {_described(loss)}, not one number", "--loss NAME names the part of the module's output that is the loss; the losses of single samples are added up, or averaged, in the module.")
         if training or self.output is None:
             return (loss,)
         return (loss, self._prediction_of(returned, training))
@@ -74,7 +80,8 @@ class Subject:
         if not isinstance(prediction, torch.Tensor):
             self._refuse(f"the module returns {_described(prediction)}, not a tensor", "--output-part names the part that is the prediction.")
         if not prediction.dtype.is_floating_point:
-            self._refuse(f"the module returns {prediction.dtype}, which has no gradient", "Return logits or values, real ones.")
+            mode = "training" if training else "evaluation"
+            self._refuse(f"the module returns {prediction.dtype} in {mode} mode, which has no gradient", "Return logits or values, real ones, in both modes.")
         return prediction
 
     def _part(self, output, name):
@@ -98,11 +105,17 @@ def _described(value):
 
 
 def _part(output, name):
-    if isinstance(output, dict):
+    """A part by its key, attribute or position, or by several with points between them."""
+    if isinstance(output, dict) and name in output:
         return output[name]
-    if hasattr(output, "_fields") and name in output._fields:
-        return getattr(output, name)
-    return output[int(name)] if isinstance(output, (list, tuple)) else getattr(output, name)
+    name, _, rest = name.partition(".")
+    if isinstance(output, dict):
+        part = output[name]
+    elif hasattr(output, "_fields") and name in output._fields:
+        part = getattr(output, name)
+    else:
+        part = output[int(name)] if isinstance(output, (list, tuple)) else getattr(output, name)
+    return _part(part, rest) if rest else part
 
 
 def _argument_names(module, examples):
@@ -121,10 +134,23 @@ def _argument_names(module, examples):
     return [example.name or next(rest, f"input {place + 1}") for place, example in enumerate(examples.all)]
 
 
+def _positional(module, names, examples):
+    """How many of the inputs are handed over by their places, the others by their names: all, where nobody named any and none is to be
+    named; else those whose arguments have no name to a caller."""
+    declared = inspect.signature(module.forward).parameters
+    kinds = [declared[name].kind if name in declared else None for name in names]
+    if not any(example.name for example in examples.all) and inspect.Parameter.KEYWORD_ONLY not in kinds:
+        return len(names)
+    first = list(declared)[: len(names)]
+    return max((place + 1 for place, kind in enumerate(kinds) if kind == inspect.Parameter.POSITIONAL_ONLY and names[: place + 1] == first[: place + 1]), default=0)
+
+
 def take_apart(module, examples, output=None, loss=None):
     """What a module is made of. Parts that are in evaluation mode in a module that is not, as frozen batch normalisation is, stay in
     it."""
     module = getattr(module, "_orig_mod", module)  # of torch.compile
+    if not isinstance(module, torch.nn.Module):
+        raise ExportError(f"a {type(module).__name__} was given, and no module\nGive a torch.nn.Module whose forward pass does what is to be trained.")
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
             refuse(module, name, f"{'part ' + name if name else 'the module'} is a TorchScript module, which cannot be traced",
@@ -135,8 +161,7 @@ def take_apart(module, examples, output=None, loss=None):
     _check_quantisers(module)
     _check_parameters(module)
     device = torch.device(examples.device)
-    lies_there = all(tensor.device == device for tensor in (*module.parameters(), *module.buffers()))
-    original = module if lies_there else _copied(module, tensors_too=True).to(device)
+    original = module if all(_lies_as_read(tensor, device) for tensor in (*module.parameters(), *module.buffers())) else _as_read(module, device)
     traced = _copied(original)
     frozen = [name for name, part in module.named_modules() if module.training and not part.training]
     parameters, buffers, other_names, first = {}, {}, {}, {}
@@ -147,9 +172,22 @@ def take_apart(module, examples, output=None, loss=None):
         if name in saved:
             _add(name, buffer, buffers, other_names, first)
     names = _argument_names(module, examples)
-    by_name = any(example.name for example in examples.all)
     return Subject(traced, original, parameters, buffers, other_names, _other_places(traced, {**parameters, **buffers}, other_names), frozen,
-                   output, loss, names, by_name, device)  # fmt: skip
+                   output, loss, names, _positional(module, names, examples), device)  # fmt: skip
+
+
+def _lies_as_read(tensor, device):
+    """Whether a tensor lies as one does that comes from a file: there, and in the order of its axes."""
+    return tensor.device == device and (tensor.layout != torch.strided or tensor.is_contiguous())
+
+
+def _as_read(module, device):
+    """A copy of the module whose tensors lie so."""
+    copied = _copied(module, tensors_too=True).to(device)
+    for tensor in (*copied.parameters(), *copied.buffers()):
+        if not _lies_as_read(tensor, device):
+            tensor.data = tensor.data.contiguous()
+    return copied
 
 
 def _copied(module, tensors_too=False):
@@ -233,6 +271,14 @@ def refuse(module, name, wrong, cure):
     raise ExportError(f"{wrong}{':' if place else ''}" + (f"\n  {place}" if place else "") + f"\n{cure}")
 
 
+def refuse_written(subject, name):
+    cure = ("Make it a buffer, or write to a copy; a module that sets its parameters by its first batch is run once where it is made; an average of "
+            "weights is a recipe's section average.")  # fmt: skip
+    if getattr(subject.module.get_submodule(name.rpartition(".")[0]), "max_norm", None) is not None:
+        cure = "An embedding with max_norm scales its weights so: leave max_norm out, or divide what was looked up by its norm."
+    refuse(subject.original, name, f"the module's forward pass writes to its parameter {name}", cure)
+
+
 def _check_quantisers(module):
     """Whether they observe and quantise stands in their own buffers, by which their forward passes branch."""
     quantization = sys.modules.get("torch.ao.quantization")  # whoever has such parts has imported it
@@ -243,22 +289,43 @@ def _check_quantisers(module):
 
 
 def _check_parameters(module):
-    storages = {}
-    for name, parameter in module.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
-            refuse(module, name, f"parameter {name} has no shape yet", "Run the module once where it is made: module(torch.zeros(…)) for a batch like the example.")
-        if parameter.dtype.is_complex:
-            refuse(module, name, f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and autotrain trains real numbers",
-                    "Make it a real one, torch.view_as_real(…), of which the forward pass takes torch.view_as_complex.")
-        if parameter.dtype != torch.float32:
-            refuse(module, name, f"parameter {name} is {parameter.dtype}; autotrain trains float32 parameters",
-                    "Half precision is a way to compute here, --precision: export module.float().")
-        if parameter._backward_hooks:
-            refuse(module, name, f"parameter {name} has a hook, which would not be called", "Change its gradient in the forward pass instead, by a torch.autograd.Function.")
-        other = storages.setdefault(parameter.untyped_storage().data_ptr(), name)
-        if other != name:
-            refuse(module, name, f"parameters {other} and {name} share their memory without being one", "Tie them: a.weight = b.weight.")
-    if not storages:
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        _check_given(module, name, tensor)
+    learning = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    if not learning:
         raise ExportError("no parameter of the module requires a gradient\nparameter.requires_grad_(True) of those that are to learn.")
+    for name, parameter in learning:
+        _check_learning(module, name, parameter)
+    _check_memory(module, learning)
+
+
+def _check_given(module, name, tensor):
+    if torch.nn.parameter.is_lazy(tensor):
+        refuse(module, name, f"{name} has no shape yet", "Run the module once where it is made: module(torch.zeros(…)) for a batch like the example.")
+    if tensor.is_meta:
+        refuse(module, name, f"{name} is on the device meta and has no values", "Make the module on the CPU, or module.to_empty(device=\"cpu\") and load its weights.")
+
+
+def _check_learning(module, name, parameter):
+    if parameter.dtype.is_complex:
+        refuse(module, name, f"parameter {name} is {str(parameter.dtype).removeprefix('torch.')}, and autotrain trains real numbers",
+                "Make it a real one, torch.view_as_real(…), of which the forward pass takes torch.view_as_complex.")
+    if parameter.dtype != torch.float32:
+        cure = "Half precision is a way to compute here, --precision: export module.float()." if parameter.dtype in (torch.float16, torch.bfloat16) else "Export module.float()."
+        refuse(module, name, f"parameter {name} is {parameter.dtype}; autotrain trains float32 parameters", cure)
+    if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+        refuse(module, name, f"parameter {name} has a hook, which would not be called",
+               "Change its gradient in the forward pass instead, by a torch.autograd.Function; a recipe's optimizer clips, and makes the update.")
+
+
+def _check_memory(module, learning):
+    """To a model file each tensor is one of its own, or the same under another name."""
+    owners = {memory_of(parameter): name for name, parameter in reversed(learning) if memory_of(parameter) is not None}
+    learns = dict(learning)
+    others = [(f"parameters {{}} and {name}", name, parameter) for name, parameter in module.named_parameters()]
+    others += [(f"parameter {{}} and buffer {name}", name, buffer) for name, buffer in module.named_buffers()]
+    for both, name, tensor in others:
+        owner = owners.get(memory_of(tensor))
+        if owner not in (None, name) and tensor is not learns[owner]:
+            refuse(module, name, f"{both.format(owner)} share their memory without being one",
+                   "Tie them: a.weight = b.weight; or keep a copy, tensor.clone(), or use the parameter itself in the forward pass.")

@@ -1,6 +1,7 @@
 """Graphs of the very operators that eager PyTorch runs, forward and backward, for a batch of any size."""
 
 import gc
+import re
 from contextlib import contextmanager, nullcontext
 
 import torch
@@ -9,11 +10,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from .cures import known, readable
+from .attributes import attributes_kept
+from .cures import CHECKS_VALUES, REPORTS_VALUES, cure_of_size, known, readable
 from .errors import ExportError
 from .given import Given, same_tensor
 from .known import Known
-from .places import BACKWARD, forward_of, place_now, place_of
+from .places import BACKWARD, asked_by_module, forward_of, operator_of, place_now, place_of
+from .written import copy_written_inputs
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -32,11 +35,26 @@ def trace_training(subject, examples, precision):
         with Given(subject.tensors, tensors):
             with autocast(precision, subject.device):
                 (output,) = subject.run(tensors, batch, training=True)
+            _check_learns(subject, output, parameters)
             cotangent = _shaped_as(output, cotangent)
             gradients = torch.autograd.grad(output, [parameters[name] for name in subject.learning], cotangent, allow_unused=True)
         return output.detach(), gradients
 
     return _trace(subject, examples, precision, joint, training=True)
+
+
+def _check_learns(subject, output, parameters):
+    at = forward_of(subject.original, ".")
+    at = f":\n  {at}" if at else ""
+    frozen = [name for name in subject.learning if not parameters[name].requires_grad]
+    if frozen:
+        raise ExportError(f"the module sets requires_grad of its parameter {frozen[0]} in its forward pass{at}\nDo so where the module is made, before it is exported.")
+    if not output.requires_grad:
+        raise ExportError(
+            f"nothing that learns leads to what the module returns, in training mode{at}\n"
+            "Leave torch.no_grad and detach() out of what is to learn, and return what the parameters that learn compute: no inputs, rounded numbers or classes. "
+            "A module that calls backward() itself returns its loss instead: --loss."
+        )
 
 
 def _shaped_as(output, cotangent):
@@ -85,24 +103,35 @@ UNBOUNDED = 1 << 31  # what kernels check of any size
 class _FixedBatch(Exception):
     """The traced graph holds for one size of the batch only."""
 
+    def __init__(self, text, for_good=False):
+        super().__init__(text)
+        self.for_good = for_good  # whether no other way to trace may help
+
 
 class _Shapes(ShapeEnv):
-    """Notes where in the module a size was compared with something.
+    """Notes where in the module a size was compared with something, and which of the comparisons are the module's own: others choose
+    kernels.
 
     at_once  whether tracing ends where the size of the batch becomes fixed, since there is another way to try"""
 
     def __init__(self, module, at_once):
         super().__init__(duck_shape=False)
         self.module, self.at_once, self.fixed_at, self.compared_at = module, at_once, "", {}
+        self.own = set()
 
     def _set_replacement(self, symbol, expression, message):
         self.fixed_at = self.fixed_at or place_now(self.module)
+        if asked_by_module():
+            raise _FixedBatch("the module makes a number of the size of its batch, which fixes that, and a graph is for batches of any size:\n"
+                              f"  {self.fixed_at}\n{cure_of_size(self.fixed_at)}", for_good=True)  # fmt: skip
         super()._set_replacement(symbol, expression, message)
         if self.at_once:
             raise _FixedBatch(f"{symbol} is {expression}")
 
     def _log_guard(self, prefix, guard, forcing_spec):
         self.compared_at.setdefault(str(guard), place_now(self.module))
+        if asked_by_module():
+            self.own.add(str(guard))
         super()._log_guard(prefix, guard, forcing_spec)
 
 
@@ -117,7 +146,7 @@ def _trace(subject, examples, precision, function, training):
     for place in range(subject.traced_by.get(training, 0), len(DISPATCHERS)):
         dispatcher = DISPATCHERS[place]
         try:
-            with _no_collection():
+            with _no_collection(), attributes_kept(subject.module):
                 graph = _trace_with(dispatcher, subject, examples, function, training)
             _check_constants(graph, subject)
             subject.traced_by[training] = place
@@ -125,7 +154,7 @@ def _trace(subject, examples, precision, function, training):
         except (ExportError, _FixedBatch) as error:
             if isinstance(error, ExportError):
                 raise ExportError(_with_place(str(error), place_of(error, subject.module))) from None
-            if dispatcher is enable_python_dispatcher:
+            if dispatcher is enable_python_dispatcher or error.for_good:
                 raise ExportError(str(error)) from None
         except Exception as error:
             errors.append(error)
@@ -153,24 +182,28 @@ def _with_place(text, place):
 def _why(error, precision, module):
     """What a module does that cannot be traced, where, and what to do instead."""
     place = place_of(error, module)
-    at = f"\n  {place}" if place else ""
+    if not place:
+        written = forward_of(module, ".")
+        place = f"{BACKWARD}{operator_of(error)}" + (f"\n  {written}" if written else "")
+    at = f"\n  {place}"
     kind, text = type(error).__name__, str(error).strip()
     habit = known(first_line(error), place)
     if habit is not None:
-        return f"{habit[0]} ({precision}){':' if at else '.'}{at}\n{habit[1]}"
+        return f"{habit[0]} ({precision}):{at}\n{habit[1]}"
     if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in text:
-        if ": assert " in place:
+        if re.search(CHECKS_VALUES, place):
             return f"the module asserts something about the values of tensors ({precision}), which a graph does not see:{at}\nLeave the assert out of what is exported."
+        if re.search(REPORTS_VALUES, place):
+            return f"the module reports values of tensors ({precision}), which a graph has none of:{at}\nLeave that out of what is exported, or write it as f\"{{value:.3f}}\"."
+        if ".tolist()" in place:
+            return _takes_numbers(precision, at)
         return (
             f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
             "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
             'nothing is padded, or make the model with attn_implementation="eager".'
         )
     if kind == "PendingUnbackedSymbolNotFound":
-        return (
-            f"the module takes numbers or sizes out of the values of tensors ({precision}), as item(), tolist(), nonzero and x[mask] do:{at}\n"
-            "Compute with the tensor itself; keep sizes: multiply by the mask, or use torch.where."
-        )
+        return _takes_numbers(precision, at)
     if kind == "DynamicOutputShapeException":
         return (
             f"the module makes a tensor whose size depends on values ({precision}), as nonzero, x[mask] and unique do:{at}\n"
@@ -183,11 +216,22 @@ def _why(error, precision, module):
     )
 
 
+def _takes_numbers(precision, at):
+    return (
+        f"the module takes numbers or sizes out of the values of tensors ({precision}), as item(), tolist(), nonzero and x[mask] do:{at}\n"
+        "Compute with the tensor itself; keep sizes: multiply by the mask, or use torch.where."
+    )
+
+
 def _check_constants(graph_module, subject):
     """A constant that is a weight would keep its first value, and have no gradient."""
     for node in graph_module.graph.nodes:
         constant = getattr(graph_module, node.target) if node.op == "get_attr" else None
-        name = same_tensor(constant, subject.tensors) if isinstance(constant, torch.Tensor) else None
+        if not isinstance(constant, torch.Tensor):
+            continue
+        if constant.requires_grad:
+            subject.stays.add(str(list(constant.shape)))
+        name = same_tensor(constant, subject.tensors)
         if name is not None:
             place = forward_of(subject.original, name)
             raise ExportError(
@@ -227,6 +271,7 @@ def _trace_with(dispatcher, subject, examples, function, training):
         graph = make_fx(noting_outputs, _error_on_data_dependent_ops=False)(parameters, buffers, batch, torch.empty((), device=subject.device))
     if training:
         _join_cotangent(graph)
+    copy_written_inputs(graph, len(parameters) + len(buffers))
     if shapes.replacements:
         _fail_fixed(outputs[-1], inputs, shapes)
     _check_range(shapes)
@@ -243,6 +288,7 @@ def _fail_fixed(output, inputs, shapes):
     if place.startswith(BACKWARD) and written:
         place += f"\n  {written}"
     at = f"\n  {place}" if place else ""
+    _fail_turned(output, at)
     habit = known("", shapes.fixed_at)
     if habit is not None:
         raise _FixedBatch(f"{habit[0]}:{at}\n{habit[1]}")
@@ -250,9 +296,18 @@ def _fail_fixed(output, inputs, shapes):
         raise _FixedBatch(f"PyTorch traces an operator of the module for one size of the batch only:{at}\nUse another one in its place.")
     raise _FixedBatch(
         f"the module's output has the shape {readable(str(list(output.shape)))} for inputs of the shape {readable(str(list(inputs.shape)))}: "
-        f"its forward pass fixes the size of the batch, or mixes the samples into one result{at}\n"
-        "Write -1 or x.shape[0] where the batch's size stands, and leave means over samples to the recipe's loss."
+        f"its forward pass fixes the size of the batch, or mixes the samples into one result{at}\n{cure_of_size(place)}"
     )
+
+
+def _fail_turned(output, at):
+    """Samples that lie along another axis than the first."""
+    axes = [axis for axis, size in enumerate(output.shape) if isinstance(size, torch.SymInt)]
+    if len(axes) == 1 and axes[0] > 0:
+        raise _FixedBatch(
+            f"the module's output has its samples along axis {axes[0]}: its shape is {readable(str(list(output.shape)))}{at}\n"
+            f"Return them first: y.movedim({axes[0]}, 0)."
+        )
 
 
 def _check_range(shapes):
@@ -260,8 +315,30 @@ def _check_range(shapes):
     for guard in shapes.guards:
         bound = shapes.bound_sympy(next(iter(guard.expr.free_symbols))) if guard.expr.free_symbols else None
         if bound is not None and bound.upper.is_number and bound.upper < UNBOUNDED:
-            place = shapes.compared_at.get(str(guard.expr), "")
-            raise _FixedBatch(f"the module computes something else for batches of more than {bound.upper}: {readable(str(guard.expr))}" + (f"\n  {place}" if place else ""))
+            _fail_compared(f"more than {bound.upper}", guard.expr, shapes)
+        others = _sizes_against(guard.expr) if str(guard.expr) in shapes.own else []
+        if others:
+            between = ", " if others != list(range(others[0], others[-1] + 1)) else " to "
+            _fail_compared(str(others[0]) if len(others) == 1 else f"{others[0]}{between}{others[-1] if between == ' to ' else others[1]}", guard.expr, shapes)
+
+
+COMPARED = 3  # up to this size graphs are held against the module
+MOST_COMPARED = 256
+
+
+def _sizes_against(expression):
+    """The sizes of a batch, beyond those that are tried, for which a comparison that was true is false."""
+    (symbol,) = expression.free_symbols if len(expression.free_symbols) == 1 else (None,)
+    sizes = range(COMPARED + 1, MOST_COMPARED) if symbol is not None else ()
+    return [size for size in sizes if expression.subs(symbol, size) == False]  # noqa: E712, one of sympy's own
+
+
+def _fail_compared(sizes, expression, shapes):
+    place = shapes.compared_at.get(str(expression), "")
+    raise _FixedBatch(
+        f"the module computes something else for batches of {sizes}: {readable(str(expression))}" + (f"\n  {place}" if place else "") + "\n"
+        "Have it compute the same for batches of any size; what depends on the size of a batch is cut into micro-batches of others here."
+    )
 
 
 def first_line(error):

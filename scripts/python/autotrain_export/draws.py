@@ -1,0 +1,103 @@
+"""Random numbers that a module draws outside of PyTorch, or from seeds that it sets: no graph can draw them again."""
+
+import inspect
+import pickle
+import random
+import re
+import sys
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from .errors import ExportError
+from .places import forward_of, is_theirs
+
+SEED = 0x5EED5EED  # one that nobody sets
+NUMPY, PYTHON, SEEDS, OWN = "NumPy's random numbers", "Python's random numbers", "a seed that it sets itself", "a generator of its own"
+_WORDS = {NUMPY: r"\brandom\w*[.(]", PYTHON: r"\brandom\w*[.(]", SEEDS: r"seed\w*\(", OWN: r"\b(rng|random|gen)\w*\."}  # in the line that draws
+
+
+def _numpy():
+    return sys.modules.get("numpy")
+
+
+def _generators(module):
+    """Those of Python and NumPy that parts of a module keep."""
+    kinds = (random.Random, *((_numpy().random.Generator, _numpy().random.RandomState) if _numpy() else ()))
+    return [value for part in module.modules() for value in vars(part).values() if isinstance(value, kinds)]
+
+
+def _states(own):
+    state = _numpy().random.get_state() if _numpy() else None
+    return {PYTHON: random.getstate(), NUMPY: None if state is None else (state[1].tobytes(), *state[2:]), SEEDS: torch.initial_seed(),
+            OWN: [pickle.dumps(each) for each in own]}  # fmt: skip
+
+
+class Draws:
+    """Notices which part of a module draws so, as long as it is entered."""
+
+    def __init__(self, module):
+        self.module, self.own, self.stack, self.found = module, _generators(module), [], None
+
+    def __enter__(self):
+        self.before = random.getstate(), _numpy() and _numpy().random.get_state()
+        torch.manual_seed(SEED)
+        self.hooks = [register_module_forward_pre_hook(self._begin), register_module_forward_hook(self._end)]
+        return self
+
+    def __exit__(self, *_):
+        for hook in self.hooks:
+            hook.remove()
+        random.setstate(self.before[0])
+        if self.before[1]:
+            _numpy().random.set_state(self.before[1])
+
+    def _begin(self, part, _):
+        self.stack.append((part, _states(self.own)))
+
+    def _end(self, part, _, __):
+        while self.stack:
+            begun, before = self.stack.pop()
+            if begun is part:  # others have raised
+                break
+        else:
+            return
+        now = _states(self.own)
+        changed = next((what for what in now if now[what] != before[what]), None)
+        if changed and self.found is None:  # the innermost ends first
+            self.found = part, changed
+
+    def check(self):
+        if self.found is None:
+            return
+        part, what = self.found
+        place = _line_with(part, _WORDS[what]) or _place(self.module, part)
+        raise ExportError(
+            f"the module draws by {what}, which a graph cannot draw again{':' if place else ''}" + (f"\n  {place}" if place else "") + "\n"
+            "Draw by PyTorch and without a seed: torch.rand(()) is a number, and x + (torch.rand(()) > p) * layer(x) leaves a layer out; a run has a seed of its own."
+        )
+
+
+def _name(module, part):
+    return next((name for name, one in module.named_modules() if one is part), "")
+
+
+def _line_with(part, pattern):
+    """The first line of a part's forward pass that looks so, if there is one."""
+    forward = inspect.unwrap(type(part).forward)
+    code = getattr(forward, "__code__", None)
+    if code is None or not is_theirs(code.co_filename):
+        return ""
+    try:
+        lines, first = inspect.getsourcelines(forward)
+    except OSError:
+        return ""
+    for number, line in enumerate(lines, first):
+        if re.search(pattern, line.partition("#")[0]):
+            return f"{code.co_filename}:{number}: {line.strip()} (in {type(part).__name__})"
+    return ""
+
+
+def _place(module, part):
+    name = _name(module, part)
+    return forward_of(module, f"{name}." if name else ".")

@@ -1,0 +1,310 @@
+"""Modules with habits that a graph has to follow, or has to refuse by name."""
+
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+CALLS = 0
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.out = nn.Linear(8, 8), nn.Linear(8, 5)
+
+    def body(self, x):
+        return self.out(torch.tanh(self.first(x)))
+
+
+class WritesToItsImages(nn.Module):
+    """In place, and so that most batches stay as they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(3 * 12 * 12, 5)
+
+    def forward(self, images):
+        rows = images.view(images.shape[0], -1)
+        rows[:, :9] *= 0.5
+        images.clamp_(-50, 50)
+        return self.out(images.flatten(1))
+
+
+class WritesToItsTokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(24, 8, padding_idx=0), nn.Linear(8, 24)
+
+    def forward(self, tokens):
+        tokens[tokens == -1] = 0
+        return self.out(self.words(tokens))
+
+
+class ByName(Base):
+    def forward(self, x, /, scale=1, *, mask):
+        return self.body(x * mask) * scale
+
+
+@dataclass
+class Heads:
+    hidden: torch.Tensor
+    named: dict
+
+
+class NestedOutput(Base):
+    def forward(self, x):
+        return Heads(x, {"logits": (self.body(x), x)})
+
+
+class EmptyParameters(Base):
+    def __init__(self):
+        super().__init__()
+        self.less, self.least = nn.Parameter(torch.zeros(0)), nn.Parameter(torch.zeros(0, 3))
+
+    def forward(self, x):
+        return self.body(x) + self.less.sum() + self.least.sum()
+
+
+class LiesOtherwise(nn.Module):
+    """A weight whose memory is in another order than its axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3 * 12 * 12, 5).t())
+
+    def forward(self, images):
+        return images.flatten(1) @ self.weight.t().reshape(-1).view(-1, 5)
+
+
+@lru_cache(maxsize=None)
+def table_of(size, dtype, training):
+    return torch.linspace(0, 1, size).to(dtype)
+
+
+class CachesTables(Base):
+    """A table for each type and mode, which is made when it is first asked for and then kept by a function."""
+
+    def forward(self, x):
+        hidden = self.first(x)
+        return self.out(hidden * table_of(8, hidden.dtype, self.training))
+
+
+class SaysWhatItDoes(Base):
+    def forward(self, x):
+        self.said = f"{x.mean():.3f} of {x.shape[0]:d}, at most {x.max().item():.2f}"
+        return self.body(x)
+
+
+class CountsForALog(Base):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.seen = 0, []
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen.append(x.shape[1])
+        return self.body(x)
+
+
+class KeepsALoss(Base):
+    def forward(self, x):
+        self.beside = self.first(x).square().mean()
+        return self.body(x)
+
+
+class KeepsLayersInAList(Base):
+    def __init__(self):
+        super().__init__()
+        self.more = [nn.Linear(8, 8)]
+
+    def forward(self, x):
+        return self.body(self.more[0](x))
+
+
+class Counts(Base):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.body(x) if self.calls < 5000 else -self.body(x)
+
+
+class CountsForAll(Base):
+    def forward(self, x):
+        global CALLS
+        CALLS += 1
+        return self.body(x) if CALLS % 1000 else -self.body(x)
+
+
+class CountsInAList(CountsForALog):
+    def forward(self, x):
+        self.seen.append(0)
+        return self.body(x) if len(self.seen) < 5000 else -self.body(x)
+
+
+class SeldomLeavesOut(Base):
+    def forward(self, x):
+        return self.out(x) if self.training and random.random() < 0.001 else self.body(x)
+
+
+class SeldomLeavesOutByNumPy(Base):
+    def forward(self, x):
+        return self.out(x) if self.training and numpy.random.rand() < 0.001 else self.body(x)
+
+
+class SetsASeed(Base):
+    def forward(self, x):
+        torch.manual_seed(3)
+        return self.body(x) + torch.randn(5)
+
+
+class ByItsOwnGenerator(Base):
+    def forward(self, x):
+        return self.body(x) + torch.randn(5, generator=torch.Generator().manual_seed(3))
+
+
+class OtherForOneSize(Base):
+    def forward(self, x):
+        return -self.body(x) if x.shape[0] == 32 else self.body(x)
+
+
+class OtherBetween(Base):
+    def forward(self, x):
+        return -self.body(x) if 10 < x.shape[0] < 50 else self.body(x)
+
+
+class LoopsOverSamples(Base):
+    def forward(self, x):
+        return torch.stack([self.body(x[place]) for place in range(x.shape[0])])
+
+
+class SamplesSecond(Base):
+    def forward(self, x):
+        return self.body(x).transpose(0, 1)
+
+
+class HookAfterAccumulation(Base):
+    def __init__(self):
+        super().__init__()
+        self.first.weight.register_post_accumulate_grad_hook(lambda parameter: parameter.grad.zero_())
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class FrozenShares(Base):
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Parameter(self.first.weight.data, requires_grad=False)
+
+    def forward(self, x):
+        return self.body(x) + (x @ self.before)[:, :5]
+
+
+class BufferShares(FrozenShares):
+    def __init__(self):
+        super().__init__()
+        del self.before
+        self.register_buffer("before", self.first.weight.data)
+
+
+class WritesToAnAttribute(Base):
+    def __init__(self):
+        super().__init__()
+        self.steps = torch.zeros(2)
+
+    def forward(self, x):
+        self.steps[0] += 1
+        return self.body(x) + 0 * self.steps.sum()
+
+
+class KeepsStatisticsLate(Base):
+    def forward(self, x):
+        if not hasattr(self, "mean"):
+            self.register_buffer("mean", torch.zeros(8))
+        self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return self.body(x - self.mean)
+
+
+class ParameterLate(Base):
+    def forward(self, x):
+        if not hasattr(self, "shift"):
+            self.shift = nn.Parameter(torch.zeros(8))
+        return self.body(x + self.shift)
+
+
+class FreezesLate(Base):
+    def forward(self, x):
+        self.first.requires_grad_(False)
+        return self.body(x)
+
+
+class WritesToAWeight(Base):
+    def forward(self, x):
+        self.first.weight.data.clamp_(-0.1, 0.1)
+        return self.body(x)
+
+
+class LearnsNothing(Base):
+    @torch.no_grad()
+    def forward(self, x):
+        return self.body(x)
+
+
+class GoesBackItself(Base):
+    def forward(self, x):
+        if self.training:
+            self.body(x).sum().backward()
+        return self.body(x)
+
+
+class TiesLate(Base):
+    def __init__(self):
+        super().__init__()
+        self.second = nn.Linear(8, 8)
+
+    def forward(self, x):
+        self.second.weight = self.first.weight
+        return self.body(self.second(x))
+
+
+class Chooses(Base):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, self.body, lambda x: -self.body(x), (x,))
+
+
+def on_meta():
+    with torch.device("meta"):
+        return nn.Linear(8, 5)
+
+
+def lazily():
+    return nn.Sequential(nn.LazyLinear(5))
+
+
+class MaskedWhileItTrains(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 8)
+
+    def forward(self, values, mask):
+        errors = (self.out(values) - values).square()
+        return (errors * mask).sum() / mask.sum() if self.training else errors.mean()
+
+
+class AttendsToOtherSamples(Base):
+    """Takes its samples for the steps of a sequence, as attention does that has batch_first=False."""
+
+    def forward(self, x):
+        rows = self.first(x)[None, None]
+        return self.out(F.scaled_dot_product_attention(rows, 3 * rows, rows)[0, 0])
+
+
+class TakesAPair(Base):
+    def forward(self, pair):
+        return self.body(pair[0]) + F.relu(self.first(pair[1]))[:, :5]

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""What strangers' modules do is followed, or refused with its place and with what to do.
+
+    strangers_test.py path/to/autotrain path/to/project
+"""
+import random
+import sys
+import unittest
+from pathlib import Path
+
+import numpy
+import strange_models as models
+import torch
+from export_test import IMAGES, TOKENS, Exported, losses_in_python, made, plain
+
+from autotrain_export import ExportError, export
+
+VALUES = "float32[4,8]"
+
+
+def line_of(code):
+    """The place of a line of strange_models.py that has the code, as refusals name it."""
+    lines = Path(models.__file__).read_text().splitlines()
+    return f"strange_models.py:{next(number for number, line in enumerate(lines, 1) if code in line)}: "
+
+
+def forward_of(kind):
+    return f"its forward pass (in {kind.__name__})"
+
+
+class Followed(Exported):
+    CASES = {"images": (models.WritesToItsImages, IMAGES, "images"), "tokens": (models.WritesToItsTokens, TOKENS, "tokens"),
+             "memory": (models.LiesOtherwise, IMAGES, "images")}  # fmt: skip
+
+    def test_inputs_that_are_written_to_and_weights_that_lie_otherwise_train_as_in_python(self):
+        for name, (maker, example, kind) in self.CASES.items():
+            net = self.exported(maker, example, precisions=["fp32"])
+            rows = self.train(self.recipe(kind, stop={"updates": 4}), f"run-{name}")
+            inputs, targets = self.data[kind]
+            expected = losses_in_python(net, (inputs.clone(), targets), 4, 0.01, 0.9, plain)
+            for row, loss in zip(rows, expected):
+                self.assertAlmostEqual(row["loss"], loss, delta=1e-5)
+
+    def test_habits_that_change_nothing_are_taken(self):
+        cases = {
+            "arguments by name": (models.ByName, [VALUES, "mask=bool[4,8]"], {}),
+            "an output within an output": (models.NestedOutput, VALUES, {"output_part": "named.logits.0"}),
+            "parameters without numbers": (models.EmptyParameters, VALUES, {}),
+            "tables that a function keeps": (models.CachesTables, VALUES, {"precisions": ["fp32", "bf16"]}),
+            "texts": (models.SaysWhatItDoes, VALUES, {}),
+            "numbers for a log": (models.CountsForALog, VALUES, {}),
+        }
+        for name, (maker, example, options) in cases.items():
+            with self.subTest(case=name):
+                said = []
+                export(made(maker), example, self.folder / "m.autotrain", say=said.append, **{"precisions": ["fp32"], **options})
+                self.assertIn("from other weights", said[0])
+                out = self.autotrain("plan", "--config", self.recipe("images"))
+                self.assertTrue(out.returncode in (0, 78) and "cannot be run" not in out.stderr, out.stderr)
+
+    def test_a_loss_beside_the_main_one_is_noted(self):
+        said = []
+        export(made(models.KeepsALoss), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("self.beside", said[-1])
+
+    def test_samples_that_attend_to_each_other_are_noted(self):
+        said = []
+        export(made(models.AttendsToOtherSamples), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("depends on what else is in its batch", said[-1])
+
+    def test_layers_that_a_module_does_not_know_are_noted(self):
+        said = []
+        export(made(models.KeepsLayersInAList), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("keep layers in nn.ModuleList", said[-1])
+
+    def test_the_module_is_left_as_it_was(self):
+        net = made(models.CountsForALog)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        self.assertEqual((net.calls, net.seen), (0, []))
+
+
+class Refused(Exported):
+    def refused(self, module, example, **options):
+        target = self.folder / "refused.autotrain"
+        with self.assertRaises(ExportError) as caught:
+            export(module, example, target, precisions=["fp32"], **options)
+        self.assertFalse(target.exists())
+        return str(caught.exception)
+
+    def test_what_no_graph_follows_is_named_with_its_place(self):
+        cases = {
+            models.Counts: ("counts in self.calls", forward_of(models.Counts)),
+            models.CountsForAll: ("counts in strange_models.CALLS", forward_of(models.CountsForAll)),
+            models.CountsInAList: ("counts in self.seen", forward_of(models.CountsInAList)),
+            models.SeldomLeavesOut: ("Python's random numbers", line_of("random.random()")),
+            models.SeldomLeavesOutByNumPy: ("NumPy's random numbers", line_of("numpy.random.rand()")),
+            models.SetsASeed: ("a seed that it sets itself", line_of("torch.manual_seed(3)")),
+            models.ByItsOwnGenerator: ("a generator of its own", line_of("generator=torch")),
+            models.OtherForOneSize: ("something else for batches of 32: ", line_of("== 32")),
+            models.OtherBetween: ("something else for batches of ", line_of("10 < x.shape[0]")),
+            models.LoopsOverSamples: ("makes a number of the size of its batch", line_of("for place in range")),
+            models.SamplesSecond: ("its samples along axis 1", "y.movedim(1, 0)"),
+            models.HookAfterAccumulation: ("first.weight has a hook", forward_of(models.HookAfterAccumulation)),
+            models.FrozenShares: ("parameters first.weight and before share their memory", "tensor.clone()"),
+            models.BufferShares: ("parameter first.weight and buffer before share their memory", "tensor.clone()"),
+            models.WritesToAnAttribute: ("a tensor that it keeps in an attribute", line_of("self.steps[0] += 1")),
+            models.KeepsStatisticsLate: ("a tensor that it keeps in an attribute", line_of("self.mean.mul_")),
+            models.ParameterLate: ("makes its parameter shift", forward_of(models.ParameterLate)),
+            models.FreezesLate: ("sets requires_grad of its parameter first.weight", forward_of(models.FreezesLate)),
+            models.WritesToAWeight: ("writes to its parameter first.weight", forward_of(models.WritesToAWeight)),
+            models.LearnsNothing: ("nothing that learns leads to what the module returns", "no_grad"),
+            models.GoesBackItself: ("calls backward() within", "--loss"),
+            models.TiesLate: ("assigns another one to its parameter second.weight", line_of("self.second.weight = ")),
+            models.Chooses: ("torch.cond", line_of("torch.cond(")),
+            models.TakesAPair: ("does not take a batch like the example", "a module that takes them one by one"),
+            models.on_meta: ("weight is on the device meta", "to_empty"),
+            models.lazily: ("has no shape yet", "Run the module once"),
+        }
+        for maker, words in cases.items():
+            with self.subTest(case=maker.__name__):
+                said = self.refused(made(maker), [VALUES, VALUES] if maker is models.TakesAPair else VALUES)
+                for word in words:
+                    self.assertIn(word, said)
+
+    def test_what_is_no_module_is_named(self):
+        self.assertIn("a function was given, and no module", self.refused(lambda x: x, VALUES))
+
+    def test_a_loss_that_only_training_weighs_otherwise_is_seen(self):
+        said = self.refused(made(models.MaskedWhileItTrains), [VALUES, "bool[4,8]"], loss=True)
+        self.assertIn("in training mode", said)
+
+    def test_weights_gradients_and_random_numbers_stay_when_a_forward_pass_changes_them(self):
+        for maker in (models.WritesToAWeight, models.GoesBackItself, models.FreezesLate, models.SeldomLeavesOutByNumPy):
+            net, state, of_numpy = made(maker), random.getstate(), numpy.random.get_state()[1].tolist()
+            before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
+            self.refused(net, VALUES)
+            for name, parameter in net.named_parameters():
+                self.assertTrue(torch.equal(parameter, before[name]) and parameter.grad is None and parameter.requires_grad, name)
+            self.assertEqual((random.getstate(), numpy.random.get_state()[1].tolist()), (state, of_numpy))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
