@@ -4,7 +4,7 @@ file, the predicted batch b* and the measured one, samples a second. The measure
 the times of batches 1, 2, 4, … of the model with weights as the method keeps them, where LibTorch computes with them. A
 short training comes first unless a run is named.
 
-    scripts/bench/compress.py [--run runs/fashion_mnist_resnet18-1] [--updates 100] [--rounds 2]
+    scripts/bench/compress.py [--run runs/fashion_mnist_resnet18-1] [--updates 100] [--rounds 2] [--samples N]
 
 Only the times need a machine without other work: they are measured at the end, and it is judged by them."""
 import argparse
@@ -76,8 +76,10 @@ def compress(run, folder, *options):
     return {model["method"]: model for model in found["models"] if "refused" not in model}, found["samples"]
 
 
-def measure_figures(run, folder):
-    return compress(run, folder / "figures", "--batches", 1, "--rounds", 1, "--seconds", 0.01)
+def measure_figures(run, folder, samples=None):
+    """By method, and of how many validation samples."""
+    of = ["--samples", samples] if samples else []
+    return compress(run, folder / "figures", "--batches", 1, "--rounds", 1, "--seconds", 0.01, *of)
 
 
 def measure_times(run, rounds, folder):
@@ -95,11 +97,12 @@ def main():
     parser.add_argument("--run", type=Path, help="a run of the recipe; else one is trained")
     parser.add_argument("--updates", type=int, default=100, help="of 256 samples each, of that training")
     parser.add_argument("--rounds", type=int, default=2, help="in which the methods take turns")
+    parser.add_argument("--samples", type=int, help="of the validation data, the first; else all")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run = options.run.resolve() if options.run else train(folder, options.updates)
-        figures, samples = measure_figures(run, folder)
+        figures, samples = measure_figures(run, folder, options.samples)
         times, others = measure_times(run, options.rounds, folder)
     rows = [row_of({**model, "rates": times[method]["rates"]}, samples) for method, model in figures.items()]
     print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")

@@ -57,11 +57,14 @@ bool ends_so(const ForeignFormat& format, const fs::path& path) {
   return std::ranges::any_of(format.endings, [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// Safetensors begin with the length of their header, whose upper bytes are zero.
-bool begins_so(const ForeignFormat& format, std::string_view first) {
+// Safetensors begin with the length of their header, whose upper bytes are zero, and go on with JSON.
+bool may_be_safetensors(std::string_view first) {
   constexpr size_t kLength = 8;
-  if (first.size() < kLength || first.substr(kLength / 2, kLength / 2) == std::string_view("\0\0\0\0", 4))
-    return false;
+  return first.size() > kLength &&
+         first.substr(kLength / 2, kLength / 2) == std::string_view("\0\0\0\0", 4) && first[kLength] == '{';
+}
+
+bool begins_so(const ForeignFormat& format, std::string_view first) {
   return std::ranges::any_of(format.beginnings,
                              [&](std::string_view each) { return first.starts_with(each); });
 }
@@ -81,20 +84,21 @@ std::string python_text(const fs::path& path) {
 // What makes safetensors of a pickle, or of all those that an index names.
 std::string conversion(const fs::path& path) {
   const std::string name = path.filename().string();
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const bool several = name.ends_with(kPickleIndex);
   const std::string stem =
       several ? name.substr(0, name.size() - std::strlen(kPickleIndex)) : path.stem().string();
   const fs::path made = path.parent_path() / ((several ? "model" : stem) + ".safetensors");
   const std::string files = several
-                                ? cat("glob.glob(", python_text(path.parent_path() / (stem + "*.bin")), ")")
-                                : cat("[", python_text(path), "]");
+                                ? cat("glob.glob(", python_text(stem + "-*-of-*.bin"), ", root_dir=folder)")
+                                : cat("[", python_text(path.filename()), "]");
   return cat(
       "convert it in Python where you trust who made it (of a training checkpoint, the part that is its "
       "state_dict):\n",
-      "    import glob, torch, safetensors.torch\n",
+      "    import glob, torch, safetensors.torch; folder = ", python_text(folder), "\n",
       "    safetensors.torch.save_file({k: v.contiguous().clone() for f in ", files,
-      " for k, v in torch.load(f, map_location=\"cpu\", weights_only=True).items()}, ", python_text(made),
-      ")");
+      " for k, v in torch.load(folder + \"/\" + f, map_location=\"cpu\", weights_only=True).items()}, ",
+      python_text(made), ")");
 }
 
 }  // namespace
@@ -108,6 +112,7 @@ void refuse_foreign_weights(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) return;
   const std::string first = first_bytes(path);
+  if (may_be_safetensors(first)) return;  // whatever it is called
   const auto by_bytes = std::ranges::find_if(
       foreign_formats(), [&](const ForeignFormat& format) { return begins_so(format, first); });
   const auto by_ending = std::ranges::find_if(

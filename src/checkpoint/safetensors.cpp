@@ -112,7 +112,9 @@ Entry parse_entry(const fs::path& path, const std::string& name, const Json& jso
     const auto row =
         std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& d) { return d.name == wanted; });
     if (row == kDtypes.end())
-      fail(path, cat("tensor ", quote(name), " has the unknown type ", quote(wanted)));
+      throw Error(ExitCode::kBadData, path.string(),
+                  cat("tensor ", quote(name), " is of type ", quote(wanted), ", which is not read here"),
+                  "take the file in F32, F16 or BF16");
     entry.dtype = row->dtype;
     read_exactly(json.at("shape"), entry.shape);
     read_exactly(json.at("data_offsets").at(0), entry.begin);

@@ -16,7 +16,8 @@ namespace {
 using IndexJson = nlohmann::ordered_json;
 
 constexpr const char *kIndexEnding = ".safetensors.index.json", *kFileEnding = ".safetensors",
-                     *kWholeFile = "model.safetensors", *kWeightMap = "weight_map";
+                     *kWholeFile = "model.safetensors", *kAveraged = "averaged.safetensors",
+                     *kWeightMap = "weight_map";
 
 [[noreturn]] void fail_index(const fs::path& index, const std::string& what,
                              const std::string& hint = "download it again, with all files that it names") {
@@ -37,15 +38,17 @@ std::vector<fs::path> files_that_end(const fs::path& folder, const std::string& 
   return files;
 }
 
-// "model-00002-of-00005.safetensors" is the second of five.
+// "model-00002-of-00005.safetensors" is the second of five; fewer digits are somebody's own numbers.
 struct PartNumber {
   int64_t part = 0, of = 0;
 };
 
 std::optional<PartNumber> part_number(const fs::path& file) {
   const std::vector<std::string> words = split(file.stem().string(), '-');
+  constexpr size_t kDigits = 5;
   PartNumber number;
-  if (words.size() < 3 || words[words.size() - 2] != "of") return std::nullopt;
+  if (words.size() < 3 || words[words.size() - 2] != "of" || words.back().size() < kDigits)
+    return std::nullopt;
   if (!parse_integer(words[words.size() - 3], number.part) || !parse_integer(words.back(), number.of))
     return std::nullopt;
   return number.part >= 1 && number.part <= number.of && number.of > 1 ? std::optional(number) : std::nullopt;
@@ -72,13 +75,12 @@ std::string names_of_files(const std::vector<fs::path>& files) {
 }
 
 [[noreturn]] void fail_empty(const fs::path& folder) {
-  for (const char* const ending : {".bin.index.json", ""}) {
+  for (const char* const ending : {".bin.index.json", "model.bin", "model.pt", ""}) {
     for (const fs::path& file : files_that_end(folder, ending))
       if (is_called_foreign(file)) refuse_foreign_weights(file);
   }
   throw Error(ExitCode::kMissingFile, folder.string(), "is a folder that holds no weights",
-              cat("name a safetensors file, or the folder of one or of a ", kWholeFile,
-                  ".index.json; of a run, that of a checkpoint"));
+              cat("name a safetensors file, or the folder of one or of a ", kWholeFile, ".index.json"));
 }
 
 fs::path found_in(const fs::path& folder) {
@@ -86,6 +88,8 @@ fs::path found_in(const fs::path& folder) {
   const auto whole = std::ranges::find(files, folder / kWholeFile);
   std::vector<fs::path> candidates = indexes;
   if (whole != files.end()) candidates.push_back(*whole);
+  const auto averaged = std::ranges::find(files, folder / kAveraged);  // of a checkpoint
+  if (averaged != files.end()) candidates.push_back(*averaged);
   if (candidates.empty()) candidates = files;
   if (candidates.empty()) fail_empty(folder);
   refuse_part(candidates.front());

@@ -14,7 +14,7 @@ namespace {
 std::string why_not_recomputed(Session& session) {
   try {
     set_recompute(session.recipe, session.bench, true);
-    return "";
+    return session.bench.recomputes ? "" : "the samples to try it with could not be had";
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadRecipe) throw;
     return error.problem();

@@ -219,7 +219,10 @@ void WindowRunner::prepare_another_attempt(const std::exception& error, int64_t 
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
   int64_t next = attempts_.after_failure(micro_batch_, [&] { return smaller_micro_batch(samples); });
-  if (next == 0 && !stop && recompute_instead(session_)) next = micro_batch_;
+  if (next == 0 && !stop && recompute_instead(session_)) {
+    next = micro_batch_;
+    state_.position.shrunk_windows.clear();  // they were shrunk for want of it
+  }
   if (stop || next == 0) {
     const std::string layer = next == 0 ? layer_out_of_memory(samples) : "";
     throw out_of_memory(bench_, plan_, error, refusal, "training", micro_batch_, layer);

@@ -10,6 +10,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "checkpoint/file_notes.h"
+#include "checkpoint/foreign_weights.h"
 #include "checkpoint/weight_files.h"
 
 namespace autotrain {
@@ -229,6 +230,7 @@ std::vector<WeightShard> shards_of(const fs::path& file) {
 // The index and the shard have to tell the same of the tensors: of tied ones a shard may hold one, and name
 // the others.
 void check_shard(const fs::path& index, const WeightShard& shard) {
+  refuse_foreign_weights(shard.path);
   if (version_of(shard.path) > 0) {
     throw Error(ExitCode::kBadData, shard.path.string(),
                 cat("holds smaller weights of autotrain compress, and ", index.string(),

@@ -90,6 +90,14 @@ class Taking {
     }
     if (matches_any(name, recipe_.skip)) return;
     const torch::Tensor& tensor = found->second;
+    if (tensor.is_floating_point() && !at::isFloatingType(entry.dtype)) {
+      throw Error(
+          ExitCode::kBadData, *recipe_.file,
+          cat("has whole numbers (", c10::toString(entry.dtype), ") in ", quote(entry.name),
+              ", where the model has ", c10::toString(tensor.scalar_type())),
+          "weights of few bits from another program mean nothing without its scales: take the model's in "
+          "float32, float16 or bfloat16");
+    }
     if (tensor.sizes() == entry.shape) {
       taken.insert(tensor.unsafeGetTensorImpl());
       result_.taken.push_back(name);

@@ -7,6 +7,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
+#include "checkpoint/weight_files.h"
 #include "model/models.h"
 #include "model/name_patterns.h"
 
@@ -37,6 +38,8 @@ std::optional<CompressedWeights> pruned_by_file(const WeightsRecipe& recipe) {
             ", is not there: had they been pruned, neither their shapes nor their zeros would be kept"));
     return std::nullopt;
   }
+  if (std::filesystem::is_directory(*recipe.file, error) || is_weight_index(*recipe.file))
+    return std::nullopt;  // of the files of a published model none is pruned
   std::optional<CompressedWeights> weights = read_compressed(*recipe.file);
   const bool in_part = !recipe.skip.empty() || !recipe.rename.empty() || recipe.shapes != Unmatched::kFail;
   if (weights && weights->is_pruned() && in_part) {

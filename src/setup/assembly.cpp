@@ -302,7 +302,8 @@ void set_recompute(const Recipe& recipe, Workbench& bench, bool on) {
   if (on == bench.recomputes) return;
   if (on) {
     const std::string what = compute_again(recipe, bench);
-    if (!what.empty()) log::info("plan", "recompute: " + what);
+    if (what.empty()) return;
+    log::info("plan", "recompute: " + what);
   } else {
     bench.step.set_recomputed_blocks(0);
     if (auto* const network = dynamic_cast<Network*>(&bench.task->module())) network->keep();

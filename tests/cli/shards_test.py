@@ -35,7 +35,8 @@ class Shards(unittest.TestCase):
         cls.whole = cls.folder / "whole.safetensors"
         out = cls.autotrain("export", "--run", cls.run_folder, "--output", cls.whole)
         assert out.returncode == 0, out.stderr
-        cls.tensors = load_file(cls.whole)
+        cls.tensors = {name: tensor * 1.5 for name, tensor in load_file(cls.whole).items()}  # other than the run's own
+        save_file(cls.tensors, cls.whole)
         cls.index = cls.split("parts", 3)
 
     @classmethod
@@ -80,19 +81,25 @@ class Shards(unittest.TestCase):
         return out.stderr
 
     def test_figures_are_those_of_the_one_file(self):
-        expected = self.figures()
-        for weights in (self.whole, self.index, self.index.parent):
+        expected = self.figures("--weights", self.whole)
+        self.assertNotEqual(expected, self.figures())
+        for weights in (self.index, self.index.parent):
             self.assertEqual(self.figures("--weights", weights), expected)
 
     def test_training_predicting_and_sweeping_begin_with_them(self):
-        trained = []
+        def trained(run):
+            checkpoint, = (run / "checkpoints").glob("update-*2")
+            return (checkpoint / "model.safetensors").read_bytes()
+
+        ends, predictions = [], []
         for name, weights in (("one", self.whole), ("several", self.index), ("folder", self.index.parent)):
             recipe = {**RECIPE, "model": {**RECIPE["model"], "weights": str(weights)}}
             run = self.train(name, recipe)
-            checkpoint, = (run / "checkpoints").glob("update-*2")
-            trained.append((checkpoint / "model.safetensors").read_bytes())
+            ends.append(trained(run))
             self.assertEqual(self.autotrain("predict", "--run", run, "--weights", weights, "--output", run / "p.csv").returncode, 0)
-        self.assertEqual(len(set(trained)), 1)
+            predictions.append((run / "p.csv").read_text())
+        self.assertEqual((len(set(ends)), len(set(predictions))), (1, 1))
+        self.assertNotEqual(ends[0], trained(self.run_folder))
         out = self.autotrain("sweep", "--config", self.folder / "run.yaml", "--weights", self.index.parent, "--mode", "inference",
                              "--batches", "1", "--seconds", "0.01", "--rounds", "1", "--output", self.folder / "sweep")
         self.assertEqual(out.returncode, 0, out.stderr)
@@ -117,6 +124,19 @@ class Shards(unittest.TestCase):
         (index.parent / "model-00001-of-00002.safetensors").unlink()
         self.assertIn("model-00001-of-00002.safetensors", self.refusal(index, 66))
 
+    def test_a_shard_that_was_not_fetched_is_a_pointer(self):
+        index = self.split("pointers", 2)
+        shard = index.parent / "model-00002-of-00002.safetensors"
+        shard.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n")
+        said = self.refusal(index)
+        self.assertIn(str(shard), said)
+        self.assertIn("git lfs pull", said)
+
+    def test_whole_numbers_are_no_weights(self):
+        rounded = {name: (tensor * 100).to(torch.int8) for name, tensor in self.tensors.items()}
+        save_file(rounded, self.folder / "rounded.safetensors")
+        self.assertIn("whole numbers (Char)", self.refusal(self.folder / "rounded.safetensors"))
+
     def test_pickles_become_safetensors_by_the_lines_that_are_printed(self):
         folder = self.folder / "pickled"
         folder.mkdir()
@@ -134,7 +154,7 @@ class Shards(unittest.TestCase):
             lines = re.findall(r"^\s*(import glob.*|safetensors\.torch\.save_file.*)$", said, re.MULTILINE)
             self.assertEqual(len(lines), 2, said)
             subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
-            self.assertEqual(self.figures("--weights", folder / made), self.figures())
+            self.assertEqual(self.figures("--weights", folder / made), self.figures("--weights", self.whole))
             (folder / made).unlink()
 
 
