@@ -71,12 +71,24 @@ void UpdateStep::LanePasses::end_lanes_before(size_t lane) {
 std::optional<LossTerms> UpdateStep::LanePasses::make() {
   if (!batches_.empty()) seed(0);
   try {
-    const LossTerms terms = step_.task_.passes(*this);
+    const LossTerms terms = asked_task();
     if (!together_) return terms;
     check_gathered();
     return counts_the_loss() ? terms : nothing_of(terms);
   } catch (const StopElsewhere&) {
     return std::nullopt;
+  }
+}
+
+// Whatever the task makes of a gathering that failed: the other ranks go by it.
+LossTerms UpdateStep::LanePasses::asked_task() {
+  try {
+    LossTerms terms = step_.task_.passes(*this);
+    if (failed_) std::rethrow_exception(failed_);
+    return terms;
+  } catch (...) {
+    if (failed_) std::rethrow_exception(failed_);
+    throw;
   }
 }
 
@@ -117,9 +129,14 @@ WholeBatch UpdateStep::LanePasses::gather_together(std::vector<torch::Tensor> pa
   if (!step_.several()) return {own};
   parts.clear();
   step_.enter(Activity::kCommunication);
-  GatheredRows rows = gather_rows(*step_.options_.ranks, own, step_.options_.device);
-  step_.enter(Activity::kForward);
-  return {std::move(rows.all), rows.first};
+  try {
+    GatheredRows rows = gather_rows(*step_.options_.ranks, own, step_.options_.device);
+    step_.enter(Activity::kForward);
+    return {std::move(rows.all), rows.first};
+  } catch (...) {
+    failed_ = std::current_exception();
+    throw;
+  }
 }
 
 void UpdateStep::LanePasses::refuse_apart() const {

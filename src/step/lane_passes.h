@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <optional>
 #include <vector>
 
@@ -52,6 +53,7 @@ class UpdateStep::LanePasses final : public WholePasses {
   static bool is_part(const UpdateStep& step);
   int64_t lanes_of_all() const;
   bool counts_the_loss() const;
+  LossTerms asked_task();
   WholeBatch gather_together(std::vector<torch::Tensor> parts);
   void check_gathered() const;
   void refuse_apart() const;
@@ -64,6 +66,7 @@ class UpdateStep::LanePasses final : public WholePasses {
   std::vector<Location> places_;  // of each batch
   size_t lane_ = 0;               // under way
   bool gathered_ = false;
+  std::exception_ptr failed_;  // gathering did
 };
 
 }  // namespace autotrain
