@@ -1,6 +1,7 @@
 """Modules with habits that a graph has to follow, or has to refuse by name."""
 
 import random
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -107,6 +108,29 @@ class CountsForALog(Base):
 
     def forward(self, x):
         self.calls += 1
+        self.seen.append(x.shape[1])
+        return self.body(x)
+
+
+class Frozen(OrderedDict):
+    """Settings that refuse to be changed in their usual ways, as libraries keep theirs."""
+
+    def update(self, *_, **__):
+        raise TypeError("settings stay as they were made")
+
+    def copy(self):
+        raise TypeError("settings are not copied")
+
+
+class KeepsFrozenSettings(Base):
+    """One of which is changed by force."""
+
+    def __init__(self):
+        super().__init__()
+        self.settings, self.counted, self.seen = Frozen([("width", 8), ("depth", 2)]), Frozen([("calls", 0)]), []
+
+    def forward(self, x):
+        OrderedDict.__setitem__(self.counted, "calls", self.counted["calls"] + 1)
         self.seen.append(x.shape[1])
         return self.body(x)
 

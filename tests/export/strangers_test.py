@@ -78,6 +78,11 @@ class Followed(Exported):
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
         self.assertEqual((net.calls, net.seen), (0, []))
 
+    def test_settings_that_cannot_be_changed_stay_and_what_follows_is_put_back(self):
+        net = made(models.KeepsFrozenSettings)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        self.assertEqual((list(net.settings.items()), list(net.counted.items()), net.seen), ([("width", 8), ("depth", 2)], [("calls", 0)], []))
+
 
 class Refused(Exported):
     def refused(self, module, example, **options):
@@ -140,4 +145,4 @@ class Refused(Exported):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
