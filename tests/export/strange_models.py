@@ -135,6 +135,37 @@ class KeepsFrozenSettings(Base):
         return self.body(x)
 
 
+class FillsATableLate(Base):
+    """In a buffer that its state_dict lacks, when it is first run."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(8), persistent=False)
+        self.filled = False
+
+    def forward(self, x):
+        if not self.filled:
+            self.table.copy_(torch.linspace(0, 1, 8))
+            self.filled = True
+        return self.body(x * self.table)
+
+
+class AveragesBesideItsState(Base):
+    """In what a graph does not see: a buffer that its state_dict lacks, an attribute, a list and another view of one memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8), persistent=False)
+        self.average, self.book = torch.ones(8), [torch.eye(8)]
+        self.rows = self.book[0][2:4]
+
+    def forward(self, x):
+        if self.training:
+            for kept in (self.mean, self.average, *self.book):
+                kept.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return self.body(x - self.mean)
+
+
 class KeepsALoss(Base):
     def forward(self, x):
         self.beside = self.first(x).square().mean()

@@ -78,6 +78,11 @@ class Followed(Exported):
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
         self.assertEqual((net.calls, net.seen), (0, []))
 
+    def test_a_table_that_is_filled_late_is_followed_and_empty_afterwards(self):
+        net = made(models.FillsATableLate)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        self.assertEqual((net.table.tolist(), net.filled), ([0.0] * 8, False))
+
     def test_settings_that_cannot_be_changed_stay_and_what_follows_is_put_back(self):
         net = made(models.KeepsFrozenSettings)
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
@@ -133,6 +138,12 @@ class Refused(Exported):
     def test_a_loss_that_only_training_weighs_otherwise_is_seen(self):
         said = self.refused(made(models.MaskedWhileItTrains), [VALUES, "bool[4,8]"], loss=True)
         self.assertIn("in training mode", said)
+
+    def test_averages_that_no_state_dict_has_stay(self):
+        net = made(models.AveragesBesideItsState)
+        self.refused(net, VALUES)
+        self.assertEqual((net.mean.tolist(), net.average.tolist(), net.book[0].tolist()), ([0.0] * 8, [1.0] * 8, torch.eye(8).tolist()))
+        self.assertEqual(net.rows.data_ptr(), net.book[0][2:4].data_ptr())
 
     def test_weights_gradients_and_random_numbers_stay_when_a_forward_pass_changes_them(self):
         for maker in (models.WritesToAWeight, models.GoesBackItself, models.FreezesLate, models.SeldomLeavesOutByNumPy):

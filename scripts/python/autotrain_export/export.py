@@ -4,7 +4,7 @@ from pathlib import Path
 import torch
 
 from .attributes import attributes_kept
-from .checking import Trial, check, other_weights, own_random_numbers
+from .checking import Trial, check, other_weights, own_random_numbers, values_kept
 from .counting import Numbers, check_counts
 from .document import constants_of, write_graph
 from .errors import ExportError
@@ -49,7 +49,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, examples, output_part, "" if loss is True else loss)
-    with plainly(subject.module, subject.original), attributes_kept(subject.original), own_random_numbers(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
+    with plainly(subject.module, subject.original), _left_as_it_was(subject):
         with _refusing(subject):
             progress("running the module once")
             numbers = Numbers(subject.module)
@@ -85,6 +85,14 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     for value in unusable:
         say(f"targets of {value}, which the loss ignores, end a run: with them it is not the {reduction} over samples")
     return Path(output)
+
+
+@contextmanager
+def _left_as_it_was(subject):
+    """The module but for its parameters and saved buffers, of which there are copies, and all generators of random numbers."""
+    devices = [subject.device] if subject.device.type == "cuda" else []
+    with values_kept(subject.module, subject.tensors.values()), attributes_kept(subject.original), own_random_numbers(), torch.random.fork_rng(devices):
+        yield
 
 
 @contextmanager

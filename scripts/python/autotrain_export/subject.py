@@ -194,7 +194,7 @@ def _copied(module, tensors_too=False):
     """A copy whose tensors are the module's own: what is kept while it is traced stays in the copy."""
     memo = {}
     if not tensors_too:
-        kept = [tensor for part in module.modules() for tensor in _tensors_in([part._parameters, part._buffers, part.__dict__])]
+        kept = [tensor for part in module.modules() for tensor in tensors_in([part._parameters, part._buffers, part.__dict__])]
         memo = {id(tensor): tensor for tensor in kept}
     try:
         copied = copy.deepcopy(module, memo)
@@ -227,12 +227,12 @@ def _of_the_copy(function, memo):
     return made
 
 
-def _tensors_in(value, depth=4):
+def tensors_in(value, depth=4):
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (dict, list, tuple, set)) and depth > 0:
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(item, depth - 1)
+            yield from tensors_in(item, depth - 1)
 
 
 def _add(name, tensor, tensors, other_names, first):
