@@ -1,5 +1,6 @@
 """Modules with habits that a graph has to follow, or has to refuse by name."""
 
+import itertools
 import random
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -164,6 +165,22 @@ class AveragesBesideItsState(Base):
             for kept in (self.mean, self.average, *self.book):
                 kept.mul_(0.9).add_(0.1 * x.detach().mean(0))
         return self.body(x - self.mean)
+
+
+class MeetsALimit(Base):
+    """Of the machine, in a forward pass of some number."""
+
+    def __init__(self, error, passes):
+        super().__init__()
+        self.error, self.passes, self.turns = error, passes, itertools.count(1)
+
+    def __deepcopy__(self, _):
+        return self
+
+    def forward(self, x):
+        if next(self.turns) >= self.passes:
+            raise self.error
+        return self.body(x)
 
 
 class KeepsALoss(Base):

@@ -3,6 +3,7 @@
 
     strangers_test.py path/to/autotrain path/to/project
 """
+import errno
 import random
 import sys
 import unittest
@@ -138,6 +139,17 @@ class Refused(Exported):
     def test_a_loss_that_only_training_weighs_otherwise_is_seen(self):
         said = self.refused(made(models.MaskedWhileItTrains), [VALUES, "bool[4,8]"], loss=True)
         self.assertIn("in training mode", said)
+
+    def test_what_is_the_machines_is_raised_as_it_came_and_not_tried_again(self):
+        for error in (torch.OutOfMemoryError("no memory"), MemoryError(), OSError(errno.ENOSPC, "no space"), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
+            for passes in (1, 2, 3, 5, 8):
+                with self.subTest(error=type(error).__name__, passes=passes):
+                    net = made(lambda error=error, passes=passes: models.MeetsALimit(error, passes))
+                    with self.assertRaises(type(error)) as caught:
+                        export(net, VALUES, self.folder / "refused.autotrain", precisions=["fp32"])
+                    self.assertIs(caught.exception, error)
+                    self.assertEqual(next(net.turns), passes + 1)
+        self.assertFalse((self.folder / "refused.autotrain").exists())
 
     def test_averages_that_no_state_dict_has_stay(self):
         net = made(models.AveragesBesideItsState)

@@ -9,6 +9,7 @@ import torch
 
 from .attributes import attributes_kept
 from .checking import copies
+from .machine import of_machine
 from .places import is_theirs
 from .subject import refuse
 
@@ -89,7 +90,9 @@ def _outputs(subject, examples, samples):
         try:
             with torch.no_grad():
                 results.append(subject.run({**subject.parameters, **copies(subject.buffers)}, examples.batch(samples), training)[0])
-        except Exception:
+        except Exception as error:
+            if of_machine(error):
+                raise
             results.append(None)
     return results
 

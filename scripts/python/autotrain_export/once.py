@@ -10,6 +10,7 @@ from .cures import known
 from .draws import Draws
 from .errors import ExportError
 from .half import QuickProducts
+from .machine import of_machine
 from .places import place_now, place_of
 from .subject import refuse, refuse_written
 from .tracing import autocast, first_line
@@ -39,7 +40,9 @@ class _Passes:
         """The outputs for a few samples, or for a whole batch: a module that fixes the size of its batch is told so later."""
         try:
             return self.outputs(few_of(self.examples), training, precision)
-        except Exception:
+        except Exception as error:
+            if of_machine(error):
+                raise
             return self.outputs(self.examples.samples, training, precision)
 
     def attempt(self, training, precision):
@@ -48,8 +51,9 @@ class _Passes:
             self.of_any_size(training, precision)
         except ExportError:
             raise
-        except Exception:
-            pass
+        except Exception as error:
+            if of_machine(error):
+                raise
 
     def watch(self):
         """Notices parameters that are assigned while the module runs, and where."""
@@ -111,6 +115,8 @@ def _evaluated(passes):
     except ExportError:
         raise
     except Exception as error:
+        if of_machine(error):
+            raise
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in passes.examples.all)
         place = place_of(error, passes.subject.module)
         if "view size is not compatible" in str(error):

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from .checking import copies
 from .errors import ExportError
+from .machine import of_machine
 from .places import forward_of
 
 PARTS = (2, 5)  # of different size
@@ -50,8 +51,8 @@ def _losses_or_none(subject, batch, may_fail, training):
     """None where the module does not know such targets, or its loss of them is no number."""
     try:
         losses = _losses(subject, batch, training)
-    except (RuntimeError, IndexError, ValueError):
-        if may_fail:
+    except (RuntimeError, IndexError, ValueError) as error:
+        if may_fail and not of_machine(error):
             return None
         raise
     return losses if all(math.isfinite(loss) for loss in losses) else None
@@ -138,7 +139,9 @@ def depends_on_others(subject, examples, both):
 
     try:
         return is_other(both) and is_other(predicted(batch))  # the first may have drawn random numbers
-    except Exception:  # a batch of one may be refused, and one result for all is: the check and the tracer tell
+    except Exception as error:  # a batch of one may be refused, and one result for all is: the check and the tracer tell
+        if of_machine(error):
+            raise
         return False
 
 

@@ -10,6 +10,7 @@ import torch
 
 from .errors import ExportError
 from .given import memory_of
+from .machine import of_machine
 from .places import forward_of
 
 
@@ -199,6 +200,8 @@ def _copied(module, tensors_too=False):
     try:
         copied = copy.deepcopy(module, memo)
     except Exception as error:
+        if of_machine(error):
+            raise
         raise ExportError(
             f"the module cannot be copied by copy.deepcopy: {type(error).__name__}: {error}\n"
             "Keep what cannot be copied (locks, generators, open files) outside of the module, or give it a __deepcopy__ that returns itself."
