@@ -4,6 +4,7 @@ import itertools
 import random
 from collections import OrderedDict
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 
 import numpy
@@ -183,6 +184,33 @@ class MeetsALimit(Base):
         return self.body(x)
 
 
+class NeverLeavesOut(Base):
+    """By a number of Python's and one of NumPy's, with no chance to."""
+
+    def forward(self, x):
+        leaves_out = self.training and random.uniform(0, 1) < 0 or numpy.random.rand() >= 1
+        return self.out(x) if leaves_out else self.body(x)
+
+
+class Kind(IntEnum):
+    FIRST, SECOND = 0, 1
+
+
+class KeepsKindsAndTensors(Base):
+    """What says how it computes and how far it is, none of which is a number of calls; and fails after
+    many calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.kind, self.ready, self.layers, self.last = Kind.FIRST, False, 0, []
+
+    def forward(self, x):
+        self.kind, self.ready = Kind.SECOND, True
+        self.last = [*self.last[:1], x.detach()]
+        self.layers += 1
+        return ([self.body] if self.layers < 9000 else [])[0](x)
+
+
 class KeepsALoss(Base):
     def forward(self, x):
         self.beside = self.first(x).square().mean()
@@ -222,6 +250,11 @@ class CountsInAList(CountsForALog):
 class SeldomLeavesOut(Base):
     def forward(self, x):
         return self.out(x) if self.training and random.random() < 0.001 else self.body(x)
+
+
+class SeldomKeeps(Base):
+    def forward(self, x):
+        return self.body(x) if random.random() < 0.999 else self.out(x)
 
 
 class SeldomLeavesOutByNumPy(Base):
@@ -339,6 +372,17 @@ class TiesLate(Base):
     def __init__(self):
         super().__init__()
         self.second = nn.Linear(8, 8)
+
+    def forward(self, x):
+        self.second.weight = self.first.weight
+        return self.body(self.second(x))
+
+
+class TiesAgain(Base):
+    def __init__(self):
+        super().__init__()
+        self.second = nn.Linear(8, 8)
+        self.second.weight = self.first.weight
 
     def forward(self, x):
         self.second.weight = self.first.weight

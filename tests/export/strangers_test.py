@@ -50,6 +50,9 @@ class Followed(Exported):
             "tables that a function keeps": (models.CachesTables, VALUES, {"precisions": ["fp32", "bf16"]}),
             "texts": (models.SaysWhatItDoes, VALUES, {}),
             "numbers for a log": (models.CountsForALog, VALUES, {}),
+            "random numbers that decide nothing": (models.NeverLeavesOut, VALUES, {}),
+            "parameters that are tied again": (models.TiesAgain, VALUES, {}),
+            "kinds, and tensors in lists": (models.KeepsKindsAndTensors, VALUES, {}),
         }
         for name, (maker, example, options) in cases.items():
             with self.subTest(case=name):
@@ -104,7 +107,8 @@ class Refused(Exported):
             models.CountsForAll: ("counts in strange_models.CALLS", forward_of(models.CountsForAll)),
             models.CountsInAList: ("counts in self.seen", forward_of(models.CountsInAList)),
             models.SeldomLeavesOut: ("Python's random numbers", line_of("random.random()")),
-            models.SeldomLeavesOutByNumPy: ("NumPy's random numbers", line_of("numpy.random.rand()")),
+            models.SeldomKeeps: ("Python's random numbers", line_of("random.random() < 0.999")),
+            models.SeldomLeavesOutByNumPy: ("NumPy's random numbers", line_of("numpy.random.rand() <")),
             models.SetsASeed: ("a seed that it sets itself", line_of("torch.manual_seed(3)")),
             models.ByItsOwnGenerator: ("a generator of its own", line_of("generator=torch")),
             models.OtherForOneSize: ("something else for batches of 32: ", line_of("== 32")),

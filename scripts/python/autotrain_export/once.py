@@ -58,7 +58,9 @@ class _Passes:
     def watch(self):
         """Notices parameters that are assigned while the module runs, and where."""
 
-        def noted(part, name, _):
+        def noted(part, name, parameter):
+            if part._parameters.get(name) is parameter:  # tied again, as it is
+                return
             if self.assigned is None and part in parts:
                 self.assigned = f"{parts[part]}.{name}".lstrip("."), place_now(self.subject.module)
 
@@ -104,7 +106,7 @@ def run_once(subject, examples, precisions):
                     passes.attempt(training, precision)
     finally:
         watching.remove()
-    draws.check()
+    draws.check(subject, examples, few_of(examples))
     passes.check()
     return outputs, _losses_beside(subject)
 
