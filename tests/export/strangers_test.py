@@ -14,7 +14,10 @@ import strange_models as models
 import torch
 from export_test import IMAGES, TOKENS, Exported, losses_in_python, made, plain
 
+from safetensors.torch import load_file
+
 from autotrain_export import ExportError, export
+from autotrain_export.known import Known
 
 VALUES = "float32[4,8]"
 
@@ -71,6 +74,22 @@ class Followed(Exported):
         said = []
         export(made(models.AttendsToOtherSamples), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
         self.assertIn("depends on what else is in its batch", said[-1])
+
+    def test_weights_that_lie_in_one_memory_are_written_each_and_learn(self):
+        net = made(models.LiesInOneMemory)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        written = load_file(self.folder / "m.autotrain")
+        for name, parameter in net.named_parameters():
+            self.assertTrue(torch.equal(written[name], parameter), name)
+
+    def test_memory_that_was_seen_is_given_to_no_other_tensor(self):
+        known = Known()
+        with known:
+            seen = torch.zeros(8)
+            seen + 1
+            self.assertIn(seen, known.of_module)
+            del seen
+        self.assertFalse([other for other in [torch.zeros(8) for _ in range(64)] if other in known.of_module])
 
     def test_layers_that_a_module_does_not_know_are_noted(self):
         said = []

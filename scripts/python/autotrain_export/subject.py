@@ -321,14 +321,29 @@ def _check_learning(module, name, parameter):
                "Change its gradient in the forward pass instead, by a torch.autograd.Function; a recipe's optimizer clips, and makes the update.")
 
 
+def _range_of(tensor):
+    """Where in its memory a tensor begins and ends, in bytes."""
+    begin = tensor.storage_offset() * tensor.element_size()
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return begin, begin + extent * tensor.element_size()
+
+
+def _overlap(one, other):
+    (begin, end), (first, last) = _range_of(one), _range_of(other)
+    return memory_of(one) == memory_of(other) and begin < last and first < end
+
+
 def _check_memory(module, learning):
-    """To a model file each tensor is one of its own, or the same under another name."""
-    owners = {memory_of(parameter): name for name, parameter in reversed(learning) if memory_of(parameter) is not None}
-    learns = dict(learning)
+    """To a model file each tensor is one of its own, or the same under another name. Those that lie in one memory beside each other, as cuDNN
+    lays out recurrent weights, are of their own."""
+    in_memory = {}
+    for name, parameter in learning:
+        if memory_of(parameter) is not None:
+            in_memory.setdefault(memory_of(parameter), []).append((name, parameter))
     others = [(f"parameters {{}} and {name}", name, parameter) for name, parameter in module.named_parameters()]
     others += [(f"parameter {{}} and buffer {name}", name, buffer) for name, buffer in module.named_buffers()]
     for both, name, tensor in others:
-        owner = owners.get(memory_of(tensor))
-        if owner not in (None, name) and tensor is not learns[owner]:
-            refuse(module, name, f"{both.format(owner)} share their memory without being one",
-                   "Tie them: a.weight = b.weight; or keep a copy, tensor.clone(), or use the parameter itself in the forward pass.")
+        for owner, parameter in in_memory.get(memory_of(tensor), ()):
+            if tensor is not parameter and _overlap(tensor, parameter):
+                refuse(module, name, f"{both.format(owner)} share their memory without being one",
+                       "Tie them: a.weight = b.weight; or keep a copy, tensor.clone(), or use the parameter itself in the forward pass.")
