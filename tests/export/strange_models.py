@@ -426,6 +426,17 @@ class MaskedWhileItTrains(nn.Module):
         return (errors * mask).sum() / mask.sum() if self.training else errors.mean()
 
 
+class IgnoresWhileItTrains(nn.Module):
+    """Targets of -1, of which evaluation makes no number."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, values, classes):
+        return F.cross_entropy(self.out(values), classes, ignore_index=-1 if self.training else -100)
+
+
 class AttendsToOtherSamples(Base):
     """Takes its samples for the steps of a sequence, as attention does that has batch_first=False."""
 
