@@ -78,7 +78,7 @@ class Followed(Exported):
     def test_targets_that_only_training_ignores_are_noted(self):
         said = []
         export(made(models.IgnoresWhileItTrains), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="int64[4]<5", say=said.append)
-        self.assertIn("targets of -1", said[-1])
+        self.assertIn("targets of -1,", said[-1])
 
     def test_a_loss_beside_the_main_one_is_noted(self):
         said = []
