@@ -1,5 +1,6 @@
 """Modules with habits that a graph has to follow, or has to refuse by name."""
 
+import errno
 import itertools
 import random
 from collections import OrderedDict
@@ -209,6 +210,14 @@ class KeepsKindsAndTensors(Base):
         self.last = [*self.last[:1], x.detach()]
         self.layers += 1
         return ([self.body] if self.layers < 9000 else [])[0](x)
+
+
+def no_memory():
+    return MeetsALimit(torch.OutOfMemoryError("no memory"), 2)
+
+
+def no_space():
+    return MeetsALimit(OSError(errno.ENOSPC, "no space"), 2)
 
 
 class LiesInOneMemory(Base):
