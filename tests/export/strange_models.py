@@ -139,18 +139,19 @@ class KeepsFrozenSettings(Base):
 
 
 class FillsATableLate(Base):
-    """In a buffer that its state_dict lacks, when it is first run."""
+    """In a buffer that its state_dict lacks and in an attribute, when it is first run."""
 
     def __init__(self):
         super().__init__()
         self.register_buffer("table", torch.zeros(8), persistent=False)
-        self.filled = False
+        self.shifts, self.filled = torch.zeros(8), False
 
     def forward(self, x):
         if not self.filled:
             self.table.copy_(torch.linspace(0, 1, 8))
+            self.shifts.fill_(0.5)
             self.filled = True
-        return self.body(x * self.table)
+        return self.body(x * self.table + self.shifts)
 
 
 class AveragesBesideItsState(Base):

@@ -119,10 +119,10 @@ class Followed(Exported):
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
         self.assertEqual((net.calls, net.seen), (0, []))
 
-    def test_a_table_that_is_filled_late_is_followed_and_empty_afterwards(self):
+    def test_tables_that_are_filled_late_are_followed_and_empty_afterwards(self):
         net = made(models.FillsATableLate)
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
-        self.assertEqual((net.table.tolist(), net.filled), ([0.0] * 8, False))
+        self.assertEqual((net.table.tolist(), net.shifts.tolist(), net.filled), ([0.0] * 8, [0.0] * 8, False))
 
     def test_settings_that_cannot_be_changed_stay_and_what_follows_is_put_back(self):
         net = made(models.KeepsFrozenSettings)
