@@ -378,6 +378,21 @@ class WritesToAWeight(Base):
         return self.body(x)
 
 
+class PrunesLate(Counts):
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 5000:
+            self.first.weight.data.zero_()
+        return self.body(x)
+
+
+class PrunesSeldom(Base):
+    def forward(self, x):
+        if random.random() < 0.001:
+            self.first.weight.data.zero_()
+        return self.body(x)
+
+
 class LearnsNothing(Base):
     @torch.no_grad()
     def forward(self, x):

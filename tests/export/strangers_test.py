@@ -206,7 +206,8 @@ class Refused(Exported):
         self.assertEqual(net.rows.data_ptr(), net.book[0][2:4].data_ptr())
 
     def test_weights_gradients_and_random_numbers_stay_when_a_forward_pass_changes_them(self):
-        for maker in (models.WritesToAWeight, models.GoesBackItself, models.FreezesLate, models.SeldomLeavesOutByNumPy):
+        makers = (models.WritesToAWeight, models.GoesBackItself, models.FreezesLate, models.SeldomLeavesOutByNumPy, models.PrunesLate, models.PrunesSeldom)
+        for maker in makers:
             net, state, of_numpy = made(maker), random.getstate(), numpy.random.get_state()[1].tolist()
             before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
             self.refused(net, VALUES)

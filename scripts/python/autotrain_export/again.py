@@ -8,17 +8,23 @@ from .machine import of_machine
 SEED = 11
 
 
-def outputs_in_both_modes(subject, examples, samples, begin):
+def parameters_again(subject):
+    """Copies, to which a module may do anything."""
+    return {name: torch.nn.Parameter(own.detach().clone(), own.requires_grad) for name, own in subject.parameters.items()}
+
+
+def outputs_in_both_modes(subject, parameters, examples, samples, begin):
     """With the same random numbers of PyTorch, in training and in evaluation mode; None where it raises.
 
-    begin  is called before each"""
+    parameters  which it has
+    begin       is called before each"""
     results = []
     for training in (True, False):
         torch.manual_seed(SEED)
         begin()
         try:
             with torch.no_grad():
-                results.append(subject.run({**subject.parameters, **copies(subject.buffers)}, examples.batch(samples), training)[0])
+                results.append(subject.run({**parameters, **copies(subject.buffers)}, examples.batch(samples), training)[0])
         except Exception as error:
             if of_machine(error):
                 raise

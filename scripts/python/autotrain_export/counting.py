@@ -5,7 +5,7 @@ import random
 import sys
 from contextlib import contextmanager
 
-from .again import SEED, differ, outputs_in_both_modes
+from .again import SEED, differ, outputs_in_both_modes, parameters_again
 from .attributes import attributes_kept
 from .places import is_theirs
 from .subject import refuse, tensors_in
@@ -66,8 +66,10 @@ def check_counts(subject, examples, samples, numbers):
     if now == numbers.first:
         return
 
+    parameters = parameters_again(subject)
+
     def outputs():
-        return outputs_in_both_modes(subject, examples, samples, begin=lambda: random.seed(SEED))
+        return outputs_in_both_modes(subject, parameters, examples, samples, begin=lambda: random.seed(SEED))
 
     with numbers.kept():
         first = outputs()

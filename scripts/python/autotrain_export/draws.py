@@ -70,11 +70,11 @@ class Draws:
             if now[what] != before[what]:
                 self.found.setdefault(what, part)  # the innermost ends first
 
-    def check(self, subject, examples, samples):
+    def check(self, subject, parameters, examples, samples):
         """Refuses what is drawn so, if it matters: libraries draw by Python's numbers whether a layer is left out, with no chance to be, and
         another thread may draw."""
         for what, part in self.found.items():
-            if what in (SEEDS, OWN) or _matters(what, subject, examples, samples):
+            if what in (SEEDS, OWN) or _matters(what, subject, parameters, examples, samples):
                 self._refuse(what, part)
 
     def _refuse(self, what, part):
@@ -85,7 +85,7 @@ class Draws:
         )
 
 
-def _matters(what, subject, examples, samples):
+def _matters(what, subject, parameters, examples, samples):
     """Whether the module computes something else by other numbers of Python's or NumPy's."""
     generators = {PYTHON: random, NUMPY: _numpy() and _numpy().random}
     states = words_again()
@@ -97,7 +97,7 @@ def _matters(what, subject, examples, samples):
                     put(words if name == what else states[0], generator)
 
         with attributes_kept(subject.module):
-            return outputs_in_both_modes(subject, examples, samples, begin)
+            return outputs_in_both_modes(subject, parameters, examples, samples, begin)
 
     first = outputs(states[0])
     return any(differ(first, outputs(words)) for words in states[1:])

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from .again import parameters_again
 from .checking import copies
 from .cures import known
 from .draws import Draws
@@ -27,7 +28,7 @@ class _Passes:
 
     def __init__(self, subject, examples):
         self.subject, self.examples = subject, examples
-        self.parameters = {name: torch.nn.Parameter(own.detach().clone(), own.requires_grad) for name, own in subject.parameters.items()}
+        self.parameters = parameters_again(subject)
         self.assigned = None
 
     def outputs(self, samples, training, precision):
@@ -106,7 +107,7 @@ def run_once(subject, examples, precisions):
                     passes.attempt(training, precision)
     finally:
         watching.remove()
-    draws.check(subject, examples, few_of(examples))
+    draws.check(subject, passes.parameters, examples, few_of(examples))
     passes.check()
     return outputs, _losses_beside(subject)
 
