@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What strangers' modules do is followed, or refused with its place and with what to do.
 
-    strangers_test.py path/to/autotrain path/to/project
+    strangers_test.py path/to/autotrain path/to/project [Followed|Refused]
 """
 import errno
 import io
@@ -84,9 +84,10 @@ class Followed(Exported):
         self.assertIn("targets of -1,", said[-1])
 
     def test_a_loss_beside_the_main_one_is_noted(self):
-        said = []
-        export(made(models.KeepsALoss), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
-        self.assertIn("self.beside", said[-1])
+        for maker in (models.KeepsALoss, models.KeepsALossAndAView):
+            said = []
+            export(made(maker), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+            self.assertIn("self.beside", said[-1])
 
     def test_samples_that_attend_to_each_other_are_noted(self):
         said = []

@@ -97,7 +97,7 @@ def _same_bits(one, other):
 def run_once(subject, examples, precisions):
     """The outputs for a batch, in evaluation mode, and the names of attributes that hold losses. Tables that are made when they are first
     needed are made in each mode and precision."""
-    passes = _Passes(subject, examples)
+    passes, had = _Passes(subject, examples), _tensors_of(subject.module)
     watching = passes.watch()
     try:
         with Draws(subject.module) as draws:
@@ -109,7 +109,7 @@ def run_once(subject, examples, precisions):
         watching.remove()
     draws.check(subject, passes.parameters, examples, few_of(examples))
     passes.check()
-    return outputs, _losses_beside(subject)
+    return outputs, _losses_beside(subject, had)
 
 
 def _evaluated(passes):
@@ -132,14 +132,20 @@ def _evaluated(passes):
         ) from error
 
 
-def _losses_beside(subject):
+def _tensors_of(module):
+    """(part, its name, attribute, tensor) of each that is an attribute."""
+    return [(part, name, attribute, value) for name, part in module.named_modules() for attribute, value in vars(part).items() if isinstance(value, torch.Tensor)]
+
+
+def _losses_beside(subject, had):
     """Names of attributes that hold one number with a gradient after a training pass, as losses beside the main one do. What keeps such
-    tensors alive lets go of their graphs."""
-    found = []
-    for name, part in subject.module.named_modules():
-        for attribute, value in part.__dict__.items():
-            if isinstance(value, torch.Tensor) and value.grad_fn is not None and value.is_floating_point():
-                part.__dict__[attribute] = value.detach()
-                if value.dim() == 0:
-                    found.append(f"{name}.{attribute}" if name else f"self.{attribute}")
+    tensors alive lets go of their graphs.
+
+    had  what was there before: a view of a weight keeps its gradient"""
+    before, found = {id(value) for *_, value in had}, []
+    for part, name, attribute, value in _tensors_of(subject.module):
+        if id(value) not in before and value.grad_fn is not None and value.is_floating_point():
+            vars(part)[attribute] = value.detach()
+            if value.dim() == 0:
+                found.append(f"{name}.{attribute}" if name else f"self.{attribute}")
     return found if subject.loss is None else []
