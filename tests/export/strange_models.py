@@ -1,7 +1,11 @@
 """Modules with habits that a graph has to follow, or has to refuse by name."""
 
+import errno
+import itertools
 import random
+from collections import OrderedDict
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 
 import numpy
@@ -111,10 +115,138 @@ class CountsForALog(Base):
         return self.body(x)
 
 
+class Frozen(OrderedDict):
+    """Settings that refuse to be changed in their usual ways, as libraries keep theirs."""
+
+    def update(self, *_, **__):
+        raise TypeError("settings stay as they were made")
+
+    def copy(self):
+        raise TypeError("settings are not copied")
+
+
+class KeepsFrozenSettings(Base):
+    """One of which is changed by force."""
+
+    def __init__(self):
+        super().__init__()
+        self.settings, self.counted, self.seen = Frozen([("width", 8), ("depth", 2)]), Frozen([("calls", 0)]), []
+
+    def forward(self, x):
+        OrderedDict.__setitem__(self.counted, "calls", self.counted["calls"] + 1)
+        self.seen.append(x.shape[1])
+        return self.body(x)
+
+
+class FillsATableLate(Base):
+    """In a buffer that its state_dict lacks and in an attribute, when it is first run."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.zeros(8), persistent=False)
+        self.shifts, self.filled = torch.zeros(8), False
+
+    def forward(self, x):
+        if not self.filled:
+            self.table.copy_(torch.linspace(0, 1, 8))
+            self.shifts.fill_(0.5)
+            self.filled = True
+        return self.body(x * self.table + self.shifts)
+
+
+class AveragesBesideItsState(Base):
+    """In what a graph does not see: a buffer that its state_dict lacks, an attribute, a list and another view of one memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8), persistent=False)
+        self.average, self.book = torch.ones(8), [torch.eye(8)]
+        self.rows = self.book[0][2:4]
+
+    def forward(self, x):
+        if self.training:
+            for kept in (self.mean, self.average, *self.book):
+                kept.mul_(0.9).add_(0.1 * x.detach().mean(0))
+        return self.body(x - self.mean)
+
+
+class MeetsALimit(Base):
+    """Of the machine, in a forward pass of some number."""
+
+    def __init__(self, error, passes):
+        super().__init__()
+        self.error, self.passes, self.turns = error, passes, itertools.count(1)
+
+    def __deepcopy__(self, _):
+        return self
+
+    def forward(self, x):
+        if next(self.turns) >= self.passes:
+            raise self.error
+        return self.body(x)
+
+
+class NeverLeavesOut(Base):
+    """By a number of Python's and one of NumPy's, with no chance to."""
+
+    def forward(self, x):
+        leaves_out = self.training and random.uniform(0, 1) < 0 or numpy.random.rand() >= 1
+        return self.out(x) if leaves_out else self.body(x)
+
+
+class Kind(IntEnum):
+    FIRST, SECOND = 0, 1
+
+
+class KeepsKindsAndTensors(Base):
+    """What says how it computes and how far it is, none of which is a number of calls; and fails after
+    many calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.kind, self.ready, self.layers, self.last = Kind.FIRST, False, 0, []
+
+    def forward(self, x):
+        self.kind, self.ready = Kind.SECOND, True
+        self.last = [*self.last[:1], x.detach()]
+        self.layers += 1
+        return ([self.body] if self.layers < 9000 else [])[0](x)
+
+
+def no_memory():
+    return MeetsALimit(torch.OutOfMemoryError("no memory"), 2)
+
+
+def no_space():
+    return MeetsALimit(OSError(errno.ENOSPC, "no space"), 2)
+
+
+class LiesInOneMemory(Base):
+    """Weights beside each other, as cuDNN lays out those of recurrent layers."""
+
+    def __init__(self):
+        super().__init__()
+        memory = torch.cat([parameter.detach().flatten() for parameter in self.parameters()])
+        for parameter, part in zip(self.parameters(), memory.split([parameter.numel() for parameter in self.parameters()])):
+            parameter.data = part.view(parameter.shape)
+
+    def forward(self, x):
+        return self.body(x)
+
+
 class KeepsALoss(Base):
     def forward(self, x):
         self.beside = self.first(x).square().mean()
         return self.body(x)
+
+
+class KeepsALossAndAView(KeepsALoss):
+    def __init__(self):
+        super().__init__()
+        self.half = self.first.weight[:5]
+
+    def forward(self, x):
+        return super().forward(x) + x @ self.half.t()
 
 
 class KeepsLayersInAList(Base):
@@ -150,6 +282,11 @@ class CountsInAList(CountsForALog):
 class SeldomLeavesOut(Base):
     def forward(self, x):
         return self.out(x) if self.training and random.random() < 0.001 else self.body(x)
+
+
+class SeldomKeeps(Base):
+    def forward(self, x):
+        return self.body(x) if random.random() < 0.999 else self.out(x)
 
 
 class SeldomLeavesOutByNumPy(Base):
@@ -250,6 +387,21 @@ class WritesToAWeight(Base):
         return self.body(x)
 
 
+class PrunesLate(Counts):
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 5000:
+            self.first.weight.data.zero_()
+        return self.body(x)
+
+
+class PrunesSeldom(Base):
+    def forward(self, x):
+        if random.random() < 0.001:
+            self.first.weight.data.zero_()
+        return self.body(x)
+
+
 class LearnsNothing(Base):
     @torch.no_grad()
     def forward(self, x):
@@ -267,6 +419,17 @@ class TiesLate(Base):
     def __init__(self):
         super().__init__()
         self.second = nn.Linear(8, 8)
+
+    def forward(self, x):
+        self.second.weight = self.first.weight
+        return self.body(self.second(x))
+
+
+class TiesAgain(Base):
+    def __init__(self):
+        super().__init__()
+        self.second = nn.Linear(8, 8)
+        self.second.weight = self.first.weight
 
     def forward(self, x):
         self.second.weight = self.first.weight
@@ -295,6 +458,17 @@ class MaskedWhileItTrains(nn.Module):
     def forward(self, values, mask):
         errors = (self.out(values) - values).square()
         return (errors * mask).sum() / mask.sum() if self.training else errors.mean()
+
+
+class IgnoresWhileItTrains(nn.Module):
+    """Targets of -1, of which evaluation makes no number."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, values, classes):
+        return F.cross_entropy(self.out(values), classes, ignore_index=-1 if self.training else -100)
 
 
 class AttendsToOtherSamples(Base):

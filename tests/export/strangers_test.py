@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What strangers' modules do is followed, or refused with its place and with what to do.
 
-    strangers_test.py path/to/autotrain path/to/project
+    strangers_test.py path/to/autotrain path/to/project [Followed|Refused]
 """
+import errno
+import io
 import random
 import sys
 import unittest
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import numpy
@@ -13,7 +16,11 @@ import strange_models as models
 import torch
 from export_test import IMAGES, TOKENS, Exported, losses_in_python, made, plain
 
+from safetensors.torch import load_file
+
 from autotrain_export import ExportError, export
+from autotrain_export.__main__ import main
+from autotrain_export.known import Known
 
 VALUES = "float32[4,8]"
 
@@ -49,24 +56,59 @@ class Followed(Exported):
             "tables that a function keeps": (models.CachesTables, VALUES, {"precisions": ["fp32", "bf16"]}),
             "texts": (models.SaysWhatItDoes, VALUES, {}),
             "numbers for a log": (models.CountsForALog, VALUES, {}),
+            "random numbers that decide nothing": (models.NeverLeavesOut, VALUES, {}),
+            "parameters that are tied again": (models.TiesAgain, VALUES, {}),
+            "kinds, and tensors in lists": (models.KeepsKindsAndTensors, VALUES, {}),
         }
         for name, (maker, example, options) in cases.items():
             with self.subTest(case=name):
                 said = []
                 export(made(maker), example, self.folder / "m.autotrain", say=said.append, **{"precisions": ["fp32"], **options})
                 self.assertIn("from other weights", said[0])
-                out = self.autotrain("plan", "--config", self.recipe("images"))
-                self.assertTrue(out.returncode in (0, 78) and "cannot be run" not in out.stderr, out.stderr)
+                out = self.autotrain("plan", "--config", self.recipe("images", **self.of_rows(name)))
+                self.assertEqual(out.returncode, 0, out.stderr)
+
+    def of_rows(self, case):
+        """The sections of a recipe for what the examples of values say."""
+        generator = numpy.random.default_rng(3)
+        arrays = {"x": generator.normal(size=(96, 8)).astype("float32"), "mask": generator.random((96, 8)) < 0.5, "classes": generator.integers(0, 5, 96)}
+        for name, array in arrays.items():
+            numpy.save(self.folder / f"{name}.npy", array)
+        names = ["x", "mask"] if case == "arguments by name" else ["x"]
+        data = {"dataset": "npy", "arrays": [f"{name}={self.folder}/{name}.npy" for name in names], "targets": str(self.folder / "classes.npy")}
+        return {"data": {"shuffle": False, "train": data, "validation": data}, "model": {"inputs": names}}
+
+    def test_targets_that_only_training_ignores_are_noted(self):
+        said = []
+        export(made(models.IgnoresWhileItTrains), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="int64[4]<5", say=said.append)
+        self.assertIn("targets of -1,", said[-1])
 
     def test_a_loss_beside_the_main_one_is_noted(self):
-        said = []
-        export(made(models.KeepsALoss), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
-        self.assertIn("self.beside", said[-1])
+        for maker in (models.KeepsALoss, models.KeepsALossAndAView):
+            said = []
+            export(made(maker), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+            self.assertIn("self.beside", said[-1])
 
     def test_samples_that_attend_to_each_other_are_noted(self):
         said = []
         export(made(models.AttendsToOtherSamples), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
         self.assertIn("depends on what else is in its batch", said[-1])
+
+    def test_weights_that_lie_in_one_memory_are_written_each_and_learn(self):
+        net = made(models.LiesInOneMemory)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        written = load_file(self.folder / "m.autotrain")
+        for name, parameter in net.named_parameters():
+            self.assertTrue(torch.equal(written[name], parameter), name)
+
+    def test_memory_that_was_seen_is_given_to_no_other_tensor(self):
+        known = Known()
+        with known:
+            seen = torch.zeros(8)
+            seen + 1
+            self.assertIn(seen, known.of_module)
+            del seen
+        self.assertFalse([other for other in [torch.zeros(8) for _ in range(64)] if other in known.of_module])
 
     def test_layers_that_a_module_does_not_know_are_noted(self):
         said = []
@@ -77,6 +119,16 @@ class Followed(Exported):
         net = made(models.CountsForALog)
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
         self.assertEqual((net.calls, net.seen), (0, []))
+
+    def test_tables_that_are_filled_late_are_followed_and_empty_afterwards(self):
+        net = made(models.FillsATableLate)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        self.assertEqual((net.table.tolist(), net.shifts.tolist(), net.filled), ([0.0] * 8, [0.0] * 8, False))
+
+    def test_settings_that_cannot_be_changed_stay_and_what_follows_is_put_back(self):
+        net = made(models.KeepsFrozenSettings)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        self.assertEqual((list(net.settings.items()), list(net.counted.items()), net.seen), ([("width", 8), ("depth", 2)], [("calls", 0)], []))
 
 
 class Refused(Exported):
@@ -93,7 +145,8 @@ class Refused(Exported):
             models.CountsForAll: ("counts in strange_models.CALLS", forward_of(models.CountsForAll)),
             models.CountsInAList: ("counts in self.seen", forward_of(models.CountsInAList)),
             models.SeldomLeavesOut: ("Python's random numbers", line_of("random.random()")),
-            models.SeldomLeavesOutByNumPy: ("NumPy's random numbers", line_of("numpy.random.rand()")),
+            models.SeldomKeeps: ("Python's random numbers", line_of("random.random() < 0.999")),
+            models.SeldomLeavesOutByNumPy: ("NumPy's random numbers", line_of("numpy.random.rand() <")),
             models.SetsASeed: ("a seed that it sets itself", line_of("torch.manual_seed(3)")),
             models.ByItsOwnGenerator: ("a generator of its own", line_of("generator=torch")),
             models.OtherForOneSize: ("something else for batches of 32: ", line_of("== 32")),
@@ -129,8 +182,33 @@ class Refused(Exported):
         said = self.refused(made(models.MaskedWhileItTrains), [VALUES, "bool[4,8]"], loss=True)
         self.assertIn("in training mode", said)
 
+    def test_what_is_the_machines_is_raised_as_it_came_and_not_tried_again(self):
+        for error in (torch.OutOfMemoryError("no memory"), MemoryError(), OSError(errno.ENOSPC, "no space"), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
+            for passes in (1, 2, 4, 8):
+                with self.subTest(error=type(error).__name__, passes=passes):
+                    net = made(lambda error=error, passes=passes: models.MeetsALimit(error, passes))
+                    with self.assertRaises(type(error)) as caught:
+                        export(net, VALUES, self.folder / "refused.autotrain", precisions=["fp32"])
+                    self.assertIs(caught.exception, error)
+                    self.assertEqual(next(net.turns), passes + 1)
+        self.assertFalse((self.folder / "refused.autotrain").exists())
+
+    def test_the_command_ends_with_what_the_machine_lacks(self):
+        for maker, words, ends in (("no_memory", "autotrain_export: no memory", 71), ("no_space", "autotrain_export: [Errno 28] no space", 74)):
+            said = io.StringIO()
+            with redirect_stderr(said):
+                status = main([f"strange_models:{maker}", "--example", VALUES, "--output", str(self.folder / "refused.autotrain")])
+            self.assertEqual((status, said.getvalue().splitlines()[-1]), (ends, words))
+
+    def test_averages_that_no_state_dict_has_stay(self):
+        net = made(models.AveragesBesideItsState)
+        self.refused(net, VALUES)
+        self.assertEqual((net.mean.tolist(), net.average.tolist(), net.book[0].tolist()), ([0.0] * 8, [1.0] * 8, torch.eye(8).tolist()))
+        self.assertEqual(net.rows.data_ptr(), net.book[0][2:4].data_ptr())
+
     def test_weights_gradients_and_random_numbers_stay_when_a_forward_pass_changes_them(self):
-        for maker in (models.WritesToAWeight, models.GoesBackItself, models.FreezesLate, models.SeldomLeavesOutByNumPy):
+        makers = (models.WritesToAWeight, models.GoesBackItself, models.FreezesLate, models.SeldomLeavesOutByNumPy, models.PrunesLate, models.PrunesSeldom)
+        for maker in makers:
             net, state, of_numpy = made(maker), random.getstate(), numpy.random.get_state()[1].tolist()
             before = {name: parameter.detach().clone() for name, parameter in net.named_parameters()}
             self.refused(net, VALUES)
@@ -140,4 +218,4 @@ class Refused(Exported):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -173,6 +173,18 @@ class Batches(unittest.TestCase):
                 list(pieces([batch], 2))
             self.assertIn("sparse or nested", str(raised.exception))
 
+    def test_nested_batches_are_searched_and_cut_by_nobody(self):
+        model = torch.nn.Linear(8, 4)
+        padded = lambda batch: torch.nested.to_padded_tensor(batch, 0.0)
+        step = lambda batch, weight: (model(padded(batch)).square().mean() * weight).backward()
+        rows = lambda samples: torch.nested.nested_tensor([torch.randn(1 + index % 3, 8) for index in range(samples)])
+        plan = autotrain.find(step, rows, model=model, effective=EFFECTIVE, budget=BUDGET, max_trials=3)
+        self.assertGreater(plan.micro_batch, 1)
+        self.assertEqual(samples_of((rows(5), torch.zeros(5))), 5)
+        with self.assertRaises(autotrain.StepError) as raised:
+            cut(rows(6), 0, 2, 6)
+        self.assertIn("padded with its lengths", str(raised.exception))
+
     def test_a_sparse_tensor_of_all_samples_is_in_every_piece(self):
         shared = torch.eye(3).to_sparse()
         (rows, same), _ = next(pieces((torch.zeros(6, 2), shared), 2))

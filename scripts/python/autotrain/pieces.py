@@ -17,9 +17,14 @@ LAID_OUT = ("a sparse or nested tensor cannot be cut", "give it dense, or padded
 def is_array(value):
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):
         raise StepError("batch", *PACKED)
-    if isinstance(value, torch.Tensor) and value.is_nested:
-        raise StepError("batch", *LAID_OUT)
+    if isinstance(value, torch.Tensor):  # a nested one has no shape to ask for
+        return True
     return hasattr(value, "shape") and hasattr(value, "__getitem__") and hasattr(value, "dtype")
+
+
+def shape_of(array):
+    """The lengths of an array along its axes; of a nested tensor along the first, which is all that its samples have in common."""
+    return (array.size(0),) if isinstance(array, torch.Tensor) and array.is_nested else tuple(array.shape)
 
 
 def arrays(value):
@@ -50,9 +55,9 @@ def lists_of_samples(batch):
     """How many samples a batch has whose parts are lists with an entry a sample, as detectors take them: images of
     several sizes, and dictionaries of boxes. None where it is no such batch."""
     lists = [part for part in parts_of(batch) if isinstance(part, (list, tuple)) and not is_array(part)]
-    if not lists or len({len(part) for part in lists}) != 1 or any(is_array(part) and len(part.shape) > 0 for part in parts_of(batch)):
+    if not lists or len({len(part) for part in lists}) != 1 or any(is_array(part) and shape_of(part) for part in parts_of(batch)):
         return None
-    lengths = {array.shape[0] for part in lists for array in part if is_array(array) and len(array.shape) > 0}
+    lengths = {shape_of(array)[0] for part in lists for array in part if is_array(array) and shape_of(array)}
     of_mappings = any(isinstance(entry, Mapping) for part in lists for entry in part)
     return len(lists[0]) if of_mappings or len(lengths) > 1 else None
 
@@ -64,21 +69,21 @@ def samples_of(batch):
     if listed is not None:
         return listed
     for array in arrays(batch):
-        if len(array.shape) > 0:
-            return int(array.shape[0])
+        if shape_of(array):
+            return int(shape_of(array)[0])
     return len(batch) if isinstance(batch, (list, tuple)) and batch else None
 
 
 def axis_of(batch, samples):
     """The axis along which the first array of a batch is so long, if that is another than the first."""
-    shape = next((array.shape for array in arrays(batch) if len(array.shape) > 0), ())
+    shape = next((shape_of(array) for array in arrays(batch) if shape_of(array)), ())
     return next((axis for axis, size in enumerate(shape) if axis > 0 and size == samples), None)
 
 
 def is_samples(value, samples):
     """A list with an entry a sample, rather than one of a batch's parts."""
     return (isinstance(value, (list, tuple)) and len(value) == samples
-            and not any(is_array(part) and len(part.shape) > 0 and part.shape[0] == samples for part in value))
+            and not any(is_array(part) and shape_of(part)[:1] == (samples,) for part in value))
 
 
 def is_shared(value):
@@ -112,9 +117,9 @@ def with_parts(value, change):
 
 def cut_part(value, first, last, samples):
     if is_array(value):
-        if len(value.shape) == 0 or value.shape[0] != samples:
+        if shape_of(value)[:1] != (samples,):
             return value
-        if isinstance(value, torch.Tensor) and value.layout != torch.strided:
+        if isinstance(value, torch.Tensor) and (value.is_nested or value.layout != torch.strided):
             raise StepError("batch", *LAID_OUT)
         return value[first:last]
     if not isinstance(value, Mapping) and is_samples(value, samples):

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 import torch
 from autotrain_export.attributes import Attributes
+from autotrain_export.values import Values
 
 from .errors import StepError
-from .tensors import leaves, parameters_of, storage_of
+from .tensors import leaves, parameters_of
 
 
 @contextmanager
@@ -47,31 +48,6 @@ class Generators:
         if self.numpy is not None:
             sys.modules["numpy"].random.set_state(self.numpy)
         random.setstate(self.python)
-
-
-class Values:
-    """The bytes of tensors, each piece of memory once, and where they were."""
-
-    def __init__(self, tensors):
-        self.places, self.copies = [], {}
-        for tensor in tensors:
-            storage = storage_of(tensor)
-            if storage is None:
-                continue
-            self.places.append((tensor, tensor.detach()))
-            known = self.copies.get(storage.data_ptr())
-            if known is None or known[0].nbytes() < storage.nbytes():  # views of arrays may end before them
-                kept = storage.cpu() if storage.device.type != "cpu" else storage.clone()
-                self.copies[storage.data_ptr()] = (storage, kept)
-
-    def put_back(self):
-        with torch.no_grad():
-            for tensor, place in self.places:
-                same = tensor.untyped_storage().data_ptr() == place.untyped_storage().data_ptr()
-                if not (same and tensor.shape == place.shape and tensor.stride() == place.stride()):
-                    tensor.data = place  # somebody gave it other memory
-            for storage, kept in self.copies.values():
-                storage.copy_(kept)
 
 
 class Containers:

@@ -1,6 +1,7 @@
 """Tensors in what surrounds them."""
 
 import torch
+from autotrain_export.values import storage_of
 from torch.nn.parallel import DistributedDataParallel
 
 from .errors import StepError
@@ -70,13 +71,6 @@ def carried_bytes(device, modules, optimizers):
     DistributedDataParallel exchanges gradients."""
     buckets = sum(p.nbytes for p in parameters_of(replicas_of(modules), []) if p.requires_grad and p.device == torch.device(device))
     return bytes_on(device, state_tensors(modules, optimizers)) + buckets
-
-
-def storage_of(tensor):
-    """The memory of a tensor; none for those that have no strides."""
-    if tensor.layout != torch.strided or tensor.is_meta:
-        return None
-    return tensor.untyped_storage()
 
 
 def bytes_on(device, tensors):

@@ -80,6 +80,7 @@ def main(arguments=None):
     import torch  # takes seconds, which the line before explains
 
     from . import export
+    from .machine import of_machine, out_of_memory
 
     warnings.filterwarnings("ignore")
     torch.manual_seed(options.seed)
@@ -90,6 +91,11 @@ def main(arguments=None):
     except ExportError as error:
         print(f"autotrain_export: {error}", file=sys.stderr)
         return 65
+    except (OSError, MemoryError, RuntimeError) as error:
+        if not of_machine(error):
+            raise
+        print(f"autotrain_export: {str(error).strip() or 'memory is used up'}", file=sys.stderr)
+        return 71 if out_of_memory(error) else 74
     print(f"{path}: {path.stat().st_size:,} bytes; a recipe names it as model: {{name: exported, file: {path}}}")
     return 0
 

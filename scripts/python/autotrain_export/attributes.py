@@ -1,21 +1,43 @@
 """What modules keep beside the values of their tensors: attributes, and the lists and dictionaries in them."""
 
-from collections import deque
+from collections import OrderedDict, deque
 from contextlib import contextmanager
 
 DEPTH = 4  # of containers within each other
+KINDS = (OrderedDict, dict, list, set, deque)
+
+
+def _kind(container):
+    """The kind of Python's own that a container is of: classes that are made of it may forbid, or do something else in, its methods."""
+    return next(kind for kind in KINDS if isinstance(container, kind))
+
+
+def _entries(container):
+    kind = _kind(container)
+    return list(kind.items(container) if issubclass(kind, dict) else kind.__iter__(container))
+
+
+def _flat(entries, kind):
+    return [part for entry in entries for part in entry] if issubclass(kind, dict) else entries
 
 
 def _containers(value, depth=DEPTH):
-    if isinstance(value, (dict, list, set, deque)) and depth > 0:
+    if isinstance(value, KINDS) and depth > 0:
         yield value
-        for item in value.values() if isinstance(value, dict) else value:
+        for item in [item for _, item in _entries(value)] if isinstance(value, dict) else _entries(value):
             yield from _containers(item, depth - 1)
 
 
 def _refill(container, before):
-    container.clear()
-    (container.extend if isinstance(container, (list, deque)) else container.update)(before)
+    kind, now = _kind(container), _entries(container)
+    if len(now) == len(before) and all(map(lambda one, other: one is other, _flat(now, kind), _flat(before, kind))):
+        return
+    kind.clear(container)
+    if issubclass(kind, dict):
+        for key, value in before:
+            kind.__setitem__(container, key, value)
+    else:
+        (kind.update if kind is set else kind.extend)(container, before)
 
 
 class Attributes:
@@ -25,16 +47,23 @@ class Attributes:
     def __init__(self, parts):
         self.parts = [(part, dict(vars(part))) for part in parts]
         contained = (each for _, attributes in self.parts for value in attributes.values() for each in _containers(value))
-        self.containers = {id(each): (each, each.copy()) for each in contained}
+        self.containers = {id(each): (each, _entries(each)) for each in contained}
 
     def put_back(self):
+        """What cannot be put back keeps nothing else from it."""
+        failed = []
         for part, before in self.parts:
             own = vars(part)
             for name in set(own) - set(before):
                 del own[name]
             own.update(before)
         for container, before in self.containers.values():
-            _refill(container, before)
+            try:
+                _refill(container, before)
+            except Exception as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
 
 @contextmanager

@@ -12,11 +12,13 @@ import torch
 
 from .attributes import attributes_kept
 from .errors import ExportError
+from .given import memory_of
 from .half import QuickProducts
 from .kept import Keeper, loaded
 from .places import forward_of
-from .subject import refuse_written
+from .subject import refuse_written, tensors_in
 from .tracing import autocast
+from .values import Values
 
 # Graphs mostly run eager's very operators and give its bits. Where Python's version of one stands in for it, they may differ by
 # rounding: of the largest number among all gradients, say, since those that are zero but for rounding have no scale of their own.
@@ -44,23 +46,24 @@ def copies(tensors):
 
 
 @contextmanager
-def _buffers_kept(module):
-    """Leaves the module's buffers as they were, whatever is done to it."""
-    values = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+def values_kept(module, but):
+    """Leaves the tensors in a module's buffers and attributes with the numbers that they have, whatever is done to it.
+
+    but  tensors that somebody else looks after, and with them what shares their memory"""
+    others = {memory_of(tensor) for tensor in but}
+    found = [*module.buffers(), *(tensor for part in module.modules() for tensor in tensors_in(vars(part)))]
+    values = Values(tensor for tensor in found if memory_of(tensor) not in {*others, None})
     try:
-        with attributes_kept(module):
-            yield
+        yield
     finally:
-        with torch.no_grad():
-            for buffer, value in values:
-                buffer.copy_(value)
+        values.put_back()
 
 
 @contextmanager
 def other_weights(subject, put_parameters_back):
     """Gives the module other weights and buffers for a while. The parameters, of which a copy may be as large as all that memory has left,
     are put back by the caller's function."""
-    with _buffers_kept(subject.original):
+    with values_kept(subject.original, subject.original.parameters()), attributes_kept(subject.original):
         try:
             with torch.no_grad():
                 generator = torch.Generator().manual_seed(17)

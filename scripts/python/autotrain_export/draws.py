@@ -9,8 +9,11 @@ import sys
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from .again import differ, outputs_in_both_modes
+from .attributes import attributes_kept
 from .errors import ExportError
 from .places import forward_of, is_theirs
+from .twister import put, words_again
 
 SEED = 0x5EED5EED  # one that nobody sets
 NUMPY, PYTHON, SEEDS, OWN = "NumPy's random numbers", "Python's random numbers", "a seed that it sets itself", "a generator of its own"
@@ -37,7 +40,7 @@ class Draws:
     """Notices which part of a module draws so, as long as it is entered."""
 
     def __init__(self, module):
-        self.module, self.own, self.stack, self.found = module, _generators(module), [], None
+        self.module, self.own, self.stack, self.found = module, _generators(module), [], {}
 
     def __enter__(self):
         self.before = random.getstate(), _numpy() and _numpy().random.get_state()
@@ -63,19 +66,41 @@ class Draws:
         else:
             return
         now = _states(self.own)
-        changed = next((what for what in now if now[what] != before[what]), None)
-        if changed and self.found is None:  # the innermost ends first
-            self.found = part, changed
+        for what in now:
+            if now[what] != before[what]:
+                self.found.setdefault(what, part)  # the innermost ends first
 
-    def check(self):
-        if self.found is None:
-            return
-        part, what = self.found
+    def check(self, subject, parameters, examples, samples):
+        """Refuses what is drawn so, if it matters: libraries draw by Python's numbers whether a layer is left out, with no chance to be, and
+        another thread may draw."""
+        for what, part in self.found.items():
+            if what in (SEEDS, OWN) or _matters(what, subject, parameters, examples, samples):
+                self._refuse(what, part)
+
+    def _refuse(self, what, part):
         place = _line_with(part, _WORDS[what]) or _place(self.module, part)
         raise ExportError(
             f"the module draws by {what}, which a graph cannot draw again{':' if place else ''}" + (f"\n  {place}" if place else "") + "\n"
             "Draw by PyTorch and without a seed: torch.rand(()) is a number, and x + (torch.rand(()) > p) * layer(x) leaves a layer out; a run has a seed of its own."
         )
+
+
+def _matters(what, subject, parameters, examples, samples):
+    """Whether the module computes something else by other numbers of Python's or NumPy's."""
+    generators = {PYTHON: random, NUMPY: _numpy() and _numpy().random}
+    states = words_again()
+
+    def outputs(words):
+        def begin():
+            for name, generator in generators.items():
+                if generator is not None:
+                    put(words if name == what else states[0], generator)
+
+        with attributes_kept(subject.module):
+            return outputs_in_both_modes(subject, parameters, examples, samples, begin)
+
+    first = outputs(states[0])
+    return any(differ(first, outputs(words)) for words in states[1:])
 
 
 def _name(module, part):

@@ -4,14 +4,15 @@ from pathlib import Path
 import torch
 
 from .attributes import attributes_kept
-from .checking import Trial, check, other_weights, own_random_numbers
+from .checking import Trial, check, other_weights, own_random_numbers, values_kept
 from .counting import Numbers, check_counts
 from .document import constants_of, write_graph
 from .errors import ExportError
 from .example import Examples
 from .habits import plainly
-from .places import forward_of, place_of
+from .machine import of_machine
 from .once import few_of, run_once
+from .places import forward_of, place_of
 from .reduction import depends_on_others, reduction_of
 from .subject import refuse, take_apart
 from .tracing import PRECISIONS, first_line, trace_evaluation, trace_training
@@ -37,7 +38,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     progress     is told what begins
 
     Returns the path. Raises ExportError when the module cannot be traced or its graphs do not compute what it does; nothing is
-    written then."""
+    written then. What is the machine's, memory that is used up or a full disk, is raised as it came."""
     if targets is not None and loss is None:
         raise ExportError("--targets: the module takes targets to compute its loss; --loss says what of its output that is")
     examples = Examples.parse(example, targets, _with_index(device))
@@ -49,7 +50,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     subject = take_apart(module, examples, output_part, "" if loss is True else loss)
-    with plainly(subject.module, subject.original), attributes_kept(subject.original), own_random_numbers(), torch.random.fork_rng(devices=[subject.device] if subject.device.type == "cuda" else []):
+    with plainly(subject.module, subject.original), _left_as_it_was(subject):
         with _refusing(subject):
             progress("running the module once")
             numbers = Numbers(subject.module)
@@ -88,13 +89,23 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
 
 
 @contextmanager
+def _left_as_it_was(subject):
+    """The module but for its parameters and saved buffers, of which there are copies, and all generators of random numbers."""
+    devices = [subject.device] if subject.device.type == "cuda" else []
+    with values_kept(subject.module, subject.tensors.values()), attributes_kept(subject.original), own_random_numbers(), torch.random.fork_rng(devices):
+        yield
+
+
+@contextmanager
 def _refusing(subject):
-    """Whatever goes wrong in somebody's module is a refusal that says where."""
+    """Whatever goes wrong in somebody's module is a refusal that says where; what is the machine's is no fault of it."""
     try:
         yield
     except ExportError:
         raise
     except Exception as error:
+        if of_machine(error):
+            raise
         place = place_of(error, subject.original) or place_of(error, subject.module)
         place = place or forward_of(subject.original, ".")
         raise ExportError(
@@ -149,7 +160,9 @@ def _check(subject, examples, traced, folder, say, long, progress):
             """How far a single sample's step is off, and an evaluation of a few; None where a single one is not for the module."""
             try:
                 return held_against(Trial((1,), few))
-            except Exception:  # batch normalisation refuses it, and so do others
+            except Exception as error:  # batch normalisation refuses it, and so do others
+                if of_machine(error):
+                    raise
                 trials.pop()
                 return None
 

@@ -3,6 +3,7 @@ makes. It may branch on them, and take numbers out of them."""
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
@@ -19,12 +20,27 @@ SIZED_BY_VALUES = (aten.nonzero.default, aten.masked_select.default)
 MADE_HERE = (aten.lift_fresh.default, aten.lift_fresh_copy.default)  # of what torch.tensor(…) has made
 
 
+class _Memories:
+    """Memory by its address, which nobody else is given as long as this is kept; what is in it may be given back."""
+
+    def __init__(self):
+        self.storages = {}
+
+    def add(self, tensor):
+        memory = memory_of(tensor)
+        if memory is not None and memory not in self.storages:
+            self.storages[memory] = StorageWeakRef(tensor.untyped_storage())
+
+    def __contains__(self, tensor):
+        return memory_of(tensor) in self.storages
+
+
 class Known(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.values = WeakIdKeyDictionary()  # a tensor of the trace → its values
-        self.spoiled = set()  # memory of values that something unknown was written to
-        self.of_module = set()  # memory of tensors that the module keeps, and that are no parameter or buffer
+        self.spoiled = _Memories()  # of values that something unknown was written to
+        self.of_module = _Memories()  # of tensors that the module keeps, and that are no parameter or buffer
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -52,10 +68,12 @@ class Known(TorchDispatchMode):
     def _check_written(self, function, args, kwargs, tensors):
         """What the module keeps outside of its buffers is constant to a graph."""
         if function not in MADE_HERE:
-            self.of_module.update(memory_of(tensor) for tensor in tensors if not isinstance(tensor, FakeTensor))
+            for tensor in tensors:
+                if not isinstance(tensor, FakeTensor):
+                    self.of_module.add(tensor)
         for tensor in _written(function, args, kwargs):
             value = self._value(tensor)
-            if value is not None and memory_of(value) in self.of_module:
+            if value is not None and value in self.of_module:
                 raise ExportError(
                     "the module writes to a tensor that it keeps in an attribute, or in a buffer that its state_dict lacks, and a graph does not see what it keeps so\n"
                     "Make it a buffer in __init__, self.register_buffer(…), whose changes a model file keeps; or write to a copy, table.clone()."
@@ -74,7 +92,7 @@ class Known(TorchDispatchMode):
         if not isinstance(tensor, FakeTensor):
             return tensor
         value = self.values.get(tensor)
-        return None if value is None or value.untyped_storage()._cdata in self.spoiled else value
+        return None if value is None or value in self.spoiled else value
 
     def _computed(self, function, args, kwargs):
         args, kwargs = tree_map(lambda leaf: self._value(leaf) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs))
@@ -89,7 +107,7 @@ class Known(TorchDispatchMode):
     def _spoil(self, tensors):
         for tensor in tensors:
             if isinstance(tensor, FakeTensor) and tensor in self.values:
-                self.spoiled.add(self.values[tensor].untyped_storage()._cdata)
+                self.spoiled.add(self.values[tensor])
 
     def _places(self, indices):
         """Masks that are known, as the places where they are true: their number is known, too."""

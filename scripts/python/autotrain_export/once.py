@@ -5,11 +5,13 @@ from contextlib import nullcontext
 import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from .again import parameters_again
 from .checking import copies
 from .cures import known
 from .draws import Draws
 from .errors import ExportError
 from .half import QuickProducts
+from .machine import of_machine
 from .places import place_now, place_of
 from .subject import refuse, refuse_written
 from .tracing import autocast, first_line
@@ -26,7 +28,7 @@ class _Passes:
 
     def __init__(self, subject, examples):
         self.subject, self.examples = subject, examples
-        self.parameters = {name: torch.nn.Parameter(own.detach().clone(), own.requires_grad) for name, own in subject.parameters.items()}
+        self.parameters = parameters_again(subject)
         self.assigned = None
 
     def outputs(self, samples, training, precision):
@@ -39,7 +41,9 @@ class _Passes:
         """The outputs for a few samples, or for a whole batch: a module that fixes the size of its batch is told so later."""
         try:
             return self.outputs(few_of(self.examples), training, precision)
-        except Exception:
+        except Exception as error:
+            if of_machine(error):
+                raise
             return self.outputs(self.examples.samples, training, precision)
 
     def attempt(self, training, precision):
@@ -48,13 +52,16 @@ class _Passes:
             self.of_any_size(training, precision)
         except ExportError:
             raise
-        except Exception:
-            pass
+        except Exception as error:
+            if of_machine(error):
+                raise
 
     def watch(self):
         """Notices parameters that are assigned while the module runs, and where."""
 
-        def noted(part, name, _):
+        def noted(part, name, parameter):
+            if part._parameters.get(name) is parameter:  # tied again, as it is
+                return
             if self.assigned is None and part in parts:
                 self.assigned = f"{parts[part]}.{name}".lstrip("."), place_now(self.subject.module)
 
@@ -90,7 +97,7 @@ def _same_bits(one, other):
 def run_once(subject, examples, precisions):
     """The outputs for a batch, in evaluation mode, and the names of attributes that hold losses. Tables that are made when they are first
     needed are made in each mode and precision."""
-    passes = _Passes(subject, examples)
+    passes, had = _Passes(subject, examples), _tensors_of(subject.module)
     watching = passes.watch()
     try:
         with Draws(subject.module) as draws:
@@ -100,9 +107,9 @@ def run_once(subject, examples, precisions):
                     passes.attempt(training, precision)
     finally:
         watching.remove()
-    draws.check()
+    draws.check(subject, passes.parameters, examples, few_of(examples))
     passes.check()
-    return outputs, _losses_beside(subject)
+    return outputs, _losses_beside(subject, had)
 
 
 def _evaluated(passes):
@@ -111,6 +118,8 @@ def _evaluated(passes):
     except ExportError:
         raise
     except Exception as error:
+        if of_machine(error):
+            raise
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in passes.examples.all)
         place = place_of(error, passes.subject.module)
         if "view size is not compatible" in str(error):
@@ -123,14 +132,20 @@ def _evaluated(passes):
         ) from error
 
 
-def _losses_beside(subject):
+def _tensors_of(module):
+    """(part, its name, attribute, tensor) of each that is an attribute."""
+    return [(part, name, attribute, value) for name, part in module.named_modules() for attribute, value in vars(part).items() if isinstance(value, torch.Tensor)]
+
+
+def _losses_beside(subject, had):
     """Names of attributes that hold one number with a gradient after a training pass, as losses beside the main one do. What keeps such
-    tensors alive lets go of their graphs."""
-    found = []
-    for name, part in subject.module.named_modules():
-        for attribute, value in part.__dict__.items():
-            if isinstance(value, torch.Tensor) and value.grad_fn is not None and value.is_floating_point():
-                part.__dict__[attribute] = value.detach()
-                if value.dim() == 0:
-                    found.append(f"{name}.{attribute}" if name else f"self.{attribute}")
+    tensors alive lets go of their graphs.
+
+    had  what was there before: a view of a weight keeps its gradient"""
+    before, found = {id(value) for *_, value in had}, []
+    for part, name, attribute, value in _tensors_of(subject.module):
+        if id(value) not in before and value.grad_fn is not None and value.is_floating_point():
+            vars(part)[attribute] = value.detach()
+            if value.dim() == 0:
+                found.append(f"{name}.{attribute}" if name else f"self.{attribute}")
     return found if subject.loss is None else []

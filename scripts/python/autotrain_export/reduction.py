@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from .checking import copies
 from .errors import ExportError
+from .machine import of_machine
 from .places import forward_of
 
 PARTS = (2, 5)  # of different size
@@ -24,10 +25,7 @@ def reduction_of(subject, examples):
     """"mean" or "sum", and those targets that count for nothing by custom and must not occur, since the loss is neither with them. Raises
     ExportError where it is neither without them."""
     possible, unusable = {"mean", "sum"}, []
-    for batch, what, ignored, training in _cases(subject, examples):
-        losses = _losses_or_none(subject, batch, ignored is not None or training, training)
-        if losses is None:
-            continue
+    for losses, what, ignored in _cases(subject, examples):
         left = possible & _reductions(*losses)
         if left or ignored is None:
             possible = left
@@ -50,21 +48,33 @@ def _losses_or_none(subject, batch, may_fail, training):
     """None where the module does not know such targets, or its loss of them is no number."""
     try:
         losses = _losses(subject, batch, training)
-    except (RuntimeError, IndexError, ValueError):
-        if may_fail:
+    except (RuntimeError, IndexError, ValueError) as error:
+        if may_fail and not of_machine(error):
             return None
         raise
     return losses if all(math.isfinite(loss) for loss in losses) else None
 
 
 def _cases(subject, examples):
-    """Batches, what is special about each, the target that is ignored by custom that it has, or None, and whether the module is in training
-    mode."""
-    evaluated_only = any("running_" in name for name in subject.buffers)  # in training, statistics are those of a micro-batch
-    for batch, what, ignored in _batches(examples):
-        yield batch, what, ignored, False
-        if not evaluated_only:
-            yield batch, f"{what}, in training mode", ignored, True
+    """Losses of a batch and its parts, what is special about it, and the target that is ignored by custom that it has, or None: of each batch
+    in evaluation mode; in training mode of random samples, of one batch that has more of 0 everywhere, and of those whose loss is no number
+    in evaluation mode."""
+    in_training = not any("running_" in name for name in subject.buffers)  # where statistics are those of a micro-batch
+    batches = list(_batches(examples))
+    for place, (batch, what, ignored) in enumerate(batches):
+        losses = _losses_or_none(subject, batch, ignored is not None, training=False)
+        if losses is not None:
+            yield losses, what, ignored
+        if in_training and (place == 0 or losses is None):
+            yield from _in_training(subject, batch, what, ignored)
+    if in_training and len(batches) > 1:
+        yield from _in_training(subject, _with_more_zeros(batches[0][0]), "with more of 0 among whole numbers", None)
+
+
+def _in_training(subject, batch, what, ignored):
+    losses = _losses_or_none(subject, batch, True, training=True)
+    if losses is not None:
+        yield losses, f"{what}, in training mode", ignored
 
 
 def _batches(examples):
@@ -86,6 +96,13 @@ def _with_value(batch, place, value):
     flat = changed[0].view(-1)
     flat[: max(1, flat.numel() // 2)] = value
     return (*batch[:place], changed, *batch[place + 1 :])
+
+
+def _with_more_zeros(batch):
+    for place, tensor in enumerate(batch):
+        if not tensor.dtype.is_floating_point:
+            batch = _with_value(batch, place, 0)
+    return batch
 
 
 def _generators():
@@ -138,7 +155,9 @@ def depends_on_others(subject, examples, both):
 
     try:
         return is_other(both) and is_other(predicted(batch))  # the first may have drawn random numbers
-    except Exception:  # a batch of one may be refused, and one result for all is: the check and the tracer tell
+    except Exception as error:  # a batch of one may be refused, and one result for all is: the check and the tracer tell
+        if of_machine(error):
+            raise
         return False
 
 

@@ -10,6 +10,7 @@ import torch
 
 from .errors import ExportError
 from .given import memory_of
+from .machine import of_machine
 from .places import forward_of
 
 
@@ -194,11 +195,13 @@ def _copied(module, tensors_too=False):
     """A copy whose tensors are the module's own: what is kept while it is traced stays in the copy."""
     memo = {}
     if not tensors_too:
-        kept = [tensor for part in module.modules() for tensor in _tensors_in([part._parameters, part._buffers, part.__dict__])]
+        kept = [tensor for part in module.modules() for tensor in tensors_in([part._parameters, part._buffers, part.__dict__])]
         memo = {id(tensor): tensor for tensor in kept}
     try:
         copied = copy.deepcopy(module, memo)
     except Exception as error:
+        if of_machine(error):
+            raise
         raise ExportError(
             f"the module cannot be copied by copy.deepcopy: {type(error).__name__}: {error}\n"
             "Keep what cannot be copied (locks, generators, open files) outside of the module, or give it a __deepcopy__ that returns itself."
@@ -227,12 +230,12 @@ def _of_the_copy(function, memo):
     return made
 
 
-def _tensors_in(value, depth=4):
+def tensors_in(value, depth=4):
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (dict, list, tuple, set)) and depth > 0:
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(item, depth - 1)
+            yield from tensors_in(item, depth - 1)
 
 
 def _add(name, tensor, tensors, other_names, first):
@@ -318,14 +321,29 @@ def _check_learning(module, name, parameter):
                "Change its gradient in the forward pass instead, by a torch.autograd.Function; a recipe's optimizer clips, and makes the update.")
 
 
+def _range_of(tensor):
+    """Where in its memory a tensor begins and ends, in bytes."""
+    begin = tensor.storage_offset() * tensor.element_size()
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return begin, begin + extent * tensor.element_size()
+
+
+def _overlap(one, other):
+    (begin, end), (first, last) = _range_of(one), _range_of(other)
+    return memory_of(one) == memory_of(other) and begin < last and first < end
+
+
 def _check_memory(module, learning):
-    """To a model file each tensor is one of its own, or the same under another name."""
-    owners = {memory_of(parameter): name for name, parameter in reversed(learning) if memory_of(parameter) is not None}
-    learns = dict(learning)
+    """To a model file each tensor is one of its own, or the same under another name. Those that lie in one memory beside each other, as cuDNN
+    lays out recurrent weights, are of their own."""
+    in_memory = {}
+    for name, parameter in learning:
+        if memory_of(parameter) is not None:
+            in_memory.setdefault(memory_of(parameter), []).append((name, parameter))
     others = [(f"parameters {{}} and {name}", name, parameter) for name, parameter in module.named_parameters()]
     others += [(f"parameter {{}} and buffer {name}", name, buffer) for name, buffer in module.named_buffers()]
     for both, name, tensor in others:
-        owner = owners.get(memory_of(tensor))
-        if owner not in (None, name) and tensor is not learns[owner]:
-            refuse(module, name, f"{both.format(owner)} share their memory without being one",
-                   "Tie them: a.weight = b.weight; or keep a copy, tensor.clone(), or use the parameter itself in the forward pass.")
+        for owner, parameter in in_memory.get(memory_of(tensor), ()):
+            if tensor is not parameter and _overlap(tensor, parameter):
+                refuse(module, name, f"{both.format(owner)} share their memory without being one",
+                       "Tie them: a.weight = b.weight; or keep a copy, tensor.clone(), or use the parameter itself in the forward pass.")

@@ -15,6 +15,7 @@ from .cures import CHECKS_VALUES, REPORTS_VALUES, cure_of_size, known, readable
 from .errors import ExportError
 from .given import Given, same_tensor
 from .known import Known
+from .machine import of_machine
 from .places import BACKWARD, asked_by_module, forward_of, operator_of, place_now, place_of
 from .written import copy_written_inputs
 
@@ -157,6 +158,8 @@ def _trace(subject, examples, precision, function, training):
             if dispatcher is enable_python_dispatcher or error.for_good:
                 raise ExportError(str(error)) from None
         except Exception as error:
+            if of_machine(error):
+                raise
             errors.append(error)
     raise ExportError(_why(errors[-1], precision, subject.module)) from errors[-1]
 
