@@ -129,13 +129,16 @@ TEST_F(WeightFiles, PicklesOfAFolderAreAllConverted) {
   folder_.write("pytorch_model-00001-of-00002.bin", "x");
   folder_.write("pytorch_model.bin.index.json", "{}");
   for (const auto& named : {folder_.path(), folder_ / "pytorch_model.bin.index.json"})
-    EXPECT_TRUE(test::holds(refusal(named), "pytorch_model*.bin\")"));
+    EXPECT_TRUE(test::holds(refusal(named), "glob.glob(\"pytorch_model-*-of-*.bin\", root_dir=folder)"));
 }
 
-// Header lengths of safetensors may begin with the bytes of other formats.
+// Header lengths of safetensors may begin with the bytes of other formats, and their names may end as
+// others'.
 TEST_F(WeightFiles, SafetensorsAreNotTakenForAnotherFormat) {
-  folder_.write("m.safetensors", std::string("GGUF\0\0\0\0", 8));
-  EXPECT_EQ(weights_named(folder_ / "m.safetensors"), folder_ / "m.safetensors");
+  for (const char* const name : {"m.safetensors", "m.ckpt", "pytorch_model.bin", "fold-1-of-5.safetensors"}) {
+    folder_.write(name, std::string("GGUF\0\0\0\0{}", 10));
+    EXPECT_EQ(weights_named(folder_ / name), folder_ / name);
+  }
   EXPECT_EQ(weights_named(folder_ / "none.bin"), folder_ / "none.bin")
       << "who opens it says that it is missing";
 }
