@@ -57,8 +57,9 @@ class Gradients {
   virtual const std::vector<NamedTensor>& all() = 0;
 };
 
-/// The passes of one lane of an update (all of it, but with several ranks or `execution.lanes`), for a task
-/// that makes them itself. Gradients add up in the parameters, in whatever parts and however often they are
+/// The passes of an update, for a task that makes them itself: with several ranks or `execution.lanes` those
+/// of one lane; of a task that compares samples (`splittable` is false) those of all lanes of this rank, which
+/// may have none. Gradients add up in the parameters, in whatever parts and however often they are
 /// asked for, as those of Σ sums; the update divides them by Σ weights.
 class Passes {
  public:
@@ -109,8 +110,8 @@ class Task {
   /// from one micro-batch to the next. All micro-batches of an update are on the device at once. Asked once.
   virtual bool makes_passes() const { return false; }
 
-  /// Forward and backward passes of one lane, under the run's autocast. What it returns has no gradient: Σ
-  /// sums, to be reported, and Σ weights. `loss` is then for evaluations alone.
+  /// Forward and backward passes, under the run's autocast. What it returns has no gradient: Σ sums, to be
+  /// reported, and Σ weights. `loss` is then for evaluations alone.
   virtual LossTerms passes(Passes& passes) {
     (void)passes;
     return {};

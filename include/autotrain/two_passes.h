@@ -11,9 +11,12 @@ namespace autotrain {
 /// and each micro-batch is embedded again, with the same random numbers, to take its part back to the
 /// parameters. Memory is that of one micro-batch and of all embeddings with their loss. For `Task::passes`.
 ///
-/// What a forward pass leaves in buffers (running statistics) is left twice.
-/// @param embed [n, …] for n samples, with gradient. @param loss of all embeddings, [N, …] in the order of
-/// the batches: the sum and weight that the whole update has.
+/// What a forward pass leaves in buffers (running statistics) is left twice. An update that is one
+/// micro-batch is embedded once. With several lanes and ranks, every rank calls it once, with batches or
+/// without, and gets the embeddings of all, lane after lane.
+/// @param embed [n, …] for n samples, with gradient. @param loss of all embeddings, [N, …], in which the
+/// batches here may have but a part: the sum and weight that the whole update has. What it learns by itself
+/// is counted once.
 LossTerms in_two_passes(Passes& passes, const std::function<torch::Tensor(const Batch& batch)>& embed,
                         const std::function<LossTerms(const torch::Tensor& embeddings)>& loss);
 
