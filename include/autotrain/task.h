@@ -58,8 +58,8 @@ class Gradients {
 };
 
 /// The passes of an update, for a task that makes them itself: with several ranks or `execution.lanes` those
-/// of one lane; of a task that compares samples (`splittable` is false) those of all lanes of this rank, which
-/// may have none. Gradients add up in the parameters, in whatever parts and however often they are
+/// of one lane; of a task that compares samples (`splittable` is false) those of all lanes of this rank,
+/// which may have none. Gradients add up in the parameters, in whatever parts and however often they are
 /// asked for, as those of Σ sums; the update divides them by Σ weights.
 class Passes {
  public:
