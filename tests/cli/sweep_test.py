@@ -336,7 +336,7 @@ class Sweep(unittest.TestCase):
                                       (["--mode", "training", "--vary", "execution.precision=fp32,int8"], 78, "int8"),
                                       (["--mode", "converge"], 64, "autotrain compare R.yaml --vary"),
                                       (["--weights", str(self.root / "nope")], 66, "nope"),
-                                      (["--weights", str(self.root)], 66, "checkpoint")]:
+                                      (["--weights", str(self.root)], 66, "holds no weights")]:
             with self.subTest(arguments):
                 self.assertIn(word, self.sweep(*arguments, code=code).stderr)
 
