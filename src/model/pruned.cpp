@@ -26,21 +26,28 @@ bool is_part_of(c10::IntArrayRef smaller, c10::IntArrayRef whole) {
          std::equal(smaller.begin(), smaller.end(), whole.begin(), std::less_equal<>());
 }
 
+// The file of the first weights; nothing, with a warning, where it cannot be found any more: a run that goes
+// on needs it for this alone, and one that begins is told when they are read.
+std::optional<std::filesystem::path> file_of(const WeightsRecipe& recipe) {
+  std::string why = "is not there";
+  try {
+    const std::filesystem::path file = weights_named(*recipe.file);
+    std::error_code error;
+    if (std::filesystem::exists(file, error)) return file;
+  } catch (const Error& error) {
+    why = error.problem();
+  }
+  log::warn("model", cat("the file of the first weights, ", *recipe.file, ", ", why,
+                         ": had they been pruned, neither their shapes nor their zeros would be kept"));
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<CompressedWeights> pruned_by_file(const WeightsRecipe& recipe) {
-  if (!recipe.file) return std::nullopt;
-  std::error_code error;
-  if (!std::filesystem::exists(*recipe.file, error)) {
-    log::warn(
-        "model",
-        cat("the file of the first weights, ", *recipe.file,
-            ", is not there: had they been pruned, neither their shapes nor their zeros would be kept"));
-    return std::nullopt;
-  }
-  if (std::filesystem::is_directory(*recipe.file, error) || is_weight_index(*recipe.file))
-    return std::nullopt;  // of the files of a published model none is pruned
-  std::optional<CompressedWeights> weights = read_compressed(*recipe.file);
+  const std::optional<std::filesystem::path> file = recipe.file ? file_of(recipe) : std::nullopt;
+  if (!file) return std::nullopt;
+  std::optional<CompressedWeights> weights = read_compressed(*file);
   const bool in_part = !recipe.skip.empty() || !recipe.rename.empty() || recipe.shapes != Unmatched::kFail;
   if (weights && weights->is_pruned() && in_part) {
     throw Error(

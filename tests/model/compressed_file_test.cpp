@@ -227,5 +227,19 @@ TEST_F(CompressedFile, DamagedPartsAreRefusedByName) {
   expect_refused(sparse, "a..places", torch::full({2, 2}, 16, torch::kUInt8));  // the fifth of four
 }
 
+// A run that goes on needs its first weights for their shapes alone, and goes on without.
+TEST_F(CompressedFile, PrunedWeightsAreFoundInTheirFolderAsLongAsTheyAreAlone) {
+  write_compressed(
+      folder_ / "small.safetensors",
+      {{"a.weight", at::ones({2, 3})}, {name_of_kept("a"), torch::tensor({0, 2}, torch::kInt64)}},
+      "channels:0.5");
+  const WeightsRecipe recipe{.file = folder_.path().string()};
+  const auto pruned = pruned_by_file(recipe);
+  ASSERT_TRUE(pruned);
+  EXPECT_TRUE(pruned->is_pruned());
+  write_compressed(folder_ / "another.safetensors", {{"a.weight", at::ones({2, 3})}}, "2:4");
+  EXPECT_FALSE(pruned_by_file(recipe)) << "nobody can say which it was";
+}
+
 }  // namespace
 }  // namespace autotrain
