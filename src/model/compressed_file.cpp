@@ -11,7 +11,6 @@
 #include "base/text.h"
 #include "checkpoint/file_notes.h"
 #include "checkpoint/foreign_weights.h"
-#include "checkpoint/weight_files.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -28,9 +27,8 @@ constexpr int64_t kVersion = 2;  // of the format; a newer one may have forms th
 // a model is called so. Version 1 had one dot, and took a model's own tensors for these where they met.
 constexpr const char *kDots = "..", *kDotsOfVersion1 = ".";
 
-// The version in which the file says that it is one of these; 0: it does not.
-int64_t version_of(const fs::path& path) {
-  const FileNotes notes = read_safetensors_metadata(path);
+// The version in which a file's notes say that it is one of these; 0: they do not.
+int64_t version_of(const fs::path& path, const FileNotes& notes) {
   const auto marker = notes.find(kMarker);
   if (marker == notes.end()) return 0;
   int64_t version = 0;
@@ -222,23 +220,25 @@ std::string called(const std::string& name, const char* word) {
   return name + kDots + word;
 }
 
-std::vector<WeightShard> shards_of(const fs::path& file) {
-  if (is_weight_index(file)) return read_weight_index(file);
-  return {{.path = file}};
+// Nothing: it is an ordinary file.
+std::optional<CompressedWeights> restored_of(const fs::path& file) {
+  const int64_t version = version_of(file, read_safetensors_metadata(file));
+  if (version == 0) return std::nullopt;
+  return Restoring(file, read_safetensors(file), version == 1 ? kDotsOfVersion1 : kDots).all();
 }
 
 // The index and the shard have to tell the same of the tensors: of tied ones a shard may hold one, and name
 // the others.
 void check_shard(const fs::path& index, const WeightShard& shard) {
   refuse_foreign_weights(shard.path);
-  if (version_of(shard.path) > 0) {
+  const FileNotes notes = read_safetensors_metadata(shard.path);
+  if (version_of(shard.path, notes) > 0) {
     throw Error(ExitCode::kBadData, shard.path.string(),
                 cat("holds smaller weights of autotrain compress, and ", index.string(),
                     " makes it one of several files"),
                 "name the file by itself: it is a whole model");
   }
   const std::set<std::string> held = all_names(list_safetensors(shard.path));
-  const FileNotes notes = read_safetensors_metadata(shard.path);
   const auto is_held = [&](const std::string& name) {
     const auto other = notes.find(name);
     return held.contains(name) || (other != notes.end() && held.contains(other->second));
@@ -292,20 +292,24 @@ void write_compressed(const fs::path& path, const std::vector<NamedTensor>& tens
 
 std::optional<CompressedWeights> read_compressed(const fs::path& path) {
   const fs::path file = weights_named(path);
-  const int64_t version = is_weight_index(file) ? 0 : version_of(file);
-  if (version == 0) return std::nullopt;
-  return Restoring(file, read_safetensors(file), version == 1 ? kDotsOfVersion1 : kDots).all();
+  return is_weight_index(file) ? std::nullopt : restored_of(file);
 }
 
-WeightsFile::WeightsFile(fs::path path) : path_(weights_named(path)), compressed_(read_compressed(path_)) {
-  if (!is_weight_index(path_)) return;
-  for (const WeightShard& shard : shards_of(path_)) check_shard(path_, shard);
+WeightsFile::WeightsFile(const fs::path& path) {
+  const fs::path named = weights_named(path);
+  if (!is_weight_index(named)) {
+    files_ = {{.path = named}};
+    compressed_ = restored_of(named);
+    return;
+  }
+  files_ = read_weight_index(named);
+  for (const WeightShard& shard : files_) check_shard(named, shard);
 }
 
 std::vector<TensorEntry> WeightsFile::list() const {
   std::vector<TensorEntry> entries;
   if (!compressed_) {
-    for (const WeightShard& shard : shards_of(path_))
+    for (const WeightShard& shard : files_)
       std::ranges::move(list_safetensors(shard.path), std::back_inserter(entries));
     return entries;
   }
@@ -317,7 +321,7 @@ std::vector<TensorEntry> WeightsFile::list() const {
 void WeightsFile::read_some(const std::function<torch::Tensor(const TensorEntry&)>& target) const {
   const torch::NoGradGuard no_gradients;
   if (!compressed_) {
-    for (const WeightShard& shard : shards_of(path_)) read_some_safetensors(shard.path, target);
+    for (const WeightShard& shard : files_) read_some_safetensors(shard.path, target);
     return;
   }
   for (const NamedTensor& item : compressed_->tensors) {

@@ -9,6 +9,7 @@
 
 #include "autotrain/named_tensor.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/weight_files.h"
 #include "model/rounding.h"
 
 namespace autotrain {
@@ -64,7 +65,7 @@ class WeightsFile {
   /// @param path of a file, an index or a folder that holds one. @throws as read_compressed, weights_named
   /// and read_weight_index, and Error(kBadData) where an index and a file of it differ about its tensors, or
   /// that file is one of smaller weights.
-  explicit WeightsFile(std::filesystem::path path);
+  explicit WeightsFile(const std::filesystem::path& path);
 
   /// Lists the tensors as list_safetensors does.
   std::vector<TensorEntry> list() const;
@@ -73,7 +74,7 @@ class WeightsFile {
   void read_some(const std::function<torch::Tensor(const TensorEntry&)>& target) const;
 
  private:
-  std::filesystem::path path_;
+  std::vector<WeightShard> files_;  // the shards of an index, or one file
   std::optional<CompressedWeights> compressed_;
 };
 
