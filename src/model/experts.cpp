@@ -9,19 +9,21 @@
 namespace autotrain {
 namespace {
 
-// The linear layers in a stack of weights. Taken apart at once: the gradient of each alone would be as large
-// as that of all.
-std::vector<LinearProduct> products_of(const torch::Tensor& weights, const torch::Tensor& biases,
-                                       const std::vector<LinearProduct>& packed) {
-  if (!packed.empty()) return packed;
-  const std::vector<torch::Tensor> weight = weights.unbind(0), bias = biases.unbind(0);
-  std::vector<LinearProduct> products;
-  for (size_t e = 0; e < weight.size(); ++e) {
-    products.push_back(
-        [w = weight[e], b = bias[e]](const torch::Tensor& inputs) { return at::linear(inputs, w, b); });
+// The linear layers in a stack of weights, or what they were packed into. Taken apart at once: the gradient
+// of each alone would be as large as that of all.
+class Layers {
+ public:
+  Layers(const torch::Tensor& weights, const torch::Tensor& biases, const std::vector<LinearProduct>& packed)
+      : weights_(weights.unbind(0)), biases_(biases.unbind(0)), packed_(packed) {}
+
+  torch::Tensor product(size_t e, const torch::Tensor& inputs) const {
+    return packed_.empty() ? at::linear(inputs, weights_[e], biases_[e]) : packed_[e](inputs);
   }
-  return products;
-}
+
+ private:
+  const std::vector<torch::Tensor> weights_, biases_;
+  const std::vector<LinearProduct>& packed_;
+};
 
 }  // namespace
 
@@ -92,13 +94,14 @@ ExpertsImpl::Choice ExpertsImpl::choose_tokens(const torch::Tensor& probabilitie
 
 torch::Tensor ExpertsImpl::compute(const torch::Tensor& tokens, const Choice& choice) {
   const torch::Tensor sum = at::zeros(tokens.sizes(), tokens.options().dtype(torch::kFloat32));
-  const std::vector<LinearProduct> expand = products_of(expand_, expand_bias_, packed_expand_),
-                                   contract = products_of(contract_, contract_bias_, packed_contract_);
+  const Layers expand(expand_, expand_bias_, packed_expand_),
+      contract(contract_, contract_bias_, packed_contract_);
   for (int64_t e = 0; e < o_.experts; ++e) {
     const torch::Tensor its = choice.pairs.select(1, e).nonzero().squeeze(1);
     if (its.size(0) == 0) continue;
     const auto i = static_cast<size_t>(e);
-    const torch::Tensor made = contract[i](at::gelu(expand[i](tokens.index_select(0, its))));
+    const torch::Tensor inner = at::gelu(expand.product(i, tokens.index_select(0, its)));
+    const torch::Tensor made = contract.product(i, inner);
     const torch::Tensor weights = choice.weights.select(1, e).index_select(0, its).unsqueeze(1);
     sum.index_add_(0, its, made.to(torch::kFloat32) * weights);
   }
