@@ -1,18 +1,20 @@
 """What a search changes of a training, as it was: values bit for bit, in the same memory."""
 
 import copy
-import random
 import signal
-import sys
 import threading
 from contextlib import contextmanager
 
 import torch
-from autotrain_export.attributes import Attributes
+from autotrain_export.attributes import Attributes, Contents
+from autotrain_export.twister import States
 from autotrain_export.values import Values
 
 from .errors import StepError
 from .tensors import leaves, parameters_of
+
+
+MOST_DEPTH = 64  # of containers within each other in what an optimizer keeps
 
 
 @contextmanager
@@ -37,38 +39,13 @@ class Generators:
     def __init__(self):
         self.cpu = torch.get_rng_state()
         self.cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-        numpy = sys.modules.get("numpy")
-        self.numpy = numpy.random.get_state() if numpy else None
-        self.python = random.getstate()
+        self.others = States()
 
     def put_back(self):
         torch.set_rng_state(self.cpu)
         if self.cuda is not None:
             torch.cuda.set_rng_state_all(self.cuda)
-        if self.numpy is not None:
-            sys.modules["numpy"].random.set_state(self.numpy)
-        random.setstate(self.python)
-
-
-class Containers:
-    """Dictionaries and lists within each other, with the same objects in them as before."""
-
-    def __init__(self, value):
-        self.value = value
-        if isinstance(value, dict):
-            self.parts = {key: Containers(part) for key, part in value.items()}
-        elif isinstance(value, list):
-            self.parts = [Containers(part) for part in value]
-        else:
-            self.parts = None
-
-    def put_back(self):
-        if isinstance(self.value, dict):
-            self.value.clear()
-            self.value.update((key, part.put_back()) for key, part in self.parts.items())
-        elif isinstance(self.value, list):
-            self.value[:] = [part.put_back() for part in self.parts]
-        return self.value
+        self.others.put_back()
 
 
 class ModuleState:
@@ -96,12 +73,10 @@ class ModuleState:
 
 class OptimizerState:
     def __init__(self, optimizer):
-        self.groups = Containers(optimizer.param_groups)
-        self.state = Containers(optimizer.state)
+        self.contents = Contents((optimizer.param_groups, optimizer.state), depth=MOST_DEPTH)
 
     def put_back(self):
-        self.groups.put_back()
-        self.state.put_back()
+        self.contents.put_back()
 
 
 class ScalerStages:

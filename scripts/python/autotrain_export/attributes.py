@@ -21,7 +21,7 @@ def _flat(entries, kind):
     return [part for entry in entries for part in entry] if issubclass(kind, dict) else entries
 
 
-def _containers(value, depth=DEPTH):
+def _containers(value, depth):
     if isinstance(value, KINDS) and depth > 0:
         yield value
         for item in [item for _, item in _entries(value)] if isinstance(value, dict) else _entries(value):
@@ -40,23 +40,16 @@ def _refill(container, before):
         (kind.update if kind is set else kind.extend)(container, before)
 
 
-class Attributes:
-    """Of the parts of a module as they are now. What is assigned to them later, or put into what they keep, can be taken back: parameters,
-    buffers and parts that are made on the way, too."""
+class Contents:
+    """Of containers, and of those in them: the same objects, in the same order."""
 
-    def __init__(self, parts):
-        self.parts = [(part, dict(vars(part))) for part in parts]
-        contained = (each for _, attributes in self.parts for value in attributes.values() for each in _containers(value))
-        self.containers = {id(each): (each, _entries(each)) for each in contained}
+    def __init__(self, values, depth=DEPTH):
+        found = (each for value in values for each in _containers(value, depth))
+        self.containers = {id(each): (each, _entries(each)) for each in found}
 
     def put_back(self):
         """What cannot be put back keeps nothing else from it."""
         failed = []
-        for part, before in self.parts:
-            own = vars(part)
-            for name in set(own) - set(before):
-                del own[name]
-            own.update(before)
         for container, before in self.containers.values():
             try:
                 _refill(container, before)
@@ -64,6 +57,23 @@ class Attributes:
                 failed.append(error)
         if failed:
             raise failed[0]
+
+
+class Attributes:
+    """Of the parts of a module as they are now. What is assigned to them later, or put into what they keep, can be taken back: parameters,
+    buffers and parts that are made on the way, too."""
+
+    def __init__(self, parts):
+        self.parts = [(part, dict(vars(part))) for part in parts]
+        self.contents = Contents(value for _, attributes in self.parts for value in attributes.values())
+
+    def put_back(self):
+        for part, before in self.parts:
+            own = vars(part)
+            for name in set(own) - set(before):
+                del own[name]
+            own.update(before)
+        self.contents.put_back()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ The module is the user's own object. It computes with other weights than it was 
 shows what tracing cannot see, such as tensors that are assigned to it in passing, or weights that became constants."""
 
 import random
-import sys
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from .kept import Keeper, loaded
 from .places import forward_of
 from .subject import refuse_written, tensors_in
 from .tracing import autocast
+from .twister import States
 from .values import Values
 
 # Graphs mostly run eager's very operators and give its bits. Where Python's version of one stands in for it, they may differ by
@@ -103,15 +103,12 @@ def _cloned(batch):
 @contextmanager
 def own_random_numbers():
     """Random numbers of Python's own and of NumPy go on afterwards as if none had been drawn."""
-    state, numpy = random.getstate(), sys.modules.get("numpy")
-    of_numpy = numpy.random.get_state() if numpy else None
+    before = States()
     random.seed(b"the passes that are traced")
     try:
         yield
     finally:
-        random.setstate(state)
-        if of_numpy is not None:
-            numpy.random.set_state(of_numpy)
+        before.put_back()
 
 
 def _begin(step, batch):

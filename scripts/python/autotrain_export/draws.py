@@ -4,7 +4,6 @@ import inspect
 import pickle
 import random
 import re
-import sys
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -13,25 +12,21 @@ from .again import differ, outputs_in_both_modes
 from .attributes import attributes_kept
 from .errors import ExportError
 from .places import forward_of, is_theirs
-from .twister import put, words_again
+from .twister import States, numpys, put, words_again
 
 SEED = 0x5EED5EED  # one that nobody sets
 NUMPY, PYTHON, SEEDS, OWN = "NumPy's random numbers", "Python's random numbers", "a seed that it sets itself", "a generator of its own"
 _WORDS = {NUMPY: r"\brandom\w*[.(]", PYTHON: r"\brandom\w*[.(]", SEEDS: r"seed\w*\(", OWN: r"\b(rng|random|gen)\w*\."}  # in the line that draws
 
 
-def _numpy():
-    return sys.modules.get("numpy")
-
-
 def _generators(module):
     """Those of Python and NumPy that parts of a module keep."""
-    kinds = (random.Random, *((_numpy().random.Generator, _numpy().random.RandomState) if _numpy() else ()))
+    kinds = (random.Random, *((numpys().Generator, numpys().RandomState) if numpys() else ()))
     return [value for part in module.modules() for value in vars(part).values() if isinstance(value, kinds)]
 
 
 def _states(own):
-    state = _numpy().random.get_state() if _numpy() else None
+    state = numpys() and numpys().get_state()
     return {PYTHON: random.getstate(), NUMPY: None if state is None else (state[1].tobytes(), *state[2:]), SEEDS: torch.initial_seed(),
             OWN: [pickle.dumps(each) for each in own]}  # fmt: skip
 
@@ -43,7 +38,7 @@ class Draws:
         self.module, self.own, self.stack, self.found = module, _generators(module), [], {}
 
     def __enter__(self):
-        self.before = random.getstate(), _numpy() and _numpy().random.get_state()
+        self.before = States()
         torch.manual_seed(SEED)
         self.hooks = [register_module_forward_pre_hook(self._begin), register_module_forward_hook(self._end)]
         return self
@@ -51,9 +46,7 @@ class Draws:
     def __exit__(self, *_):
         for hook in self.hooks:
             hook.remove()
-        random.setstate(self.before[0])
-        if self.before[1]:
-            _numpy().random.set_state(self.before[1])
+        self.before.put_back()
 
     def _begin(self, part, _):
         self.stack.append((part, _states(self.own)))
@@ -87,7 +80,7 @@ class Draws:
 
 def _matters(what, subject, parameters, examples, samples):
     """Whether the module computes something else by other numbers of Python's or NumPy's."""
-    generators = {PYTHON: random, NUMPY: _numpy() and _numpy().random}
+    generators = {PYTHON: random, NUMPY: numpys()}
     states = words_again()
 
     def outputs(words):
