@@ -5,15 +5,14 @@
 """
 import csv
 import json
-import os
 import struct
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-BINARY, FIXTURES = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+from runs import Runs
+
+FIXTURES = Path(sys.argv[2]).resolve()
 RECIPE = {
     "data": {"train": {"dataset": "synthetic", "kind": "images", "samples": 256, "shape": [1, 12, 12]},
              "validation": {"dataset": "synthetic", "kind": "images", "samples": 128, "shape": [1, 12, 12], "first": 100000}},
@@ -42,31 +41,15 @@ def floats(tensor):
     return struct.unpack(f"<{len(tensor[2]) // 4}f", tensor[2])
 
 
-class Compress(unittest.TestCase):
+class Compress(Runs):
     @classmethod
     def setUpClass(cls):
-        cls.parent = tempfile.TemporaryDirectory()
-        cls.folder = Path(cls.parent.name)
+        super().setUpClass()
         cls.train("run", RECIPE)
         out = cls.autotrain("compress", "--run", cls.folder / "run", "--methods", ",".join(METHODS), "--rounds", "0", "--json",
                             "--output", cls.folder / "small")
         assert out.returncode == 0, out.stderr
         cls.models = {model["method"]: model for model in json.loads(out.stdout)["models"]}
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.parent.cleanup()
-
-    @classmethod
-    def autotrain(cls, *arguments):
-        return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "CI": "1"})
-
-    @classmethod
-    def train(cls, name, recipe, *arguments):
-        (cls.folder / f"{name}.yaml").write_text(json.dumps(recipe))
-        out = cls.autotrain("--config", cls.folder / f"{name}.yaml", "--output", cls.folder / name, "--quiet", *arguments)
-        assert out.returncode == 0, out.stderr
-        return cls.folder / name
 
     def evaluate(self, run, *arguments):
         out = self.autotrain("evaluate", "--run", run, "--json", *arguments)

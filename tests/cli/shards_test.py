@@ -4,18 +4,15 @@
     shards_test.py path/to/autotrain
 """
 import json
-import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
 import torch
+from runs import Runs
 from safetensors.torch import load_file, save_file
 
-BINARY = Path(sys.argv[1]).resolve()
 RECIPE = {
     "data": {"train": {"dataset": "synthetic", "kind": "images", "samples": 128, "shape": [1, 12, 12]},
              "validation": {"dataset": "synthetic", "kind": "images", "samples": 64, "shape": [1, 12, 12], "first": 100000}},
@@ -26,11 +23,10 @@ RECIPE = {
 }
 
 
-class Shards(unittest.TestCase):
+class Shards(Runs):
     @classmethod
     def setUpClass(cls):
-        cls.parent = tempfile.TemporaryDirectory()
-        cls.folder = Path(cls.parent.name)
+        super().setUpClass()
         cls.run_folder = cls.train("run", RECIPE)
         cls.whole = cls.folder / "whole.safetensors"
         out = cls.autotrain("export", "--run", cls.run_folder, "--output", cls.whole)
@@ -38,21 +34,6 @@ class Shards(unittest.TestCase):
         cls.tensors = {name: tensor * 1.5 for name, tensor in load_file(cls.whole).items()}  # other than the run's own
         save_file(cls.tensors, cls.whole)
         cls.index = cls.split("parts", 3)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.parent.cleanup()
-
-    @classmethod
-    def autotrain(cls, *arguments):
-        return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "CI": "1"})
-
-    @classmethod
-    def train(cls, name, recipe, *arguments):
-        (cls.folder / f"{name}.yaml").write_text(json.dumps(recipe))
-        out = cls.autotrain("--config", cls.folder / f"{name}.yaml", "--output", cls.folder / name, "--quiet", *arguments)
-        assert out.returncode == 0, out.stderr
-        return cls.folder / name
 
     @classmethod
     def split(cls, name, count):
