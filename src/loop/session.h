@@ -23,8 +23,9 @@ namespace autotrain {
 class Session {
  public:
   const Recipe& recipe;
-  BatchPlan&
-      plan;  ///< changes only when recoveries made a smaller micro-batch, or computing again, part of it
+
+  /// Changes only when recoveries made a smaller micro-batch, or computing again, part of it.
+  BatchPlan& plan;
   Workbench& bench;
   RunState& state;
   RunFolder* folder = nullptr;     ///< null: nothing is written
