@@ -18,6 +18,7 @@ from measure import HERE, RESULTS, ROOT, kind, machine
 
 sys.path[:0] = [str(HERE / "peers"), str(ROOT / "scripts" / "python")]
 EFFECTIVE = 1 << 14
+BUDGETS = {"mlp": (256, 512), "resnet": (512, 1024), "gpt": (512, 1024)}  # MiB, as search.py's
 SAMPLES = {"mlp": 1024, "resnet": 32, "gpt": 32}  # of a batch of the eager loops
 SETTINGS = {"loss": {"name": "cross_entropy"}, "optimizer": {"name": "adamw", "lr": 0.001}, "batch": {"effective": EFFECTIVE},
             "stop": {"updates": 1}}
@@ -137,7 +138,7 @@ def overhead(python, model, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(SAMPLES))
-    parser.add_argument("--budgets", nargs="+", type=int, default=[256, 512])
+    parser.add_argument("--budgets", nargs="+", type=int, help="MiB, instead of each model's two")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--worker")
@@ -145,7 +146,8 @@ def main():
     if options.worker:
         print(json.dumps(worker(json.loads(options.worker))))
         return
-    rows = [searches(options.python, model, budget, options.rounds) for model in options.models for budget in options.budgets]
+    rows = [searches(options.python, model, budget, options.rounds) for model in options.models
+            for budget in options.budgets or BUDGETS[model]]
     costs = [overhead(options.python, model, options.rounds) for model in options.models]
     (RESULTS / f"find.{kind()}.json").write_text(json.dumps({"machine": machine(), "searches": rows, "allocator": costs}, indent=1) + "\n")
 

@@ -25,7 +25,8 @@ struct RunOptions : RunChoiceOptions, OverrideOptions {
   void declare(CLI::App& app) {
     RunChoiceOptions::declare(app);
     app.add_option("--weights", run.weights,
-                   "A file of weights in the place of the checkpoint's: of autotrain export or compress")
+                   "Weights in the place of the checkpoint's: a file of autotrain export or compress, "
+                   "or a folder or index of shards")
         ->type_name("FILE");
     OverrideOptions::declare(app, "Override a key of the run's recipe: section.key=value; repeatable");
   }

@@ -23,7 +23,7 @@ namespace autotrain {
 namespace {
 
 constexpr double kPassSeconds = 0.02;
-constexpr int kPasses = 12;
+constexpr int kLeastPasses = 3, kPasses = 12;
 constexpr int64_t kQueuedBytes = kGiB, kMostQueued = 64;
 constexpr int64_t kBlock = 128;  // floats: enough independent sums to hide the latency of an addition
 
@@ -55,7 +55,7 @@ double pass_seconds(const std::vector<torch::Tensor>& parts, int64_t repeats) {
   return watch.seconds();
 }
 
-double cpu_rate(int64_t bytes) {
+double cpu_rate(int64_t bytes, double seconds) {
   const int64_t threads = at::get_num_threads();
   const int64_t floats = std::max(round_up(bytes / threads / 4, kBlock), kBlock);
   std::vector<torch::Tensor> parts;
@@ -63,17 +63,21 @@ double cpu_rate(int64_t bytes) {
   int64_t repeats = 1;  // so many that starting the threads takes next to none of a pass
   double best = pass_seconds(parts, repeats);
   for (; best < kPassSeconds; best = pass_seconds(parts, repeats)) repeats *= 2;
-  for (int i = 1; i < kPasses; ++i) best = std::min(best, pass_seconds(parts, repeats));
+  const Stopwatch all;
+  for (int i = 1; i < kPasses && (i < kLeastPasses || all.seconds() < seconds); ++i) {
+    best = std::min(best, pass_seconds(parts, repeats));
+  }
   return static_cast<double>(repeats * threads * floats * 4) / best;
 }
 
 // Several readings are queued at once where one would take no longer than its launch.
-double gpu_rate(const Device& device, int64_t bytes) {
+double gpu_rate(const Device& device, int64_t bytes, double seconds) {
   const torch::Tensor values = random_numbers(device, torch::kFloat32, {std::max<int64_t>(bytes / 4, 1)});
   const int64_t repeats =
       std::clamp<int64_t>(kQueuedBytes / static_cast<int64_t>(values.nbytes()), 1, kMostQueued);
   double best = 0;
-  for (int i = 0; i <= kPasses; ++i) {
+  const Stopwatch all;
+  for (int i = 0; i <= kPasses && (i < kLeastPasses || all.seconds() < seconds); ++i) {
     device.synchronize();
     const Stopwatch watch;
     for (int64_t r = 0; r < repeats; ++r) values.sum();
@@ -86,8 +90,9 @@ double gpu_rate(const Device& device, int64_t bytes) {
 
 }  // namespace
 
-double read_bytes_per_second(const Device& device, int64_t working_set_bytes) {
-  return device.torch_device().is_cpu() ? cpu_rate(working_set_bytes) : gpu_rate(device, working_set_bytes);
+double read_bytes_per_second(const Device& device, int64_t working_set_bytes, double seconds) {
+  return device.torch_device().is_cpu() ? cpu_rate(working_set_bytes, seconds)
+                                        : gpu_rate(device, working_set_bytes, seconds);
 }
 
 }  // namespace autotrain

@@ -18,7 +18,6 @@
 namespace autotrain {
 namespace {
 
-constexpr double kSeconds = 0.25;  // of each measurement
 constexpr int64_t kLeastOnGpu = 64 * kMiB;
 
 // Of `bytes` far beyond any cache; on a GPU so many that a pass takes far longer than its launch, or as many
@@ -37,7 +36,7 @@ double rate_of_memory(const Device& device, int64_t bytes_on_cpu, Rate rate) {
 
 // The shortest time of `work`, repeated for a while after one trial run.
 template <class Work>
-double best_seconds(const Device& device, Work work) {
+double best_seconds(const Device& device, double seconds, Work work) {
   const auto once = [&] {
     const Stopwatch watch;
     work();
@@ -46,7 +45,7 @@ double best_seconds(const Device& device, Work work) {
   };
   once();
   double best = once();
-  for (const Stopwatch all; all.seconds() < kSeconds;) best = std::min(best, once());
+  for (const Stopwatch all; all.seconds() < seconds;) best = std::min(best, once());
   return best;
 }
 
@@ -61,20 +60,21 @@ std::vector<ProductShape> product_shapes(const Device& device) {
 }
 
 // Multiplies as layers do: weights are [columns, depth], and each row of the input meets each row of them.
-double product_flops(const Device& device, torch::ScalarType type, const ProductShape& shape) {
+double product_flops(const Device& device, double seconds, torch::ScalarType type,
+                     const ProductShape& shape) {
   const torch::Tensor inputs = random_numbers(device, type, {shape.rows, shape.depth});
   const torch::Tensor weights = random_numbers(device, type, {shape.columns, shape.depth});
-  const double seconds = best_seconds(device, [&] { at::linear(inputs, weights); });
-  return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / seconds;
+  const double best = best_seconds(device, seconds, [&] { at::linear(inputs, weights); });
+  return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / best;
 }
 
 // Eight-bit weights and inputs rounded on the way, on a CPU.
-double int8_flops(const Device& device, const ProductShape& shape) {
+double int8_flops(const Device& device, double seconds, const ProductShape& shape) {
   Linear layer(torch::nn::LinearOptions(shape.depth, shape.columns).bias(false));
   layer->quantize();
   const torch::Tensor inputs = random_numbers(device, torch::kFloat32, {shape.rows, shape.depth});
-  const double seconds = best_seconds(device, [&] { layer->forward(inputs); });
-  return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / seconds;
+  const double best = best_seconds(device, seconds, [&] { layer->forward(inputs); });
+  return 2.0 * static_cast<double>(shape.rows * shape.depth * shape.columns) / best;
 }
 
 template <class Rate>
@@ -84,10 +84,11 @@ double best_rate(const Device& device, Rate rate) {
   return best;
 }
 
-std::vector<MachineFigures::Rate> product_rates(Device& device) {
+std::vector<MachineFigures::Rate> product_rates(Device& device, double seconds) {
   const torch::NoGradGuard no_gradients;
   const auto of = [&](torch::ScalarType type) {
-    return best_rate(device, [&](const ProductShape& shape) { return product_flops(device, type, shape); });
+    return best_rate(device,
+                     [&](const ProductShape& shape) { return product_flops(device, seconds, type, shape); });
   };
   set_products(Precision::kFp32, device);
   std::vector<MachineFigures::Rate> rates = {{"fp32", of(torch::kFloat32)}};
@@ -98,34 +99,35 @@ std::vector<MachineFigures::Rate> product_rates(Device& device) {
   }
   if (device.has_native_bf16()) rates.push_back({"bf16", of(torch::kBFloat16)});
   if (device.torch_device().is_cpu()) {
-    rates.push_back(
-        {"int8", best_rate(device, [&](const ProductShape& shape) { return int8_flops(device, shape); })});
+    rates.push_back({"int8", best_rate(device, [&](const ProductShape& shape) {
+                       return int8_flops(device, seconds, shape);
+                     })});
   } else {
     rates.push_back({"fp16", of(torch::kHalf)});
   }
   return rates;
 }
 
-std::vector<MachineFigures::Level> memory_levels(const Device& device) {
+std::vector<MachineFigures::Level> memory_levels(const Device& device, double seconds) {
   std::vector<MachineFigures::Level> levels;
   const int64_t threads = at::get_num_threads();
   if (device.torch_device().is_cpu()) {
     for (const CacheLevel& cache : cache_levels()) {
       const int64_t bytes = cache.bytes * std::max<int64_t>(1, threads / cache.processors);
-      levels.push_back({cache.name, bytes, read_bytes_per_second(device, bytes / 2)});
+      levels.push_back({cache.name, bytes, read_bytes_per_second(device, bytes / 2, seconds)});
     }
   }
   levels.push_back({"memory", 0, rate_of_memory(device, 256 * kMiB, [&](int64_t bytes) {
-                      return read_bytes_per_second(device, bytes);
+                      return read_bytes_per_second(device, bytes, seconds);
                     })});
   return levels;
 }
 
-double copy_rate(const Device& device, int64_t bytes) {
+double copy_rate(const Device& device, double seconds, int64_t bytes) {
   const torch::Tensor from = random_numbers(device, torch::kFloat32, {bytes / int64_t{sizeof(float)}});
   torch::Tensor to = torch::empty_like(from);
-  const double seconds = best_seconds(device, [&] { to.copy_(from); });
-  return 2.0 * static_cast<double>(from.nbytes()) / seconds;
+  const double best = best_seconds(device, seconds, [&] { to.copy_(from); });
+  return 2.0 * static_cast<double>(from.nbytes()) / best;
 }
 
 }  // namespace
@@ -134,7 +136,7 @@ int64_t usable_processors() {
   return usable_cores().processors;
 }
 
-MachineFigures measure_machine(Device& device) {
+MachineFigures measure_machine(Device& device, double seconds) {
   MachineFigures machine{.device = device.torch_device().str(),
                          .name = device.name(),
                          .software = device.software(),
@@ -144,9 +146,9 @@ MachineFigures measure_machine(Device& device) {
                          .budget_bytes = device.budget_bytes(),
                          .budget_source = device.budget_source()};
   machine.copy_bytes_per_second =
-      rate_of_memory(device, 64 * kMiB, [&](int64_t bytes) { return copy_rate(device, bytes); });
-  machine.rates = product_rates(device);
-  machine.levels = memory_levels(device);
+      rate_of_memory(device, 64 * kMiB, [&](int64_t bytes) { return copy_rate(device, seconds, bytes); });
+  machine.rates = product_rates(device, seconds);
+  machine.levels = memory_levels(device, seconds);
   return machine;
 }
 

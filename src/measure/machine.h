@@ -35,8 +35,11 @@ struct MachineFigures {
   std::vector<Level> levels = {};  ///< smallest first; of a GPU memory only
 };
 
+inline constexpr double kMachineSeconds = 0.25;
+
 /// Takes some seconds. Leaves products of float32 plain, whatever they were before.
-MachineFigures measure_machine(Device& device);
+/// @param seconds of each of its measurements.
+MachineFigures measure_machine(Device& device, double seconds = kMachineSeconds);
 
 /// The figures as docs/formats.md describes them.
 nlohmann::ordered_json to_json(const MachineFigures& machine);

@@ -203,7 +203,8 @@ Json measure_decoder(const Recipe& recipe) {
           {"token_bytes", facts.cache.bytes_per_token(number_bytes)},
           {"step_products", facts.step_products},
           {"attention_products", 2 * facts.cache.layers * facts.attention_heads * facts.cache.head_size},
-          {"machine", to_json(measure_machine(subject.device()))}};
+          {"machine",
+           to_json(measure_machine(subject.device(), std::min(kMachineSeconds, recipe.sweep.max_seconds)))}};
 }
 
 Json measure_decode_point(const Recipe& recipe, int64_t batch, int64_t context) {

@@ -214,7 +214,7 @@ Json measure_variant(Subject& subject, const SweepRecipe& sweep, bool with_figur
           {"operator_seconds", operator_seconds(device)},
           {"figures", figures},
           {"operators", operators_json(counts)},
-          {"machine", to_json(measure_machine(device))}};
+          {"machine", to_json(measure_machine(device, std::min(kMachineSeconds, sweep.max_seconds)))}};
 }
 
 Json measure_variant(const Recipe& recipe) {

@@ -55,7 +55,9 @@ INSTANTIATE_TEST_SUITE_P(
     Models, RecomputeOf,
     testing::Values(Case{"mlp", "{name: mlp, depth: 5, width: 32, dropout: 0.3}"},
                     Case{"cnn", "{name: cnn, width: 8, dropout: 0.3}"},
-                    Case{"resnet", "{name: resnet18, stem: small}"},
+                    // Few pixels: many processors have no quick convolution in bf16.
+                    Case{"resnet", "{name: resnet18, stem: small}",
+                         "{dataset: synthetic, kind: images, samples: 96, shape: [3, 8, 8], classes: 10}"},
                     Case{"transformer", "{name: transformer, layers: 3, width: 32, heads: 2, dropout: 0.2}",
                          "{dataset: synthetic, kind: tokens, samples: 256, shape: [24], classes: 50}"},
                     Case{"lora",
