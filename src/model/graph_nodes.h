@@ -91,6 +91,12 @@ struct Argument {
   }
 };
 
+/// A value that may be kept in a smaller form.
+struct KeptValue {
+  size_t value = 0;
+  bool drawn = false;  ///< zeros, and one other number: what dropout multiplies by
+};
+
 struct Node {
   std::string name = {};
   std::optional<c10::OperatorHandle> op = {};  ///< none: the size operator
@@ -102,7 +108,10 @@ struct Node {
   std::vector<size_t> statistics = {};  ///< its arguments that are running statistics, which it only keeps up
   bool returns_list = false;  ///< whether the operator returns one list, whose items are the results
   std::vector<std::optional<size_t>> results = {};
-  std::vector<size_t> last_uses = {};  ///< values that no later node uses
+  std::vector<size_t> last_uses = {};   ///< values that no later node uses
+  std::optional<size_t> indices = {};   ///< the result that has places in the first argument
+  std::vector<KeptValue> shrinks = {};  ///< values that only the backward half uses after this node
+  std::vector<size_t> restores = {};    ///< of these, those that it is the first to use
 };
 
 /// Operators of LibTorch in the order in which eager PyTorch ran them for one module, forward and, for

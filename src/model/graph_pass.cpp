@@ -20,6 +20,8 @@ namespace {
 using c10::IValue;
 using Kind = Argument::Kind;
 
+constexpr int64_t kWorthSmallerForm = 64 << 10;  // bytes: what is smaller adds up to little
+
 int64_t floor_divided(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
@@ -224,12 +226,23 @@ void Pass::run(size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     const Node& node = graph_->nodes[i];
     try {
+      if (kept_) kept_->before(node, values_);
       costs_ == nullptr ? call(node, stack) : measure(i, stack);
+      for (const size_t value : node.last_uses) values_[value] = IValue();
+      if (kept_) shrink(node);
     } catch (c10::Error& error) {
       error.add_context(cat("in operator ", i, " of the model file, ", node.name));
       throw;
     }
-    for (const size_t value : node.last_uses) values_[value] = IValue();
+  }
+}
+
+// Measured are all, however few samples there are: of more, all are worth it.
+void Pass::shrink(const Node& node) {
+  kept_->after(node, values_, costs_ == nullptr ? kWorthSmallerForm : 0);
+  if (costs_ == nullptr) return;
+  for (const KeptValue& kept : node.shrinks) {
+    if (const auto bytes = kept_->bytes(kept.value)) costs_->bytes[kept.value] = *bytes;
   }
 }
 
@@ -240,7 +253,8 @@ void Pass::measure(size_t number, std::vector<IValue>& stack) {
     const IValue& held = values_[value];
     if (!held.isTensor() || !held.toTensor().defined()) return;
     moved += static_cast<double>(held.toTensor().nbytes());
-    costs_->bytes[value] = static_cast<int64_t>(held.toTensor().storage().nbytes());
+    int64_t& bytes = costs_->bytes[value];  // what is kept smaller is whole again where it is used
+    if (bytes == 0) bytes = static_cast<int64_t>(held.toTensor().storage().nbytes());
   };
   for_each_value(node, count);
   call(node, stack);

@@ -3,8 +3,10 @@
 #include <torch/types.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "model/graph_kept.h"
 #include "model/graph_nodes.h"
 
 namespace autotrain::graph {
@@ -14,10 +16,11 @@ struct GraphCosts {
   explicit GraphCosts(const Graph& graph) : work(graph.nodes.size()), bytes(graph.values) {}
   std::vector<double>
       work;  ///< by node: bytes that it reads and writes; infinite where it multiplies matrices
-  std::vector<int64_t> bytes;  ///< by value: of the memory that it lies in
+  std::vector<int64_t> bytes;  ///< by value: of the memory that it lies in, or that it is kept in
 };
 
-/// One pass through a graph. Values are freed at their last use, as eager PyTorch frees them.
+/// One pass through a graph. Values are freed at their last use, as eager PyTorch frees them. What the
+/// forward half keeps for the backward half takes less memory where that loses no bit, see KeptValues.
 class Pass {
  public:
   /// @param tensors parameters, buffers, constants, inputs and targets, all on one device. Targets that the
@@ -32,6 +35,9 @@ class Pass {
   /// Has what its operators take measured, into where it adds nothing else; null: not any more.
   void measure_into(GraphCosts* costs) { costs_ = costs; }
 
+  /// Has values kept as they were made: what tests compare with.
+  void keep_as_made() { kept_.reset(); }
+
   /// What is predicted beside a loss; undefined where nothing is. Precondition: `forward` was called.
   torch::Tensor prediction_beside() const;
 
@@ -44,11 +50,13 @@ class Pass {
   void call(const Node& node, std::vector<c10::IValue>& stack);
   void measure(size_t number, std::vector<c10::IValue>& stack);
   c10::IValue value_of(const Argument& argument) const;
+  void shrink(const Node& node);
   void take_results(const Node& node, std::vector<c10::IValue>& stack);
 
   std::shared_ptr<const Graph> graph_;
   torch::Device device_;
   std::vector<c10::IValue> values_;
+  std::optional<KeptValues> kept_ = KeptValues();  // none: values are kept as they were made
   GraphCosts* costs_ = nullptr;
 };
 

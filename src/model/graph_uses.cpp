@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/graph_kept.h"
+
 namespace autotrain::graph {
 namespace {
 
@@ -64,6 +66,7 @@ void find_last_uses(Graph& graph) {
       if (result) use(*result);
     }
   }
+  find_kept_values(graph);
 }
 
 Graph without_gradients(const Graph& graph, const std::vector<bool>& wanted) {

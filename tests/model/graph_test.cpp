@@ -8,6 +8,7 @@
 #include "model/graph_reader.h"
 #include "model/graph_recompute.h"
 #include "model/graph_uses.h"
+#include "support/graphs.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -16,14 +17,11 @@ namespace {
 using graph::Given;
 using graph::Graph;
 using Json = nlohmann::ordered_json;
-
-Json value(int64_t number) {
-  return {{"v", number}};
-}
-
-Json node(const std::string& op, const std::string& overload, Json arguments, Json results) {
-  return {{"op", op}, {"overload", overload}, {"args", std::move(arguments)}, {"out", std::move(results)}};
-}
+using test::Differentiated;
+using test::differentiated;
+using test::node;
+using test::shared;
+using test::value;
 
 // What the exporter writes for tanh(x · Wᵀ + b) of a batch of any size, forward and backward.
 const Given kLinear{.parameters = 2, .training = true};  // W [3, 4], b [3]; then x [n, 4], and the gradient
@@ -46,10 +44,6 @@ Json linear_json() {
            }},
           {"prediction", 10},
           {"gradients", {13, 14}}};
-}
-
-std::shared_ptr<const Graph> shared(Graph graph) {
-  return std::make_shared<const Graph>(std::move(graph));
 }
 
 std::shared_ptr<const Graph> linear() {
@@ -201,28 +195,10 @@ Graph of_cheap_operators() {
       given, 1);
 }
 
-struct Differentiated {
-  torch::Tensor output;
-  std::vector<torch::Tensor> gradients = {};
-  int64_t kept_bytes = 0;  // between the two halves, the output left out
-};
-
-Differentiated differentiated(const Graph& graph, const std::vector<torch::Tensor>& given,
-                              const torch::Tensor& cotangent, graph::GraphCosts* costs = nullptr) {
-  torch::manual_seed(1);
-  CpuMeter meter;
-  graph::Pass pass(shared(graph), given);
-  pass.measure_into(costs);
-  Differentiated result{.output = pass.forward()};
-  result.kept_bytes = meter.allocated_bytes() - static_cast<int64_t>(result.output.nbytes());
-  result.gradients = pass.backward(cotangent);
-  return result;
-}
-
 graph::GraphCosts costs_of(const Graph& graph, const std::vector<torch::Tensor>& given,
                            const torch::Tensor& cotangent) {
   graph::GraphCosts costs(graph);
-  differentiated(graph, given, cotangent, &costs);
+  differentiated(graph, given, cotangent, {.costs = &costs});
   costs.work.assign(graph.nodes.size(), static_cast<double>(cotangent.nbytes()));  // of products, too
   return costs;
 }
@@ -253,7 +229,7 @@ TEST(Graph, ProductsAreNotComputedAgain) {
   const std::vector<torch::Tensor> given = {torch::randn({8, 8}), torch::randn({4096, 8})};
   graph::GraphCosts costs(graph);
   const torch::Tensor cotangent = torch::randn({4096, 8});
-  differentiated(graph, given, cotangent, &costs);
+  differentiated(graph, given, cotangent, {.costs = &costs});
   EXPECT_EQ(costs.work[1], 2.0 * static_cast<double>(cotangent.nbytes())) << "relu_ reads and writes";
   EXPECT_TRUE(std::isinf(costs.work[0]) && std::isinf(costs.work.back()));
   EXPECT_EQ(graph::recompute(graph, costs, 1e9).kept_bytes, 2 * static_cast<int64_t>(cotangent.nbytes()))
