@@ -97,6 +97,15 @@ def trained_run(folder, data, size, updates):
     return output
 
 
+def same_weights(folder, data, size, weights, precision):
+    """A run in a precision, for predictions are computed in that of their run; its own weights are not used."""
+    output = folder / f"run_{size}_{precision}"
+    run(recipe(folder, f"run_{size}_{precision}", data, model={"name": "yolo", "size": size, "weights": str(weights)}, stop={"updates": 1},
+               optimizer={"name": "sgd", "lr": 1e-6}, batch={"effective": 1, "lr_rule": "none"}, evaluation={"every": "never"},
+               execution={"precision": precision, "micro_batch": 1}), output)
+    return output
+
+
 def best_layout(rates, name):
     """Of each round the better of PyTorch's layouts of images."""
     return [max(pair) for pair in zip(rates[name], rates[f"{name}_last"])]
@@ -150,9 +159,9 @@ def forward_cells(options, folder, data, python, size, precision):
     return [cell_row("forward", size, batch, precision, rates[batch]) for batch in options.batches]
 
 
-def found_cell(options, folder, python, run_folder, files, cell):
+def found_cell(options, folder, python, run_folder, weights, files, cell):
     size, batch, precision = cell
-    sides = {"harness": (Predictions(run_folder, files, batch, precision, folder), ""), **peer_sides(python, "found", batch, precision)}
+    sides = {"harness": (Predictions(run_folder, weights, files, batch, folder), ""), **peer_sides(python, "found", batch, precision)}
     return cell_row("found", size, batch, precision, take_turns(sides, options.rounds, options.seconds))
 
 
@@ -164,9 +173,8 @@ def speed(options, folder, source):
     print("| what | size | batch | precision | harness samples/s | PyTorch | ratio |\n| --- | --- | --- | --- | --- | --- | --- |")
     for size in options.sizes:
         progress(f"training size {size} for a few updates")
-        trained = trained_run(folder, data, size, 2 if options.quick else 30)
-        python = Worker([PEERS_PYTHON, HERE / "peers/detector_turns.py", "--folder", data, "--size", size, "--weights", newest_weights(trained),
-                         "--files", data / "images/train"])
+        weights, files = newest_weights(trained_run(folder, data, size, 2 if options.quick else 30)), data / "images/train"
+        python = Worker([PEERS_PYTHON, HERE / "peers/detector_turns.py", "--folder", data, "--size", size, "--weights", weights, "--files", files])
         for precision in options.precisions:
             for part in options.what:
                 progress(f"{part}, size {size}, {precision}")
@@ -176,7 +184,8 @@ def speed(options, folder, source):
                 elif part == "forward":
                     rows += forward_cells(options, folder, data, python, size, precision)
                 else:
-                    rows += [found_cell(options, folder, python, trained, data / "images/train", cell) for cell in cells]
+                    of_precision = same_weights(folder, data, size, weights, precision)
+                    rows += [found_cell(options, folder, python, of_precision, weights, files, cell) for cell in cells]
                 keep(options, rows)
         python.close()
 
@@ -237,7 +246,7 @@ def searched_here(options, folder, data, budget, idle):
                   evaluation={"every": f"{options.updates} updates"})
     output = folder / name
     code, said, peak = under_limit([PROGRAM, "train", "--config", file, "--output", output, "--quiet"], idle + (budget << 20))
-    result = {"peak_fill": (peak - idle) / (budget << 20), "error": None if code == 0 else f"{code}: {said[-200:]}"}
+    result = {"peak_fill": (peak - idle) / (budget << 20), "error": None if code == 0 else f"exit {code}: {said[-200:]}"}
     if not (output / "plan.json").exists():
         return result
     plan = json.loads((output / "plan.json").read_text(encoding="utf-8"))
@@ -260,7 +269,7 @@ def searched_by_peer(options, side, data, budget):
         return {"error": f"took more than {options.patience} s"}
     lines = done.stdout.strip().splitlines()
     if not lines or not lines[-1].startswith("{"):
-        return {"error": f"{done.returncode}: {done.stderr.strip()[-200:]}"}
+        return {"error": f"exit {done.returncode}: {done.stderr.strip()[-200:]}"}
     said = json.loads(lines[-1])
     after = said.get("survival") or {}
     return {"chosen": said["chosen"], "trials": said["trials"], "samples": said["samples"], "seconds": said["wall_s"], "updates": after.get("steps"),
@@ -270,7 +279,7 @@ def searched_by_peer(options, side, data, budget):
 def show_search(row):
     def told(key, form):
         return format(row[key], form) if row.get(key) is not None else "-"
-    alive = "yes" if row.get("alive") else f"NO: {str(row.get('error'))[-90:]}"
+    alive = "yes" if row.get("alive") else f"NO: {str(row.get('error'))[:90]}"
     if row.get("recoveries"):
         alive += f", {row['recoveries']} recoveries"
     print(f"| {row['cell']} | {told('chosen', 'd')} | {told('fill', '.3f')} | {told('peak_fill', '.3f')} | {told('trials', 'd')} | "
@@ -279,7 +288,7 @@ def show_search(row):
 
 def search(options, folder, source):
     if options.quick:
-        options.budgets, options.updates = options.budgets[:1], 2
+        options.budgets, options.updates, options.most = options.budgets[:1], 2, 32
     count, validation = (64, 8) if options.quick else (512, 64)
     sets = [part_of(source, folder / "sparse", count, validation, most_boxes=2),
             part_of(source, folder / "crowded", count, validation, most_boxes=3, crowded_every=count // 4)]
@@ -355,7 +364,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="speed")
     parser.add_argument("--seconds", type=float, default=2, help="speed: of a segment")
     parser.add_argument("--compiled", action="store_true", help="speed: also training through torch.compile, which takes long to compile")
-    parser.add_argument("--budgets", nargs="+", type=int, default=[96, 128, 192, 256], help="search: MiB above an idle process")
+    parser.add_argument("--budgets", nargs="+", type=int, default=[128, 160, 224, 320], help="search: MiB above an idle process")
     parser.add_argument("--updates", type=int, default=100, help="search: after it")
     parser.add_argument("--most", type=int, default=128, help="search: the largest size, and Accelerate's first")
     parser.add_argument("--patience", type=int, default=150, help="search: seconds for a peer's run")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measure import HERE, PEERS_PYTHON, PROGRAM, ROOT, busy_seconds, cpu_seconds
 
-THREADS = len(os.sched_getaffinity(0))
+THREADS = len(os.sched_getaffinity(0))  # taskset -c 0 makes it one, for checks on a busy machine
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -142,9 +142,9 @@ class PausedRun:
 class Predictions:
     """A prediction of all files by a run, in a process for each segment; what it says of its speed leaves its start out."""
 
-    def __init__(self, run, files, batch, precision, folder):
-        self.words = ["predict", "--run", run, "--data", files, "--batch", batch, "--score", "0.001", "--output", folder / "boxes.csv",
-                      "--overwrite", "--set", f"execution.precision={precision}"]
+    def __init__(self, run, weights, files, batch, folder):
+        self.words = ["predict", "--run", run, "--weights", weights, "--data", files, "--batch", batch, "--score", "0.001",
+                      "--output", folder / "boxes.csv", "--overwrite"]
 
     def segment(self, *_):
         def own():
