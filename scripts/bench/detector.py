@@ -333,14 +333,23 @@ def learned(folder, data, name, seed, model, loss, stop, **more):
     return row
 
 
+def updates_in(folder, data, seconds, pilot):
+    """How many updates the single-scale detector makes in a time, by a short run; its schedule has to know their number."""
+    file = learning_recipe(folder, data, "pilot", {"name": "detector"}, "detection", {"updates": pilot}, {})
+    _, rows = run(file, folder / "pilot")
+    first, last = rows[len(rows) // 4], rows[-1]
+    return max(1, round(seconds * (last["update"] - first["update"]) / (last["training_seconds"] - first["training_seconds"])))
+
+
 def learn(options, folder, source):
     updates, count, validation, seeds = (4, 64, 8, (1,)) if options.quick else (options.updates_learned, 4000, 200, (1, 2, 3))
-    data, yolo, rows = part_of(source, folder / "part", count, validation), {"name": "yolo", "size": "p"}, {}
+    data, yolo, rows, equal = part_of(source, folder / "part", count, validation), {"name": "yolo", "size": "p"}, {}, None
     print("| model | seed | updates | seconds of training | mAP | mAP50 |\n| --- | --- | --- | --- | --- | --- |")
     for seed in seeds:
         whole = learned(folder, data, "yolo", seed, yolo, "yolo", {"updates": updates})
-        pieces = learned(folder, data, "yolo in 4 pieces", seed, yolo, "yolo", {"updates": updates}, execution={"micro_batch": 4})
-        single = learned(folder, data, "detector", seed, {"name": "detector"}, "detection", {"minutes": max(whole["seconds"], 1) / 60})
+        pieces = learned(folder, data, "yolo_in_4_pieces", seed, yolo, "yolo", {"updates": updates}, execution={"micro_batch": 4})
+        equal = equal or updates_in(folder, data, whole["seconds"], 8 if options.quick else 60)
+        single = learned(folder, data, "detector", seed, {"name": "detector"}, "detection", {"updates": equal})
         for name, row in (("whole", whole), ("pieces", pieces), ("single", single)):
             rows.setdefault(name, []).append(row)
         keep(options, [row for of_name in rows.values() for row in of_name])
