@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 from detector_runs import THREADS, PausedRun, Predictions, autotrain, made_set, part_of, peer, recipe, under_limit
-from measure import HERE, PEERS_PYTHON, PROGRAM, Worker, middle, ratio, save, take_turns, text
+from measure import HERE, PEERS_PYTHON, PROGRAM, Worker, instructions, middle, ratio, save, take_turns, text
 
 CLOSE = {"outputs": 1e-5, "loss": 1e-4, "gradients": 1e-4}
 RATE = 1024  # of the step that gradients are read from: a power of two, and so large that weights are lost beside it
@@ -165,29 +165,44 @@ def found_cell(options, folder, python, run_folder, weights, files, cell):
     return cell_row("found", size, batch, precision, take_turns(sides, options.rounds, options.seconds))
 
 
-def speed(options, folder, source):
-    options.batches, count = ((1, 2), 16) if options.quick else ((1, 8, 32), 256)
+def lengths(options, precision):
+    """The options of a precision, and how many files are read for boxes. Where bf16 is emulated it is ten times slower than fp32, and little of
+    it tells as much."""
     if options.quick:
-        options.sizes, options.rounds, options.seconds = ["p"], 1, 0.1
-    data, rows = part_of(source, folder / "part", count, count // 4), []
+        return argparse.Namespace(**{**vars(options), "batches": (1, 2), "rounds": 1, "seconds": 0.1}), 8
+    if precision == "bf16" and "bf16" not in instructions():
+        return argparse.Namespace(**{**vars(options), "batches": (8,), "rounds": 1}), 24
+    return argparse.Namespace(**{**vars(options), "batches": (1, 8, 32)}), 128
+
+
+def speed(options, folder, source):
+    count, sizes, rows = (16, ["p"], []) if options.quick else (256, options.sizes, [])
+    data = part_of(source, folder / "part", count, count // 4)
     print("| what | size | batch | precision | harness samples/s | PyTorch | ratio |\n| --- | --- | --- | --- | --- | --- | --- |")
-    for size in options.sizes:
+    for size in sizes:
         progress(f"training size {size} for a few updates")
-        weights, files = newest_weights(trained_run(folder, data, size, 2 if options.quick else 30)), data / "images/train"
-        python = Worker([PEERS_PYTHON, HERE / "peers/detector_turns.py", "--folder", data, "--size", size, "--weights", weights, "--files", files])
+        weights = newest_weights(trained_run(folder, data, size, 2 if options.quick else 30))
         for precision in options.precisions:
-            for part in options.what:
-                progress(f"{part}, size {size}, {precision}")
-                cells = [(size, batch, precision) for batch in options.batches]
-                if part == "train":
-                    rows += [training_cell(options, folder, data, python, cell) for cell in cells]
-                elif part == "forward":
-                    rows += forward_cells(options, folder, data, python, size, precision)
-                else:
-                    of_precision = same_weights(folder, data, size, weights, precision)
-                    rows += [found_cell(options, folder, python, of_precision, weights, files, cell) for cell in cells]
+            for row in speed_of(*lengths(options, precision), folder, data, weights, size, precision):
+                rows.append(row)
                 keep(options, rows)
-        python.close()
+
+
+def speed_of(plan, count, folder, data, weights, size, precision):
+    """The rows of a size in a precision, one by one."""
+    files = part_of(data, folder / f"files_{size}_{precision}", count, 1) / "images/train"
+    python = Worker([PEERS_PYTHON, HERE / "peers/detector_turns.py", "--folder", data, "--size", size, "--weights", weights, "--files", files])
+    cells = [(size, batch, precision) for batch in plan.batches]
+    for part in plan.what:
+        progress(f"{part}, size {size}, {precision}")
+        if part == "train":
+            yield from (training_cell(plan, folder, data, python, cell) for cell in cells)
+        elif part == "forward":
+            yield from forward_cells(plan, folder, data, python, size, precision)
+        else:
+            of_precision = same_weights(folder, data, size, weights, precision)
+            yield from (found_cell(plan, folder, python, of_precision, weights, files, cell) for cell in cells)
+    python.close()
 
 
 # --- accumulate
@@ -205,12 +220,12 @@ def accumulate(options, folder, source):
     data = part_of(source, folder / "part", settings["effective"] * settings["updates"], 1)
     weights = folder / "first.safetensors"
     peer("detector_check.py", "first", "--size", settings["size"], "--seed", 1, "--weights", weights)
-    losses = {f"harness, {pieces} at a time": accumulated_losses(folder, data, weights, settings, pieces) for pieces in (1, 2, 4, 8)}
+    losses = {f"harness, {pieces} a window": accumulated_losses(folder, data, weights, settings, pieces) for pieces in (1, 2, 4, 8)}
     asked = [word for key, value in settings.items() for word in (f"--{key}", value)]
     for name, more in (("PyTorch, whole", ["--pieces", 1]), ("PyTorch, mean of 8 losses", ["--pieces", 8, "--naive"])):
         progress(name)
         losses[name] = peer("detector_check.py", "updates", "--weights", weights, "--folder", data, *asked, *more)["losses"]
-    whole, rows = losses["harness, 1 at a time"], []
+    whole, rows = losses["harness, 1 a window"], []
     print(f"| losses of {settings['updates']} updates of {settings['effective']} | first | last | largest difference to the whole batch's |\n"
           "| --- | --- | --- | --- |")
     for name, each in losses.items():
