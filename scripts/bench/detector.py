@@ -392,7 +392,7 @@ def main():
     parser.add_argument("--updates", type=int, default=100, help="search: after it")
     parser.add_argument("--most", type=int, default=128, help="search: the largest size, and Accelerate's first")
     parser.add_argument("--patience", type=int, default=150, help="search: seconds for a peer's run")
-    parser.add_argument("--updates-learned", type=int, default=400, help="learn")
+    parser.add_argument("--updates-learned", type=int, default=300, help="learn")
     options = parser.parse_args()
     if not Path(PROGRAM).exists() or not Path(PEERS_PYTHON).exists():
         sys.exit("build first (CONTRIBUTING.md), and make .deps/peers by scripts/bench/setup_peers.sh or set PEERS_PYTHON")
