@@ -192,8 +192,9 @@ Recipe Program::plain_recipe(const std::string& optimizer, double lr) {
 Batch Program::batch(int64_t update) const {
   const auto seed = static_cast<uint64_t>(recipe.seed);
   const Stream stream(seed, data->size(), recipe.data.shuffle);
-  const Stream::Draw drawn = stream.draw(consecutive((update - 1) * kBatch, kBatch));
-  const SampleRandom random(seed, drawn.indices, drawn.epochs);
+  const Piece piece = consecutive((update - 1) * kBatch, kBatch);
+  const Stream::Draw drawn = stream.draw(piece);
+  const SampleRandom random(seed, drawn.indices, drawn.epochs, piece.positions);
   Batch batch = data->get(drawn.indices, random);
   batch.indices = torch::tensor(drawn.indices, torch::kInt64);
   batch.keys = torch::empty_like(batch.indices);
