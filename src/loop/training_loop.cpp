@@ -108,7 +108,9 @@ std::optional<double> TrainingLoop::loss_ahead() {
   const int64_t samples = horizon_.next_window(session_.learned(), effective());
   if (samples == 0 || !may_keep_to_itself()) return std::nullopt;
   try {
-    const double loss = windows_.first_loss(samples);
+    UpdateInfo info = info_of(position_.updates + 1, position_.cursor);
+    info.trial = true;
+    const double loss = windows_.first_loss(samples, info);
     return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
   } catch (const std::exception& error) {
     log::debug("trainer", cat("the loss ahead is not known: ", first_line(error)));
@@ -167,6 +169,9 @@ void TrainingLoop::after_step() {
   seed_for_place(options.device, options.seed, PlaceToAct::kAfterStep, queued_.first);
   bench_.task->after_step(info_of(position_.updates, queued_.first));
   torn_ = false;
+  // Where no rank waits for the update but for a callback of its own, ranks come here at different times.
+  const bool all_at_once = bench_.device->torch_device().is_cpu() || !bench_.task->idle_after_step();
+  if (all_at_once) unlike_state_.look(*bench_.task, *bench_.ranks);
 }
 
 int64_t TrainingLoop::effective() const {

@@ -12,6 +12,7 @@
 #include "loop/evaluation_runner.h"
 #include "loop/saver.h"
 #include "loop/session.h"
+#include "loop/unlike_state.h"
 #include "loop/update_times.h"
 #include "loop/window_runner.h"
 #include "optim/plateau.h"
@@ -97,7 +98,8 @@ class TrainingLoop {
   std::optional<UpdateOutcome> roll_back_for_;
   BadValues bad_values_;
   std::set<std::string> told_undefined_;  // figures
-  bool torn_ = false;                     // tensors and state are of different updates
+  UnlikeState unlike_state_;
+  bool torn_ = false;  // tensors and state are of different updates
   StopReason stopped_by_ = StopReason::kNone;
 };
 

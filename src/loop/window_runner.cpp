@@ -281,13 +281,15 @@ void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
   if (session_.folder) session_.folder->write_json("plan.json", plan_to_json(plan_));
 }
 
-double WindowRunner::first_loss(int64_t samples) {
+double WindowRunner::first_loss(int64_t samples, const UpdateInfo& info) {
   restart();
   const GeneratorScope generators(bench_.device->torch_device());
   const BufferScope buffers(*bench_.task);
   open_loader(samples);
   const Batch batch = bench_.device->upload(*loader_->next());
   const StepOptions& options = bench_.step.options();
+  seed_for_place(options.device, options.seed, PlaceToAct::kBeginUpdate, info.samples);
+  bench_.task->begin_update(info);  // which decides what the loss is: whose turn it is, a weight that rises
   seed_for_micro_batch(options.device, options.seed, state_.position.windows, 0);
   const AutocastScope autocast(options.device.type(), options.precision);
   const double loss = loss_terms(*bench_.task, batch).sum.item<double>();

@@ -70,7 +70,8 @@ class WindowRunner {
 
   /// The loss of the first micro-batch of the next window, which leaves no trace but in what the task keeps
   /// to itself. Ends loading; `restart` comes next.
-  double first_loss(int64_t samples);
+  /// @param info of that window's update.
+  double first_loss(int64_t samples, const UpdateInfo& info);
 
   /// Ends loading. Another window may follow after `restart` only.
   void close() { loader_.reset(); }

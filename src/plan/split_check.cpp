@@ -13,6 +13,7 @@
 #include "plan/operation_trace.h"
 #include "plan/scopes.h"
 #include "step/autocast.h"
+#include "step/backward.h"
 #include "step/loss_terms.h"
 
 namespace autotrain {
@@ -59,11 +60,20 @@ Gradient gradient_of(Workbench& bench, const Batch& batch) {
   const AutocastScope full_precision(bench.device->torch_device().type(), Precision::kFp32);
   const LossTerms terms = loss_terms(*bench.task, batch);
   std::vector<torch::Tensor> parameters;
-  for (const NamedTensor& parameter : bench.optimizer->parameters()) parameters.push_back(parameter.tensor);
+  for (const NamedTensor& parameter : bench.optimizer->parameters()) {
+    if (parameter.tensor.requires_grad()) parameters.push_back(parameter.tensor);  // not frozen for now
+  }
   Gradient gradient;
-  gradient.parts =
-      torch::autograd::grad({terms.sum}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/std::nullopt,
-                            /*create_graph=*/false, /*allow_unused=*/true);
+  try {
+    gradient.parts =
+        torch::autograd::grad({terms.sum}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/std::nullopt,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+  } catch (const c10::Error&) {
+    rethrow_from_backward("Task::loss");
+  }
+  for (torch::Tensor& part : gradient.parts) {
+    if (part.defined() && part.is_sparse()) part = part.to_dense();
+  }
   gradient.weight = terms.weight.item<double>();
   return gradient;
 }

@@ -8,11 +8,13 @@
 #include <optional>
 #include <string_view>
 #include <typeinfo>
+#include <unordered_set>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "step/graph_leaves.h"
 
 namespace autotrain {
 namespace {
@@ -74,23 +76,59 @@ auto call_on(const char* method, const Batch& batch, Call call) {
 }
 
 class CheckedTask final : public Task {
+  // A first batch that sets weights (actnorm) does so in a trial, which is put back, or in a micro-batch.
+  template <class Call>
+  auto looked_at(const char* method, const Batch& batch, Call call) {
+    if (looks_for_writes_left_ == 0) return call_on(method, batch, call);
+    --looks_for_writes_left_;
+    const std::vector<int64_t> before = versions();
+    auto terms = call_on(method, batch, call);
+    if (versions() == before) return terms;
+    looks_for_writes_left_ = 0;
+    log::warn(
+        "trainer",
+        cat(method,
+            " writes to parameters that are trained: unless it writes the same each time, what is learned "
+            "depends on how updates are cut into micro-batches. What a trial writes is put back, and a "
+            "member that says that it is done is not. Set them before the trainer is made, or in "
+            "Task::passes, which sees the whole update, with a buffer that says that it is done"));
+    return terms;
+  }
+
+  std::vector<int64_t> versions() const {
+    std::vector<int64_t> versions;
+    for (const torch::Tensor& each : kept_) versions.push_back(static_cast<int64_t>(each._version()));
+    return versions;
+  }
+
  public:
   explicit CheckedTask(std::unique_ptr<Task> task)
       : task_(std::move(task)),
         module_(call_user("Task::module", [&] { return &task_->module(); })),
-        makes_passes_(call_user("Task::makes_passes", [&] { return task_->makes_passes(); })) {}
+        makes_passes_(call_user("Task::makes_passes", [&] { return task_->makes_passes(); })) {
+    for (const auto& item : module_->named_parameters()) {
+      const torch::Tensor& parameter = item.value();
+      if (!parameter.requires_grad()) continue;
+      if (learning_.insert(parameter.unsafeGetTensorImpl()).second) kept_.push_back(parameter);
+      if (parameter.is_floating_point()) continue;
+      fail("Task::module", cat("has ", item.key(), " learn, which is of type ", parameter.dtype().name()),
+           "keep real and imaginary parts in a float32 parameter, and compute with torch::view_as_complex of "
+           "it");
+    }
+  }
 
   torch::nn::Module& module() override { return *module_; }
 
   LossTerms loss(const Batch& batch) override {
-    LossTerms terms = call_on("Task::loss", batch, [&] { return task_->loss(batch); });
+    LossTerms terms = looked_at("Task::loss", batch, [&] { return task_->loss(batch); });
     check_terms("Task::loss", terms);
     check_parts("Task::loss", terms.parts);
+    if (looks_left_ > 0 && terms.sum.requires_grad()) tell_of_strangers(terms.sum);
     return terms;
   }
 
   EvaluationTerms evaluate(const Batch& batch) override {
-    EvaluationTerms terms = call_on("Task::evaluate", batch, [&] { return evaluated(batch); });
+    EvaluationTerms terms = looked_at("Task::evaluate", batch, [&] { return evaluated(batch); });
     check_terms("Task::evaluate", terms.loss);
     check_parts("Task::evaluate", terms.loss.parts);
     for (const Measured& measured : terms.metrics) {
@@ -135,6 +173,7 @@ class CheckedTask final : public Task {
 
   void begin_update(const UpdateInfo& info) override {
     call_user("Task::begin_update", [&] { task_->begin_update(info); });
+    check_parameters();
   }
   void before_step(const UpdateInfo& info, Gradients& gradients) override {
     call_user("Task::before_step", [&] { task_->before_step(info, gradients); });
@@ -198,6 +237,35 @@ class CheckedTask final : public Task {
     return names.empty() ? "none" : join(names, ", ");
   }
 
+  // A part that was not registered, whose gradients nobody steps with. A tensor that the loss makes for one
+  // pass, such as the point at which it differentiates, has none yet.
+  void tell_of_strangers(const torch::Tensor& sum) {
+    --looks_left_;
+    for (const torch::Tensor& leaf : graph_leaves(sum)) {
+      if (!leaf.grad().defined() || learning_.contains(leaf.unsafeGetTensorImpl())) continue;
+      looks_left_ = 0;
+      return log::warn(
+          "trainer",
+          cat("Task::loss depends on a tensor of ", leaf.sizes(),
+              " that requires a gradient and is no parameter of Task::module(): nobody updates it, and its "
+              "gradients pile up. Register the part it is of (register_module) if it is to learn; else "
+              "freeze "
+              "it: requires_grad_(false)"));
+    }
+  }
+
+  // What learns was settled when the trainer was made.
+  void check_parameters() const {
+    for (const auto& item : module_->named_parameters()) {
+      const torch::Tensor& parameter = item.value();
+      if (!parameter.requires_grad() || learning_.contains(parameter.unsafeGetTensorImpl())) continue;
+      fail("Task::module",
+           cat("has ", item.key(), " learn, which did not when the trainer was made: nobody would update it"),
+           "give the trainer a module in which all that ever learns requires a gradient, and freeze in "
+           "Task::begin_update what is not to learn yet: requires_grad_(info.update > 100)");
+    }
+  }
+
   // The same tensors as at the first call: whoever saves them or puts them back holds on to these.
   void check_state(const std::vector<NamedTensor>& state) {
     const auto same = [](const NamedTensor& a, const NamedTensor& b) {
@@ -217,7 +285,11 @@ class CheckedTask final : public Task {
   std::unique_ptr<Task> task_;
   torch::nn::Module* module_;
   const bool makes_passes_;
+  int looks_for_writes_left_ = 64;
+  int looks_left_ = 64;          // of a loss's graph: more than a search makes before it goes backward
   bool differentiates_ = false;  // in evaluations too
+  std::unordered_set<const void*> learning_;  // parameters
+  std::vector<torch::Tensor> kept_;           // the same, so that no other one comes to lie there
   std::optional<std::vector<NamedTensor>> known_state_;
   std::map<std::string, std::optional<std::vector<std::string>>> known_parts_;  // by method
 };

@@ -17,9 +17,12 @@ FlatGradients::FlatGradients(FlatLayout layout, int64_t lanes)
   for (size_t i = 0; i < layout_.tensors().size(); ++i) {
     Part& part = parts_.emplace_back(layout_.tensors()[i].tensor);
     for (const torch::Tensor& buffer : lanes_.buffers()) part.gradients.push_back(layout_.view(buffer, i));
+    const bool learns = part.parameter.requires_grad();  // a task may have frozen it for some updates
+    part.parameter.requires_grad_();
     part.hook = part.parameter.register_hook([this, i](const torch::Tensor& gradient_of_pass) {
       if (gradient_of_pass.defined()) parts_[i].reached = true;
     });
+    part.parameter.requires_grad_(learns);
   }
 }
 

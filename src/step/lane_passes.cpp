@@ -1,8 +1,6 @@
 #include "step/lane_passes.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/autograd/autograd.h>
-
 #include <utility>
 
 #include "autotrain/error.h"
@@ -10,6 +8,7 @@
 #include "device/generators.h"
 #include "device/memory_phase.h"
 #include "step/autocast.h"
+#include "step/backward.h"
 #include "step/gathered_rows.h"
 
 namespace autotrain {
@@ -25,7 +24,8 @@ LossTerms nothing_of(const LossTerms& terms) {
 
 }  // namespace
 
-UpdateStep::LanePasses::LanePasses(UpdateStep& step) : step_(step), together_(are_together(step)) {
+UpdateStep::LanePasses::LanePasses(UpdateStep& step)
+    : step_(step), together_(are_together(step)), gradients_(step.optimizer_.parameters()) {
   size_t lane = 0;
   for (const Waiting& each : step.waiting_) {
     if (ends_lane(each)) {
@@ -65,7 +65,9 @@ void UpdateStep::LanePasses::end_lanes() {
 }
 
 void UpdateStep::LanePasses::end_lanes_before(size_t lane) {
+  check_gradients();
   for (; lane_ < lane; ++lane_) end_lane(step_);
+  gradients_.note();
 }
 
 std::optional<LossTerms> UpdateStep::LanePasses::make() {
@@ -85,6 +87,7 @@ LossTerms UpdateStep::LanePasses::asked_task() {
   try {
     LossTerms terms = step_.task_.passes(*this);
     if (failed_) std::rethrow_exception(failed_);
+    check_gradients();
     return terms;
   } catch (...) {
     if (failed_) std::rethrow_exception(failed_);
@@ -150,6 +153,17 @@ void UpdateStep::LanePasses::refuse_apart() const {
       "execution.lanes at auto");
 }
 
+// Those of an update are scaled: what is added by another way counts too much or too little.
+void UpdateStep::LanePasses::check_gradients() const {
+  const std::string changed = gradients_.first_changed();
+  if (changed.empty()) return;
+  throw Error(ExitCode::kBrokenContract, "Task::passes",
+              cat("changes the gradient of ", changed,
+                  " by itself: it calls backward() or zero_grad(), which know nothing of the update's scale"),
+              "go backward by Passes::backward; a gradient to compute with is that of torch::autograd::grad, "
+              "which leaves those of the update alone, and Passes::backward(parameter, gradient) adds one");
+}
+
 void UpdateStep::LanePasses::backward(const torch::Tensor& sum, bool keep_graph) {
   refuse_apart();
   pass(sum, torch::ones_like(sum), keep_graph);
@@ -172,10 +186,13 @@ void UpdateStep::LanePasses::backward_of(size_t i, const torch::Tensor& outputs,
 
 void UpdateStep::LanePasses::pass(const torch::Tensor& outputs, const torch::Tensor& gradient,
                                   bool keep_graph) {
+  check_gradients();
   const PhaseScope phase(MemoryPhase::kBackward);
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
   const torch::Tensor scale = (step_.scaler_.scale() * step_.options_.loss_factor).to(outputs.device());
-  torch::autograd::backward({outputs}, {(gradient * scale).to(outputs.scalar_type())}, keep_graph);
+  go_backward("Task::passes", outputs, (gradient * scale).to(outputs.scalar_type()),
+              step_.optimizer_.parameters(), keep_graph);
+  gradients_.note();
 }
 
 void UpdateStep::make_passes() {

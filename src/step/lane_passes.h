@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "step/gradient_watch.h"
 #include "step/update_step.h"
 #include "step/whole_passes.h"
 
@@ -57,6 +58,7 @@ class UpdateStep::LanePasses final : public WholePasses {
   WholeBatch gather_together(std::vector<torch::Tensor> parts);
   void check_gathered() const;
   void refuse_apart() const;
+  void check_gradients() const;
   void end_lanes_before(size_t lane);
   void pass(const torch::Tensor& outputs, const torch::Tensor& gradient, bool keep_graph);
 
@@ -65,6 +67,7 @@ class UpdateStep::LanePasses final : public WholePasses {
   std::vector<Batch> batches_;
   std::vector<Location> places_;  // of each batch
   size_t lane_ = 0;               // under way
+  GradientWatch gradients_;       // which nobody else may change
   bool gathered_ = false;
   std::exception_ptr failed_;  // gathering did
 };

@@ -2,13 +2,13 @@
 
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
-#include <unordered_set>
+#include <algorithm>
 #include <utility>
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "step/graph_leaves.h"
 #include "step/whole_passes.h"
 
 namespace autotrain {
@@ -52,17 +52,8 @@ LossTerms in_one_pass(WholePasses& passes, const Embed& embed, const LossOfAll& 
 
 // Whether the loss learns by itself, too: a temperature, prototypes, a last layer.
 bool reaches_another_leaf(const torch::Tensor& sum, const torch::Tensor& leaf) {
-  std::vector<torch::autograd::Node*> left = {sum.grad_fn().get()};
-  std::unordered_set<torch::autograd::Node*> seen;
-  while (!left.empty()) {
-    auto* const node = left.back();
-    left.pop_back();
-    if (node == nullptr || !seen.insert(node).second) continue;
-    const auto* const end = dynamic_cast<torch::autograd::AccumulateGrad*>(node);
-    if (end != nullptr && !end->variable.is_same(leaf)) return true;
-    for (const torch::autograd::Edge& edge : node->next_edges()) left.push_back(edge.function.get());
-  }
-  return false;
+  return std::ranges::any_of(graph_leaves(sum),
+                             [&](const torch::Tensor& each) { return !each.is_same(leaf); });
 }
 
 LossTerms over_all(WholePasses& passes, const Embed& embed, const LossOfAll& loss) {

@@ -1,7 +1,6 @@
 #include "step/update_step.h"
 
 #include <ATen/ops/_foreach_norm.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +13,9 @@
 #include "device/memory_phase.h"
 #include "model/recompute_scope.h"
 #include "step/autocast.h"
+#include "step/backward.h"
 #include "step/gathered_rows.h"
+#include "step/gradient_watch.h"
 #include "step/lane_passes.h"
 #include "step/loss_terms.h"
 #include "step/precision.h"
@@ -31,6 +32,29 @@ void check_terms(const LossTerms& terms) {
       ExitCode::kInternal, "Task::loss",
       !scalar ? "must return a scalar sum and a scalar weight" : "the sum does not depend on any parameter",
       "return {losses.sum(), number of losses} of a forward pass through module()");
+}
+
+// A loss that goes backward by itself adds to the gradients of other micro-batches, or drops them.
+void check_left_alone(const GradientWatch& gradients) {
+  const std::string changed = gradients.first_changed();
+  if (changed.empty()) return;
+  throw Error(ExitCode::kBrokenContract, "Task::loss",
+              cat("changes the gradient of ", changed,
+                  ": it calls backward() or zero_grad(), and gradients add up over the micro-batches of an "
+                  "update"),
+              "return the loss, from which the trainer goes backward; what differentiates within it takes "
+              "torch::autograd::grad, which leaves gradients alone");
+}
+
+// Those of an update are scaled, and sums. One that is dropped is a parameter that stays as it is.
+void check_asked_for(const GradientWatch& gradients, bool shown) {
+  const std::string set = gradients.first_set(/*in_place=*/!shown);
+  if (set.empty()) return;
+  throw Error(ExitCode::kBrokenContract, "Task::before_step",
+              cat("changes the gradient of ", set,
+                  shown ? ", and sets another tensor in its place"
+                        : " without asking for it, while it is scaled, and a sum over the samples"),
+              "change the tensors of Gradients::all() in place: they are mean gradients");
 }
 
 // A task may keep its weight, a plain number, where it likes. From the host it comes as the argument of a
@@ -156,7 +180,9 @@ LossTerms UpdateStep::forward(const Batch& batch) {
     const RecomputeScope recompute(options_.recomputed_blocks);
     const AutocastScope autocast(options_.device.type(), options_.precision);
     const ChangingBuffers::Watch watch(buffers_);
+    const GradientWatch gradients(optimizer_.parameters());
     terms = loss_terms(task_, batch);
+    check_left_alone(gradients);
   }
   buffers_.rethrow_failure();
   check_terms(terms);
@@ -176,7 +202,7 @@ void UpdateStep::backward(const LossTerms& terms) {
   const torch::Tensor sum = brought_here(terms.sum);
   add_terms(terms);
   const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(sum.scalar_type());
-  torch::autograd::backward({sum}, {seed.reshape(sum.sizes())});
+  go_backward("Task::loss", sum, seed.reshape(sum.sizes()), optimizer_.parameters());
   if (takes_norms()) take_first_norms(as_scalar64(terms.weight, loss_sum_.device()));
 }
 
@@ -317,7 +343,8 @@ torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
     const torch::NoGradGuard no_gradients;
     before = scaled_norm() / divisor;
   }
-  torch::autograd::backward({penalty}, {divisor.to(penalty.scalar_type()).reshape(penalty.sizes())});
+  go_backward("Task::penalty", penalty, divisor.to(penalty.scalar_type()).reshape(penalty.sizes()),
+              optimizer_.parameters());
   return before;
 }
 
@@ -372,7 +399,9 @@ void UpdateStep::ask_task() {
   {
     const ChangingBuffers::Watch watch(buffers_);
     seed_for_place(options_.device, options_.seed, PlaceToAct::kBeforeStep, info_.samples);
+    const GradientWatch watched(optimizer_.parameters());
     task_.before_step(info_, gradients);
+    check_asked_for(watched, gradients.shown());
   }
   buffers_.rethrow_failure();
   if (gradients.shown()) gradients.put_back();
@@ -562,7 +591,10 @@ void UpdateStep::open_window() {
   {
     const ChangingBuffers::Watch watch(buffers_);
     seed_for_place(options_.device, options_.seed, PlaceToAct::kBeginUpdate, info_.samples);
+    const GradientWatch gradients(optimizer_.parameters());
     task_.begin_update(info_);
+    // A loop's zero_grad() takes away where they are to be added up.
+    if (gradients_ && !gradients.first_changed().empty()) gradients_->open();
   }
   buffers_.rethrow_failure();
 }

@@ -305,7 +305,7 @@ TEST(Places, AQueueAndAnAverageResumeWithTheSameBits) {
 }
 
 // Runs to update 5 and on from there; what was warned of meanwhile.
-std::string warnings_of_resume(bool counts, bool declared) {
+std::string warnings_of_resume(bool counts, bool declared, bool rises = false) {
   const TemporaryFolder folder;
   std::string warned;
   log::set_sink([&](const log::Record& record) { warned += cat(record.text, "\n"); }, log::Level::kWarning);
@@ -313,8 +313,12 @@ std::string warnings_of_resume(bool counts, bool declared) {
     auto task = std::make_unique<Open>(SmallNet::Middle::kDropout);
     const torch::Tensor count = torch::zeros({});
     if (declared) task->kept = {{"count", count}};
+    const auto share = std::make_shared<double>(1);  // which every update sets
+    if (rises)
+      task->on_begin = [=](const UpdateInfo& info) { *share = 0.1 * static_cast<double>(info.update); };
     task->changed_loss = [=](LossTerms& terms, const Batch&) {
       if (counts) terms.sum = terms.sum / (1 + count.add_(1).item<double>());
+      terms.sum = terms.sum * *share;
     };
     Trainer trainer(guest_recipe(10), std::move(task), data(), {.output = folder / "run", .resume = resume});
     trainer.on_update([](const UpdateRecord& u) { return u.update == 5 ? Flow::kStop : Flow::kContinue; });
@@ -328,6 +332,7 @@ TEST(Places, StateThatNobodyDeclaredIsToldOnResume) {
   EXPECT_TRUE(test::holds(warnings_of_resume(/*counts=*/true, /*declared=*/false), "Task::state"));
   EXPECT_EQ(warnings_of_resume(true, true).find("Task::state"), std::string::npos);
   EXPECT_EQ(warnings_of_resume(false, false).find("Task::state"), std::string::npos);
+  EXPECT_EQ(warnings_of_resume(false, false, /*rises=*/true).find("Task::state"), std::string::npos);
 }
 
 TEST(Places, GradientsAreThoseOfTheMeanLossHoweverItIsCut) {

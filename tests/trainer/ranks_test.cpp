@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "autotrain/log.h"
 #include "autotrain/rank_group.h"
 #include "base/child.h"
 #include "base/interrupt.h"
@@ -69,6 +70,43 @@ fs::path run_by(int64_t world, const TemporaryFolder& folder, const std::string&
     EXPECT_EQ(codes[rank], 0) << name << ": rank " << rank << ": "
                               << test::slurp(folder / ("log-" + std::to_string(rank)));
   return folder / name;
+}
+
+// Keeps what its samples are, or how often it was asked.
+struct Keeping final : Task {
+  explicit Keeping(bool keeps_samples) : samples(keeps_samples) {}
+  torch::nn::Module& module() override { return inner->module(); }
+  LossTerms loss(const Batch& batch) override {
+    kept.copy_(samples ? batch.inputs.sum() : kept + 1);
+    return inner->loss(batch);
+  }
+  void after_step(const UpdateInfo&) override {}
+  std::vector<NamedTensor> state() override { return {{"kept", kept}}; }
+
+  const bool samples;
+  std::unique_ptr<Task> inner = test::small_task();
+  torch::Tensor kept = torch::zeros({});
+};
+
+TEST(RanksOfARun, StateThatEachFillsFromItsOwnSamplesIsToldByTheFirst) {
+  for (const bool keeps_samples : {false, true}) {
+    const TemporaryFolder folder;
+    Recipe r = lanes_recipe();
+    r.batch.effective = 80;  // as many micro-batches on each rank
+    r.execution.micro_batch = 10;
+    const std::vector<int> codes = as_ranks(2, folder, [&](int64_t) {
+      int told = 0;
+      log::set_sink(
+          [&](const log::Record& record) {
+            told += record.text.find("kept is not the same") != std::string::npos ? 1 : 0;
+          },
+          log::Level::kWarning);
+      const TensorDataset data = test::small_data(1000);
+      Trainer(r, std::make_unique<Keeping>(keeps_samples), data, {.write_files = false}).fit();
+      return told;
+    });
+    EXPECT_EQ(codes, (std::vector<int>{keeps_samples ? 1 : 0, 0}));
+  }
 }
 
 TEST(RanksOfARun, AnyNumberOfRanksThatSharesTheLanesComesToTheSameBits) {

@@ -1,0 +1,62 @@
+#include "step/backward.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+#include <array>
+#include <string_view>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "device/failure.h"
+
+namespace autotrain {
+namespace {
+
+// What PyTorch says, and what a task did.
+struct Fault {
+  std::string_view sign;
+  const char* what;
+  const char* hint;
+};
+
+constexpr std::array<Fault, 3> kFaults = {{
+    {"backward through the graph a second time",
+     "depends on what an earlier pass computed, whose graph is gone",
+     "detach what is kept from one pass to the next: state.copy_(result.detach())"},
+    {"modified by an inplace operation", "wrote to a tensor that its gradient is computed from",
+     "write to parameters and buffers in begin_update or after_step, or before the forward pass reads them; "
+     "to a "
+     "result, make a new one: x = x + y in the place of x.add_(y)"},
+    {"does not require grad", "depends on no parameter",
+     "compute it from parameters, without detach() or no-grad guards"},
+}};
+
+}  // namespace
+
+void rethrow_from_backward(const std::string& whose) {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    const std::string_view text = error.what_without_backtrace();
+    for (const Fault& fault : kFaults) {
+      if (text.find(fault.sign) == std::string_view::npos) continue;
+      throw Error(ExitCode::kBrokenContract, whose, cat(fault.what, ": ", first_line(error)), fault.hint);
+    }
+    throw;
+  }
+}
+
+void go_backward(const char* whose, const torch::Tensor& outputs, const torch::Tensor& gradient,
+                 const std::vector<NamedTensor>& parameters, bool keep_graph) {
+  try {
+    torch::autograd::backward({outputs}, {gradient}, keep_graph);
+  } catch (const c10::Error&) {
+    rethrow_from_backward(whose);
+  }
+  for (const NamedTensor& parameter : parameters) {
+    torch::Tensor& own = parameter.tensor.mutable_grad();
+    if (own.defined() && own.is_sparse()) own = own.to_dense();
+  }
+}
+
+}  // namespace autotrain
