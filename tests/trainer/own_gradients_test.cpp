@@ -1,4 +1,5 @@
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/nn/modules/conv.h>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -290,6 +291,45 @@ TEST(OwnParameters, ThatAreFrozenForSomeUpdatesLearnInTheOthers) {
     ASSERT_EQ(seen.size(), 7);
     for (size_t update = 1; update < seen.size(); ++update)
       EXPECT_EQ(at::equal(seen[update - 1], seen[update]), update <= 3) << update;
+  }
+}
+
+// A convolution, frozen for three updates. Which memory format it takes is tried before anything else, by
+// updates that freeze it.
+struct FrozenImages final : Task {
+  explicit FrozenImages(bool own_passes) : own_passes(own_passes) {}
+  torch::nn::Module& module() override { return *net; }
+  void begin_update(const UpdateInfo& info) override { net->weight.requires_grad_(info.update > 3); }
+  LossTerms loss(const Batch& batch) override {
+    return {net->forward(batch.inputs).square().sum(), torch::tensor(static_cast<double>(batch.samples))};
+  }
+  bool makes_passes() const override { return own_passes; }
+  LossTerms passes(Passes& passes) override {
+    LossTerms all{torch::zeros({}), torch::zeros({})};
+    for (const Batch& batch : passes.batches()) {
+      const LossTerms terms = loss(batch);
+      passes.backward(terms.sum);
+      all.sum += terms.sum.detach();
+      all.weight += terms.weight;
+    }
+    return all;
+  }
+  const bool own_passes;
+  std::shared_ptr<torch::nn::Conv2dImpl> net =
+      std::make_shared<torch::nn::Conv2dImpl>(torch::nn::Conv2dOptions(3, 4, 3));
+};
+
+TEST(OwnParameters, ThatAreFrozenAtFirstLearnLaterFromImagesToo) {
+  const TensorDataset images(at::randn({640, 3, 6, 6}));
+  for (const bool own_passes : {false, true}) {
+    auto task = std::make_unique<FrozenImages>(own_passes);
+    const torch::Tensor weight = task->net->weight, first = weight.detach().clone();
+    Trainer trainer(acting_recipe(own_passes ? 2 : 1), std::move(task), images, {.write_files = false});
+    trainer.on_update([&](const UpdateRecord& update) {
+      EXPECT_EQ(at::equal(first, weight), update.update <= 3) << update.update;
+      return Flow::kContinue;
+    });
+    EXPECT_EQ(trainer.fit().updates, 6);
   }
 }
 
