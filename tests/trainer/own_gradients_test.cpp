@@ -297,7 +297,7 @@ TEST(OwnParameters, ThatAreFrozenForSomeUpdatesLearnInTheOthers) {
 // A convolution, frozen for three updates. Which memory format it takes is tried before anything else, by
 // updates that freeze it.
 struct FrozenImages final : Task {
-  explicit FrozenImages(bool own_passes) : own_passes(own_passes) {}
+  explicit FrozenImages(bool by_itself) : own_passes(by_itself) {}
   torch::nn::Module& module() override { return *net; }
   void begin_update(const UpdateInfo& info) override { net->weight.requires_grad_(info.update > 3); }
   LossTerms loss(const Batch& batch) override {
