@@ -13,6 +13,7 @@ Needs .deps/peers (README.md), or PEERS_PYTHON with torch, torchvision, safetens
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -396,6 +397,7 @@ def main():
     options = parser.parse_args()
     if not Path(PROGRAM).exists() or not Path(PEERS_PYTHON).exists():
         sys.exit("build first (CONTRIBUTING.md), and make .deps/peers by scripts/bench/setup_peers.sh or set PEERS_PYTHON")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a run that stands still would stay so
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = made_set(folder, options.data, 64 if options.quick else 4000, 8 if options.quick else 400)
