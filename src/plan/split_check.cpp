@@ -78,9 +78,15 @@ Gradient gradient_of(Workbench& bench, const Batch& batch) {
   return gradient;
 }
 
-// ‖whole − Σ halves‖ ÷ ‖whole‖, each divided by its weight. The halves are subtracted in place, so that
-// only two gradients live at once.
-double relative_difference(Gradient whole, Workbench& bench, const std::vector<Batch>& halves) {
+struct Difference {
+  double sums = 0;     // ‖whole − Σ halves‖ ÷ ‖whole‖
+  double weights = 0;  // of the halves together ÷ that of the whole, less 1
+
+  double worst() const { return std::max(sums, std::abs(weights)); }
+};
+
+// The halves are subtracted in place, so that only two gradients live at once.
+Difference difference_of_halves(Gradient whole, Workbench& bench, const std::vector<Batch>& halves) {
   double norm = 0;
   for (const torch::Tensor& part : whole.parts) {
     if (part.defined()) norm += part.square().sum().item<double>();
@@ -97,9 +103,19 @@ double relative_difference(Gradient whole, Workbench& bench, const std::vector<B
   for (const torch::Tensor& part : whole.parts) {
     if (part.defined()) rest += part.square().sum().item<double>();
   }
-  const double weights_differ =
-      whole.weight != 0 ? std::abs(weight - whole.weight) / std::abs(whole.weight) : 0;
-  return std::max(norm > 0 ? std::sqrt(rest / norm) : 0, weights_differ);
+  return {.sums = norm > 0 ? std::sqrt(rest / norm) : 0,
+          .weights = whole.weight != 0 ? weight / whole.weight - 1 : 0};
+}
+
+// Each half counts as much as the whole: with the number of samples as its weight, or with 1.
+bool is_mean(Workbench& bench, const Batch& whole, const std::vector<Batch>& halves) {
+  Gradient twice = gradient_of(bench, whole);
+  for (torch::Tensor& part : twice.parts) {
+    if (part.defined()) part.mul_(2);
+  }
+  const Difference difference = difference_of_halves(std::move(twice), bench, halves);
+  return difference.sums <= kTolerance &&
+         (std::abs(difference.weights) <= kTolerance || std::abs(difference.weights - 1) <= kTolerance);
 }
 
 SplitVerdict::Kind kind_of(const std::string& operation) {
@@ -170,15 +186,20 @@ SplitVerdict run_check(Workbench& bench) {
   };
   const auto reseed = [&] { seed(0); };
   reseed();
-  verdict.difference = relative_difference(gradient_of(bench, whole), bench, halves);
+  verdict.difference = difference_of_halves(gradient_of(bench, whole), bench, halves).worst();
   if (verdict.difference <= kTolerance) return verdict;
 
   const bool shares = !whole.shared.empty();  // then only the data set can cut it
   const auto padded_alike = shares ? halves : std::vector<Batch>{part_of(whole, 0), part_of(whole, kHalf)};
   reseed();
   if (has_costs(*bench.data.train) &&
-      relative_difference(gradient_of(bench, whole), bench, padded_alike) <= kTolerance) {
+      difference_of_halves(gradient_of(bench, whole), bench, padded_alike).worst() <= kTolerance) {
     verdict.kind = SplitVerdict::Kind::kPadding;
+    return verdict;
+  }
+  reseed();
+  if (is_mean(bench, whole, halves)) {
+    verdict.kind = SplitVerdict::Kind::kMean;
     return verdict;
   }
   reseed();
@@ -242,6 +263,12 @@ std::string SplitVerdict::text() const {
              ": what a pass leaves behind changes the next one (a recurrent state that is carried on, a "
              "counter), "
              "so it depends on how batches are cut, and on the samples before";
+    case Kind::kMean:
+      return compared +
+             ": the loss looks like a mean over its micro-batch, so what a sample counts depends on the "
+             "cut, and the rate on the number of samples. Return the sum over samples, and their number as "
+             "its "
+             "weight";
     case Kind::kPadding:
       return compared + ": what fills up shorter samples counts, so accumulating is not the big batch";
     case Kind::kNotChecked: return "split check: not made, for want of samples, memory or float32";

@@ -721,6 +721,13 @@ TEST(SplitCheck, FindsMixingBesideDraws) {
   }
 }
 
+TEST(SplitCheck, CallsAMeanInThePlaceOfASumByItsName) {
+  const std::string words =
+      split_words([](const torch::Tensor& x, const torch::Tensor& w) { return squares(x, w) / x.size(0); });
+  EXPECT_TRUE(test::holds(words, "looks like a mean")) << words;
+  EXPECT_EQ(words.find("mixes"), std::string::npos) << words;
+}
+
 TEST(SplitCheck, LetsIndependentSamplesPassWhoseNumbersAreAsManyAsFeatures) {
   EXPECT_TRUE(test::holds(split_words(squares), "rounding"));
 }
