@@ -9,14 +9,12 @@ short training comes first unless a run is named.
 Only the times need a machine without other work: they are measured at the end, and it is judged by them."""
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from measure import PROGRAM, QUIET, ROOT, busy_seconds, save
+from measure import PROGRAM, QUIET, ROOT, Others, save
 
 METHODS = ["int8", "int8-weights", "int4-weights", "int4-weights:32", "2:4", "channels:0.25", "channels:0.5"]
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
@@ -84,12 +82,10 @@ def measure_figures(run, folder, samples=None):
 
 def measure_times(run, rounds, folder):
     """By method, and which part of the cores others took meanwhile."""
-    start, busy, own = time.perf_counter(), busy_seconds(), os.times()
+    others = Others()
     models, _ = compress(run, folder / "times", "--samples", 64, "--batches", ",".join(map(str, BATCHES)), "--rounds", rounds,
                          "--seconds", SECONDS)
-    wall, now = time.perf_counter() - start, os.times()
-    used = sum(now[:4]) - sum(own[:4])
-    return models, max(0.0, (busy_seconds() - busy - used) / (wall * os.cpu_count()))
+    return models, others.share()
 
 
 def main():

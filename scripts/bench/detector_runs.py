@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measure import HERE, PEERS_PYTHON, PROGRAM, ROOT, busy_seconds, cpu_seconds
+from measure import HERE, PEERS_PYTHON, PROGRAM, ROOT, Others, cpu_seconds
 
 THREADS = len(os.sched_getaffinity(0))  # taskset -c 0 makes it one, for checks on a busy machine
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -79,11 +79,10 @@ def recipe(folder, name, boxes, **more):
     def part(split):
         return {"dataset": "yolo", "file": str(boxes / "data.yaml"), "split": split, "size": [160, 160]}
     content = {"name": name, "seed": 1, "data": {"train": part("train"), "validation": part("val")}, "loss": {"name": "yolo"},
-               "report": {"html": False, "csv": False, "tensorboard": False}}
-    execution = {"precision": "fp32", "threads": THREADS, "search": {"plan_cache": False}}
+               "report": {"html": False, "csv": False, "tensorboard": False},
+               "execution": {"precision": "fp32", "threads": THREADS, "search": {"plan_cache": False}}}
     for key, value in more.items():
         content[key] = {**content.get(key, {}), **value} if isinstance(value, dict) else value
-    content["execution"] = {**execution, **more.get("execution", {})}
     file = folder / f"{name}.json"
     file.write_text(json.dumps(content), encoding="utf-8")
     return file
@@ -122,16 +121,15 @@ class PausedRun:
     def segment(self, _, seconds):
         """samples/s between the rows of a segment but the first two, in whose time the run stood still; the share that others took."""
         self.take_rows()
-        before, busy, own, start = len(self.rows), busy_seconds(), cpu_seconds(self.process.pid), time.perf_counter()
+        before, others = len(self.rows), Others(lambda: cpu_seconds(self.process.pid))
         self.process.send_signal(signal.SIGCONT)
         self.wait_for(before + 2)
         self.wait_for(before + 4, time.perf_counter() + seconds)
         self.process.send_signal(signal.SIGSTOP)
-        others = busy_seconds() - busy - (cpu_seconds(self.process.pid) - own)
-        wall = time.perf_counter() - start
+        share = others.share()
         first, last = self.rows[before + 1], self.rows[-1]
         rate = (last["samples"] - first["samples"]) / (last["training_seconds"] - first["training_seconds"])
-        return rate, max(0.0, others) / (wall * os.cpu_count())
+        return rate, share
 
     def close(self):
         self.process.kill()
@@ -147,13 +145,9 @@ class Predictions:
                       "--output", folder / "boxes.csv", "--overwrite"]
 
     def segment(self, *_):
-        def own():
-            used = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return used.ru_utime + used.ru_stime
-        busy, mine, start = busy_seconds(), own(), time.perf_counter()
+        others = Others()
         rate = autotrain(*self.words)["samples_per_second"]
-        others = busy_seconds() - busy - (own() - mine)
-        return rate, max(0.0, others) / ((time.perf_counter() - start) * os.cpu_count())
+        return rate, others.share()
 
 
 def under_limit(command, limit=None):

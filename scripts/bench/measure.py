@@ -68,6 +68,24 @@ def cpu_seconds(pid):
     return sum(int(fields[i]) for i in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
 
 
+def own_seconds():
+    """CPU seconds of this process and of its children that ended."""
+    return sum(os.times()[:4])
+
+
+class Others:
+    """What the rest of the machine does from now on. own: a function that gives the CPU seconds so far of what is measured."""
+
+    def __init__(self, own=own_seconds):
+        self.own, self.busy, self.own_before, self.start = own, busy_seconds(), own(), time.perf_counter()
+
+    def share(self):
+        """Of the cores, that others took until now."""
+        wall = time.perf_counter() - self.start
+        others = busy_seconds() - self.busy - (self.own() - self.own_before)
+        return max(0.0, others) / (wall * os.cpu_count())
+
+
 class Worker:
     """A program that runs a segment for each line on its standard input and answers with a JSON line."""
 
@@ -95,11 +113,9 @@ class Worker:
 
     def segment(self, side, seconds):
         """samples/s of one segment, and the share of the machine that others took meanwhile."""
-        busy, own, start = busy_seconds(), cpu_seconds(self.process.pid), time.perf_counter()
+        others = Others(lambda: cpu_seconds(self.process.pid))
         rate = self.ask(side, seconds)["samples_per_second"]
-        wall = time.perf_counter() - start
-        others = busy_seconds() - busy - (cpu_seconds(self.process.pid) - own)
-        return rate, max(0.0, others) / (wall * os.cpu_count())
+        return rate, others.share()
 
     def close(self):
         with contextlib.suppress(BrokenPipeError):

@@ -8,7 +8,6 @@ import contextlib
 import copy
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import handloop
+from latency import median_latency
 from workloads import Workload, torch
 from yolo import Yolo
 from yolo_boxes import found_boxes
@@ -40,13 +40,7 @@ def forward(model, work, batch, precision, seconds, last):
     images = handloop.channels_last_images(images) if last else images
     if precision == "bf16":
         model, images = model.bfloat16(), images.bfloat16()
-    model(images)
-    latencies, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(latencies) < 3:
-        start = time.perf_counter()
-        model(images)
-        latencies.append(time.perf_counter() - start)
-    return batch / statistics.median(latencies)
+    return batch / median_latency(lambda: model(images), seconds)
 
 
 def read_images(files):

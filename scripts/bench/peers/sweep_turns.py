@@ -4,11 +4,10 @@ python sweep_turns.py --width 64 --batch 32 --precision fp32"""
 import argparse
 import json
 import os
-import statistics
 import sys
-import time
 
 import torch
+from latency import median_latency
 
 FEATURES, DEPTH, CLASSES = 64, 8, 10
 
@@ -29,18 +28,8 @@ if args.precision == "bf16":
     model, batch = model.bfloat16(), batch.bfloat16()
 
 
-@torch.inference_mode()
-def median_latency(seconds):
-    model(batch)
-    latencies, end = [], time.perf_counter() + seconds
-    while time.perf_counter() < end or len(latencies) < 3:
-        start = time.perf_counter()
-        model(batch)
-        latencies.append(time.perf_counter() - start)
-    return statistics.median(latencies)
-
-
 for line in sys.stdin:
     side, seconds = line.split()
-    rate = args.batch / median_latency(float(seconds))
+    with torch.inference_mode():
+        rate = args.batch / median_latency(lambda: model(batch), float(seconds))
     print(json.dumps({"side": side, "samples_per_second": rate}), flush=True)
