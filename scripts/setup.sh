@@ -113,14 +113,15 @@ configure() {
   (cd "$root" && cmake --preset "$preset" "$@") >"$log" 2>&1 || { cat "$log" >&2; fail "configuring failed"; }
 }
 
-# build PRESET TARGET; silent when there is nothing to do.
+# build PRESET TARGET…; silent when there is nothing to do.
 build() {
-  local folder="$root/build/$1" target=$2 log="$root/build/$1-build.log"
-  ninja -C "$folder" -n "$target" 2>/dev/null | grep -q 'no work to do' && return 0
-  say "building build/$1 (the first time takes minutes)"
+  local folder="$root/build/$1" log="$root/build/$1-build.log"
+  shift
+  ninja -C "$folder" -n "$@" 2>/dev/null | grep -q 'no work to do' && return 0
+  say "building ${folder#"$root/"} (the first time takes minutes)"
   if [ -t 2 ]; then
-    ninja -C "$folder" "$target" >&2 || fail "building failed"
+    ninja -C "$folder" "$@" >&2 || fail "building failed"
   else
-    ninja -C "$folder" "$target" >"$log" 2>&1 || { cat "$log" >&2; fail "building failed"; }
+    ninja -C "$folder" "$@" >"$log" 2>&1 || { cat "$log" >&2; fail "building failed"; }
   fi
 }
