@@ -15,6 +15,7 @@
 #include "model/graph_uses.h"
 #include "model/models.h"
 #include "model/name_patterns.h"
+#include "model/one_number.h"
 #include "model/parts.h"
 
 namespace autotrain {
@@ -113,15 +114,10 @@ class Exported final : public Network {
 
   ModelsLoss own_loss(const Batch& batch) override {
     if (!file_.loss) return Network::own_loss(batch);
-    std::vector<torch::Tensor> given = chosen_.of(batch);
-    check_inputs(given);
-    if (file_.targets) {
-      check_targets(batch.targets);
-      given.push_back(batch.targets);
-    }
+    const std::vector<torch::Tensor> given = all_given(batch);
     const ExportedFile::Graphs& graphs = graphs_for(given.front().device().type());
     const Output output = run(is_training() ? graphs.training : graphs.evaluation, given);
-    return {terms_of(output.value, *file_.loss, batch.samples), output.prediction_beside};
+    return {terms_of(output.value, *file_.loss, batch.samples), in_rows(output.prediction_beside)};
   }
 
   bool computes_in(Precision precision) const override {
@@ -133,9 +129,7 @@ class Exported final : public Network {
 
   RecomputedBytes recompute(const Batch& batch, Precision precision) override {
     constexpr double kMostWork = 16;  // bytes moved for each that is not kept
-    std::vector<torch::Tensor> given = chosen_.of(batch);
-    check_inputs(given);
-    if (file_.loss && file_.targets) given.push_back(batch.targets);
+    const std::vector<torch::Tensor> given = all_given(batch);
     const std::string name = name_of_graphs(precision);
     graphs_in(name);
     std::shared_ptr<const graph::Graph>& training = file_.graphs.at(name).training;
@@ -219,13 +213,13 @@ class Exported final : public Network {
   }
 
   torch::Tensor predicted(std::vector<torch::Tensor> inputs) {
-    check_inputs(inputs);
+    fit_inputs(inputs);
     const auto device = inputs.front().device().type();
     const ExportedFile::Graphs& graphs = graphs_for(device);
-    if (!file_.loss) return run(is_training() ? graphs.training : graphs.evaluation, inputs).value;
+    if (!file_.loss) return in_rows(run(is_training() ? graphs.training : graphs.evaluation, inputs).value);
     if (file_.targets) inputs.emplace_back();
     const auto found = predictions_.find(precision_in_force(device));
-    if (found != predictions_.end()) return run(found->second, inputs).value;
+    if (found != predictions_.end()) return in_rows(run(found->second, inputs).value);
     throw Error(
         ExitCode::kBadRecipe, path_,
         predicts() ? "computes its predictions from the targets, too" : "gives its loss alone, no prediction",
@@ -313,9 +307,18 @@ class Exported final : public Network {
                     ", or export it again with --precision ", precision));
   }
 
-  void check_inputs(const std::vector<torch::Tensor>& inputs) const {
+  // The inputs and, for a module that computes its loss from them, the targets.
+  std::vector<torch::Tensor> all_given(const Batch& batch) const {
+    std::vector<torch::Tensor> given = chosen_.of(batch);
+    fit_inputs(given);
+    if (file_.loss && file_.targets) given.push_back(fitted_targets(batch.targets));
+    return given;
+  }
+
+  void fit_inputs(std::vector<torch::Tensor>& inputs) const {
     if (inputs.size() != file_.inputs.size()) fail_count(path_, file_, inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
+      inputs[i] = out_of_rows(inputs[i], file_.inputs[i].shape);
       if (is_like(inputs[i], file_.inputs[i])) continue;
       throw Error(ExitCode::kBadRecipe, path_,
                   cat("takes ", samples_of(file_, i), "; these are ", in_words(inputs[i])),
@@ -323,7 +326,8 @@ class Exported final : public Network {
     }
   }
 
-  void check_targets(const torch::Tensor& targets) const {
+  torch::Tensor fitted_targets(const torch::Tensor& given) const {
+    torch::Tensor targets = out_of_rows(given, file_.targets->shape);
     if (!targets.defined() || !is_like(targets, *file_.targets)) {
       throw Error(
           ExitCode::kBadRecipe, path_,
@@ -339,6 +343,7 @@ class Exported final : public Network {
                       "samples"),
                   "leave such samples out, or export the module without its loss and name it in the recipe");
     }
+    return targets;
   }
 
   static bool is_like(const torch::Tensor& tensor, const InputInfo& info) {
@@ -396,7 +401,9 @@ void check_samples(const std::string& path, const ExportedFile& file, const Samp
   }
   if (chosen.size() != file.inputs.size()) fail_count(path, file, chosen.size());
   for (size_t i = 0; i < chosen.size(); ++i) {
-    if (file.inputs[i].type == chosen[i].type && file.inputs[i].shape == chosen[i].shape) continue;
+    const bool fits =
+        file.inputs[i].shape == chosen[i].shape || are_rows_of_one(file.inputs[i].shape, chosen[i].shape);
+    if (file.inputs[i].type == chosen[i].type && fits) continue;
     throw Error(ExitCode::kBadRecipe, "model.file",
                 cat(path, " takes ", samples_of(file, i), "; those of data.train are ",
                     in_words(chosen[i].type, chosen[i].shape)),

@@ -122,8 +122,13 @@ bool is_alone(const torch::Tensor& tensor) {
 }  // namespace
 
 void find_kept_values(Graph& graph) {
+  std::set<size_t> written;  // by memory: an index that is changed may lie beyond where it was chosen from
+  for (const Node& node : graph.nodes) {
+    for (const size_t value : node.writes) written.insert(graph.memory[value]);
+  }
   for (Node& node : graph.nodes) {
     node.indices = indices_of(node);
+    if (node.indices && written.contains(graph.memory[*node.indices])) node.indices.reset();
     node.shrinks.clear();
     node.restores.clear();
   }

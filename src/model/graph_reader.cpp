@@ -217,6 +217,11 @@ class ArgumentReader {
   Argument scalar(const Json& json) const {
     if (json.is_boolean()) return {.literal = json.get<bool>()};
     if (is_value(json) || json.is_number_integer()) return integer(json);
+    if (json.is_object() && json.contains("complex")) {
+      const Json& parts = json.at("complex");
+      return {.literal = c10::complex<double>(real(parts.at(0)).literal.toDouble(),
+                                              real(parts.at(1)).literal.toDouble())};
+    }
     return real(json);
   }
 
@@ -489,11 +494,13 @@ class GraphReader {
 }  // namespace
 
 torch::ScalarType dtype_named(const std::string& name) {
-  constexpr std::array<std::pair<std::string_view, torch::ScalarType>, 10> kTypes = {{
+  constexpr std::array<std::pair<std::string_view, torch::ScalarType>, 12> kTypes = {{
       {"float32", torch::kFloat32},
       {"float64", torch::kFloat64},
       {"bfloat16", torch::kBFloat16},
       {"float16", torch::kFloat16},
+      {"complex64", torch::kComplexFloat},
+      {"complex128", torch::kComplexDouble},
       {"int64", torch::kInt64},
       {"int32", torch::kInt32},
       {"int16", torch::kInt16},
@@ -508,7 +515,10 @@ torch::ScalarType dtype_named(const std::string& name) {
 }
 
 torch::Tensor tensor_of_number(const IValue& number) {
-  const auto type = number.isInt() ? torch::kInt64 : number.isBool() ? torch::kBool : torch::kFloat64;
+  const auto type = number.isInt()             ? torch::kInt64
+                    : number.isBool()          ? torch::kBool
+                    : number.isComplexDouble() ? torch::kComplexDouble
+                                               : torch::kFloat64;
   torch::Tensor tensor = at::scalar_tensor(number.toScalar(), torch::TensorOptions().dtype(type));
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;

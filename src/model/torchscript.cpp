@@ -16,6 +16,7 @@
 #include "device/failure.h"
 #include "model/chosen_inputs.h"
 #include "model/models.h"
+#include "model/one_number.h"
 #include "model/parts.h"
 
 namespace autotrain {
@@ -176,8 +177,9 @@ class Scripted final : public Network {
       throw Error(ExitCode::kBadRecipe, path_, cat("gives a loss of ", loss.sizes(), " ", loss.scalar_type()),
                   "return one number: the mean over the samples of a batch, or their sum");
     return {terms_of(loss, signature_.reduction, batch.samples),
-            predicts() && !is_training() ? part_of(returned, signature_.output, "model.output", path_)
-                                         : torch::Tensor()};
+            predicts() && !is_training()
+                ? in_rows(part_of(returned, signature_.output, "model.output", path_))
+                : torch::Tensor()};
   }
 
   // The script's own parts follow those that stand for them here.
@@ -257,7 +259,7 @@ class Scripted final : public Network {
     if (!predicts())
       throw Error(ExitCode::kBadRecipe, path_, "gives its loss, and does not say what its prediction is",
                   "name the part in model.output");
-    return part_of(call(given), signature_.output, "model.output", path_);
+    return in_rows(part_of(call(given), signature_.output, "model.output", path_));
   }
 
   void hold(const std::string& name, const torch::Tensor& parameter) {

@@ -51,12 +51,25 @@ Batch part_of(const Batch& whole, int64_t first) {
   return part;
 }
 
+// What the gradient of the loss is for half of a batch, for training has it scaled: a hook that clips or
+// normalises gradients makes other ones of it. A power of two changes no other bit.
+constexpr double kScale = 1024;
+
 struct Gradient {
-  std::vector<torch::Tensor> parts;  // of the loss sum
+  std::vector<torch::Tensor> parts;  // of the loss sum, scaled
   double weight = 0;
 };
 
-Gradient gradient_of(Workbench& bench, const Batch& batch) {
+// A gradient that may be written to: dense, and neither another parameter's nor one number that stands for
+// many.
+torch::Tensor to_write_to(torch::Tensor gradient) {
+  if (gradient.is_sparse()) return gradient.to_dense();
+  const bool own = gradient.is_non_overlapping_and_dense() && gradient.use_count() == 1 &&
+                   gradient.storage().use_count() == 1;
+  return own ? gradient : gradient.clone(at::MemoryFormat::Contiguous);
+}
+
+Gradient gradient_of(Workbench& bench, const Batch& batch, double scale = 1) {
   const AutocastScope full_precision(bench.device->torch_device().type(), Precision::kFp32);
   const LossTerms terms = loss_terms(*bench.task, batch);
   std::vector<torch::Tensor> parameters;
@@ -66,13 +79,13 @@ Gradient gradient_of(Workbench& bench, const Batch& batch) {
   Gradient gradient;
   try {
     gradient.parts =
-        torch::autograd::grad({terms.sum}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/std::nullopt,
-                              /*create_graph=*/false, /*allow_unused=*/true);
+        torch::autograd::grad({terms.sum}, parameters, {at::full_like(terms.sum, scale)},
+                              /*retain_graph=*/std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
   } catch (const c10::Error&) {
     rethrow_from_backward("Task::loss");
   }
   for (torch::Tensor& part : gradient.parts) {
-    if (part.defined() && part.is_sparse()) part = part.to_dense();
+    if (part.defined()) part = to_write_to(std::move(part));
   }
   gradient.weight = terms.weight.item<double>();
   return gradient;
@@ -93,10 +106,11 @@ Difference difference_of_halves(Gradient whole, Workbench& bench, const std::vec
   }
   double weight = 0;
   for (const Batch& half : halves) {
-    const Gradient gradient = gradient_of(bench, half);
+    const Gradient gradient = gradient_of(bench, half, kScale);
     weight += gradient.weight;
     for (size_t i = 0; i < whole.parts.size(); ++i) {
-      if (whole.parts[i].defined() && gradient.parts[i].defined()) whole.parts[i].sub_(gradient.parts[i]);
+      if (whole.parts[i].defined() && gradient.parts[i].defined())
+        whole.parts[i].sub_(gradient.parts[i], 1 / kScale);
     }
   }
   double rest = 0;
@@ -124,7 +138,9 @@ SplitVerdict::Kind kind_of(const std::string& operation) {
                        [&](const char* word) { return operation.find(word) != std::string::npos; });
   };
   if (any_of({"batch_norm"})) return SplitVerdict::Kind::kBatchNorm;
-  if (any_of({"dropout", "bernoulli", "rand", "normal_", "multinomial", "uniform_", "exponential_"})) {
+  if (any_of({"dropout", "bernoulli", "rand", "normal_", "multinomial", "uniform_", "exponential_", "rrelu",
+              "poisson", "cauchy_", "geometric_", "binomial", "dirichlet", "standard_gamma",
+              "fractional_max_pool"})) {
     return SplitVerdict::Kind::kRandom;
   }
   return SplitVerdict::Kind::kMixes;
@@ -152,6 +168,17 @@ Unrepeated repeat_whole(Workbench& bench, const Batch& whole, const std::functio
   if (difference_of(first, gradient_of(bench, whole)) > kTolerance) return Unrepeated::kCarried;
   seed(1);
   return difference_of(first, gradient_of(bench, whole)) > kTolerance ? Unrepeated::kRandom : Unrepeated::kNo;
+}
+
+bool is_proportional(Workbench& bench, const Batch& whole, const std::function<void()>& reseed) {
+  reseed();
+  const Gradient one = gradient_of(bench, whole);
+  reseed();
+  Gradient scaled = gradient_of(bench, whole, kScale);
+  for (torch::Tensor& part : scaled.parts) {
+    if (part.defined()) part.div_(kScale);
+  }
+  return difference_of(one, scaled) <= kTolerance;
 }
 
 // Whether another last sample changes what becomes of those before it, random numbers being the same.
@@ -217,6 +244,11 @@ SplitVerdict run_check(Workbench& bench) {
     verdict.kind = SplitVerdict::Kind::kCarried;
     verdict.operation = verdict.module = "";
   }
+  if (why == Unrepeated::kNo && !is_proportional(bench, whole, reseed)) {
+    verdict.kind = SplitVerdict::Kind::kClipped;
+    verdict.operation = verdict.module = "";
+    return verdict;
+  }
   const auto& operations = at_once.operations();
   const auto draws = std::ranges::find_if(operations, [](const OperationTrace::Operation& operation) {
     return kind_of(operation.name) == SplitVerdict::Kind::kRandom;
@@ -263,6 +295,10 @@ std::string SplitVerdict::text() const {
              ": what a pass leaves behind changes the next one (a recurrent state that is carried on, a "
              "counter), "
              "so it depends on how batches are cut, and on the samples before";
+    case Kind::kClipped:
+      return compared +
+             ": it is not proportional to that of the loss, which is scaled here: a hook or an autograd "
+             "function clips or normalises gradients. Clip them by optimizer.clip_norm, or in before_step";
     case Kind::kMean:
       return compared +
              ": the loss looks like a mean over its micro-batch, so what a sample counts depends on the "

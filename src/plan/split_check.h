@@ -15,6 +15,7 @@ struct SplitVerdict {
     kMixes,       ///< samples influence each other
     kCarried,     ///< a pass leaves behind what changes the next one: the same samples again come to another
     kMean,        ///< the sum of losses is a mean: of half of the samples it is no smaller
+    kClipped,     ///< the gradient is not proportional to that of the loss
     kPadding,     ///< what fills samples up to the longest of a micro-batch counts
     kNotChecked,  ///< there were too few samples, no memory, or no float32 for the comparison
   };

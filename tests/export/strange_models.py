@@ -482,3 +482,120 @@ class AttendsToOtherSamples(Base):
 class TakesAPair(Base):
     def forward(self, pair):
         return self.body(pair[0]) + F.relu(self.first(pair[1]))[:, :5]
+
+
+class OtherForOneLargeSize(Base):
+    def forward(self, x):
+        return -self.body(x) if x.shape[0] == 300 else self.body(x)
+
+
+class OtherForMultiples(Base):
+    def forward(self, x):
+        return -self.body(x) if x.shape[0] % 512 == 0 else self.body(x)
+
+
+class DividesItsSize(Base):
+    def forward(self, x):
+        windows = x.reshape(-1, 4)
+        samples = int(windows.shape[0] / (8 / 4))
+        return self.body(windows.view(samples, 8))
+
+
+class ClipsOnTheWayBack(Base):
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        if hidden.requires_grad:
+            hidden.register_hook(lambda gradient: gradient.clamp(-4, 4))
+        return self.out(hidden)
+
+
+class OfLengthOne(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient / (gradient.norm() + 1e-8)
+
+
+class NormalisesOnTheWayBack(Base):
+    def forward(self, x):
+        return self.out(OfLengthOne.apply(self.first(x)))
+
+
+class ReversesOnTheWayBack(Base):
+    """As adversaries of domains do it: in proportion."""
+
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        if hidden.requires_grad:
+            hidden.register_hook(lambda gradient: -0.5 * gradient)
+        return self.out(hidden)
+
+
+class SqueezesAll(nn.Module):
+    """An axis of one number goes, and with a batch of one sample that of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.out = nn.Conv2d(3, 8, 3), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.out(F.adaptive_avg_pool2d(self.body(x), 1).squeeze())
+
+
+class NamedAsTheFileDoes(Base):
+    def __init__(self, name="constant 0"):
+        super().__init__()
+        self.name = name
+        self.register_parameter(name, nn.Parameter(torch.ones(5)))
+
+    def forward(self, x):
+        return self.body(x) + self._parameters[self.name] * torch.tensor([1.0, 2, 3, 4, 5])
+
+
+class AddsToItsChoice(nn.Module):
+    """Neighbours of points, counted through the batch by an offset that is added in place, through a view."""
+
+    def __init__(self):
+        super().__init__()
+        self.features, self.out = nn.Linear(2, 8), nn.Linear(8, 5)
+
+    def forward(self, x):
+        n, points = x.shape[:2]
+        nearest = torch.cdist(x, x).topk(8, -1, largest=False)[1]
+        flat = nearest.view(n, -1)
+        flat += torch.arange(n).view(-1, 1) * points
+        return self.out(self.features(x).reshape(n * points, -1)[nearest].amax(2)).mean(1)
+
+
+class SharesGradients(Base):
+    """One gradient of two parameters, and one number for all of another's."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other, self.summed = (nn.Parameter(torch.zeros(size)) for size in (5, 5, (3, 5)))
+
+    def forward(self, x):
+        return self.body(x) + (self.one + self.other) + self.summed.sum(0)
+
+
+class TakesOneNumber(Base):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 8)
+
+    def forward(self, x, t):
+        return self.body(x + self.table(t))
+
+
+class PredictsOneNumber(Base):
+    def forward(self, x):
+        return self.body(x).sum(-1)
+
+
+class TurnsPhases(Base):
+    def forward(self, x):
+        turned = torch.fft.fft(self.first(x)) * torch.exp(1j * x)
+        return self.out(turned.real + turned.angle())

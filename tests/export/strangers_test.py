@@ -3,8 +3,10 @@
 
     strangers_test.py path/to/autotrain path/to/project [Followed|Refused]
 """
+import copy
 import errno
 import io
+import json
 import random
 import sys
 import unittest
@@ -14,7 +16,8 @@ from pathlib import Path
 import numpy
 import strange_models as models
 import torch
-from export_test import IMAGES, TOKENS, Exported, losses_in_python, made, plain
+from export_test import EFFECTIVE, IMAGES, TOKENS, Exported, losses_in_python, made, plain
+from torch.nn import functional as F
 
 from safetensors.torch import load_file
 
@@ -77,6 +80,55 @@ class Followed(Exported):
         names = ["x", "mask"] if case == "arguments by name" else ["x"]
         data = {"dataset": "npy", "arrays": [f"{name}={self.folder}/{name}.npy" for name in names], "targets": str(self.folder / "classes.npy")}
         return {"data": {"shuffle": False, "train": data, "validation": data}, "model": {"inputs": names}}
+
+    def in_python(self, net, arrays, loss_of):
+        """The losses of plain SGD in PyTorch, on the same samples in the same order."""
+        optimizer, losses = torch.optim.SGD(net.parameters(), 0.01, momentum=0.9), []
+        for first in (0, EFFECTIVE, 2 * EFFECTIVE):
+            loss = loss_of(net, *(torch.from_numpy(array[first : first + EFFECTIVE]) for array in arrays))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses
+
+    def test_what_is_done_with_choices_gradients_and_single_numbers_trains_as_in_python(self):
+        rng = numpy.random.default_rng(5)
+        x, points = (rng.normal(size=shape).astype("float32") for shape in ((3 * EFFECTIVE, 8), (3 * EFFECTIVE, 256, 2)))
+        t, classes = (rng.integers(0, most, len(x)) for most in (9, 5))
+        y = x.sum(1)
+
+        def entropy(net, *batch):
+            return F.cross_entropy(net(*batch[:-1]), batch[-1])
+
+        def squares(net, inputs, targets):
+            return F.mse_loss(net(inputs), targets)
+
+        cases = {
+            models.AddsToItsChoice: ({"x": points}, "x=float32[4,256,2]", classes, entropy),
+            models.SharesGradients: ({"x": x}, VALUES, classes, entropy),
+            models.ReversesOnTheWayBack: ({"x": x}, VALUES, classes, entropy),
+            models.TakesOneNumber: ({"x": x, "t": t}, [VALUES, "t=int64[4]<9"], classes, entropy),
+            models.PredictsOneNumber: ({"x": x}, VALUES, y, squares),
+            models.TurnsPhases: ({"x": x}, VALUES, classes, entropy),
+        }
+        for maker, (inputs, example, targets, loss_of) in cases.items():
+            with self.subTest(case=maker.__name__):
+                for name, array in {**inputs, "targets": targets}.items():
+                    numpy.save(self.folder / f"{name}.npy", array)
+                data = {"dataset": "npy", "arrays": [f"{name}={self.folder}/{name}.npy" for name in inputs], "targets": str(self.folder / "targets.npy")}
+                net = made(maker)
+                export(copy.deepcopy(net), example, self.folder / "m.autotrain", precisions=["fp32"])
+                # Micro-batches of 32 and 16: what is kept for the backward pass is large enough to be kept in fewer bits.
+                recipe = self.recipe("images", data={"train": data, "validation": data}, model={"inputs": list(inputs)}, stop={"updates": 3},
+                                     loss={"name": "cross_entropy" if loss_of is entropy else "mean_squared_error"}, execution={"micro_batch": 32})
+                out = self.autotrain("--config", recipe, "--output", self.folder / f"run-{maker.__name__}")
+                self.assertEqual(out.returncode, 0, out.stderr)
+                self.assertIn("%: rounding", out.stderr)
+                rows = [json.loads(line) for line in (self.folder / f"run-{maker.__name__}" / "metrics.jsonl").read_text().splitlines()]
+                rows = [row for row in rows if row["kind"] == "update"]
+                for row, loss in zip(rows, self.in_python(net, [*inputs.values(), targets], loss_of), strict=True):
+                    self.assertAlmostEqual(row["loss"], loss, delta=1e-5 * max(1, abs(loss)))
 
     def test_targets_that_only_training_ignores_are_noted(self):
         said = []
@@ -151,6 +203,13 @@ class Refused(Exported):
             models.ByItsOwnGenerator: ("a generator of its own", line_of("generator=torch")),
             models.OtherForOneSize: ("something else for batches of 32: ", line_of("== 32")),
             models.OtherBetween: ("something else for batches of ", line_of("10 < x.shape[0]")),
+            models.OtherForOneLargeSize: ("something else for batches of 300", line_of("== 300")),
+            models.OtherForMultiples: ("something else for batches of 512, 1024", line_of("% 512 == 0")),
+            models.DividesItsSize: ("int(a / b)", line_of("windows.view(samples")),
+            models.ClipsOnTheWayBack: ("not proportional", forward_of(models.ClipsOnTheWayBack)),
+            models.NormalisesOnTheWayBack: ("not proportional", "optimizer.clip_norm"),
+            models.SqueezesAll: ("does not evaluate a batch of one sample", forward_of(models.SqueezesAll)),
+            models.NamedAsTheFileDoes: ("'constant 0', which the file uses itself", forward_of(models.NamedAsTheFileDoes)),
             models.LoopsOverSamples: ("makes a number of the size of its batch", line_of("for place in range")),
             models.SamplesSecond: ("its samples along axis 1", "y.movedim(1, 0)"),
             models.HookAfterAccumulation: ("first.weight has a hook", forward_of(models.HookAfterAccumulation)),
@@ -171,7 +230,8 @@ class Refused(Exported):
         }
         for maker, words in cases.items():
             with self.subTest(case=maker.__name__):
-                said = self.refused(made(maker), [VALUES, VALUES] if maker is models.TakesAPair else VALUES)
+                example = {models.TakesAPair: [VALUES, VALUES], models.SqueezesAll: IMAGES}.get(maker, VALUES)
+                said = self.refused(made(maker), example)
                 for word in words:
                     self.assertIn(word, said)
 
@@ -199,6 +259,22 @@ class Refused(Exported):
             with redirect_stderr(said):
                 status = main([f"strange_models:{maker}", "--example", VALUES, "--output", str(self.folder / "refused.autotrain")])
             self.assertEqual((status, said.getvalue().splitlines()[-1]), (ends, words))
+
+    def test_the_command_names_what_fails_in_somebody_s_own_code(self):
+        (self.folder / "theirs.py").write_text(
+            "import torch\nclass Net(torch.nn.Module):\n    def __init__(self, width): super().__init__()\ndef fails():\n    raise ValueError('no such width')\n"
+        )
+        (self.folder / "runs.py").write_text("import argparse\nargparse.ArgumentParser().parse_args(['--epochs', '3'])\n")
+        (self.folder / "broken.py").write_text("def net(:\n")
+        sys.path.insert(0, str(self.folder))
+        self.addCleanup(sys.path.remove, str(self.folder))
+        cases = {"theirs:Net": "takes width:", "theirs:fails": "theirs.py:5: raise ValueError", "runs:net": "__main__", "broken:net": "SyntaxError"}
+        for source, words in cases.items():
+            said = io.StringIO()
+            with redirect_stderr(said):
+                status = main([source, "--example", VALUES, "--output", str(self.folder / "refused.autotrain")])
+            self.assertEqual(status, 65, source)
+            self.assertIn(words, said.getvalue())
 
     def test_averages_that_no_state_dict_has_stay(self):
         net = made(models.AveragesBesideItsState)

@@ -185,6 +185,21 @@ TEST(KeptValues, TheLargestOfWholeNumbersIsNoIndex) {
   EXPECT_EQ(BothWays(graph_of(nodes, 5, 7), weight, x, torch::randn({4096, 32})).spared(), 0);
 }
 
+// Places that an offset is added to, through a view as well, lie beyond where they were chosen from.
+TEST(KeptValues, AnIndexThatIsChangedStaysAsItWasMade) {
+  for (const int64_t changed : {4, 5}) {
+    Json nodes = {node("aten::mul", "Tensor", {value(1), value(0)}, {3}),
+                  node("aten::argmax", "", {value(3), 1, true}, {4}),
+                  node("aten::view", "", {value(4), {-1}}, {5}),
+                  node("aten::add_", "Scalar", {value(changed), 1000, 1}, {6}),
+                  node("aten::mul", "Tensor", {value(2), value(4)}, {7}),
+                  node("aten::mul", "Tensor", {value(7), value(1)}, {8}),
+                  node("aten::sum", "", {value(8), kDefault}, {9})};
+    const torch::Tensor x = torch::randn({16384, 4}), weight = torch::ones({1});
+    EXPECT_EQ(BothWays(graph_of(nodes, 3, 9), weight, x, torch::randn({16384, 4})).spared(), 0) << changed;
+  }
+}
+
 TEST(KeptValues, WhatAChoiceIsMadeByIsTheBytesThatAreKept) {
   const torch::Tensor x = torch::randn({4096, 32}), cotangent = torch::randn({4096, 32});
   const Graph graph = dropped();

@@ -728,8 +728,43 @@ TEST(SplitCheck, CallsAMeanInThePlaceOfASumByItsName) {
   EXPECT_EQ(words.find("mixes"), std::string::npos) << words;
 }
 
+TEST(SplitCheck, CallsGradientsThatAreClippedOnTheWayByTheirName) {
+  const std::string words = split_words([](const torch::Tensor& x, const torch::Tensor& w) {
+    const torch::Tensor y = x.matmul(w.t());
+    if (y.requires_grad())
+      y.register_hook([](const torch::Tensor& gradient) { return gradient.clamp(-10, 10); });
+    return y.square().sum();
+  });
+  EXPECT_TRUE(test::holds(words, "clips or normalises")) << words;
+}
+
 TEST(SplitCheck, LetsIndependentSamplesPassWhoseNumbersAreAsManyAsFeatures) {
   EXPECT_TRUE(test::holds(split_words(squares), "rounding"));
+}
+
+// Two parameters that are only added up have one gradient between them; that of a sum is one number for all.
+class SharingGradients final : public Task {
+ public:
+  SharingGradients() {
+    for (const char* name : {"a", "b", "summed"}) module_->register_parameter(name, torch::ones({8}));
+  }
+  torch::nn::Module& module() override { return *module_; }
+  LossTerms loss(const Batch& batch) override {
+    const auto own = module_->named_parameters();
+    const torch::Tensor y = batch.inputs * (own["a"] + own["b"]);
+    return {y.square().sum() + static_cast<double>(batch.samples) * own["summed"].sum(),
+            torch::tensor(static_cast<double>(batch.samples))};
+  }
+
+ private:
+  std::shared_ptr<torch::nn::Module> module_ = std::make_shared<torch::nn::Module>();
+};
+
+TEST(SplitCheck, TakesGradientsThatShareMemory) {
+  const TensorDataset eight(torch::linspace(-1, 1, 640 * 8).view({640, 8}));
+  Trainer trainer(guest_recipe(), std::make_unique<SharingGradients>(), eight, {.write_files = false});
+  const std::string words = trainer.plan().split_check;
+  EXPECT_TRUE(test::holds(words, "rounding")) << words;
 }
 
 // ------------------------------------------------------------------ threads and memory

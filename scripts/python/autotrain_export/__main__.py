@@ -12,9 +12,12 @@ and has its loss, optimizer and data as for any other model."""
 import argparse
 import ctypes
 import importlib
+import inspect
 import os
 import sys
+import traceback
 import warnings
+from contextlib import contextmanager
 
 from .errors import ExportError
 
@@ -36,20 +39,59 @@ def _progress(line):
     print(f"autotrain_export: {line} …", file=sys.stderr, flush=True)
 
 
-def _load(source):
-    import torch
+@contextmanager
+def _running(source, what):
+    """Somebody's own code, whose errors are told in a line, with the place where they arose."""
+    from .machine import of_machine
+    from .places import is_theirs
 
+    try:
+        yield
+    except SystemExit as end:
+        raise ExportError(f"{source}: Python ended ({end}) while {what}: put what a script runs under if __name__ == \"__main__\":") from end
+    except Exception as error:
+        if isinstance(error, ExportError) or of_machine(error):
+            raise
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_theirs(frame.filename)]
+        place = f"\n  {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+        raise ExportError(f"{source}: {type(error).__name__} while {what}: {error}{place}") from error
+
+
+def _needed(function):
+    """Names of the arguments that a function does not do without."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+
+
+def _named(source):
     name, _, attribute = source.partition(":")
     if not attribute:
         raise ExportError(f"{source}: expected module:name, as in mymodule:make_model")
     sys.path.insert(0, "")
     try:
-        made = getattr(importlib.import_module(name), attribute)
-    except (ImportError, AttributeError) as error:
+        with _running(source, "it was imported"):
+            module = importlib.import_module(name)
+        return getattr(module, attribute)
+    except (ExportError, AttributeError) as error:
+        cause = error.__cause__ or error
+        if not isinstance(cause, (ImportError, AttributeError)):
+            raise
         hint = "; name the module without .py" if name.endswith(".py") else ""
-        raise ExportError(f"{source}: {error}{hint} (looked in {os.getcwd()} and Python's own folders)") from error
+        raise ExportError(f"{source}: {cause}{hint} (looked in {os.getcwd()} and Python's own folders)") from error
+
+
+def _load(source):
+    import torch
+
+    made = _named(source)
     if callable(made) and not isinstance(made, torch.nn.Module):
-        made = made()
+        if needed := _needed(made):
+            raise ExportError(f"{source} takes {', '.join(needed)}: name a function without arguments that returns the module")
+        with _running(source, "it was called"):
+            made = made()
     if not isinstance(made, torch.nn.Module):
         raise ExportError(f"{source} gives a {type(made).__name__}; expected a torch.nn.Module or a function that returns one")
     return made

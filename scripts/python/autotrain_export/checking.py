@@ -27,6 +27,9 @@ TOLERANCE = 2e-5
 HALF_MARGIN = 2
 HALF_ROUNDING = {"bf16": 2.0**-7, "fp16": 2.0**-10}
 PIECE = 1 << 22  # numbers that are compared at once
+# By how much more the gradient of an output is once. A power of two changes no other bit of what is proportional to it.
+SCALES = {"fp16": 2}
+SCALE = 1024
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class Trial:
     evaluated: int = 0
 
     def __str__(self):
+        if not self.steps:
+            return f"an evaluation of {self.evaluated} sample{'' if self.evaluated == 1 else 's'}"
         sizes = " and ".join(str(size) for size in dict.fromkeys(self.steps))
         return f"{len(self.steps)} step{'s' if len(self.steps) > 1 else ''} of {sizes} sample{'' if sizes == '1' else 's'}"
 
@@ -162,11 +167,13 @@ class _Eager:
 
 
 class _LettingGo(torch.fx.Interpreter):
-    """Runs a graph, and holds each gradient no longer than until it is known to be the module's own, bit for bit."""
+    """Runs a graph, and holds each gradient no longer than until it is known to be the other one's, bit for bit.
 
-    def __init__(self, graph_module, gradients, folder):
+    scale  what its gradients are divided by"""
+
+    def __init__(self, graph_module, gradients, folder, scale):
         super().__init__(graph_module)
-        self.keeper = Keeper(folder)
+        self.keeper, self.scale = Keeper(folder), scale
         (results,) = (node for node in graph_module.graph.nodes if node.op == "output")
         self.theirs, self.places = gradients, {}
         for place, node in enumerate(torch.utils._pytree.tree_leaves(results.args[0], is_leaf=lambda leaf: leaf is None)[1:]):
@@ -176,6 +183,8 @@ class _LettingGo(torch.fx.Interpreter):
     def run_node(self, node):
         value = super().run_node(node)
         places = self.places.get(node, ())
+        if places and self.scale != 1:
+            value = value / self.scale
         theirs = [self.theirs[place] for place in places]
         if theirs and all(one is not None and torch.equal(value, loaded(one)) for one in theirs):
             return theirs[0]
@@ -188,11 +197,12 @@ class _Graphs:
         self.parameters = {name: parameter.detach() for name, parameter in subject.parameters.items()}  # the module's own memory
         self.buffers = copies(subject.buffers)
 
-    def train(self, step, batch, cotangent, gradients, folder):
+    def train(self, step, batch, cotangent, gradients, folder, scale=1):
+        """The output and the gradients, which are divided by `scale`."""
         given, before = _cloned(batch), {name: parameter._version for name, parameter in self.parameters.items()}
         _begin(step, batch)
         with torch.no_grad():
-            results = _LettingGo(self.graphs["training"], gradients, folder).run(self.parameters, self.buffers, given, cotangent)
+            results = _LettingGo(self.graphs["training"], gradients, folder, scale).run(self.parameters, self.buffers, given, cotangent)
         for name, parameter in self.parameters.items():
             if parameter._version != before[name]:
                 refuse_written(self.subject, name)
@@ -313,16 +323,28 @@ class _Exact:
         return result
 
 
-def check(graphs, subject, examples, trial, precision, folder=None):
+def _check_proportional(ours, scaled, subject):
+    """Refuses gradients that are not so many times as large as that of the output is, since training scales that."""
+    far = max((_far(loaded(one), loaded(other)) for one, other in zip(ours, scaled) if one is not None and one is not other), default=0.0)
+    if far > TOLERANCE * max(_largest(ours), 1e-30):
+        raise ExportError(
+            f"the gradients of the module are not proportional to that of its output{_at(subject, '.')}\n"
+            "A hook or an autograd function clips, rounds or normalises them on their way. Here gradients are scaled while they are added up, so that others "
+            "would come of it: clip by optimizer.clip_norm, and leave such a hook out."
+        )
+
+
+def check(graphs, subject, examples, trial, precision, folder=None, proportional=False):
     """Lets module and graphs learn on the batches of a trial, from the weights that the module has now, which both move. Returns how far
     they are apart, in parts of the largest number; raises ExportError where that is more than rounding.
 
-    folder  where large gradients wait, without a name"""
+    folder        where large gradients wait, without a name
+    proportional  whether gradients are held against those of a scaled output, too"""
     with nullcontext() if precision == "fp32" else QuickProducts():
-        return _check(graphs, subject, examples, trial, precision, folder)
+        return _check(graphs, subject, examples, trial, precision, folder, proportional)
 
 
-def _check(graphs, subject, examples, trial, precision, folder):
+def _check(graphs, subject, examples, trial, precision, folder, proportional):
     eager, traced, cotangent_of = _Eager(subject, precision, folder), _Graphs(graphs, subject), _cotangents(subject)
     rounding = HALF_ROUNDING.get(precision, 0.0)
     worst = 0.0
@@ -353,10 +375,18 @@ def _check(graphs, subject, examples, trial, precision, folder):
             return [output], gradients
 
         exact = _Exact(eager, precision)
+        buffers = copies(traced.buffers) if step == 0 else {}
         output, gradients = run(precision)
-        ours, mine = traced.train(step, batch, cotangent_of(output[0]), gradients, folder)
+        cotangent = cotangent_of(output[0])
+        ours, mine = traced.train(step, batch, cotangent, gradients, folder)
         compare(("outputs", "gradients"), ([ours], mine), (output, gradients), run, exact)
-        del ours, mine
+        if step == 0 and proportional:
+            _set(traced.buffers.values(), buffers.values())
+            scale = SCALES.get(precision, SCALE)
+            _, scaled = traced.train(step, batch, cotangent * scale, mine, folder, scale)
+            _check_proportional(mine, scaled, subject)
+            del scaled
+        del ours, mine, cotangent
         _set(traced.buffers.values(), eager.buffers())
         _step(eager.learning, gradients)
         del output, gradients

@@ -25,6 +25,8 @@ _KNOWN = (
      "Make it for the largest batch and take of it what is needed, table[: x.shape[0]], or make it anew each time."),
     (r"backward through the graph a second time", "the module calls backward() within its forward pass, or keeps what it made in __init__ of its weights",
      "Return the loss, and name it by --loss; make what is made of weights in the forward pass."),
+    (r"modified by an inplace operation", "the module changes in place what its backward pass needs as it was, which PyTorch refuses, too: {error}",
+     "Leave inplace=True out, and write x = x + … in the place of x += …."),
     (r"ctc_loss", "ctc_loss lays its work out by the values of the lengths, and a graph holds one layout only",
      "There is no such loss in a recipe either: this one is trained in PyTorch."),
     (r"_nested_|NestedTensor", "the module computes with nested tensors, which graphs do not hold: {error}", "Pad them, and mask what is padding."),

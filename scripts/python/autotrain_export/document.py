@@ -71,6 +71,8 @@ class _Writer:
             return argument
         if isinstance(argument, float):
             return argument if math.isfinite(argument) else {"float": str(argument)}
+        if isinstance(argument, complex):
+            return {"complex": [self.encode(argument.real), self.encode(argument.imag)]}
         if isinstance(argument, torch.dtype):
             return {"dtype": str(argument).removeprefix("torch.")}
         if isinstance(argument, torch.memory_format):

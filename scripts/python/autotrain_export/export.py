@@ -1,3 +1,4 @@
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -151,15 +152,15 @@ def _check(subject, examples, traced, folder, say, long, progress):
     for place, (precision, graphs) in enumerate(traced.items()):
         trials = []
 
-        def held_against(trial, graphs=graphs, precision=precision, trials=trials):
+        def held_against(trial, proportional=False, graphs=graphs, precision=precision, trials=trials):
             progress(f"checking {precision}: {trial}")
             trials.append(trial)
-            return check(graphs, subject, examples, trial, precision, folder)
+            return check(graphs, subject, examples, trial, precision, folder, proportional)
 
-        def takes_one(held_against=held_against, trials=trials):
+        def takes_one(first=place == 0, held_against=held_against, trials=trials):
             """How far a single sample's step is off, and an evaluation of a few; None where a single one is not for the module."""
             try:
-                return held_against(Trial((1,), few))
+                return held_against(Trial((1,), few), proportional=first)
             except Exception as error:  # batch normalisation refuses it, and so do others
                 if of_machine(error):
                     raise
@@ -170,8 +171,11 @@ def _check(subject, examples, traced, folder, say, long, progress):
         if smallest == 1 or long:
             alone = takes_one()
             smallest, worst = (2, worst) if alone is None else (smallest, alone)
-        for trial in _trials(examples.samples, few, smallest, place == 0, long):
-            worst = max(worst, held_against(trial))
+        for number, trial in enumerate(_trials(examples.samples, few, smallest, place == 0, long)):
+            worst = max(worst, held_against(trial, proportional=place == number == 0 and smallest > 1))
+        if smallest > 1 and place == 0:
+            with _evaluating_one(subject):
+                worst = max(worst, held_against(Trial((), 1)))
         agree = "are the module's own, bit for bit" if worst == 0 else f"differ from the module's own by {worst:.1e} of the largest number"
         sizes = " and ".join(str(size) for size in sorted({size for trial in trials for size in trial.steps}))
         count = sum(len(trial.steps) for trial in trials)
@@ -181,9 +185,25 @@ def _check(subject, examples, traced, folder, say, long, progress):
     return smallest
 
 
+@contextmanager
+def _evaluating_one(subject):
+    """Some batch of an evaluation, and of a prediction, may have one sample."""
+    try:
+        yield
+    except Exception as error:
+        if of_machine(error):
+            raise
+        place = place_of(error, subject.original)
+        place = place if " (in " in place else forward_of(subject.original, ".")  # the graph has no lines of its own
+        raise ExportError(
+            f"the module does not evaluate a batch of one sample as it does larger ones: {first_line(error)}" + (f"\n  {place}" if place else "") + "\n"
+            "x.squeeze() without an axis takes away that of such a batch, too: write x.flatten(1), or x.squeeze(-1)."
+        ) from error
+
+
 def _most_classes(prediction):
     """How many classes a prediction [n, …] may be of, which has them last or, as PyTorch has those of pixels, second."""
-    return max(prediction.shape[-1], prediction.shape[1] if prediction.dim() > 2 else 0)
+    return 1 if prediction.dim() < 2 else max(prediction.shape[-1], prediction.shape[1] if prediction.dim() > 2 else 0)
 
 
 def _described(example):
@@ -214,7 +234,14 @@ def _check_types(subject, constants):
         refuse(subject.original, name, f"{kind}{name} is {str(tensor.dtype).removeprefix('torch.')}, which no model file holds", cure)
 
 
+def _check_names(subject):
+    for name in subject.tensors:
+        if name == "__metadata__" or re.fullmatch(r"constant \d+", name):
+            refuse(subject.original, name, f"the module has a parameter or a buffer named {name!r}, which the file uses itself", "Give it another name.")
+
+
 def _document(subject, examples, traced):
+    _check_names(subject)
     constants = []
     for graphs in traced.values():
         for graph in graphs.values():

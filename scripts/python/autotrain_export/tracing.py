@@ -4,6 +4,7 @@ import gc
 import re
 from contextlib import contextmanager, nullcontext
 
+import sympy
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -248,6 +249,7 @@ def _trace_with(dispatcher, subject, examples, function, training):
     # No two sizes are taken for one because they are equal, and only that of the batch may vary.
     shapes = _Shapes(subject.module, at_once=dispatcher is nullcontext)
     fakes = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
+    fakes.cache_enabled = False  # with sizes that are symbols, looking up what a result is takes longer than working it out
 
     def fake(tensor, first=DimDynamic.STATIC):
         sizes = [first if axis == 0 else DimDynamic.STATIC for axis in range(tensor.dim())]
@@ -291,6 +293,7 @@ def _fail_fixed(output, inputs, shapes):
     if place.startswith(BACKWARD) and written:
         place += f"\n  {written}"
     at = f"\n  {place}" if place else ""
+    _fail_divided((guard.expr for guard in shapes.guards), at)
     _fail_turned(output, at)
     habit = known("", shapes.fixed_at)
     if habit is not None:
@@ -301,6 +304,12 @@ def _fail_fixed(output, inputs, shapes):
         f"the module's output has the shape {readable(str(list(output.shape)))} for inputs of the shape {readable(str(list(inputs.shape)))}: "
         f"its forward pass fixes the size of the batch, or mixes the samples into one result{at}\n{cure_of_size(place)}"
     )
+
+
+def _fail_divided(expressions, at):
+    """A quotient of sizes is a real number, and what is made of it a whole number that fixes them."""
+    if any("TruncToInt(" in str(expression) for expression in expressions):
+        raise _FixedBatch(f"the module makes a whole number of the size of its batch by int(a / b), which fixes that{':' if at else '.'}{at}\nWrite a // b in its place, or -1 where the size stands.")
 
 
 def _fail_turned(output, at):
@@ -326,18 +335,22 @@ def _check_range(shapes):
 
 
 COMPARED = 3  # up to this size graphs are held against the module
-MOST_COMPARED = 256
+MOST_COMPARED = 256  # all sizes up to it, and those about multiples of numbers that the module has
+MULTIPLES = 4
 
 
 def _sizes_against(expression):
     """The sizes of a batch, beyond those that are tried, for which a comparison that was true is false."""
     (symbol,) = expression.free_symbols if len(expression.free_symbols) == 1 else (None,)
-    sizes = range(COMPARED + 1, MOST_COMPARED) if symbol is not None else ()
+    numbers = {abs(int(number)) for number in expression.atoms(sympy.Integer)}
+    sizes = {times * number + more for number in numbers for times in range(1, MULTIPLES + 1) for more in {0, 1, -1, *numbers}}
+    sizes = sorted(size for size in sizes | {*range(MOST_COMPARED)} if COMPARED < size < UNBOUNDED) if symbol is not None else ()
     return [size for size in sizes if expression.subs(symbol, size) == False]  # noqa: E712, one of sympy's own
 
 
 def _fail_compared(sizes, expression, shapes):
     place = shapes.compared_at.get(str(expression), "")
+    _fail_divided([expression], f"\n  {place}" if place else "")
     raise _FixedBatch(
         f"the module computes something else for batches of {sizes}: {readable(str(expression))}" + (f"\n  {place}" if place else "") + "\n"
         "Have it compute the same for batches of any size; what depends on the size of a batch is cut into micro-batches of others here."
